@@ -1,0 +1,11 @@
+//! The load engine: opens connections to one target, loads it in slices and observes what comes back.
+//!
+//! A [`Session`] belongs to one variant: its connections stay open between
+//! slices, and its counts add up over its whole life, from the first probe to
+//! the last drained answer.
+
+mod observe;
+mod session;
+
+pub use observe::{Histogram, Learned, Observation, ThreadUse, Window};
+pub use session::{DriveError, Options, Session, Slice, StopFlag};

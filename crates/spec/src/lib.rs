@@ -1,0 +1,16 @@
+//! What is to be measured: targets, loads, stacks, variants and the plan of an experiment.
+//!
+//! Text comes in (an experiment file, a target on the command line), a
+//! validated plan goes out, or an error that shows where in the text it went
+//! wrong. No I/O happens here.
+
+mod load;
+mod plan;
+mod target;
+
+pub use load::{Arrivals, Exchange, Expect, HttpRequest, Load, Mode};
+pub use plan::{
+    Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process, Published, Ready,
+    Schedule, ServedBy, Stack, StopSignal, Variant,
+};
+pub use target::{Endpoint, Target, TargetError};
