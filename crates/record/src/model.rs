@@ -158,8 +158,19 @@ pub struct Block {
     pub canary: [Nanos; 2],
     /// Share of CPU time stolen during the block, 0 to 1.
     pub steal: f64,
-    /// One trial per variant and offer.
+    /// One trial per variant and offer, and one named `warm-up` with the probes and the warm-up of each variant.
     pub trials: Vec<Trial>,
+    /// The ledger of each variant from ready to stopped, with the server's own count.
+    pub lives: Vec<Life>,
+}
+
+/// One variant's life in one block, from ready to stopped.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Life {
+    /// Index of the variant.
+    pub variant: u32,
+    /// All requests of that life, with the server's own count of them.
+    pub ledger: Ledger,
 }
 
 impl Block {
@@ -174,7 +185,7 @@ impl Block {
 pub struct Trial {
     /// Index of the variant.
     pub variant: u32,
-    /// `closed` or `open`.
+    /// `closed`, `open`, or `warm-up`, which is in the ledger but never analysed.
     pub offer: String,
     /// Arrivals per second, for an open loop.
     pub offered_per_s: Option<f64>,

@@ -1,1 +1,39 @@
-fn main() {}
+//! `tachograph`: benchmarks whose numbers add up.
+
+mod commands;
+mod experiments;
+mod failure;
+mod flags;
+mod machine;
+mod output;
+mod progress;
+
+use std::process::ExitCode;
+
+use flags::{Cli, Command};
+
+fn main() -> ExitCode {
+    // The guard is started by our own stage, before any flags are looked at.
+    if let Some(status) = commands::guard::requested() {
+        return status;
+    }
+    let Cli { command, global } = flags::parse();
+    let result = match command {
+        Command::Load(flags) => commands::load::run(&flags, &global),
+        Command::Compare(flags) => commands::compare::run(&flags, &global),
+        Command::Run(flags) => commands::run::run(&flags, &global),
+        Command::List(flags) => commands::list::run(&flags, &global),
+        Command::Report(flags) => commands::report::run(&flags, &global),
+        Command::Doctor(flags) => commands::doctor::run(&flags, &global),
+        Command::ServeFixture(flags) => commands::serve_fixture::run(&flags),
+        Command::Completions(flags) => commands::completions::run(&flags),
+        Command::Man(flags) => commands::man::run(&flags),
+    };
+    match result {
+        Ok(status) => status.into(),
+        Err(failure) => {
+            failure.print();
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! One variant while it is alive in a block: its stack, its connections and its counts.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use base::{Nanos, Seed};
+use drive::{DriveError, Learned, Session, Slice};
+use ledger::{Counts, Ledger};
+use rand::RngExt as _;
+use record::{Life, Trial};
+use spec::{ServedBy, Target, Variant};
+use stage::{LiveStack, Stage, StageError, StartOptions, served};
+
+use crate::layout::Cpus;
+use crate::tally::{Cost, Tally};
+
+/// The offer under which probes and warm-up are written down.
+pub(crate) const WARM_UP: &str = "warm-up";
+
+/// How long the server's count may lag behind the client's after the last answer:
+/// nginx writes its log, and WSGI closes the response, after the last byte has left.
+const SETTLE: Duration = Duration::from_millis(1000);
+
+/// What a stack needs to know to be started.
+pub(crate) struct Surroundings<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) cpus: &'a Cpus,
+    pub(crate) files: Option<PathBuf>,
+    pub(crate) path_prepend: Vec<PathBuf>,
+    pub(crate) extra_env: Vec<(String, String)>,
+    pub(crate) stop: drive::StopFlag,
+    pub(crate) step: Nanos,
+}
+
+/// Why a variant could not be brought to life.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    #[error("{0}")]
+    Unfit(String),
+}
+
+/// A variant that is up.
+pub(crate) struct Resident {
+    pub(crate) variant: usize,
+    pub(crate) learned: Option<Learned>,
+    pub(crate) tallies: Vec<Tally>,
+    stack: LiveStack,
+    session: Session,
+    counter: Counter,
+    env_padding_bytes: u32,
+}
+
+/// Where the server's own count comes from.
+struct Counter {
+    reader: served::Reader,
+    base: u64,
+    /// The WSGI counter is looked for even where nobody declared it; then zero means that nobody counts.
+    declared: bool,
+}
+
+impl Resident {
+    /// Starts the stack, connects, and learns the answer from three probes.
+    pub(crate) fn start(
+        index: usize,
+        variant: &Variant,
+        around: &Surroundings<'_>,
+        seed: Seed,
+    ) -> Result<Resident, StartError> {
+        let mut rng = seed.rng("set-up");
+        let env_padding_bytes: u32 = rng.random_range(0..=4096);
+        let mut attempt = 0;
+        let stack = loop {
+            attempt += 1;
+            let options = StartOptions {
+                name: variant.name.clone(),
+                cpus: around.cpus.stack.clone(),
+                env_padding_bytes,
+                seed: seed.derive("places", attempt),
+                files: around.files.clone(),
+                path_prepend: around.path_prepend.clone(),
+                extra_env: around.extra_env.clone(),
+                stop: around.stop.clone(),
+            };
+            match around.stage.start(&variant.stack, options) {
+                Err(error) if error.is_port_taken() && attempt < 4 => continue,
+                other => break other?,
+            }
+        };
+        let declared = variant.served_by.is_some();
+        let by = variant.served_by.clone().unwrap_or(ServedBy::Wsgi);
+        let mut reader = served::Reader::new(&by, &stack)?;
+        let base = reader.read()?;
+        let counter = Counter { reader, base, declared };
+        let target = Target::parse(&stack.expand(&variant.target))
+            .map_err(|error| StartError::Unfit(error.to_string()))?;
+        let options = drive::Options {
+            cpus: around.cpus.client.clone(),
+            seed: seed.derive("arrivals", 0),
+            step: around.step,
+            stop: around.stop.clone(),
+        };
+        let mut session = Session::open(&target, &variant.load, &options)?;
+        let learned = match variant.load.exchange {
+            spec::Exchange::Http(_) | spec::Exchange::Oneshot => Some(session.learn()?),
+            spec::Exchange::Echo { .. } | spec::Exchange::Bulk { .. } => None,
+        };
+        let mut warm = Tally::new(WARM_UP, None, around.step);
+        let (counts, errors) = session.life();
+        warm.add_probes(&counts, &errors);
+        Ok(Resident {
+            variant: index,
+            learned,
+            tallies: vec![warm],
+            stack,
+            session,
+            counter,
+            env_padding_bytes,
+        })
+    }
+
+    /// Loads the variant for one slice under `offer` and adds what was seen to its trial.
+    pub(crate) fn load(
+        &mut self,
+        offer: &'static str,
+        slice: &Slice,
+        step: Nanos,
+    ) -> Result<&Tally, StartError> {
+        let rate = match slice.mode {
+            spec::Mode::Closed => None,
+            spec::Mode::Open { rate_per_s, .. } => Some(rate_per_s),
+        };
+        let at = match self.tallies.iter().position(|tally| tally.offer == offer) {
+            Some(at) => at,
+            None => {
+                self.tallies.push(Tally::new(offer, rate, step));
+                self.tallies.len() - 1
+            }
+        };
+        let before = self.stack.usage();
+        let machine_before = host::Snapshot::take();
+        let seen = self.session.run(slice)?;
+        let after = self.stack.usage();
+        let machine_after = host::Snapshot::take();
+        let cost = Cost {
+            stack_cpu: before.as_ref().ok().zip(after.as_ref().ok()).map(|(a, b)| b.cpu.saturating_sub(a.cpu)),
+            machine_busy: machine_before
+                .ok()
+                .zip(machine_after.ok())
+                .map(|(a, b)| b.since(&a).busy),
+            peak_memory_bytes: after.ok().map(|usage| usage.peak_memory_bytes),
+        };
+        self.tallies[at].add(&seen, cost);
+        Ok(&self.tallies[at])
+    }
+
+    /// Whether the stack is still as it was when it was ready.
+    pub(crate) fn check_alive(&mut self) -> Result<(), StageError> {
+        self.stack.check_alive()
+    }
+
+    /// Times that the kernel throttled the stack so far.
+    pub(crate) fn throttled(&self) -> u64 {
+        self.stack.usage().map_or(0, |usage| usage.throttled)
+    }
+
+    /// Closes the connections, reads the server's count, stops the stack, and says how it all adds up.
+    pub(crate) fn end(self) -> Ended {
+        let Resident { variant, tallies, stack, session, mut counter, env_padding_bytes, .. } = self;
+        let (counts, errors) = session.close();
+        let (served, served_error) = counter.settle(counts.completed);
+        let log_tail = stack.log_tail(5);
+        let stopped = stack.stop();
+        let trials: Vec<Trial> =
+            tallies.iter().map(|tally| tally.trial(variant, env_padding_bytes)).collect();
+        let mut by_trials = Counts::default();
+        tallies.iter().for_each(|tally| by_trials.extend(&tally.counts));
+        Ended {
+            life: Life {
+                variant: variant as u32,
+                ledger: Ledger { counts, served, series: None, errors },
+            },
+            tallies,
+            trials,
+            trials_add_up: (by_trials.sent, by_trials.completed, by_trials.failed)
+                == (counts.sent, counts.completed, counts.failed),
+            served_error,
+            killed: stopped.killed,
+            log_tail,
+        }
+    }
+}
+
+impl Counter {
+    /// Reads the count once it has caught up with `completed`, or when it has had time enough.
+    fn settle(&mut self, completed: u64) -> (Option<u64>, Option<String>) {
+        let began = Instant::now();
+        loop {
+            let served = match self.reader.read() {
+                Ok(count) => count.saturating_sub(self.base),
+                Err(error) if self.declared => return (None, Some(error.to_string())),
+                Err(_) => return (None, None),
+            };
+            if served == completed {
+                return (Some(served), None);
+            }
+            if !self.declared && served == 0 {
+                return (None, None);
+            }
+            if began.elapsed() > SETTLE {
+                return (Some(served), None);
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// What remains of a variant after a block.
+pub(crate) struct Ended {
+    pub(crate) life: Life,
+    pub(crate) tallies: Vec<Tally>,
+    pub(crate) trials: Vec<Trial>,
+    /// Whether the trials' counts add up to the session's own count of its life.
+    pub(crate) trials_add_up: bool,
+    pub(crate) served_error: Option<String>,
+    /// Processes that had to be killed because they did not stop when asked.
+    pub(crate) killed: Vec<String>,
+    pub(crate) log_tail: String,
+}

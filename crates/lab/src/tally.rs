@@ -1,0 +1,136 @@
+//! Slices of one variant under one offer, added up to a trial.
+
+use base::{Nanos, Timestamp};
+use drive::{Histogram, Observation, ThreadUse, Window};
+use ledger::{Counts, Errors, Ledger};
+use record::{Distribution, Trial};
+
+/// What the stack and the machine spent while a slice ran.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Cost {
+    pub(crate) stack_cpu: Option<Nanos>,
+    pub(crate) machine_busy: Option<Nanos>,
+    pub(crate) peak_memory_bytes: Option<u64>,
+}
+
+/// The sum of a trial's slices so far.
+pub(crate) struct Tally {
+    pub(crate) offer: &'static str,
+    pub(crate) offered_per_s: Option<f64>,
+    pub(crate) counts: Counts,
+    pub(crate) errors: Errors,
+    pub(crate) window: Window,
+    pub(crate) service_time: Histogram,
+    pub(crate) latency: Histogram,
+    pub(crate) lateness: Histogram,
+    started: Timestamp,
+    slices: u32,
+    cost: Cost,
+    client_cpu: Nanos,
+    client_busy_max: f64,
+    completed_by_step: Vec<u64>,
+    step: Nanos,
+}
+
+impl Tally {
+    pub(crate) fn new(offer: &'static str, offered_per_s: Option<f64>, step: Nanos) -> Tally {
+        let empty = || Histogram::new(3).expect("three significant digits are within 0 to 5");
+        Tally {
+            offer,
+            offered_per_s,
+            counts: Counts::default(),
+            errors: Errors::new(),
+            window: Window::default(),
+            service_time: empty(),
+            latency: empty(),
+            lateness: empty(),
+            started: base::timestamp_now(),
+            slices: 0,
+            cost: Cost { stack_cpu: Some(Nanos::ZERO), machine_busy: Some(Nanos::ZERO), ..Cost::default() },
+            client_cpu: Nanos::ZERO,
+            client_busy_max: 0.0,
+            completed_by_step: Vec::new(),
+            step,
+        }
+    }
+
+    /// Adds requests that were sent outside any slice: the probes that teach the answer.
+    pub(crate) fn add_probes(&mut self, counts: &Counts, errors: &Errors) {
+        self.counts.extend(counts);
+        add_errors(&mut self.errors, errors);
+        self.completed_by_step.push(counts.completed);
+    }
+
+    pub(crate) fn add(&mut self, seen: &Observation, cost: Cost) {
+        self.counts.extend(&seen.counts);
+        add_errors(&mut self.errors, &seen.errors);
+        self.window.length += seen.window.length;
+        self.window.completed += seen.window.completed;
+        self.window.payload_bytes += seen.window.payload_bytes;
+        self.window.service_time_sum_ns += seen.window.service_time_sum_ns;
+        for (sum, part) in [
+            (&mut self.service_time, &seen.service_time),
+            (&mut self.latency, &seen.latency),
+            (&mut self.lateness, &seen.lateness),
+        ] {
+            sum.add(part).expect("histograms that resize themselves take any value");
+        }
+        self.slices += 1;
+        let plus = |a: Option<Nanos>, b: Option<Nanos>| a.zip(b).map(|(a, b)| a + b);
+        self.cost.stack_cpu = plus(self.cost.stack_cpu, cost.stack_cpu);
+        self.cost.machine_busy = plus(self.cost.machine_busy, cost.machine_busy);
+        self.cost.peak_memory_bytes = self.cost.peak_memory_bytes.max(cost.peak_memory_bytes);
+        self.client_cpu += seen.threads.iter().fold(Nanos::ZERO, |sum, thread| sum + thread.cpu);
+        let busy = |t: &ThreadUse| t.cpu.0 as f64 / t.wall.0.max(1) as f64;
+        self.client_busy_max = seen.threads.iter().map(busy).fold(self.client_busy_max, f64::max);
+        self.completed_by_step.extend(&seen.completed_by_step);
+    }
+
+    /// The trial as it is written down.
+    pub(crate) fn trial(&self, variant: usize, env_padding_bytes: u32) -> Trial {
+        let open = self.offered_per_s.is_some();
+        Trial {
+            variant: variant as u32,
+            offer: self.offer.to_owned(),
+            offered_per_s: self.offered_per_s,
+            started: self.started,
+            slices: self.slices,
+            window: self.window.length,
+            completed_in_window: self.window.completed,
+            payload_bytes: self.window.payload_bytes,
+            ledger: Ledger {
+                counts: self.counts,
+                served: None,
+                series: None,
+                errors: self.errors.clone(),
+            },
+            latency: open.then(|| Distribution::from_histogram(&self.latency)),
+            service_time: Distribution::from_histogram(&self.service_time),
+            lateness: open.then(|| Distribution::from_histogram(&self.lateness)),
+            stack_cpu: self.cost.stack_cpu,
+            machine_busy: self.cost.machine_busy,
+            client_cpu: self.client_cpu,
+            client_busy: self.client_busy_max,
+            peak_memory_bytes: self.cost.peak_memory_bytes,
+            completed_by_step: self.completed_by_step.clone(),
+            step: self.step,
+            env_padding_bytes,
+        }
+    }
+
+    /// Mean service time in the window, in nanoseconds.
+    pub(crate) fn mean_service_time_ns(&self) -> f64 {
+        self.window.service_time_sum_ns as f64 / self.window.completed.max(1) as f64
+    }
+
+    /// Completed requests per second of window.
+    pub(crate) fn throughput_per_s(&self) -> f64 {
+        self.window.completed as f64 / self.window.length.as_secs_f64().max(1e-9)
+    }
+}
+
+fn add_errors(sum: &mut Errors, part: &Errors) {
+    for (kind, n) in part {
+        *sum.entry(kind.clone()).or_default() += n;
+    }
+}

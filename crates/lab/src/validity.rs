@@ -1,0 +1,250 @@
+//! Checks of one block: what breaks the ledger, what rejects the block, what weakens the result.
+
+use base::Nanos;
+use ledger::Tolerance;
+use record::{Finding, Severity};
+use spec::{Mode, Part};
+
+use crate::block::{BlockOutcome, SettledOffer};
+use crate::resident::{Ended, WARM_UP};
+use crate::tally::Tally;
+
+/// Largest gap between connections and throughput × mean service time, as a share of connections.
+const LITTLE_GAP_MAX: f64 = 0.02;
+/// Share of CPU time that other guests of the same host may take.
+const STEAL_MAX: f64 = 0.02;
+/// How far the canary loop may be off the run's median.
+const CANARY_OFF_MAX: f64 = 0.05;
+/// Share of the connection-tracking table that may be in use.
+const CONNTRACK_MAX: f64 = 0.5;
+/// A client thread busier than this is the limit itself.
+pub(crate) const CLIENT_BUSY_MAX: f64 = 0.9;
+/// An open loop that achieves less than this share of its offered rate is unsustained.
+pub(crate) const ACHIEVED_MIN: f64 = 0.99;
+
+/// Collects findings about one block.
+pub(crate) struct Inspector<'a> {
+    pub(crate) part: &'a Part,
+    pub(crate) block: u32,
+    pub(crate) findings: Vec<Finding>,
+}
+
+impl Inspector<'_> {
+    fn find(
+        &mut self,
+        check: &str,
+        severity: Severity,
+        variant: Option<usize>,
+        (value, limit): (f64, f64),
+        sentence: String,
+    ) {
+        self.findings.push(Finding {
+            check: check.to_owned(),
+            severity,
+            block: Some(self.block),
+            variant: variant.map(|v| v as u32),
+            value,
+            limit,
+            sentence,
+        });
+    }
+
+    /// Everything that can be told from a block on its own.
+    pub(crate) fn inspect(
+        &mut self,
+        outcome: &BlockOutcome,
+        offers: &[SettledOffer],
+        change: Option<&host::Change>,
+    ) {
+        for ended in &outcome.ended {
+            self.ledger(ended);
+            self.errors(ended, offers);
+            for tally in &ended.tallies {
+                self.little(ended, tally, offers);
+                self.lateness(ended, tally);
+            }
+            for name in &ended.killed {
+                let sentence = format!(
+                    "{}: {name} did not stop when asked and was killed",
+                    self.name(ended)
+                );
+                let v = Some(ended.life.variant as usize);
+                self.find("stop", Severity::Note, v, (1.0, 0.0), sentence);
+            }
+        }
+        for trouble in &outcome.trouble {
+            let v = Some(trouble.variant);
+            self.find("stack", Severity::Rejected, v, (1.0, 0.0), trouble.sentence.clone());
+        }
+        if outcome.throttled {
+            let sentence = "the kernel throttled a stack's CPU time".to_owned();
+            self.find("throttling", Severity::Rejected, None, (1.0, 0.0), sentence);
+        }
+        if let Some(change) = change {
+            self.machine(change);
+        }
+    }
+
+    fn name(&self, ended: &Ended) -> &str {
+        &self.part.variants[ended.life.variant as usize].name
+    }
+
+    fn ledger(&mut self, ended: &Ended) {
+        let v = Some(ended.life.variant as usize);
+        if let Some(error) = &ended.served_error {
+            let sentence = format!("{}: the server's count cannot be read: {error}", self.name(ended));
+            self.find("ledger", Severity::Invalid, v, (1.0, 0.0), sentence);
+        }
+        if !ended.trials_add_up {
+            let sentence = format!("{}: the trials do not add up to the session", self.name(ended));
+            self.find("ledger", Severity::Invalid, v, (1.0, 0.0), sentence);
+        }
+        // Failures are judged per offer, below; here only sums count.
+        for gap in ended.life.ledger.audit(Tolerance { failed_share: 1.0 }) {
+            let sentence = format!("{}: {}", self.name(ended), gap.sentence);
+            self.find("ledger", Severity::Invalid, v, (gap.difference as f64, 0.0), sentence);
+        }
+    }
+
+    fn errors(&mut self, ended: &Ended, offers: &[SettledOffer]) {
+        let v = Some(ended.life.variant as usize);
+        for trial in &ended.trials {
+            let open = offers
+                .iter()
+                .any(|o| o.name == trial.offer && matches!(o.mode, Mode::Open { .. }));
+            let tolerance = if open { Tolerance::OPEN } else { Tolerance::CLOSED };
+            for gap in trial.ledger.audit(tolerance).iter().filter(|gap| gap.check == "errors") {
+                let mut sentence =
+                    format!("{}, {}: {}", self.name(ended), trial.offer, gap.sentence);
+                if !ended.log_tail.trim().is_empty() {
+                    let last = ended.log_tail.trim().lines().last().unwrap_or_default();
+                    sentence += &format!(" (last line of its log: {last})");
+                }
+                self.find("errors", Severity::Invalid, v, (gap.difference as f64, 0.0), sentence);
+            }
+        }
+    }
+
+    fn little(&mut self, ended: &Ended, tally: &Tally, offers: &[SettledOffer]) {
+        let closed = offers.iter().any(|o| o.name == tally.offer && o.mode == Mode::Closed);
+        let variant = &self.part.variants[ended.life.variant as usize];
+        let bulk = matches!(variant.load.exchange, spec::Exchange::Bulk { .. });
+        if !closed || bulk || tally.window.completed == 0 {
+            return;
+        }
+        let r = tally.mean_service_time_ns() / 1e9;
+        let gap = stats::littles_law_gap(
+            f64::from(variant.load.connections),
+            tally.throughput_per_s(),
+            r,
+        );
+        // Requests under way at the edges of slices blur the law by about one service time per slice.
+        let slices = self.part.schedule.window.0 as f64 / self.part.schedule.slice.0 as f64;
+        let blur = slices * r / tally.window.length.as_secs_f64().max(1e-9);
+        let limit = LITTLE_GAP_MAX.max(blur);
+        if gap > limit {
+            let sentence = format!(
+                "{}: throughput × service time accounts for only {:.1}% of its {} connections; the client did not keep them busy",
+                variant.name,
+                100.0 * (1.0 - gap),
+                variant.load.connections
+            );
+            let v = Some(ended.life.variant as usize);
+            self.find("little", Severity::Rejected, v, (gap, limit), sentence);
+        }
+    }
+
+    fn lateness(&mut self, ended: &Ended, tally: &Tally) {
+        if tally.offered_per_s.is_none() || tally.offer == WARM_UP || tally.lateness.is_empty() {
+            return;
+        }
+        let late = tally.lateness.value_at_quantile(0.99) as f64;
+        let limit = 100_000f64.max(0.05 * tally.latency.value_at_quantile(0.5) as f64);
+        if late > limit {
+            let sentence = format!(
+                "{}: one request in a hundred was sent more than {} late",
+                self.name(ended),
+                Nanos(late as u64)
+            );
+            let v = Some(ended.life.variant as usize);
+            self.find("lateness", Severity::Warning, v, (late, limit), sentence);
+        }
+    }
+
+    fn machine(&mut self, change: &host::Change) {
+        if change.steal > STEAL_MAX {
+            let sentence = format!(
+                "{:.1}% of the CPU time was taken by other guests of this host",
+                100.0 * change.steal
+            );
+            self.find("steal", Severity::Rejected, None, (change.steal, STEAL_MAX), sentence);
+        }
+        for (counter, rise) in change.tcp_trouble() {
+            if rise > 0 {
+                let sentence = format!("the kernel's {counter} rose by {rise}");
+                self.find("tcp", Severity::Rejected, None, (rise as f64, 0.0), sentence);
+            }
+        }
+        if let Some(share) = change.conntrack_share
+            && share > CONNTRACK_MAX
+        {
+            let sentence = format!(
+                "the connection-tracking table is {:.0}% full; when it is full, new connections stall",
+                100.0 * share
+            );
+            self.find("conntrack", Severity::Rejected, None, (share, CONNTRACK_MAX), sentence);
+        }
+    }
+}
+
+/// Canary loops that are off the median of all loops of the run so far: (index of the block, share off).
+///
+/// With fewer than four loops there is no median to speak of.
+pub(crate) fn canaries_off(canaries: &[[Nanos; 2]]) -> Vec<(usize, f64)> {
+    let mut all: Vec<u64> = canaries.iter().flatten().map(|loop_time| loop_time.0).collect();
+    if all.len() < 4 {
+        return Vec::new();
+    }
+    all.sort_unstable();
+    let median = all[all.len() / 2] as f64;
+    let off = |pair: &[Nanos; 2]| {
+        pair.iter().map(|t| (t.0 as f64 / median - 1.0).abs()).fold(0.0, f64::max)
+    };
+    canaries
+        .iter()
+        .enumerate()
+        .map(|(i, pair)| (i, off(pair)))
+        .filter(|(_, off)| *off > CANARY_OFF_MAX)
+        .collect()
+}
+
+/// The sentence and numbers for a canary that was off.
+pub(crate) fn canary_finding(block: u32, off: f64) -> Finding {
+    Finding {
+        check: "canary".to_owned(),
+        severity: Severity::Rejected,
+        block: Some(block),
+        variant: None,
+        value: off,
+        limit: CANARY_OFF_MAX,
+        sentence: format!(
+            "a fixed loop took {:.1}% more or less time than usual: the machine was not itself",
+            100.0 * off
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_canary_is_told_by_the_median() {
+        let usual = [Nanos::from_millis(200), Nanos::from_millis(201)];
+        assert_eq!(canaries_off(&[usual]), []);
+        let slow = [Nanos::from_millis(200), Nanos::from_millis(230)];
+        let off = canaries_off(&[usual, slow, usual, usual]);
+        assert_eq!(off.len(), 1);
+        assert_eq!(off[0].0, 1);
+    }
+}

@@ -1,0 +1,117 @@
+//! Who is told of a run's progress, and who writes it down.
+
+use base::Nanos;
+use record::{Block, Part, Run, Trial};
+
+/// Something that a person who is watching wants to know.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A part begins.
+    Part {
+        /// Its name.
+        name: String,
+        /// Its number, from 1.
+        number: usize,
+        /// How many parts there are.
+        of: usize,
+    },
+    /// The calibration block begins.
+    Calibrating,
+    /// A block begins.
+    Block {
+        /// Its number, from 1.
+        number: u32,
+        /// How many are planned so far.
+        of: u32,
+        /// The time that the blocks still to come will take, if it can be told.
+        remaining: Option<Nanos>,
+    },
+    /// A stack is being started, warmed or loaded.
+    Doing {
+        /// `starting`, `warming`, `loading`.
+        what: &'static str,
+        /// The variant.
+        variant: String,
+        /// How much of the block is done, 0 to 1.
+        share_done: f64,
+    },
+    /// A block was rejected.
+    Rejected {
+        /// Its number.
+        number: u32,
+        /// Why.
+        reasons: Vec<String>,
+    },
+    /// Something else worth a line.
+    Note(String),
+}
+
+/// Watches a run.
+pub trait Watcher {
+    /// Called as things happen, at most a few times a second.
+    fn event(&mut self, event: &Event);
+}
+
+/// Watches nothing.
+pub struct Silent;
+
+impl Watcher for Silent {
+    fn event(&mut self, _event: &Event) {}
+}
+
+/// Writes a run down while it goes. An error is a sentence; it ends the run, because what cannot be recorded is not measured.
+pub trait Recorder {
+    /// A run begins; its parts are not known yet.
+    fn begin(&mut self, run: &Run) -> Result<(), String>;
+    /// A part begins; its blocks follow.
+    fn part(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String>;
+    /// A trial has ended.
+    fn trial(&mut self, run: &Run, part: usize, block: u32, trial: &Trial) -> Result<(), String>;
+    /// A block has ended, or was looked at again.
+    fn block(&mut self, run: &Run, part: usize, block: &Block) -> Result<(), String>;
+    /// The integral of a trial's recorded series, read back; `None` where none is kept.
+    fn series_total(
+        &mut self,
+        run: &Run,
+        part: usize,
+        block: u32,
+        trial: &Trial,
+    ) -> Result<Option<u64>, String>;
+    /// The analysis of a part is done.
+    fn part_done(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String>;
+    /// The run has ended.
+    fn finish(&mut self, run: &Run) -> Result<(), String>;
+}
+
+/// Writes nothing down.
+pub struct NoRecorder;
+
+impl Recorder for NoRecorder {
+    fn begin(&mut self, _run: &Run) -> Result<(), String> {
+        Ok(())
+    }
+    fn part(&mut self, _run: &Run, _index: usize, _part: &Part) -> Result<(), String> {
+        Ok(())
+    }
+    fn trial(&mut self, _: &Run, _: usize, _: u32, _: &Trial) -> Result<(), String> {
+        Ok(())
+    }
+    fn block(&mut self, _run: &Run, _part: usize, _block: &Block) -> Result<(), String> {
+        Ok(())
+    }
+    fn series_total(
+        &mut self,
+        _: &Run,
+        _: usize,
+        _: u32,
+        _: &Trial,
+    ) -> Result<Option<u64>, String> {
+        Ok(None)
+    }
+    fn part_done(&mut self, _run: &Run, _index: usize, _part: &Part) -> Result<(), String> {
+        Ok(())
+    }
+    fn finish(&mut self, _run: &Run) -> Result<(), String> {
+        Ok(())
+    }
+}

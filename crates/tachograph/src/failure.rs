@@ -1,0 +1,60 @@
+//! Why nothing could be measured, in one sentence and with what to do about it.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+/// A failure that a person reads. It ends the program with status 2.
+#[derive(Debug)]
+pub(crate) struct Failure(String);
+
+impl Failure {
+    /// A failure with this sentence.
+    pub(crate) fn new(sentence: impl Display) -> Failure {
+        Failure(sentence.to_string())
+    }
+
+    /// Prints it to standard error.
+    pub(crate) fn print(&self) {
+        crate::output::error(&self.0);
+    }
+}
+
+/// How a command that could do its work ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Measured, and all is well.
+    Well,
+    /// Measured, but a verdict failed: errors, ledger or threshold.
+    VerdictFailed,
+}
+
+impl From<Status> for ExitCode {
+    fn from(status: Status) -> ExitCode {
+        match status {
+            Status::Well => ExitCode::SUCCESS,
+            Status::VerdictFailed => ExitCode::from(1),
+        }
+    }
+}
+
+/// What every command returns.
+pub(crate) type Outcome = Result<Status, Failure>;
+
+macro_rules! from_errors {
+    ($($error:ty),* $(,)?) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                Failure::new(error)
+            }
+        })*
+    };
+}
+
+from_errors!(
+    spec::SpecError,
+    spec::TargetError,
+    stage::StageError,
+    drive::DriveError,
+    record::RecordError,
+    lab::LabError,
+);

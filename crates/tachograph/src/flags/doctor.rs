@@ -1,0 +1,29 @@
+//! Flags of `doctor`, `completions` and `man`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Flags of `doctor`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DoctorFlags {
+    /// Only this experiment's needs
+    #[arg(value_name = "EXPERIMENT")]
+    pub(crate) experiment: Option<String>,
+}
+
+/// Flags of `completions`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct CompletionsFlags {
+    /// The shell
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: clap_complete::Shell,
+}
+
+/// Flags of `man`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ManFlags {
+    /// Write tachograph.1 and a page for each command into this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: Option<PathBuf>,
+}

@@ -1,0 +1,71 @@
+//! Where text for people goes: colour and width by terminal, silence when the reader of a pipe has gone.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use crate::failure::Failure;
+
+/// Width that is assumed where no terminal says otherwise.
+const WIDTH: usize = 80;
+
+/// Whether standard error is a terminal, so that progress may be drawn there.
+pub(crate) fn progress_wanted() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// How standard output likes its text.
+pub(crate) fn style(colour: ColourWhen) -> report::Style {
+    let terminal = std::io::stdout().is_terminal();
+    let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let colour = match colour {
+        ColourWhen::Always => true,
+        ColourWhen::Never => false,
+        ColourWhen::Auto => terminal && !no_colour,
+    };
+    let width = if terminal { terminal_width().unwrap_or(WIDTH) } else { WIDTH };
+    report::Style { colour, width }
+}
+
+fn terminal_width() -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+    (size.ws_col > 0).then_some(usize::from(size.ws_col))
+}
+
+/// When text is coloured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ColourWhen {
+    /// On terminals, unless NO_COLOR is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// Prints to standard output. A reader that has gone away is no error.
+pub(crate) fn print(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // The only error a person can do nothing about is a pipe that was closed.
+    let _closed_pipe = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Prints a sentence about progress to standard error.
+pub(crate) fn note(text: &str) {
+    let mut err = std::io::stderr().lock();
+    let _closed_pipe = writeln!(err, "{text}");
+}
+
+/// Prints an error to standard error.
+pub(crate) fn error(text: &str) {
+    note(&format!("tachograph: {text}"));
+}
+
+/// Writes a file for a person, or standard output for `-`.
+pub(crate) fn write_file(path: &std::path::Path, text: &str) -> Result<(), Failure> {
+    if path == std::path::Path::new("-") {
+        print(text);
+        return Ok(());
+    }
+    std::fs::write(path, text)
+        .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
+}
