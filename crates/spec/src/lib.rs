@@ -4,10 +4,16 @@
 //! validated plan goes out, or an error that shows where in the text it went
 //! wrong. No I/O happens here.
 
+mod compare;
+mod error;
 mod load;
+mod names;
 mod plan;
 mod target;
+mod variables;
 
+pub use compare::{CompareArgs, compare_plan};
+pub use error::{Place, SpecError};
 pub use load::{Arrivals, Exchange, Expect, HttpRequest, Load, Mode};
 pub use plan::{
     Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process, Published, Ready,

@@ -19,6 +19,20 @@ pub struct Load {
     pub expect: Expect,
 }
 
+impl Default for Load {
+    /// 10 kept connections on one thread, `GET /` over HTTP, and 10 s for every answer.
+    fn default() -> Load {
+        Load {
+            connections: 10,
+            threads: 1,
+            new_connection: false,
+            timeout: Nanos::from_secs(10),
+            exchange: Exchange::Http(HttpRequest::default()),
+            expect: Expect::default(),
+        }
+    }
+}
+
 /// How one request and its answer look on the wire.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Exchange {

@@ -200,9 +200,10 @@ pub struct Contrast {
 }
 
 /// What is compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     /// Verified responses per second in the closed loop.
+    #[default]
     Throughput,
     /// Median latency in the open loop (service time where only a closed loop was offered).
     P50,
@@ -212,6 +213,17 @@ pub enum Metric {
     Cpu,
     /// Peak memory of the stack.
     Memory,
+}
+
+impl Metric {
+    /// Every metric with the name that files, options and exports give it.
+    pub const NAMES: [(&str, Metric); 5] = [
+        ("throughput", Metric::Throughput),
+        ("p50", Metric::P50),
+        ("p99", Metric::P99),
+        ("cpu", Metric::Cpu),
+        ("memory", Metric::Memory),
+    ];
 }
 
 /// Where client and stacks run.
@@ -251,6 +263,87 @@ pub struct Schedule {
     pub quick: bool,
     /// Declared margin of equivalence.
     pub margin: Option<Margin>,
+}
+
+impl Default for Process {
+    /// No command yet; 30 s to be ready, SIGTERM and 10 s to stop.
+    fn default() -> Process {
+        Process {
+            name: String::new(),
+            command: String::new(),
+            env: BTreeMap::new(),
+            ready: Vec::new(),
+            ready_timeout: Nanos::from_secs(30),
+            stop_signal: StopSignal::Term,
+            stop_timeout: Nanos::from_secs(10),
+        }
+    }
+}
+
+impl Default for Schedule {
+    /// METHOD.md's full run: a precision of 1% at 95%, a pilot of 10 blocks, windows of 5 s in slices of 400 ms.
+    fn default() -> Schedule {
+        Schedule {
+            precision: 0.01,
+            confidence: 0.95,
+            pilot_blocks: 10,
+            max_blocks: 100,
+            max_time: None,
+            slice: Nanos::from_millis(400),
+            window: Nanos::from_secs(5),
+            warmup: Nanos::from_secs(2),
+            isolated: false,
+            quick: false,
+            margin: None,
+        }
+    }
+}
+
+impl Schedule {
+    /// Whether the schedule can be kept at all; the sentence says what cannot.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let share = |value: f64| value > 0.0 && value < 1.0;
+        if !share(self.precision) {
+            return Err("precision must lie between 0 and 1, such as 1%".to_owned());
+        }
+        if !share(self.confidence) {
+            return Err("confidence must lie between 0 and 1, such as 95%".to_owned());
+        }
+        if self.margin.is_some_and(|margin| !share(margin.0)) {
+            return Err("margin must lie between 0 and 1, such as 2%".to_owned());
+        }
+        if self.slice == Nanos::ZERO || self.window < self.slice {
+            return Err(format!(
+                "the window ({}) must hold at least one slice ({})",
+                self.window, self.slice
+            ));
+        }
+        if self.pilot_blocks < 2 {
+            return Err("pilot_blocks must be at least 2: one block has no spread".to_owned());
+        }
+        if self.max_blocks < self.pilot_blocks {
+            return Err(format!(
+                "max_blocks ({}) must not be below pilot_blocks ({})",
+                self.max_blocks, self.pilot_blocks
+            ));
+        }
+        Ok(())
+    }
+
+    /// The same schedule for a quick look: 6 blocks in the pilot, windows of 1.6 s, warm-ups of
+    /// 0.5 s, never longer than they were. Precision, margin and layout stay.
+    pub fn quickened(&self) -> Schedule {
+        let window = self.window.min(Nanos::from_millis(1600));
+        Schedule {
+            pilot_blocks: self.pilot_blocks.min(6),
+            max_blocks: self.max_blocks.min(20),
+            slice: self.slice.min(window),
+            window,
+            warmup: self.warmup.min(Nanos::from_millis(500)),
+            quick: true,
+            ..self.clone()
+        }
+    }
 }
 
 /// A margin of equivalence that was declared beforehand.

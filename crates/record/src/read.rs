@@ -1,0 +1,387 @@
+//! From the tables into the model.
+
+use std::str::FromStr;
+
+use base::{Nanos, RunId, Seed, Timestamp};
+use ledger::{Counts, Ledger};
+use rusqlite::types::{FromSql, Type};
+use rusqlite::{Connection, Error, OptionalExtension, Params, Result, Row, params};
+use serde::de::DeserializeOwned;
+use stats::Estimate;
+
+use crate::store::RunLine;
+use crate::{Block, Comparison, Distribution, Finding, Part, Run, Summary, Trial, Variant};
+
+/// No trial is longer: at 1 ms a step this is four hours.
+const STEPS_MAX: u32 = 1 << 24;
+
+/// Reads columns by name and turns them into the model's types.
+trait Columns {
+    fn get_as<T: FromSql>(&self, column: &str) -> Result<T>;
+    fn broken(&self, column: &str, cause: String) -> Error;
+
+    fn text(&self, column: &str) -> Result<String> {
+        self.get_as(column)
+    }
+
+    /// The unsigned number behind SQLite's signed one.
+    fn count(&self, column: &str) -> Result<u64> {
+        self.get_as::<i64>(column).map(|value| value as u64)
+    }
+
+    fn maybe_count(&self, column: &str) -> Result<Option<u64>> {
+        Ok(self.get_as::<Option<i64>>(column)?.map(|value| value as u64))
+    }
+
+    fn nanos(&self, column: &str) -> Result<Nanos> {
+        self.count(column).map(Nanos)
+    }
+
+    fn maybe_nanos(&self, column: &str) -> Result<Option<Nanos>> {
+        Ok(self.maybe_count(column)?.map(Nanos))
+    }
+
+    /// A number; SQLite keeps "not a number" as NULL.
+    fn real(&self, column: &str) -> Result<f64> {
+        Ok(self.get_as::<Option<f64>>(column)?.unwrap_or(f64::NAN))
+    }
+
+    fn time(&self, column: &str) -> Result<Timestamp> {
+        let text = self.text(column)?;
+        Timestamp::from_str(&text).map_err(|e| self.broken(column, e.to_string()))
+    }
+
+    fn json<T: DeserializeOwned>(&self, column: &str) -> Result<T> {
+        let text = self.text(column)?;
+        serde_json::from_str(&text).map_err(|e| self.broken(column, e.to_string()))
+    }
+
+    fn word<T: DeserializeOwned>(&self, column: &str) -> Result<T> {
+        serde_json::from_value(serde_json::Value::String(self.text(column)?))
+            .map_err(|e| self.broken(column, e.to_string()))
+    }
+
+    fn estimate(&self, column: &str) -> Result<Estimate> {
+        Ok(Estimate {
+            value: self.real(column)?,
+            low: self.real(&format!("{column}_low"))?,
+            high: self.real(&format!("{column}_high"))?,
+        })
+    }
+
+    fn ledger(&self) -> Result<Ledger> {
+        Ok(Ledger {
+            counts: Counts {
+                offered: self.count("offered")?,
+                dropped: self.count("dropped")?,
+                sent: self.count("sent")?,
+                completed: self.count("completed")?,
+                failed: self.count("failed")?,
+                in_flight: self.count("in_flight")?,
+            },
+            served: self.maybe_count("served")?,
+            series: self.maybe_count("series")?,
+            errors: self.json("errors")?,
+        })
+    }
+}
+
+impl Columns for Row<'_> {
+    fn get_as<T: FromSql>(&self, column: &str) -> Result<T> {
+        self.get(column)
+    }
+
+    fn broken(&self, column: &str, cause: String) -> Error {
+        let cause = format!("column {column}: {cause}");
+        Error::FromSqlConversionFailure(0, Type::Text, cause.into())
+    }
+}
+
+fn rows<T>(
+    db: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnMut(&Row<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    db.prepare_cached(sql)?.query_map(params, read)?.collect()
+}
+
+/// The runs that a name may mean: `last`, a full name, or the beginning of names, newest first.
+pub(crate) fn names(db: &Connection, name: &str) -> Result<Vec<RunId>> {
+    let id = |row: &Row<'_>| row.get(0).map(RunId);
+    if name == "last" {
+        return rows(db, "SELECT id FROM run ORDER BY started DESC, id DESC LIMIT 1", [], id);
+    }
+    let exact = rows(db, "SELECT id FROM run WHERE id = ?1", [name], id)?;
+    if !exact.is_empty() || name.is_empty() {
+        return Ok(exact);
+    }
+    let prefixed =
+        "SELECT id FROM run WHERE substr(id, 1, length(?1)) = ?1 ORDER BY started DESC, id DESC";
+    rows(db, prefixed, [name], id)
+}
+
+pub(crate) fn list(db: &Connection, limit: usize) -> Result<Vec<RunLine>> {
+    let sql = "
+        SELECT id, kind, state, name, title, started, finished,
+               (SELECT count(*) FROM block b WHERE b.run = r.id AND b.accepted) AS blocks,
+               reasons = '[]' AND NOT EXISTS (
+                   SELECT 1 FROM part p WHERE p.run = r.id AND p.reasons <> '[]') AS valid,
+               (SELECT sentence FROM comparison c WHERE c.run = r.id AND c.is_primary
+                ORDER BY part, ordinal LIMIT 1) AS sentence
+        FROM run r ORDER BY started DESC, id DESC LIMIT ?1";
+    rows(db, sql, [i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
+        Ok(RunLine {
+            id: RunId(row.text("id")?),
+            kind: row.word("kind")?,
+            state: row.word("state")?,
+            name: row.text("name")?,
+            title: row.text("title")?,
+            started: row.time("started")?,
+            finished: finished(row)?,
+            blocks: row.count("blocks")?,
+            valid: row.get("valid")?,
+            sentence: row.get("sentence")?,
+        })
+    })
+}
+
+fn finished(row: &Row<'_>) -> Result<Option<Timestamp>> {
+    match row.get_as::<Option<String>>("finished")? {
+        Some(_) => row.time("finished").map(Some),
+        None => Ok(None),
+    }
+}
+
+pub(crate) fn series_total(
+    db: &Connection,
+    run: &RunId,
+    part: usize,
+    block: u32,
+    variant: u32,
+    offer: &str,
+) -> Result<Option<u64>> {
+    let sql = "
+        SELECT coalesce(sum(s.completed), 0) FROM trial t LEFT JOIN trial_series s ON s.trial = t.id
+        WHERE t.run = ?1 AND t.part = ?2 AND t.block = ?3 AND t.variant = ?4 AND t.offer = ?5
+        GROUP BY t.run";
+    db.prepare_cached(sql)?
+        .query_row(params![run.as_str(), part as i64, block, variant, offer], |row| {
+            row.get::<_, i64>(0).map(|total| total as u64)
+        })
+        .optional()
+}
+
+pub(crate) fn run(db: &Connection, id: &RunId) -> Result<Run> {
+    // One transaction, so that a run which is being written is read as of one moment.
+    let _one_moment = db.unchecked_transaction()?;
+    let mut run = db.query_row("SELECT * FROM run WHERE id = ?1", [id.as_str()], |row| {
+        Ok(Run {
+            id: RunId(row.text("id")?),
+            kind: row.word("kind")?,
+            state: row.word("state")?,
+            name: row.text("name")?,
+            title: row.text("title")?,
+            question: row.text("question")?,
+            started: row.time("started")?,
+            finished: finished(row)?,
+            command_line: row.json("command_line")?,
+            version: row.text("version")?,
+            seed: Seed(row.count("seed")?),
+            plan: row.text("plan")?,
+            machine: row.json("machine")?,
+            reasons: row.json("reasons")?,
+            parts: Vec::new(),
+        })
+    })?;
+    let numbers: Vec<i64> =
+        rows(db, "SELECT part FROM part WHERE run = ?1 ORDER BY part", [id.as_str()], |row| {
+            row.get(0)
+        })?;
+    for number in numbers {
+        run.parts.push(part(db, id, number)?);
+    }
+    Ok(run)
+}
+
+fn part(db: &Connection, run: &RunId, number: i64) -> Result<Part> {
+    let key = params![run.as_str(), number];
+    let mut part = db.query_row("SELECT * FROM part WHERE run = ?1 AND part = ?2", key, |row| {
+        Ok(Part {
+            name: row.text("name")?,
+            question: row.text("question")?,
+            layout: row.text("layout")?,
+            load: row.text("load")?,
+            variants: Vec::new(),
+            blocks: Vec::new(),
+            comparisons: Vec::new(),
+            findings: Vec::new(),
+            published: row.json("published")?,
+            reasons: row.json("reasons")?,
+            precision: row.real("precision")?,
+            quick: row.get("quick")?,
+            bulk: row.get("bulk")?,
+        })
+    })?;
+    let of_part = |table: &str, order: &str| {
+        format!("SELECT * FROM {table} WHERE run = ?1 AND part = ?2 ORDER BY {order}")
+    };
+    part.variants = rows(db, &of_part("variant", "variant"), key, variant)?;
+    let summaries = rows(db, &of_part("summary", "variant, ordinal"), key, |row| {
+        Ok((row.get::<_, u32>("variant")?, summary(row)?))
+    })?;
+    for (number, summary) in summaries {
+        if let Some(variant) = part.variants.get_mut(number as usize) {
+            variant.summaries.push(summary);
+        }
+    }
+    part.comparisons = rows(db, &of_part("comparison", "ordinal"), key, comparison)?;
+    part.findings = rows(db, &of_part("finding", "ordinal"), key, finding)?;
+    part.blocks = rows(db, &of_part("block", "block"), key, block)?;
+    for block in &mut part.blocks {
+        block.trials = trials(db, run, number, block.index)?;
+    }
+    Ok(part)
+}
+
+fn variant(row: &Row<'_>) -> Result<Variant> {
+    Ok(Variant {
+        name: row.text("name")?,
+        commands: row.json("commands")?,
+        target: row.text("target")?,
+        served_by: row.get("served_by")?,
+        skipped: row.get("skipped")?,
+        ledger: row.ledger()?,
+        summaries: Vec::new(),
+    })
+}
+
+fn summary(row: &Row<'_>) -> Result<Summary> {
+    let known = |flag: &str, column: &str| -> Result<Option<Estimate>> {
+        if row.get(flag)? { row.estimate(column).map(Some) } else { Ok(None) }
+    };
+    Ok(Summary {
+        offer: row.text("offer")?,
+        offered_per_s: row.get("offered_per_s")?,
+        throughput_per_s: row.estimate("throughput_per_s")?,
+        bytes_per_s: row.real("bytes_per_s")?,
+        p50_ns: row.estimate("p50_ns")?,
+        p90_ns: row.estimate("p90_ns")?,
+        p99_ns: row.estimate("p99_ns")?,
+        cpu_ns_per_request: known("cpu_known", "cpu_ns_per_request")?,
+        machine_ns_per_request: known("machine_known", "machine_ns_per_request")?,
+        peak_memory_bytes: row.maybe_count("peak_memory_bytes")?,
+    })
+}
+
+fn comparison(row: &Row<'_>) -> Result<Comparison> {
+    Ok(Comparison {
+        baseline: row.get("baseline")?,
+        variant: row.get("variant")?,
+        metric: row.text("metric")?,
+        offer: row.text("offer")?,
+        primary: row.get("is_primary")?,
+        ratio: row.estimate("ratio")?,
+        confidence: row.real("confidence")?,
+        adjusted_for: row.get("adjusted_for")?,
+        blocks: row.get("blocks")?,
+        verdict: row.word("verdict")?,
+        sentence: row.text("sentence")?,
+        anytime: row.get("anytime")?,
+    })
+}
+
+fn finding(row: &Row<'_>) -> Result<Finding> {
+    Ok(Finding {
+        check: row.text("check_name")?,
+        severity: row.word("severity")?,
+        block: row.get("block")?,
+        variant: row.get("variant")?,
+        value: row.real("value")?,
+        limit: row.real("limit_at")?,
+        sentence: row.text("sentence")?,
+    })
+}
+
+fn block(row: &Row<'_>) -> Result<Block> {
+    Ok(Block {
+        index: row.get("block")?,
+        started: row.time("started")?,
+        elapsed: row.nanos("elapsed_ns")?,
+        order: row.json("slice_order")?,
+        rejected: row.json("rejected")?,
+        canary: [row.nanos("canary_before_ns")?, row.nanos("canary_after_ns")?],
+        steal: row.real("steal")?,
+        trials: Vec::new(),
+    })
+}
+
+fn trials(db: &Connection, run: &RunId, part: i64, block: u32) -> Result<Vec<Trial>> {
+    let sql = "SELECT * FROM trial WHERE run = ?1 AND part = ?2 AND block = ?3 ORDER BY ordinal";
+    rows(db, sql, params![run.as_str(), part, block], |row| trial(db, row))
+}
+
+fn trial(db: &Connection, row: &Row<'_>) -> Result<Trial> {
+    let id: i64 = row.get("id")?;
+    Ok(Trial {
+        variant: row.get("variant")?,
+        offer: row.text("offer")?,
+        offered_per_s: row.get("offered_per_s")?,
+        started: row.time("started")?,
+        slices: row.get("slices")?,
+        window: row.nanos("window_ns")?,
+        completed_in_window: row.count("completed_in_window")?,
+        payload_bytes: row.count("payload_bytes")?,
+        ledger: row.ledger()?,
+        latency: distribution(db, id, "latency")?,
+        service_time: distribution(db, id, "service_time")?.unwrap_or_default(),
+        lateness: distribution(db, id, "lateness")?,
+        stack_cpu: row.maybe_nanos("stack_cpu_ns")?,
+        machine_busy: row.maybe_nanos("machine_busy_ns")?,
+        client_cpu: row.nanos("client_cpu_ns")?,
+        client_busy: row.real("client_busy")?,
+        peak_memory_bytes: row.maybe_count("peak_memory_bytes")?,
+        completed_by_step: series(db, id, row.get("steps")?)?,
+        step: row.nanos("step_ns")?,
+        env_padding_bytes: row.get("env_padding_bytes")?,
+    })
+}
+
+fn distribution(db: &Connection, trial: i64, kind: &str) -> Result<Option<Distribution>> {
+    db.prepare_cached("SELECT * FROM distribution WHERE trial = ?1 AND kind = ?2")?
+        .query_row(params![trial, kind], |row| {
+            Ok(Distribution {
+                count: row.count("count")?,
+                min_ns: row.count("min_ns")?,
+                p50_ns: row.count("p50_ns")?,
+                p90_ns: row.count("p90_ns")?,
+                p99_ns: row.count("p99_ns")?,
+                p99_9_ns: row.count("p99_9_ns")?,
+                p99_99_ns: row.count("p99_99_ns")?,
+                max_ns: row.count("max_ns")?,
+                mean_ns: row.real("mean_ns")?,
+                hdr_v2: row.get("hdr_v2")?,
+            })
+        })
+        .optional()
+}
+
+fn series(db: &Connection, trial: i64, steps: u32) -> Result<Vec<u64>> {
+    let mut completed = vec![0; steps.min(STEPS_MAX) as usize];
+    let slots = rows(
+        db,
+        "SELECT slot, completed FROM trial_series WHERE trial = ?1 ORDER BY slot",
+        [trial],
+        |row| Ok((row.get::<_, u32>("slot")? as usize, row.count("completed")?)),
+    )?;
+    for (slot, count) in slots {
+        // A slot beyond the series' length was added by hand; the total must show it.
+        if slot >= completed.len() && slot < STEPS_MAX as usize {
+            completed.resize(slot + 1, 0);
+        }
+        if let Some(place) = completed.get_mut(slot) {
+            *place = count;
+        }
+    }
+    Ok(completed)
+}

@@ -1,0 +1,221 @@
+//! The record as a run, a report and a person with SQL see it.
+
+mod support;
+
+use base::RunId;
+use proptest::prelude::*;
+use rusqlite::Connection;
+use support::Draw;
+use tachograph_record::*;
+use tempfile::TempDir;
+
+fn fresh() -> (TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("deep/er/record.sqlite")).unwrap();
+    (folder, store)
+}
+
+/// A run of the given seed that has a part, a variant and a block with a trial.
+fn rich(seed: u64) -> Run {
+    (seed..seed + 10_000)
+        .map(|seed| Draw::new(seed).run())
+        .find(|run| run.parts.iter().any(|p| p.blocks.iter().any(|b| b.trials.len() > 2)))
+        .unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_saved_is_what_is_loaded(seed: u64) {
+        let (_folder, mut store) = fresh();
+        let run = Draw::new(seed).run();
+        store.begin(&run).unwrap();
+        prop_assert_eq!(store.load(run.id.as_str()).unwrap(), run);
+    }
+
+    #[test]
+    fn a_run_written_piece_by_piece_is_the_same(seed: u64) {
+        let (_folder, mut store) = fresh();
+        let run = Draw::new(seed).run();
+        let bare = Run { state: RunState::Running, finished: None, reasons: vec![], parts: vec![], ..run.clone() };
+        store.begin(&bare).unwrap();
+        for (index, part) in run.parts.iter().enumerate() {
+            let mut before = Part { comparisons: vec![], findings: vec![], reasons: vec![], blocks: vec![], ..part.clone() };
+            for variant in &mut before.variants {
+                variant.summaries.clear();
+            }
+            store.save_part(&run.id, index, &before).unwrap();
+            for block in &part.blocks {
+                for trial in &block.trials {
+                    store.save_trial(&run.id, index, block.index, trial).unwrap();
+                }
+                store.save_block(&run.id, index, block).unwrap();
+            }
+            store.save_part(&run.id, index, part).unwrap();
+        }
+        store.finish(&run).unwrap();
+        prop_assert_eq!(store.load("last").unwrap(), run);
+    }
+
+    #[test]
+    fn the_recorded_series_adds_up_in_the_database(seed: u64) {
+        let (_folder, mut store) = fresh();
+        let run = Draw::new(seed).run();
+        store.begin(&run).unwrap();
+        for (index, part) in run.parts.iter().enumerate() {
+            for block in &part.blocks {
+                for trial in &block.trials {
+                    let total = store.series_total(&run.id, index, block.index, trial.variant, &trial.offer).unwrap();
+                    prop_assert_eq!(total, Some(trial.completed_by_step.iter().sum()));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_run_that_was_killed_keeps_its_trials_but_not_half_a_block() {
+    let (folder, mut store) = fresh();
+    let mut run = rich(1);
+    run.state = RunState::Running;
+    let at = run.parts.iter().position(|p| p.blocks.iter().any(|b| b.trials.len() > 2)).unwrap();
+    let block = run.parts[at].blocks.iter().find(|b| b.trials.len() > 2).unwrap().clone();
+    for part in &mut run.parts {
+        part.blocks.clear();
+    }
+    store.begin(&run).unwrap();
+    store.save_trial(&run.id, at, block.index, &block.trials[0]).unwrap();
+    store.save_trial(&run.id, at, block.index, &block.trials[1]).unwrap();
+    store.save_trial(&run.id, at, block.index, &block.trials[1]).unwrap();
+    let path = store.path().to_owned();
+    std::mem::forget(store);
+
+    let read = Store::open_read_only(&path).unwrap().load("last").unwrap();
+    assert_eq!(read.state, RunState::Running);
+    let kept = &read.parts[at].blocks[0];
+    assert_eq!(kept.rejected, ["the run ended before this block did"]);
+    assert_eq!(kept.trials, block.trials[..2]);
+    drop(folder);
+}
+
+#[test]
+fn runs_are_found_by_name_by_prefix_and_as_last() {
+    let (_folder, mut store) = fresh();
+    let mut run = rich(2);
+    for (id, started) in [
+        ("20261121-071530-aaaa", "2026-11-21T07:15:30Z"),
+        ("20261121-071530-aabb", "2026-11-21T07:15:30.5Z"),
+        ("20261122-000000-aaaa", "2026-11-22T00:00:00Z"),
+    ] {
+        run.id = RunId(id.to_owned());
+        run.started = started.parse().unwrap();
+        store.begin(&run).unwrap();
+    }
+    let found = |name: &str| store.load(name).map(|run| run.id.0).map_err(|e| e.to_string());
+    assert_eq!(found("last").unwrap(), "20261122-000000-aaaa");
+    assert_eq!(found("20261122").unwrap(), "20261122-000000-aaaa");
+    assert_eq!(found("20261121-071530-aabb").unwrap(), "20261121-071530-aabb");
+    assert_eq!(
+        found("20261121").unwrap_err(),
+        "'20261121' fits 2 runs (20261121-071530-aabb, 20261121-071530-aaaa): type more of the name"
+    );
+    let path = store.path().display();
+    assert_eq!(
+        found("2027").unwrap_err(),
+        format!("no run is called '2027' in {path}: `tachograph list` shows their names")
+    );
+    assert!(found("").is_err());
+    assert!(found("%").is_err());
+}
+
+#[test]
+fn the_list_is_newest_first_and_says_what_came_out() {
+    let (_folder, mut store) = fresh();
+    let mut run = rich(3);
+    for day in 1..=5 {
+        run.id = RunId(format!("2026110{day}-000000-aaaa"));
+        run.started = format!("2026-11-0{day}T00:00:00Z").parse().unwrap();
+        store.begin(&run).unwrap();
+    }
+    let lines = store.list(3).unwrap();
+    let ids: Vec<&str> = lines.iter().map(|line| line.id.as_str()).collect();
+    assert_eq!(ids, ["20261105-000000-aaaa", "20261104-000000-aaaa", "20261103-000000-aaaa"]);
+    let accepted = run.parts.iter().flat_map(|p| &p.blocks).filter(|b| b.accepted()).count();
+    assert_eq!(lines[0].blocks, accepted as u64);
+    let valid = run.reasons.is_empty() && run.parts.iter().all(|part| part.reasons.is_empty());
+    assert_eq!(lines[0].valid, valid);
+    let primary = run.parts.iter().flat_map(|p| &p.comparisons).find(|c| c.primary);
+    assert_eq!(lines[0].sentence, primary.map(|c| c.sentence.clone()));
+}
+
+#[test]
+fn a_deleted_run_leaves_nothing_behind() {
+    let (_folder, mut store) = fresh();
+    let run = rich(4);
+    store.begin(&run).unwrap();
+    assert_eq!(store.delete("last").unwrap(), run.id);
+    assert!(store.list(9).unwrap().is_empty());
+    let db = Connection::open(store.path()).unwrap();
+    for table in [
+        "part",
+        "variant",
+        "summary",
+        "comparison",
+        "finding",
+        "block",
+        "trial",
+        "distribution",
+        "trial_series",
+    ] {
+        let left: i64 =
+            db.query_row(&format!("SELECT count(*) FROM {table}"), [], |r| r.get(0)).unwrap();
+        assert_eq!(left, 0, "{table}");
+    }
+    assert_eq!(
+        store.delete("last").unwrap_err().to_string(),
+        format!(
+            "nothing has been recorded in {} yet: make a run with `tachograph compare` or `tachograph run`",
+            store.path().display()
+        )
+    );
+}
+
+#[test]
+fn a_person_with_sql_reads_one_row_per_trial() {
+    let (_folder, mut store) = fresh();
+    let run = rich(5);
+    store.begin(&run).unwrap();
+    let db = Connection::open(store.path()).unwrap();
+    let trials = run.parts.iter().flat_map(|p| &p.blocks).flat_map(|b| &b.trials);
+    let (rows, completed): (i64, i64) = db
+        .query_row("SELECT count(*), sum(completed % 1000) FROM trials", [], |r| {
+            Ok((r.get(0)?, r.get(1)?))
+        })
+        .unwrap();
+    assert_eq!(rows as usize, trials.clone().count());
+    assert_eq!(completed, trials.map(|t| t.ledger.counts.completed as i64 % 1000).sum::<i64>());
+}
+
+#[test]
+fn tables_are_strict_and_the_log_is_written_ahead() {
+    let (_folder, store) = fresh();
+    let db = Connection::open(store.path()).unwrap();
+    let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+    let strict: i64 = db
+        .query_row("SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND strict = 0 AND name NOT LIKE 'sqlite_%'", [], |r| r.get(0))
+        .unwrap();
+    assert_eq!(strict, 0);
+}
+
+#[test]
+fn two_processes_may_record_at_once() {
+    let (_folder, mut one) = fresh();
+    let mut two = Store::open(one.path()).unwrap();
+    let (a, b) = (rich(6), rich(7_000_000));
+    one.begin(&a).unwrap();
+    two.begin(&b).unwrap();
+    assert_eq!(one.list(9).unwrap().len(), 2);
+    assert_eq!(two.load(a.id.as_str()).unwrap(), a);
+}
