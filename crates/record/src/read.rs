@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use stats::Estimate;
 
 use crate::store::RunLine;
-use crate::{Block, Comparison, Distribution, Finding, Part, Run, Summary, Trial, Variant};
+use crate::{Block, Comparison, Distribution, Finding, Life, Part, Run, Summary, Trial, Variant};
 
 /// No trial is longer: at 1 ms a step this is four hours.
 const STEPS_MAX: u32 = 1 << 24;
@@ -240,6 +240,7 @@ fn part(db: &Connection, run: &RunId, number: i64) -> Result<Part> {
     part.blocks = rows(db, &of_part("block", "block"), key, block)?;
     for block in &mut part.blocks {
         block.trials = trials(db, run, number, block.index)?;
+        block.lives = lives(db, run, number, block.index)?;
     }
     Ok(part)
 }
@@ -313,6 +314,14 @@ fn block(row: &Row<'_>) -> Result<Block> {
         canary: [row.nanos("canary_before_ns")?, row.nanos("canary_after_ns")?],
         steal: row.real("steal")?,
         trials: Vec::new(),
+        lives: Vec::new(),
+    })
+}
+
+fn lives(db: &Connection, run: &RunId, part: i64, block: u32) -> Result<Vec<Life>> {
+    let sql = "SELECT * FROM life WHERE run = ?1 AND part = ?2 AND block = ?3 ORDER BY ordinal";
+    rows(db, sql, params![run.as_str(), part, block], |row| {
+        Ok(Life { variant: row.get("variant")?, ledger: row.ledger()? })
     })
 }
 

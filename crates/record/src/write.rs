@@ -298,6 +298,17 @@ pub(crate) fn put_block(db: &Connection, run: &RunId, part: usize, block: &Block
         .put(db, "block", 3)?;
     db.prepare_cached("DELETE FROM trial WHERE run = ?1 AND part = ?2 AND block = ?3")?
         .execute(params![run.as_str(), part as i64, block.index])?;
+    db.prepare_cached("DELETE FROM life WHERE run = ?1 AND part = ?2 AND block = ?3")?
+        .execute(params![run.as_str(), part as i64, block.index])?;
+    for (ordinal, life) in block.lives.iter().enumerate() {
+        Row::new()
+            .key(run, part)
+            .set("block", block.index)
+            .count("ordinal", ordinal as u64)
+            .set("variant", life.variant)
+            .ledger(&life.ledger)?
+            .insert(db, "life")?;
+    }
     for (ordinal, trial) in block.trials.iter().enumerate() {
         insert_trial(db, run, part, block.index, ordinal as u64, trial)?;
     }

@@ -130,7 +130,7 @@ CREATE TABLE finding (
 CREATE TABLE block (
     run              TEXT NOT NULL,
     part             INTEGER NOT NULL,
-    block            INTEGER NOT NULL,      -- from 1, rejected ones counted
+    block            INTEGER NOT NULL,      -- from 1, rejected ones counted; 0 is the calibration
     started          TEXT NOT NULL,
     elapsed_ns       INTEGER NOT NULL,
     slice_order      TEXT NOT NULL,         -- JSON array of variant numbers
@@ -142,6 +142,26 @@ CREATE TABLE block (
     PRIMARY KEY (run, part, block),
     FOREIGN KEY (run, part) REFERENCES part (run, part) ON DELETE CASCADE
 ) STRICT;
+
+-- The ledger of one variant in one block, from ready to stopped, with the server's own count.
+CREATE TABLE life (
+    run       TEXT NOT NULL,
+    part      INTEGER NOT NULL,
+    block     INTEGER NOT NULL,
+    ordinal   INTEGER NOT NULL,
+    variant   INTEGER NOT NULL,
+    offered   INTEGER NOT NULL,
+    dropped   INTEGER NOT NULL,
+    sent      INTEGER NOT NULL,
+    completed INTEGER NOT NULL,
+    failed    INTEGER NOT NULL,
+    in_flight INTEGER NOT NULL,
+    served    INTEGER,
+    series    INTEGER,
+    errors    TEXT NOT NULL,                -- JSON object: kind to count
+    PRIMARY KEY (run, part, block, ordinal),
+    FOREIGN KEY (run, part, block) REFERENCES block (run, part, block) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE trial (
     id                  INTEGER PRIMARY KEY,

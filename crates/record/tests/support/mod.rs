@@ -148,6 +148,7 @@ impl Draw {
             canary: [self.nanos(), self.nanos()],
             steal: self.real(),
             trials,
+            lives: (0..variants).map(|variant| Life { variant, ledger: self.ledger() }).collect(),
         }
     }
 
