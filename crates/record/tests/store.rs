@@ -1,5 +1,7 @@
 //! The record as a run, a report and a person with SQL see it.
 
+#![allow(clippy::unwrap_used)] // a test may fail anywhere, its helpers included
+
 mod support;
 
 use base::RunId;

@@ -1,0 +1,228 @@
+//! Where a series changes its level: warm-up that ends, a server that slows.
+
+use crate::checks::median;
+use crate::spread::mean;
+
+/// A step smaller than this share of the level does not count as warm-up: the
+/// mirrored order of slices cancels what is left of it.
+pub const STEADY_CHANGE_MIN: f64 = 0.02;
+/// A step above this share of the level within a trial is drift.
+const DRIFT_CHANGE_MIN: f64 = 0.05;
+/// Segments are at least this long, so that one outlier is not a level.
+const SEGMENT_MIN: usize = 2;
+/// Fewer buckets tell nothing of steadiness.
+const STEADY_BUCKETS_MIN: usize = 8;
+
+/// The places where the mean of `series` changes: each index begins a new segment.
+///
+/// Minimises Σ (squared distance to the segment's mean) + `penalty` per change
+/// over all segmentations, by the pruned exact search PELT (Killick,
+/// Fearnhead & Eckley, JASA 107, 2012). `penalty` is in squared units of the
+/// series. Segments are at least two values long.
+pub fn pelt(series: &[f64], penalty: f64) -> Vec<usize> {
+    let n = series.len();
+    if n < 2 * SEGMENT_MIN {
+        return Vec::new();
+    }
+    let cost = SegmentCost::new(series);
+    // best[t] is the least cost of the first t values, last[t] where its final segment begins.
+    let mut best = vec![f64::INFINITY; n + 1];
+    let mut last = vec![0; n + 1];
+    best[0] = -penalty;
+    let mut candidates: Vec<usize> = vec![0];
+    for t in SEGMENT_MIN..=n {
+        for &start in &candidates {
+            let total = best[start] + cost.of(start, t) + penalty;
+            if t - start >= SEGMENT_MIN && total < best[t] {
+                (best[t], last[t]) = (total, start);
+            }
+        }
+        // If ending a segment at `settled` beats going on from `start` by more
+        // than a change would cost, `start` can begin no optimal final segment
+        // from here on. `settled` lies far enough back to begin one itself.
+        let settled = t + 1 - SEGMENT_MIN;
+        candidates.retain(|&start| {
+            start >= settled || best[start] + cost.of(start, settled) <= best[settled]
+        });
+        candidates.push(settled);
+    }
+    let mut changes = Vec::new();
+    let mut t = last[n];
+    while t > 0 {
+        changes.push(t);
+        t = last[t];
+    }
+    changes.reverse();
+    changes
+}
+
+/// Squared distances to the mean of any stretch, from running sums.
+struct SegmentCost {
+    sums: Vec<(f64, f64)>,
+}
+
+impl SegmentCost {
+    fn new(series: &[f64]) -> SegmentCost {
+        // Centred first, because the difference of large squares loses digits.
+        let centre = mean(series);
+        let mut sums = vec![(0.0, 0.0)];
+        let (mut sum, mut squares) = (0.0, 0.0);
+        for value in series {
+            sum += value - centre;
+            squares += (value - centre).powi(2);
+            sums.push((sum, squares));
+        }
+        SegmentCost { sums }
+    }
+
+    fn of(&self, from: usize, to: usize) -> f64 {
+        let sum = self.sums[to].0 - self.sums[from].0;
+        let squares = self.sums[to].1 - self.sums[from].1;
+        (squares - sum * sum / (to - from) as f64).max(0.0)
+    }
+}
+
+/// The penalty per change: 3·σ²·ln n (after Zhang & Siegmund, Biometrics 63,
+/// 2007), with σ from the median of absolute first differences, which steps
+/// and outliers hardly touch. σ is at least half a percent of the level, so
+/// that a series without noise does not fall into pieces.
+fn default_penalty(series: &[f64]) -> f64 {
+    let differences: Vec<f64> = series.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    // The median of |N(0, 2σ²)| is 0.6745·√2·σ.
+    let sigma = median(&differences).unwrap_or(0.0) / (0.6745 * std::f64::consts::SQRT_2);
+    let floor = 0.005 * median(series).unwrap_or(0.0).abs();
+    3.0 * sigma.max(floor).powi(2) * (series.len() as f64).ln()
+}
+
+/// A step in the level of a trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drift {
+    /// The bucket that begins the new level.
+    pub at: usize,
+    /// The relative change at that place: −0.2 is a fifth slower.
+    pub change: f64,
+}
+
+/// Steps between neighbouring levels that exceed `change_min`.
+fn steps(buckets: &[f64], change_min: f64) -> Vec<Drift> {
+    let changes = pelt(buckets, default_penalty(buckets));
+    let mut bounds = vec![0];
+    bounds.extend(&changes);
+    bounds.push(buckets.len());
+    let level = |i: usize| mean(&buckets[bounds[i]..bounds[i + 1]]);
+    changes
+        .iter()
+        .enumerate()
+        .map(|(i, &at)| Drift { at, change: level(i + 1) / level(i) - 1.0 })
+        .filter(|step| step.change.abs() > change_min || !step.change.is_finite())
+        .collect()
+}
+
+/// The largest step above 5% in the level of one trial's buckets (requests
+/// completed per step of time), if there is one.
+pub fn drift(buckets: &[f64]) -> Option<Drift> {
+    steps(buckets, DRIFT_CHANGE_MIN)
+        .into_iter()
+        .max_by(|a, b| a.change.abs().total_cmp(&b.change.abs()))
+}
+
+/// The bucket from which on the level is steady: the last step above 2%, or 0
+/// if there was none. `None` if no steady state was found: fewer than eight
+/// buckets, or a level that still changed in the last third.
+pub fn steady_state(buckets: &[f64]) -> Option<usize> {
+    if buckets.len() < STEADY_BUCKETS_MIN {
+        return None;
+    }
+    let last = steps(buckets, STEADY_CHANGE_MIN).last().map_or(0, |step| step.at);
+    (last <= buckets.len() - buckets.len().div_ceil(3)).then_some(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Seed;
+    use proptest::prelude::*;
+
+    /// `level` per bucket with noise of about 1%.
+    fn noisy(levels: &[(usize, f64)], seed: u64) -> Vec<f64> {
+        let mut rng = Seed(seed).rng("noise");
+        let levels = levels.iter().flat_map(|&(count, level)| vec![level; count]);
+        levels
+            .map(|level| {
+                let uniform = rng.next_u64() as f64 / u64::MAX as f64;
+                level * (1.0 + 0.04 * (uniform - 0.5))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_step_is_found_where_it_is() {
+        assert_eq!(pelt(&[1.0, 1.0, 1.0, 5.0, 5.0, 5.0], 1.0), [3]);
+        assert_eq!(pelt(&[1.0, 1.0, 5.0, 5.0, 2.0, 2.0], 1.0), [2, 4]);
+        assert_eq!(pelt(&[1.0, 1.0, 5.0, 5.0], 100.0), [] as [usize; 0]);
+        assert_eq!(pelt(&[1.0, 9.0, 1.0], 0.1), [] as [usize; 0], "too short for two segments");
+    }
+
+    #[test]
+    fn warm_up_ends_at_the_last_step() {
+        for seed in 0..20 {
+            let series = noisy(&[(4, 600.0), (4, 900.0), (24, 1000.0)], seed);
+            assert_eq!(steady_state(&series), Some(8), "seed {seed}");
+            assert_eq!(steady_state(&noisy(&[(32, 1000.0)], seed)), Some(0), "seed {seed}");
+            let late = noisy(&[(26, 1000.0), (6, 700.0)], seed);
+            assert_eq!(steady_state(&late), None, "seed {seed}");
+        }
+        assert_eq!(steady_state(&[1.0; 7]), None);
+        assert_eq!(steady_state(&[1.0; 8]), Some(0));
+    }
+
+    #[test]
+    fn a_server_that_slows_by_a_fifth_drifts_and_a_steady_one_does_not() {
+        for seed in 0..20 {
+            let slows = drift(&noisy(&[(20, 1000.0), (20, 800.0)], seed)).unwrap();
+            assert_eq!(slows.at, 20, "seed {seed}");
+            assert!((slows.change + 0.2).abs() < 0.02, "{slows:?}");
+            assert_eq!(drift(&noisy(&[(40, 1000.0)], seed)), None, "seed {seed}");
+            assert_eq!(drift(&noisy(&[(20, 1000.0), (20, 970.0)], seed)), None, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_starts_from_nothing_or_dies_drifts() {
+        assert!(drift(&[0.0, 0.0, 0.0, 0.0, 100.0, 101.0, 99.0, 100.0]).is_some());
+        assert_eq!(drift(&[100.0, 101.0, 99.0, 100.0, 0.0, 0.0, 0.0]).unwrap().change, -1.0);
+        assert_eq!(drift(&[]), None);
+        assert_eq!(drift(&[0.0; 20]), None);
+    }
+
+    /// The least cost over every segmentation, tried one by one.
+    fn exhaustive(series: &[f64], penalty: f64) -> f64 {
+        let cost = SegmentCost::new(series);
+        let n = series.len();
+        (0..1_u32 << (n - 1))
+            .filter_map(|cuts| {
+                let mut bounds = vec![0];
+                bounds.extend((1..n).filter(|i| cuts >> (i - 1) & 1 == 1));
+                bounds.push(n);
+                let long_enough = bounds.windows(2).all(|w| w[1] - w[0] >= SEGMENT_MIN);
+                long_enough.then(|| total(&cost, &bounds, penalty))
+            })
+            .fold(f64::INFINITY, f64::min)
+    }
+
+    fn total(cost: &SegmentCost, bounds: &[usize], penalty: f64) -> f64 {
+        let changes = bounds.len() - 2;
+        bounds.windows(2).map(|w| cost.of(w[0], w[1])).sum::<f64>() + penalty * changes as f64
+    }
+
+    proptest! {
+        #[test]
+        fn pruning_loses_no_optimum(series in prop::collection::vec(0.0..10.0_f64, 4..12), penalty in 0.1..30.0_f64) {
+            let mut bounds = vec![0];
+            bounds.extend(pelt(&series, penalty));
+            bounds.push(series.len());
+            let found = total(&SegmentCost::new(&series), &bounds, penalty);
+            prop_assert!((found - exhaustive(&series, penalty)).abs() < 1e-9);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! From the blocks of one comparison to its verdict.
+
+use serde::{Deserialize, Serialize};
+
+use crate::anytime::anytime_half_width;
+use crate::sign_flip::{sign_flip_p, sign_flip_p_min};
+use crate::spread::{Spread, mean};
+use crate::stein::{Aim, half_width};
+use crate::{Estimate, Verdict};
+
+/// An interval may be this much wider than wanted and still count as narrow
+/// enough, because the pilot can only guess how much the later blocks vary.
+const PRECISION_SLACK: f64 = 1.25;
+
+/// Which way a metric is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Throughput.
+    Higher,
+    /// Latency, CPU, memory.
+    Lower,
+}
+
+/// What one comparison is judged by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Evidence<'a> {
+    /// ln(variant ÷ baseline) of each accepted block, in the order in which they ran.
+    pub d: &'a [f64],
+    /// How many of the first of these were the pilot that fixed the number of blocks.
+    pub pilot_blocks: usize,
+    /// Precision, confidence and how many comparisons share it; for a
+    /// secondary metric `adjusted_for` is 1 and its sentence says "unadjusted".
+    pub aim: Aim,
+    /// The margin of equivalence that was declared beforehand: 0.02 is ±2%.
+    pub margin: Option<f64>,
+    /// Which way the metric is better.
+    pub better: Better,
+    /// A person stopped the run before its planned end, having seen the data.
+    /// A limit on time or blocks that was set beforehand is no interruption.
+    pub interrupted: bool,
+    /// A validity check failed.
+    pub invalid: bool,
+}
+
+/// What the sign-flip test says about the interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Opinion {
+    /// Both see a difference, or neither does.
+    Agrees,
+    /// One of them sees a difference and the other does not.
+    Disagrees,
+    /// There are too few blocks for any data to convince the test at this
+    /// confidence (fewer than 6 at 95%), or no interval to agree with.
+    Unavailable,
+}
+
+/// The outcome of one comparison.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Judgement {
+    /// variant ÷ baseline, with its interval.
+    pub ratio: Estimate,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Precision that was wanted, as a fraction.
+    pub precision: f64,
+    /// Confidence of the interval (of all intervals together, if adjusted), e.g. 0.95.
+    pub confidence: f64,
+    /// How many comparisons the interval is adjusted for.
+    pub adjusted_for: u32,
+    /// The margin of equivalence that was declared, if one was.
+    pub margin: Option<f64>,
+    /// Blocks behind the interval.
+    pub blocks: u32,
+    /// How many adjacent blocks were merged because neighbours resembled each other; 1 for none.
+    pub merged: u32,
+    /// p-value of the sign-flip test.
+    pub second_opinion_p: Option<f64>,
+    /// How that test stands to the interval.
+    pub second_opinion: Opinion,
+    /// Whether the interval is the anytime-valid one, because a person stopped the run.
+    pub anytime: bool,
+    /// For an inconclusive result: about how many blocks a new run needs to
+    /// reach the precision. A new run starts from nothing: adding blocks to
+    /// this one after having seen its result would spoil the confidence.
+    pub more_blocks: Option<u32>,
+}
+
+/// Judges one comparison.
+///
+/// - The interval is exp(mean d ± half width): Stein's, or Student's on all
+///   blocks where wider; the anytime-valid one if a person stopped the run.
+/// - The sign-flip test gives a second opinion at the same error probability.
+/// - **Equivalent** if a margin was declared and two one-sided tests put the
+///   ratio within it (Schuirmann 1987): the interval at twice the error
+///   probability lies between 1/(1 + margin) and 1 + margin.
+/// - **Faster** or **Slower** if the interval excludes 1 and the second opinion does not disagree.
+/// - **NoDifference** if it holds 1, is as narrow as was wanted (a quarter
+///   wider is allowed), and the second opinion does not disagree.
+/// - **Inconclusive** otherwise.
+pub fn judge(evidence: &Evidence) -> Judgement {
+    let spread = Spread::of(evidence.d);
+    let alpha = evidence.aim.alpha();
+    let half = half_width_at(evidence, spread.as_ref(), alpha);
+    let ratio = Estimate::from_log(mean(evidence.d), half);
+    let (second_opinion_p, second_opinion) =
+        second_opinion(evidence, spread.as_ref(), !ratio.holds(1.0));
+    let verdict = verdict(evidence, spread.as_ref(), &ratio, half, second_opinion);
+    let more_blocks = match (verdict, &spread) {
+        (Verdict::Inconclusive, Some(spread)) => {
+            Some(blocks_of_new_run(evidence, spread, second_opinion))
+        }
+        _ => None,
+    };
+    Judgement {
+        ratio,
+        verdict,
+        precision: evidence.aim.precision,
+        confidence: evidence.aim.confidence,
+        adjusted_for: evidence.aim.adjusted_for.max(1),
+        margin: evidence.margin,
+        blocks: evidence.d.len() as u32,
+        merged: spread.as_ref().map_or(1, |spread| spread.group_size as u32),
+        second_opinion_p,
+        second_opinion,
+        anytime: evidence.interrupted,
+        more_blocks,
+    }
+}
+
+/// Half the interval's width on the scale of logarithms; infinite where nothing is bounded.
+fn half_width_at(evidence: &Evidence, spread: Option<&Spread>, alpha: f64) -> f64 {
+    let half = match spread {
+        Some(spread) if evidence.interrupted => Some(anytime_half_width(spread, alpha)),
+        _ => half_width(evidence.d, evidence.pilot_blocks, alpha),
+    };
+    half.unwrap_or(f64::INFINITY)
+}
+
+/// The sign-flip test's p and how it stands to an interval that excludes 1 or does not.
+fn second_opinion(
+    evidence: &Evidence,
+    spread: Option<&Spread>,
+    interval_excludes_one: bool,
+) -> (Option<f64>, Opinion) {
+    let Some(spread) = spread else { return (None, Opinion::Unavailable) };
+    let alpha = evidence.aim.alpha();
+    let p = sign_flip_p(&spread.groups);
+    let opinion = if sign_flip_p_min(spread.groups.len()) > alpha {
+        Opinion::Unavailable
+    } else if interval_excludes_one == (p <= alpha) {
+        Opinion::Agrees
+    } else if evidence.interrupted && !interval_excludes_one {
+        // The test is for a fixed number of blocks; after looking, its doubt counts but not its conviction.
+        Opinion::Agrees
+    } else {
+        Opinion::Disagrees
+    };
+    (Some(p), opinion)
+}
+
+fn verdict(
+    evidence: &Evidence,
+    spread: Option<&Spread>,
+    ratio: &Estimate,
+    half: f64,
+    opinion: Opinion,
+) -> Verdict {
+    if evidence.invalid {
+        return Verdict::Invalid;
+    }
+    if evidence.margin.is_some_and(|margin| is_within(evidence, spread, margin)) {
+        return Verdict::Equivalent;
+    }
+    let narrow = half <= PRECISION_SLACK * evidence.aim.half_width_log();
+    match (ratio.holds(1.0), opinion) {
+        (_, Opinion::Disagrees) => Verdict::Inconclusive,
+        (false, _) if (ratio.value > 1.0) == (evidence.better == Better::Higher) => Verdict::Faster,
+        // NaN compares as outside; it is no difference either.
+        (false, _) if ratio.value.is_finite() => Verdict::Slower,
+        (true, _) if narrow => Verdict::NoDifference,
+        _ => Verdict::Inconclusive,
+    }
+}
+
+/// Two one-sided tests at α each. The anytime-valid interval keeps its full
+/// confidence, because its guarantee is for both sides together.
+fn is_within(evidence: &Evidence, spread: Option<&Spread>, margin: f64) -> bool {
+    let alpha = evidence.aim.alpha();
+    let alpha = if evidence.interrupted { alpha } else { 2.0 * alpha };
+    let half = half_width_at(evidence, spread, alpha);
+    spread.is_some_and(|spread| spread.mean.abs() + half < margin.ln_1p())
+}
+
+/// Blocks that a new run is likely to need: what the spread of all blocks asks
+/// for, and at least twice as many as left the two tests in disagreement.
+fn blocks_of_new_run(evidence: &Evidence, spread: &Spread, opinion: Opinion) -> u32 {
+    let wanted = u32::try_from(evidence.aim.blocks_for(spread)).unwrap_or(u32::MAX);
+    let doubled = if opinion == Opinion::Disagrees { 2 * evidence.d.len() as u32 } else { 0 };
+    wanted.max(doubled).max(evidence.pilot_blocks as u32)
+}
+
+#[cfg(test)]
+#[path = "judge_tests.rs"]
+mod tests;

@@ -1,0 +1,194 @@
+//! What the evidence comes to.
+
+use super::*;
+use proptest::prelude::*;
+
+const AIM: Aim = Aim { precision: 0.01, confidence: 0.95, adjusted_for: 1 };
+
+fn evidence(d: &[f64]) -> Evidence<'_> {
+    Evidence {
+        d,
+        pilot_blocks: 10,
+        aim: AIM,
+        margin: None,
+        better: Better::Higher,
+        interrupted: false,
+        invalid: false,
+    }
+}
+
+/// `n` blocks around `mean`, alternating by ±`spread` in an order without autocorrelation above 0.
+fn blocks(n: usize, mean: f64, spread: f64) -> Vec<f64> {
+    (0..n).map(|i| if i % 2 == 0 { mean + spread } else { mean - spread }).collect()
+}
+
+#[test]
+fn a_clear_difference_has_the_direction_of_its_metric() {
+    let d = blocks(12, 0.1, 0.01);
+    let faster = judge(&evidence(&d));
+    assert_eq!(faster.verdict, Verdict::Faster);
+    assert!((faster.ratio.value - 0.1_f64.exp()).abs() < 1e-12);
+    assert!(!faster.ratio.holds(1.0));
+    assert_eq!(faster.second_opinion, Opinion::Agrees);
+    assert_eq!(faster.more_blocks, None);
+    let latency = Evidence { better: Better::Lower, ..evidence(&d) };
+    assert_eq!(judge(&latency).verdict, Verdict::Slower);
+    let less = blocks(12, -0.1, 0.01);
+    assert_eq!(judge(&evidence(&less)).verdict, Verdict::Slower);
+    assert_eq!(
+        judge(&Evidence { better: Better::Lower, ..evidence(&less) }).verdict,
+        Verdict::Faster
+    );
+}
+
+#[test]
+fn a_narrow_interval_around_one_detects_no_difference() {
+    let judged = judge(&evidence(&blocks(12, 0.0005, 0.01)));
+    assert_eq!(judged.verdict, Verdict::NoDifference);
+    assert!(judged.ratio.holds(1.0));
+}
+
+#[test]
+fn a_wide_interval_around_one_is_inconclusive_and_says_how_many_blocks_a_new_run_needs() {
+    let judged = judge(&evidence(&blocks(12, 0.002, 0.05)));
+    assert_eq!(judged.verdict, Verdict::Inconclusive);
+    // (2.200985 × 0.05·√(12/11) ÷ ln 1.01)² = 133.5.
+    assert_eq!(judged.more_blocks, Some(134));
+}
+
+#[test]
+fn equivalence_is_only_for_a_margin_declared_beforehand() {
+    let d = blocks(12, 0.005, 0.002);
+    assert_eq!(judge(&evidence(&d)).verdict, Verdict::Faster);
+    let declared = |margin| judge(&Evidence { margin: Some(margin), ..evidence(&d) }).verdict;
+    assert_eq!(declared(0.02), Verdict::Equivalent);
+    assert_eq!(declared(0.005), Verdict::Faster);
+    // The interval at twice the error probability decides: here ±1.8% fits and Student's ±2.2% does not.
+    let borderline = blocks(10, 0.0, 0.0297);
+    let judged = judge(&Evidence { margin: Some(0.02), ..evidence(&borderline) });
+    assert!(judged.ratio.high > 1.02);
+    assert_eq!(judged.verdict, Verdict::Equivalent);
+}
+
+#[test]
+fn invalid_data_get_no_other_verdict() {
+    let d = blocks(12, 0.1, 0.01);
+    let judged = judge(&Evidence { invalid: true, margin: Some(0.5), ..evidence(&d) });
+    assert_eq!(judged.verdict, Verdict::Invalid);
+    assert_eq!(judged.more_blocks, None);
+}
+
+#[test]
+fn whoever_stops_early_gets_a_wider_interval() {
+    let d = blocks(8, 0.1, 0.01);
+    let (done, stopped) =
+        (judge(&evidence(&d)), judge(&Evidence { interrupted: true, ..evidence(&d) }));
+    assert!(stopped.ratio.low < done.ratio.low && stopped.ratio.high > done.ratio.high);
+    assert_eq!((stopped.anytime, stopped.verdict), (true, Verdict::Faster));
+}
+
+#[test]
+fn after_looking_the_second_opinion_may_doubt_but_not_convince() {
+    let d = blocks(8, 0.012, 0.011);
+    let stopped = judge(&Evidence { interrupted: true, ..evidence(&d) });
+    assert!(stopped.second_opinion_p.unwrap() < 0.05 && stopped.ratio.holds(1.0));
+    assert_eq!((stopped.second_opinion, stopped.verdict), (Opinion::Agrees, Verdict::Inconclusive));
+}
+
+#[test]
+fn the_second_opinion_needs_enough_blocks() {
+    for (n, adjusted_for, opinion) in [
+        (5, 1, Opinion::Unavailable),
+        (6, 1, Opinion::Agrees),
+        (6, 2, Opinion::Unavailable),
+        (7, 2, Opinion::Agrees),
+        (7, 4, Opinion::Unavailable),
+        (8, 4, Opinion::Agrees),
+    ] {
+        let d = blocks(n, 0.1, 0.01);
+        let aim = Aim { adjusted_for, ..AIM };
+        let judged = judge(&Evidence { aim, pilot_blocks: 6, ..evidence(&d) });
+        assert_eq!(judged.second_opinion, opinion, "{n} blocks, {adjusted_for} comparisons");
+        assert_eq!(judged.verdict, Verdict::Faster, "{n} blocks, {adjusted_for} comparisons");
+    }
+}
+
+#[test]
+fn a_difference_that_one_block_makes_is_inconclusive() {
+    // Five of six blocks speak for a difference, one weakly against it: Student is sure, signs are not.
+    let d = [0.02, 0.03, 0.025, 0.028, 0.022, -0.001];
+    let judged = judge(&Evidence { pilot_blocks: 6, ..evidence(&d) });
+    assert!(!judged.ratio.holds(1.0));
+    assert_eq!(judged.second_opinion_p, Some(0.0625));
+    assert_eq!(judged.second_opinion, Opinion::Disagrees);
+    assert_eq!(judged.verdict, Verdict::Inconclusive);
+    assert!(judged.more_blocks.unwrap() >= 12);
+}
+
+#[test]
+fn too_little_data_bound_nothing() {
+    for d in [&[][..], &[0.1][..]] {
+        let judged = judge(&evidence(d));
+        assert_eq!(judged.verdict, Verdict::Inconclusive);
+        assert_eq!((judged.ratio.low, judged.ratio.high), (0.0, f64::INFINITY));
+        assert_eq!((judged.second_opinion, judged.more_blocks), (Opinion::Unavailable, None));
+    }
+    assert_eq!(judge(&Evidence { invalid: true, ..evidence(&[]) }).verdict, Verdict::Invalid);
+}
+
+#[test]
+fn blocks_that_all_agree_leave_no_doubt() {
+    let judged = judge(&evidence(&[0.1; 10]));
+    assert_eq!(judged.verdict, Verdict::Faster);
+    assert!((judged.ratio.high - judged.ratio.low).abs() < 1e-9);
+    assert_eq!(judge(&evidence(&[0.0; 10])).verdict, Verdict::NoDifference);
+}
+
+fn some_blocks() -> impl Strategy<Value = Vec<f64>> {
+    prop::collection::vec(-0.05..0.1_f64, 2..20)
+}
+
+fn mirrored(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Faster => Verdict::Slower,
+        Verdict::Slower => Verdict::Faster,
+        other => other,
+    }
+}
+
+proptest! {
+    #[test]
+    fn swapping_the_variants_mirrors_the_judgement(d in some_blocks(), interrupted: bool, margin in prop::option::of(0.001..0.2_f64)) {
+        let negated: Vec<f64> = d.iter().map(|d| -d).collect();
+        let one = judge(&Evidence { interrupted, margin, ..evidence(&d) });
+        let other = judge(&Evidence { interrupted, margin, ..evidence(&negated) });
+        prop_assert_eq!(one.verdict, mirrored(other.verdict));
+        prop_assert!((one.ratio.value * other.ratio.value - 1.0).abs() < 1e-9);
+        prop_assert_eq!(one.second_opinion_p, other.second_opinion_p);
+        prop_assert_eq!(one.more_blocks, other.more_blocks);
+    }
+
+    #[test]
+    fn more_confidence_or_more_comparisons_are_never_narrower(d in some_blocks(), interrupted: bool) {
+        let width = |aim: Aim| {
+            let ratio = judge(&Evidence { aim, interrupted, ..evidence(&d) }).ratio;
+            ratio.high - ratio.low
+        };
+        let (surer, shared) = (Aim { confidence: 0.99, ..AIM }, Aim { adjusted_for: 4, ..AIM });
+        prop_assert!(width(AIM) <= width(surer));
+        prop_assert!(width(AIM) <= width(shared));
+    }
+
+    #[test]
+    fn the_interval_holds_its_estimate_and_a_difference_excludes_one(d in some_blocks()) {
+        let judged = judge(&evidence(&d));
+        prop_assert!(judged.ratio.holds(judged.ratio.value));
+        if matches!(judged.verdict, Verdict::Faster | Verdict::Slower) {
+            prop_assert!(!judged.ratio.holds(1.0));
+        }
+        if judged.verdict == Verdict::NoDifference {
+            prop_assert!(judged.ratio.holds(1.0));
+        }
+        prop_assert_eq!(judged.more_blocks.is_some(), judged.verdict == Verdict::Inconclusive);
+    }
+}

@@ -1,0 +1,176 @@
+//! How many blocks: Stein's two-stage procedure.
+//!
+//! C. Stein, A two-sample test for a linear hypothesis whose power is
+//! independent of the variance, Annals of Mathematical Statistics 16 (1945).
+//! The number of blocks depends on the pilot's spread alone. For normal data
+//! the spread tells nothing of the mean, so the interval keeps its coverage
+//! whatever number comes out and wherever it is capped.
+
+use crate::spread::{Spread, product_or_zero};
+use crate::student::t_quantile;
+
+/// How precise and how sure an answer has to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Aim {
+    /// Half-width wanted, as a fraction of the ratio: 0.01 is ±1%.
+    pub precision: f64,
+    /// Confidence wanted of all primary comparisons together, e.g. 0.95.
+    pub confidence: f64,
+    /// How many comparisons share that confidence (Bonferroni); at least 1.
+    pub adjusted_for: u32,
+}
+
+impl Aim {
+    /// The error probability left to one comparison: (1 − confidence) ÷ comparisons.
+    pub fn alpha(&self) -> f64 {
+        (1.0 - self.confidence) / f64::from(self.adjusted_for.max(1))
+    }
+
+    /// The half-width wanted on the scale of logarithms, ln(1 + precision).
+    pub fn half_width_log(&self) -> f64 {
+        self.precision.ln_1p()
+    }
+
+    /// Blocks after which an interval from this spread is as narrow as wanted, at least 2.
+    pub(crate) fn blocks_for(&self, spread: &Spread) -> u64 {
+        let reach = product_or_zero(t_quantile(self.alpha(), spread.df()), spread.sd());
+        let blocks = (reach / self.half_width_log()).powi(2).ceil();
+        // A saturating cast: an infinite wish is capped by the caller.
+        (blocks as u64).max(2)
+    }
+}
+
+/// What the pilot says about the length of the run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stein {
+    /// Blocks to run in all, the pilot's included.
+    pub blocks: u32,
+    /// Blocks that the precision would take without the cap.
+    pub wanted: u32,
+}
+
+impl Stein {
+    /// N = clamp(⌈(t·s₀/h)²⌉, n₀, cap), where n₀ is the length of `pilot`, s₀ its
+    /// standard deviation, t Student's critical value with n₀ − 1 degrees of
+    /// freedom and h the half-width wanted on the scale of logarithms.
+    ///
+    /// A pilot without a spread (fewer than two blocks, or a value that is not finite) asks for the cap.
+    pub fn plan(pilot: &[f64], aim: &Aim, cap: u32) -> Stein {
+        let wanted = Spread::of(pilot).map_or(u64::MAX, |spread| aim.blocks_for(&spread));
+        let pilot_blocks = u32::try_from(pilot.len()).unwrap_or(u32::MAX);
+        let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).max(pilot_blocks);
+        Stein { blocks: wanted.min(cap).max(pilot_blocks), wanted }
+    }
+
+    /// The plan for several contrasts that share their blocks: the longest of their plans.
+    pub fn plan_all(pilots: &[&[f64]], aim: &Aim, cap: u32) -> Stein {
+        pilots
+            .iter()
+            .map(|pilot| Stein::plan(pilot, aim, cap))
+            .reduce(|a, b| Stein { blocks: a.blocks.max(b.blocks), wanted: a.wanted.max(b.wanted) })
+            .unwrap_or(Stein { blocks: cap, wanted: cap })
+    }
+
+    /// Whether the cap allows fewer blocks than the precision would take.
+    pub fn is_capped(&self) -> bool {
+        self.blocks < self.wanted
+    }
+}
+
+/// Half the width of the interval after all blocks: t·s₀/√N with the pilot's
+/// s₀, or Student's interval on all the data where that is wider.
+pub(crate) fn half_width(d: &[f64], pilot_blocks: usize, alpha: f64) -> Option<f64> {
+    let all = Spread::of(d)?;
+    let pilot = Spread::of(&d[..pilot_blocks.clamp(2, d.len())])?;
+    let shrink = (pilot.blocks as f64 / all.blocks as f64).sqrt();
+    Some(all.t_half_width(alpha).max(pilot.t_half_width(alpha) * shrink))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const AIM: Aim = Aim { precision: 0.01, confidence: 0.95, adjusted_for: 1 };
+
+    /// Ten blocks whose standard deviation is 0.014 and whose mean is 0.05.
+    fn pilot() -> Vec<f64> {
+        let signs = [1.0, -1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0, -1.0, 1.0];
+        let sd = (10.0_f64 / 9.0).sqrt();
+        signs.iter().map(|sign| 0.05 + sign * 0.014 / sd).collect()
+    }
+
+    #[test]
+    fn the_number_of_blocks_by_hand() {
+        // (2.262157 × 0.014 ÷ ln 1.01)² = 10.13, so 11 blocks.
+        assert_eq!(Stein::plan(&pilot(), &AIM, 60), Stein { blocks: 11, wanted: 11 });
+        // Half the half-width takes four times the blocks.
+        let halved = Aim { precision: 0.005, ..AIM };
+        assert_eq!(Stein::plan(&pilot(), &halved, 60).blocks, 41);
+        assert_eq!(Stein::plan(&pilot(), &halved, 24), Stein { blocks: 24, wanted: 41 });
+        assert!(Stein::plan(&pilot(), &halved, 24).is_capped());
+    }
+
+    #[test]
+    fn a_quiet_pilot_is_enough_and_a_broken_one_asks_for_all() {
+        assert_eq!(Stein::plan(&[0.1; 10], &AIM, 60).blocks, 10);
+        assert_eq!(Stein::plan(&[0.1], &AIM, 60).blocks, 60);
+        assert_eq!(Stein::plan(&[0.1, f64::NAN, 0.1], &AIM, 60).blocks, 60);
+        assert_eq!(Stein::plan(&pilot(), &AIM, 3).blocks, 10, "the pilot is never cut");
+    }
+
+    #[test]
+    fn several_contrasts_take_the_longest_plan() {
+        let (quiet, noisy) = ([0.1; 10], pilot());
+        let both = Stein::plan_all(&[&quiet, &noisy], &AIM, 60);
+        assert_eq!(both, Stein::plan(&noisy, &AIM, 60));
+    }
+
+    #[test]
+    fn the_pilots_interval_stands_where_later_blocks_are_quieter() {
+        let mut d = pilot();
+        d.extend([0.05; 10]);
+        let half = half_width(&d, 10, 0.05).unwrap();
+        assert!((half - 2.262_157 * 0.014 / 20.0_f64.sqrt()).abs() < 1e-6);
+        let noisier: Vec<f64> = d.iter().rev().copied().collect();
+        let all = Spread::of(&noisier).unwrap().t_half_width(0.05);
+        assert_eq!(half_width(&noisier, 10, 0.05), Some(all));
+    }
+
+    proptest! {
+        #[test]
+        fn more_precision_or_confidence_never_takes_fewer_blocks(
+            pilot in prop::collection::vec(-0.1..0.1_f64, 2..20),
+            precision in 0.001..0.1_f64,
+            factor in 1.0..5.0_f64,
+        ) {
+            let aim = Aim { precision, ..AIM };
+            let looser = Aim { precision: precision * factor, ..AIM };
+            let surer = Aim { confidence: 0.99, ..aim };
+            let shared = Aim { adjusted_for: 4, ..aim };
+            let blocks = |aim: &Aim| Stein::plan(&pilot, aim, 10_000).blocks;
+            prop_assert!(blocks(&looser) <= blocks(&aim));
+            prop_assert!(blocks(&aim) <= blocks(&surer));
+            prop_assert!(blocks(&aim) <= blocks(&shared));
+        }
+
+        #[test]
+        fn the_plan_does_not_look_at_the_mean(
+            pilot in prop::collection::vec(-0.1..0.1_f64, 2..20),
+            shift in -1.0..1.0_f64,
+        ) {
+            let shifted: Vec<f64> = pilot.iter().map(|d| d + shift).collect();
+            let (one, other) = (Stein::plan(&pilot, &AIM, 10_000), Stein::plan(&shifted, &AIM, 10_000));
+            // Rounding may tip a value that sits on the boundary of two numbers of blocks.
+            prop_assert!(one.blocks.abs_diff(other.blocks) <= 1);
+        }
+
+        #[test]
+        fn an_uncapped_plan_reaches_the_precision(pilot in prop::collection::vec(-0.1..0.1_f64, 2..20)) {
+            let plan = Stein::plan(&pilot, &AIM, u32::MAX);
+            let spread = Spread::of(&pilot).unwrap();
+            let half = spread.t_half_width(0.05) * (pilot.len() as f64 / f64::from(plan.blocks)).sqrt();
+            prop_assert!(half <= AIM.half_width_log() * (1.0 + 1e-9));
+        }
+    }
+}
