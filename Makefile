@@ -1,0 +1,48 @@
+# The two commands that a newcomer needs are `make demo` and `make test`.
+# Everything else is for people who work on tachograph.
+
+CARGO ?= cargo
+TACHOGRAPH := target/release/tachograph
+DENY_VERSION := 0.20.2
+
+.PHONY: demo test build setup check lint deny unit python prove bench docs clean
+
+## demo: gunicorn on TCP against gunicorn on a Unix socket, straight and behind nginx
+demo: build
+	@./scripts/demo.sh $(TACHOGRAPH)
+
+## test: set up, then all checks and tests
+test: setup check unit python deny
+	@echo "make test: all passed"
+
+build:
+	$(CARGO) build --release --locked -p tachograph
+
+## setup: what the tests need from the system; says what is missing where it may not install it
+setup:
+	@./scripts/setup.sh
+
+check: lint docs
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+docs:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+unit:
+	$(CARGO) test --workspace --locked
+
+python:
+	cd python && python3 -m unittest -q
+
+deny:
+	@./scripts/deny.sh $(DENY_VERSION)
+
+## prove: the long proofs of the method; hours, not minutes (see docs/proofs/)
+prove: build
+	$(CARGO) run --release --locked -p xtask -- prove all
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,119 @@
+//! `tachograph doctor`: what this machine has, what each experiment still needs, and the command that installs it.
+
+use std::path::{Path, PathBuf};
+
+use spec::Plan;
+
+use super::measure::record_path;
+use crate::experiments;
+use crate::failure::{Outcome, Status};
+use crate::flags::Global;
+use crate::flags::doctor::DoctorFlags;
+use crate::{machine, output};
+
+pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
+    let mut text = String::new();
+    if flags.experiment.is_none() {
+        text += &machine_text();
+        text += &format!("\nRecord: {}\n", record_path(global)?.display());
+        text += "\nExperiments:\n";
+    }
+    let mut all_there = true;
+    match &flags.experiment {
+        Some(name) => {
+            let found = experiments::find(name)?;
+            let plan = spec::parse_plan(&found.text, &found.path)?;
+            all_there &= needs_text(&plan, &mut text);
+        }
+        None => {
+            for (name, source) in experiments::built_in() {
+                let plan = spec::parse_plan(source, &format!("{name}.toml"))?;
+                all_there &= needs_text(&plan, &mut text);
+            }
+        }
+    }
+    output::print(&text);
+    Ok(if all_there { Status::Well } else { Status::VerdictFailed })
+}
+
+fn machine_text() -> String {
+    let machine = machine::describe();
+    let mut text = String::from("Machine:\n");
+    let mut line = |sign: &str, what: &str| text += &format!("  {sign} {what}\n");
+    line(OK, &format!("{}, {} CPUs, {}", machine.cpu_model, machine.cpus, base::Bytes(machine.memory_bytes)));
+    line(OK, &format!("{}, Linux {}", machine.os, machine.kernel));
+    if machine.cpus < 2 {
+        line(WARN, "only one CPU: client and server share it, so figures hold for that layout only");
+    }
+    if let Some(hypervisor) = &machine.hypervisor {
+        line(WARN, &format!("a virtual machine ({hypervisor}): expect noise from neighbours; blocks in which CPU time was stolen are rejected"));
+    }
+    match machine.governor.as_deref() {
+        None | Some("performance") => {}
+        Some(governor) => line(WARN, &format!("CPU frequency governor is '{governor}'; for steadier figures: sudo cpupower frequency-set -g performance")),
+    }
+    match machine.connection_tracking {
+        Some(true) => line(WARN, "connection tracking is on the path of loopback: it costs 30–45% of new TCP connections and its table may fill; to take loopback off it: sudo iptables -t raw -A PREROUTING -i lo -j NOTRACK && sudo iptables -t raw -A OUTPUT -o lo -j NOTRACK"),
+        Some(false) => line(OK, "connection tracking is not on the path of loopback"),
+        None => line(WARN, "cannot tell whether connection tracking is on the path of loopback"),
+    }
+    match machine.cgroup {
+        0 => line(WARN, "no cgroup that we may make: CPU and memory of stacks are added up over their processes"),
+        version => line(OK, &format!("cgroup v{version}: CPU and memory of stacks are counted by the kernel")),
+    }
+    text
+}
+
+const OK: &str = "ok     ";
+const WARN: &str = "note   ";
+const MISSING: &str = "MISSING";
+
+/// Writes what `plan` needs; returns whether all of it is there.
+fn needs_text(plan: &Plan, text: &mut String) -> bool {
+    *text += &format!("  {}: {}\n", plan.name, plan.title);
+    let mut needs: Vec<(String, String)> = Vec::new();
+    if !plan.python.is_empty() {
+        needs.push(("python3".to_owned(), "sudo apt install python3 python3-venv".to_owned()));
+    }
+    for variant in plan.parts.iter().flat_map(|part| &part.variants) {
+        for need in &variant.stack.needs {
+            if !needs.contains(need) {
+                needs.push(need.clone());
+            }
+        }
+    }
+    let mut all_there = true;
+    for (program, remedy) in &needs {
+        match on_path(program) {
+            Some(path) => *text += &format!("    {OK} {program} ({})\n", path.display()),
+            None => {
+                all_there = false;
+                *text += &format!("    {MISSING} {program}; install it with: {remedy}\n");
+            }
+        }
+    }
+    if !plan.python.is_empty() {
+        *text += &format!(
+            "    {OK} Python packages {} (installed into a cached environment at the first run)\n",
+            plan.python.join(", ")
+        );
+    }
+    if needs.is_empty() {
+        *text += &format!("    {OK} nothing but tachograph itself\n");
+    }
+    all_there
+}
+
+/// Where a program is on PATH or in the system's folders for servers, which PATH often lacks.
+fn on_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/sbin")])
+        .map(|folder| folder.join(program))
+        .find(|file| is_executable(file))
+}
+
+fn is_executable(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}

@@ -1,0 +1,48 @@
+//! `tachograph list`: the built-in experiments and the recorded runs.
+
+use record::{RunState, Store};
+
+use super::measure::record_path;
+use crate::experiments;
+use crate::failure::{Failure, Outcome, Status};
+use crate::flags::Global;
+use crate::flags::report::ListFlags;
+use crate::output;
+
+pub(crate) fn run(flags: &ListFlags, global: &Global) -> Outcome {
+    let mut text = String::from("Experiments (tachograph run NAME):\n");
+    for (name, source) in experiments::built_in() {
+        let plan = spec::parse_plan(source, &format!("{name}.toml"))?;
+        text += &format!("  {name:<22} {}\n", plan.title);
+    }
+    text += "\nRecorded runs (tachograph report RUN):\n";
+    text += &recorded(flags, global)?;
+    output::print(&text);
+    Ok(Status::Well)
+}
+
+fn recorded(flags: &ListFlags, global: &Global) -> Result<String, Failure> {
+    let path = record_path(global)?;
+    if !path.exists() {
+        return Ok(format!("  none yet; they will be kept in {}\n", path.display()));
+    }
+    let runs = Store::open_read_only(&path)?.list(flags.limit)?;
+    if runs.is_empty() {
+        return Ok(format!("  none yet; they will be kept in {}\n", path.display()));
+    }
+    let mut text = String::new();
+    for run in runs {
+        let state = match run.state {
+            RunState::Running => "running or cut off",
+            RunState::Done if run.valid => "done",
+            RunState::Done => "INVALID",
+            RunState::Interrupted => "interrupted",
+            RunState::Failed => "failed",
+        };
+        text += &format!("  {}  {:<22} {state}, {} blocks\n", run.id, run.name, run.blocks);
+        if let Some(sentence) = run.sentence {
+            text += &format!("      {sentence}\n");
+        }
+    }
+    Ok(text)
+}

@@ -1,0 +1,34 @@
+//! `tachograph man`: the manual, generated from the command line's definition.
+
+use clap_mangen::Man;
+
+use crate::failure::{Failure, Outcome, Status};
+use crate::flags::definition;
+use crate::flags::doctor::ManFlags;
+use crate::output;
+
+pub(crate) fn run(flags: &ManFlags) -> Outcome {
+    match &flags.out {
+        None => output::print(&page(definition())?),
+        Some(folder) => {
+            std::fs::create_dir_all(folder).map_err(|error| {
+                Failure::new(format!("cannot make {}: {error}", folder.display()))
+            })?;
+            let mut command = definition();
+            command.build();
+            output::write_file(&folder.join("tachograph.1"), &page(command.clone())?)?;
+            for sub in command.get_subcommands().filter(|sub| sub.get_name() != "help") {
+                let name = format!("tachograph-{}", sub.get_name());
+                let text = page(sub.clone().name(name.clone()))?;
+                output::write_file(&folder.join(format!("{name}.1")), &text)?;
+            }
+        }
+    }
+    Ok(Status::Well)
+}
+
+fn page(command: clap::Command) -> Result<String, Failure> {
+    let mut text = Vec::new();
+    Man::new(command).render(&mut text).map_err(Failure::new)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}

@@ -1,0 +1,258 @@
+//! What `compare` and `run` share: carrying out a plan, recording it and saying how it ended.
+
+use std::path::PathBuf;
+
+use base::Seed;
+use record::{Block, Part, Run, RunKind, RunState, Store, Trial};
+use spec::{Plan, ServedBy};
+use stats::Verdict;
+
+use crate::experiments;
+use crate::failure::{Failure, Outcome, Status};
+use crate::flags::Global;
+use crate::flags::compare::{ScheduleFlags, VerdictFlags};
+use crate::machine;
+use crate::output;
+use crate::progress::Progress;
+
+/// Where runs are recorded.
+pub(crate) fn record_path(global: &Global) -> Result<PathBuf, Failure> {
+    match &global.record {
+        Some(path) => Ok(path.clone()),
+        None => Ok(record::default_path()?),
+    }
+}
+
+/// Carries out a plan and does with the result what the flags say.
+pub(crate) fn carry_out(
+    plan: &Plan,
+    kind: RunKind,
+    schedule: &ScheduleFlags,
+    verdict: &VerdictFlags,
+    global: &Global,
+) -> Outcome {
+    let conditions = verdict
+        .fail_if
+        .iter()
+        .map(|text| spec::FailIf::parse(text))
+        .collect::<Result<Vec<_>, _>>()?;
+    let path = record_path(global)?;
+    let mut store = Recording(Store::open(&path)?);
+    let stop = stage::signals::install().map_err(Failure::new)?;
+    stage::sweep();
+    let _alone = stage::exclusive()?;
+    let seed = schedule.seed.unwrap_or_else(Seed::from_time);
+    let mut path_prepend = Vec::new();
+    if !plan.python.is_empty() {
+        let mut say = |line: &str| {
+            if !global.quiet {
+                output::note(line);
+            }
+        };
+        path_prepend.push(stage::python::ensure_env(&plan.python, None, &mut say)?);
+    }
+    let options = lab::Options {
+        kind,
+        seed,
+        executable: executable()?,
+        command_line: repeating_command(seed),
+        machine: machine::describe(),
+        cpus: schedule.cpus.clone().unwrap_or_default(),
+        path_prepend,
+        extra_env: vec![("PYTHONPATH".to_owned(), python_path()?)],
+        stop,
+    };
+    let run = {
+        let mut progress = Progress::new(global.quiet);
+        lab::run(plan, &options, &mut store, &mut progress)?
+    };
+    let status = conclude(&run, &conditions, verdict, global)?;
+    Ok(status)
+}
+
+fn conclude(
+    run: &Run,
+    conditions: &[spec::FailIf],
+    verdict: &VerdictFlags,
+    global: &Global,
+) -> Outcome {
+    let exports: [(&Option<PathBuf>, fn(&Run) -> String); 4] = [
+        (&verdict.export_json, report::json),
+        (&verdict.export_markdown, report::markdown),
+        (&verdict.export_csv, report::csv),
+        (&verdict.export_html, report::html),
+    ];
+    if verdict.json {
+        output::print(&report::json(run));
+    } else {
+        output::print(&report::terminal(run, &output::style(global.color)));
+    }
+    for (file, render) in exports {
+        if let Some(file) = file {
+            output::write_file(file, &render(run))?;
+        }
+    }
+    if run.parts.iter().all(|part| part.variants.iter().all(|v| v.skipped.is_some()))
+        && run.state != RunState::Interrupted
+    {
+        return Err(Failure::new("nothing was measured, because no variant could be started"));
+    }
+    let measured =
+        run.parts.iter().any(|part| part.blocks.iter().any(|block| block.index > 0));
+    if !measured && run.state == RunState::Interrupted {
+        return Err(Failure::new("stopped before anything was measured"));
+    }
+    // Fewer than two able variants leave nothing to compare, which is what `compare` was asked for.
+    if run.kind == RunKind::Compare
+        && let Some(skipped) = run.parts[0].variants.iter().find(|v| v.skipped.is_some())
+    {
+        let reason = skipped.skipped.as_deref().unwrap_or_default();
+        return Err(Failure::new(format!("{} could not be measured: {reason}", skipped.name)));
+    }
+    let mut status = status_of(run);
+    for condition in conditions {
+        let holds = condition
+            .evaluate(&|variant, metric| lookup(run, variant, metric))
+            .map_err(Failure::new)?;
+        if holds {
+            output::note(&format!("tachograph: failed, because {condition}"));
+            status = Status::VerdictFailed;
+        }
+    }
+    Ok(status)
+}
+
+/// The exit status that a run deserves.
+pub(crate) fn status_of(run: &Run) -> Status {
+    let invalid = !run.reasons.is_empty()
+        || run.parts.iter().any(|part| {
+            !part.reasons.is_empty()
+                || part.comparisons.iter().any(|c| c.verdict == Verdict::Invalid)
+        });
+    if invalid { Status::VerdictFailed } else { Status::Well }
+}
+
+/// A variant's figure for `--fail-if`, by the variant's name or by its letter.
+fn lookup(run: &Run, variant: &str, metric: &str) -> Option<f64> {
+    let part = run.parts.first()?;
+    let by_name = part.variants.iter().find(|v| v.name == variant);
+    let by_letter = || {
+        let mut letters = variant.bytes();
+        let letter = letters.next().filter(u8::is_ascii_lowercase)?;
+        letters.next().is_none().then(|| part.variants.get(usize::from(letter - b'a')))?
+    };
+    let variant = by_name.or_else(by_letter)?;
+    if metric == "errors" {
+        return Some(variant.ledger.counts.failed as f64);
+    }
+    let find = |offer: &str| variant.summaries.iter().find(|s| s.offer == offer);
+    let closed = find("closed").or_else(|| find("open"))?;
+    let timed = find("open").or_else(|| find("closed"))?;
+    match metric {
+        "throughput" => Some(closed.throughput_per_s.value),
+        "p50" => Some(timed.p50_ns.value),
+        "p90" => Some(timed.p90_ns.value),
+        "p99" => Some(timed.p99_ns.value),
+        "cpu" => closed.cpu_ns_per_request.map(|estimate| estimate.value),
+        "memory" => closed.peak_memory_bytes.map(|bytes| bytes as f64),
+        _ => None,
+    }
+}
+
+/// Our own binary, by a path that stays good when it is replaced on disk while we run.
+pub(crate) fn executable() -> Result<PathBuf, Failure> {
+    std::env::current_exe()
+        .map_err(|error| Failure::new(format!("cannot find our own binary: {error}")))
+}
+
+/// The command line as typed, with the seed that makes it repeat the same choices.
+pub(crate) fn repeating_command(seed: Seed) -> Vec<String> {
+    let mut words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(first) = words.first_mut() {
+        *first = "tachograph".to_owned();
+    }
+    if !words.iter().any(|word| word == "--seed" || word.starts_with("--seed=")) {
+        words.extend(["--seed".to_owned(), seed.to_string()]);
+    }
+    words
+}
+
+/// The folder of our WSGI counter before whatever PYTHONPATH already held.
+fn python_path() -> Result<String, Failure> {
+    let ours = experiments::python_path()?.display().to_string();
+    Ok(match std::env::var("PYTHONPATH") {
+        Ok(theirs) if !theirs.is_empty() => format!("{ours}:{theirs}"),
+        _ => ours,
+    })
+}
+
+/// Reads what a person gives to `--served-by`.
+pub(crate) fn parse_served_by(text: &str) -> Result<ServedBy, Failure> {
+    let wrong = || {
+        Failure::new(format!(
+            "'{text}' does not say where the server's count is read; write wsgi, stub-status=URL, url=URL#REGEX, log=FILE[#REGEX], size=FILE or file=FILE"
+        ))
+    };
+    if text == "wsgi" {
+        return Ok(ServedBy::Wsgi);
+    }
+    let (kind, rest) = text.split_once('=').ok_or_else(wrong)?;
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    let split = |rest: &str| match rest.split_once('#') {
+        Some((place, pattern)) => (place.to_owned(), Some(pattern.to_owned())),
+        None => (rest.to_owned(), None),
+    };
+    match kind {
+        "stub-status" => Ok(ServedBy::StubStatus(rest.to_owned())),
+        "url" => {
+            let (target, pattern) = split(rest);
+            let pattern = pattern.unwrap_or_else(|| r"(\d+)".to_owned());
+            Ok(ServedBy::Http { target, pattern, self_counting: false })
+        }
+        "log" => {
+            let (path, pattern) = split(rest);
+            Ok(ServedBy::LogLines { path, pattern })
+        }
+        "size" => Ok(ServedBy::FileSize(rest.to_owned())),
+        "file" => Ok(ServedBy::CounterFile(rest.to_owned())),
+        _ => Err(wrong()),
+    }
+}
+
+/// The record as the lab's recorder.
+pub(crate) struct Recording(pub(crate) Store);
+
+impl lab::Recorder for Recording {
+    fn begin(&mut self, run: &Run) -> Result<(), String> {
+        self.0.begin(run).map_err(|error| error.to_string())
+    }
+    fn part(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String> {
+        self.0.save_part(&run.id, index, part).map_err(|error| error.to_string())
+    }
+    fn trial(&mut self, run: &Run, part: usize, block: u32, trial: &Trial) -> Result<(), String> {
+        self.0.save_trial(&run.id, part, block, trial).map_err(|error| error.to_string())
+    }
+    fn block(&mut self, run: &Run, part: usize, block: &Block) -> Result<(), String> {
+        self.0.save_block(&run.id, part, block).map_err(|error| error.to_string())
+    }
+    fn series_total(
+        &mut self,
+        run: &Run,
+        part: usize,
+        block: u32,
+        trial: &Trial,
+    ) -> Result<Option<u64>, String> {
+        self.0
+            .series_total(&run.id, part, block, trial.variant, &trial.offer)
+            .map_err(|error| error.to_string())
+    }
+    fn part_done(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String> {
+        self.part(run, index, part)
+    }
+    fn finish(&mut self, run: &Run) -> Result<(), String> {
+        self.0.finish(run).map_err(|error| error.to_string())
+    }
+}

@@ -1,0 +1,13 @@
+//! One verb a file.
+
+pub(crate) mod compare;
+pub(crate) mod completions;
+pub(crate) mod doctor;
+pub(crate) mod guard;
+pub(crate) mod list;
+pub(crate) mod load;
+pub(crate) mod man;
+pub(crate) mod measure;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod serve_fixture;

@@ -1,0 +1,38 @@
+//! `tachograph report`: a recorded run once more, in any form.
+
+use record::Store;
+
+use super::measure::{record_path, status_of};
+use crate::failure::{Failure, Outcome};
+use crate::flags::Global;
+use crate::flags::report::ReportFlags;
+use crate::output;
+
+pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
+    let path = record_path(global)?;
+    if !path.exists() {
+        return Err(Failure::new(format!(
+            "there is no record at {} yet; runs of 'tachograph compare' and 'tachograph run' are kept there",
+            path.display()
+        )));
+    }
+    let run = Store::open_read_only(&path)?.load(&flags.run)?;
+    let mut exported = false;
+    let exports: [(&Option<std::path::PathBuf>, fn(&record::Run) -> String); 5] = [
+        (&flags.html, report::html),
+        (&flags.markdown, report::markdown),
+        (&flags.csv, report::csv),
+        (&flags.json, report::json),
+        (&flags.svg, report::picture),
+    ];
+    for (file, render) in exports {
+        if let Some(file) = file {
+            output::write_file(file, &render(&run))?;
+            exported = true;
+        }
+    }
+    if !exported {
+        output::print(&report::terminal(&run, &output::style(global.color)));
+    }
+    Ok(status_of(&run))
+}

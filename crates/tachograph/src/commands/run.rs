@@ -1,0 +1,72 @@
+//! `tachograph run`: an experiment from a file.
+
+use record::RunKind;
+use spec::{Contrast, Margin, Part, Plan};
+
+use super::measure::carry_out;
+use crate::experiments;
+use crate::failure::{Failure, Outcome, Status};
+use crate::flags::Global;
+use crate::flags::compare::ScheduleFlags;
+use crate::flags::run::RunFlags;
+use crate::output;
+
+pub(crate) fn run(flags: &RunFlags, global: &Global) -> Outcome {
+    let found = experiments::find(&flags.experiment)?;
+    if flags.show {
+        output::print(&found.text);
+        return Ok(Status::Well);
+    }
+    let mut plan = spec::parse_plan(&found.text, &found.path)?;
+    plan.files = Some(found.files);
+    choose(&mut plan, &flags.only, &flags.skip)?;
+    for part in &mut plan.parts {
+        shorten(part, &flags.schedule);
+    }
+    carry_out(&plan, RunKind::Run, &flags.schedule, &flags.verdict, global)
+}
+
+/// Keeps what `--only` and `--skip` leave: whole parts by name, or variants within parts.
+fn choose(plan: &mut Plan, only: &[String], skip: &[String]) -> Result<(), Failure> {
+    let named = |name: &str, texts: &[String]| texts.iter().any(|text| name.contains(text));
+    plan.parts.retain(|part| !named(&part.name, skip));
+    for part in &mut plan.parts {
+        let whole = only.is_empty() || named(&part.name, only);
+        keep_variants(part, |name| (whole || named(name, only)) && !named(name, skip));
+    }
+    plan.parts.retain(|part| !part.variants.is_empty());
+    if plan.parts.is_empty() {
+        return Err(Failure::new(
+            "--only and --skip leave nothing to run; 'tachograph run --show NAME' prints the names",
+        ));
+    }
+    Ok(())
+}
+
+fn keep_variants(part: &mut Part, keep: impl Fn(&str) -> bool) {
+    let kept: Vec<usize> =
+        (0..part.variants.len()).filter(|i| keep(&part.variants[*i].name)).collect();
+    let place = |old: usize| kept.iter().position(|k| *k == old);
+    part.contrasts = part
+        .contrasts
+        .iter()
+        .filter_map(|c| Some(Contrast { baseline: place(c.baseline)?, variant: place(c.variant)? }))
+        .collect();
+    part.variants = kept.iter().map(|i| part.variants[*i].clone()).collect();
+    if part.contrasts.is_empty() {
+        part.contrasts =
+            (1..part.variants.len()).map(|variant| Contrast { baseline: 0, variant }).collect();
+    }
+}
+
+/// Applies the schedule that was asked for on the command line.
+fn shorten(part: &mut Part, flags: &ScheduleFlags) {
+    let schedule = &mut part.schedule;
+    if flags.quick {
+        schedule.make_quick();
+    }
+    schedule.precision = flags.precision.unwrap_or(schedule.precision);
+    schedule.max_time = flags.max_time.or(schedule.max_time);
+    schedule.isolated |= flags.isolated;
+    schedule.margin = flags.margin.map(Margin).or(schedule.margin);
+}

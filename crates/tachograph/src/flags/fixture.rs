@@ -1,0 +1,75 @@
+//! Flags of `serve-fixture`.
+
+use std::path::PathBuf;
+
+use base::{Bytes, Nanos};
+use clap::Args;
+
+/// Flags of `serve-fixture`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct FixtureFlags {
+    /// Where to listen: tcp://host:port, unix:/path, unix:@name, unix-dgram:/path, unix-seqpacket:/path, socketpair:/path
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) listen: String,
+    /// What is spoken there
+    #[arg(long, default_value = "http", value_name = "MODE")]
+    pub(crate) mode: FixtureMode,
+    /// The answer's text
+    #[arg(long, value_name = "TEXT", conflicts_with = "body_size")]
+    pub(crate) body: Option<String>,
+    /// The answer's size, instead of a text
+    #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
+    pub(crate) body_size: Option<Bytes>,
+    /// Backlog of the listening socket
+    #[arg(long, default_value_t = 4096, value_name = "N")]
+    pub(crate) backlog: i32,
+    /// Keep the count of requests served in this file, as a decimal number
+    #[arg(long, value_name = "FILE")]
+    pub(crate) served_file: Option<PathBuf>,
+    /// Drop one answer in N
+    #[arg(long, value_name = "N", help_heading = "Faults")]
+    pub(crate) drop_every: Option<u64>,
+    /// Corrupt one byte of one answer in N
+    #[arg(long, value_name = "N", help_heading = "Faults")]
+    pub(crate) corrupt_every: Option<u64>,
+    /// Truncate the body of one answer in N
+    #[arg(long, value_name = "N", help_heading = "Faults")]
+    pub(crate) truncate_every: Option<u64>,
+    /// Count one request in N twice
+    #[arg(long, value_name = "N", help_heading = "Faults")]
+    pub(crate) count_twice_every: Option<u64>,
+    /// Answer nothing any more after N requests
+    #[arg(long, value_name = "N", help_heading = "Faults")]
+    pub(crate) stall_after: Option<u64>,
+    /// Delay one request in K by --delay
+    #[arg(long, value_name = "K", help_heading = "Faults", requires = "delay")]
+    pub(crate) delay_every: Option<u64>,
+    /// How long a delayed request waits
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults")]
+    pub(crate) delay: Option<Nanos>,
+    /// Burn this much CPU time on every request
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults")]
+    pub(crate) burn: Option<Nanos>,
+    /// Serve at most this many requests per second (token bucket)
+    #[arg(long, value_name = "RATE", value_parser = base::parse_rate, help_heading = "Faults")]
+    pub(crate) limit: Option<f64>,
+    /// Become slower by --slow-burn per request after this long
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults", requires = "slow_burn")]
+    pub(crate) slow_after: Option<Nanos>,
+    /// CPU time burnt per request once --slow-after has passed
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults")]
+    pub(crate) slow_burn: Option<Nanos>,
+}
+
+/// What the fixture speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FixtureMode {
+    /// HTTP/1.1 with a canned answer.
+    Http,
+    /// Send the answer and close.
+    Oneshot,
+    /// Send back what came.
+    Echo,
+    /// Stream without end.
+    Bulk,
+}
