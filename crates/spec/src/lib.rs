@@ -6,6 +6,7 @@
 
 mod compare;
 mod error;
+mod file;
 mod load;
 mod names;
 mod plan;
@@ -14,6 +15,7 @@ mod variables;
 
 pub use compare::{CompareArgs, compare_plan};
 pub use error::{Place, SpecError};
+pub use file::parse_plan;
 pub use load::{Arrivals, Exchange, Expect, HttpRequest, Load, Mode};
 pub use plan::{
     Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process, Published, Ready,

@@ -27,6 +27,11 @@ pub(crate) fn default_names(commands: &[String]) -> Vec<String> {
     }
 }
 
+/// The name of the program that a command starts.
+pub(crate) fn program_of(command: &str) -> String {
+    program(&split(command))
+}
+
 fn split(command: &str) -> Vec<String> {
     shell_words::split(command)
         .unwrap_or_else(|_| command.split_whitespace().map(str::to_owned).collect())

@@ -1,0 +1,253 @@
+//! `[stack.NAME]` and the stack's side of `[[variant]]`: processes, files, needs, target.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use toml::de::DeValue;
+
+use super::reader::{Scope, Source, Table, Value, require_known, text};
+use crate::error::SpecError;
+use crate::plan::{FileTemplate, Process, Ready, ServedBy, Stack, StopSignal};
+use crate::target::{Endpoint, Target};
+use crate::variables;
+
+/// What a stack and a variant may both say.
+pub(super) const SHARED_KEYS: [&str; 6] =
+    ["process", "target", "served_by", "files", "needs", "vars"];
+
+const PROCESS_KEYS: [&str; 7] =
+    ["name", "command", "env", "ready", "ready_timeout", "stop_signal", "stop_timeout"];
+
+/// A stack with what belongs to it: where the load goes and who counts.
+#[derive(Default)]
+pub(super) struct Assembled<'a> {
+    pub(super) stack: Stack,
+    pub(super) target: Option<(String, Target, &'a Value<'a>)>,
+    pub(super) served_by: Option<ServedBy>,
+}
+
+/// Adds up the layers: processes follow each other, files and needs of the same
+/// name are replaced, the last target and the last `served_by` count.
+pub(super) fn assemble<'a>(
+    layers: &[Table<'a>],
+    scope: &Scope,
+) -> Result<Assembled<'a>, SpecError> {
+    let mut assembled = Assembled::default();
+    let mut files = BTreeMap::new();
+    let mut needs = BTreeMap::new();
+    for table in layers {
+        for value in table.one_or_many("process") {
+            assembled.stack.processes.push(process(table, value, scope)?);
+        }
+        for (key, value) in texts(table, "files", scope)? {
+            files.insert(key, value);
+        }
+        for (key, value) in texts(table, "needs", scope)? {
+            needs.insert(key, value);
+        }
+        if let Some(value) = table.get("target") {
+            let (text, target) = target(table.source, value, "target", scope)?;
+            assembled.target = Some((text, target, value));
+        }
+        if let Some(value) = table.get("served_by") {
+            assembled.served_by = Some(served_by(table, value, scope)?);
+        }
+    }
+    name_processes(&mut assembled.stack.processes);
+    assembled.stack.files =
+        files.into_iter().map(|(path, text)| FileTemplate { path, text }).collect();
+    assembled.stack.needs = needs.into_iter().collect();
+    Ok(assembled)
+}
+
+/// A table of the author's names, each with a text.
+fn texts(table: &Table<'_>, key: &str, scope: &Scope) -> Result<Vec<(String, String)>, SpecError> {
+    let Some(inner) = table.free_table(key)? else { return Ok(Vec::new()) };
+    inner
+        .entries()
+        .map(|(name, span, value)| {
+            let outside = name.starts_with('/') || name.split('/').any(|part| part == "..");
+            if key == "files" && (outside || name.is_empty()) {
+                let message = format!("the file '{name}' must lie below $DIR");
+                return Err(table.source.error(span, message));
+            }
+            Ok((name.to_owned(), text(table.source, value, name, scope)?))
+        })
+        .collect()
+}
+
+fn process<'a>(
+    table: &Table<'a>,
+    value: &'a Value<'a>,
+    scope: &Scope,
+) -> Result<Process, SpecError> {
+    let source = table.source;
+    let entry = Table::open(source, value, format!("a process of {}", table.title), &PROCESS_KEYS)?;
+    let command = entry
+        .text("command", scope)?
+        .filter(|command| !command.trim().is_empty())
+        .ok_or_else(|| entry.error(format!("a process of {} has no command", table.title)))?;
+    let default = Process::default();
+    let env = texts(&entry, "env", scope)?.into_iter().collect();
+    let ready = entry
+        .one_or_many("ready")
+        .into_iter()
+        .map(|value| ready(source, value, scope))
+        .collect::<Result<_, _>>()?;
+    let signals =
+        [("TERM", StopSignal::Term), ("INT", StopSignal::Int), ("QUIT", StopSignal::Quit)];
+    Ok(Process {
+        name: entry.text("name", scope)?.unwrap_or_default(),
+        command,
+        env,
+        ready,
+        ready_timeout: entry.time("ready_timeout", scope)?.unwrap_or(default.ready_timeout),
+        stop_signal: entry.choice("stop_signal", &signals, scope)?.unwrap_or_default(),
+        stop_timeout: entry.time("stop_timeout", scope)?.unwrap_or(default.stop_timeout),
+    })
+}
+
+/// Processes without a name are called after their program, numbered where two are alike.
+fn name_processes(processes: &mut [Process]) {
+    for i in 0..processes.len() {
+        if processes[i].name.is_empty() {
+            processes[i].name = crate::names::program_of(&processes[i].command);
+        }
+        let name = processes[i].name.clone();
+        let alike = processes[..i].iter().filter(|process| process.name == name).count();
+        if alike > 0 {
+            processes[i].name = format!("{name}-{}", alike + 1);
+        }
+    }
+}
+
+/// A sign of readiness is a URL that answers, an address that accepts
+/// (`127.0.0.1:$PORT`, `unix:$SOCKET`) or a `file:PATH` that is there.
+fn ready(source: Source<'_>, value: &Value<'_>, scope: &Scope) -> Result<Ready, SpecError> {
+    let written = text(source, value, "ready", scope)?;
+    require_known(source, value, &written)?;
+    if let Some(path) = written.strip_prefix("file:") {
+        return Ok(Ready::File(path.to_owned()));
+    }
+    if written.contains("://") && !written.starts_with("tcp://") {
+        return Ok(Ready::Http(target(source, value, "ready", scope)?.0));
+    }
+    // Without a scheme an address is one that accepts: to ask an application
+    // would add a request to its count.
+    let address = written.trim_start_matches("tcp://");
+    let raw = if address.starts_with("unix") { address } else { &format!("tcp://{address}") };
+    match parse_with_placeholders(raw) {
+        Ok(Target::Raw(Endpoint::Tcp { .. })) => Ok(Ready::Port(address.to_owned())),
+        Ok(Target::Raw(Endpoint::Unix(_) | Endpoint::Abstract(_))) => {
+            Ok(Ready::Socket(address.trim_start_matches("unix:").to_owned()))
+        }
+        Ok(_) => Err(source
+            .error(value.span(), "a socket of this kind cannot be asked whether it is ready")
+            .help("wait for its path instead: ready = \"file:$SOCKET\"")),
+        Err(why) => Err(source
+            .error(value.span(), format!("ready '{written}' cannot be asked: {why}"))
+            .help("write 127.0.0.1:$PORT, unix:$SOCKET, http://… or file:$DIR/…")),
+    }
+}
+
+/// A target as written, and as it will read once the runner's variables have values.
+fn target(
+    source: Source<'_>,
+    value: &Value<'_>,
+    key: &str,
+    scope: &Scope,
+) -> Result<(String, Target), SpecError> {
+    let written = text(source, value, key, scope)?;
+    require_known(source, value, &written)?;
+    match parse_with_placeholders(&written) {
+        Ok(target) => Ok((written, target)),
+        Err(why) => {
+            Err(source.error(value.span(), format!("{key} '{written}' is not a target: {why}")))
+        }
+    }
+}
+
+/// Reads a target as if the runner had already given its variables values.
+pub(crate) fn parse_with_placeholders(text: &str) -> Result<Target, String> {
+    let value = |name: &str| match name {
+        _ if name.starts_with("PORT") => Some("1".into()),
+        _ if name.starts_with("SOCKET") => Some("/socket".into()),
+        "CPUS" => Some("1".into()),
+        _ => Some("/folder".into()),
+    };
+    Target::parse(&variables::replace(text, value)).map_err(|error| error.why)
+}
+
+const SERVED_BY_KEYS: [&str; 7] =
+    ["stub_status", "url", "log", "file_size", "counter_file", "pattern", "self_counting"];
+
+fn served_by<'a>(
+    table: &Table<'a>,
+    value: &'a Value<'a>,
+    scope: &Scope,
+) -> Result<ServedBy, SpecError> {
+    let source = table.source;
+    if let DeValue::String(word) = value.get_ref() {
+        return match word.as_ref() {
+            "wsgi" => Ok(ServedBy::Wsgi),
+            _ => Err(source.error(value.span(), format!("served_by cannot be '{word}'")).help(
+                "write \"wsgi\" for our WSGI counter, or { stub_status = \"http://…\" }, \
+                 { url = \"http://…\", pattern = \"…\" }, { log = \"…\" }, { file_size = \"…\" } \
+                 or { counter_file = \"…\" }",
+            )),
+        };
+    }
+    let entry = Table::open(source, value, "served_by", &SERVED_BY_KEYS)?;
+    let mut found: Vec<(&str, &'a Value<'a>)> = SERVED_BY_KEYS[..5]
+        .iter()
+        .filter_map(|key| entry.get(key).map(|value| (*key, value)))
+        .collect();
+    let (Some((key, place)), true) = (found.pop(), found.is_empty()) else {
+        let keys = SERVED_BY_KEYS[..5].join(", ");
+        return Err(entry.error(format!("served_by needs exactly one of: {keys}")));
+    };
+    let pattern = pattern(&entry, key)?;
+    if entry.get("self_counting").is_some() && key != "url" {
+        return Err(entry.error("self_counting belongs to url"));
+    }
+    let written = text(source, place, key, scope)?;
+    require_known(source, place, &written)?;
+    Ok(match key {
+        "stub_status" => ServedBy::StubStatus(target(source, place, key, scope)?.0),
+        "url" => ServedBy::Http {
+            target: target(source, place, key, scope)?.0,
+            pattern: pattern.unwrap_or_default(),
+            self_counting: entry.flag("self_counting")?.unwrap_or(false),
+        },
+        "log" => ServedBy::LogLines { path: written, pattern },
+        "file_size" => ServedBy::FileSize(written),
+        _ => ServedBy::CounterFile(written),
+    })
+}
+
+/// The regular expression: with one group around the number for a URL, optional for a log.
+fn pattern(entry: &Table<'_>, key: &str) -> Result<Option<String>, SpecError> {
+    let Some(value) = entry.get("pattern") else {
+        if key == "url" {
+            return Err(entry.error(
+                "url needs a pattern with one group around the number, such as pattern = 'served (\\d+)'",
+            ));
+        }
+        return Ok(None);
+    };
+    let source = entry.source;
+    let pattern = super::reader::plain(source, value, "pattern")?;
+    if key != "url" && key != "log" {
+        return Err(source.error(value.span(), "pattern belongs to url or log"));
+    }
+    match Regex::new(&pattern) {
+        Err(_) => {
+            Err(source.error(value.span(), "pattern is not a regular expression that can be used"))
+        }
+        Ok(regex) if key == "url" && regex.captures_len() != 2 => {
+            Err(source
+                .error(value.span(), "pattern needs one group around the number, such as (\\d+)"))
+        }
+        Ok(_) => Ok(Some(pattern)),
+    }
+}

@@ -1,0 +1,301 @@
+"""Counts the requests that a WSGI application answers, for tachograph's ledger.
+
+Wrap any WSGI application, by one import::
+
+    from tachograph_counter import count
+    app = count(app)
+
+or leave it as it is and serve this module in its place, naming the
+application in the environment::
+
+    TACHOGRAPH_WSGI_APP=server:app gunicorn tachograph_counter:app
+
+Without ``TACHOGRAPH_COUNTERS`` in the environment nothing is counted, and
+``count`` returns the application itself.
+
+What is counted
+---------------
+A request is *entered* when the application is called. It is *served* when its
+response has been taken to the end or, by servers that do not iterate (for a
+HEAD request, say), when it is closed. A request whose application raises an
+exception is entered and never served, and so is one whose response the server
+began to take and gave up.
+
+The files
+---------
+Every worker process keeps a memory-mapped file ``<pid>-<random>.count`` in the
+folder that ``TACHOGRAPH_COUNTERS`` names, from its first request on. Numbers
+are unsigned, little-endian and 64 bits long::
+
+    offset  size  content
+         0     8  the bytes TGCOUNT1
+         8     8  how many slots follow
+        16    16  slot 0: requests entered, requests served
+        32    16  slot 1, and so on
+
+A thread writes to a slot that no other thread uses at the time, so that no lock
+is needed and no increment is lost; threads that end leave their slots to others.
+When the slots of a file are used up, the process begins a further file. The
+count of a server is the sum over all slots of all files. It outlives the
+processes, however they end.
+"""
+
+import importlib
+import mmap
+import os
+import struct
+import sys
+import threading
+from collections import deque
+
+__all__ = ["count", "totals"]
+
+MAGIC = b"TGCOUNT1"
+HEADER = struct.Struct("<8sQ")
+SLOT = struct.Struct("<QQ")
+# With the header, one page of 4096 bytes.
+SLOTS_PER_FILE = 255
+
+# In the environ of a request that is already being counted, so that an
+# application which is wrapped twice is not counted twice.
+_COUNTED = "tachograph.counted"
+
+
+def count(application):
+    """Return the application, its requests counted if ``TACHOGRAPH_COUNTERS`` is set."""
+    folder = os.environ.get("TACHOGRAPH_COUNTERS")
+    if not folder:
+        return application
+    own_slot = _Slots(folder).own
+
+    def counted(environ, start_response):
+        if _COUNTED in environ:
+            return application(environ, start_response)
+        environ[_COUNTED] = True
+        slot = own_slot()
+        slot.numbers[slot.entered] += 1
+        response = application(environ, start_response)
+        if isinstance(response, (list, tuple)):
+            return _List(response, own_slot)
+        if _is_file(environ, response) and _count_when_closed(response, own_slot):
+            return response
+        if hasattr(response, "__len__"):
+            return _SizedResponse(response, own_slot)
+        return _Response(response, own_slot)
+
+    return counted
+
+
+def totals(folder):
+    """Return how many requests were entered and served, over all files of a folder."""
+    entered = served = 0
+    for name in os.listdir(folder):
+        if not name.endswith(".count"):
+            continue
+        with open(os.path.join(folder, name), "rb") as file:
+            content = file.read()
+        magic, slots = HEADER.unpack_from(content)
+        if magic != MAGIC:
+            raise ValueError("%s is not a file of the counter" % name)
+        for slot in range(slots):
+            numbers = SLOT.unpack_from(content, HEADER.size + slot * SLOT.size)
+            entered += numbers[0]
+            served += numbers[1]
+    return entered, served
+
+
+# --- Responses ------------------------------------------------------------
+
+_FRESH, _BEGUN, _SERVED = range(3)
+
+
+def _serve(response):
+    if response.state != _SERVED:
+        response.state = _SERVED
+        # The thread that ends a response need not be the one that began it.
+        slot = response.own_slot()
+        slot.numbers[slot.served] += 1
+
+
+class _List(list):
+    """A response that is a list stays one: servers look at its length for Content-Length."""
+
+    __slots__ = ("own_slot", "state")
+
+    def __init__(self, parts, own_slot):
+        list.__init__(self, parts)
+        self.own_slot = own_slot
+        self.state = _FRESH
+
+    def __iter__(self):
+        if self.state == _FRESH:
+            self.state = _BEGUN
+        yield from list.__iter__(self)
+        _serve(self)
+
+    def close(self):
+        if self.state == _FRESH:
+            _serve(self)
+
+
+class _Response:
+    """Any other response."""
+
+    __slots__ = ("response", "own_slot", "state")
+
+    def __init__(self, response, own_slot):
+        self.response = response
+        self.own_slot = own_slot
+        self.state = _FRESH
+
+    def __iter__(self):
+        if self.state == _FRESH:
+            self.state = _BEGUN
+        yield from self.response
+        _serve(self)
+
+    def close(self):
+        close = getattr(self.response, "close", None)
+        if close is not None:
+            close()
+        if self.state == _FRESH:
+            _serve(self)
+
+
+class _SizedResponse(_Response):
+    """A response that knows how many parts it has goes on to tell."""
+
+    __slots__ = ()
+
+    def __len__(self):
+        return len(self.response)
+
+
+def _is_file(environ, response):
+    wrapper = environ.get("wsgi.file_wrapper")
+    return isinstance(wrapper, type) and isinstance(response, wrapper)
+
+
+def _count_when_closed(response, own_slot):
+    """Count a file when it is closed: a server recognises its own type of file and sends it whole.
+
+    Return whether the response lets itself be watched.
+    """
+    close = getattr(response, "close", None)
+
+    def counted_close():
+        if close is not None:
+            close()
+        slot = own_slot()
+        slot.numbers[slot.served] += 1
+
+    try:
+        response.close = counted_close
+    except AttributeError:
+        return False
+    return True
+
+
+# --- Slots ----------------------------------------------------------------
+
+
+class _Slot:
+    """Two numbers in a file; when its thread ends, it is free for another."""
+
+    __slots__ = ("pid", "numbers", "entered", "served", "process")
+
+    def __init__(self, pid, numbers, entered, process):
+        self.pid = pid
+        self.numbers = numbers
+        self.entered = entered
+        self.served = entered + 1
+        self.process = process
+
+    def __del__(self):
+        self.process.free.append((self.numbers, self.entered))
+
+
+class _Slots:
+    """Every thread's own slot, in every process that this one forks into."""
+
+    def __init__(self, folder):
+        if sys.byteorder != "little":
+            raise RuntimeError("tachograph_counter needs a little-endian processor")
+        self.folder = folder
+        self.thread = threading.local()
+        self.processes = {}
+
+    def own(self):
+        """The calling thread's slot."""
+        slot = getattr(self.thread, "slot", None)
+        pid = os.getpid()
+        if slot is None or slot.pid != pid:
+            # setdefault lets exactly one of several threads begin the process,
+            # without a lock that another thread might hold while this one forks.
+            process = self.processes.setdefault(pid, _Process(self.folder, pid))
+            slot = self.thread.slot = process.slot()
+        return slot
+
+
+class _Process:
+    """The files of one process."""
+
+    def __init__(self, folder, pid):
+        self.folder = folder
+        self.pid = pid
+        self.free = deque()
+        self.lock = threading.Lock()
+        self.numbers = None
+        self.used = 0
+
+    def slot(self):
+        try:
+            numbers, entered = self.free.pop()
+        except IndexError:
+            numbers, entered = self.unused()
+        return _Slot(self.pid, numbers, entered, self)
+
+    def unused(self):
+        with self.lock:
+            if self.numbers is None or self.used == SLOTS_PER_FILE:
+                self.numbers = _create(self.folder, self.pid)
+                self.used = 0
+            self.used += 1
+            return self.numbers, 2 * self.used
+
+
+def _create(folder, pid):
+    """Create a file and return its 64-bit numbers, the header's two included."""
+    name = os.path.join(folder, "%d-%s" % (pid, os.urandom(6).hex()))
+    size = HEADER.size + SLOTS_PER_FILE * SLOT.size
+    file = os.open(name + ".new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
+    try:
+        # A full disk must raise an error here, not kill the process at the first count.
+        os.posix_fallocate(file, 0, size)
+        content = mmap.mmap(file, size)
+    finally:
+        os.close(file)
+    HEADER.pack_into(content, 0, MAGIC, SLOTS_PER_FILE)
+    # Readers look for .count and so never meet a file without its header.
+    os.rename(name + ".new", name + ".count")
+    return memoryview(content).cast("Q")
+
+
+# --- The application of the environment -------------------------------------
+
+
+def _load(name):
+    """Import ``module:app``, ``module:make_app()`` or ``module`` (whose ``application`` it is)."""
+    module, _, attribute = name.partition(":")
+    attribute = attribute or "application"
+    # Servers put the working directory first; a console script does not.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    application = importlib.import_module(module)
+    for part in attribute.replace("()", "").split("."):
+        application = getattr(application, part)
+    return application() if attribute.endswith("()") else application
+
+
+if os.environ.get("TACHOGRAPH_WSGI_APP") and __name__ != "__main__":
+    app = application = count(_load(os.environ["TACHOGRAPH_WSGI_APP"]))
