@@ -11,6 +11,9 @@ use stats::{Aim, Estimate, Evidence, Measure, Wording};
 use crate::calibrate::Calibration;
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX};
 
+/// A variant whose level changes within more than this share of blocks is not steady.
+const NOT_STEADY_SHARE: f64 = 0.25;
+
 /// The load in words, as far as all offers of a part share it: `64 connections, kept alive`.
 pub(crate) fn load_words(load: &Load) -> String {
     let plural = |n: u32, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
@@ -289,6 +292,20 @@ fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
                 100.0 * achieved
             );
             found.push(warning("unsustained", v, (achieved, ACHIEVED_MIN), sentence));
+        }
+        let drifting = part
+            .findings
+            .iter()
+            .filter(|f| f.check == "drift" && f.variant == Some(v as u32))
+            .count();
+        let blocks = part.blocks.iter().filter(|b| b.index > 0).count();
+        if drifting >= 2 && drifting as f64 > NOT_STEADY_SHARE * blocks as f64 {
+            let sentence = format!(
+                "{} is not steady: its throughput changed by more than 5% within {drifting} of {blocks} blocks",
+                variant.name
+            );
+            let share = drifting as f64 / blocks as f64;
+            found.push(warning("not_steady", v, (share, NOT_STEADY_SHARE), sentence));
         }
         if variant.skipped.is_none() && variant.ledger.served.is_none() && !closed.is_empty() {
             found.push(Finding {

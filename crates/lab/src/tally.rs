@@ -30,6 +30,9 @@ pub(crate) struct Tally {
     client_busy_max: f64,
     completed_by_step: Vec<u64>,
     step: Nanos,
+    elapsed: Nanos,
+    /// Throughput of each slice, for drift within the trial.
+    pub(crate) slice_rates: Vec<f64>,
 }
 
 impl Tally {
@@ -51,6 +54,8 @@ impl Tally {
             client_busy_max: 0.0,
             completed_by_step: Vec::new(),
             step,
+            elapsed: Nanos::ZERO,
+            slice_rates: Vec::new(),
         }
     }
 
@@ -84,6 +89,17 @@ impl Tally {
         let busy = |t: &ThreadUse| t.cpu.0 as f64 / t.wall.0.max(1) as f64;
         self.client_busy_max = seen.threads.iter().map(busy).fold(self.client_busy_max, f64::max);
         self.completed_by_step.extend(&seen.completed_by_step);
+        self.elapsed += seen.elapsed;
+        let seconds = seen.window.length.as_secs_f64().max(1e-9);
+        self.slice_rates.push(seen.window.completed as f64 / seconds);
+    }
+
+    /// CPU time that neither the stack nor the client used while this variant was
+    /// loaded, as a share of one CPU; `None` where it is not known.
+    pub(crate) fn foreign_cpu_share(&self) -> Option<f64> {
+        let busy = self.cost.machine_busy?.0 as f64;
+        let ours = self.cost.stack_cpu?.0 as f64 + self.client_cpu.0 as f64;
+        (self.elapsed > Nanos::ZERO).then(|| (busy - ours) / self.elapsed.0 as f64)
     }
 
     /// The trial as it is written down.

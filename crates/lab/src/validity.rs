@@ -13,6 +13,8 @@ use crate::tally::Tally;
 const LITTLE_GAP_MAX: f64 = 0.02;
 /// Share of CPU time that other guests of the same host may take.
 const STEAL_MAX: f64 = 0.02;
+/// CPU time, as a share of one CPU, that somebody else may use while a variant is loaded.
+const FOREIGN_CPU_MAX: f64 = 0.15;
 /// How far the canary loop may be off the run's median.
 const CANARY_OFF_MAX: f64 = 0.05;
 /// Share of the connection-tracking table that may be in use.
@@ -62,6 +64,8 @@ impl Inspector<'_> {
             for tally in &ended.tallies {
                 self.little(ended, tally, offers);
                 self.lateness(ended, tally);
+                self.foreign_cpu(ended, tally);
+                self.drift(ended, tally);
             }
             for name in &ended.killed {
                 let sentence = format!(
@@ -168,6 +172,36 @@ impl Inspector<'_> {
             );
             let v = Some(ended.life.variant as usize);
             self.find("lateness", Severity::Warning, v, (late, limit), sentence);
+        }
+    }
+
+    /// Something else on the machine, or another stack that is not idle, took CPU time from this one.
+    fn foreign_cpu(&mut self, ended: &Ended, tally: &Tally) {
+        let Some(share) = tally.foreign_cpu_share() else { return };
+        if tally.offer == WARM_UP || share <= FOREIGN_CPU_MAX {
+            return;
+        }
+        let sentence = format!(
+            "while {} was loaded, something other than it and the client used {:.0}% of a CPU",
+            self.name(ended),
+            100.0 * share
+        );
+        let v = Some(ended.life.variant as usize);
+        self.find("foreign_cpu", Severity::Rejected, v, (share, FOREIGN_CPU_MAX), sentence);
+    }
+
+    fn drift(&mut self, ended: &Ended, tally: &Tally) {
+        if tally.offer != "closed" {
+            return;
+        }
+        if let Some(drift) = stats::drift(&tally.slice_rates) {
+            let sentence = format!(
+                "{}: throughput changed by {:+.0}% within the block",
+                self.name(ended),
+                100.0 * drift.change
+            );
+            let v = Some(ended.life.variant as usize);
+            self.find("drift", Severity::Note, v, (drift.change, 0.05), sentence);
         }
     }
 

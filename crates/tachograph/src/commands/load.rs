@@ -6,13 +6,13 @@ use base::{Nanos, RunId, Seed};
 use drive::{Learned, Observation, Session, Slice};
 use ledger::{Ledger, Tolerance};
 use record::{Distribution, Run, RunKind, RunState, Severity, Store};
-use report::{ClientUse, LoadReport};
+use report::LoadReport;
 use spec::{Mode, Target};
 
 use super::measure::{parse_served_by, record_path};
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
-use crate::flags::load::LoadFlags;
+use crate::flags::load::{ExchangeKind, LoadFlags};
 use crate::{machine, output};
 
 /// The resolution of the recorded series.
@@ -80,7 +80,7 @@ pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
         output::write_file(file, &hdr_log(&seen, started)?)?;
     }
     match &flags.json {
-        Some(file) => output::write_file(file, &report.to_json())?,
+        Some(file) => output::write_file(file, &pretty(&report.to_json()))?,
         None => output::print(&report.terminal(&output::style(global.color))),
     }
     let nothing = seen.counts.completed == 0 && seen.counts.sent == 0;
@@ -129,7 +129,7 @@ fn judge(
     let tolerance = if flags.rate.is_some() { Tolerance::OPEN } else { Tolerance::CLOSED };
     let mut reasons: Vec<String> =
         ledger.audit(tolerance).into_iter().map(|gap| gap.sentence).collect();
-    let mut notes = Vec::new();
+    let mut warnings = Vec::new();
     if let Some(learned) = learned {
         if let Some(status) = learned.status
             && status >= 400
@@ -140,14 +140,14 @@ fn judge(
             ));
         }
         if learned.varies {
-            notes.push("the body varies from answer to answer: status, framing and length are checked, its bytes are not".to_owned());
+            warnings.push("the body varies from answer to answer: status, framing and length are checked, its bytes are not".to_owned());
         }
     }
     let threads = &seen.threads;
     let busy =
         threads.iter().map(|t| t.cpu.0 as f64 / t.wall.0.max(1) as f64).fold(0.0, f64::max);
     if busy > 0.9 && flags.rate.is_none() {
-        notes.push(format!(
+        warnings.push(format!(
             "client-limited: a client thread was busy {:.0}% of the time; try --threads {}",
             100.0 * busy,
             flags.request.threads + 1
@@ -155,14 +155,14 @@ fn judge(
     }
     let buckets: Vec<f64> = whole_steps(seen).iter().map(|n| *n as f64).collect();
     if let Some(drift) = stats::drift(&buckets) {
-        notes.push(format!(
+        warnings.push(format!(
             "not steady: throughput changed by {:+.0}% after {}",
             100.0 * drift.change,
             Nanos(drift.at as u64 * seen.step.0)
         ));
     }
     if seen.counts.dropped > 0 {
-        notes.push(format!(
+        warnings.push(format!(
             "{} requests were dropped because the server was too far behind",
             seen.counts.dropped
         ));
@@ -170,25 +170,36 @@ fn judge(
     let open = flags.rate.is_some();
     LoadReport {
         target: target.to_string(),
-        offered_per_s: flags.rate,
-        connections: flags.request.connections,
+        load: load_words(flags),
         reasons,
-        notes,
+        warnings,
         ledger,
         duration: seen.window.length,
         completed_in_window: seen.window.completed,
         payload_bytes: seen.window.payload_bytes,
-        bulk: flags.request.exchange == Some(crate::flags::load::ExchangeKind::Bulk),
+        bulk: flags.request.exchange == Some(ExchangeKind::Bulk),
+        offered_per_s: flags.rate,
         latency: open.then(|| Distribution::from_histogram(&seen.latency)),
         service_time: Distribution::from_histogram(&seen.service_time),
-        lateness: open.then(|| Distribution::from_histogram(&seen.lateness)),
-        client: ClientUse {
-            cpu: threads.iter().fold(Nanos::ZERO, |sum, t| sum + t.cpu),
-            threads: threads.len() as u32,
-        },
+        client_cpu: threads.iter().fold(Nanos::ZERO, |sum, t| sum + t.cpu),
+        client_threads: threads.len() as u32,
         step: seen.step,
         completed_by_step: seen.completed_by_step.clone(),
     }
+}
+
+/// `10 connections, kept alive, closed loop`.
+fn load_words(flags: &LoadFlags) -> String {
+    let plural = if flags.request.connections == 1 { "" } else { "s" };
+    let mut words = format!("{} connection{plural}", flags.request.connections);
+    if flags.request.new_connection {
+        words += ", a new one for each request";
+    }
+    match flags.rate {
+        None => words += ", closed loop",
+        Some(rate) => words += &format!(", open loop at {}/s", base::format_rate(rate)),
+    }
+    words
 }
 
 /// The steps that lie wholly inside the window.
@@ -221,8 +232,8 @@ fn as_run(
         lateness: report.lateness.clone(),
         stack_cpu: None,
         machine_busy: None,
-        client_cpu: report.client.cpu,
-        client_busy: report.client.cpu.0 as f64 / seen.elapsed.0.max(1) as f64,
+        client_cpu: report.client_cpu,
+        client_busy: report.client_cpu.0 as f64 / seen.elapsed.0.max(1) as f64,
         peak_memory_bytes: None,
         completed_by_step: seen.completed_by_step.clone(),
         step: seen.step,
@@ -248,9 +259,9 @@ fn as_run(
         ledger: report.ledger.clone(),
         summaries: Vec::new(),
     };
-    let note = |sentence: &String| record::Finding {
+    let warning = |sentence: &String| record::Finding {
         check: "load".to_owned(),
-        severity: Severity::Note,
+        severity: Severity::Warning,
         block: Some(1),
         variant: Some(0),
         value: 0.0,
@@ -264,17 +275,21 @@ fn as_run(
             || "client not pinned".to_owned(),
             |cpus| format!("client on CPUs {cpus}"),
         ),
-        load: format!("{} connections", flags.request.connections),
+        load: report.load.clone(),
         variants: vec![variant],
         blocks: vec![block],
         comparisons: Vec::new(),
-        findings: report.notes.iter().map(note).collect(),
+        findings: report.warnings.iter().map(warning).collect(),
         published: Vec::new(),
         reasons: report.reasons.clone(),
         precision: 0.0,
         quick: false,
         bulk: report.bulk,
     };
+    let mut machine = machine::describe();
+    machine
+        .facts
+        .insert(report::CLIENT_THREADS.to_owned(), report.client_threads.to_string());
     Run {
         id: RunId::new(started, u64::from(std::process::id()) ^ seed.0),
         kind: RunKind::Load,
@@ -288,7 +303,7 @@ fn as_run(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed,
         plan: String::new(),
-        machine: machine::describe(),
+        machine,
         reasons: Vec::new(),
         parts: vec![part],
     }
@@ -342,4 +357,9 @@ impl Drop for Waiting {
             bar.finish_and_clear();
         }
     }
+}
+
+/// JSON as people like to read it, ending in a newline.
+fn pretty(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
 }

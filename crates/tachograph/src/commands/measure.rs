@@ -77,13 +77,13 @@ fn conclude(
     global: &Global,
 ) -> Outcome {
     let exports: [(&Option<PathBuf>, fn(&Run) -> String); 4] = [
-        (&verdict.export_json, report::json),
+        (&verdict.export_json, report_json),
         (&verdict.export_markdown, report::markdown),
         (&verdict.export_csv, report::csv),
         (&verdict.export_html, report::html),
     ];
     if verdict.json {
-        output::print(&report::json(run));
+        output::print(&report_json(run));
     } else {
         output::print(&report::terminal(run, &output::style(global.color)));
     }
@@ -255,4 +255,9 @@ impl lab::Recorder for Recording {
     fn finish(&mut self, run: &Run) -> Result<(), String> {
         self.0.finish(run).map_err(|error| error.to_string())
     }
+}
+
+/// A run as JSON, as people like to read it, ending in a newline.
+pub(crate) fn report_json(run: &Run) -> String {
+    format!("{:#}\n", report::json(run))
 }

@@ -2,7 +2,7 @@
 
 use record::Store;
 
-use super::measure::{record_path, status_of};
+use super::measure::{record_path, report_json, status_of};
 use crate::failure::{Failure, Outcome};
 use crate::flags::Global;
 use crate::flags::report::ReportFlags;
@@ -22,7 +22,7 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
         (&flags.html, report::html),
         (&flags.markdown, report::markdown),
         (&flags.csv, report::csv),
-        (&flags.json, report::json),
+        (&flags.json, report_json),
         (&flags.svg, report::picture),
     ];
     for (file, render) in exports {

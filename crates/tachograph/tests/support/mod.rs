@@ -1,0 +1,195 @@
+//! A builder for tests of the command line: a private data folder, no colour, and a
+//! check that nothing is left behind.
+
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Two experiments at once refuse each other, so tests that measure take turns.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Waits for this test's turn to measure.
+pub(crate) fn turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The binary under test.
+pub(crate) const TACHOGRAPH: &str = env!("CARGO_BIN_EXE_tachograph");
+
+/// A place for one test: data, cache and temporary folders of its own.
+pub(crate) struct Place {
+    pub(crate) dir: tempfile::TempDir,
+}
+
+/// What a command printed and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) status: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        // Short, because socket paths must fit into 107 bytes.
+        Place { dir: tempfile::Builder::new().prefix("tgt").tempdir_in("/tmp").unwrap() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(TACHOGRAPH);
+        command
+            .args(args)
+            .current_dir(self.dir.path())
+            .env("XDG_DATA_HOME", self.path("data"))
+            .env("XDG_CACHE_HOME", cache())
+            .env("TMPDIR", self.temp())
+            .env("TACHOGRAPH_RECORD", self.path("record.sqlite"))
+            .env_remove("NO_COLOR")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Where the command puts its temporary folders.
+    pub(crate) fn temp(&self) -> PathBuf {
+        let temp = self.path("t");
+        std::fs::create_dir_all(&temp).unwrap();
+        temp
+    }
+
+    /// Runs a command to its end, within two minutes.
+    pub(crate) fn run(&self, args: &[&str]) -> Ended {
+        self.finish(self.command(args))
+    }
+
+    pub(crate) fn finish(&self, mut command: Command) -> Ended {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        wait(child, Duration::from_secs(120))
+    }
+
+    /// Whether any temporary folder of a run is still there.
+    pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
+        std::fs::read_dir(self.temp()).unwrap().map(|entry| entry.unwrap().path()).collect()
+    }
+}
+
+/// A cache that all tests share, so that Python environments are made once.
+fn cache() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
+}
+
+/// Waits for a child, and kills it when it takes too long.
+pub(crate) fn wait(mut child: Child, limit: Duration) -> Ended {
+    let mut out = child.stdout.take().unwrap();
+    let mut err = child.stderr.take().unwrap();
+    let out = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = out.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let err = std::thread::spawn(move || {
+        let mut text = Vec::new();
+        let _ = err.read_to_end(&mut text);
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let began = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if began.elapsed() > limit {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("did not end within {limit:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    Ended { status: status.code(), out: out.join().unwrap(), err: err.join().unwrap() }
+}
+
+impl Ended {
+    /// Fails unless the status is `status`.
+    #[track_caller]
+    pub(crate) fn status(&self, status: i32) -> &Ended {
+        assert_eq!(self.status, Some(status), "\nstdout:\n{}\nstderr:\n{}", self.out, self.err);
+        self
+    }
+
+    /// Fails unless standard error holds `text`.
+    #[track_caller]
+    pub(crate) fn says(&self, text: &str) -> &Ended {
+        assert!(self.err.contains(text), "'{text}' is not in\n{}", self.err);
+        self
+    }
+
+    /// Fails unless standard output holds `text`.
+    #[track_caller]
+    pub(crate) fn prints(&self, text: &str) -> &Ended {
+        assert!(self.out.contains(text), "'{text}' is not in\n{}", self.out);
+        self
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.out, self.err))
+    }
+}
+
+/// A fixture server that is stopped when the test ends.
+pub(crate) struct Server(Child);
+
+impl Server {
+    /// Starts `serve-fixture` with these arguments and waits until it says that it listens.
+    pub(crate) fn start(args: &[&str]) -> Server {
+        let mut child = Command::new(TACHOGRAPH)
+            .arg("serve-fixture")
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("listening"), "the fixture said: {line}");
+        Server(child)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A TCP port that was free a moment ago.
+pub(crate) fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Processes whose environment holds `text`: what a run that failed to clean up would leave.
+pub(crate) fn processes_with_environment(text: &str) -> Vec<u32> {
+    std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter(|pid: &u32| {
+            std::fs::read(format!("/proc/{pid}/environ"))
+                .is_ok_and(|environ| String::from_utf8_lossy(&environ).contains(text))
+        })
+        .collect()
+}
