@@ -47,6 +47,7 @@ import struct
 import sys
 import threading
 from collections import deque
+from threading import get_ident
 
 __all__ = ["count", "totals"]
 
@@ -66,22 +67,24 @@ def count(application):
     folder = os.environ.get("TACHOGRAPH_COUNTERS")
     if not folder:
         return application
-    own_slot = _Slots(folder).own
+    slots = _Slots(folder)
 
     def counted(environ, start_response):
         if _COUNTED in environ:
             return application(environ, start_response)
         environ[_COUNTED] = True
-        slot = own_slot()
+        slot = slots.own()
         slot.numbers[slot.entered] += 1
         response = application(environ, start_response)
-        if isinstance(response, (list, tuple)):
-            return _List(response, own_slot)
-        if _is_file(environ, response) and _count_when_closed(response, own_slot):
+        if type(response) is list or isinstance(response, (list, tuple)):
+            response = _List(response)
+            response.slot = slot
+            return response
+        if _is_file(environ, response) and _count_when_closed(response, slot):
             return response
         if hasattr(response, "__len__"):
-            return _SizedResponse(response, own_slot)
-        return _Response(response, own_slot)
+            return _SizedResponse(response, slot)
+        return _Response(response, slot)
 
     return counted
 
@@ -105,61 +108,57 @@ def totals(folder):
 
 
 # --- Responses ------------------------------------------------------------
+#
+# A response holds the slot in which it will be counted. Whoever begins to take
+# it takes the slot out, and so does whoever closes it: it is counted once.
 
-_FRESH, _BEGUN, _SERVED = range(3)
 
-
-def _serve(response):
-    if response.state != _SERVED:
-        response.state = _SERVED
-        # The thread that ends a response need not be the one that began it.
-        slot = response.own_slot()
-        slot.numbers[slot.served] += 1
+def _serve(slot):
+    # The thread that ends a response need not be the one that began it.
+    if slot.thread != get_ident():
+        slot = slot.process.slots.own()
+    slot.numbers[slot.served] += 1
 
 
 class _List(list):
     """A response that is a list stays one: servers look at its length for Content-Length."""
 
-    __slots__ = ("own_slot", "state")
-
-    def __init__(self, parts, own_slot):
-        list.__init__(self, parts)
-        self.own_slot = own_slot
-        self.state = _FRESH
+    __slots__ = ("slot",)
 
     def __iter__(self):
-        if self.state == _FRESH:
-            self.state = _BEGUN
+        slot, self.slot = self.slot, None
         yield from list.__iter__(self)
-        _serve(self)
+        if slot is not None:
+            _serve(slot)
 
     def close(self):
-        if self.state == _FRESH:
-            _serve(self)
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            _serve(slot)
 
 
 class _Response:
     """Any other response."""
 
-    __slots__ = ("response", "own_slot", "state")
+    __slots__ = ("response", "slot")
 
-    def __init__(self, response, own_slot):
+    def __init__(self, response, slot):
         self.response = response
-        self.own_slot = own_slot
-        self.state = _FRESH
+        self.slot = slot
 
     def __iter__(self):
-        if self.state == _FRESH:
-            self.state = _BEGUN
+        slot, self.slot = self.slot, None
         yield from self.response
-        _serve(self)
+        if slot is not None:
+            _serve(slot)
 
     def close(self):
         close = getattr(self.response, "close", None)
         if close is not None:
             close()
-        if self.state == _FRESH:
-            _serve(self)
+        slot, self.slot = self.slot, None
+        if slot is not None:
+            _serve(slot)
 
 
 class _SizedResponse(_Response):
@@ -176,7 +175,7 @@ def _is_file(environ, response):
     return isinstance(wrapper, type) and isinstance(response, wrapper)
 
 
-def _count_when_closed(response, own_slot):
+def _count_when_closed(response, slot):
     """Count a file when it is closed: a server recognises its own type of file and sends it whole.
 
     Return whether the response lets itself be watched.
@@ -186,8 +185,7 @@ def _count_when_closed(response, own_slot):
     def counted_close():
         if close is not None:
             close()
-        slot = own_slot()
-        slot.numbers[slot.served] += 1
+        _serve(slot)
 
     try:
         response.close = counted_close
@@ -202,10 +200,11 @@ def _count_when_closed(response, own_slot):
 class _Slot:
     """Two numbers in a file; when its thread ends, it is free for another."""
 
-    __slots__ = ("pid", "numbers", "entered", "served", "process")
+    __slots__ = ("pid", "thread", "numbers", "entered", "served", "process")
 
-    def __init__(self, pid, numbers, entered, process):
-        self.pid = pid
+    def __init__(self, process, numbers, entered):
+        self.pid = process.pid
+        self.thread = get_ident()
         self.numbers = numbers
         self.entered = entered
         self.served = entered + 1
@@ -228,11 +227,13 @@ class _Slots:
     def own(self):
         """The calling thread's slot."""
         slot = getattr(self.thread, "slot", None)
+        # Asked for at every request, because a server written in C may fork
+        # without telling Python.
         pid = os.getpid()
         if slot is None or slot.pid != pid:
             # setdefault lets exactly one of several threads begin the process,
             # without a lock that another thread might hold while this one forks.
-            process = self.processes.setdefault(pid, _Process(self.folder, pid))
+            process = self.processes.setdefault(pid, _Process(self, pid))
             slot = self.thread.slot = process.slot()
         return slot
 
@@ -240,8 +241,8 @@ class _Slots:
 class _Process:
     """The files of one process."""
 
-    def __init__(self, folder, pid):
-        self.folder = folder
+    def __init__(self, slots, pid):
+        self.slots = slots
         self.pid = pid
         self.free = deque()
         self.lock = threading.Lock()
@@ -253,12 +254,12 @@ class _Process:
             numbers, entered = self.free.pop()
         except IndexError:
             numbers, entered = self.unused()
-        return _Slot(self.pid, numbers, entered, self)
+        return _Slot(self, numbers, entered)
 
     def unused(self):
         with self.lock:
             if self.numbers is None or self.used == SLOTS_PER_FILE:
-                self.numbers = _create(self.folder, self.pid)
+                self.numbers = _create(self.slots.folder, self.pid)
                 self.used = 0
             self.used += 1
             return self.numbers, 2 * self.used

@@ -6,6 +6,7 @@
 
 mod compare;
 mod error;
+mod fail_if;
 mod file;
 mod load;
 mod names;
@@ -15,6 +16,7 @@ mod variables;
 
 pub use compare::{CompareArgs, compare_plan};
 pub use error::{Place, SpecError};
+pub use fail_if::{FailIf, METRICS};
 pub use file::parse_plan;
 pub use load::{Arrivals, Exchange, Expect, HttpRequest, Load, Mode};
 pub use plan::{

@@ -135,18 +135,15 @@ fn read(text: &str) -> Result<Target, String> {
             _ => Err(format!("'{scheme}://' is not a scheme known here; {SCHEMES}")),
         };
     }
-    let raw: [(&str, fn(PathBuf) -> Endpoint); 3] = [
-        ("unix-dgram:", Endpoint::UnixDatagram),
-        ("unix-seqpacket:", Endpoint::UnixSeqpacket),
-        ("socketpair:", Endpoint::Socketpair),
-    ];
-    for (prefix, endpoint) in raw {
-        if let Some(path) = text.strip_prefix(prefix) {
-            return Ok(Target::Raw(endpoint(socket_path(path)?)));
-        }
-    }
-    if let Some(path) = text.strip_prefix("unix:") {
-        return unix_endpoint(path).map(Target::Raw);
+    if let Some((kind, path)) = text.split_once(':') {
+        let endpoint = match kind {
+            "unix-dgram" => Endpoint::UnixDatagram,
+            "unix-seqpacket" => Endpoint::UnixSeqpacket,
+            "socketpair" => Endpoint::Socketpair,
+            "unix" => return unix_endpoint(path).map(Target::Raw),
+            _ => return bare(text),
+        };
+        return Ok(Target::Raw(endpoint(socket_path(path)?)));
     }
     bare(text)
 }

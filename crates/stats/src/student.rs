@@ -34,7 +34,7 @@ mod tests {
             (0.05, 1000, 1.962_339),
         ] {
             let t = t_quantile(alpha, df);
-            assert!((t - value).abs() < 2e-4 * value, "α {alpha}, {df} df: {t} is not {value}");
+            assert!((t - value).abs() < 1e-6 * value, "α {alpha}, {df} df: {t} is not {value}");
         }
     }
 

@@ -278,15 +278,19 @@ impl<'a> Reader<'_, 'a> {
             None => Vec::new(),
         };
         let told = if own.is_empty() { &self.file.published } else { &own };
-        let known = |name: &str| variants.iter().any(|variant| variant.name == name);
+        // Figures told for the whole experiment go to the parts that have the
+        // variant; figures told for one part must fit it.
+        let of_all_parts = own.is_empty() && self.part.is_some();
         let mut published = Vec::new();
         for table in told {
             let entry = read_published(table)?;
             match &entry.variant {
-                Some(name) if !known(name) && !(own.is_empty() && self.part.is_some()) => {
-                    return Err(at(table, "variant", format!("there is no variant '{name}'")));
+                Some(name) if !variants.iter().any(|variant| variant.name == *name) => {
+                    if !of_all_parts {
+                        let message = format!("there is no variant '{name}'");
+                        return Err(at(table, "variant", message));
+                    }
                 }
-                Some(name) if !known(name) => {}
                 _ => published.push(entry),
             }
         }

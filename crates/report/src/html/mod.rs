@@ -1,0 +1,5 @@
+//! tmp
+/// tmp
+pub fn html(_run: &record::Run) -> String {
+    String::new()
+}

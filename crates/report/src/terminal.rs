@@ -1,0 +1,288 @@
+//! One screen of plain text for a run.
+
+use record::{Part, Run, RunKind, Severity, Variant};
+use stats::Verdict;
+
+use crate::load::LoadReport;
+use crate::text::{Style, fit, left, one_line, plural, ratio, right, shell, time, width, wrap};
+use crate::view;
+
+/// The report for a terminal or a pipe, ending in a newline.
+///
+/// A run of `load` gets [`LoadReport::terminal`].
+pub fn terminal(run: &Run, style: &Style) -> String {
+    if run.kind == RunKind::Load
+        && let Some(report) = LoadReport::from_run(run)
+    {
+        return report.terminal(style);
+    }
+    let mut page = Page { style, out: String::new() };
+    page.head(run);
+    for (index, part) in run.parts.iter().enumerate() {
+        page.part(run, index, part);
+    }
+    page.foot(run);
+    page.out
+}
+
+struct Page<'a> {
+    style: &'a Style,
+    out: String,
+}
+
+impl Page<'_> {
+    fn line(&mut self, line: &str) {
+        self.out.push_str(line.trim_end());
+        self.out.push('\n');
+    }
+
+    fn blank(&mut self) {
+        self.out.push('\n');
+    }
+
+    /// A paragraph that is broken to the width first and painted afterwards, so that codes don't count.
+    fn paragraph(&mut self, text: &str, hang: usize, paint: impl Fn(&str) -> String) {
+        for line in wrap(text, self.style.columns(), hang) {
+            self.line(&paint(&line));
+        }
+    }
+
+    /// A word in the margin and text beside it.
+    fn labelled(&mut self, label: &str, text: &str, paint: impl Fn(&str) -> String) {
+        self.beside(11, label, text, paint);
+    }
+
+    fn beside(&mut self, margin: usize, label: &str, text: &str, paint: impl Fn(&str) -> String) {
+        let lines = wrap(text, self.style.columns() - margin, 0);
+        for (index, line) in lines.iter().enumerate() {
+            let label = if index == 0 { label } else { "" };
+            let line = format!("{}{}", self.style.dim(&left(label, margin)), paint(line));
+            self.line(&line);
+        }
+    }
+
+    fn head(&mut self, run: &Run) {
+        let style = self.style;
+        self.paragraph(&run.title, 0, |line| style.bold(line));
+        if run.question != run.title {
+            self.paragraph(&run.question, 0, str::to_owned);
+        }
+        if let Some(words) = view::state_in_words(run) {
+            self.paragraph(words, 0, |line| style.warn(line));
+        }
+        for reason in &run.reasons {
+            self.paragraph(&format!("INVALID: {reason}"), 2, |line| style.bad(line));
+        }
+    }
+
+    fn part(&mut self, run: &Run, index: usize, part: &Part) {
+        let style = self.style;
+        self.blank();
+        if run.parts.len() > 1 {
+            let title = format!("{}. {}: {}", index + 1, part.name, part.question);
+            self.paragraph(&title, 3, |line| style.bold(line));
+        }
+        let mut setting = vec![part.load.clone(), part.layout.clone(), view::blocks_in_words(part)];
+        if part.quick {
+            setting.push("shortened for a quick look".to_owned());
+        }
+        setting.retain(|words| !words.is_empty());
+        self.paragraph(&setting.join("; "), 0, |line| style.dim(line));
+        for reason in &part.reasons {
+            self.paragraph(&format!("INVALID: {reason}"), 2, |line| style.bad(line));
+        }
+        self.blank();
+        self.table(part);
+        self.blank();
+        self.verdicts(part);
+        self.ledger(part);
+        self.findings(part);
+        self.published(part);
+    }
+
+    fn table(&mut self, part: &Part) {
+        let measured: Vec<&Variant> =
+            part.variants.iter().filter(|v| v.skipped.is_none()).collect();
+        let rows: Vec<[String; 6]> = measured.iter().map(|v| row(part, v)).collect();
+        let heads =
+            [view::throughput_unit(part), "95% interval", "p50", "p99", "CPU/req", "failed"];
+        let mut columns = heads.map(width);
+        for row in &rows {
+            for (column, cell) in columns.iter_mut().zip(row) {
+                *column = (*column).max(width(cell));
+            }
+        }
+        let figures: usize = columns.iter().map(|column| column + 2).sum();
+        let room = self.style.columns().saturating_sub(figures);
+        let longest = part.variants.iter().map(|v| width(&one_line(&v.name))).max().unwrap_or(0);
+        // A name that does not fit beside its figures gets a line of its own above them.
+        let beside = longest.max(7) <= room;
+        let margin = if beside { longest.max(7) } else { room.min(7) };
+        let cells = |row: &[String]| -> String {
+            row.iter()
+                .zip(columns)
+                .map(|(cell, column)| format!("  {}", right(cell, column)))
+                .collect()
+        };
+        let head = format!("{}{}", left("variant", margin), cells(&heads.map(str::to_owned)));
+        self.line(&self.style.dim(&head));
+        for (variant, row) in measured.iter().zip(&rows) {
+            let failed = variant.ledger.counts.failed > 0;
+            let mut figures = cells(row);
+            if failed {
+                figures = self.style.bad(&figures);
+            }
+            if beside {
+                let name = left(&one_line(&variant.name), margin);
+                self.line(&format!("{}{figures}", self.style.bold(&name)));
+            } else {
+                let name = fit(&variant.name, self.style.columns());
+                self.line(&self.style.bold(&name));
+                self.line(&format!("{}{figures}", " ".repeat(margin)));
+            }
+        }
+        for variant in &part.variants {
+            if let Some(reason) = &variant.skipped {
+                let name = fit(&variant.name, self.style.columns() / 2);
+                self.paragraph(&format!("{name}  skipped: {reason}"), 2, str::to_owned);
+            }
+        }
+        if !rows.is_empty() {
+            let words = format!("p50 and p99: {}", view::times_in_words(part));
+            self.paragraph(&words, 2, |line| self.style.dim(line));
+        }
+        if !part.reasons.is_empty() {
+            let words = "These figures are from an invalid run and not to be used.";
+            self.paragraph(words, 2, |line| self.style.bad(line));
+        }
+    }
+
+    fn verdicts(&mut self, part: &Part) {
+        let style = self.style;
+        let (primary, others) = view::split_comparisons(part);
+        for comparison in &primary {
+            let paint = |line: &str| match comparison.verdict {
+                Verdict::Faster | Verdict::Slower | Verdict::Equivalent => style.good(line),
+                Verdict::NoDifference => style.bold(line),
+                Verdict::Inconclusive => style.warn(line),
+                Verdict::Invalid => style.bad(line),
+            };
+            self.paragraph(&view::plain(&comparison.sentence), 2, paint);
+            let beside: Vec<String> = others
+                .iter()
+                .filter(|c| (c.baseline, c.variant) == (comparison.baseline, comparison.variant))
+                .filter(|c| c.verdict != Verdict::Invalid)
+                .map(|c| {
+                    let (value, interval) = ratio(&c.ratio);
+                    let metric = view::metric_in_words(&c.metric, part.bulk);
+                    format!("{metric} {value} ({interval})")
+                })
+                .collect();
+            if !beside.is_empty() {
+                let words = format!("unadjusted: {}", beside.join("; "));
+                self.paragraph(&words, 2, |line| style.dim(line));
+            }
+        }
+        if primary.is_empty() && part.variants.len() > 1 {
+            self.paragraph("No verdict: there are not enough blocks to compare.", 2, str::to_owned);
+        }
+    }
+
+    fn ledger(&mut self, part: &Part) {
+        let style = self.style;
+        let measured: Vec<&Variant> =
+            part.variants.iter().filter(|v| !v.summaries.is_empty()).collect();
+        if measured.is_empty() {
+            return;
+        }
+        self.blank();
+        let names: Vec<String> = measured.iter().map(|v| fit(&v.name, 17)).collect();
+        let margin = names.iter().map(|name| width(name)).max().unwrap_or(0).max(9) + 2;
+        for (variant, name) in measured.iter().zip(&names) {
+            let line = variant.ledger.line();
+            let broken = line.contains('≠');
+            let paint = |line: &str| if broken { style.bad(line) } else { line.to_owned() };
+            self.beside(margin, name, &line, paint);
+        }
+    }
+
+    fn findings(&mut self, part: &Part) {
+        let style = self.style;
+        if !part.findings.is_empty() || !part.published.is_empty() {
+            self.blank();
+        }
+        for (finding, more) in view::findings(part) {
+            let mut sentence = view::plain(&finding.sentence);
+            if more > 0 {
+                sentence += &format!(" (The same of {}.)", plural(more, "more block"));
+            }
+            let paint = |line: &str| match finding.severity {
+                Severity::Invalid => style.bad(line),
+                Severity::Warning => style.warn(line),
+                Severity::Note | Severity::Rejected => line.to_owned(),
+            };
+            self.labelled(view::severity_in_words(finding.severity), &sentence, paint);
+        }
+    }
+
+    fn published(&mut self, part: &Part) {
+        let mut source = "";
+        for published in &part.published {
+            let name = published.variant.as_deref().unwrap_or("");
+            let mut text = format!("{name}: {}", published.figure);
+            if name.is_empty() {
+                text = published.figure.clone();
+            }
+            let label = if source == published.source { "" } else { "published" };
+            if source != published.source {
+                text += &format!(" ({})", published.source);
+            }
+            source = &published.source;
+            self.labelled(label, &text, str::to_owned);
+        }
+        for comparison in view::split_comparisons(part).0 {
+            if let Some((published, _)) = view::published_ratio(part, comparison) {
+                let (variant, baseline) = (comparison.variant, comparison.baseline);
+                let names =
+                    format!("{} ÷ {}", view::name(part, variant), view::name(part, baseline));
+                let mut text = format!("{names}: {published:.2}×");
+                if comparison.verdict != Verdict::Invalid {
+                    let (value, interval) = ratio(&comparison.ratio);
+                    text += &format!("; here {value} ({interval})");
+                }
+                self.labelled("", &text, str::to_owned);
+            }
+        }
+    }
+
+    fn foot(&mut self, run: &Run) {
+        self.blank();
+        self.labelled("machine", &view::machine_line(run), str::to_owned);
+        // Commands are never broken over lines, so that they can be copied.
+        let repeat = one_line(&shell(&run.command_line));
+        let margin = |label: &str| self.style.dim(&left(label, 11));
+        let lines = [
+            format!("{}{repeat}", margin("repeat")),
+            format!("{}tachograph report {} --html > report.html", margin("picture"), run.id),
+        ];
+        for line in lines {
+            self.line(&line);
+        }
+    }
+}
+
+/// The cells of a variant that was measured.
+fn row(part: &Part, variant: &Variant) -> [String; 6] {
+    let failed = base::format_count(variant.ledger.counts.failed);
+    let Some(figures) = view::figures(part, variant) else {
+        return ["–", "–", "–", "–", "–", &failed].map(str::to_owned);
+    };
+    [
+        view::throughput(part, figures.throughput.value),
+        view::throughput_interval(part, &figures.throughput),
+        time(figures.times.p50_ns.value),
+        time(figures.times.p99_ns.value),
+        figures.cpu_ns.map_or("–".to_owned(), |cpu| time(cpu.value)),
+        failed,
+    ]
+}

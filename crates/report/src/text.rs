@@ -1,0 +1,193 @@
+//! Words, widths and units for people.
+
+use anstyle::{AnsiColor, Style as Ansi};
+use base::Nanos;
+use stats::Estimate;
+
+/// How text for a terminal is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Style {
+    /// Whether escape codes may be used; nothing is said by colour alone.
+    pub colour: bool,
+    /// Columns of the terminal; at least 40 are used.
+    pub width: usize,
+}
+
+impl Default for Style {
+    /// Plain text in 80 columns, as for a pipe.
+    fn default() -> Style {
+        Style { colour: false, width: 80 }
+    }
+}
+
+impl Style {
+    pub(crate) fn columns(&self) -> usize {
+        self.width.clamp(40, 160)
+    }
+
+    fn paint(&self, style: Ansi, text: &str) -> String {
+        if self.colour && !text.is_empty() {
+            format!("{}{text}{}", style.render(), style.render_reset())
+        } else {
+            text.to_owned()
+        }
+    }
+
+    pub(crate) fn bold(&self, text: &str) -> String {
+        self.paint(Ansi::new().bold(), text)
+    }
+
+    pub(crate) fn dim(&self, text: &str) -> String {
+        self.paint(Ansi::new().dimmed(), text)
+    }
+
+    pub(crate) fn good(&self, text: &str) -> String {
+        self.paint(AnsiColor::Green.on_default().bold(), text)
+    }
+
+    pub(crate) fn warn(&self, text: &str) -> String {
+        self.paint(AnsiColor::Yellow.on_default(), text)
+    }
+
+    pub(crate) fn bad(&self, text: &str) -> String {
+        self.paint(AnsiColor::Red.on_default().bold(), text)
+    }
+}
+
+/// Characters that a text takes up; escape codes must not be in it yet.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// Text on one line: control characters, which could move the cursor, become spaces.
+pub(crate) fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The text, or its beginning with an ellipsis, in at most `columns` columns.
+pub(crate) fn fit(text: &str, columns: usize) -> String {
+    let text = one_line(text);
+    if width(&text) <= columns {
+        return text;
+    }
+    let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+pub(crate) fn left(text: &str, columns: usize) -> String {
+    format!("{text}{}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+pub(crate) fn right(text: &str, columns: usize) -> String {
+    format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
+}
+
+/// Lines of at most `columns`, broken between words; lines after the first are
+/// indented by `hang`. A word longer than a line keeps its line to itself.
+pub(crate) fn wrap(text: &str, columns: usize, hang: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let mut line = String::new();
+    let mut empty = true;
+    for word in one_line(text).split(' ').filter(|word| !word.is_empty()) {
+        if !empty && width(&line) + 1 + width(word) > columns {
+            lines.push(std::mem::take(&mut line));
+            line = " ".repeat(hang);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
+/// A time in nanoseconds that may be unknown.
+pub(crate) fn time(nanos: f64) -> String {
+    if nanos.is_finite() && nanos >= 0.0 {
+        Nanos(nanos.round() as u64).to_string()
+    } else {
+        "–".to_owned()
+    }
+}
+
+/// Bytes per second in powers of 1000: `3.21 GB/s`.
+pub(crate) fn bandwidth(bytes_per_s: f64) -> String {
+    let scaled = |value: f64, unit: &str| {
+        let digits = if value < 9.995 { 2 } else { usize::from(value < 99.95) };
+        format!("{value:.digits$} {unit}")
+    };
+    match bytes_per_s {
+        b if !b.is_finite() => "–".to_owned(),
+        b if b < 999.5 => scaled(b, "B/s"),
+        b if b < 999.5e3 => scaled(b / 1e3, "kB/s"),
+        b if b < 999.5e6 => scaled(b / 1e6, "MB/s"),
+        b => scaled(b / 1e9, "GB/s"),
+    }
+}
+
+/// A ratio and its interval: `1.12×` and `1.10–1.13`; more digits when the interval is narrow.
+pub(crate) fn ratio(estimate: &Estimate) -> (String, String) {
+    let spread = (estimate.high - estimate.low).abs();
+    let digits = if spread < 0.02 { 3 } else { 2 };
+    let number = |value: f64| {
+        if !value.is_finite() {
+            "–".to_owned()
+        } else if value >= 100.0 {
+            format!("{value:.0}")
+        } else {
+            format!("{value:.digits$}")
+        }
+    };
+    (
+        format!("{}×", number(estimate.value)),
+        format!("{}–{}", number(estimate.low), number(estimate.high)),
+    )
+}
+
+/// `1 block`, `2 blocks`.
+pub(crate) fn plural(count: usize, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+}
+
+/// A command line that a shell reads back as these arguments.
+pub(crate) fn shell(arguments: &[String]) -> String {
+    shell_words::join(arguments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_hang() {
+        assert_eq!(wrap("one two three four", 9, 2), ["one two", "  three", "  four"]);
+        assert_eq!(wrap("abcdefghijkl xyz", 6, 0), ["abcdefghijkl", "xyz"]);
+        assert_eq!(wrap("", 6, 0), [""]);
+        assert_eq!(wrap("a\u{1b}[31mb", 80, 0), ["a [31mb"]);
+    }
+
+    #[test]
+    fn names_that_are_too_long_end_in_an_ellipsis() {
+        assert_eq!(fit("gunicorn", 8), "gunicorn");
+        assert_eq!(fit("gunicorn -b", 9), "gunicorn…");
+        assert_eq!(fit("日本語", 2), "日…");
+    }
+
+    #[test]
+    fn units_for_people() {
+        assert_eq!(bandwidth(3.214e9), "3.21 GB/s");
+        assert_eq!(bandwidth(22_044.0), "22.0 kB/s");
+        assert_eq!(bandwidth(f64::NAN), "–");
+        assert_eq!(time(5_440_000.4), "5.44 ms");
+        assert_eq!(time(f64::NAN), "–");
+        let wide = Estimate { value: 1.144, low: 1.119, high: 1.171 };
+        assert_eq!(ratio(&wide), ("1.14×".to_owned(), "1.12–1.17".to_owned()));
+        let narrow = Estimate { value: 1.0012, low: 0.9961, high: 1.0063 };
+        assert_eq!(ratio(&narrow), ("1.001×".to_owned(), "0.996–1.006".to_owned()));
+        let unknown = Estimate { value: f64::NAN, low: f64::NAN, high: f64::INFINITY };
+        assert_eq!(ratio(&unknown), ("–×".to_owned(), "–––".to_owned()));
+    }
+}

@@ -1,0 +1,623 @@
+//! Runs that look like real ones, from a fixed seed.
+#![allow(dead_code, clippy::unwrap_used)] // each test file uses some of them; a sample may fail its test
+
+use std::f64::consts::TAU;
+
+use base::{Nanos, Rng, RunId, Seed, Timestamp};
+use hdrhistogram::Histogram;
+use ledger::{Counts, Ledger};
+use rand::RngExt;
+use record::*;
+use stats::{Estimate, Verdict};
+
+/// What a variant is like.
+struct Shape {
+    name: &'static str,
+    command: &'static str,
+    target: &'static str,
+    rate_per_s: f64,
+    /// How far blocks scatter, as a standard deviation of the logarithm.
+    scatter: f64,
+    cpu_ns: f64,
+    memory_bytes: u64,
+}
+
+const CONNECTIONS: f64 = 10.0;
+const STEP: Nanos = Nanos::from_millis(250);
+
+struct Maker {
+    rng: Rng,
+}
+
+impl Maker {
+    fn normal(&mut self) -> f64 {
+        let (a, b): (f64, f64) =
+            (self.rng.random_range(1e-12..1.0), self.rng.random_range(0.0..1.0));
+        (-2.0 * a.ln()).sqrt() * (TAU * b).cos()
+    }
+
+    /// Log-normal times with one request in fifty on a slow path.
+    fn times(&mut self, count: u64, median_ns: f64, sigma: f64) -> Distribution {
+        let mut histogram = Histogram::<u64>::new(3).unwrap();
+        let draws = count.min(8_000);
+        for i in 0..draws {
+            let mut value = median_ns * (sigma * self.normal()).exp();
+            if self.rng.random_range(0..50) == 0 {
+                value *= 2.2 * (0.3 * self.normal()).exp();
+            }
+            let copies = count / draws + u64::from(i < count % draws);
+            histogram.record_n(value as u64, copies).unwrap();
+        }
+        Distribution::from_histogram(&histogram)
+    }
+
+    fn series(&mut self, completed: u64, steps: u64) -> Vec<u64> {
+        let mut left = completed;
+        let mut series = Vec::new();
+        for step in 0..steps - 1 {
+            let share = left as f64 / (steps - step) as f64;
+            let count = (share + self.normal() * share.sqrt() * 2.0).max(0.0) as u64;
+            series.push(count.min(left));
+            left -= count.min(left);
+        }
+        series.push(left);
+        series
+    }
+
+    fn trial(
+        &mut self,
+        shape: &Shape,
+        variant: u32,
+        at: Timestamp,
+        open: Option<f64>,
+        block: f64,
+    ) -> Trial {
+        let window = Nanos::from_secs(5);
+        let own = shape.rate_per_s * block * (shape.scatter * self.normal()).exp();
+        let rate = open.unwrap_or(own);
+        let completed = (rate * 5.0).round() as u64;
+        let all = completed + (rate * 0.6) as u64;
+        let closed_ns = CONNECTIONS / own * 1e9;
+        let service_ns = if open.is_some() { closed_ns * 0.16 } else { closed_ns * 0.97 };
+        let jitter = (shape.scatter * self.normal()).exp();
+        let service_time =
+            self.times(completed, service_ns * jitter, if open.is_some() { 0.35 } else { 0.09 });
+        let latency = open.map(|_| self.times(completed, service_ns * jitter * 1.04, 0.37));
+        let lateness = open.map(|_| self.times(completed, 4_200.0, 0.5));
+        let cpu = shape.cpu_ns * (0.006 * self.normal()).exp() * all as f64;
+        Trial {
+            variant,
+            offer: if open.is_some() { "open" } else { "closed" }.to_owned(),
+            offered_per_s: open,
+            started: at,
+            slices: 20,
+            window,
+            completed_in_window: completed,
+            payload_bytes: completed * 12,
+            ledger: Ledger {
+                counts: Counts { offered: all, sent: all, completed: all, ..Counts::default() },
+                served: Some(all),
+                series: Some(all),
+                ..Ledger::default()
+            },
+            latency,
+            service_time,
+            lateness,
+            stack_cpu: Some(Nanos(cpu as u64)),
+            machine_busy: Some(Nanos((cpu * 1.31) as u64)),
+            client_cpu: Nanos((all as f64 * 9_400.0) as u64),
+            client_busy: 0.14 + 0.02 * self.rng.random_range(0.0..1.0),
+            peak_memory_bytes: Some(shape.memory_bytes + self.rng.random_range(0..60) * 4096),
+            completed_by_step: self.series(all, 23),
+            step: STEP,
+            env_padding_bytes: self.rng.random_range(0..4096),
+        }
+    }
+
+    fn block(&mut self, shapes: &[Shape], index: u32, at: Timestamp, open: Option<f64>) -> Block {
+        let level = (0.012 * self.normal()).exp();
+        let mut order: Vec<u32> = (0..10).map(|i| i % shapes.len() as u32).collect();
+        let mirror: Vec<u32> = order.iter().rev().copied().collect();
+        order.extend(mirror);
+        let mut trials = Vec::new();
+        for offer in [None].into_iter().chain(open.map(Some)) {
+            for (variant, shape) in shapes.iter().enumerate() {
+                trials.push(self.trial(shape, variant as u32, at, offer, level));
+            }
+        }
+        Block {
+            index,
+            started: at,
+            elapsed: Nanos::from_millis(28_400),
+            order,
+            rejected: Vec::new(),
+            canary: [Nanos::from_micros(200_350), Nanos::from_micros(200_610)],
+            steal: 0.002 * self.rng.random_range(0.0..1.0),
+            trials,
+        }
+    }
+}
+
+/// Two-sided 97.5% points of Student's t, near enough for a picture.
+fn t_975(blocks: usize) -> f64 {
+    1.96 + 2.6 / (blocks.max(2) as f64 - 1.0)
+}
+
+fn geometric(values: &[f64]) -> Estimate {
+    let logs: Vec<f64> = values.iter().map(|v| v.ln()).collect();
+    let n = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / n;
+    let variance = logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+    let half = t_975(logs.len()) * (variance / n).sqrt();
+    Estimate { value: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
+}
+
+fn metric(trial: &Trial, name: &str) -> f64 {
+    let times = trial.latency.as_ref().unwrap_or(&trial.service_time);
+    match name {
+        "throughput" => trial.throughput_per_s(),
+        "p50" => times.p50_ns as f64,
+        "p90" => times.p90_ns as f64,
+        "p99" => times.p99_ns as f64,
+        "cpu" => trial.stack_cpu.unwrap().0 as f64 / trial.ledger.counts.completed as f64,
+        _ => trial.machine_busy.unwrap().0 as f64 / trial.ledger.counts.completed as f64,
+    }
+}
+
+fn values(blocks: &[Block], variant: u32, offer: &str, name: &str) -> Vec<f64> {
+    let trials = blocks.iter().filter(|b| b.accepted()).flat_map(|b| &b.trials);
+    trials.filter(|t| t.variant == variant && t.offer == offer).map(|t| metric(t, name)).collect()
+}
+
+fn summary(blocks: &[Block], variant: u32, offer: &str, offered_per_s: Option<f64>) -> Summary {
+    let estimate = |name: &str| geometric(&values(blocks, variant, offer, name));
+    let throughput_per_s = estimate("throughput");
+    Summary {
+        offer: offer.to_owned(),
+        offered_per_s,
+        throughput_per_s,
+        bytes_per_s: throughput_per_s.value * 12.0,
+        p50_ns: estimate("p50"),
+        p90_ns: estimate("p90"),
+        p99_ns: estimate("p99"),
+        cpu_ns_per_request: Some(estimate("cpu")),
+        machine_ns_per_request: Some(estimate("machine")),
+        peak_memory_bytes: blocks
+            .iter()
+            .flat_map(|b| &b.trials)
+            .filter(|t| t.variant == variant)
+            .filter_map(|t| t.peak_memory_bytes)
+            .max(),
+    }
+}
+
+fn comparison(
+    part: &Part,
+    variant: u32,
+    metric: &str,
+    offer: &str,
+    adjusted_for: u32,
+) -> Comparison {
+    let a = values(&part.blocks, 0, offer, metric);
+    let b = values(&part.blocks, variant, offer, metric);
+    let ratios: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b / a).collect();
+    let ratio = geometric(&ratios);
+    let primary = metric == "throughput";
+    let higher_is_better = metric == "throughput";
+    let verdict = match (ratio.low > 1.0, ratio.high < 1.0) {
+        (true, _) if higher_is_better => Verdict::Faster,
+        (true, _) => Verdict::Slower,
+        (_, true) if higher_is_better => Verdict::Slower,
+        (_, true) => Verdict::Faster,
+        _ if ratio.high - ratio.low < 0.04 => Verdict::NoDifference,
+        _ => Verdict::Inconclusive,
+    };
+    let (name, base) = (&part.variants[variant as usize].name, &part.variants[0].name);
+    let blocks = ratios.len() as u32;
+    let sentence = match verdict {
+        Verdict::NoDifference => format!(
+            "No difference detected: the data rule out {name} being more than {:.1}% slower or {:.1}% faster than {base} (95%).",
+            (1.0 - ratio.low) * 100.0,
+            (ratio.high - 1.0) * 100.0
+        ),
+        Verdict::Inconclusive => format!(
+            "Inconclusive: {name} against {base} {:+.1}% to {:+.1}% with a target of ±1%; about 38 more blocks (19 min) in a new run.",
+            (ratio.low - 1.0) * 100.0,
+            (ratio.high - 1.0) * 100.0
+        ),
+        _ => format!(
+            "{name} serves {:.2}× {base} (95% CI {:.2}–{:.2}; {blocks} blocks; {}; {}).",
+            ratio.value, ratio.low, ratio.high, part.load, part.layout
+        ),
+    };
+    Comparison {
+        baseline: 0,
+        variant,
+        metric: metric.to_owned(),
+        offer: offer.to_owned(),
+        primary,
+        ratio,
+        confidence: 0.95,
+        adjusted_for,
+        blocks,
+        verdict,
+        sentence,
+        anytime: false,
+    }
+}
+
+fn machine() -> Machine {
+    Machine {
+        cpu_model: "AMD EPYC 7B13".to_owned(),
+        cpus: 2,
+        memory_bytes: 8 << 30,
+        kernel: "6.12.5-amd64".to_owned(),
+        os: "Debian GNU/Linux 13 (trixie)".to_owned(),
+        hypervisor: Some("KVM".to_owned()),
+        governor: None,
+        connection_tracking: Some(false),
+        cgroup: 2,
+        facts: [("gunicorn", "23.0.0"), ("python", "3.13.5"), ("client threads", "1")]
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .into(),
+    }
+}
+
+fn part(seed: u64, shapes: &[Shape], blocks: u32, open: Option<f64>, started: Timestamp) -> Part {
+    let mut maker = Maker { rng: Seed(seed).rng("sample") };
+    let blocks: Vec<Block> = (1..=blocks)
+        .map(|index| {
+            let at = started.as_second() + i64::from(index) * 29;
+            maker.block(shapes, index, Timestamp::from_second(at).unwrap(), open)
+        })
+        .collect();
+    let mut part = Part {
+        name: "main".to_owned(),
+        question: "Which of them serves more?".to_owned(),
+        layout: "client on CPU 1, stack on CPU 0".to_owned(),
+        load: "10 connections, closed loop".to_owned(),
+        variants: Vec::new(),
+        blocks,
+        comparisons: Vec::new(),
+        findings: Vec::new(),
+        published: Vec::new(),
+        reasons: Vec::new(),
+        precision: 0.01,
+        quick: false,
+        bulk: false,
+    };
+    for (variant, shape) in shapes.iter().enumerate() {
+        part.variants.push(Variant {
+            name: shape.name.to_owned(),
+            commands: vec![shape.command.to_owned()],
+            target: shape.target.to_owned(),
+            served_by: Some("counter files of the WSGI middleware".to_owned()),
+            skipped: None,
+            ledger: Ledger::default(),
+            summaries: Vec::new(),
+        });
+        summarise(&mut part, variant, open);
+    }
+    let others = shapes.len() as u32 - 1;
+    for variant in 1..=others {
+        for (metric, offer) in
+            [("throughput", "closed"), ("p50", "open"), ("p99", "open"), ("cpu", "closed")]
+        {
+            if offer == "closed" || open.is_some() {
+                let comparison = comparison(&part, variant, metric, offer, others);
+                part.comparisons.push(comparison);
+            }
+        }
+    }
+    part.comparisons.sort_by_key(|c| !c.primary);
+    part
+}
+
+fn summarise(part: &mut Part, variant: usize, open: Option<f64>) {
+    let mut ledger = Ledger { served: Some(0), series: Some(0), ..Ledger::default() };
+    for trial in part.blocks.iter().filter(|b| b.accepted()).flat_map(|b| &b.trials) {
+        if trial.variant == variant as u32 {
+            ledger.extend(&trial.ledger);
+        }
+    }
+    let mut summaries = vec![summary(&part.blocks, variant as u32, "closed", None)];
+    if open.is_some() {
+        summaries.push(summary(&part.blocks, variant as u32, "open", open));
+    }
+    part.variants[variant].ledger = ledger;
+    part.variants[variant].summaries = summaries;
+}
+
+fn run(id: &str, kind: RunKind, name: &str, title: &str, question: &str, parts: Vec<Part>) -> Run {
+    let started: Timestamp = "2026-11-21T07:15:30.25Z".parse().unwrap();
+    Run {
+        id: RunId(id.to_owned()),
+        kind,
+        state: RunState::Done,
+        name: name.to_owned(),
+        title: title.to_owned(),
+        question: question.to_owned(),
+        started,
+        finished: Some("2026-11-21T07:21:48.75Z".parse().unwrap()),
+        command_line: ["tachograph", "run", name, "--seed", "4711"].map(str::to_owned).to_vec(),
+        version: "0.1.0".to_owned(),
+        seed: Seed(4711),
+        plan: String::new(),
+        machine: machine(),
+        reasons: Vec::new(),
+        parts,
+    }
+}
+
+fn at() -> Timestamp {
+    "2026-11-21T07:15:30.25Z".parse().unwrap()
+}
+
+const TCP: Shape = Shape {
+    name: "tcp",
+    command: "gunicorn -b 127.0.0.1:$PORT server:app",
+    target: "http://127.0.0.1:$PORT/",
+    rate_per_s: 1_837.0,
+    scatter: 0.006,
+    cpu_ns: 492_000.0,
+    memory_bytes: 41 << 20,
+};
+const UNIX: Shape = Shape {
+    name: "unix",
+    command: "gunicorn -b unix:$SOCKET server:app",
+    target: "http://unix:$SOCKET:/",
+    rate_per_s: 2_056.0,
+    scatter: 0.007,
+    cpu_ns: 441_000.0,
+    memory_bytes: 41 << 20,
+};
+
+fn published(variant: Option<&str>, figure: &str, throughput_per_s: Option<f64>) -> Published {
+    Published {
+        variant: variant.map(str::to_owned),
+        figure: figure.to_owned(),
+        throughput_per_s,
+        source: "2017, 2 cores, Flask 0.12, gunicorn 19.6".to_owned(),
+    }
+}
+
+/// Two variants, twelve blocks, closed and open loop, one block rejected.
+pub(crate) fn tcp_unix() -> Run {
+    let mut part = part(1, &[TCP, UNIX], 12, Some(918.0), at());
+    part.published = vec![
+        published(Some("tcp"), "1,837 req/s, latency 5.44 ms mean", Some(1_837.0)),
+        published(Some("unix"), "2,019 req/s, latency 4.95 ms mean", Some(2_019.0)),
+    ];
+    let mut bad = part.blocks[4].clone();
+    bad.rejected = vec!["steal 3.1% is above 2%".to_owned()];
+    bad.steal = 0.031;
+    for (i, block) in part.blocks.iter_mut().enumerate().skip(4) {
+        block.index = i as u32 + 2;
+    }
+    part.blocks.insert(4, bad);
+    part.findings = vec![
+        Finding {
+            check: "steal".to_owned(),
+            severity: Severity::Rejected,
+            block: Some(5),
+            variant: None,
+            value: 0.031,
+            limit: 0.02,
+            sentence: "Block 5: the hypervisor took 3.1% of the CPU time (limit 2%); the block was run again.".to_owned(),
+        },
+        Finding {
+            check: "client_limited".to_owned(),
+            severity: Severity::Warning,
+            block: None,
+            variant: Some(1),
+            value: 2.4,
+            limit: 3.0,
+            sentence: "unix is client-limited: the null server on the same transport serves only 2.4 times as much. Give the client more threads (--threads) or CPUs.".to_owned(),
+        },
+    ];
+    run(
+        "20261121-071530-k3f9",
+        RunKind::Run,
+        "flask-gunicorn-nginx",
+        "Flask behind gunicorn: TCP or a Unix socket?",
+        "Should nginx reach the app by TCP or by a Unix socket?",
+        vec![part],
+    )
+}
+
+/// Commands as names, as `compare` makes them, with everything in them that could break a page.
+pub(crate) fn hostile() -> Run {
+    let names = [
+        "gunicorn -b 127.0.0.1:$PORT --access-logfile '/tmp/a b.log' 'server:app' # <b>&\"",
+        "sh -c 'exec gunicorn -b unix:$SOCKET \"server:app\"' </dev/null | tee *.log `id`",
+    ];
+    let mut run = tcp_unix();
+    run.kind = RunKind::Compare;
+    run.name = "compare".to_owned();
+    run.title = "compare </title><script>alert(1)</script>".to_owned();
+    run.command_line = vec!["tachograph".to_owned(), "compare".to_owned()];
+    run.command_line.extend(names.map(str::to_owned));
+    for (variant, name) in run.parts[0].variants.iter_mut().zip(names) {
+        variant.name = name.to_owned();
+        variant.commands = vec![name.to_owned()];
+    }
+    run.parts[0].published.clear();
+    run
+}
+
+/// Five variants, one of them skipped, no open loop.
+pub(crate) fn layers() -> Run {
+    let shape =
+        |name, command, rate_per_s, scatter| Shape { name, command, rate_per_s, scatter, ..TCP };
+    let shapes = [
+        shape("gunicorn-sync", "gunicorn -k sync app:app", 1_840.0, 0.01),
+        shape("gunicorn-gthread", "gunicorn -k gthread app:app", 1_848.0, 0.011),
+        shape("uvicorn", "uvicorn app:app", 3_950.0, 0.03),
+        shape("granian", "granian --interface wsgi app:app", 9_800.0, 0.02),
+        shape("uwsgi", "uwsgi --http :$PORT", 2_391.0, 0.06),
+    ];
+    let mut part = part(2, &shapes, 16, None, at());
+    part.variants.push(Variant {
+        name: "mod_wsgi".to_owned(),
+        commands: vec!["apache2 -X -f $DIR/httpd.conf".to_owned()],
+        target: "http://127.0.0.1:$PORT/".to_owned(),
+        served_by: None,
+        skipped: Some(
+            "apache2 is not installed: apt install apache2 libapache2-mod-wsgi-py3".to_owned(),
+        ),
+        ledger: Ledger::default(),
+        summaries: Vec::new(),
+    });
+    part.published = vec![published(Some("uwsgi"), "2,391 req/s", Some(2_391.0))];
+    part.quick = true;
+    run(
+        "20261121-080000-p5th",
+        RunKind::Run,
+        "python-servers",
+        "Ways of running Python behind a web server",
+        "Which way of running Python behind a web server is fastest, one request at a time?",
+        vec![part],
+    )
+}
+
+/// The server counted three requests fewer than the client.
+pub(crate) fn invalid() -> Run {
+    let mut run = tcp_unix();
+    run.id = RunId("20261121-090000-bad1".to_owned());
+    let part = &mut run.parts[0];
+    let ledger = &mut part.variants[1].ledger;
+    let served = ledger.counts.completed - 3;
+    ledger.served = Some(served);
+    let sentence = format!(
+        "unix: the server counted 3 requests fewer than the client completed ({served} against {}).",
+        ledger.counts.completed
+    );
+    part.reasons = vec![sentence.clone()];
+    part.findings.insert(
+        0,
+        Finding {
+            check: "ledger".to_owned(),
+            severity: Severity::Invalid,
+            block: None,
+            variant: Some(1),
+            value: 3.0,
+            limit: 0.0,
+            sentence: format!(
+                "{sentence} Look for a proxy that answers by itself, or a worker that was killed."
+            ),
+        },
+    );
+    for comparison in &mut part.comparisons {
+        comparison.verdict = Verdict::Invalid;
+        comparison.sentence =
+            "INVALID: the server counted 3 requests fewer than the client sent.".to_owned();
+    }
+    run
+}
+
+/// Stopped by Ctrl-C after five blocks.
+pub(crate) fn interrupted() -> Run {
+    let mut part = part(3, &[TCP, UNIX], 5, None, at());
+    for comparison in &mut part.comparisons {
+        comparison.anytime = true;
+        comparison.ratio.low *= 0.97;
+        comparison.ratio.high *= 1.03;
+    }
+    let mut run = run(
+        "20261121-100000-stop",
+        RunKind::Compare,
+        "compare",
+        "tcp against unix",
+        "Which serves more?",
+        vec![part],
+    );
+    run.state = RunState::Interrupted;
+    run
+}
+
+/// Killed before the first block ended.
+pub(crate) fn cut_off() -> Run {
+    let mut part = part(4, &[TCP, UNIX], 1, None, at());
+    part.blocks[0].rejected = vec!["the run ended before this block did".to_owned()];
+    part.blocks[0].trials.truncate(1);
+    part.comparisons.clear();
+    for variant in &mut part.variants {
+        variant.summaries.clear();
+        variant.ledger = Ledger::default();
+    }
+    let mut run = run(
+        "20261121-110000-kill",
+        RunKind::Compare,
+        "compare",
+        "tcp against unix",
+        "Which serves more?",
+        vec![part],
+    );
+    run.state = RunState::Running;
+    run.finished = None;
+    run
+}
+
+/// One target, as `load` records it.
+pub(crate) fn load() -> Run {
+    let mut part = part(5, &[TCP], 1, None, at());
+    part.variants[0].commands.clear();
+    part.variants[0].name = "http://127.0.0.1:8000/".to_owned();
+    part.variants[0].target = "http://127.0.0.1:8000/".to_owned();
+    part.variants[0].served_by = None;
+    part.variants[0].ledger.served = None;
+    part.blocks[0].trials[0].ledger.served = None;
+    run(
+        "20261121-120000-load",
+        RunKind::Load,
+        "load",
+        "http://127.0.0.1:8000/",
+        "How fast is http://127.0.0.1:8000/?",
+        vec![part],
+    )
+}
+
+/// Streams of bytes, in GB/s, in two parts.
+pub(crate) fn bulk() -> Run {
+    let shapes = [
+        Shape { rate_per_s: 41_000.0, scatter: 0.02, ..TCP },
+        Shape { rate_per_s: 66_000.0, scatter: 0.02, ..UNIX },
+    ];
+    let mut first = part(6, &shapes, 6, None, at());
+    first.bulk = true;
+    first.name = "bulk".to_owned();
+    first.question = "How many bytes per second go through?".to_owned();
+    for variant in &mut first.variants {
+        for summary in &mut variant.summaries {
+            summary.bytes_per_s = summary.throughput_per_s.value * 65_536.0;
+        }
+    }
+    for trial in first.blocks.iter_mut().flat_map(|b| &mut b.trials) {
+        trial.payload_bytes = trial.completed_in_window * 65_536;
+    }
+    let mut second = part(7, &[TCP, UNIX], 6, None, at());
+    second.name = "oneshot".to_owned();
+    second.question = "How many connections per second?".to_owned();
+    run(
+        "20261121-130000-bulk",
+        RunKind::Run,
+        "raw-sockets",
+        "A Unix socket against loopback IP, with nothing else in the way",
+        "How much faster is a Unix socket than loopback TCP?",
+        vec![first, second],
+    )
+}
+
+/// All of them, by name.
+pub(crate) fn all() -> Vec<(&'static str, Run)> {
+    vec![
+        ("tcp_unix", tcp_unix()),
+        ("hostile", hostile()),
+        ("layers", layers()),
+        ("invalid", invalid()),
+        ("interrupted", interrupted()),
+        ("cut_off", cut_off()),
+        ("load", load()),
+        ("bulk", bulk()),
+    ]
+}

@@ -1,0 +1,118 @@
+//! What a person reads in a terminal, an issue or a spreadsheet.
+#![allow(clippy::unwrap_used)] // a test may fail anywhere, its helpers included
+
+mod sample;
+
+use insta::assert_snapshot;
+use tachograph_report::{LoadReport, Style, csv, markdown, terminal};
+
+#[test]
+fn two_variants_fit_on_one_screen() {
+    assert_snapshot!(terminal(&sample::tcp_unix(), &Style::default()));
+}
+
+#[test]
+fn several_variants_and_one_that_was_skipped() {
+    assert_snapshot!(terminal(&sample::layers(), &Style::default()));
+}
+
+#[test]
+fn an_invalid_run_says_so_above_its_figures() {
+    assert_snapshot!(terminal(&sample::invalid(), &Style::default()));
+}
+
+#[test]
+fn long_commands_stand_above_their_figures() {
+    assert_snapshot!(terminal(&sample::hostile(), &Style::default()));
+}
+
+#[test]
+fn a_run_that_was_stopped_and_one_that_was_killed() {
+    assert_snapshot!("stopped", terminal(&sample::interrupted(), &Style::default()));
+    assert_snapshot!("killed", terminal(&sample::cut_off(), &Style::default()));
+}
+
+#[test]
+fn bulk_is_told_in_gigabytes() {
+    assert_snapshot!(terminal(&sample::bulk(), &Style::default()));
+}
+
+#[test]
+fn one_target_fits_on_one_screen() {
+    let text = terminal(&sample::load(), &Style::default());
+    let report = LoadReport::from_run(&sample::load()).unwrap();
+    assert_eq!(report.terminal(&Style::default()), text);
+    assert_snapshot!(text);
+}
+
+#[test]
+fn a_load_that_failed_says_why_and_how_often() {
+    let mut report = LoadReport::from_run(&sample::load()).unwrap();
+    report.reasons.push("2 of 10338 requests failed: 2 timeout".to_owned());
+    report
+        .warnings
+        .push("The client's threads were busy 97% of the time: add --threads.".to_owned());
+    report.ledger.counts.completed -= 2;
+    report.ledger.counts.failed = 2;
+    report.ledger.errors.insert("timeout".to_owned(), 2);
+    report.offered_per_s = Some(2000.0);
+    report.latency = Some(report.service_time.clone());
+    assert_snapshot!(report.terminal(&Style::default()));
+}
+
+#[test]
+fn plain_text_keeps_to_its_columns_and_has_no_escape_codes() {
+    for (name, run) in sample::all() {
+        for width in [80, 100] {
+            let text = terminal(&run, &Style { colour: false, width });
+            assert!(!text.contains('\u{1b}'), "{name}");
+            // Commands stay whole, to be copied.
+            for line in text.lines().filter(|line| !line.starts_with("repeat")) {
+                assert!(line.chars().count() <= width, "{name}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn colour_changes_no_word() {
+    for (name, run) in sample::all() {
+        let plain = terminal(&run, &Style::default());
+        let coloured = terminal(&run, &Style { colour: true, width: 80 });
+        assert_ne!(plain, coloured);
+        let mut stripped = String::new();
+        let mut pieces = coloured.split('\u{1b}');
+        stripped += pieces.next().unwrap();
+        for piece in pieces {
+            stripped += piece.split_once('m').unwrap().1;
+        }
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&stripped), words(&plain), "{name}");
+    }
+}
+
+#[test]
+fn control_characters_of_a_name_never_reach_the_terminal() {
+    let mut run = sample::tcp_unix();
+    run.parts[0].variants[0].name = "tcp\u{1b}]0;owned\u{7}\r\nfake line".to_owned();
+    run.title = "a\u{1b}[2Jb".to_owned();
+    let text = terminal(&run, &Style::default());
+    assert!(!text.contains(['\u{1b}', '\u{7}', '\r']));
+    assert!(text.lines().all(|line| !line.starts_with("fake line")));
+}
+
+#[test]
+fn markdown_for_an_issue() {
+    assert_snapshot!("markdown", markdown(&sample::tcp_unix()));
+    assert_snapshot!("markdown_hostile", markdown(&sample::hostile()));
+}
+
+#[test]
+fn csv_has_one_row_per_trial() {
+    let run = sample::tcp_unix();
+    let text = csv(&run);
+    let lines: Vec<&str> = text.split_terminator("\r\n").collect();
+    assert_eq!(lines.len(), 1 + 13 * 4);
+    assert!(lines.iter().all(|line| line.split(',').count() == lines[0].split(',').count()));
+    assert_snapshot!("csv", lines[..3].join("\n"));
+}

@@ -1,0 +1,216 @@
+//! What to add to which row, gathered into batches, and rows kept in memory.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Accumulator, Step};
+
+/// The key of a row: a slot of a lane of a series. Ordered as the database's primary key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SlotKey {
+    /// The slot's start, microseconds since the epoch.
+    pub slot_us: i64,
+    /// The series' number.
+    pub series: i64,
+    /// The lane's number.
+    pub lane: i32,
+}
+
+/// What becomes of a row's `vmin`, `vmax` and `approximate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bounds {
+    /// They widen to include the delta's.
+    Widen,
+    /// The delta's take their place: they were found anew from the updates themselves.
+    Replace,
+}
+
+/// What to add to a row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Delta {
+    /// The columns to merge.
+    pub add: Accumulator,
+    /// What becomes of the bounds.
+    pub bounds: Bounds,
+}
+
+impl Delta {
+    /// Merges in every column.
+    pub const fn widen(add: Accumulator) -> Delta {
+        Delta { add, bounds: Bounds::Widen }
+    }
+
+    /// Changes nothing but the bounds, and those to `vmin` and `vmax`.
+    pub const fn replace_bounds(vmin: f64, vmax: f64) -> Delta {
+        Delta { add: Accumulator { vmin, vmax, ..Accumulator::EMPTY }, bounds: Bounds::Replace }
+    }
+
+    /// Makes this delta do what it and then `later` would do one after the other.
+    pub fn then(&mut self, later: &Delta) {
+        self.add = later.apply_to(&self.add);
+        if later.bounds == Bounds::Replace {
+            self.bounds = Bounds::Replace;
+        }
+    }
+
+    /// The row after this delta.
+    pub fn apply_to(&self, row: &Accumulator) -> Accumulator {
+        let mut row = *row;
+        if self.bounds == Bounds::Replace {
+            row.vmin = f64::INFINITY;
+            row.vmax = f64::NEG_INFINITY;
+            row.approximate = false;
+        }
+        row.merge(&self.add);
+        row
+    }
+
+    /// The same for the coarser slot around it.
+    ///
+    /// Bounds that were found anew are those of one fine slot alone, so the
+    /// coarse slot's become approximate until they are found anew from its fine slots.
+    #[must_use]
+    pub fn coarsened(&self) -> Delta {
+        let mut add = self.add;
+        add.approximate |= self.bounds == Bounds::Replace;
+        Delta::widen(add)
+    }
+}
+
+/// Deltas on their way to a store, merged per row, in the order of the rows' keys.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Batch(BTreeMap<SlotKey, Delta>);
+
+impl Batch {
+    /// Adds a delta for a row, after all that were added before.
+    pub fn add(&mut self, key: SlotKey, delta: Delta) {
+        match self.0.entry(key) {
+            Entry::Occupied(mut known) => known.get_mut().then(&delta),
+            Entry::Vacant(vacant) => {
+                vacant.insert(delta);
+            }
+        }
+    }
+
+    /// The same changes for the rows of a coarser step, which must be a multiple of this one's.
+    #[must_use]
+    pub fn coarsened(&self, step: Step) -> Batch {
+        let mut coarse = Batch::default();
+        for (key, delta) in &self.0 {
+            let key = SlotKey { slot_us: step.slot_of(key.slot_us), ..*key };
+            coarse.add(key, delta.coarsened());
+        }
+        coarse
+    }
+
+    /// The deltas in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&SlotKey, &Delta)> {
+        self.0.iter()
+    }
+
+    /// How many rows it touches.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it touches none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Rows of one step, kept in memory.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Slots(BTreeMap<SlotKey, Accumulator>);
+
+impl Slots {
+    /// Applies one delta.
+    pub fn apply(&mut self, key: SlotKey, delta: &Delta) {
+        let row = self.0.entry(key).or_default();
+        *row = delta.apply_to(row);
+    }
+
+    /// Applies a batch.
+    pub fn apply_batch(&mut self, batch: &Batch) {
+        for (key, delta) in batch.iter() {
+            self.apply(*key, delta);
+        }
+    }
+
+    /// One row.
+    pub fn get(&self, key: SlotKey) -> Option<&Accumulator> {
+        self.0.get(&key)
+    }
+
+    /// All rows in the order of their keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&SlotKey, &Accumulator)> {
+        self.0.iter()
+    }
+
+    /// The rows of a coarser step, which must be a multiple of this one's: sums, and nothing else.
+    #[must_use]
+    pub fn consolidated(&self, step: Step) -> Slots {
+        let mut coarse = Slots::default();
+        for (key, row) in &self.0 {
+            let key = SlotKey { slot_us: step.slot_of(key.slot_us), ..*key };
+            coarse.0.entry(key).or_default().merge(row);
+        }
+        coarse
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Integral;
+
+    fn slot(count: i64, value: f64) -> Accumulator {
+        Accumulator {
+            integral: Integral::Count(count),
+            vmin: value,
+            vmax: value,
+            ..Accumulator::EMPTY
+        }
+    }
+
+    #[test]
+    fn deltas_merged_beforehand_do_what_they_do_one_by_one() {
+        let retraction = Accumulator { approximate: true, ..slot(-3, 9.0) };
+        let deltas = [
+            Delta::widen(slot(3, 1.0)),
+            Delta::widen(retraction),
+            Delta::replace_bounds(4.0, 5.0),
+            Delta::widen(slot(2, 6.0)),
+        ];
+        let before = slot(10, 20.0);
+        for from in 0..deltas.len() {
+            let one_by_one = deltas[from..].iter().fold(before, |row, d| d.apply_to(&row));
+            let mut merged = deltas[from];
+            for delta in &deltas[from + 1..] {
+                merged.then(delta);
+            }
+            assert_eq!(merged.apply_to(&before), one_by_one, "from delta {from}");
+        }
+        let after = deltas.iter().fold(before, |row, d| d.apply_to(&row));
+        assert_eq!((after.vmin, after.vmax, after.approximate), (4.0, 6.0, false));
+        assert_eq!(after.integral, Integral::Count(12));
+    }
+
+    #[test]
+    fn bounds_found_anew_in_a_fine_slot_make_the_coarse_one_approximate() {
+        let step = Step::from_micros(60).unwrap();
+        let mut batch = Batch::default();
+        let key = |slot_us| SlotKey { slot_us, series: 1, lane: 0 };
+        batch.add(key(10), Delta::replace_bounds(1.0, 2.0));
+        batch.add(key(50), Delta::widen(slot(1, 3.0)));
+        batch.add(key(60), Delta::widen(slot(1, 3.0)));
+        let coarse: Vec<_> = batch.coarsened(step).iter().map(|(k, d)| (k.slot_us, *d)).collect();
+        assert_eq!(coarse.len(), 2);
+        assert!(coarse[0].1.add.approximate);
+        assert_eq!(coarse[0].1.bounds, Bounds::Widen);
+        assert!(!coarse[1].1.add.approximate);
+    }
+}

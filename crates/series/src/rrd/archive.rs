@@ -1,0 +1,200 @@
+//! Archives: how slots become rows.
+
+use serde::{Deserialize, Serialize};
+
+use super::state::number;
+
+/// How the slots of a row become its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Consolidation {
+    /// The mean of the known slots.
+    Average,
+    /// The least.
+    Min,
+    /// The greatest.
+    Max,
+    /// The last, known or not.
+    Last,
+}
+
+impl Consolidation {
+    /// Every consolidation.
+    pub const ALL: [Consolidation; 4] =
+        [Consolidation::Average, Consolidation::Min, Consolidation::Max, Consolidation::Last];
+
+    /// RRDtool's name for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Consolidation::Average => "AVERAGE",
+            Consolidation::Min => "MIN",
+            Consolidation::Max => "MAX",
+            Consolidation::Last => "LAST",
+        }
+    }
+
+    /// What stands for a row of which no slot is known yet.
+    const fn start(self) -> f64 {
+        match self {
+            Consolidation::Average => 0.0,
+            Consolidation::Min => f64::INFINITY,
+            Consolidation::Max => f64::NEG_INFINITY,
+            Consolidation::Last => f64::NAN,
+        }
+    }
+
+    /// A value to be repeated for so many slots.
+    fn repeated(self, value: f64, slots: i64) -> f64 {
+        if self == Consolidation::Average { value * slots as f64 } else { value }
+    }
+
+    /// What is gathered so far, with what `value` repeated for some slots comes to.
+    fn gathered(self, so_far: f64, value: f64) -> f64 {
+        match self {
+            Consolidation::Average => so_far + value,
+            Consolidation::Min => {
+                if value < so_far {
+                    value
+                } else {
+                    so_far
+                }
+            }
+            Consolidation::Max => {
+                if value > so_far {
+                    value
+                } else {
+                    so_far
+                }
+            }
+            Consolidation::Last => value,
+        }
+    }
+}
+
+/// What is kept of a data source: rows of so many steps, so many of them.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Archive {
+    /// How slots become a row.
+    pub consolidation: Consolidation,
+    /// The part of a row's slots that may be unknown: at least 0, less than 1.
+    pub xff: f64,
+    /// Slots per row.
+    pub steps: i64,
+    /// Rows that are kept.
+    pub rows: i64,
+}
+
+/// A row that is complete.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Row {
+    /// Which archive, from 0.
+    pub archive: usize,
+    /// The end of its time, microseconds since the epoch.
+    pub end_us: i64,
+    /// Its value; NaN is unknown.
+    pub value: f64,
+}
+
+/// The row of an archive that is not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Open {
+    /// What is gathered; `None` where nothing ever was (NaN has no form in JSON).
+    gathered: Option<f64>,
+    /// Unknown slots so far.
+    unknown: i64,
+}
+
+/// Equal slots that an update closed at once.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closed {
+    /// The number of the first one since the epoch.
+    pub(super) first: i64,
+    /// How many; at least one.
+    pub(super) slots: i64,
+    /// The value of each; NaN is unknown.
+    pub(super) value: f64,
+}
+
+/// The values of the rows that closed slots completed: one, and then equal ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Completed {
+    /// The first row's value.
+    pub(super) first: f64,
+    /// The value of each further row.
+    pub(super) further: f64,
+    /// How many rows, of which no more are written than the archive holds.
+    pub(super) rows: i64,
+}
+
+impl Open {
+    /// The open row at creation: the whole slots before the open one are unknown.
+    pub(super) fn at_start(open_slot: i64, archive: &Archive) -> Open {
+        Open { gathered: None, unknown: open_slot % archive.steps }
+    }
+
+    /// Takes closed slots; says which rows they completed.
+    pub(super) fn close(&mut self, archive: &Archive, closed: Closed) -> Option<Completed> {
+        let to_end = archive.steps - closed.first % archive.steps;
+        if archive.steps == 1 {
+            let rows = closed.slots.min(archive.rows);
+            return Some(Completed { first: closed.value, further: closed.value, rows });
+        }
+        if closed.slots < to_end {
+            self.gather(archive, closed);
+            return None;
+        }
+        let first = self.complete(archive, closed.value, to_end);
+        let beyond = closed.slots - to_end;
+        self.begin(archive, closed.value, beyond % archive.steps);
+        let rows = (beyond / archive.steps + 1).min(archive.rows);
+        Some(Completed { first, further: closed.value, rows })
+    }
+
+    /// Adds slots that do not complete the row.
+    fn gather(&mut self, archive: &Archive, closed: Closed) {
+        let consolidation = archive.consolidation;
+        if closed.value.is_nan() {
+            self.unknown += closed.slots;
+            return;
+        }
+        let value = consolidation.repeated(closed.value, closed.slots);
+        self.gathered = number(match self.gathered {
+            Some(so_far) => consolidation.gathered(so_far, value),
+            None => value,
+        });
+    }
+
+    /// The value of the row when its last `slots` slots are `value`.
+    fn complete(&mut self, archive: &Archive, value: f64, slots: i64) -> f64 {
+        if value.is_nan() {
+            self.unknown += slots;
+        }
+        if self.unknown as f64 > archive.steps as f64 * archive.xff {
+            return f64::NAN;
+        }
+        let consolidation = archive.consolidation;
+        if consolidation == Consolidation::Last {
+            return value;
+        }
+        let so_far = self.gathered.unwrap_or(consolidation.start());
+        let value = if value.is_nan() { consolidation.start() } else { value };
+        let all = consolidation.gathered(so_far, consolidation.repeated(value, slots));
+        if consolidation == Consolidation::Average {
+            all / (archive.steps - self.unknown) as f64
+        } else {
+            all
+        }
+    }
+
+    /// Begins the next row with `slots` slots of `value`.
+    fn begin(&mut self, archive: &Archive, value: f64, slots: i64) {
+        let consolidation = archive.consolidation;
+        let known = slots > 0 && !value.is_nan();
+        self.unknown = if value.is_nan() { slots } else { 0 };
+        self.gathered = match consolidation {
+            _ if known => number(consolidation.repeated(value, slots)),
+            Consolidation::Last => None,
+            _ => Some(consolidation.start()),
+        };
+    }
+}

@@ -1,0 +1,111 @@
+//! The real rrdtool, spoken to through a pipe (`rrdtool -`).
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use tempfile::TempDir;
+
+/// How many bytes of commands are written before their answers are read, so that
+/// neither pipe (64 KiB) can fill up while the other side waits.
+const WRITTEN_MAX: usize = 16 << 10;
+
+/// A running rrdtool with a folder of its own.
+pub(crate) struct Peer {
+    child: Child,
+    commands: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    _folder: TempDir,
+}
+
+/// The answer to one command.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    /// The rows it printed: `end: value`, with `-nan` as `nan`.
+    pub(crate) lines: Vec<String>,
+    /// Whether it went well; otherwise rrdtool's words.
+    pub(crate) end: Result<(), String>,
+}
+
+impl Peer {
+    /// Starts rrdtool.
+    ///
+    /// # Errors
+    /// A sentence that says how to get rrdtool, when there is none.
+    pub(crate) fn start() -> Result<Peer, String> {
+        let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
+        let mut child = Command::new("rrdtool")
+            .arg("-")
+            .current_dir(folder.path())
+            .env("LC_ALL", "C")
+            .env("TZ", "UTC")
+            .env_remove("RRDCACHED_ADDRESS")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|e| {
+                format!(
+                    "rrdtool cannot be run ({e}). This test compares with the real rrdtool, \
+                     1.7.2 or later: install it with 'apt-get install rrdtool', \
+                     'dnf install rrdtool' or 'brew install rrdtool'"
+                )
+            })?;
+        let commands = child.stdin.take().ok_or("rrdtool has no standard input")?;
+        let answers = child.stdout.take().ok_or("rrdtool has no standard output")?;
+        Ok(Peer { child, commands, answers: BufReader::new(answers), _folder: folder })
+    }
+
+    /// Sends commands, one a line, and reads their answers.
+    ///
+    /// # Errors
+    /// A sentence, when rrdtool stops answering.
+    pub(crate) fn answers(&mut self, commands: &[String]) -> Result<Vec<Answer>, String> {
+        let mut answers = Vec::with_capacity(commands.len());
+        let mut begin = 0;
+        while begin < commands.len() {
+            let mut bytes = 0;
+            let fits = |command: &&String| {
+                bytes += command.len() + 1;
+                bytes <= WRITTEN_MAX
+            };
+            let count = commands[begin..].iter().take_while(fits).count().max(1);
+            let text = commands[begin..begin + count].join("\n") + "\n";
+            let written = self.commands.write_all(text.as_bytes());
+            written.and_then(|()| self.commands.flush()).map_err(|e| format!("rrdtool: {e}"))?;
+            for _ in 0..count {
+                answers.push(self.answer()?);
+            }
+            begin += count;
+        }
+        Ok(answers)
+    }
+
+    fn answer(&mut self) -> Result<Answer, String> {
+        let mut lines = Vec::new();
+        loop {
+            let mut line = String::new();
+            let read = self.answers.read_line(&mut line).map_err(|e| format!("rrdtool: {e}"))?;
+            if read == 0 {
+                return Err("rrdtool ended before it had answered".to_owned());
+            }
+            let line = line.trim_end();
+            if line.starts_with("OK u:") {
+                return Ok(Answer { lines, end: Ok(()) });
+            }
+            if let Some(error) = line.strip_prefix("ERROR: ") {
+                return Ok(Answer { lines, end: Err(error.to_owned()) });
+            }
+            // The first line of a fetch names the data source; it has no colon.
+            if line.contains(':') {
+                lines.push(line.replace("-nan", "nan"));
+            }
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended by itself, and then there is nothing left to do.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
