@@ -21,6 +21,9 @@ pub(crate) const WARM_UP: &str = "warm-up";
 /// nginx writes its log, and WSGI closes the response, after the last byte has left.
 const SETTLE: Duration = Duration::from_millis(1000);
 
+/// How often a stack is started when something takes its port before it does.
+const START_ATTEMPTS: u64 = 4;
+
 /// What a stack needs to know to be started.
 pub(crate) struct Surroundings<'a> {
     pub(crate) stage: &'a Stage,
@@ -72,21 +75,20 @@ impl Resident {
     ) -> Result<Resident, StartError> {
         let mut rng = seed.rng("set-up");
         let env_padding_bytes: u32 = rng.random_range(0..=4096);
+        let stack = with_environment(&variant.stack, &around.extra_env);
         let mut attempt = 0;
         let stack = loop {
             attempt += 1;
             let options = StartOptions {
-                name: variant.name.clone(),
                 cpus: around.cpus.stack.clone(),
                 env_padding_bytes,
-                seed: seed.derive("places", attempt),
                 files: around.files.clone(),
                 path_prepend: around.path_prepend.clone(),
-                extra_env: around.extra_env.clone(),
                 stop: around.stop.clone(),
+                ..StartOptions::new(&variant.name, seed.derive("places", attempt))
             };
-            match around.stage.start(&variant.stack, options) {
-                Err(error) if error.is_port_taken() && attempt < 4 => continue,
+            match around.stage.start(&stack, options) {
+                Err(error) if error.is_taken() && attempt < START_ATTEMPTS => continue,
                 other => break other?,
             }
         };
@@ -172,7 +174,7 @@ impl Resident {
         let Resident { variant, tallies, stack, session, mut counter, env_padding_bytes, .. } = self;
         let (counts, errors) = session.close();
         let (served, served_error) = counter.settle(counts.completed);
-        let log_tail = stack.log_tail(5);
+        let log_tail = stack.log_tail(5).join("\n");
         let stopped = stack.stop();
         let trials: Vec<Trial> =
             tallies.iter().map(|tally| tally.trial(variant, env_padding_bytes)).collect();
@@ -216,6 +218,18 @@ impl Counter {
             std::thread::sleep(Duration::from_millis(2));
         }
     }
+}
+
+/// The stack with further environment for each process, and with the folder of our WSGI counter.
+fn with_environment(stack: &spec::Stack, extra: &[(String, String)]) -> spec::Stack {
+    let mut stack = stack.clone();
+    let counters = ("TACHOGRAPH_COUNTERS".to_owned(), "$COUNTERS".to_owned());
+    for process in &mut stack.processes {
+        for (name, value) in extra.iter().chain([&counters]) {
+            process.env.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    stack
 }
 
 /// What remains of a variant after a block.

@@ -107,11 +107,7 @@ fn parts(
     } else {
         options.cpus.clone()
     };
-    let stage = Stage::new(StageOptions {
-        executable: options.executable.clone(),
-        run: run.id.clone(),
-        temp_root: None,
-    })?;
+    let stage = Stage::new(StageOptions::new(options.executable.clone(), run.id.clone()))?;
     let canary = host::Canary::calibrate();
     for (index, part) in plan.parts.iter().enumerate() {
         if options.stop.load(Ordering::Relaxed) {

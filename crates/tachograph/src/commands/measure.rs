@@ -39,7 +39,6 @@ pub(crate) fn carry_out(
     let path = record_path(global)?;
     let mut store = Recording(Store::open(&path)?);
     let stop = stage::signals::install().map_err(Failure::new)?;
-    stage::sweep();
     let _alone = stage::exclusive()?;
     let seed = schedule.seed.unwrap_or_else(Seed::from_time);
     let mut path_prepend = Vec::new();
