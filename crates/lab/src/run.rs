@@ -108,7 +108,7 @@ fn parts(
         options.cpus.clone()
     };
     let stage = Stage::new(StageOptions::new(options.executable.clone(), run.id.clone()))?;
-    let canary = host::Canary::calibrate();
+    let canary = host::Canary::calibrate(&online);
     for (index, part) in plan.parts.iter().enumerate() {
         if options.stop.load(Ordering::Relaxed) {
             break;

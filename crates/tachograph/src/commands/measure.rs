@@ -31,10 +31,11 @@ pub(crate) fn carry_out(
     verdict: &VerdictFlags,
     global: &Global,
 ) -> Outcome {
+    let names: Vec<String> = plan.parts[0].variants.iter().map(|v| v.name.clone()).collect();
     let conditions = verdict
         .fail_if
         .iter()
-        .map(|text| spec::FailIf::parse(text))
+        .map(|text| spec::FailIf::parse(text)?.with_variants(&names))
         .collect::<Result<Vec<_>, _>>()?;
     let path = record_path(global)?;
     let mut store = Recording(Store::open(&path)?);
@@ -111,8 +112,7 @@ fn conclude(
     let mut status = status_of(run);
     for condition in conditions {
         let holds = condition
-            .evaluate(&|variant, metric| lookup(run, variant, metric))
-            .map_err(Failure::new)?;
+            .evaluate(&|variant, metric| lookup(run, variant, metric))?;
         if holds {
             output::note(&format!("tachograph: failed, because {condition}"));
             status = Status::VerdictFailed;
@@ -131,16 +131,10 @@ pub(crate) fn status_of(run: &Run) -> Status {
     if invalid { Status::VerdictFailed } else { Status::Well }
 }
 
-/// A variant's figure for `--fail-if`, by the variant's name or by its letter.
+/// A variant's figure for `--fail-if`, in the first part of the run.
 fn lookup(run: &Run, variant: &str, metric: &str) -> Option<f64> {
     let part = run.parts.first()?;
-    let by_name = part.variants.iter().find(|v| v.name == variant);
-    let by_letter = || {
-        let mut letters = variant.bytes();
-        let letter = letters.next().filter(u8::is_ascii_lowercase)?;
-        letters.next().is_none().then(|| part.variants.get(usize::from(letter - b'a')))?
-    };
-    let variant = by_name.or_else(by_letter)?;
+    let variant = part.variants.iter().find(|v| v.name == variant)?;
     if metric == "errors" {
         return Some(variant.ledger.counts.failed as f64);
     }

@@ -63,7 +63,7 @@ fn keep_variants(part: &mut Part, keep: impl Fn(&str) -> bool) {
 fn shorten(part: &mut Part, flags: &ScheduleFlags) {
     let schedule = &mut part.schedule;
     if flags.quick {
-        schedule.make_quick();
+        *schedule = schedule.quickened();
     }
     schedule.precision = flags.precision.unwrap_or(schedule.precision);
     schedule.max_time = flags.max_time.or(schedule.max_time);
