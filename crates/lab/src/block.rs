@@ -145,7 +145,7 @@ fn run_group(
         }
         progress.says("warming", &variants[v].name, half.0 as f64 / total);
         let slice = slice_of(&variants[v], Mode::Closed, half);
-        load(residents, v, variants, WARM_UP, &slice, around)?;
+        load(residents, v, variants, WARM_UP, &slice)?;
         if around.stop.load(Ordering::Relaxed) {
             return Ok(());
         }
@@ -158,7 +158,7 @@ fn run_group(
             outcome.order.push(v as u32);
             progress.says("loading", &variants[v].name, length.0 as f64 / total);
             let slice = slice_of(&variants[v], offer.mode, length);
-            load(residents, v, variants, offer.name, &slice, around)?;
+            load(residents, v, variants, offer.name, &slice)?;
             if around.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -173,14 +173,13 @@ fn load(
     variants: &[spec::Variant],
     offer: &'static str,
     slice: &Slice,
-    around: &Surroundings<'_>,
 ) -> Result<(), Trouble> {
     let resident = residents
         .iter_mut()
         .find(|resident| resident.variant == v)
         .expect("the order names only variants of the group, and all of them were started");
     resident
-        .load(offer, slice, around.step)
+        .load(offer, slice)
         .map_err(|error| trouble(v, &variants[v].name, &error))?;
     resident.check_alive().map_err(|error| trouble(v, &variants[v].name, &error.into()))
 }

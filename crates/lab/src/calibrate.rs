@@ -15,8 +15,8 @@ use crate::block::slice_of;
 use crate::resident::{Ended, Resident, StartError, Surroundings};
 use crate::watch::{Event, Watcher};
 
-/// Buckets in which the warm-up is looked for (METHOD: PELT on 250 ms buckets).
-const BUCKET: Nanos = Nanos::from_millis(250);
+/// Buckets in which the warm-up is looked for: 250 ms in a full run, less in a quick look.
+const BUCKETS: u64 = 16;
 
 /// What calibration found out about one variant.
 pub(crate) struct Calibrated {
@@ -94,21 +94,22 @@ fn calibrate_one(
     let length = if part.schedule.quick { Nanos::from_millis(1_000) } else { Nanos::from_secs(4) };
     let mut slice = slice_of(variant, Mode::Closed, length);
     slice.lead_in = Nanos::ZERO;
-    let tally = resident.load("calibration", &slice, BUCKET)?;
+    let bucket = Nanos(length.0 / BUCKETS);
+    let tally = resident.load("calibration", &slice)?;
     let trial = tally.trial(index, 0);
     // Rates of whole buckets; the last one may hold no more than the drain.
-    let whole = (length.0 / BUCKET.0) as usize;
+    let steps_per_bucket = (bucket.0 / around.step.0.max(1)).max(1) as usize;
     let rates: Vec<f64> = trial
         .completed_by_step
-        .chunks(per_bucket(trial.step))
-        .take(whole)
+        .chunks(steps_per_bucket)
+        .take((length.0 / (around.step.0 * steps_per_bucket as u64)) as usize)
         .map(|steps| steps.iter().sum::<u64>() as f64)
         .collect();
-    let settled_after =
-        stats::steady_from(&rates).map(|bucket| Nanos(bucket as u64 * BUCKET.0));
+    let bucket = around.step * steps_per_bucket as u64;
+    let settled_after = stats::steady_state(&rates).map(|at| bucket * at as u64);
     let later = &rates[rates.len() / 2..];
     let capacity_per_s =
-        later.iter().sum::<f64>() / (later.len().max(1) as f64 * BUCKET.as_secs_f64());
+        later.iter().sum::<f64>() / (later.len().max(1) as f64 * bucket.as_secs_f64());
     resident.check_alive()?;
     let ended = resident.end();
     Ok(Calibrated {
@@ -119,10 +120,6 @@ fn calibrate_one(
         null_capacity_per_s: None,
         ended,
     })
-}
-
-fn per_bucket(step: Nanos) -> usize {
-    (BUCKET.0 / step.0.max(1)).max(1) as usize
 }
 
 /// A first answer that nobody would want to measure unknowingly.
@@ -201,7 +198,7 @@ fn null_capacity(
     let mut resident = Resident::start(0, &variant, around, seed)?;
     let length = if part.schedule.quick { 400 } else { 800 };
     let slice = slice_of(&variant, Mode::Closed, Nanos::from_millis(length));
-    let rate = resident.load("null", &slice, around.step)?.throughput_per_s();
+    let rate = resident.load("null", &slice)?.throughput_per_s();
     resident.end();
     Ok(rate)
 }

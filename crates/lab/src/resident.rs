@@ -55,6 +55,7 @@ pub(crate) struct Resident {
     session: Session,
     counter: Counter,
     env_padding_bytes: u32,
+    step: Nanos,
 }
 
 /// Where the server's own count comes from.
@@ -121,6 +122,7 @@ impl Resident {
             session,
             counter,
             env_padding_bytes,
+            step: around.step,
         })
     }
 
@@ -129,7 +131,6 @@ impl Resident {
         &mut self,
         offer: &'static str,
         slice: &Slice,
-        step: Nanos,
     ) -> Result<&Tally, StartError> {
         let rate = match slice.mode {
             spec::Mode::Closed => None,
@@ -138,7 +139,7 @@ impl Resident {
         let at = match self.tallies.iter().position(|tally| tally.offer == offer) {
             Some(at) => at,
             None => {
-                self.tallies.push(Tally::new(offer, rate, step));
+                self.tallies.push(Tally::new(offer, rate, self.step));
                 self.tallies.len() - 1
             }
         };

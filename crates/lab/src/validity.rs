@@ -138,9 +138,9 @@ impl Inspector<'_> {
         }
         let r = tally.mean_service_time_ns() / 1e9;
         let gap = stats::littles_law_gap(
-            f64::from(variant.load.connections),
+            variant.load.connections,
             tally.throughput_per_s(),
-            r,
+            tally.mean_service_time_ns(),
         );
         // Requests under way at the edges of slices blur the law by about one service time per slice.
         let slices = self.part.schedule.window.0 as f64 / self.part.schedule.slice.0 as f64;

@@ -229,7 +229,7 @@ fn as_run(
         ledger: report.ledger.clone(),
         latency: report.latency.clone(),
         service_time: report.service_time.clone(),
-        lateness: report.lateness.clone(),
+        lateness: flags.rate.map(|_| Distribution::from_histogram(&seen.lateness)),
         stack_cpu: None,
         machine_busy: None,
         client_cpu: report.client_cpu,
