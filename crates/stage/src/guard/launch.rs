@@ -1,0 +1,113 @@
+//! How a process of a stack is started: the guard starts tachograph's own
+//! executable once more, which puts itself into place and then becomes the
+//! process. So everything is set before its first instruction, and without
+//! code between fork and exec.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal, setsid};
+
+use crate::cgroup::{self, Cgroup};
+use crate::protocol::Launch;
+
+/// The word after `guard` that asks for this.
+pub(super) const SUBCOMMAND: &str = "launch";
+
+/// The arguments before the command: the guard's pid, the control group or nothing.
+const ARGUMENTS: usize = 2;
+
+/// What a shell answers for a command that is not there, and for one that cannot be executed.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+/// The most that a process may write to its log before its beginning is given back to the disk.
+const LOG_BYTES_MAX: u64 = 256 << 20;
+
+/// How much of the end is kept then.
+const LOG_BYTES_KEPT: u64 = 1 << 20;
+
+/// Starts a process; returns its pid, which is also its session and process group.
+pub(super) fn spawn(
+    launch: &Launch,
+    index: usize,
+    stack: &str,
+    group: Option<&Cgroup>,
+) -> io::Result<i32> {
+    let log = OpenOptions::new().create(true).append(true).open(&launch.log)?;
+    let mut command = Command::new("/proc/self/exe");
+    command
+        .arg("guard")
+        .arg(SUBCOMMAND)
+        .arg(std::process::id().to_string())
+        .arg(group.map_or(OsStr::new(""), |group| group.dir.as_os_str()))
+        .args(&launch.argv)
+        .envs(launch.env.iter().map(|(name, value)| (name, value)))
+        .env("TACHOGRAPH_STACK", stack)
+        .env("TACHOGRAPH_PROCESS", index.to_string())
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log);
+    if let Some(dir) = &launch.working_dir {
+        command.current_dir(dir);
+    }
+    // The handle is let go: the guard waits for all of its children at once.
+    Ok(command.spawn()?.id() as i32)
+}
+
+/// Becomes the process that `args` describe; returns only if that fails.
+pub(super) fn launch(args: &[OsString]) -> ExitCode {
+    let Some((place, argv)) = args.split_at_checked(ARGUMENTS) else {
+        return ExitCode::from(NOT_EXECUTABLE);
+    };
+    let Some((program, rest)) = argv.split_first() else {
+        return ExitCode::from(NOT_EXECUTABLE);
+    };
+    if let Err(error) = take_place(place) {
+        complain(&format!("tachograph could not prepare {}: {error}", program.display()));
+        return ExitCode::from(NOT_EXECUTABLE);
+    }
+    let error = Command::new(program).args(rest).exec();
+    complain(&format!("tachograph could not start {}: {error}", program.display()));
+    ExitCode::from(match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
+    })
+}
+
+fn take_place(place: &[OsString]) -> io::Result<()> {
+    let [guard, group] = place else { return Err(io::ErrorKind::InvalidInput.into()) };
+    setsid()?;
+    // A politer signal than SIGKILL: a master process then takes its workers with it.
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    let guard = guard.to_str().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
+    if getppid() != guard {
+        return Err(io::Error::other("its guard is gone"));
+    }
+    if !group.is_empty() {
+        cgroup::join(Path::new(group))?;
+    }
+    Ok(())
+}
+
+/// Standard error is the process's log, which is shown with the error.
+fn complain(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// Gives the beginning of a very long log back to the disk; its end stays where it is.
+pub(super) fn bound_log(path: &Path) {
+    let Ok(log) = File::options().write(true).open(path) else { return };
+    let Ok(meta) = log.metadata() else { return };
+    use std::os::unix::fs::MetadataExt;
+    if meta.blocks() * 512 > LOG_BYTES_MAX {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        // A file system without holes keeps the whole log.
+        let _ = fallocate(&log, flags, 0, meta.len().saturating_sub(LOG_BYTES_KEPT));
+    }
+}

@@ -1,0 +1,86 @@
+//! What a stack has used, by control group and by process tree.
+
+mod support;
+
+use base::Nanos;
+use support::*;
+use tachograph_stage::{Accounting, UsageSource};
+
+/// Children that burn 0.3 s of CPU time each, by their own clock: one that is
+/// waited for, one that goes on living, one in the background.
+const BURN: &str = r#"
+burn="import resource, sys, time
+while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 0.3: pass
+ballast = bytearray(30 << 20)
+if len(sys.argv) > 1:
+    open(sys.argv[1], 'w').close()
+    time.sleep(1000)"
+python3 -c "$burn"
+python3 -c "$burn" $DIR/living &
+(setsid python3 -c "$burn" $DIR/away &)
+while [ ! -e $DIR/living ] || [ ! -e $DIR/away ]; do sleep 0.05; done
+touch $DIR/ready
+wait
+"#;
+
+fn usage_is_complete(accounting: Accounting, source: UsageSource) {
+    let scene = Scene::counting(accounting);
+    let live = scene.start(vec![script(BURN)]).unwrap();
+    let usage = live.usage().unwrap();
+    assert_eq!(usage.source, source);
+    // Three times 0.3 s; ticks may hide up to 10 ms of each figure of a process.
+    assert!(usage.cpu > Nanos::from_millis(800), "{usage:?}");
+    assert!(usage.memory_bytes > 60 << 20, "two of them hold 30 MiB each: {usage:?}");
+    assert!(usage.peak_memory_bytes >= usage.memory_bytes);
+    let later = live.usage().unwrap();
+    assert!(later.cpu >= usage.cpu);
+    assert!(later.peak_memory_bytes >= usage.peak_memory_bytes);
+    let id = live.id().to_owned();
+    assert_eq!(cgroups_of(&id).is_empty(), source == UsageSource::ProcessTree);
+    let last = live.stop().usage.unwrap();
+    assert!(last.cpu >= later.cpu);
+    assert!(cgroups_of(&id).is_empty());
+}
+
+#[test]
+fn the_process_tree_counts_the_living_the_reaped_and_the_background() {
+    usage_is_complete(Accounting::ProcessTree, UsageSource::ProcessTree);
+}
+
+/// Where the machine does not permit control groups, the tree must take over instead.
+#[test]
+fn control_groups_count_the_same_or_the_tree_takes_over() {
+    for (accounting, source) in [
+        (Accounting::CgroupV1, UsageSource::CgroupV1),
+        (Accounting::CgroupV2, UsageSource::CgroupV2),
+    ] {
+        let scene = Scene::counting(accounting);
+        let probe = scene.start(vec![process("app", LISTEN, port())]).unwrap();
+        let found = probe.usage().unwrap().source;
+        assert!(found == source || found == UsageSource::ProcessTree, "{found}");
+        drop(probe);
+        usage_is_complete(accounting, found);
+    }
+}
+
+#[test]
+fn what_nobody_waits_for_is_counted_by_the_control_group() {
+    let scene = Scene::new();
+    // With SIGCHLD ignored, ended children leave no trace in their parent's times.
+    let text = r#"python3 -c "
+import os, signal, resource, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+if os.fork() == 0:
+    while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 0.5: pass
+    os._exit(0)
+try: os.wait()
+except ChildProcessError: pass
+open(os.environ['DIR'] + '/ready', 'w').close()
+time.sleep(1000)
+""#;
+    let live = scene.start(vec![script(text)]).unwrap();
+    let usage = live.usage().unwrap();
+    if usage.source != UsageSource::ProcessTree {
+        assert!(usage.cpu > Nanos::from_millis(500), "{usage:?}");
+    }
+}
