@@ -80,7 +80,7 @@ impl Measure {
         }
     }
 
-    /// `a serves 12,345 requests/s`, with the means to print the interval's ends.
+    /// `a serves 12,345 requests/s`.
     fn statement(self, variant: &str, value: f64) -> String {
         let amount = self.amount(value);
         match self {

@@ -93,13 +93,13 @@ impl Scenario {
         };
         let (mut blocks, mut half_widths) = (Vec::new(), Vec::new());
         for run in 0..u64::from(runs) {
-            let with = self.play(DIFFERENCE.ln_1p(), seed.derive(self.name, 2 * run));
+            let with = self.play(DIFFERENCE.ln_1p(), seed.derive(self.noise, 2 * run));
             result.covered += u32::from(with.covered);
             result.found += u32::from(with.faster);
             result.wrong_sign += u32::from(with.slower);
             blocks.push(with.blocks);
             half_widths.push(with.half_width);
-            let without = self.play(0.0, seed.derive(self.name, 2 * run + 1));
+            let without = self.play(0.0, seed.derive(self.noise, 2 * run + 1));
             result.false_alarms += u32::from(without.alarm);
         }
         result.blocks = median(&blocks).unwrap_or(f64::NAN);
@@ -232,3 +232,6 @@ impl Outcome {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,6 +10,8 @@ use super::{ScenarioResult, Stop};
 pub struct Scenario {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
+    /// Scenarios that share this are played on the very same noise.
+    pub(super) noise: &'static str,
     pub(super) goal: Option<(f64, f64)>,
     pub(super) world: World,
     pub(super) variants: usize,
@@ -34,6 +36,7 @@ const WANDERING: World = World { wandering: (0.99, 0.05), ..NORMAL };
 const PLANNED: Scenario = Scenario {
     name: "normal",
     about: "normal noise per slice, block and start",
+    noise: "normal",
     goal: Some((0.935, 0.965)),
     world: NORMAL,
     variants: 2,
@@ -49,12 +52,14 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "quick",
             about: "the same with a pilot of 6 blocks",
+            noise: "quick",
             stop: Stop::Stein { pilot: 6 },
             ..PLANNED
         },
         Scenario {
             name: "drift",
             about: "the machine slows by 0.1% per slice, 2% per block",
+            noise: "drift",
             goal: AT_LEAST_93,
             world: DRIFTING,
             ..PLANNED
@@ -62,6 +67,7 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "AR(1)",
             about: "the machine's speed wanders by 5%, neighbouring slices correlate by 0.99",
+            noise: "AR(1)",
             goal: AT_LEAST_93,
             world: WANDERING,
             ..PLANNED
@@ -69,6 +75,7 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "t3 tails",
             about: "levels of starts follow Student's t with 3 degrees of freedom",
+            noise: "t3 tails",
             goal: AT_LEAST_93,
             world: World { start: Start::HeavyTailed(0.01), ..NORMAL },
             ..PLANNED
@@ -76,6 +83,7 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "bursts",
             about: "everything is 30% slower for 5 slices on average, 1 slice in 20 affected",
+            noise: "bursts",
             goal: AT_LEAST_93,
             world: World {
                 bursts: Some(Bursts { begin: 0.0105, go_on: 0.8, depth: 0.3567 }),
@@ -86,6 +94,7 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "bimodal restarts",
             about: "3 starts of 10 settle 4% lower",
+            noise: "bimodal restarts",
             goal: AT_LEAST_93,
             world: World { start: Start::Bimodal { sd: 0.005, share: 0.3, lower: 0.04 }, ..NORMAL },
             ..PLANNED
@@ -93,6 +102,7 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "Ctrl-C at the worst moment",
             about: "someone looks after each of 60 blocks and stops when it misleads the most",
+            noise: "Ctrl-C",
             goal: Some((0.95, 1.0)),
             stop: Stop::AtTheWorst,
             ..PLANNED
@@ -100,6 +110,7 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "5 variants",
             about: "4 comparisons with one baseline, all intervals must hold",
+            noise: "5 variants",
             goal: Some((0.935, 1.0)),
             variants: 5,
             ..PLANNED
@@ -107,6 +118,7 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "drift, one after the other",
             about: "the drift again, all trials of one variant before those of the other",
+            noise: "drift",
             goal: None,
             world: DRIFTING,
             order: Order::Sequential,
@@ -115,6 +127,7 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "AR(1), one after the other",
             about: "the wandering machine again, all trials of one variant before those of the other",
+            noise: "AR(1)",
             goal: None,
             world: WANDERING,
             order: Order::Sequential,
@@ -123,6 +136,7 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "Ctrl-C, Student's interval",
             about: "the worst moment again, without the anytime-valid interval",
+            noise: "Ctrl-C",
             goal: None,
             stop: Stop::AtTheWorstByStudent,
             ..PLANNED
@@ -130,6 +144,7 @@ pub fn scenarios() -> Vec<Scenario> {
         Scenario {
             name: "starts that resemble each other",
             about: "beyond the promise: levels of successive starts correlate by 0.5",
+            noise: "starts that resemble each other",
             goal: None,
             world: World { start: Start::Correlated { sd: 0.02, correlation: 0.5 }, ..NORMAL },
             ..PLANNED

@@ -1,0 +1,109 @@
+//! A small, seeded version of the proof; `make prove` plays 2,000 runs of each.
+
+use super::*;
+
+const RUNS: u32 = 300;
+
+fn play(name: &str) -> ScenarioResult {
+    let scenarios = scenarios();
+    let scenario = scenarios.iter().find(|scenario| scenario.name == name);
+    scenario.expect("a scenario of that name").run(RUNS, Seed(1))
+}
+
+/// 300 runs know a coverage of 95% to ±3.5% (99% of the time), so the bounds
+/// are wider than those of the full proof.
+#[track_caller]
+fn holds_its_promise(name: &str) {
+    let result = play(name);
+    let (low, _) = result.goal.expect("a goal");
+    assert!(result.coverage() > low - 0.035, "{result:?}");
+    assert!(f64::from(result.false_alarms) < 0.09 * f64::from(RUNS), "{result:?}");
+    assert_eq!(result.wrong_sign, 0, "{result:?}");
+    assert!(f64::from(result.found) > 0.85 * f64::from(RUNS), "{result:?}");
+}
+
+#[test]
+fn normal_noise() {
+    holds_its_promise("normal");
+    // Much above 95% would mean intervals that are wider than they need to be.
+    assert!(play("normal").coverage() < 0.985);
+}
+
+#[test]
+fn a_quick_run() {
+    holds_its_promise("quick");
+}
+
+#[test]
+fn drift() {
+    holds_its_promise("drift");
+}
+
+#[test]
+fn a_wandering_machine() {
+    holds_its_promise("AR(1)");
+}
+
+#[test]
+fn heavy_tails() {
+    holds_its_promise("t3 tails");
+}
+
+#[test]
+fn bursts() {
+    holds_its_promise("bursts");
+}
+
+#[test]
+fn bimodal_restarts() {
+    holds_its_promise("bimodal restarts");
+}
+
+#[test]
+fn ctrl_c_at_the_worst_moment() {
+    holds_its_promise("Ctrl-C at the worst moment");
+}
+
+#[test]
+fn five_variants() {
+    holds_its_promise("5 variants");
+}
+
+#[test]
+fn one_after_the_other_misleads_on_the_data_that_interleaving_reads_right() {
+    let drift = play("drift, one after the other");
+    assert!(drift.coverage() < 0.1 && drift.false_alarms > RUNS * 9 / 10, "{drift:?}");
+    let wandering = play("AR(1), one after the other");
+    assert!(wandering.coverage() < 0.8 && wandering.false_alarms > RUNS / 5, "{wandering:?}");
+}
+
+#[test]
+fn looking_at_students_interval_misleads() {
+    let result = play("Ctrl-C, Student's interval");
+    assert!(result.coverage() < 0.8 && result.false_alarms > RUNS / 5, "{result:?}");
+}
+
+#[test]
+fn a_seed_replays_a_scenario() {
+    let scenario = &scenarios()[0];
+    assert_eq!(scenario.run(5, Seed(3)), scenario.run(5, Seed(3)));
+    assert_ne!(scenario.run(5, Seed(3)), scenario.run(5, Seed(4)));
+}
+
+#[test]
+fn the_contrasts_are_played_on_the_noise_of_the_scenario_they_contrast_with() {
+    let scenarios = scenarios();
+    let of = |name: &str| scenarios.iter().find(|scenario| scenario.name == name).unwrap();
+    for (with, without) in [
+        ("drift", "drift, one after the other"),
+        ("AR(1)", "AR(1), one after the other"),
+        ("Ctrl-C at the worst moment", "Ctrl-C, Student's interval"),
+    ] {
+        assert_eq!((of(with).noise, of(with).world), (of(without).noise, of(without).world));
+    }
+    // Any other two share nothing, so that one bad draw does not show twice.
+    let mut noises: Vec<&str> = scenarios.iter().map(|scenario| scenario.noise).collect();
+    noises.sort_unstable();
+    noises.dedup();
+    assert_eq!(noises.len(), scenarios.len() - 3);
+}
