@@ -149,7 +149,7 @@ proptest! {
     /// Any batching, merged beforehand and coarsened in the same transaction, gives identical slots.
     #[test]
     fn any_batching_gives_identical_slots(
-        sent in sent(prop_oneof![count_intervals(), level_intervals()]),
+        sent in prop_oneof![sent(count_intervals()), sent(level_intervals())],
         ends in prop::collection::vec(1..8_usize, 25),
         step in steps(),
         by in 2..50_i64,
@@ -195,7 +195,7 @@ proptest! {
     /// Sums of fine slots are the slots that the updates give directly.
     #[test]
     fn consolidation_equals_direct_computation(
-        sent in sent(prop_oneof![count_intervals(), level_intervals()]),
+        sent in prop_oneof![sent(count_intervals()), sent(level_intervals())],
         step in steps(),
         by in 2..50_i64,
     ) {
@@ -227,6 +227,24 @@ proptest! {
             if !touched {
                 prop_assert_eq!(row, &was);
             }
+        }
+    }
+
+    /// The same for levels, whose areas return within the tolerance.
+    #[test]
+    fn a_level_taken_back_restores_the_earlier_state(
+        before in sent(level_intervals()),
+        wrong in level_intervals(),
+        step in steps(),
+    ) {
+        let mut sent = before.clone();
+        sent.extend([(wrong, 0), (wrong.inverse(), 0)]);
+        let earlier = apply_all(step, &before);
+        for (key, row) in apply_all(step, &sent).iter() {
+            let was = earlier.get(*key).copied().unwrap_or_default();
+            prop_assert_eq!((row.covered_us, row.n), (was.covered_us, was.n));
+            let off = (row.integral.as_f64() - was.integral.as_f64()).abs();
+            prop_assert!(off <= TOLERANCE * weight(&sent), "{row:?} was {was:?}");
         }
     }
 

@@ -30,6 +30,17 @@ fn the_peer_is_a_version_whose_rules_these_are() {
     assert!(numbers >= vec![1, 7, 2], "rrdtool 1.7.2 or later is needed, this is '{version}'");
 }
 
+#[test]
+fn a_missing_rrdtool_is_said_with_what_installs_it() {
+    let message = Peer::start_as("rrdtool-that-is-missing").err().unwrap();
+    assert_eq!(
+        message,
+        "rrdtool-that-is-missing cannot be run (No such file or directory (os error 2)). \
+         This test compares with the real rrdtool, 1.7.2 or later: install it with \
+         'apt-get install rrdtool', 'dnf install rrdtool' or 'brew install rrdtool'"
+    );
+}
+
 /// Every row of a sequence, as bits; the state is stored and read again after each update if asked.
 fn rows(sequence: &Sequence, stored: bool) -> Vec<(usize, i64, u64)> {
     let definition = &sequence.definition;
