@@ -55,7 +55,7 @@ impl Neg for Integral {
 }
 
 /// What is known of one slot of one lane: additive columns, so that slots merge in any order.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accumulator {
     /// Σ count, or Σ value × seconds.
     pub integral: Integral,

@@ -29,7 +29,7 @@ pub enum Bounds {
 }
 
 /// What to add to a row.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delta {
     /// The columns to merge.
     pub add: Accumulator,

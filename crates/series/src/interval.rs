@@ -8,6 +8,9 @@ use crate::{Accumulator, Integral, Kind, Refusal, SECOND_US, Span, Spec, Step};
 /// The largest count of one update: 2^53, to which a double in a database is exact.
 pub const COUNT_MAX: i64 = 1 << 53;
 
+/// The largest level, either way: sums of areas stay far from where doubles overflow.
+pub const LEVEL_MAX: f64 = 1e200;
+
 /// How much an update says of its time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -131,7 +134,8 @@ impl Interval {
     /// A level, or a rate per second, that held between two instants.
     ///
     /// # Errors
-    /// [`Refusal::EmptyInterval`], [`Refusal::TooLong`], [`Refusal::NotANumber`], [`Refusal::Infinite`].
+    /// [`Refusal::EmptyInterval`], [`Refusal::TooLong`], [`Refusal::NotANumber`],
+    /// [`Refusal::Infinite`], [`Refusal::TooLarge`].
     pub fn level(start_us: i64, end_us: i64, value: f64) -> Result<Interval, Refusal> {
         let span = Span::new(start_us, end_us)?;
         let value = finite(value)?;
@@ -186,12 +190,14 @@ impl Interval {
     }
 }
 
-/// A number that is neither infinite nor absent.
+/// A number that is neither absent nor infinite nor beyond what can be summed.
 pub(crate) fn finite(value: f64) -> Result<f64, Refusal> {
     if value.is_nan() {
         Err(Refusal::NotANumber)
     } else if value.is_infinite() {
         Err(Refusal::Infinite)
+    } else if value.abs() > LEVEL_MAX {
+        Err(Refusal::TooLarge)
     } else {
         Ok(value)
     }
@@ -252,6 +258,7 @@ mod tests {
         assert_eq!(Interval::count(1, 1, 1), Err(Refusal::EmptyInterval));
         assert_eq!(Interval::level(0, 1, f64::NAN), Err(Refusal::NotANumber));
         assert_eq!(Interval::level(0, 1, f64::INFINITY), Err(Refusal::Infinite));
+        assert_eq!(Interval::level(0, 1, -1e201), Err(Refusal::TooLarge));
         let spec = Spec { max: Some(5.0), ..Spec::new(Kind::Count, step()) };
         assert_eq!(Interval::of(&spec, 0, SECOND_US, 0.5), Err(Refusal::Fraction));
         assert_eq!(Interval::of(&spec, 0, SECOND_US, 1e300), Err(Refusal::TooLarge));

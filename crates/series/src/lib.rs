@@ -78,7 +78,7 @@ mod time;
 pub use accumulator::{Accumulator, Integral};
 pub use combine::{Combined, combine};
 pub use delta::{Batch, Bounds, Delta, SlotKey, Slots};
-pub use interval::{Amount, COUNT_MAX, Cover, Interval, Sense};
+pub use interval::{Amount, COUNT_MAX, Cover, Interval, LEVEL_MAX, Sense};
 pub use lane::{Lane, Outcome};
 pub use point::{Flavor, Gap, Kind, Point, Reading, Spec};
 pub use refusal::{Limits, Refusal, Refusals};

@@ -48,8 +48,8 @@ pub enum Refusal {
     /// A count with a fraction.
     #[error("a count must be a whole number; use a level or a rate for fractions")]
     Fraction,
-    /// A count beyond 2^53.
-    #[error("the count is larger than 2^53, to which counts are exact; send it in parts")]
+    /// A count beyond 2^53, or a level beyond 10^200.
+    #[error("the value is too large: a count may be up to 2^53, a level up to 1e200")]
     TooLarge,
     /// A value outside the series' bounds.
     #[error("the value lies outside the series' bounds")]
@@ -160,7 +160,7 @@ pub struct Limits {
     pub future_us: i64,
     /// How far before the clock an update may start.
     pub past_us: i64,
-    /// The longest interval.
+    /// The longest interval. With the step it bounds how many slots one update touches.
     pub span_us: i64,
 }
 
@@ -243,7 +243,7 @@ mod tests {
         );
         assert_eq!(
             Refusal::TooLarge.to_string(),
-            "the count is larger than 2^53, to which counts are exact; send it in parts"
+            "the value is too large: a count may be up to 2^53, a level up to 1e200"
         );
     }
 

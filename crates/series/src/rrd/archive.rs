@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::state::number;
+use super::state::or;
 
 /// How the slots of a row become its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -98,8 +98,9 @@ pub struct Row {
 /// The row of an archive that is not complete.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Open {
-    /// What is gathered; `None` where nothing ever was (NaN has no form in JSON).
-    gathered: Option<f64>,
+    /// What is gathered; NaN where nothing ever was.
+    #[serde(with = "super::text")]
+    gathered: f64,
     /// Unknown slots so far.
     unknown: i64,
 }
@@ -129,7 +130,7 @@ pub(super) struct Completed {
 impl Open {
     /// The open row at creation: the whole slots before the open one are unknown.
     pub(super) fn at_start(open_slot: i64, archive: &Archive) -> Open {
-        Open { gathered: None, unknown: open_slot % archive.steps }
+        Open { gathered: f64::NAN, unknown: open_slot % archive.steps }
     }
 
     /// Takes closed slots; says which rows they completed.
@@ -158,10 +159,11 @@ impl Open {
             return;
         }
         let value = consolidation.repeated(closed.value, closed.slots);
-        self.gathered = number(match self.gathered {
-            Some(so_far) => consolidation.gathered(so_far, value),
-            None => value,
-        });
+        self.gathered = if self.gathered.is_nan() {
+            value
+        } else {
+            consolidation.gathered(self.gathered, value)
+        };
     }
 
     /// The value of the row when its last `slots` slots are `value`.
@@ -176,8 +178,8 @@ impl Open {
         if consolidation == Consolidation::Last {
             return value;
         }
-        let so_far = self.gathered.unwrap_or(consolidation.start());
-        let value = if value.is_nan() { consolidation.start() } else { value };
+        let so_far = or(self.gathered, consolidation.start());
+        let value = or(value, consolidation.start());
         let all = consolidation.gathered(so_far, consolidation.repeated(value, slots));
         if consolidation == Consolidation::Average {
             all / (archive.steps - self.unknown) as f64
@@ -189,12 +191,11 @@ impl Open {
     /// Begins the next row with `slots` slots of `value`.
     fn begin(&mut self, archive: &Archive, value: f64, slots: i64) {
         let consolidation = archive.consolidation;
-        let known = slots > 0 && !value.is_nan();
         self.unknown = if value.is_nan() { slots } else { 0 };
-        self.gathered = match consolidation {
-            _ if known => number(consolidation.repeated(value, slots)),
-            Consolidation::Last => None,
-            _ => Some(consolidation.start()),
+        self.gathered = if slots > 0 && !value.is_nan() {
+            consolidation.repeated(value, slots)
+        } else {
+            consolidation.start()
         };
     }
 }

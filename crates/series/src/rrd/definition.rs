@@ -8,6 +8,9 @@ use crate::{SECOND_US, Step};
 /// RRDtool takes no times in the ten years after 1970.
 pub(super) const FIRST_US: i64 = 3_650 * 86_400 * SECOND_US;
 
+/// The most rows of an archive: a century of minutes fits, and one gap cannot fill the memory.
+const ROWS_MAX: i64 = 100_000_000;
+
 /// How readings become rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -88,7 +91,9 @@ pub enum DefinitionError {
         xff: f64,
     },
     /// An archive without slots or rows, or with too many.
-    #[error("archive {0} must have at least one step and one row, and span less than 1000 years")]
+    #[error(
+        "archive {0} must have at least one step, from 1 to 100000000 rows, and span less than 1000 years"
+    )]
     Size(usize),
     /// A start before 1980.
     #[error("an RRD must start after 1980")]
@@ -119,7 +124,11 @@ impl Definition {
             }
             let span_us = self.step.us().checked_mul(archive.steps);
             let span_us = span_us.and_then(|us| us.checked_mul(archive.rows));
-            if archive.steps < 1 || archive.rows < 1 || span_us.is_none_or(|us| us > SPAN_MAX_US) {
+            let rows = 1..=ROWS_MAX;
+            if archive.steps < 1
+                || !rows.contains(&archive.rows)
+                || span_us.is_none_or(|us| us > SPAN_MAX_US)
+            {
                 return Err(DefinitionError::Size(i + 1));
             }
         }
@@ -170,11 +179,13 @@ mod tests {
                 format!("the xff of archive 2 must be at least 0 and less than 1, not {xff}")
             );
         }
-        for (steps, rows) in [(0, 1), (1, 0), (-1, -1), (i64::MAX, 2), (1, i64::MAX)] {
+        for (steps, rows) in
+            [(0, 1), (1, 0), (-1, -1), (i64::MAX, 2), (1, i64::MAX), (1, 100_000_001)]
+        {
             let archives = vec![Archive { steps, rows, ..archive }];
             assert_eq!(
                 text(Definition { archives, ..sound.clone() }),
-                "archive 1 must have at least one step and one row, and span less than 1000 years"
+                "archive 1 must have at least one step, from 1 to 100000000 rows, and span less than 1000 years"
             );
         }
     }

@@ -6,6 +6,9 @@ use super::definition::FIRST_US;
 use super::{Archive, Consolidation, Definition, DefinitionError, Reading, State, UpdateError};
 use crate::SECOND_US;
 
+/// The most rows of one fetch.
+const FETCHED_MAX: i64 = 10_000_000;
+
 /// What an RRD file with one data source holds.
 #[derive(Clone, Debug)]
 pub struct Rrd {
@@ -36,6 +39,9 @@ pub enum FetchError {
     /// No archive of that consolidation.
     #[error("no archive holds {0}; rows of one step serve every consolidation")]
     NoArchive(&'static str),
+    /// More rows than one fetch may have.
+    #[error("a fetch may have 10000000 rows, not {0}; ask for a shorter time")]
+    TooMany(i64),
 }
 
 impl Rrd {
@@ -107,8 +113,11 @@ impl Rrd {
         let row_us = self.definition.row_us(&self.definition.archives[chosen]);
         let last_us = self.last_us() / row_us * row_us;
         let start_us = start_us / row_us * row_us;
-        let end_us = end_us / row_us * row_us + row_us;
+        let end_us = (end_us / row_us * row_us).saturating_add(row_us);
         let count = (end_us - start_us) / row_us;
+        if count > FETCHED_MAX {
+            return Err(FetchError::TooMany(count));
+        }
         let rows = (1..=count)
             .map(|i| start_us + i * row_us)
             .map(|end_us| (end_us, self.value(chosen, (last_us - end_us) / row_us)))
@@ -217,6 +226,10 @@ mod tests {
             "no archive holds MIN; rows of one step serve every consolidation"
         );
         assert_eq!(FetchError::Order.to_string(), "a fetch must not end before it starts");
+        assert_eq!(
+            FetchError::TooMany(10_000_001).to_string(),
+            "a fetch may have 10000000 rows, not 10000001; ask for a shorter time"
+        );
         assert_eq!(FetchError::Start.to_string(), "the first row to fetch must lie after 1980");
     }
 }

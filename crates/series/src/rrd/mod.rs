@@ -44,6 +44,7 @@ mod definition;
 mod fetch;
 mod reading;
 mod state;
+mod text;
 
 pub use archive::{Archive, Consolidation, Row};
 pub use definition::{Definition, DefinitionError, SourceKind};

@@ -24,7 +24,7 @@ pub enum Reading {
         magnitude: u128,
     },
     /// A floating number, for the other kinds; NaN is unknown.
-    Real(f64),
+    Real(#[serde(with = "super::text")] f64),
 }
 
 /// A reading that RRDtool would not understand either.

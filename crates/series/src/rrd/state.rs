@@ -14,8 +14,9 @@ pub struct State {
     last_us: i64,
     /// Its reading.
     last: Reading,
-    /// Σ(rate × s) of the open slot; `None` where nothing is known (NaN has no form in JSON).
-    known: Option<f64>,
+    /// Σ(rate × s) of the open slot; NaN where nothing is known.
+    #[serde(with = "super::text")]
+    known: f64,
     /// Unknown microseconds of the open slot.
     unknown_us: i64,
     /// The open row of each archive.
@@ -73,7 +74,7 @@ impl State {
         let slot = start_us / step_us;
         let open = definition.archives.iter().map(|a| Open::at_start(slot, a)).collect();
         let unknown_us = start_us % step_us;
-        Ok(State { last_us: start_us, last: Reading::Unknown, known: None, unknown_us, open })
+        Ok(State { last_us: start_us, last: Reading::Unknown, known: f64::NAN, unknown_us, open })
     }
 
     /// The time of the last update, microseconds since the epoch.
@@ -152,7 +153,8 @@ impl State {
         if amount.is_nan() {
             self.unknown_us += us;
         } else {
-            self.known = number(self.known.map_or(amount, |known| known + amount));
+            // Not 0 + amount, which would make 0 of −0, and RRDtool prints the sign.
+            self.known = if self.known.is_nan() { amount } else { self.known + amount };
         }
     }
 
@@ -191,9 +193,9 @@ impl State {
         let rate = part.amount / in_seconds(part.us);
         let unknown_before_us = if part.amount.is_nan() { part.before_us } else { 0 };
         let known = if part.amount.is_nan() {
-            self.known.unwrap_or(f64::NAN)
+            self.known
         } else {
-            self.known.unwrap_or(0.0) + rate * in_seconds(part.before_us)
+            or(self.known, 0.0) + rate * in_seconds(part.before_us)
         };
         let value = if part.us > definition.heartbeat_us || self.unknown_us > step_us / 2 {
             f64::NAN
@@ -203,9 +205,9 @@ impl State {
 
         let after_us = part.us - part.before_us;
         if part.amount.is_nan() {
-            (self.known, self.unknown_us) = (None, after_us);
+            (self.known, self.unknown_us) = (f64::NAN, after_us);
         } else {
-            (self.known, self.unknown_us) = (number(rate * in_seconds(after_us)), 0);
+            (self.known, self.unknown_us) = (rate * in_seconds(after_us), 0);
         }
         self.write(definition, Closed { first: part.first, slots: part.slots, value }, sink);
     }
@@ -231,9 +233,9 @@ fn in_seconds(us: i64) -> f64 {
     us as f64 / SECOND_US as f64
 }
 
-/// A number, unless infinities have made it none.
-pub(super) fn number(value: f64) -> Option<f64> {
-    (!value.is_nan()).then_some(value)
+/// The value, or what stands for one that is NaN.
+pub(super) fn or(value: f64, otherwise: f64) -> f64 {
+    if value.is_nan() { otherwise } else { value }
 }
 
 /// A counter's difference after what RRDtool makes of wraps. NaN stays NaN.

@@ -6,6 +6,7 @@
 mod peer;
 mod sequence;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use base::Seed;
@@ -27,8 +28,8 @@ pub(crate) struct Tally {
     pub(crate) values: u64,
     /// Values of them that are known.
     pub(crate) known: u64,
-    /// Sequences by kind of data source.
-    pub(crate) kinds: std::collections::BTreeMap<&'static str, u64>,
+    /// Known values by kind of data source.
+    pub(crate) kinds: BTreeMap<&'static str, u64>,
     /// What differed, with all that is needed to see it again; the first ten are kept.
     pub(crate) mismatches: Vec<String>,
     /// How many sequences differed.
@@ -42,8 +43,8 @@ impl fmt::Display for Tally {
             "{} sequences, {} updates ({} refused by both), {} values compared ({} known), {} sequences differ",
             self.sequences, self.updates, self.refused, self.values, self.known, self.differing
         )?;
-        for (kind, sequences) in &self.kinds {
-            writeln!(f, "  {kind:9} {sequences}")?;
+        for (kind, known) in &self.kinds {
+            writeln!(f, "  {kind:9}{known:>10} known values")?;
         }
         Ok(())
     }
@@ -59,7 +60,7 @@ pub(crate) fn compare(seed: Seed, sequences: u64) -> Result<Tally, String> {
     for index in 0..sequences {
         let sequence = Sequence::random(seed, index);
         tally.sequences += 1;
-        *tally.kinds.entry(sequence.definition.kind.name()).or_default() += 1;
+        let known_before = tally.known;
         if let Err(difference) = run(&mut peer, &sequence, &mut tally)? {
             tally.differing += 1;
             if tally.mismatches.len() < 10 {
@@ -67,6 +68,8 @@ pub(crate) fn compare(seed: Seed, sequences: u64) -> Result<Tally, String> {
                 tally.mismatches.push(format!("seed {seed} index {index}: {difference}\n{text}"));
             }
         }
+        let kind = sequence.definition.kind.name();
+        *tally.kinds.entry(kind).or_default() += tally.known - known_before;
     }
     Ok(tally)
 }
@@ -78,8 +81,7 @@ fn run(
     tally: &mut Tally,
 ) -> Result<Result<(), String>, String> {
     let theirs = peer.answers(&sequence.commands("sequence.rrd"))?;
-    let mut rrd = Rrd::new(sequence.definition.clone(), sequence.start_us)
-        .map_err(|e| format!("a sequence that cannot be created: {e}"))?;
+    let mut rrd = sequence.create_ours()?;
     if let Err(refusal) = &theirs[0].end {
         return Ok(Err(format!("rrdtool refused to create: {refusal}")));
     }
@@ -119,6 +121,24 @@ fn update_all(sequence: &Sequence, rrd: &mut Rrd, batch: &[Update]) -> Result<()
         rrd.update(update.at_us, reading).map_err(|e| e.to_string())?;
     }
     Ok(())
+}
+
+impl Sequence {
+    fn create_ours(&self) -> Result<Rrd, String> {
+        Rrd::new(self.definition.clone(), self.start_us)
+            .map_err(|e| format!("a sequence that cannot be created: {e}"))
+    }
+
+    /// Our answer to each fetch, for a sequence that is sound throughout.
+    #[allow(dead_code, reason = "the test uses it and the example does not")]
+    pub(crate) fn fetched(&self) -> Result<Vec<Vec<String>>, String> {
+        let mut rrd = self.create_ours()?;
+        for batch in &self.batches {
+            update_all(self, &mut rrd, batch)?;
+        }
+        let fetches = self.fetches.iter();
+        fetches.map(|fetch| fetch.of(&rrd).map_err(|e| e.to_string())).collect()
+    }
 }
 
 impl Fetch {

@@ -32,8 +32,13 @@ impl Peer {
     /// # Errors
     /// A sentence that says how to get rrdtool, when there is none.
     pub(crate) fn start() -> Result<Peer, String> {
+        Peer::start_as("rrdtool")
+    }
+
+    /// Starts rrdtool by another name.
+    pub(crate) fn start_as(program: &str) -> Result<Peer, String> {
         let folder = tempfile::tempdir().map_err(|e| format!("no temporary folder: {e}"))?;
-        let mut child = Command::new("rrdtool")
+        let mut child = Command::new(program)
             .arg("-")
             .current_dir(folder.path())
             .env("LC_ALL", "C")
@@ -44,7 +49,7 @@ impl Peer {
             .spawn()
             .map_err(|e| {
                 format!(
-                    "rrdtool cannot be run ({e}). This test compares with the real rrdtool, \
+                    "{program} cannot be run ({e}). This test compares with the real rrdtool, \
                      1.7.2 or later: install it with 'apt-get install rrdtool', \
                      'dnf install rrdtool' or 'brew install rrdtool'"
                 )

@@ -184,7 +184,7 @@ fn updates(rng: &mut Rng, definition: &Definition, start_s: i64, step_s: i64) ->
     let mut at_s = start_s;
     // Some sequences are tame, so that there are long stretches in which all is known.
     let tame = rng.random_bool(0.5);
-    (0..rng.random_range(5..=60))
+    (0..rng.random_range(5..=80))
         .map(|_| {
             let choice = if tame { rng.random_range(0..5) } else { rng.random_range(0..12) };
             let next_s = match choice {
@@ -197,7 +197,8 @@ fn updates(rng: &mut Rng, definition: &Definition, start_s: i64, step_s: i64) ->
                 7 => at_s + heartbeat_s,
                 8 => at_s + heartbeat_s + 1,
                 9 => at_s + heartbeat_s + rng.random_range(0..=step_s * 3),
-                10 => at_s + rng.random_range(1..=step_s * 60),
+                10 if rng.random_bool(0.2) => at_s + rng.random_range(1..=step_s * 60),
+                10 => at_s + 2 * step_s,
                 _ => at_s - rng.random_range(0..=step_s),
             };
             at_s = at_s.max(next_s);
@@ -360,11 +361,11 @@ fn fetches(
         })
         .collect();
     for _ in 0..2 {
-        let from_s = last_s - rng.random_range(0..=step_s * 300);
+        let from_s = last_s - rng.random_range(0..=step_s * 100);
         fetches.push(Fetch {
             consolidation: pick(rng, &Consolidation::ALL),
             start_s: from_s,
-            end_s: from_s + rng.random_range(-1..=step_s * 60),
+            end_s: from_s + rng.random_range(-1..=step_s * 20),
             resolution_s: rng.random_range(1..=step_s * 12),
         });
     }
