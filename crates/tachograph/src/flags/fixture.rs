@@ -22,8 +22,8 @@ pub(crate) struct FixtureFlags {
     pub(crate) body_size: Option<Bytes>,
     /// Backlog of the listening socket
     #[arg(long, default_value_t = 4096, value_name = "N")]
-    pub(crate) backlog: i32,
-    /// Keep the count of requests served in this file, as a decimal number
+    pub(crate) backlog: u16,
+    /// Keep the count of requests served in this file: 8 bytes, little-endian
     #[arg(long, value_name = "FILE")]
     pub(crate) served_file: Option<PathBuf>,
     /// Drop one answer in N
@@ -38,6 +38,12 @@ pub(crate) struct FixtureFlags {
     /// Count one request in N twice
     #[arg(long, value_name = "N", help_heading = "Faults")]
     pub(crate) count_twice_every: Option<u64>,
+    /// Leave one request in N uncounted
+    #[arg(long, value_name = "N", help_heading = "Faults")]
+    pub(crate) count_never_every: Option<u64>,
+    /// Answer 503 at once after N requests
+    #[arg(long, value_name = "N", help_heading = "Faults")]
+    pub(crate) fail_after: Option<u64>,
     /// Answer nothing any more after N requests
     #[arg(long, value_name = "N", help_heading = "Faults")]
     pub(crate) stall_after: Option<u64>,
@@ -53,12 +59,12 @@ pub(crate) struct FixtureFlags {
     /// Serve at most this many requests per second (token bucket)
     #[arg(long, value_name = "RATE", value_parser = base::parse_rate, help_heading = "Faults")]
     pub(crate) limit: Option<f64>,
-    /// Become slower by --slow-burn per request after this long
-    #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults", requires = "slow_burn")]
+    /// Hold every answer back by --slow-by after this long
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults", requires = "slow_by")]
     pub(crate) slow_after: Option<Nanos>,
-    /// CPU time burnt per request once --slow-after has passed
+    /// How long answers are held back once --slow-after has passed
     #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults")]
-    pub(crate) slow_burn: Option<Nanos>,
+    pub(crate) slow_by: Option<Nanos>,
 }
 
 /// What the fixture speaks.

@@ -1,0 +1,80 @@
+//! `tachograph serve-fixture`: the built-in native server.
+
+use std::sync::atomic::Ordering;
+
+use base::{Bytes, Nanos};
+use fixture::{Answer, Config, Faults, HttpAnswer, Server, Service};
+use spec::Target;
+
+use crate::failure::{Failure, Outcome, Status};
+use crate::flags::fixture::{FixtureFlags, FixtureMode};
+use crate::output;
+
+/// The unit that is counted as one request of a stream, and one message of an echo, unless told otherwise.
+const SIZE: Bytes = Bytes(64);
+
+pub(crate) fn run(flags: &FixtureFlags) -> Outcome {
+    let listen = match Target::parse(&flags.listen)? {
+        Target::Raw(endpoint) => endpoint,
+        Target::Http { .. } => {
+            return Err(Failure::new(format!(
+                "'{}' is not a place to listen; write tcp://host:port or unix:/path",
+                flags.listen
+            )));
+        }
+    };
+    let config = Config {
+        service: service(flags),
+        faults: faults(flags),
+        backlog: flags.backlog,
+        counter: flags.served_file.clone(),
+        ..Config::new(listen, Service::hello())
+    };
+    let stop = stage::signals::install().map_err(Failure::new)?;
+    let server = Server::bind(config).map_err(Failure::new)?;
+    output::print(&format!("listening on {}\n", flags.listen));
+    let served = server.run(&stop).map_err(Failure::new)?;
+    if !stop.load(Ordering::Relaxed) {
+        output::note(&format!("served {served} requests"));
+    }
+    Ok(Status::Well)
+}
+
+fn service(flags: &FixtureFlags) -> Service {
+    let size = flags.body_size.unwrap_or(SIZE);
+    let text = |default: &str| match (&flags.body, flags.body_size) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(size)) => vec![b'x'; size.0 as usize],
+        (None, None) => default.as_bytes().to_vec(),
+    };
+    match flags.mode {
+        FixtureMode::Http => Service::Http(HttpAnswer {
+            body: Answer::Fixed(text("Hello World!")),
+            ..HttpAnswer::default()
+        }),
+        FixtureMode::Oneshot => Service::Oneshot { message: text("Hello there!") },
+        FixtureMode::Echo => Service::Echo { size },
+        FixtureMode::Bulk => Service::Bulk { chunk: flags.body_size.unwrap_or(Bytes(65_536)) },
+    }
+}
+
+fn faults(flags: &FixtureFlags) -> Faults {
+    let every = |n: Option<u64>| n.unwrap_or(0);
+    let time = |t: Option<Nanos>| t.unwrap_or(Nanos::ZERO);
+    Faults {
+        drop_every: every(flags.drop_every),
+        corrupt_every: every(flags.corrupt_every),
+        truncate_every: every(flags.truncate_every),
+        count_twice_every: every(flags.count_twice_every),
+        count_never_every: every(flags.count_never_every),
+        stall_after: flags.stall_after,
+        fail_after: flags.fail_after,
+        delay_every: every(flags.delay_every),
+        delay_every_by: time(flags.delay),
+        burn: time(flags.burn),
+        limit_per_s: flags.limit,
+        slow_after: flags.slow_after,
+        slow_by: time(flags.slow_by),
+        ..Faults::default()
+    }
+}
