@@ -1,5 +1,10 @@
 //! Tasks of the project itself: `cargo run --release -p xtask -- prove simulation`.
 
+mod aa;
+mod binary;
+mod injection;
+mod kills;
+mod options;
 mod simulation;
 
 use std::process::ExitCode;
@@ -11,6 +16,18 @@ tasks:
   prove simulation [--runs N] [--seed N]
         play the method's scenarios (2,000 runs each by default) and print
         their coverage as a Markdown table; fails if a goal is missed
+  prove aa [--runs N] [--seed N]
+        compare the same gunicorn with itself (60 times by default) and count false alarms
+  prove sixty [--runs N] [--seed N]
+        how far apart two equal gunicorns can seem after 60 seconds (3 times by default)
+  prove injection [--runs N] [--seed N]
+        servers with exactly known differences of 2, 5 and 20% (60 comparisons by default)
+  prove kills [--runs N] [--seed N]
+        kill -9 at random moments (100 times by default); nothing may stay behind
+  prove all
+        all of these, one after the other
+
+All but the simulation run target/release/tachograph: build it first.
 ";
 
 fn main() -> ExitCode {
@@ -18,8 +35,21 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["prove", "simulation", options @ ..] => simulation::prove(options),
+        ["prove", "aa", options @ ..] => aa::prove(options),
+        ["prove", "sixty", options @ ..] => aa::prove_sixty(options),
+        ["prove", "injection", options @ ..] => injection::prove(options),
+        ["prove", "kills", options @ ..] => kills::prove(options),
+        ["prove", "all"] => all(),
         _ => usage_error("no such task"),
     }
+}
+
+/// Every proof, so that one that fails does not keep the others from running.
+fn all() -> ExitCode {
+    let proofs: [fn(&[&str]) -> ExitCode; 5] =
+        [simulation::prove, kills::prove, aa::prove_sixty, aa::prove, injection::prove];
+    let failed = proofs.iter().filter(|proof| proof(&[]) != ExitCode::SUCCESS).count();
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Says what is wrong and what can be asked for; exit status 2.
@@ -27,4 +57,10 @@ fn main() -> ExitCode {
 fn usage_error(what: &str) -> ExitCode {
     eprint!("{what}\n\n{USAGE}");
     ExitCode::from(2)
+}
+
+/// Prints a line of a proof's result.
+#[allow(clippy::print_stdout, reason = "the result of a task is what it prints")]
+fn say(line: &str) {
+    println!("{line}");
 }

@@ -2,42 +2,16 @@
 
 use std::process::ExitCode;
 
-use base::Seed;
 use stats::simulate::{markdown, run_all};
 
+use crate::options::Options;
 use crate::usage_error;
-
-/// How much is simulated.
-#[derive(Debug, PartialEq)]
-struct Options {
-    runs: u32,
-    seed: Seed,
-}
 
 /// Prints the table; exit status 1 if a scenario misses its goal.
 pub(crate) fn prove(options: &[&str]) -> ExitCode {
-    match Options::parse(options) {
+    match Options::parse(options, 2000) {
         Ok(options) => print_table(&options),
         Err(what) => usage_error(&what),
-    }
-}
-
-impl Options {
-    fn parse(mut words: &[&str]) -> Result<Options, String> {
-        let mut options = Options { runs: 2000, seed: Seed(1) };
-        while let [name, rest @ ..] = words {
-            let [value, rest @ ..] = rest else { return Err(format!("{name} lacks its value")) };
-            let unfit = || format!("{name} {value}: a whole number above 0 is wanted");
-            match *name {
-                "--runs" => {
-                    options.runs = value.parse().ok().filter(|runs| *runs > 0).ok_or_else(unfit)?;
-                }
-                "--seed" => options.seed = value.parse().map_err(|_| unfit())?,
-                _ => return Err(format!("{name} is no option of prove simulation")),
-            }
-            words = rest;
-        }
-        Ok(options)
     }
 }
 
@@ -54,22 +28,9 @@ fn print_table(options: &Options) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use base::Seed;
 
-    #[test]
-    fn options_are_read_and_refused_with_a_sentence() {
-        assert_eq!(Options::parse(&[]), Ok(Options { runs: 2000, seed: Seed(1) }));
-        let both = Options::parse(&["--runs", "10", "--seed", "7"]);
-        assert_eq!(both, Ok(Options { runs: 10, seed: Seed(7) }));
-        for (words, sentence) in [
-            (&["--runs"][..], "--runs lacks its value"),
-            (&["--runs", "0"], "--runs 0: a whole number above 0 is wanted"),
-            (&["--seed", "x"], "--seed x: a whole number above 0 is wanted"),
-            (&["--what", "1"], "--what is no option of prove simulation"),
-        ] {
-            assert_eq!(Options::parse(words), Err(sentence.to_owned()));
-        }
-    }
+    use super::*;
 
     #[test]
     fn the_published_table_has_the_scenarios_and_goals_of_the_code() {

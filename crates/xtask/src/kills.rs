@@ -1,0 +1,96 @@
+//! `prove kills`: kill −9 at random moments; nothing may stay behind.
+
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use rand::RngExt as _;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::options::Options;
+use crate::{binary, say, usage_error};
+
+/// How long guards may take to end stubborn stacks.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Kills runs and looks for what they left.
+pub(crate) fn prove(words: &[&str]) -> ExitCode {
+    let options = match Options::parse(words, 100) {
+        Ok(options) => options,
+        Err(what) => return usage_error(&what),
+    };
+    match kill_often(&options) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(what) => {
+            say(&format!("prove kills: {what}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn kill_often(options: &Options) -> Result<u32, String> {
+    let mut rng = options.seed.rng("kills");
+    let mut dirty = 0;
+    for run in 1..=options.runs {
+        let after = Duration::from_millis(rng.random_range(10..6000));
+        // Every third is a Ctrl-C, so that the orderly way is tried at odd moments too.
+        let signal = if run % 3 == 0 { Signal::INT } else { Signal::KILL };
+        let left = kill_one(after, signal, run)?;
+        if !left.is_empty() {
+            dirty += 1;
+            say(&format!("run {run}, {signal:?} after {after:?}: left behind {}", left.join(", ")));
+        }
+    }
+    say(&format!("left something behind: {dirty} of {} runs killed at random moments", options.runs));
+    Ok(dirty)
+}
+
+/// Starts a comparison of awkward stacks, ends it, and returns what is left of it.
+fn kill_one(after: Duration, signal: Signal, run: u32) -> Result<Vec<String>, String> {
+    let wrong = |error: std::io::Error| error.to_string();
+    let place = tempfile::Builder::new().prefix("tgk").tempdir_in("/tmp").map_err(wrong)?;
+    let temp = place.path().join("t");
+    std::fs::create_dir(&temp).map_err(wrong)?;
+    let tachograph = binary::path()?;
+    let server =
+        format!("{} serve-fixture --listen tcp://127.0.0.1:$PORT", tachograph.display());
+    let marker = format!("tachograph-proof-{}-{run}", std::process::id());
+    let mut child = Command::new(&tachograph)
+        .args(["compare", "--quick", "--closed-only", "-n", "a", "-n", "b"])
+        .arg(format!("sh -c 'trap \"\" TERM; {server} & wait; wait'"))
+        .arg(format!("sh -c 'setsid sleep 500 & {server}'"))
+        .env("TMPDIR", &temp)
+        .env("TACHOGRAPH_RECORD", place.path().join("record.sqlite"))
+        .env("TACHOGRAPH_TEST_MARKER", &marker)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .map_err(wrong)?;
+    std::thread::sleep(after);
+    kill_process(Pid::from_child(&child), signal).map_err(|error| error.to_string())?;
+    child.wait().map_err(wrong)?;
+    let began = Instant::now();
+    loop {
+        let left = left_behind(&temp, &marker);
+        if left.is_empty() || began.elapsed() > PATIENCE {
+            return Ok(left);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn left_behind(temp: &Path, marker: &str) -> Vec<String> {
+    let folders = std::fs::read_dir(temp).into_iter().flatten().flatten();
+    let mut left: Vec<String> =
+        folders.map(|entry| entry.path().display().to_string()).collect();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    for entry in processes {
+        let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        if String::from_utf8_lossy(&environ).contains(marker) {
+            left.push(format!("process {}", entry.file_name().to_string_lossy()));
+        }
+    }
+    left
+}
