@@ -4,8 +4,19 @@
 //! slices, and its counts add up over its whole life, from the first probe to
 //! the last drained answer.
 
+mod answer;
+mod error;
+mod fault;
+pub mod http;
 mod observe;
+mod pacer;
+mod run;
+mod schedule;
 mod session;
+mod tally;
+mod worker;
 
+pub use fault::Fault;
 pub use observe::{Histogram, Learned, Observation, ThreadUse, Window};
+pub use pacer::Pacer;
 pub use session::{DriveError, Options, Session, Slice, StopFlag};

@@ -1,0 +1,9 @@
+//! HTTP/1.1: what is sent, and an exact reader of what comes back.
+
+mod chunked;
+mod head;
+mod reader;
+mod request;
+
+pub use reader::{Flow, Reader, Sink};
+pub(crate) use request::request_bytes;

@@ -1,0 +1,6 @@
+//! The load engine against the fixture: the client's ledger beside the server's own count.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+mod accounting;
+mod helper;

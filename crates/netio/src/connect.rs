@@ -1,0 +1,142 @@
+//! Opens non-blocking sockets towards one address.
+
+use std::io::IoSliceMut;
+use std::mem::MaybeUninit;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketAddrUnix,
+    SocketFlags, SocketType, bind, connect, recvmsg, socket_with, sockopt,
+};
+
+use crate::{Address, Connect, Failure};
+
+/// How many source addresses are used before ports count as exhausted: 127.0.0.1 to 127.0.0.32
+/// carry about 900,000 connections a minute and stay far below the usual connection-tracking table.
+const SOURCES_MAX: u8 = 32;
+
+/// How long the fixture may take to hand over one end of a socketpair.
+const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Opens sockets towards one address.
+#[derive(Debug)]
+pub(crate) struct Connector {
+    address: Address,
+    /// Last byte of the source address in 127.0.0.0/24 that sockets are bound to; 0 while the kernel chooses.
+    source: u8,
+}
+
+impl Connector {
+    pub(crate) fn new(address: Address) -> Connector {
+        Connector { address, source: 0 }
+    }
+
+    pub(crate) fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Opens one socket and starts connecting it.
+    pub(crate) fn open(&mut self) -> Result<(OwnedFd, Connect), Failure> {
+        match &self.address {
+            Address::Tcp(address) => {
+                let address = *address;
+                self.open_tcp(address)
+            }
+            Address::Unix { address, socket_type } => open_unix(address, *socket_type),
+            Address::Socketpair(address) => receive_socketpair(address),
+        }
+    }
+
+    /// Moves to the next source address of 127/8 when the ports of one run out.
+    fn open_tcp(&mut self, address: SocketAddr) -> Result<(OwnedFd, Connect), Failure> {
+        for _ in 0..=SOURCES_MAX {
+            match open_tcp_from(address, self.source) {
+                Err(Failure::NoPortsLeft) if self.address.is_loopback_v4() => {
+                    self.source = (self.source + 1) % (SOURCES_MAX + 1);
+                }
+                outcome => return outcome,
+            }
+        }
+        Err(Failure::NoPortsLeft)
+    }
+}
+
+const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
+
+fn open_tcp_from(address: SocketAddr, source: u8) -> Result<(OwnedFd, Connect), Failure> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let fd = socket_with(family, SocketType::STREAM, FLAGS, None)?;
+    sockopt::set_tcp_nodelay(&fd, true)?;
+    if source > 0 {
+        choose_port_when_connecting(&fd)?;
+        bind(&fd, &SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, source), 0))?;
+    }
+    match connect(&fd, &address) {
+        Ok(()) => Ok((fd, Connect::Done)),
+        Err(Errno::INPROGRESS) => Ok((fd, Connect::Pending)),
+        // Only for Unix sockets does EAGAIN mean a full queue; here it means no free port (connect(2)).
+        Err(Errno::AGAIN) => Err(Failure::NoPortsLeft),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Lets a bound source address share its ports between connections to different peers (ip(7)).
+#[allow(unsafe_code)]
+fn choose_port_when_connecting(fd: &OwnedFd) -> Result<(), Failure> {
+    let on: libc::c_int = 1;
+    // SAFETY: the descriptor is open for the duration of the call, and the
+    // pointer and length describe one live c_int, which the kernel only reads.
+    let outcome = unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            libc::IPPROTO_IP,
+            libc::IP_BIND_ADDRESS_NO_PORT,
+            (&raw const on).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if outcome == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().into()) }
+}
+
+fn open_unix(
+    address: &SocketAddrUnix,
+    socket_type: SocketType,
+) -> Result<(OwnedFd, Connect), Failure> {
+    let fd = socket_with(AddressFamily::UNIX, socket_type, FLAGS, None)?;
+    if socket_type == SocketType::DGRAM {
+        // An abstract name of our own, chosen by the kernel, is where answers go (unix(7), autobind).
+        bind(&fd, &SocketAddrUnix::new_unnamed())?;
+    }
+    connect(&fd, address)?;
+    Ok((fd, Connect::Done))
+}
+
+/// Asks the listener for one end of a socketpair and waits for it: this is set-up, before any load.
+fn receive_socketpair(address: &SocketAddrUnix) -> Result<(OwnedFd, Connect), Failure> {
+    let control = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    sockopt::set_socket_timeout(&control, sockopt::Timeout::Recv, Some(HANDOVER_TIMEOUT))?;
+    connect(&control, address)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut byte = [0u8; 1];
+    let message = recvmsg(
+        &control,
+        &mut [IoSliceMut::new(&mut byte)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    );
+    match message {
+        Err(Errno::AGAIN) => return Err(Failure::ConnectTimeout),
+        other => other?,
+    };
+    let received = ancillary.drain().find_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(mut fds) => fds.next(),
+        _ => None,
+    });
+    let fd = received.ok_or(Failure::WrongSocketType)?;
+    rustix::io::ioctl_fionbio(&fd, true)?;
+    Ok((fd, Connect::Done))
+}

@@ -1,0 +1,91 @@
+//! The contract between the load engine and whatever moves its bytes.
+
+use std::io;
+
+use base::Nanos;
+
+use crate::Failure;
+
+/// How far a connection got at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Connect {
+    /// It is open: bytes can be sent.
+    Done,
+    /// The outcome comes later, as [`Handler::connected`] or [`Handler::ended`].
+    Pending,
+}
+
+/// How a connection ended without being closed from this side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The peer closed its sending side in an orderly way, and every byte before that was delivered.
+    Closed,
+    /// The connection could not be made, or was cut.
+    Failed(Failure),
+}
+
+/// Bytes moved since the engine was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes read from sockets.
+    pub received: u64,
+    /// Bytes that the kernel took for sending.
+    pub sent: u64,
+    /// Connections made.
+    pub connects: u64,
+}
+
+/// What can be done to a slot, also from within a [`Handler`].
+pub trait Wire {
+    /// Starts a connection in an empty slot. An error leaves the slot empty.
+    fn connect(&mut self, slot: usize) -> Result<Connect, Failure>;
+
+    /// Starts sending the message on an open slot; what the kernel does not
+    /// take at once follows by itself. An error leaves the slot empty, and says
+    /// [`Failure::ClosedByPeer`] only if not one byte was taken.
+    fn send(&mut self, slot: usize) -> Result<(), Failure>;
+
+    /// Closes the slot's socket, if it has one. Nothing more is reported of it.
+    fn close(&mut self, slot: usize);
+
+    /// Empties the slot, but keeps its socket aside until the peer has closed
+    /// its end, so that the peer is the one whose port waits in TIME_WAIT.
+    /// Bounded: the oldest socket kept aside is closed when there are too many.
+    fn retire(&mut self, slot: usize);
+
+    /// Delivers nothing more from the slot until [`Wire::release`]; the bytes wait in the kernel.
+    fn hold(&mut self, slot: usize);
+
+    /// Delivers again, beginning with what has been waiting.
+    fn release(&mut self, slot: usize);
+
+    /// Bytes moved since the engine was made.
+    fn traffic(&self) -> Traffic;
+}
+
+/// Something that connects, sends and receives for a fixed number of slots.
+pub trait Engine {
+    /// What a handler gets to act on.
+    type Wire: Wire;
+
+    /// Acts outside of a turn.
+    fn wire(&mut self) -> &mut Self::Wire;
+
+    /// Waits for something to happen, no longer than `timeout`, and reports
+    /// everything that did. A zero timeout never waits.
+    fn turn<H: Handler<Self::Wire>>(&mut self, timeout: Nanos, handler: &mut H) -> io::Result<()>;
+}
+
+/// What happened, slot by slot.
+pub trait Handler<W: Wire> {
+    /// A pending connection is open.
+    fn connected(&mut self, wire: &mut W, slot: usize);
+
+    /// Bytes arrived: on a stream any part of it, on a transport with messages
+    /// one message. `closing` says that the peer has already closed, so that an
+    /// end will be reported as soon as its last bytes have been.
+    fn received(&mut self, wire: &mut W, slot: usize, bytes: &[u8], closing: bool);
+
+    /// The slot's connection ended or could not be made; the slot is empty.
+    fn ended(&mut self, wire: &mut W, slot: usize, ending: Ending);
+}

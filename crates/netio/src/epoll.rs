@@ -1,0 +1,366 @@
+//! The engine that works on every kernel: epoll, edge-triggered, registered once per socket.
+//!
+//! On a kept connection a request costs one send, one receive and a share of
+//! one epoll_wait. Reading right after sending gains nothing on Linux: the
+//! answer is not there yet.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use base::Nanos;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+
+use crate::connect::Connector;
+use crate::{Address, Connect, Ending, Engine, Failure, Handler, Traffic, Wire};
+
+/// Events taken from the kernel at once.
+const EVENTS: usize = 256;
+
+/// Reads from one socket before the others get their turn.
+const READS_PER_TURN: usize = 16;
+
+/// Sockets kept aside until their peer closes; beyond it the oldest is closed from this side.
+const RETIRED_MAX: usize = 1024;
+
+/// Below this, a wait is timed by ppoll, because epoll_wait counts whole milliseconds.
+const FINE_WAIT: Nanos = Nanos::from_millis(20);
+
+/// Epoll with a receive buffer that all slots share.
+pub struct Epoll {
+    wire: EpollWire,
+    buffer: Vec<u8>,
+}
+
+/// The sockets of an [`Epoll`] engine.
+#[derive(Debug)]
+pub struct EpollWire {
+    epoll: OwnedFd,
+    connector: Connector,
+    message: Arc<[u8]>,
+    slots: Vec<Slot>,
+    retired: Retired,
+    /// Slots that may have more to read without a new event.
+    unread: VecDeque<usize>,
+    traffic: Traffic,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    socket: Option<OwnedFd>,
+    /// Tells this socket's events from those of earlier ones in the same slot.
+    generation: u32,
+    connecting: bool,
+    /// Bytes of the message that the kernel has taken; the whole message when none is under way.
+    taken: usize,
+    /// Whether the socket is registered for writability although its kind normally is not.
+    wants_write: bool,
+    held: bool,
+    /// The peer has closed; bytes may still be waiting before the end.
+    closing: bool,
+}
+
+impl Epoll {
+    /// An engine for `slots` connections to `address`, each sending `message`.
+    /// `buffer_bytes` bounds one read, and with it the longest datagram.
+    pub fn new(
+        address: Address,
+        message: Arc<[u8]>,
+        slots: usize,
+        buffer_bytes: usize,
+    ) -> io::Result<Epoll> {
+        let wire = EpollWire {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            connector: Connector::new(address),
+            message,
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            retired: Retired::default(),
+            unread: VecDeque::new(),
+            traffic: Traffic::default(),
+        };
+        Ok(Epoll { wire, buffer: vec![0; buffer_bytes.max(1)] })
+    }
+}
+
+impl EpollWire {
+    fn registration(&self, connecting: bool) -> EventFlags {
+        let base = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+        // A pending connection tells its outcome by becoming writable. TCP
+        // raises no further writable edges unless a send was cut short, so the
+        // flag stays; a Unix socket raises one whenever its peer reads, and
+        // never connects later, so it goes without.
+        if connecting { base | EventFlags::OUT } else { base }
+    }
+
+    fn token(&self, slot: usize) -> u64 {
+        (u64::from(self.slots[slot].generation) << 32) | slot as u64
+    }
+
+    /// Sends what is left of the message.
+    fn push_out(&mut self, slot: usize) -> Result<(), Failure> {
+        let state = &mut self.slots[slot];
+        let Some(socket) = &state.socket else { return Ok(()) };
+        while state.taken < self.message.len() {
+            match send(socket, &self.message[state.taken..], SendFlags::NOSIGNAL) {
+                Ok(n) => {
+                    state.taken += n;
+                    self.traffic.sent += n as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return self.watch_writable(slot, true),
+                Err(errno) => {
+                    let partly = state.taken > 0;
+                    self.close(slot);
+                    return Err(match Failure::from(errno) {
+                        Failure::ClosedByPeer | Failure::Reset if partly => Failure::Reset,
+                        Failure::Reset => Failure::ClosedByPeer,
+                        failure => failure,
+                    });
+                }
+            }
+        }
+        if state.wants_write { self.watch_writable(slot, false) } else { Ok(()) }
+    }
+
+    /// Turns writable events on or off for the sockets that are registered without them.
+    fn watch_writable(&mut self, slot: usize, on: bool) -> Result<(), Failure> {
+        if matches!(self.connector.address(), Address::Tcp(_)) || self.slots[slot].wants_write == on
+        {
+            return Ok(());
+        }
+        let (token, flags) = (self.token(slot), self.registration(on));
+        let state = &mut self.slots[slot];
+        state.wants_write = on;
+        if let Some(socket) = &state.socket {
+            epoll::modify(&self.epoll, socket, EventData::new_u64(token), flags)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what has happened from the kernel, waiting at most `timeout` for it.
+    fn wait<'s>(
+        &self,
+        timeout: Nanos,
+        space: &'s mut [MaybeUninit<Event>; EVENTS],
+    ) -> io::Result<&'s [Event]> {
+        let mut limit = timespec(timeout);
+        if timeout > Nanos::ZERO && timeout < FINE_WAIT {
+            let mut fds = [PollFd::new(&self.epoll, PollFlags::IN)];
+            match poll(&mut fds, Some(&limit)) {
+                Ok(0) | Err(Errno::INTR) => return Ok(&[]),
+                Ok(_) => limit = timespec(Nanos::ZERO),
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        match epoll::wait(&self.epoll, space, Some(&limit)) {
+            Ok((events, _)) => Ok(events),
+            Err(Errno::INTR) => Ok(&[]),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn is_current(&self, slot: usize, generation: u32) -> bool {
+        let state = &self.slots[slot];
+        state.socket.is_some() && state.generation == generation
+    }
+
+    /// The outcome of a pending connection.
+    fn outcome(&self, slot: usize) -> Result<(), Failure> {
+        match &self.slots[slot].socket {
+            None => Ok(()),
+            Some(socket) => match sockopt::socket_error(socket) {
+                Ok(Ok(())) => Ok(()),
+                Ok(Err(errno)) | Err(errno) => Err(errno.into()),
+            },
+        }
+    }
+}
+
+impl Wire for EpollWire {
+    fn connect(&mut self, slot: usize) -> Result<Connect, Failure> {
+        let (socket, connect) = self.connector.open()?;
+        let message_bytes = self.message.len();
+        let state = &mut self.slots[slot];
+        debug_assert!(state.socket.is_none(), "a slot holds one socket at a time");
+        *state = Slot {
+            generation: state.generation.wrapping_add(1),
+            connecting: connect == Connect::Pending,
+            taken: message_bytes,
+            ..Slot::default()
+        };
+        let tcp = matches!(self.connector.address(), Address::Tcp(_));
+        let (token, flags) = (self.token(slot), self.registration(tcp));
+        epoll::add(&self.epoll, &socket, EventData::new_u64(token), flags)?;
+        self.slots[slot].socket = Some(socket);
+        if connect == Connect::Done {
+            self.traffic.connects += 1;
+        }
+        Ok(connect)
+    }
+
+    fn send(&mut self, slot: usize) -> Result<(), Failure> {
+        self.slots[slot].taken = 0;
+        self.push_out(slot)
+    }
+
+    fn close(&mut self, slot: usize) {
+        self.slots[slot].socket = None;
+    }
+
+    fn retire(&mut self, slot: usize) {
+        let token = self.token(slot);
+        let state = &mut self.slots[slot];
+        if let Some(socket) = state.socket.take()
+            && !state.closing
+        {
+            self.retired.keep(token, socket);
+        }
+    }
+
+    fn hold(&mut self, slot: usize) {
+        self.slots[slot].held = true;
+    }
+
+    fn release(&mut self, slot: usize) {
+        if std::mem::take(&mut self.slots[slot].held) {
+            self.unread.push_back(slot);
+        }
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+}
+
+impl Engine for Epoll {
+    type Wire = EpollWire;
+
+    fn wire(&mut self) -> &mut EpollWire {
+        &mut self.wire
+    }
+
+    fn turn<H: Handler<EpollWire>>(&mut self, timeout: Nanos, handler: &mut H) -> io::Result<()> {
+        let timeout = if self.wire.unread.is_empty() { timeout } else { Nanos::ZERO };
+        let mut space = [const { MaybeUninit::uninit() }; EVENTS];
+        let events = self.wire.wait(timeout, &mut space)?;
+        for _ in 0..self.wire.unread.len() {
+            if let Some(slot) = self.wire.unread.pop_front() {
+                self.read(slot, handler);
+            }
+        }
+        for event in events {
+            self.dispatch(event.data.u64(), event.flags, handler);
+        }
+        Ok(())
+    }
+}
+
+impl Epoll {
+    fn dispatch<H: Handler<EpollWire>>(&mut self, token: u64, flags: EventFlags, handler: &mut H) {
+        let (slot, generation) = ((token & 0xffff_ffff) as usize, (token >> 32) as u32);
+        let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
+        if !self.wire.is_current(slot, generation) {
+            if hung_up {
+                self.wire.retired.release(token);
+            }
+            return;
+        }
+        if self.wire.slots[slot].connecting {
+            if !hung_up && !flags.contains(EventFlags::OUT) {
+                return;
+            }
+            self.wire.slots[slot].connecting = false;
+            if let Err(failure) = self.wire.outcome(slot) {
+                self.wire.close(slot);
+                handler.ended(&mut self.wire, slot, Ending::Failed(failure));
+                return;
+            }
+            self.wire.traffic.connects += 1;
+            handler.connected(&mut self.wire, slot);
+        } else if flags.contains(EventFlags::OUT)
+            && let Err(failure) = self.wire.push_out(slot)
+        {
+            handler.ended(&mut self.wire, slot, Ending::Failed(failure));
+            return;
+        }
+        if !self.wire.is_current(slot, generation) {
+            return;
+        }
+        self.wire.slots[slot].closing |= hung_up;
+        if hung_up || flags.contains(EventFlags::IN) {
+            self.read(slot, handler);
+        }
+    }
+
+    /// Delivers what the slot has received, until the kernel has no more or the slot's share of the turn is used up.
+    fn read<H: Handler<EpollWire>>(&mut self, slot: usize, handler: &mut H) {
+        let generation = self.wire.slots[slot].generation;
+        for _ in 0..READS_PER_TURN {
+            let state = &self.wire.slots[slot];
+            if state.held || !self.wire.is_current(slot, generation) {
+                return;
+            }
+            let (Some(socket), closing) = (&state.socket, state.closing) else { return };
+            match recv(socket, self.buffer.as_mut_slice(), RecvFlags::empty()) {
+                Ok((0, _)) if !self.wire.connector.address().is_datagram() => {
+                    self.wire.close(slot);
+                    return handler.ended(&mut self.wire, slot, Ending::Closed);
+                }
+                Ok((bytes, _)) => {
+                    self.wire.traffic.received += bytes as u64;
+                    let full = bytes == self.buffer.len();
+                    let received = &self.buffer[..bytes];
+                    handler.received(&mut self.wire, slot, received, closing);
+                    // A stream that gave less than was asked for is empty, and
+                    // whatever comes later raises a new edge (epoll(7)).
+                    if !full && !closing && !self.wire.connector.address().keeps_messages() {
+                        return;
+                    }
+                }
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR) => {}
+                Err(errno) => {
+                    self.wire.close(slot);
+                    let failure = Failure::from(errno);
+                    return handler.ended(&mut self.wire, slot, Ending::Failed(failure));
+                }
+            }
+        }
+        self.wire.unread.push_back(slot);
+    }
+}
+
+fn timespec(timeout: Nanos) -> Timespec {
+    Timespec {
+        tv_sec: (timeout.0 / 1_000_000_000) as i64,
+        tv_nsec: (timeout.0 % 1_000_000_000) as i64,
+    }
+}
+
+/// Sockets without a slot, waiting for their peer to close first.
+#[derive(Debug, Default)]
+struct Retired {
+    sockets: HashMap<u64, OwnedFd>,
+    order: VecDeque<u64>,
+}
+
+impl Retired {
+    fn keep(&mut self, token: u64, socket: OwnedFd) {
+        if self.order.len() >= RETIRED_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.sockets.remove(&oldest);
+        }
+        self.order.push_back(token);
+        self.sockets.insert(token, socket);
+    }
+
+    fn release(&mut self, token: u64) {
+        self.sockets.remove(&token);
+    }
+}

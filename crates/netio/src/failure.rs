@@ -1,0 +1,106 @@
+//! What the kernel said when something did not work, in words that stay the same between versions.
+
+use rustix::io::Errno;
+
+/// Why a connection could not be made, or ended other than by an orderly close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Failure {
+    /// Nobody listens there.
+    Refused,
+    /// The peer, or something between, cut the connection.
+    Reset,
+    /// The peer had closed before anything was sent on the connection.
+    ClosedByPeer,
+    /// There is no socket file at the path.
+    NoSuchSocket,
+    /// A Unix listener has as many connections waiting as its backlog allows.
+    AcceptQueueFull,
+    /// Every local port towards this address is taken, mostly by connections in TIME_WAIT.
+    NoPortsLeft,
+    /// The process has as many files open as it may.
+    TooManyFiles,
+    /// No route leads there.
+    Unreachable,
+    /// The kernel gave up on the handshake.
+    ConnectTimeout,
+    /// The file's permissions forbid it.
+    Denied,
+    /// The message does not fit into one datagram.
+    MessageTooLong,
+    /// The file at the path is no socket of the type asked for.
+    WrongSocketType,
+    /// Anything else, by its number in errno.h.
+    Other(i32),
+}
+
+impl Failure {
+    /// The failure as a stable phrase, the key under which errors are counted.
+    pub fn kind(self) -> String {
+        match self {
+            Failure::Refused => "refused".to_owned(),
+            Failure::Reset => "reset".to_owned(),
+            Failure::ClosedByPeer => "closed before sending".to_owned(),
+            Failure::NoSuchSocket => "no such socket".to_owned(),
+            Failure::AcceptQueueFull => "accept queue full".to_owned(),
+            Failure::NoPortsLeft => "no ports left".to_owned(),
+            Failure::TooManyFiles => "too many open files".to_owned(),
+            Failure::Unreachable => "unreachable".to_owned(),
+            Failure::ConnectTimeout => "connect timeout".to_owned(),
+            Failure::Denied => "permission denied".to_owned(),
+            Failure::MessageTooLong => "message too long".to_owned(),
+            Failure::WrongSocketType => "wrong socket type".to_owned(),
+            Failure::Other(number) => std::io::Error::from_raw_os_error(number).to_string(),
+        }
+    }
+}
+
+impl From<Errno> for Failure {
+    fn from(errno: Errno) -> Failure {
+        match errno {
+            Errno::CONNREFUSED => Failure::Refused,
+            Errno::CONNRESET | Errno::CONNABORTED => Failure::Reset,
+            Errno::PIPE => Failure::ClosedByPeer,
+            Errno::NOENT => Failure::NoSuchSocket,
+            Errno::AGAIN => Failure::AcceptQueueFull,
+            Errno::ADDRNOTAVAIL | Errno::ADDRINUSE => Failure::NoPortsLeft,
+            Errno::MFILE | Errno::NFILE => Failure::TooManyFiles,
+            Errno::HOSTUNREACH | Errno::NETUNREACH => Failure::Unreachable,
+            Errno::TIMEDOUT => Failure::ConnectTimeout,
+            Errno::ACCESS | Errno::PERM => Failure::Denied,
+            Errno::MSGSIZE => Failure::MessageTooLong,
+            Errno::PROTOTYPE | Errno::NOTSOCK => Failure::WrongSocketType,
+            other => Failure::Other(other.raw_os_error()),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Failure {
+        Errno::from_io_error(&error).map_or(Failure::Other(0), Failure::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_stable_phrases() {
+        for (errno, kind) in [
+            (Errno::CONNREFUSED, "refused"),
+            (Errno::CONNRESET, "reset"),
+            (Errno::PIPE, "closed before sending"),
+            (Errno::NOENT, "no such socket"),
+            (Errno::AGAIN, "accept queue full"),
+            (Errno::ADDRNOTAVAIL, "no ports left"),
+            (Errno::MFILE, "too many open files"),
+            (Errno::HOSTUNREACH, "unreachable"),
+            (Errno::TIMEDOUT, "connect timeout"),
+            (Errno::ACCESS, "permission denied"),
+            (Errno::MSGSIZE, "message too long"),
+            (Errno::PROTOTYPE, "wrong socket type"),
+        ] {
+            assert_eq!(Failure::from(errno).kind(), kind);
+        }
+    }
+}
