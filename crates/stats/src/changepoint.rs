@@ -41,9 +41,7 @@ pub fn pelt(series: &[f64], penalty: f64) -> Vec<usize> {
         // than a change would cost, `start` can begin no optimal final segment
         // from here on. `settled` lies far enough back to begin one itself.
         let settled = t + 1 - SEGMENT_MIN;
-        candidates.retain(|&start| {
-            start >= settled || best[start] + cost.of(start, settled) <= best[settled]
-        });
+        candidates.retain(|&start| best[start] + cost.of(start, settled) <= best[settled]);
         candidates.push(settled);
     }
     let mut changes = Vec::new();

@@ -71,6 +71,21 @@ fn equivalence_is_only_for_a_margin_declared_beforehand() {
 }
 
 #[test]
+fn equivalence_after_looking_takes_the_whole_anytime_interval() {
+    let d = blocks(10, 0.0, 0.01);
+    let spread = Spread::of(&d).unwrap();
+    // A margin between the interval at α and the narrower one at 2α.
+    let halves = [0.05, 0.1].map(|alpha| anytime_half_width(&spread, alpha));
+    let margin = (halves[0] + halves[1]) / 2.0;
+    let stopped = |margin: f64| {
+        let margin = Some(margin.exp_m1());
+        judge(&Evidence { margin, interrupted: true, ..evidence(&d) }).verdict
+    };
+    assert_ne!(stopped(margin), Verdict::Equivalent);
+    assert_eq!(stopped(1.001 * halves[0]), Verdict::Equivalent);
+}
+
+#[test]
 fn invalid_data_get_no_other_verdict() {
     let d = blocks(12, 0.1, 0.01);
     let judged = judge(&Evidence { invalid: true, margin: Some(0.5), ..evidence(&d) });
