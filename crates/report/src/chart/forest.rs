@@ -1,0 +1,152 @@
+//! Ratios with their intervals around the line at 1.
+
+use super::scale::{Scale, extent};
+use super::svg::{Canvas, GLYPH, Svg};
+use crate::text::fit;
+
+/// Ratios on one logarithmic axis, so that twice and half are equally far from 1.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Forest {
+    /// What the picture shows.
+    pub title: String,
+    /// What it comes to, in words, for people who don't see it.
+    pub description: String,
+    /// What it means to lie left of 1.
+    pub below: String,
+    /// What it means to lie right of 1.
+    pub above: String,
+    /// The ratios from top to bottom.
+    pub rows: Vec<ForestRow>,
+}
+
+/// One ratio.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ForestRow {
+    /// What is divided by what.
+    pub label: String,
+    /// The ratio and its verdict in words.
+    pub words: String,
+    /// The ratio.
+    pub value: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end of its interval.
+    pub high: f64,
+    /// Colour and shape.
+    pub series: usize,
+    /// The ratio that others published.
+    pub published: Option<f64>,
+    /// The ratio is not to be trusted.
+    pub invalid: bool,
+}
+
+const ROW: f64 = 46.0;
+const FOOT: f64 = 42.0;
+
+/// Draws ratios with their intervals.
+pub fn forest(forest: &Forest, width: u32) -> Svg {
+    let mut canvas = Canvas::new(width, &forest.title, &forest.description);
+    let right = f64::from(width);
+    let mut values = vec![1.0];
+    for row in &forest.rows {
+        values.extend([row.value, row.low, row.high].into_iter().chain(row.published));
+    }
+    values.retain(|value| value.is_finite() && *value > 0.0);
+    let (low, high) = extent(&values);
+    let margin = (high / low).powf(0.08).max(1.004);
+    let x = Scale::log(low / margin, high * margin, 10.0, right - 10.0);
+    let bottom = forest.rows.len() as f64 * ROW + 4.0;
+
+    let ticks = x.ticks(if width < 500 { 4 } else { 7 });
+    let step = ticks.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
+    for tick in &ticks {
+        let at = x.at(*tick);
+        canvas.line("grid", (at, 0.0), (at, bottom));
+        canvas.text(
+            "muted mid small",
+            at.clamp(16.0, right - 16.0),
+            bottom + 15.0,
+            &times(*tick, step),
+        );
+    }
+    let one = x.at(1.0);
+    canvas.line("one", (one, 0.0), (one, bottom));
+    side_words(&mut canvas, forest, one, bottom + 33.0, right);
+    for (index, row) in forest.rows.iter().enumerate() {
+        draw_row(&mut canvas, row, &x, index as f64 * ROW, right);
+    }
+    canvas.finish(bottom + FOOT)
+}
+
+/// What left and right of 1 mean, kept inside the picture even where 1 lies at its edge.
+fn side_words(canvas: &mut Canvas, forest: &Forest, one: f64, y: f64, right: f64) {
+    let below = format!("← {}", forest.below);
+    let above = format!("{} →", forest.above);
+    let room = |text: &str| text.chars().count() as f64 * GLYPH * 0.9;
+    let both = room(&below) + room(&above) + 16.0;
+    if both > right {
+        let shorter =
+            if one > right / 2.0 { (&below, "muted small") } else { (&above, "muted small end") };
+        let at = if one > right / 2.0 { 0.0 } else { right };
+        canvas.text(shorter.1, at, y, shorter.0);
+        return;
+    }
+    let gap = one.clamp(room(&below) + 8.0, right - room(&above) - 8.0);
+    canvas.text("muted small end", gap - 8.0, y, &below);
+    canvas.text("muted small", gap + 8.0, y, &above);
+}
+
+fn draw_row(canvas: &mut Canvas, row: &ForestRow, x: &Scale, top: f64, right: f64) {
+    let (text, line) = (top + 15.0, top + 31.0);
+    let words = row.words.chars().count() as f64 * GLYPH;
+    let room = ((right - words - 24.0) / GLYPH).max(8.0) as usize;
+    canvas.text("strong", 2.0, text, &fit(&row.label, room));
+    canvas.text(if row.invalid { "end bad strong" } else { "end" }, right - 2.0, text, &row.words);
+    let class = if row.invalid { " struck" } else { "" };
+    let series = format!("s{}", row.series % super::svg::SERIES);
+    if row.low.is_finite() && row.high.is_finite() {
+        let (from, to) = (x.at(row.low), x.at(row.high));
+        canvas.line(&format!("line {series}{class}"), (from, line), (to, line));
+        for end in [from, to] {
+            canvas.line(&format!("line {series}{class}"), (end, line - 4.0), (end, line + 4.0));
+        }
+    }
+    if let Some(published) = row.published {
+        let at = x.at(published);
+        let points = [(at, line - 7.0), (at + 7.0, line), (at, line + 7.0), (at - 7.0, line)];
+        canvas.polygon("published", &points);
+    }
+    if row.value.is_finite() {
+        let tip = format!("{}: {}", row.label, row.words);
+        canvas.mark(&format!("mark{class}"), row.series, (x.at(row.value), line), 5.0, &tip);
+        if row.invalid {
+            let (from, to) = (x.at(row.low) - 10.0, x.at(row.high) + 10.0);
+            canvas.line("badline", (from, line), (to, line));
+        }
+    }
+}
+
+/// A ratio on the axis, with as many decimals as the distance of ticks needs.
+fn times(value: f64, step: f64) -> String {
+    let decimals =
+        if step.is_finite() { (-step.log10()).ceil().clamp(0.0, 4.0) as usize } else { 1 };
+    let text = format!("{value:.decimals$}");
+    let short =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{short}×")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_have_the_decimals_they_need() {
+        assert_eq!(times(1.0, 0.05), "1×");
+        assert_eq!(times(1.05, 0.05), "1.05×");
+        assert_eq!(times(1.1, 0.05), "1.1×");
+        assert_eq!(times(0.999, 0.001), "0.999×");
+        assert_eq!(times(20.0, 5.0), "20×");
+        assert_eq!(times(100.0, f64::INFINITY), "100×");
+    }
+}

@@ -1,0 +1,96 @@
+//! How long the slow requests take: time by percentile.
+
+use super::Format;
+use super::scale::{Scale, extent};
+use super::svg::{Canvas, SERIES, Svg};
+
+/// Times by percentile, for several variants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantiles {
+    /// What the picture shows.
+    pub title: String,
+    /// What it comes to, in words, for people who don't see it.
+    pub description: String,
+    /// What the times are, above the axis.
+    pub unit: String,
+    /// How a time in nanoseconds is written.
+    pub format: Format,
+    /// One curve per variant.
+    pub curves: Vec<Curve>,
+}
+
+/// One variant's times.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Curve {
+    /// Its name.
+    pub name: String,
+    /// Colour and shape.
+    pub series: usize,
+    /// Quantile (0 to below 1), lowest, typical and highest time among trials.
+    pub points: Vec<(f64, f64, f64, f64)>,
+}
+
+const PLOT: f64 = 240.0;
+const MARKED: [(f64, &str); 6] =
+    [(0.0, "0%"), (0.5, "50%"), (0.9, "90%"), (0.99, "99%"), (0.999, "99.9%"), (0.9999, "99.99%")];
+
+/// How many requests it takes to see one slower than this quantile; the axis is its logarithm.
+fn rarity(quantile: f64) -> f64 {
+    1.0 / (1.0 - quantile).max(1e-9)
+}
+
+/// Draws times by percentile on an axis that gives each further nine the same room.
+pub fn quantiles(data: &Quantiles, width: u32) -> Svg {
+    let mut canvas = Canvas::new(width, &data.title, &data.description);
+    let series = data.curves.iter().map(|curve| curve.series + 1).max().unwrap_or(0);
+    let mut names = vec![""; series];
+    for curve in &data.curves {
+        names[curve.series] = &curve.name;
+    }
+    let top = canvas.legend(&names, 0.0) + 22.0;
+    let (left, right, bottom) = (62.0, f64::from(width) - 14.0, top + PLOT);
+    let points = || data.curves.iter().flat_map(|curve| &curve.points);
+    let times: Vec<f64> = points().flat_map(|(_, low, _, high)| [*low, *high]).collect();
+    let (low, high) = extent(&times);
+    let y = Scale::log(low.max(1.0) / 1.1, high * 1.1, bottom - 2.0, top + 2.0);
+    let last = points().map(|(q, ..)| rarity(*q)).fold(10.0, f64::max);
+    let x = Scale::log(1.0, last * 1.02, left, right);
+
+    canvas.text("muted small", 2.0, top - 10.0, &data.unit);
+    for tick in y.ticks(6) {
+        canvas.line("grid", (left, y.at(tick)), (right, y.at(tick)));
+        canvas.text("muted end small", left - 8.0, y.at(tick) + 4.0, &data.format.write(tick));
+    }
+    for (quantile, name) in MARKED.iter().filter(|(q, _)| rarity(*q) <= last * 1.02) {
+        let at = x.at(rarity(*quantile));
+        canvas.line("grid", (at, top), (at, bottom));
+        canvas.text("muted mid small", at, bottom + 16.0, name);
+    }
+    canvas.text(
+        "muted small end",
+        right,
+        bottom + 34.0,
+        "share of requests that were at least this fast",
+    );
+    for curve in &data.curves {
+        draw_curve(&mut canvas, data, curve, &x, &y);
+    }
+    canvas.finish(bottom + 38.0)
+}
+
+fn draw_curve(canvas: &mut Canvas, data: &Quantiles, curve: &Curve, x: &Scale, y: &Scale) {
+    let series = curve.series % SERIES;
+    let place = |q: f64, time: f64| (x.at(rarity(q)), y.at(time));
+    let mut band: Vec<(f64, f64)> = curve.points.iter().map(|p| place(p.0, p.1)).collect();
+    band.extend(curve.points.iter().rev().map(|p| place(p.0, p.3)));
+    canvas.polygon(&format!("band s{series}"), &band);
+    let line: Vec<(f64, f64)> = curve.points.iter().map(|p| place(p.0, p.2)).collect();
+    canvas.polyline(&format!("line s{series}"), &line);
+    for (quantile, name) in MARKED.iter().skip(1) {
+        let near = curve.points.iter().find(|p| (p.0 - quantile).abs() < 1e-9);
+        if let Some((q, _, time, _)) = near {
+            let tip = format!("{}: {name} took at most {}", curve.name, data.format.write(*time));
+            canvas.mark("mark", curve.series, place(*q, *time), 4.4, &tip);
+        }
+    }
+}

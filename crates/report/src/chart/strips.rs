@@ -1,0 +1,140 @@
+//! Throughput over time, drawn as a tachograph draws speed: the area is the count.
+
+use super::Format;
+use super::scale::Scale;
+use super::svg::{Canvas, SERIES, Svg};
+use crate::text::fit;
+
+/// One strip per variant, all with the same axes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Strips {
+    /// What the picture shows.
+    pub title: String,
+    /// What it comes to, in words, for people who don't see it.
+    pub description: String,
+    /// How a rate per second is written.
+    pub format: Format,
+    /// The variants from top to bottom.
+    pub strips: Vec<Strip>,
+}
+
+/// One variant's rate through its trials.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Strip {
+    /// Its name.
+    pub name: String,
+    /// What the area comes to, in words.
+    pub total: String,
+    /// Colour and shape.
+    pub series: usize,
+    /// Per trial: its block's number, whether the block was accepted, and the
+    /// completed requests of each step of `step_s` seconds.
+    pub trials: Vec<(u32, bool, Vec<u64>)>,
+    /// The length of one step in seconds.
+    pub step_s: f64,
+}
+
+const STRIP: f64 = 58.0;
+const HEAD: f64 = 24.0;
+const LEFT: f64 = 54.0;
+
+impl Strip {
+    fn seconds(&self) -> f64 {
+        self.trials.iter().map(|(_, _, steps)| steps.len() as f64).sum::<f64>() * self.step_s
+    }
+
+    fn highest(&self) -> f64 {
+        let steps = self.trials.iter().flat_map(|(_, _, steps)| steps);
+        steps.max().map_or(0.0, |most| *most as f64 / self.step_s)
+    }
+}
+
+/// Draws each variant's rate through the time it was under load.
+pub fn strips(data: &Strips, width: u32) -> Svg {
+    let mut canvas = Canvas::new(width, &data.title, &data.description);
+    let right = f64::from(width) - 6.0;
+    let seconds = data.strips.iter().map(Strip::seconds).fold(0.0, f64::max);
+    let highest = data.strips.iter().map(Strip::highest).fold(0.0, f64::max);
+    let x = Scale::linear(0.0, seconds, LEFT, right);
+    let mut top = 0.0;
+    for strip in &data.strips {
+        let bottom = top + HEAD + STRIP;
+        let y = Scale::linear(0.0, highest * 1.05, bottom, top + HEAD);
+        draw_strip(&mut canvas, data, strip, &x, &y, (top, bottom, right));
+        top = bottom + 12.0;
+    }
+    for tick in x.ticks(if width < 500 { 4 } else { 8 }) {
+        canvas.text(
+            "muted mid small",
+            x.at(tick).min(right - 8.0),
+            top + 4.0,
+            &format!("{tick:.0}"),
+        );
+    }
+    canvas.text("muted small end", right, top + 22.0, "seconds under load, block after block");
+    canvas.finish(top + 26.0)
+}
+
+fn draw_strip(
+    canvas: &mut Canvas,
+    data: &Strips,
+    strip: &Strip,
+    x: &Scale,
+    y: &Scale,
+    (top, bottom, right): (f64, f64, f64),
+) {
+    let room = (right / 6.6) as usize - strip.total.chars().count().min((right / 6.6) as usize) - 6;
+    canvas.mark("mark", strip.series, (6.0, top + 10.0), 4.5, "");
+    canvas.text("strong", 18.0, top + 14.0, &fit(&strip.name, room));
+    canvas.text("muted end small", right, top + 14.0, &strip.total);
+    for tick in y.ticks(2) {
+        canvas.line("grid", (LEFT, y.at(tick)), (right, y.at(tick)));
+        canvas.text("muted end small", LEFT - 8.0, y.at(tick) + 4.0, &data.format.write(tick));
+    }
+    let mut start = 0.0;
+    for (block, accepted, steps) in &strip.trials {
+        let end = start + steps.len() as f64 * strip.step_s;
+        let (from, to) = (x.at(start), x.at(end));
+        let tip = if *accepted {
+            format!("block {block}")
+        } else {
+            format!("block {block} was rejected")
+        };
+        let outline = outline(steps, strip.step_s, start, (from, to), x, y);
+        let mut area = vec![(from, bottom)];
+        area.extend(&outline);
+        area.push((to, bottom));
+        let series = strip.series % SERIES;
+        canvas.polygon(&format!("area s{series}"), &area);
+        canvas.polyline(&format!("line trace s{series}"), &outline);
+        let class = if *accepted { "tip" } else { "gone" };
+        canvas.rect(class, from, top + HEAD, to - from, STRIP, &tip);
+        canvas.line("grid", (to, top + HEAD), (to, bottom));
+        start = end;
+    }
+    canvas.line("base", (LEFT, bottom), (right, bottom));
+}
+
+/// The upper edge of one trial: a step per pixel and a half at most, neighbours
+/// averaged, so that the area stays the count.
+fn outline(
+    steps: &[u64],
+    step_s: f64,
+    start: f64,
+    (from, to): (f64, f64),
+    x: &Scale,
+    y: &Scale,
+) -> Vec<(f64, f64)> {
+    let wanted = (((to - from) / 1.5) as usize).clamp(1, steps.len().max(1));
+    let mut points = Vec::new();
+    for i in 0..wanted {
+        let (a, b) = (i * steps.len() / wanted, (i + 1) * steps.len() / wanted);
+        if a == b {
+            continue;
+        }
+        let rate = steps[a..b].iter().sum::<u64>() as f64 / ((b - a) as f64 * step_s);
+        points.push((x.at(start + a as f64 * step_s), y.at(rate)));
+        points.push((x.at(start + b as f64 * step_s), y.at(rate)));
+    }
+    points
+}

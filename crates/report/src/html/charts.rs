@@ -1,0 +1,227 @@
+//! From a part of a run to the data of its charts.
+
+use record::{Comparison, Part, Trial};
+use stats::Verdict;
+
+use crate::chart::{Curve, Dot, Dots, Forest, ForestRow, Format, Level, Quantiles, Strip, Strips};
+use crate::text::{ratio, time};
+use crate::view;
+
+/// The ratios of some comparisons.
+pub(crate) fn forest(part: &Part, comparisons: &[&Comparison]) -> Forest {
+    let rows: Vec<ForestRow> = comparisons.iter().map(|c| forest_row(part, c)).collect();
+    let words: Vec<String> =
+        rows.iter().map(|row| format!("{}: {}", row.label, row.words)).collect();
+    let one_baseline = comparisons.windows(2).all(|w| w[0].baseline == w[1].baseline);
+    let baseline = match comparisons.first() {
+        Some(first) if one_baseline => crate::text::fit(view::name(part, first.baseline), 28),
+        _ => "the other".to_owned(),
+    };
+    let primary = comparisons.iter().all(|c| c.metric == "throughput");
+    let (below, above) =
+        if primary { ("slower than", "faster than") } else { ("less than", "more than") };
+    Forest {
+        title: "Ratios with their intervals".to_owned(),
+        description: words.join(". "),
+        below: format!("{below} {baseline}"),
+        above: format!("{above} {baseline}"),
+        rows,
+    }
+}
+
+fn forest_row(part: &Part, comparison: &Comparison) -> ForestRow {
+    let (value, interval) = ratio(&comparison.ratio);
+    let metric = view::metric_in_words(&comparison.metric, part.bulk);
+    let name = view::name(part, comparison.variant);
+    let label = if comparison.primary { name.to_owned() } else { format!("{metric}, {name}") };
+    let words = match comparison.verdict {
+        Verdict::Invalid => "INVALID".to_owned(),
+        _ => format!("{value} ({interval}) {}", short(comparison)),
+    };
+    ForestRow {
+        label,
+        words,
+        value: comparison.ratio.value,
+        low: comparison.ratio.low,
+        high: comparison.ratio.high,
+        series: comparison.variant as usize,
+        published: view::published_ratio(part, comparison).map(|(ratio, _)| ratio),
+        invalid: comparison.verdict == Verdict::Invalid,
+    }
+}
+
+fn short(comparison: &Comparison) -> &'static str {
+    match comparison.verdict {
+        Verdict::NoDifference => "no difference",
+        _ => view::verdict_in_words(comparison),
+    }
+}
+
+fn names(part: &Part) -> Vec<String> {
+    part.variants.iter().map(|variant| variant.name.clone()).collect()
+}
+
+fn capacity_offer(part: &Part) -> String {
+    part.variants.iter().find_map(view::capacity).map_or("closed".to_owned(), |s| s.offer.clone())
+}
+
+/// Throughput of every trial by block; `None` without any.
+pub(crate) fn throughput_dots(part: &Part) -> Option<Dots> {
+    let figure = |trial: &Trial| match part.bulk {
+        true => trial.payload_bytes as f64 / trial.window.as_secs_f64() / 1e9,
+        false => trial.throughput_per_s(),
+    };
+    let level = |(variant, v): (usize, &record::Variant)| {
+        let figures = view::figures(part, v)?;
+        let scale = if part.bulk { 1e-9 } else { 1.0 };
+        let e = figures.throughput;
+        Some(Level { variant, value: e.value * scale, low: e.low * scale, high: e.high * scale })
+    };
+    let levels = part.variants.iter().enumerate().filter_map(level).collect();
+    let unit = view::throughput_unit(part).to_owned();
+    dots(
+        part,
+        &capacity_offer(part),
+        "Every trial's throughput by block",
+        unit,
+        Format::Rate,
+        figure,
+        levels,
+    )
+}
+
+/// The 99th percentile of every trial by block; `None` without any.
+pub(crate) fn p99_dots(part: &Part) -> Option<Dots> {
+    let figure = |trial: &Trial| view::times(trial).p99_ns as f64;
+    let level = |(variant, v): (usize, &record::Variant)| {
+        let e = view::promptness(v)?.p99_ns;
+        Some(Level { variant, value: e.value, low: e.low, high: e.high })
+    };
+    let levels = part.variants.iter().enumerate().filter_map(level).collect();
+    let title = "Every trial's 99th percentile by block";
+    let unit = format!("p99 of {}", view::times_in_words(part));
+    dots(part, view::times_offer(part), title, unit, Format::Time, figure, levels)
+}
+
+fn dots(
+    part: &Part,
+    offer: &str,
+    title: &str,
+    unit: String,
+    format: Format,
+    figure: impl Fn(&Trial) -> f64,
+    levels: Vec<Level>,
+) -> Option<Dots> {
+    let trials = part.blocks.iter().flat_map(|block| block.trials.iter().map(move |t| (block, t)));
+    let dots: Vec<Dot> = trials
+        .filter(|(_, trial)| trial.offer == offer)
+        .map(|(block, trial)| Dot {
+            variant: trial.variant as usize,
+            block: block.index,
+            value: figure(trial),
+        })
+        .filter(|dot| dot.value.is_finite())
+        .collect();
+    let levels: Vec<Level> = levels.into_iter().filter(|level| level.value.is_finite()).collect();
+    let lines: Vec<String> = levels
+        .iter()
+        .map(|level| {
+            format!("{} {}", view::name(part, level.variant as u32), format.write(level.value))
+        })
+        .collect();
+    (!dots.is_empty()).then(|| Dots {
+        title: title.to_owned(),
+        description: format!("{}: {}.", unit, lines.join(", ")),
+        unit,
+        format,
+        names: names(part),
+        blocks: part.blocks.iter().map(|block| block.index).max().unwrap_or(0),
+        rejected: part.blocks.iter().filter(|b| !b.accepted()).map(|b| b.index).collect(),
+        dots,
+        levels,
+    })
+}
+
+/// Times by percentile; `None` without any histogram.
+pub(crate) fn quantiles(part: &Part) -> Option<Quantiles> {
+    let curves: Vec<Curve> = part
+        .variants
+        .iter()
+        .enumerate()
+        .map(|(series, variant)| Curve {
+            name: variant.name.clone(),
+            series,
+            points: curve(part, series),
+        })
+        .filter(|curve| !curve.points.is_empty())
+        .collect();
+    let p99 = |variant: &record::Variant| {
+        let p99 = view::promptness(variant)?.p99_ns.value;
+        Some(format!("{} 99% within {}", variant.name, time(p99)))
+    };
+    let words: Vec<String> = part.variants.iter().filter_map(p99).collect();
+    (!curves.is_empty()).then(|| Quantiles {
+        title: "Times by percentile".to_owned(),
+        description: format!("{}: {}.", view::times_in_words(part), words.join(", ")),
+        unit: view::times_in_words(part),
+        format: Format::Time,
+        curves,
+    })
+}
+
+/// Lowest, median and highest value among the accepted trials at quantiles that
+/// each have at least ten requests beyond them in every trial.
+fn curve(part: &Part, variant: usize) -> Vec<(f64, f64, f64, f64)> {
+    let histograms: Vec<_> = view::trials(part, variant, view::times_offer(part))
+        .filter_map(|(_, trial)| view::times(trial).histogram().ok().flatten())
+        .filter(|histogram| !histogram.is_empty())
+        .collect();
+    let Some(fewest) = histograms.iter().map(|histogram| histogram.len()).min() else {
+        return Vec::new();
+    };
+    let last = 1.0 - 10.0 / fewest as f64;
+    let mut grid: Vec<f64> = (0..=80).map(|i| 1.0 - 10f64.powf(-f64::from(i) / 16.0)).collect();
+    grid.push(0.5);
+    grid.sort_by(f64::total_cmp);
+    grid.into_iter()
+        .filter(|quantile| *quantile <= last)
+        .filter_map(|quantile| {
+            let mut values: Vec<f64> =
+                histograms.iter().map(|h| h.value_at_quantile(quantile) as f64).collect();
+            values.sort_by(f64::total_cmp);
+            let (low, high) = (*values.first()?, *values.last()?);
+            Some((quantile, low, view::median(values)?, high))
+        })
+        .collect()
+}
+
+/// Throughput through the time under load; `None` without any series.
+pub(crate) fn strips(part: &Part) -> Option<Strips> {
+    let offer = capacity_offer(part);
+    let strips: Vec<Strip> = (0..part.variants.len())
+        .map(|series| strip(part, series, &offer))
+        .filter(|strip| strip.step_s > 0.0 && !strip.trials.is_empty())
+        .collect();
+    let words: Vec<String> = strips.iter().map(|s| format!("{}: {}", s.name, s.total)).collect();
+    (!strips.is_empty()).then(|| Strips {
+        title: "Requests per second through the time under load".to_owned(),
+        description: words.join(". "),
+        format: Format::Rate,
+        strips,
+    })
+}
+
+fn strip(part: &Part, series: usize, offer: &str) -> Strip {
+    let mut strip =
+        Strip { name: view::name(part, series as u32).to_owned(), series, ..Strip::default() };
+    for block in &part.blocks {
+        let trial = block.trials.iter().find(|t| t.variant as usize == series && t.offer == offer);
+        if let Some(trial) = trial {
+            strip.step_s = trial.step.as_secs_f64();
+            strip.trials.push((block.index, block.accepted(), trial.completed_by_step.clone()));
+        }
+    }
+    let total: u64 = strip.trials.iter().flat_map(|(_, _, steps)| steps).sum();
+    strip.total = format!("area = {} requests", base::format_count(total));
+    strip
+}

@@ -1,0 +1,136 @@
+//! One part of a run: its verdict first, then what it rests on.
+
+use record::{Comparison, Part, Run};
+use stats::Verdict;
+
+use super::{both, charts, tables};
+use crate::chart::{self, escape};
+use crate::text::ratio;
+use crate::view;
+
+pub(crate) fn part(run: &Run, index: usize, part: &Part) -> String {
+    let mut out = String::new();
+    if run.parts.len() > 1 {
+        out += &format!("<h2>{}. {}</h2>\n", index + 1, escape(&part.question));
+    }
+    let mut setting = vec![part.load.clone(), part.layout.clone(), view::blocks_in_words(part)];
+    if part.quick {
+        setting.push("shortened for a quick look".to_owned());
+    }
+    setting.retain(|words| !words.is_empty());
+    out += &format!("<p class=\"muted\">{}</p>\n", escape(&setting.join("; ")));
+    out += &verdicts(part);
+    out += &format!("<section><h3>Figures</h3>\n{}</section>\n", tables::figures(part));
+    out += &ratios(part);
+    out += &trials(part);
+    out += &percentiles(part);
+    out += &over_time(part);
+    out += &format!(
+        "<section><h3>Ledger</h3>\n<p class=\"small muted\">Every request of the accepted blocks, counted by the client, by the server and by the recorded series.</p>\n{}{}</section>\n",
+        tables::ledger(part),
+        tables::ledger_notes(part)
+    );
+    out += &tables::findings(part);
+    out += &tables::published(part);
+    out + &format!("<section><h3>What was compared</h3>\n{}</section>\n", tables::stacks(part))
+}
+
+fn verdicts(part: &Part) -> String {
+    let (primary, _) = view::split_comparisons(part);
+    if primary.is_empty() {
+        let words = match part.variants.iter().filter(|v| v.skipped.is_none()).count() {
+            0 => "Nothing could be measured: every variant was skipped.",
+            1 => "One variant alone: there is nothing to compare it with.",
+            _ => "No verdict: there are not enough blocks to compare.",
+        };
+        return format!("<section><p class=\"empty\">{words}</p></section>\n");
+    }
+    let several = if primary.len() > 1 { " several" } else { "" };
+    let rows: String = primary.iter().map(|comparison| verdict(comparison)).collect();
+    format!("<section class=\"verdicts{several}\">\n{rows}</section>\n")
+}
+
+fn verdict(comparison: &Comparison) -> String {
+    let (value, interval) = ratio(&comparison.ratio);
+    let class = match comparison.verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::NoDifference => "none",
+        Verdict::Equivalent => "equivalent",
+        Verdict::Inconclusive => "inconclusive",
+        Verdict::Invalid => "void",
+    };
+    let percent = comparison.confidence * 100.0;
+    let small = match comparison.verdict {
+        Verdict::Invalid => "not to be used".to_owned(),
+        _ => format!("{interval} ({percent:.0}%)"),
+    };
+    format!(
+        "<div class=\"verdict {class}\"><div class=\"ratio\">{value}<small>{small}</small></div><p>{}</p></div>\n",
+        escape(&view::plain(&comparison.sentence))
+    )
+}
+
+fn ratios(part: &Part) -> String {
+    let (primary, others) = view::split_comparisons(part);
+    let mut out = String::new();
+    if !primary.is_empty() {
+        let data = charts::forest(part, &primary);
+        let metric = view::metric_in_words(&primary[0].metric, part.bulk);
+        out +=
+            &format!("<section><h3>Ratio of {metric}</h3>\n{}", both(|w| chart::forest(&data, w)));
+        let published = data.rows.iter().any(|row| row.published.is_some());
+        let diamond = if published { " The open diamond is the published ratio." } else { "" };
+        out += &format!(
+            "<p class=\"small muted\">Marks are estimates, lines their intervals; the vertical line is 1, no difference.{diamond}</p></section>\n"
+        );
+    }
+    if !others.is_empty() {
+        let data = charts::forest(part, &others);
+        out += &format!(
+            "<section><h3>Other ratios</h3>\n{}<p class=\"small muted\">Unadjusted: one of several intervals of 95% may miss by chance. Of times, CPU and memory, less is better.</p></section>\n",
+            both(|w| chart::forest(&data, w))
+        );
+    }
+    out
+}
+
+fn trials(part: &Part) -> String {
+    let Some(throughput) = charts::throughput_dots(part) else {
+        return "<section><h3>Trials</h3><p class=\"empty\">No trial had ended.</p></section>\n"
+            .to_owned();
+    };
+    let mut out = format!(
+        "<section><h3>Every trial, block by block</h3>\n{}",
+        both(|w| chart::dots(&throughput, w))
+    );
+    if let Some(p99) = charts::p99_dots(part) {
+        out += &both(|w| chart::dots(&p99, w));
+    }
+    let rejected = if throughput.rejected.is_empty() {
+        ""
+    } else {
+        " Grey blocks were rejected and run again."
+    };
+    out + &format!(
+        "<p class=\"small muted\">Every block started each variant afresh. Bands are the intervals of the estimates.{rejected}</p></section>\n"
+    )
+}
+
+fn percentiles(part: &Part) -> String {
+    charts::quantiles(part).map_or(String::new(), |data| {
+        format!(
+            "<section><h3>How long requests took</h3>\n{}<p class=\"small muted\">Lines are the medians over trials, bands reach from the lowest to the highest trial; a line ends where a trial has fewer than ten slower requests.</p></section>\n",
+            both(|w| chart::quantiles(&data, w))
+        )
+    })
+}
+
+fn over_time(part: &Part) -> String {
+    charts::strips(part).map_or(String::new(), |data| {
+        format!(
+            "<section><h3>Requests per second over time</h3>\n{}<p class=\"small muted\">As on a tachograph's disc, the area is the distance: rate × time is exactly the count, warm-up and drain included where they were recorded.</p></section>\n",
+            both(|w| chart::strips(&data, w))
+        )
+    })
+}
