@@ -109,11 +109,7 @@ fn cpu_times(stat: &str, ticks_per_s: u64) -> CpuTimes {
     let field = |i: usize| ticks.get(i).copied().unwrap_or(0);
     let total: u64 = ticks.iter().sum();
     let idle = field(3) + field(4);
-    CpuTimes {
-        busy: nanos(total - idle - field(7)),
-        steal: nanos(field(7)),
-        total: nanos(total),
-    }
+    CpuTimes { busy: nanos(total - idle - field(7)), steal: nanos(field(7)), total: nanos(total) }
 }
 
 /// /proc/net/netstat holds pairs of lines: names, then values.

@@ -386,9 +386,10 @@ fn compare_one(
         return None;
     }
     // Reasons that name no variant spoil every comparison of the part.
-    let part_broken = part.reasons.iter().any(|reason| {
-        !part.findings.iter().any(|f| f.variant.is_some() && &f.sentence == reason)
-    });
+    let part_broken = part
+        .reasons
+        .iter()
+        .any(|reason| !part.findings.iter().any(|f| f.variant.is_some() && &f.sentence == reason));
     let invalid = is_broken || part_broken;
     let d = match log_ratios(part, contrast, metric, offer) {
         Ok(d) if d.len() >= 2 || (primary && invalid) => d,
@@ -449,7 +450,8 @@ fn compare_one(
 
 fn measure(plan: &spec::Part, metric: Metric, offer: &str) -> Measure {
     let bulk = plan.variants.iter().any(|v| matches!(v.load.exchange, Exchange::Bulk { .. }));
-    let percentile = |q| if offer == "open" { Measure::Latency(q) } else { Measure::ServiceTime(q) };
+    let percentile =
+        |q| if offer == "open" { Measure::Latency(q) } else { Measure::ServiceTime(q) };
     match metric {
         Metric::Throughput if bulk => Measure::Bandwidth,
         Metric::Throughput => Measure::Throughput,

@@ -6,7 +6,6 @@ use base::{Nanos, Seed};
 use drive::Slice;
 use spec::{Mode, Part};
 
-use crate::order::mirrored;
 use crate::resident::{Ended, Resident, StartError, Surroundings, WARM_UP};
 use crate::watch::{Event, Watcher};
 
@@ -56,6 +55,25 @@ pub(crate) fn slice_of(variant: &spec::Variant, mode: Mode, length: Nanos) -> Sl
     Slice { mode, lead_in, window: length - lead_in, requests: None, drain: drain_of(variant) }
 }
 
+/// The variants of `group` in mirrored random order, `slices` of each.
+fn mirrored(group: &[usize], slices: u32, rng: &mut base::Rng) -> Vec<usize> {
+    let order = stats::mirrored_order(group.len(), slices as usize, rng);
+    order.into_iter().map(|place| group[place]).collect()
+}
+
+/// The variants of `group`, each once, in random order.
+fn shuffled(group: &[usize], rng: &mut base::Rng) -> Vec<usize> {
+    let mut order = mirrored(group, 2, rng);
+    order.reverse();
+    let mut seen = Vec::new();
+    for v in order {
+        if !seen.contains(&v) {
+            seen.push(v);
+        }
+    }
+    seen
+}
+
 /// Runs one block to its end, or until it cannot go on or is interrupted. Every stack is stopped on return.
 pub(crate) fn run_block(
     plan: &BlockPlan<'_>,
@@ -66,10 +84,7 @@ pub(crate) fn run_block(
     let schedule = &plan.part.schedule;
     let slices = (schedule.window.0).div_ceil(schedule.slice.0).max(1) as u32;
     let groups: Vec<Vec<usize>> = if schedule.isolated {
-        mirrored(&plan.variants, 1, &mut rng)[..plan.variants.len()]
-            .iter()
-            .map(|v| vec![*v])
-            .collect()
+        shuffled(&plan.variants, &mut rng).into_iter().map(|v| vec![v]).collect()
     } else {
         vec![plan.variants.clone()]
     };
@@ -89,8 +104,16 @@ pub(crate) fn run_block(
             scale: 1.0 / groups_count as f64,
         };
         let mut residents = Vec::new();
-        let result =
-            run_group(plan, around, &group, slices, &mut rng, &mut residents, &mut outcome, &mut progress);
+        let result = run_group(
+            plan,
+            around,
+            &group,
+            slices,
+            &mut rng,
+            &mut residents,
+            &mut outcome,
+            &mut progress,
+        );
         outcome.throttled |= residents.iter().any(|resident| resident.throttled() > 0);
         if let Err(trouble) = result {
             // A person who stops the run makes the slice fall short; that is nobody's fault.
@@ -124,8 +147,7 @@ fn run_group(
     let variants = &plan.part.variants;
     let schedule = &plan.part.schedule;
     // Stacks start in random order too, so that none is always the first to find its caches cold.
-    let starting = &mirrored(group, 1, rng)[..group.len()];
-    for &v in starting {
+    for v in shuffled(group, rng) {
         progress.says("starting", &variants[v].name, 0.0);
         let seed = plan.seed.derive("variant", v as u64);
         let resident = Resident::start(v, &variants[v], around, seed)
@@ -178,9 +200,7 @@ fn load(
         .iter_mut()
         .find(|resident| resident.variant == v)
         .expect("the order names only variants of the group, and all of them were started");
-    resident
-        .load(offer, slice)
-        .map_err(|error| trouble(v, &variants[v].name, &error))?;
+    resident.load(offer, slice).map_err(|error| trouble(v, &variants[v].name, &error))?;
     resident.check_alive().map_err(|error| trouble(v, &variants[v].name, &error.into()))
 }
 

@@ -174,7 +174,8 @@ fn null_capacity(
         (true, true) => ("unix:$SOCKET", "unix:$SOCKET"),
     };
     let mode = if key.oneshot { "oneshot" } else { "http" };
-    let ready = if key.unix { Ready::Socket("$SOCKET".into()) } else { Ready::Port("$PORT".into()) };
+    let ready =
+        if key.unix { Ready::Socket("$SOCKET".into()) } else { Ready::Port("$PORT".into()) };
     let process = Process {
         name: "null server".into(),
         command: format!(

@@ -23,7 +23,9 @@ impl Cpus {
                 let one: CpuSet = all.first().copied().into_iter().collect();
                 Cpus { client: one.clone(), stack: one }
             }
-            Layout::Split if all.len() < 2 => Cpus { client: online.clone(), stack: online.clone() },
+            Layout::Split if all.len() < 2 => {
+                Cpus { client: online.clone(), stack: online.clone() }
+            }
             Layout::Split => {
                 let client = (threads.max(1) as usize).min(all.len() / 2);
                 let cut = all.len() - client;

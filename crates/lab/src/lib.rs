@@ -11,7 +11,6 @@ mod analyse;
 mod block;
 mod calibrate;
 mod layout;
-mod order;
 mod part;
 mod resident;
 mod run;

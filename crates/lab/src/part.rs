@@ -51,16 +51,18 @@ impl PartRunner<'_> {
         }
         let part = &mut run.parts[self.index];
         analyse::conclude(self.plan, part, self.stopped());
-        self.recorder
-            .part_done(run, self.index, &run.parts[self.index])
-            .map_err(record)
+        self.recorder.part_done(run, self.index, &run.parts[self.index]).map_err(record)
     }
 
     fn stopped(&self) -> bool {
         self.around.stop.load(Ordering::Relaxed)
     }
 
-    fn record_calibration(&mut self, run: &mut Run, calibration: &Calibration) -> Result<(), LabError> {
+    fn record_calibration(
+        &mut self,
+        run: &mut Run,
+        calibration: &Calibration,
+    ) -> Result<(), LabError> {
         let part = &mut run.parts[self.index];
         for (v, reason) in &calibration.skipped {
             part.variants[*v].skipped = Some(reason.clone());
@@ -229,9 +231,7 @@ impl PartRunner<'_> {
             }
             if let Some(max_time) = schedule.max_time {
                 let mean = began.elapsed().as_secs_f64() / f64::from(number);
-                if began.elapsed().as_secs_f64() + mean > max_time.as_secs_f64()
-                    && accepted >= 2
-                {
+                if began.elapsed().as_secs_f64() + mean > max_time.as_secs_f64() && accepted >= 2 {
                     break;
                 }
             }

@@ -149,7 +149,11 @@ impl Resident {
         let after = self.stack.usage();
         let machine_after = host::Snapshot::take();
         let cost = Cost {
-            stack_cpu: before.as_ref().ok().zip(after.as_ref().ok()).map(|(a, b)| b.cpu.saturating_sub(a.cpu)),
+            stack_cpu: before
+                .as_ref()
+                .ok()
+                .zip(after.as_ref().ok())
+                .map(|(a, b)| b.cpu.saturating_sub(a.cpu)),
             machine_busy: machine_before
                 .ok()
                 .zip(machine_after.ok())
@@ -172,7 +176,8 @@ impl Resident {
 
     /// Closes the connections, reads the server's count, stops the stack, and says how it all adds up.
     pub(crate) fn end(self) -> Ended {
-        let Resident { variant, tallies, stack, session, mut counter, env_padding_bytes, .. } = self;
+        let Resident { variant, tallies, stack, session, mut counter, env_padding_bytes, .. } =
+            self;
         let (counts, errors) = session.close();
         let (served, served_error) = counter.settle(counts.completed);
         let log_tail = stack.log_tail(5).join("\n");

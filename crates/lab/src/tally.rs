@@ -49,7 +49,11 @@ impl Tally {
             lateness: empty(),
             started: base::timestamp_now(),
             slices: 0,
-            cost: Cost { stack_cpu: Some(Nanos::ZERO), machine_busy: Some(Nanos::ZERO), ..Cost::default() },
+            cost: Cost {
+                stack_cpu: Some(Nanos::ZERO),
+                machine_busy: Some(Nanos::ZERO),
+                ..Cost::default()
+            },
             client_cpu: Nanos::ZERO,
             client_busy_max: 0.0,
             completed_by_step: Vec::new(),

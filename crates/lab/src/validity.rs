@@ -68,10 +68,8 @@ impl Inspector<'_> {
                 self.drift(ended, tally);
             }
             for name in &ended.killed {
-                let sentence = format!(
-                    "{}: {name} did not stop when asked and was killed",
-                    self.name(ended)
-                );
+                let sentence =
+                    format!("{}: {name} did not stop when asked and was killed", self.name(ended));
                 let v = Some(ended.life.variant as usize);
                 self.find("stop", Severity::Note, v, (1.0, 0.0), sentence);
             }
@@ -96,7 +94,8 @@ impl Inspector<'_> {
     fn ledger(&mut self, ended: &Ended) {
         let v = Some(ended.life.variant as usize);
         if let Some(error) = &ended.served_error {
-            let sentence = format!("{}: the server's count cannot be read: {error}", self.name(ended));
+            let sentence =
+                format!("{}: the server's count cannot be read: {error}", self.name(ended));
             self.find("ledger", Severity::Invalid, v, (1.0, 0.0), sentence);
         }
         if !ended.trials_add_up {
@@ -113,9 +112,8 @@ impl Inspector<'_> {
     fn errors(&mut self, ended: &Ended, offers: &[SettledOffer]) {
         let v = Some(ended.life.variant as usize);
         for trial in &ended.trials {
-            let open = offers
-                .iter()
-                .any(|o| o.name == trial.offer && matches!(o.mode, Mode::Open { .. }));
+            let open =
+                offers.iter().any(|o| o.name == trial.offer && matches!(o.mode, Mode::Open { .. }));
             let tolerance = if open { Tolerance::OPEN } else { Tolerance::CLOSED };
             for gap in trial.ledger.audit(tolerance).iter().filter(|gap| gap.check == "errors") {
                 let mut sentence =

@@ -37,9 +37,9 @@ pub(crate) fn find(name: &str) -> Result<Found, Failure> {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let files = folder.canonicalize().map_err(|error| {
-            Failure::new(format!("cannot find the folder of {name}: {error}"))
-        })?;
+        let files = folder
+            .canonicalize()
+            .map_err(|error| Failure::new(format!("cannot find the folder of {name}: {error}")))?;
         return Ok(Found { text, path: name.to_owned(), files });
     }
     let known = built_in();
@@ -84,9 +84,8 @@ fn extract(dir: &Dir<'_>, name: &str) -> Result<PathBuf, Failure> {
 
 /// Our folder below the XDG cache folder (XDG Base Directory Specification 0.8).
 fn cache_folder() -> Result<PathBuf, Failure> {
-    let absolute = |name: &str| {
-        std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute())
-    };
+    let absolute =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_CACHE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
         .map(|cache| cache.join("tachograph"))

@@ -14,7 +14,17 @@ fn start(place: &Place, marker: &str) -> Child {
     let stubborn = format!("sh -c 'trap \"\" TERM; {server} & wait; wait' ");
     let forks_away = format!("sh -c 'setsid sleep 500 & {server}' ");
     place
-        .command(&["compare", "--quick", "--closed-only", &stubborn, &forks_away, "-n", "a", "-n", "b"])
+        .command(&[
+            "compare",
+            "--quick",
+            "--closed-only",
+            &stubborn,
+            &forks_away,
+            "-n",
+            "a",
+            "-n",
+            "b",
+        ])
         .env("TACHOGRAPH_TEST_MARKER", marker)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

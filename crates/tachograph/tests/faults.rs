@@ -15,8 +15,20 @@ fn against_a_sound_server(place: &Place, faults: &str, further: &[&str]) -> Ende
     );
     let faulty = format!("{sound} {faults}");
     let mut args = vec![
-        "compare", "--quick", "--closed-only", "-n", "a", "-n", "b", "--served-by",
-        "file=$DIR/served", "--max-time", "8s", "--json", &sound, &faulty,
+        "compare",
+        "--quick",
+        "--closed-only",
+        "-n",
+        "a",
+        "-n",
+        "b",
+        "--served-by",
+        "file=$DIR/served",
+        "--max-time",
+        "8s",
+        "--json",
+        &sound,
+        &faulty,
     ];
     args.extend(further);
     place.run(&args)
@@ -159,8 +171,19 @@ fn a_cpu_hog_during_one_variant_only() {
         flag.display()
     );
     let ended = place.run(&[
-        "compare", "--quick", "--closed-only", "--isolated", "-n", "a", "-n", "b", "--max-time",
-        "8s", "--json", &sound, &hogged,
+        "compare",
+        "--quick",
+        "--closed-only",
+        "--isolated",
+        "-n",
+        "a",
+        "-n",
+        "b",
+        "--max-time",
+        "8s",
+        "--json",
+        &sound,
+        &hogged,
     ]);
     hog.kill().unwrap();
     hog.wait().unwrap();

@@ -14,7 +14,8 @@ fn crates_depend_only_upwards() {
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
         .output()
         .expect("cargo runs");
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("metadata is JSON");
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("metadata is JSON");
     let place = |name: &str| ORDER.iter().position(|known| *known == name);
     let mut seen = 0;
     for package in metadata["packages"].as_array().expect("packages") {

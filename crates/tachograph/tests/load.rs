@@ -18,7 +18,16 @@ fn exactly_n_requests_are_sent_and_served() {
     let by = format!("file={}", count.display());
     for connections in ["1", "7", "64"] {
         let ended = place.run(&[
-            "load", "-n", "10007", "-c", connections, "--served-by", &by, "--json", "-", &url,
+            "load",
+            "-n",
+            "10007",
+            "-c",
+            connections,
+            "--served-by",
+            &by,
+            "--json",
+            "-",
+            &url,
         ]);
         let json = ended.status(0).json();
         assert_eq!(json["verdict"], "ok");
@@ -26,8 +35,12 @@ fn exactly_n_requests_are_sent_and_served() {
             assert_eq!(json["ledger"][column], 10_007, "{column} with {connections} connections");
         }
         assert_eq!(json["ledger"]["failed"], 0);
-        let series: u64 =
-            json["series"]["completed"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum();
+        let series: u64 = json["series"]["completed"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|n| n.as_u64().unwrap())
+            .sum();
         assert_eq!(series, 10_007);
     }
 }
@@ -77,7 +90,10 @@ fn an_open_loop_offers_what_it_says() {
         .json();
     let offered = json["ledger"]["offered"].as_u64().unwrap();
     assert!((499..=501).contains(&offered), "{offered}");
-    assert!(json["latency_ns"]["p99"].as_u64().unwrap() >= json["service_time_ns"]["p99"].as_u64().unwrap());
+    assert!(
+        json["latency_ns"]["p99"].as_u64().unwrap()
+            >= json["service_time_ns"]["p99"].as_u64().unwrap()
+    );
 }
 
 #[test]
@@ -117,7 +133,16 @@ fn raw_exchanges() {
         let _server = Server::start(&["--listen", &listen, "--mode", mode]);
         let size = if mode == "bulk" { "64KiB" } else { "64" };
         let ended = place.run(&[
-            "load", "--exchange", exchange, "--size", size, "-d", "300ms", "--json", "-", &listen,
+            "load",
+            "--exchange",
+            exchange,
+            "--size",
+            size,
+            "-d",
+            "300ms",
+            "--json",
+            "-",
+            &listen,
         ]);
         let json = ended.status(0).json();
         assert!(json["ledger"]["completed"].as_u64().unwrap() > 0, "{mode}");

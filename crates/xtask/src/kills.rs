@@ -42,7 +42,10 @@ fn kill_often(options: &Options) -> Result<u32, String> {
             say(&format!("run {run}, {signal:?} after {after:?}: left behind {}", left.join(", ")));
         }
     }
-    say(&format!("left something behind: {dirty} of {} runs killed at random moments", options.runs));
+    say(&format!(
+        "left something behind: {dirty} of {} runs killed at random moments",
+        options.runs
+    ));
     Ok(dirty)
 }
 
@@ -53,8 +56,7 @@ fn kill_one(after: Duration, signal: Signal, run: u32) -> Result<Vec<String>, St
     let temp = place.path().join("t");
     std::fs::create_dir(&temp).map_err(wrong)?;
     let tachograph = binary::path()?;
-    let server =
-        format!("{} serve-fixture --listen tcp://127.0.0.1:$PORT", tachograph.display());
+    let server = format!("{} serve-fixture --listen tcp://127.0.0.1:$PORT", tachograph.display());
     let marker = format!("tachograph-proof-{}-{run}", std::process::id());
     let mut child = Command::new(&tachograph)
         .args(["compare", "--quick", "--closed-only", "-n", "a", "-n", "b"])
@@ -83,8 +85,7 @@ fn kill_one(after: Duration, signal: Signal, run: u32) -> Result<Vec<String>, St
 
 fn left_behind(temp: &Path, marker: &str) -> Vec<String> {
     let folders = std::fs::read_dir(temp).into_iter().flatten().flatten();
-    let mut left: Vec<String> =
-        folders.map(|entry| entry.path().display().to_string()).collect();
+    let mut left: Vec<String> = folders.map(|entry| entry.path().display().to_string()).collect();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     for entry in processes {
         let environ = std::fs::read(entry.path().join("environ")).unwrap_or_default();

@@ -42,6 +42,13 @@ pub fn html(run: &Run) -> String {
     page
 }
 
+/// The ratios of the first part as an SVG file of their own, for a README.
+pub fn picture(run: &Run) -> String {
+    let Some(part) = run.parts.first() else { return String::new() };
+    let (primary, _) = view::split_comparisons(part);
+    crate::chart::forest(&charts::forest(part, &primary), 760).standalone()
+}
+
 fn header(run: &Run) -> String {
     let started = run.started.strftime("%Y-%m-%d %H:%M UTC");
     let took = run.finished.map_or(String::new(), |finished| {

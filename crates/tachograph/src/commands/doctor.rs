@@ -40,26 +40,56 @@ fn machine_text() -> String {
     let machine = machine::describe();
     let mut text = String::from("Machine:\n");
     let mut line = |sign: &str, what: &str| text += &format!("  {sign} {what}\n");
-    line(OK, &format!("{}, {} CPUs, {}", machine.cpu_model, machine.cpus, base::Bytes(machine.memory_bytes)));
+    line(
+        OK,
+        &format!(
+            "{}, {} CPUs, {}",
+            machine.cpu_model,
+            machine.cpus,
+            base::Bytes(machine.memory_bytes)
+        ),
+    );
     line(OK, &format!("{}, Linux {}", machine.os, machine.kernel));
     if machine.cpus < 2 {
-        line(WARN, "only one CPU: client and server share it, so figures hold for that layout only");
+        line(
+            WARN,
+            "only one CPU: client and server share it, so figures hold for that layout only",
+        );
     }
     if let Some(hypervisor) = &machine.hypervisor {
-        line(WARN, &format!("a virtual machine ({hypervisor}): expect noise from neighbours; blocks in which CPU time was stolen are rejected"));
+        line(
+            WARN,
+            &format!(
+                "a virtual machine ({hypervisor}): expect noise from neighbours; blocks in which CPU time was stolen are rejected"
+            ),
+        );
     }
     match machine.governor.as_deref() {
         None | Some("performance") => {}
-        Some(governor) => line(WARN, &format!("CPU frequency governor is '{governor}'; for steadier figures: sudo cpupower frequency-set -g performance")),
+        Some(governor) => line(
+            WARN,
+            &format!(
+                "CPU frequency governor is '{governor}'; for steadier figures: sudo cpupower frequency-set -g performance"
+            ),
+        ),
     }
     match machine.connection_tracking {
-        Some(true) => line(WARN, "connection tracking is on the path of loopback: it costs 30–45% of new TCP connections and its table may fill; to take loopback off it: sudo iptables -t raw -A PREROUTING -i lo -j NOTRACK && sudo iptables -t raw -A OUTPUT -o lo -j NOTRACK"),
+        Some(true) => line(
+            WARN,
+            "connection tracking is on the path of loopback: it costs 30–45% of new TCP connections and its table may fill; to take loopback off it: sudo iptables -t raw -A PREROUTING -i lo -j NOTRACK && sudo iptables -t raw -A OUTPUT -o lo -j NOTRACK",
+        ),
         Some(false) => line(OK, "connection tracking is not on the path of loopback"),
         None => line(WARN, "cannot tell whether connection tracking is on the path of loopback"),
     }
     match machine.cgroup {
-        0 => line(WARN, "no cgroup that we may make: CPU and memory of stacks are added up over their processes"),
-        version => line(OK, &format!("cgroup v{version}: CPU and memory of stacks are counted by the kernel")),
+        0 => line(
+            WARN,
+            "no cgroup that we may make: CPU and memory of stacks are added up over their processes",
+        ),
+        version => line(
+            OK,
+            &format!("cgroup v{version}: CPU and memory of stacks are counted by the kernel"),
+        ),
     }
     text
 }

@@ -91,11 +91,7 @@ pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
 }
 
 /// The server's count over the life of our connections, once it has caught up or had a second to.
-fn settle(
-    reader: &mut stage::served::Reader,
-    before: u64,
-    completed: u64,
-) -> Result<u64, Failure> {
+fn settle(reader: &mut stage::served::Reader, before: u64, completed: u64) -> Result<u64, Failure> {
     let began = std::time::Instant::now();
     loop {
         let served = reader.read()?.saturating_sub(before);
@@ -144,8 +140,7 @@ fn judge(
         }
     }
     let threads = &seen.threads;
-    let busy =
-        threads.iter().map(|t| t.cpu.0 as f64 / t.wall.0.max(1) as f64).fold(0.0, f64::max);
+    let busy = threads.iter().map(|t| t.cpu.0 as f64 / t.wall.0.max(1) as f64).fold(0.0, f64::max);
     if busy > 0.9 && flags.rate.is_none() {
         warnings.push(format!(
             "client-limited: a client thread was busy {:.0}% of the time; try --threads {}",
@@ -287,9 +282,7 @@ fn as_run(
         bulk: report.bulk,
     };
     let mut machine = machine::describe();
-    machine
-        .facts
-        .insert(report::CLIENT_THREADS.to_owned(), report.client_threads.to_string());
+    machine.facts.insert(report::CLIENT_THREADS.to_owned(), report.client_threads.to_string());
     Run {
         id: RunId::new(started, u64::from(std::process::id()) ^ seed.0),
         kind: RunKind::Load,

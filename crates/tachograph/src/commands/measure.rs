@@ -97,8 +97,7 @@ fn conclude(
     {
         return Err(Failure::new("nothing was measured, because no variant could be started"));
     }
-    let measured =
-        run.parts.iter().any(|part| part.blocks.iter().any(|block| block.index > 0));
+    let measured = run.parts.iter().any(|part| part.blocks.iter().any(|block| block.index > 0));
     if !measured && run.state == RunState::Interrupted {
         return Err(Failure::new("stopped before anything was measured"));
     }
@@ -111,8 +110,7 @@ fn conclude(
     }
     let mut status = status_of(run);
     for condition in conditions {
-        let holds = condition
-            .evaluate(&|variant, metric| lookup(run, variant, metric))?;
+        let holds = condition.evaluate(&|variant, metric| lookup(run, variant, metric))?;
         if holds {
             output::note(&format!("tachograph: failed, because {condition}"));
             status = Status::VerdictFailed;

@@ -42,7 +42,13 @@ pub(crate) struct Global {
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) record: Option<std::path::PathBuf>,
     /// When to colour the output
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Global options")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Global options"
+    )]
     pub(crate) color: ColourWhen,
     /// Print no progress
     #[arg(long, global = true, help_heading = "Global options")]
@@ -70,7 +76,9 @@ pub(crate) enum Command {
     /// The built-in native server: null server, raw exchanges, and faults on demand
     ServeFixture(fixture::FixtureFlags),
     /// Print completions for a shell
-    #[command(after_help = "Example: tachograph completions bash > ~/.local/share/bash-completion/completions/tachograph")]
+    #[command(
+        after_help = "Example: tachograph completions bash > ~/.local/share/bash-completion/completions/tachograph"
+    )]
     Completions(doctor::CompletionsFlags),
     /// Print the manual page, or write one per command into a folder
     #[command(after_help = "Example: tachograph man | man -l -")]
