@@ -130,7 +130,7 @@ pub enum StageError {
     #[error("the process that guards the stack failed: {0}")]
     Guard(String),
     /// Somebody asked to stop.
-    #[error("stopped before the stack was ready")]
+    #[error("stopped on request before everything was ready")]
     Interrupted,
     /// Another experiment runs on this machine.
     #[error("another tachograph is measuring on this machine{}; two at once would disturb each other. Wait for it to end, or stop it", whom(*pid, since.as_deref()))]

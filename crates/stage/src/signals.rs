@@ -34,6 +34,11 @@ pub fn install() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
+/// Whether somebody has asked to stop.
+pub(crate) fn came() -> bool {
+    SIGNALS.load(Ordering::Relaxed) >= 1
+}
+
 /// Whether somebody has asked twice: stacks are then killed rather than asked to stop.
 pub fn hurried() -> bool {
     SIGNALS.load(Ordering::Relaxed) >= 2

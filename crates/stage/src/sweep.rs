@@ -217,7 +217,7 @@ mod tests {
         let lock = File::create(alive.join(LOCK)).unwrap();
         lock.lock().unwrap();
         let swept = sweep(root.path());
-        assert_eq!(swept.folders, [dead.clone()]);
+        assert_eq!(swept.folders, std::slice::from_ref(&dead));
         assert!(stranger.exists() && fresh.exists() && alive.exists() && !dead.exists());
     }
 }
