@@ -49,6 +49,28 @@
 //! Nothing is averaged before it is shown, so nothing is averaged twice, and
 //! the total is the same at every resolution.
 //!
+//! ```
+//! use tachograph_series::{Batch, Delta, Integral, Interval, SlotKey, Slots, Step, SECOND_US};
+//!
+//! let (ten, minute) = (Step::from_secs(10).unwrap(), Step::from_secs(60).unwrap());
+//! let requests = Interval::count(5 * SECOND_US, 25 * SECOND_US, 7)?;
+//! let mut batch = Batch::default();
+//! for (slot_us, part) in requests.slots(ten) {
+//!     batch.add(SlotKey { slot_us, series: 1, lane: 0 }, Delta::widen(part));
+//! }
+//! let (mut fine, mut coarse) = (Slots::default(), Slots::default());
+//! fine.apply_batch(&batch);
+//! coarse.apply_batch(&batch.coarsened(minute));
+//!
+//! let key = SlotKey { slot_us: 0, series: 1, lane: 0 };
+//! let row = coarse.get(key).unwrap();
+//! assert_eq!(row.integral, Integral::Count(7));
+//! assert_eq!(row.rate(minute, 0.5), None, "20 s of 60 s are less than half");
+//! assert_eq!(row.rate(minute, 0.9), Some(0.35));
+//! assert_eq!(&coarse, &fine.consolidated(minute));
+//! # Ok::<(), tachograph_series::Refusal>(())
+//! ```
+//!
 //! # Exactness
 //!
 //! Times are integer microseconds. Counts are integers and exact to

@@ -360,12 +360,18 @@ impl Link {
         self.channel.send(request).map_err(gone)?;
         let deadline = Instant::now() + GUARD_PATIENCE;
         loop {
+            let mut answer = None;
+            // The news of a process's end may come in one breath with the answer.
             for reply in self.next(deadline)? {
                 match reply {
-                    Reply::Failed { why } => return Err(StageError::Guard(why)),
                     Reply::Ended { .. } => self.note(&reply),
-                    answer => return Ok(answer),
+                    reply => answer = Some(reply),
                 }
+            }
+            match answer {
+                Some(Reply::Failed { why }) => return Err(StageError::Guard(why)),
+                Some(answer) => return Ok(answer),
+                None => {}
             }
         }
     }

@@ -1,4 +1,5 @@
 //! What a stack has used, by control group and by process tree.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod support;
 

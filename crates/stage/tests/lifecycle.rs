@@ -1,4 +1,5 @@
 //! Starting, being ready and stopping, with real processes.
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod support;
 

@@ -175,9 +175,6 @@ impl Open {
             return f64::NAN;
         }
         let consolidation = archive.consolidation;
-        if consolidation == Consolidation::Last {
-            return value;
-        }
         let so_far = or(self.gathered, consolidation.start());
         let value = or(value, consolidation.start());
         let all = consolidation.gathered(so_far, consolidation.repeated(value, slots));

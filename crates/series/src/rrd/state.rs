@@ -121,9 +121,8 @@ impl State {
     }
 
     /// Rate × s since the last update; NaN where it is unknown.
-    fn amount(&mut self, definition: &Definition, reading: Reading, us: i64) -> f64 {
+    fn amount(&self, definition: &Definition, reading: Reading, us: i64) -> f64 {
         if us > definition.heartbeat_us {
-            self.last = Reading::Unknown;
             return f64::NAN;
         }
         let seconds = in_seconds(us);
