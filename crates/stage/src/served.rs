@@ -62,6 +62,18 @@ impl Reader {
         Reader::with(served_by, |text| stack.expand(text))
     }
 
+    /// Prepares reading the count of a server that somebody else started: nothing is replaced in the places named.
+    ///
+    /// # Errors
+    /// If the target or the regular expression is malformed, or the count would be kept in a stack's own folder.
+    pub fn standing(served_by: &ServedBy) -> Result<Reader, StageError> {
+        if *served_by == ServedBy::Wsgi {
+            let why = "the counter files are in the folder of a stack, and this server was not started by one; name a file, a log or a URL";
+            return Err(failure("wsgi", why));
+        }
+        Reader::with(served_by, str::to_owned)
+    }
+
     fn with(served_by: &ServedBy, expand: impl Fn(&str) -> String) -> Result<Reader, StageError> {
         let path = |text: &str| PathBuf::from(expand(text));
         let source = match served_by {
@@ -270,13 +282,19 @@ fn not_yet(path: &Path, error: &io::Error) -> Result<u64, StageError> {
 }
 
 /// A file that is rewritten may be seen empty for a moment, so that is looked at again.
+/// A count as digits, or as 8 bytes, little-endian, as the built-in server keeps it.
 fn counter_file(path: &Path) -> Result<u64, StageError> {
     let mut text = String::new();
     for _ in 0..20 {
-        text = match fs::read_to_string(path) {
-            Ok(text) => text,
+        let bytes = match fs::read(path) {
+            Ok(bytes) => bytes,
             Err(error) => return not_yet(path, &error),
         };
+        // A count below 2^56 ends in a zero byte, which no number in digits does.
+        if let Ok(count @ [.., 0]) = <[u8; 8]>::try_from(bytes.as_slice()) {
+            return Ok(u64::from_le_bytes(count));
+        }
+        text = String::from_utf8_lossy(&bytes).into_owned();
         if let Ok(count) = text.trim().parse() {
             return Ok(count);
         }
