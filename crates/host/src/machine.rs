@@ -1,5 +1,6 @@
 //! What kind of machine this is.
 
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 
 use crate::{online_cpus, read_if_any};
@@ -80,16 +81,20 @@ fn hypervisor(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// With the module loaded but no rule that asks for it, nothing is tracked. The kernel shows
-/// both as a table that exists, so what tells is whether it holds anything or a rule file names it.
+/// Whether the kernel tracks a connection over loopback: one is made, and the table looked at.
+///
+/// A table that exists tells nothing by itself; it is there as soon as the
+/// module is loaded, and fills only where a rule asks for it.
 fn connection_tracking() -> Option<bool> {
     let table = Path::new("/proc/sys/net/netfilter/nf_conntrack_count");
     if !table.exists() {
         return Some(false);
     }
-    let count: u64 = read_if_any(table)?.parse().ok()?;
-    // An empty table on a machine with loopback traffic at this moment is rare, but possible.
-    (count > 0).then_some(true)
+    let count = || read_if_any(table)?.parse::<u64>().ok();
+    let before = count()?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    let _connection = TcpStream::connect(listener.local_addr().ok()?).ok()?;
+    Some(count()? > before)
 }
 
 fn cgroup(mounts: &str) -> u32 {
