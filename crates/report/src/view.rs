@@ -77,6 +77,11 @@ pub(crate) fn times_offer(part: &Part) -> &str {
     part.variants.iter().find_map(promptness).map_or("closed", |s| s.offer.as_str())
 }
 
+/// Whether anything was measured under this offer.
+pub(crate) fn has_offer(part: &Part, offer: &str) -> bool {
+    part.blocks.iter().flat_map(|block| &block.trials).any(|trial| trial.offer == offer)
+}
+
 /// Accepted trials of a variant under an offer, with their blocks.
 pub(crate) fn trials<'a>(
     part: &'a Part,
