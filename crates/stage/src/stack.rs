@@ -126,7 +126,6 @@ impl LiveStack {
         let setup = Setup {
             stack: id.clone(),
             dir: place.dir.clone(),
-            run_dir: run.dir.clone(),
             cpus: options.cpus.iter().collect(),
             accounting: run.accounting,
         };

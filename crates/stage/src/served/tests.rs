@@ -124,6 +124,23 @@ fn only_complete_lines_count_and_each_once() {
 }
 
 #[test]
+fn a_count_that_still_moves_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("bytes");
+    let mut size = reader(ServedBy::FileSize("$DIR/bytes".to_owned()), dir.path()).unwrap();
+    let writer = thread::spawn(move || {
+        for count in 1..=20 {
+            fs::write(&path, vec![b'x'; count]).unwrap();
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let minute = Nanos::from_secs(60);
+    assert_eq!(size.read_settled(Nanos::from_secs(2), minute).unwrap(), 20);
+    writer.join().unwrap();
+    size.read_settled(minute, Nanos::ZERO).unwrap();
+}
+
+#[test]
 fn a_log_in_a_folder_that_does_not_exist_is_a_mistake() {
     let by = ServedBy::LogLines { path: "/nowhere/access.log".to_owned(), pattern: None };
     assert_eq!(
