@@ -65,13 +65,14 @@ impl Tally {
 
     /// Adds requests that were sent outside any slice: the probes that teach the answer.
     pub(crate) fn add_probes(&mut self, counts: &Counts, errors: &Errors) {
-        self.counts.extend(counts);
+        self.counts.merge(counts);
         add_errors(&mut self.errors, errors);
         self.completed_by_step.push(counts.completed);
     }
 
     pub(crate) fn add(&mut self, seen: &Observation, cost: Cost) {
-        self.counts.extend(&seen.counts);
+        // What a slice left in flight is final: its connections are dropped, so it adds up.
+        self.counts.merge(&seen.counts);
         add_errors(&mut self.errors, &seen.errors);
         self.window.length += seen.window.length;
         self.window.completed += seen.window.completed;

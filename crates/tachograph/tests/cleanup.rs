@@ -1,5 +1,7 @@
 //! Whatever ends a run, no process, socket or folder stays behind.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
 mod support;
 
 use std::process::{Child, Stdio};

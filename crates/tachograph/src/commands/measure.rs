@@ -70,13 +70,16 @@ pub(crate) fn carry_out(
     Ok(status)
 }
 
+/// Turns a run into the text of one format.
+pub(crate) type Render = fn(&Run) -> String;
+
 fn conclude(
     run: &Run,
     conditions: &[spec::FailIf],
     verdict: &VerdictFlags,
     global: &Global,
 ) -> Outcome {
-    let exports: [(&Option<PathBuf>, fn(&Run) -> String); 4] = [
+    let exports: [(&Option<PathBuf>, Render); 4] = [
         (&verdict.export_json, report_json),
         (&verdict.export_markdown, report::markdown),
         (&verdict.export_csv, report::csv),

@@ -2,7 +2,7 @@
 
 use record::Store;
 
-use super::measure::{record_path, report_json, status_of};
+use super::measure::{Render, record_path, report_json, status_of};
 use crate::failure::{Failure, Outcome};
 use crate::flags::Global;
 use crate::flags::report::ReportFlags;
@@ -18,7 +18,7 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
     }
     let run = Store::open_read_only(&path)?.load(&flags.run)?;
     let mut exported = false;
-    let exports: [(&Option<std::path::PathBuf>, fn(&record::Run) -> String); 4] = [
+    let exports: [(&Option<std::path::PathBuf>, Render); 4] = [
         (&flags.html, report::html),
         (&flags.markdown, report::markdown),
         (&flags.csv, report::csv),
