@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         )?,
         _ => {
             return Err(
-                "measure serve ADDRESS | measure load TARGET [CONNECTIONS [SECONDS [new]]]".into()
+                "measure serve ADDRESS | measure load TARGET [CONNECTIONS [SECONDS [new]]]".into(),
             );
         }
     }

@@ -3,7 +3,6 @@
 use crate::helper::*;
 use base::Nanos;
 use fixture::{Faults, Service};
-use spec::{Arrivals, Mode};
 
 fn sound(on: On) -> Rig {
     rig(on, Service::hello(), Faults::default())
@@ -69,20 +68,4 @@ fn a_slice_counts_its_window_apart_from_its_lead_in() {
     let (life, _) = session.close();
     assert_eq!(life.completed, completed + 3);
     assert_eq!(rig.fixture.stop().unwrap(), life.completed);
-}
-
-#[test]
-fn an_open_loop_offers_what_was_asked_for() {
-    for arrivals in [Arrivals::Uniform, Arrivals::Poisson] {
-        let rig = sound(On::V4);
-        let mut session = rig.session();
-        let mode = Mode::Open { rate_per_s: 2000.0, arrivals };
-        let slice = requests(300);
-        let seen = session.run(&tachograph_drive::Slice { mode, ..slice }).unwrap();
-        assert_laws(&seen);
-        assert_eq!((seen.counts.offered, seen.counts.completed), (300, 300));
-        assert_eq!((seen.latency.len(), seen.lateness.len()), (300, 300));
-        session.close();
-        assert_eq!(rig.fixture.stop().unwrap(), 303);
-    }
 }
