@@ -69,3 +69,17 @@ fn a_slice_counts_its_window_apart_from_its_lead_in() {
     assert_eq!(life.completed, completed + 3);
     assert_eq!(rig.fixture.stop().unwrap(), life.completed);
 }
+
+#[test]
+fn more_connections_than_a_unix_backlog_are_opened_without_a_failure() {
+    // On TCP the kernel itself loses what overflows the backlog, and the client sees timeouts.
+    for on in [On::Unix, On::Abstract] {
+        let mut rig = rig_with(on, Service::hello(), |config| config.backlog = 2);
+        rig.load.connections = 100;
+        let mut session = rig.session();
+        let seen = session.run(&requests(1000)).unwrap();
+        assert_laws(&seen);
+        assert_eq!(seen.counts.completed, 1000, "{on:?} {:?}", seen.errors);
+        assert_eq!(seen.connects, 99);
+    }
+}

@@ -183,3 +183,21 @@ fn loads_that_do_not_fit_their_target() {
         assert_eq!(open(target, &load), format!("{target} cannot be loaded like this: {why}"));
     }
 }
+
+#[test]
+fn cpus_and_files_that_there_are_not() {
+    let mut rig = rig(On::Unix, Service::hello(), Faults::default());
+    rig.options.cpus = base::CpuSet::one(1023);
+    assert_eq!(
+        rig.open().unwrap().learn().unwrap_err().to_string(),
+        "the load engine could not work: a client thread cannot run on CPU 1023: Invalid argument (os error 22)"
+    );
+    rig.load.connections = u32::MAX;
+    let error = rig.open().err().unwrap().to_string();
+    assert!(
+        error.starts_with(
+            "4294967295 connections need as many open files, and this process may open "
+        ) && error.ends_with("; raise the limit with 'ulimit -n'"),
+        "{error}"
+    );
+}
