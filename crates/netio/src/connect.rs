@@ -140,3 +140,38 @@ fn receive_socketpair(address: &SocketAddrUnix) -> Result<(OwnedFd, Connect), Fa
     rustix::io::ioctl_fionbio(&fd, true)?;
     Ok((fd, Connect::Done))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::getsockname;
+
+    fn connect_from(source: u8) -> SocketAddr {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut connector = Connector { address: Address::Tcp(address), source };
+        let (fd, _) = connector.open().unwrap();
+        getsockname(&fd).unwrap().try_into().unwrap()
+    }
+
+    #[test]
+    fn a_source_in_127_8_is_used_with_a_port_of_the_kernels_choice() {
+        assert_eq!(connect_from(0).ip(), Ipv4Addr::new(127, 0, 0, 1));
+        let from = connect_from(7);
+        assert_eq!(from.ip(), Ipv4Addr::new(127, 0, 0, 7));
+        assert_ne!(from.port(), 0);
+    }
+
+    #[test]
+    fn a_refused_address_is_not_tried_from_elsewhere() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        drop(listener);
+        let mut connector = Connector::new(address);
+        // On loopback the refusal comes at once or as the outcome of the pending connection.
+        if let Err(failure) = connector.open() {
+            assert_eq!(failure, Failure::Refused);
+        }
+        assert_eq!(connector.source, 0);
+    }
+}

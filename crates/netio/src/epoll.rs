@@ -25,8 +25,8 @@ const EVENTS: usize = 256;
 /// Reads from one socket before the others get their turn.
 const READS_PER_TURN: usize = 16;
 
-/// Sockets kept aside until their peer closes; beyond it the oldest is closed from this side.
-const RETIRED_MAX: usize = 1024;
+/// Sockets that one engine keeps aside until their peer closes; beyond it the oldest is closed from this side.
+pub const RETIRED_MAX: usize = 256;
 
 /// Below this, a wait is timed by ppoll, because epoll_wait counts whole milliseconds.
 const FINE_WAIT: Nanos = Nanos::from_millis(20);
@@ -275,7 +275,8 @@ impl Epoll {
                 return;
             }
             self.wire.slots[slot].connecting = false;
-            if let Err(failure) = self.wire.outcome(slot) {
+            let failed = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+            if failed && let Err(failure) = self.wire.outcome(slot) {
                 self.wire.close(slot);
                 handler.ended(&mut self.wire, slot, Ending::Failed(failure));
                 return;
