@@ -305,8 +305,8 @@ fn not_yet(path: &Path, error: &io::Error) -> Result<u64, StageError> {
     }
 }
 
-/// A file that is rewritten may be seen empty for a moment, so that is looked at again.
 /// A count as digits, or as 8 bytes, little-endian, as the built-in server keeps it.
+/// A file that is rewritten may be seen empty for a moment, so that is looked at again.
 fn counter_file(path: &Path) -> Result<u64, StageError> {
     let mut text = String::new();
     for _ in 0..20 {

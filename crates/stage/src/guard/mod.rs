@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -187,11 +188,12 @@ impl Guard {
             })?;
         }
         let name = format!("{CGROUP_PREFIX}{}", setup.stack);
-        self.cgroup = Cgroup::create(setup.accounting, &name);
+        let members = Members::of(&setup.dir);
+        // Written down first: killed in between, we would leave a group that nobody knows of.
+        // Should the disk be full, the group is not worth failing for.
+        let announce = |dir: &Path| drop(members.add_cgroup(dir));
+        self.cgroup = Cgroup::create(setup.accounting, &name, &announce);
         self.setup = Some(setup);
-        if let Some(cgroup) = &self.cgroup {
-            self.remember(|members| members.add_cgroup(&cgroup.dir));
-        }
         Ok(Reply::Ready { cgroup: self.cgroup.clone() })
     }
 

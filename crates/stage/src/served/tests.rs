@@ -160,9 +160,26 @@ fn sizes_and_numbers_of_files_are_counts() {
     assert_eq!(number.read().unwrap(), 0);
     fs::write(dir.path().join("number"), " 42\n").unwrap();
     assert_eq!(number.read().unwrap(), 42);
+    for (bytes, count) in
+        [(&258_u64.to_le_bytes()[..], 258), (&[0; 8], 0), (b"12345678", 12_345_678)]
+    {
+        fs::write(dir.path().join("number"), bytes).unwrap();
+        assert_eq!(number.read().unwrap(), count);
+    }
     fs::write(dir.path().join("number"), "-1").unwrap();
     let error = number.read().unwrap_err().to_string();
     assert!(error.ends_with("it holds '-1' instead of a whole number"), "{error}");
+}
+
+#[test]
+fn a_server_that_stands_by_itself_has_no_counter_folder() {
+    assert_eq!(
+        Reader::standing(&ServedBy::Wsgi).unwrap_err().to_string(),
+        "the server's own count cannot be read from wsgi: the counter files are in the folder of a stack, and this server was not started by one; name a file, a log or a URL"
+    );
+    let path = "/nowhere/$DIR".to_owned();
+    let error = Reader::standing(&ServedBy::FileSize(path)).unwrap().read().unwrap_err();
+    assert!(error.to_string().contains("/nowhere/$DIR"), "{error}");
 }
 
 fn counter_file(slots: &[(u64, u64)]) -> Vec<u8> {
