@@ -284,3 +284,11 @@ fn the_built_in_experiments_can_be_read() {
     }
     assert!(seen >= 2, "no experiment was read");
 }
+
+#[test]
+fn the_example_that_people_copy_can_be_read() {
+    let readme = include_str!("../../../../experiments/README.md");
+    let (_, rest) = readme.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    assert_eq!(plan(example).parts[0].variants.len(), 2);
+}
