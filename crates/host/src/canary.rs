@@ -1,65 +1,75 @@
-//! A fixed amount of pure CPU work: where it takes longer, something else had the CPU.
+//! A fixed piece of work whose length tells whether the machine is itself.
+//!
+//! Where a hypervisor hides what it steals, or a CPU changes its clock, the
+//! same loop takes another time.
 
-use std::hint::black_box;
+use base::{Clock as _, CpuSet, MonotonicClock, Nanos};
+use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
-use base::{Clock, MonotonicClock, Nanos};
+/// How long one loop takes on the machine that it was calibrated on.
+const LOOP: Nanos = Nanos::from_millis(100);
 
-/// What one run of the canary is calibrated to take.
-const TARGET: Nanos = Nanos::from_millis(200);
-
-/// A loop whose length was fixed once, so that its runs can be compared.
-///
-/// It sees what counters of steal do not: a hypervisor that hides it, a
-/// neighbour on the same core, a lowered frequency.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A loop of a fixed number of rounds.
+#[derive(Clone, Debug)]
 pub struct Canary {
-    iterations: u64,
+    rounds: u64,
+    cpus: CpuSet,
 }
 
 impl Canary {
-    /// Finds how many iterations take about 200 ms on the calling thread's CPU; takes about 100 ms itself.
-    pub fn calibrate() -> Canary {
-        Canary::calibrate_to(TARGET)
+    /// Fixes the number of rounds so that a loop takes about 100 ms here and now, on each of `cpus` at once.
+    pub fn calibrate(cpus: &CpuSet) -> Canary {
+        let sample = 1 << 20;
+        // The fastest of several is the one that was disturbed least.
+        let fastest = (0..8).map(|_| timed(sample).0).min().unwrap_or(1).max(1);
+        let rounds = (u128::from(sample) * u128::from(LOOP.0) / u128::from(fastest)) as u64;
+        Canary { rounds: rounds.max(1), cpus: cpus.clone() }
     }
 
-    fn calibrate_to(target: Nanos) -> Canary {
-        // Doubled until the time is long against the clock and an interruption,
-        // then scaled by the fastest of three runs. 2^40 iterations are beyond any CPU.
-        let mut iterations = 1 << 12;
-        while canary(iterations).0 < target.0 / 16 && iterations < 1 << 40 {
-            iterations *= 2;
-        }
-        let fastest = (0..3).map(|_| canary(iterations).0).min().unwrap_or(1).max(1);
-        let scaled = u128::from(iterations) * u128::from(target.0) / u128::from(fastest);
-        Canary { iterations: u64::try_from(scaled).unwrap_or(u64::MAX).max(1) }
-    }
-
-    /// Does the work once and tells how long it took.
+    /// Runs the loop on all its CPUs at the same time; returns the longest time that one of them took.
     pub fn run(&self) -> Nanos {
-        canary(self.iterations)
-    }
-
-    /// The iterations of one run.
-    pub fn iterations(&self) -> u64 {
-        self.iterations
+        let cpus: Vec<Option<usize>> = match self.cpus.is_empty() {
+            true => vec![None],
+            false => self.cpus.iter().map(Some).collect(),
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = cpus
+                .iter()
+                .map(|cpu| {
+                    scope.spawn(move || {
+                        if let Some(cpu) = cpu {
+                            pin(*cpu);
+                        }
+                        timed(self.rounds)
+                    })
+                })
+                .collect();
+            threads.into_iter().filter_map(|thread| thread.join().ok()).max().unwrap_or_default()
+        })
     }
 }
 
-/// Does a fixed amount of work and tells how long it took by the monotonic clock.
-///
-/// Each iteration depends on the one before (Marsaglia's xorshift64), in
-/// registers only, so that neither memory nor the compiler changes its length.
-pub fn canary(iterations: u64) -> Nanos {
-    let clock = MonotonicClock;
-    let start = clock.now();
-    let mut x: u64 = black_box(0x9E37_79B9_7F4A_7C15);
-    for _ in 0..iterations {
-        x ^= x << 13;
-        x ^= x >> 7;
-        x ^= x << 17;
-    }
-    black_box(x);
-    clock.now().saturating_sub(start)
+/// Pins this thread; where that is not allowed the loop still measures, wherever it runs.
+fn pin(cpu: usize) {
+    let mut set = KernelCpuSet::new();
+    set.set(cpu);
+    let _refused = sched_setaffinity(None, &set);
+}
+
+fn timed(rounds: u64) -> Nanos {
+    let began = MonotonicClock.now();
+    std::hint::black_box(work(std::hint::black_box(rounds)));
+    MonotonicClock.now().saturating_sub(began)
+}
+
+/// xorshift64* (Vigna 2016): each round needs the one before, so nothing can be left out or done side by side.
+fn work(rounds: u64) -> u64 {
+    (0..rounds).fold(0x9E37_79B9_7F4A_7C15, |mut x: u64, _| {
+        x ^= x >> 12;
+        x ^= x << 25;
+        x ^= x >> 27;
+        x.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    })
 }
 
 #[cfg(test)]
@@ -67,19 +77,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_calibrated_canary_repeats_the_same_work() {
-        let target = Nanos::from_micros(500);
-        let canary = Canary::calibrate_to(target);
-        assert!(canary.iterations() >= 1);
-        assert_eq!(canary, Canary { iterations: canary.iterations() });
+    fn a_loop_takes_time_and_more_rounds_take_more() {
+        let canary = Canary { rounds: 100_000, cpus: CpuSet::default() };
         assert!(canary.run() > Nanos::ZERO);
-    }
-
-    #[test]
-    fn more_work_takes_longer() {
-        // Orders of magnitude apart, so that no interruption can turn it round.
-        let short = (0..5).map(|_| canary(100)).min();
-        let long = (0..5).map(|_| canary(1_000_000)).min();
-        assert!(short < long, "{short:?} {long:?}");
+        assert_ne!(work(10), work(11));
     }
 }

@@ -1,258 +1,170 @@
-//! How busy the machine is, and what happened between two looks at it.
+//! How busy the machine is at one moment, and what changed between two.
 
-use std::fs;
+use base::{Clock as _, MonotonicClock, Nanos};
 
-use base::{Clock, MonotonicClock, Nanos};
+use crate::{HostError, read, read_if_any};
 
-use crate::parse::{self, CpuTimes, TcpCounters};
+/// Counters of TcpExt in /proc/net/netstat that rise when connections are turned away or stall.
+const TROUBLE: [&str; 5] =
+    ["ListenOverflows", "ListenDrops", "TCPTimeouts", "TCPSynRetrans", "TCPTimeWaitOverflow"];
 
-/// The machine cannot be observed.
-#[derive(Debug, thiserror::Error)]
-pub enum HostError {
-    /// A file of the kernel could not be read.
-    #[error("cannot read {path}, without which nothing can be said of the machine: {source}")]
-    Unreadable {
-        /// The file.
-        path: &'static str,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// A file of the kernel was not understood.
-    #[error("{path} does not name a single CPU; is /proc mounted?")]
-    Empty {
-        /// The file.
-        path: &'static str,
-    },
-}
-
-/// The table of tracked connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Conntrack {
-    /// Entries in it.
-    pub count: u64,
-    /// Entries that fit.
-    pub max: u64,
-}
-
-impl Conntrack {
-    /// How full the table is, 0 to 1.
-    pub fn full(&self) -> f64 {
-        if self.max == 0 { 0.0 } else { self.count as f64 / self.max as f64 }
-    }
-}
-
-/// One look at the machine's counters.
-#[derive(Clone, Debug, PartialEq)]
+/// The machine's counters at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// When, on the monotonic clock.
-    pub taken: Nanos,
-    /// Every CPU that is online.
-    pub cpus: Vec<CpuTimes>,
-    /// TCP's events since the machine (or the network namespace) started.
-    pub tcp: TcpCounters,
-    /// Sockets in TIME_WAIT.
-    pub time_wait: u64,
-    /// The connection-tracking table, where the kernel has one.
-    pub conntrack: Option<Conntrack>,
-    /// The first and last port for outgoing connections.
-    pub ports: Option<(u16, u16)>,
-}
-
-/// What happened between two looks.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Change {
-    /// The time between them.
-    pub elapsed: Nanos,
-    /// Every CPU that was there both times.
-    pub cpus: Vec<CpuChange>,
-    /// TCP's events in between.
-    pub tcp: TcpCounters,
-    /// Sockets in TIME_WAIT at the end, less those at the beginning.
-    pub time_wait: i64,
-    /// The connection-tracking table at the end.
-    pub conntrack: Option<Conntrack>,
-    /// Entries at the end of that table, less those at the beginning.
-    pub conntrack_added: i64,
-}
-
-/// What one CPU did between two looks, to within 10 ms each.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CpuChange {
-    /// The CPU's number.
-    pub cpu: usize,
-    /// Time in programs.
-    pub user: Nanos,
-    /// Time in the kernel, interrupts included.
-    pub system: Nanos,
-    /// Time idle.
-    pub idle: Nanos,
-    /// Time that the hypervisor took.
+    pub at: Nanos,
+    /// Busy time of all CPUs together since boot: everything but idle, waiting for I/O and stolen.
+    pub busy: Nanos,
+    /// Time that the hypervisor gave to others although a CPU here wanted to run.
     pub steal: Nanos,
-}
-
-impl CpuChange {
-    /// Time in which the CPU worked for this machine.
-    pub fn busy(&self) -> Nanos {
-        self.user + self.system
-    }
-
-    /// The share of the CPU's time that was stolen, 0 to 1; 0 if no tick went by.
-    pub fn steal_share(&self) -> f64 {
-        share(self.steal, self.busy() + self.idle + self.steal)
-    }
+    /// All time of all CPUs since boot.
+    pub total: Nanos,
+    /// The counters named in [`Change::tcp_trouble`].
+    pub tcp: [u64; 5],
+    /// TCP sockets in TIME_WAIT.
+    pub time_wait_sockets: u64,
+    /// Entries in the connection-tracking table and its size, if the kernel tracks connections.
+    pub conntrack: Option<(u64, u64)>,
 }
 
 impl Snapshot {
-    /// Looks at the machine now.
+    /// Reads the counters now. Takes well below a millisecond.
     ///
     /// # Errors
-    /// /proc/stat cannot be read. What else is missing is left empty.
+    /// If /proc is not there.
     pub fn take() -> Result<Snapshot, HostError> {
-        let path = "/proc/stat";
-        let stat =
-            fs::read_to_string(path).map_err(|source| HostError::Unreadable { path, source })?;
-        let cpus = parse::cpu_times(&stat);
-        if cpus.is_empty() {
-            return Err(HostError::Empty { path });
-        }
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let number = |path: &str| parse::number(&read(path));
-        let conntrack = number("/proc/sys/net/netfilter/nf_conntrack_count")
-            .zip(number("/proc/sys/net/netfilter/nf_conntrack_max"));
+        let ticks_per_s = rustix::param::clock_ticks_per_second();
+        let cpu = cpu_times(&read("/proc/stat")?, ticks_per_s);
+        let number = |path| read_if_any(path)?.parse().ok();
         Ok(Snapshot {
-            taken: MonotonicClock.now(),
-            cpus,
-            tcp: parse::tcp_counters(&read("/proc/net/netstat")),
-            time_wait: parse::time_wait_sockets(&read("/proc/net/sockstat")).unwrap_or(0),
-            conntrack: conntrack.map(|(count, max)| Conntrack { count, max }),
-            ports: parse::port_range(&read("/proc/sys/net/ipv4/ip_local_port_range")),
+            at: MonotonicClock.now(),
+            busy: cpu.busy,
+            steal: cpu.steal,
+            total: cpu.total,
+            tcp: tcp_trouble(&read_if_any("/proc/net/netstat").unwrap_or_default()),
+            time_wait_sockets: time_wait(&read_if_any("/proc/net/sockstat").unwrap_or_default()),
+            conntrack: number("/proc/sys/net/netfilter/nf_conntrack_count")
+                .zip(number("/proc/sys/net/netfilter/nf_conntrack_max")),
         })
     }
 
-    /// What happened since an earlier look. Counters that went back (a CPU
-    /// taken offline, time accounting that was corrected) count as unchanged.
+    /// What changed since an earlier snapshot.
     pub fn since(&self, earlier: &Snapshot) -> Change {
-        let cpus = self.cpus.iter().filter_map(|now| {
-            let before = earlier.cpus.iter().find(|before| before.cpu == now.cpu)?;
-            Some(CpuChange {
-                cpu: now.cpu,
-                user: now.user.saturating_sub(before.user),
-                system: now.system.saturating_sub(before.system),
-                idle: now.idle.saturating_sub(before.idle),
-                steal: now.steal.saturating_sub(before.steal),
-            })
-        });
-        let (now, before) = (&self.tcp, &earlier.tcp);
-        let rise = |now: u64, before: u64| now.saturating_sub(before);
-        let tracked = |snapshot: &Snapshot| snapshot.conntrack.map_or(0, |table| table.count);
+        let total = self.total.saturating_sub(earlier.total);
+        let steal = self.steal.saturating_sub(earlier.steal);
+        let mut tcp = [0; 5];
+        for (i, rise) in tcp.iter_mut().enumerate() {
+            *rise = self.tcp[i].saturating_sub(earlier.tcp[i]);
+        }
         Change {
-            elapsed: self.taken.saturating_sub(earlier.taken),
-            cpus: cpus.collect(),
-            tcp: TcpCounters {
-                listen_overflows: rise(now.listen_overflows, before.listen_overflows),
-                listen_drops: rise(now.listen_drops, before.listen_drops),
-                timeouts: rise(now.timeouts, before.timeouts),
-                syn_retransmits: rise(now.syn_retransmits, before.syn_retransmits),
-                time_wait_overflows: rise(now.time_wait_overflows, before.time_wait_overflows),
-            },
-            time_wait: difference(self.time_wait, earlier.time_wait),
-            conntrack: self.conntrack,
-            conntrack_added: difference(tracked(self), tracked(earlier)),
+            elapsed: self.at.saturating_sub(earlier.at),
+            busy: self.busy.saturating_sub(earlier.busy),
+            steal: if total.0 == 0 { 0.0 } else { steal.0 as f64 / total.0 as f64 },
+            tcp,
+            conntrack_share: self
+                .conntrack
+                .filter(|(_, size)| *size > 0)
+                .map(|(count, size)| count as f64 / size as f64),
         }
     }
 }
 
+/// What happened between two snapshots.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Change {
+    /// Wall time between them.
+    pub elapsed: Nanos,
+    /// Busy time of all CPUs together.
+    pub busy: Nanos,
+    /// Share of all CPU time that was stolen, 0 to 1.
+    pub steal: f64,
+    /// Share of the connection-tracking table in use at the end, 0 to 1.
+    pub conntrack_share: Option<f64>,
+    tcp: [u64; 5],
+}
+
 impl Change {
-    /// Time in which any CPU worked for this machine, summed over CPUs.
-    pub fn busy(&self) -> Nanos {
-        self.cpus.iter().fold(Nanos::ZERO, |sum, cpu| sum + cpu.busy())
-    }
-
-    /// The share of all CPUs' time that was stolen, 0 to 1.
-    pub fn steal_share(&self) -> f64 {
-        let sum = |time: fn(&CpuChange) -> Nanos| {
-            self.cpus.iter().map(time).fold(Nanos::ZERO, |sum, time| sum + time)
-        };
-        let steal = sum(|cpu| cpu.steal);
-        share(steal, sum(CpuChange::busy) + sum(|cpu| cpu.idle) + steal)
+    /// By how much each counter of connections in trouble rose, by its name in TcpExt.
+    pub fn tcp_trouble(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        TROUBLE.into_iter().zip(self.tcp)
     }
 }
 
-fn share(part: Nanos, whole: Nanos) -> f64 {
-    if whole == Nanos::ZERO { 0.0 } else { part.0 as f64 / whole.0 as f64 }
+#[derive(Debug, Default, PartialEq)]
+struct CpuTimes {
+    busy: Nanos,
+    steal: Nanos,
+    total: Nanos,
 }
 
-fn difference(now: u64, before: u64) -> i64 {
-    let clamp = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-    clamp(now) - clamp(before)
+/// The first line of /proc/stat (proc(5)): user nice system idle iowait irq softirq steal guest guest_nice.
+/// Guest time is part of user time already.
+fn cpu_times(stat: &str, ticks_per_s: u64) -> CpuTimes {
+    let Some(line) = stat.lines().find(|line| line.starts_with("cpu ")) else {
+        return CpuTimes::default();
+    };
+    let ticks: Vec<u64> =
+        line.split_whitespace().skip(1).take(8).filter_map(|field| field.parse().ok()).collect();
+    let nanos = |ticks: u64| Nanos(ticks * (1_000_000_000 / ticks_per_s.max(1)));
+    let field = |i: usize| ticks.get(i).copied().unwrap_or(0);
+    let total: u64 = ticks.iter().sum();
+    let idle = field(3) + field(4);
+    CpuTimes { busy: nanos(total - idle - field(7)), steal: nanos(field(7)), total: nanos(total) }
+}
+
+/// /proc/net/netstat holds pairs of lines: names, then values.
+fn tcp_trouble(netstat: &str) -> [u64; 5] {
+    let mut lines = netstat.lines().filter(|line| line.starts_with("TcpExt:"));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return [0; 5] };
+    let pairs: Vec<(&str, &str)> =
+        names.split_whitespace().zip(values.split_whitespace()).collect();
+    TROUBLE.map(|wanted| {
+        pairs
+            .iter()
+            .find(|(name, _)| *name == wanted)
+            .and_then(|(_, value)| value.parse().ok())
+            .unwrap_or(0)
+    })
+}
+
+/// `TCP: inuse 5 orphan 0 tw 12 alloc 7 mem 1` in /proc/net/sockstat.
+fn time_wait(sockstat: &str) -> u64 {
+    let Some(line) = sockstat.lines().find(|line| line.starts_with("TCP:")) else { return 0 };
+    let words: Vec<&str> = line.split_whitespace().collect();
+    words.windows(2).find(|pair| pair[0] == "tw").and_then(|pair| pair[1].parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn snapshot(taken: u64, cpus: Vec<CpuTimes>, overflows: u64, count: u64) -> Snapshot {
-        Snapshot {
-            taken: Nanos(taken),
-            cpus,
-            tcp: TcpCounters { listen_overflows: overflows, ..TcpCounters::default() },
-            time_wait: 10 * count,
-            conntrack: Some(Conntrack { count, max: 100 }),
-            ports: None,
-        }
-    }
-
-    fn cpu(cpu: usize, user: u64, idle: u64, steal: u64) -> CpuTimes {
-        let [user, idle, steal] = [user, idle, steal].map(Nanos);
-        CpuTimes { cpu, user, system: Nanos(1), idle, steal }
+    #[test]
+    fn cpu_times_tell_busy_from_stolen() {
+        let stat = "cpu  100 10 50 1000 20 5 5 30 7 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
+        let times = cpu_times(stat, 100);
+        assert_eq!(times.busy, Nanos::from_millis(1_700));
+        assert_eq!(times.steal, Nanos::from_millis(300));
+        assert_eq!(times.total, Nanos::from_millis(12_200));
+        assert_eq!(cpu_times("", 100), CpuTimes::default());
     }
 
     #[test]
-    fn a_change_is_the_difference_of_two_looks() {
-        let before = snapshot(100, vec![cpu(0, 10, 10, 0), cpu(1, 0, 0, 0)], 5, 60);
-        let after = snapshot(200, vec![cpu(0, 40, 60, 20), cpu(2, 9, 9, 9)], 7, 50);
-        let change = after.since(&before);
-        assert_eq!(change.elapsed, Nanos(100));
-        assert_eq!(change.cpus.len(), 1, "only CPUs that were there both times");
-        assert_eq!(change.busy(), Nanos(30));
-        assert_eq!(change.steal_share(), 0.2);
-        assert_eq!(change.cpus[0].steal_share(), 0.2);
-        assert_eq!(change.tcp.listen_overflows, 2);
-        assert_eq!((change.time_wait, change.conntrack_added), (-100, -10));
-        assert_eq!(change.conntrack.map(|table| table.full()), Some(0.5));
+    fn counters_are_found_by_name() {
+        let netstat = "TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPTimeouts\n\
+                       TcpExt: 1 2 3 4\nIpExt: InOctets\nIpExt: 9\n";
+        assert_eq!(tcp_trouble(netstat), [2, 3, 4, 0, 0]);
+        assert_eq!(tcp_trouble("nonsense"), [0; 5]);
+        assert_eq!(time_wait("sockets: used 9\nTCP: inuse 5 orphan 0 tw 12 alloc 7 mem 1\n"), 12);
+        assert_eq!(time_wait(""), 0);
     }
 
     #[test]
-    fn counters_that_went_back_count_as_unchanged() {
-        let before = snapshot(0, vec![cpu(0, 40, 60, 20)], 7, 0);
-        let change = snapshot(0, vec![cpu(0, 10, 10, 0)], 5, 0).since(&before);
-        assert_eq!((change.busy(), change.steal_share()), (Nanos::ZERO, 0.0));
-        assert_eq!(change.tcp, TcpCounters::default());
-    }
-
-    #[test]
-    fn this_machine_can_be_looked_at() {
-        let first = Snapshot::take().expect("a first look");
-        let second = Snapshot::take().expect("a second look");
+    fn this_machine_can_be_read() {
+        let first = Snapshot::take().unwrap();
+        let second = Snapshot::take().unwrap();
+        assert!(second.total >= first.total && second.at >= first.at);
         let change = second.since(&first);
-        assert_eq!(change.cpus.len(), first.cpus.len());
-        assert!(second.taken >= first.taken);
-        assert!((0.0..=1.0).contains(&change.steal_share()));
-    }
-
-    #[test]
-    fn errors_name_the_file() {
-        let error = HostError::Unreadable {
-            path: "/proc/stat",
-            source: std::io::Error::from(std::io::ErrorKind::NotFound),
-        };
-        assert_eq!(
-            error.to_string(),
-            "cannot read /proc/stat, without which nothing can be said of the machine: entity not found"
-        );
-        assert_eq!(
-            HostError::Empty { path: "/proc/stat" }.to_string(),
-            "/proc/stat does not name a single CPU; is /proc mounted?"
-        );
+        assert!((0.0..=1.0).contains(&change.steal));
+        assert_eq!(change.tcp_trouble().count(), 5);
     }
 }
