@@ -212,7 +212,8 @@ impl Counter {
         }
         let by = variant.served_by.clone().unwrap_or(ServedBy::Wsgi);
         let mut reader = served::Reader::new(&by, stack)?;
-        let base = reader.read()?;
+        // The line of the last probe of readiness may reach a log after the stack is ready.
+        let base = reader.read_settled(Nanos::from_millis(20), Nanos::from_secs(1))?;
         Ok(Some(Counter { reader, base, declared: variant.served_by.is_some() }))
     }
 
