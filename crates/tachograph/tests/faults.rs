@@ -23,7 +23,7 @@ fn against_a_sound_server(place: &Place, faults: &str, further: &[&str]) -> Ende
         "-n",
         "b",
         "--served-by",
-        "file=$DIR/served",
+        "counter_file=$DIR/served",
         "--max-time",
         "8s",
         "--json",

@@ -198,7 +198,7 @@ pub(crate) fn findings(part: &Part) -> String {
             let word = view::severity_in_words(finding.severity);
             let more = match more {
                 0 => String::new(),
-                more => format!(" The same of {}.", crate::text::plural(more, "more block")),
+                more => format!(" Also in {}.", crate::text::plural(more, "more block")),
             };
             let sentence = escape(&view::plain(&finding.sentence));
             out +=
