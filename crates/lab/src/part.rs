@@ -231,7 +231,10 @@ impl PartRunner<'_> {
                 planned_after_pilot = true;
                 wanted = analyse::blocks_wanted(&plan, part).max(accepted);
             }
-            if self.time_is_up(&began, number) && accepted >= 2 {
+            // Two blocks are the least that has a spread; a noisy machine gets half the time again to find them.
+            if self.time_is_up(&began, number, 1.0) && accepted >= 2
+                || self.time_is_up(&began, number, 1.5)
+            {
                 break;
             }
         }
@@ -239,11 +242,11 @@ impl PartRunner<'_> {
         Ok(())
     }
 
-    /// Whether another block would end after the time that the part has.
-    fn time_is_up(&self, blocks_began: &Instant, blocks: u32) -> bool {
+    /// Whether another block would end after the time that the part has, stretched by `factor`.
+    fn time_is_up(&self, blocks_began: &Instant, blocks: u32, factor: f64) -> bool {
         let Some(max_time) = self.max_time.or(self.plan.schedule.max_time) else { return false };
         let mean = blocks_began.elapsed().as_secs_f64() / f64::from(blocks.max(1));
-        self.began.elapsed().as_secs_f64() + mean > max_time.as_secs_f64()
+        self.began.elapsed().as_secs_f64() + mean > factor * max_time.as_secs_f64()
     }
 
     #[expect(clippy::too_many_arguments, reason = "what is known of a block, handed on once")]

@@ -102,5 +102,5 @@ fn what_was_measured_before_a_kill_is_on_record() {
     child.wait().unwrap();
     nothing_is_left(&place, &marker);
     place.run(&["list"]).status(0).prints("cut off");
-    place.run(&["report", "last"]).prints("cut off");
+    place.run(&["report", "last"]).prints("Cut off");
 }
