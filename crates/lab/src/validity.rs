@@ -59,8 +59,8 @@ impl Inspector<'_> {
         change: Option<&host::Change>,
     ) {
         for ended in &outcome.ended {
-            self.ledger(ended);
             self.errors(ended, offers);
+            self.ledger(ended);
             for tally in &ended.tallies {
                 self.little(ended, tally, offers);
                 self.lateness(ended, tally);

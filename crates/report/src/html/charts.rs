@@ -123,7 +123,8 @@ fn dots(
     figure: impl Fn(&Trial) -> f64,
     levels: Vec<Level>,
 ) -> Option<Dots> {
-    let trials = part.blocks.iter().flat_map(|block| block.trials.iter().map(move |t| (block, t)));
+    let trials =
+        part.measured_blocks().flat_map(|block| block.trials.iter().map(move |t| (block, t)));
     let dots: Vec<Dot> = trials
         .filter(|(_, trial)| trial.offer == offer)
         .map(|(block, trial)| Dot {
@@ -146,8 +147,8 @@ fn dots(
         unit,
         format,
         names: names(part, &dots),
-        blocks: part.blocks.iter().map(|block| block.index).max().unwrap_or(0),
-        rejected: part.blocks.iter().filter(|b| !b.accepted()).map(|b| b.index).collect(),
+        blocks: part.measured_blocks().map(|block| block.index).max().unwrap_or(0),
+        rejected: part.measured_blocks().filter(|b| !b.accepted()).map(|b| b.index).collect(),
         dots,
         levels,
     })
@@ -225,8 +226,8 @@ fn strip(part: &Part, series: usize) -> Strip {
     let mut strip =
         Strip { name: view::name(part, series as u32).to_owned(), series, ..Strip::default() };
     let mut total = 0;
-    for block in &part.blocks {
-        for trial in block.trials.iter().filter(|t| t.variant as usize == series) {
+    for block in part.measured_blocks() {
+        for trial in block.measured_trials().filter(|t| t.variant as usize == series) {
             strip.step_s = trial.step.as_secs_f64();
             strip.trials.push((block.index, block.accepted(), trial.completed_by_step.clone()));
             if block.accepted() {

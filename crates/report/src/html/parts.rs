@@ -156,7 +156,7 @@ fn over_time(part: &Part) -> String {
         (true, true) => " In each block the closed loop comes first, then the open one.",
         _ => "",
     };
-    let rejected = if part.blocks.iter().all(record::Block::accepted) {
+    let rejected = if part.measured_blocks().all(record::Block::accepted) {
         ""
     } else {
         " Grey blocks were rejected and are not in the sums."
