@@ -31,6 +31,8 @@ pub(crate) struct Tally {
     completed_by_step: Vec<u64>,
     step: Nanos,
     elapsed: Nanos,
+    /// Times that a source address ran out of ports.
+    pub(crate) source_changes: u64,
     /// Throughput of each slice, for drift within the trial.
     pub(crate) slice_rates: Vec<f64>,
 }
@@ -59,6 +61,7 @@ impl Tally {
             completed_by_step: Vec::new(),
             step,
             elapsed: Nanos::ZERO,
+            source_changes: 0,
             slice_rates: Vec::new(),
         }
     }
@@ -95,6 +98,7 @@ impl Tally {
         self.client_busy_max = seen.threads.iter().map(busy).fold(self.client_busy_max, f64::max);
         self.completed_by_step.extend(&seen.completed_by_step);
         self.elapsed += seen.elapsed;
+        self.source_changes += seen.source_changes;
         let seconds = seen.window.length.as_secs_f64().max(1e-9);
         self.slice_rates.push(seen.window.completed as f64 / seconds);
     }

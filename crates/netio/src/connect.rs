@@ -27,15 +27,21 @@ pub(crate) struct Connector {
     address: Address,
     /// Last byte of the source address in 127.0.0.0/24 that sockets are bound to; 0 while the kernel chooses.
     source: u8,
+    source_changes: u64,
 }
 
 impl Connector {
     pub(crate) fn new(address: Address) -> Connector {
-        Connector { address, source: 0 }
+        Connector { address, source: 0, source_changes: 0 }
     }
 
     pub(crate) fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// How often the ports of a source address ran out so far.
+    pub(crate) fn source_changes(&self) -> u64 {
+        self.source_changes
     }
 
     /// Opens one socket and starts connecting it.
@@ -56,6 +62,7 @@ impl Connector {
             match open_tcp_from(address, self.source) {
                 Err(Failure::NoPortsLeft) if self.address.is_loopback_v4() => {
                     self.source = (self.source + 1) % (SOURCES_MAX + 1);
+                    self.source_changes += 1;
                 }
                 outcome => return outcome,
             }
@@ -149,7 +156,7 @@ mod tests {
     fn connect_from(source: u8) -> SocketAddr {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let mut connector = Connector { address: Address::Tcp(address), source };
+        let mut connector = Connector { address: Address::Tcp(address), source, source_changes: 0 };
         let (fd, _) = connector.open().unwrap();
         getsockname(&fd).unwrap().try_into().unwrap()
     }

@@ -184,6 +184,7 @@ impl EpollWire {
 impl Wire for EpollWire {
     fn connect(&mut self, slot: usize) -> Result<Connect, Failure> {
         let (socket, connect) = self.connector.open()?;
+        self.traffic.source_changes = self.connector.source_changes();
         let message_bytes = self.message.len();
         let state = &mut self.slots[slot];
         debug_assert!(state.socket.is_none(), "a slot holds one socket at a time");

@@ -145,7 +145,7 @@ fn a_tiny_port_range() {
     let ended = place.finish(command);
     let json = ended.json();
     // Either every connection found a port because source addresses rotate, and that is said, or the shortage is an error.
-    let said = json["warnings"].to_string().contains("source address")
+    let said = json["warnings"].to_string().contains("ran out of ports")
         || json["errors"].to_string().contains("ports");
     assert!(said, "{json:#}");
 }

@@ -156,6 +156,12 @@ fn judge(
             Nanos(drift.at as u64 * seen.step.0)
         ));
     }
+    if seen.source_changes > 0 {
+        warnings.push(format!(
+            "one source address ran out of ports {} times, so the connections came from several addresses in 127.0.0.0/27; --unix-socket or kept connections need no ports",
+            seen.source_changes
+        ));
+    }
     if seen.counts.dropped > 0 {
         warnings.push(format!(
             "{} requests were dropped because the server was too far behind",
