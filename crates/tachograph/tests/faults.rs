@@ -130,7 +130,7 @@ fn a_tiny_port_range() {
     let script = format!(
         "ip link set lo up && sysctl -qw net.ipv4.ip_local_port_range='40000 40030' && \
          {TACHOGRAPH} serve-fixture --listen tcp://127.0.0.2:8080 >/dev/null & server=$!; sleep 1; \
-         {TACHOGRAPH} load --new-connection -c 4 -d 1s --json - http://127.0.0.2:8080/; status=$?; \
+         {TACHOGRAPH} load --new-connection -c 64 -d 1s --json - http://127.0.0.2:8080/; status=$?; \
          kill $server; exit $status"
     );
     let mut command = place.command(&[]);
