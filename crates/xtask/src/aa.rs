@@ -19,7 +19,7 @@ const EXPERIMENT: &str = r#"
 name = "aa"
 title = "gunicorn against itself"
 question = "Is a server faster than itself?"
-python = ["gunicorn==23.0.0"]
+python = ["gunicorn==27.0.1"]
 baseline = "a"
 offers = ["closed"]
 
@@ -37,7 +37,7 @@ def app(environ, start_response):
 app = count(app)
 """
 process.command = "gunicorn --bind 127.0.0.1:$PORT --workers 1 --pythonpath $DIR hello:app"
-process.ready = "$PORT"
+process.ready = "127.0.0.1:$PORT"
 
 [[variant]]
 name = "a"

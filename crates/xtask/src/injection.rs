@@ -36,7 +36,7 @@ const INJECTIONS: [Injection; 3] = [
             (by(20.0), by(20.0 * (1.0 + share)))
         },
         truth: |share| 1.0 + share,
-        offers: r#"["closed", { open = 2000 }]"#,
+        offers: r#"["closed", { open = "2000/s" }]"#,
     },
     Injection {
         name: "CPU per request, by burning it",
@@ -78,7 +78,7 @@ precision = "1%"
 target = "http://127.0.0.1:$PORT/"
 served_by = {{ counter_file = "$DIR/served" }}
 process.command = "$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT --served-file $DIR/served $FAULT"
-process.ready = "$PORT"
+process.ready = "127.0.0.1:$PORT"
 
 [[variant]]
 name = "a"

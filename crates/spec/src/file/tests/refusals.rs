@@ -100,7 +100,7 @@ fn of_an_experiment() {
         (
             "",
             "[schedule]\nwindow = \"100ms\"\n",
-            "the window (100 ms) must hold at least one slice (400 ms)",
+            "the window (100 ms) must hold at least one slice (250 ms)",
             19,
             1,
             "",
