@@ -34,6 +34,8 @@ pub(crate) struct BlockOutcome {
     pub(crate) trouble: Vec<Trouble>,
     pub(crate) interrupted: bool,
     pub(crate) throttled: bool,
+    /// Processes that left the CPUs of their stack.
+    pub(crate) unpinned: Vec<String>,
 }
 
 /// A variant that failed to take part in a block.
@@ -94,6 +96,7 @@ pub(crate) fn run_block(
         trouble: Vec::new(),
         interrupted: false,
         throttled: false,
+        unpinned: Vec::new(),
     };
     let groups_count = groups.len();
     for (i, group) in groups.into_iter().enumerate() {
@@ -115,6 +118,7 @@ pub(crate) fn run_block(
             &mut progress,
         );
         outcome.throttled |= residents.iter().any(|resident| resident.throttled() > 0);
+        outcome.unpinned.extend(residents.iter().filter_map(Resident::unpinned));
         if let Err(trouble) = result {
             // A person who stops the run makes the slice fall short; that is nobody's fault.
             if !around.stop.load(Ordering::Relaxed) {

@@ -165,6 +165,11 @@ impl Resident {
         self.stack.check_alive()
     }
 
+    /// A process of the stack that may run outside the stack's CPUs, in words.
+    pub(crate) fn unpinned(&self) -> Option<String> {
+        self.stack.cpus_allowed_violation()
+    }
+
     /// Times that the kernel throttled the stack so far.
     pub(crate) fn throttled(&self) -> u64 {
         self.stack.usage().map_or(0, |usage| usage.throttled)

@@ -83,6 +83,9 @@ impl Inspector<'_> {
             let sentence = "the kernel throttled a stack's CPU time".to_owned();
             self.find("throttling", Severity::Rejected, None, (1.0, 0.0), sentence);
         }
+        for sentence in &outcome.unpinned {
+            self.find("pinning", Severity::Rejected, None, (1.0, 0.0), sentence.clone());
+        }
         if let Some(change) = change {
             self.machine(change);
         }
