@@ -1,5 +1,7 @@
 //! `tachograph compare` from end to end on the built-in server, and its report in a browser.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
 mod support;
 
 use std::process::{Command, Stdio};

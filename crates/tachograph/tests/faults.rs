@@ -2,6 +2,8 @@
 //!
 //! Each test breaks one thing on purpose and wants the verdict that names it.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
 mod support;
 
 use std::process::Stdio;

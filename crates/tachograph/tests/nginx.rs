@@ -1,5 +1,7 @@
 //! The client's count against nginx's own access log, on TCP and on a Unix socket.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
 mod support;
 
 use std::path::Path;
