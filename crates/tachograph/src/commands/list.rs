@@ -41,7 +41,7 @@ fn recorded(flags: &ListFlags, global: &Global) -> Result<String, Failure> {
         };
         text += &format!("  {}  {:<22} {state}, {} blocks\n", run.id, run.name, run.blocks);
         if let Some(sentence) = run.sentence {
-            text += &format!("      {sentence}\n");
+            text += &output::wrapped(&sentence, 6, output::style(global.color).width);
         }
     }
     Ok(text)
