@@ -110,7 +110,7 @@ pub struct Variant {
     pub served_by: Option<String>,
     /// Why it was left out, if it was.
     pub skipped: Option<String>,
-    /// The ledger of all accepted blocks, from ready to stop.
+    /// The ledger of all blocks but the calibration, rejected ones included, from ready to stop.
     pub ledger: Ledger,
     /// Estimates over the accepted blocks, one per offer.
     pub summaries: Vec<Summary>,

@@ -28,7 +28,7 @@ pub(crate) fn part(run: &Run, index: usize, part: &Part) -> String {
     out += &percentiles(part);
     out += &over_time(part);
     out += &format!(
-        "<section><h3>Ledger</h3>\n<p class=\"small muted\">Every request of the accepted blocks, counted by the client, by the server and by the recorded series.</p>\n{}{}</section>\n",
+        "<section><h3>Ledger</h3>\n<p class=\"small muted\">Every request of every block, rejected ones included, from ready to stopped, counted by the client, by the server and by the recorded series.</p>\n{}{}</section>\n",
         tables::ledger(part),
         tables::ledger_notes(part)
     );
