@@ -228,7 +228,12 @@ impl Inspector<'_> {
             self.find("steal", Severity::Rejected, None, (change.steal, STEAL_MAX), sentence);
         }
         for (counter, rise) in change.tcp_trouble() {
-            if rise > 0 {
+            if rise > 0 && counter == "TCPTimeWaitOverflow" {
+                let sentence = format!(
+                    "{rise} closed connections skipped TIME_WAIT, because the kernel keeps no more of them"
+                );
+                self.find("time_wait", Severity::Note, None, (rise as f64, 0.0), sentence);
+            } else if rise > 0 {
                 let sentence = format!("the kernel's {counter} rose by {rise}");
                 self.find("tcp", Severity::Rejected, None, (rise as f64, 0.0), sentence);
             }
