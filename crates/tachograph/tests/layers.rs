@@ -3,7 +3,7 @@
 use std::process::Command;
 
 const ORDER: &[&str] = &[
-    "base", "ledger", "stats", "series", "spec", "host", "stage", "netio", "drive", "fixture",
+    "base", "ledger", "stats", "series", "ingest", "spec", "host", "stage", "netio", "drive", "fixture",
     "record", "lab", "report",
 ];
 

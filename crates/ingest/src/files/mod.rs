@@ -1,0 +1,1 @@
+//! Files with archives of several resolutions.
