@@ -74,16 +74,16 @@ fn check(part: &str) -> Result<(), Malformed> {
 }
 
 impl fmt::Display for SeriesName {
-    /// `measurement{key=value,key=value}.field`, without braces where there are no tags.
+    /// `measurement:field{key=value,key=value}`, without the field if it is `value`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.measurement)?;
+        if self.field != crate::text::FIELD {
+            write!(f, ":{}", self.field)?;
+        }
         for (i, (key, value)) in self.tags.iter().enumerate() {
             write!(f, "{}{key}={value}", if i == 0 { '{' } else { ',' })?;
         }
-        if !self.tags.is_empty() {
-            f.write_str("}")?;
-        }
-        write!(f, ".{}", self.field)
+        if self.tags.is_empty() { Ok(()) } else { f.write_str("}") }
     }
 }
 
@@ -100,8 +100,8 @@ mod tests {
         let one = SeriesName::new("cpu", tags(&[("host", "a"), ("core", "1")]), "user").unwrap();
         let other = SeriesName::new("cpu", tags(&[("core", "1"), ("host", "a")]), "user").unwrap();
         assert_eq!(one, other);
-        assert_eq!(one.to_string(), "cpu{core=1,host=a}.user");
-        assert_eq!(SeriesName::new("cpu", [], "user").unwrap().to_string(), "cpu.user");
+        assert_eq!(one.to_string(), "cpu:user{core=1,host=a}");
+        assert_eq!(SeriesName::new("cpu", [], "value").unwrap().to_string(), "cpu");
     }
 
     #[test]

@@ -280,9 +280,9 @@ mod tests {
                  \"b, \"\"left\"\"\",2015-05-04T01:01:20Z,2015-05-04T01:01:30.5Z,-3\n,0,1,2"
             ),
             [
-                "sold{shop=a}.value Count 75 1430701280..1430701290",
-                "sold{shop=b, \"left\"}.value Count -3 1430701280..1430701290.5",
-                "sold.value Count 2 0..1"
+                "sold{shop=a} Count 75 1430701280..1430701290",
+                "sold{shop=b, \"left\"} Count -3 1430701280..1430701290.5",
+                "sold Count 2 0..1"
             ]
         );
     }
@@ -294,7 +294,7 @@ mod tests {
                 None,
                 "time,measurement,field,value\n5,cpu,user,0.5\n6,cpu,system,\n7,mem,used,1e3"
             ),
-            ["cpu.user Gauge 0.5 @5", "mem.used Gauge 1000 @7"]
+            ["cpu:user Gauge 0.5 @5", "mem:used Gauge 1000 @7"]
         );
     }
 
@@ -310,7 +310,7 @@ mod tests {
         let parser = Csv::new(columns, "bytes", Some(Kind::Level), Precision::Milliseconds);
         assert_eq!(
             read(parser, "from;to;in;out\n1000;2000;1.5;2"),
-            ["bytes.in Level 1.5 1..2", "bytes.out Level 2 1..2"]
+            ["bytes:in Level 1.5 1..2", "bytes:out Level 2 1..2"]
         );
     }
 

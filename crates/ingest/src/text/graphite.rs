@@ -86,22 +86,19 @@ mod tests {
     #[test]
     fn lines_of_the_documentation() {
         for (line, shown) in [
-            (
-                "local.random.diceroll 4 1430701282",
-                "local.random.diceroll.value Gauge 4 @1430701282",
-            ),
-            ("test.bash.stats 42 1430701282.5", "test.bash.stats.value Gauge 42 @1430701282.5"),
-            ("  a\t-1.5e3  1430701282  ", "a.value Gauge -1500 @1430701282"),
+            ("local.random.diceroll 4 1430701282", "local.random.diceroll Gauge 4 @1430701282"),
+            ("test.bash.stats 42 1430701282.5", "test.bash.stats Gauge 42 @1430701282.5"),
+            ("  a\t-1.5e3  1430701282  ", "a Gauge -1500 @1430701282"),
             (
                 "disk.used;datacenter=dc1;rack=a1;server=web01 42 1430701282",
-                "disk.used{datacenter=dc1,rack=a1,server=web01}.value Gauge 42 @1430701282",
+                "disk.used{datacenter=dc1,rack=a1,server=web01} Gauge 42 @1430701282",
             ),
             (
                 "disk.used;rack=a1;datacenter=dc1;server=web01 42 1430701282",
-                "disk.used{datacenter=dc1,rack=a1,server=web01}.value Gauge 42 @1430701282",
+                "disk.used{datacenter=dc1,rack=a1,server=web01} Gauge 42 @1430701282",
             ),
-            ("a;k=v=w 1 1430701282", "a{k=v=w}.value Gauge 1 @1430701282"),
-            ("a 1 -1", "a.value Gauge 1 @1767225600"),
+            ("a;k=v=w 1 1430701282", "a{k=v=w} Gauge 1 @1430701282"),
+            ("a 1 -1", "a Gauge 1 @1767225600"),
         ] {
             assert_eq!(graphite(line), shown, "{line}");
         }
@@ -137,17 +134,13 @@ mod tests {
         let shown = read(Graphite::new(Kind::Counter), line);
         assert_eq!(
             shown,
-            [
-                "a.value Counter 18446744073709552000 @1430701282",
-                "! negative_counter",
-                "! fraction"
-            ]
+            ["a Counter 18446744073709552000 @1430701282", "! negative_counter", "! fraction"]
         );
     }
 
     #[test]
     fn minus_one_is_when_the_line_arrived() {
         let arrival = Arrival { now_us: 9_000_000, at_us: Some(5_000_000) };
-        assert_eq!(read_at(Graphite::new(Kind::Gauge), "a 1 -1", arrival), ["a.value Gauge 1 @5"]);
+        assert_eq!(read_at(Graphite::new(Kind::Gauge), "a 1 -1", arrival), ["a Gauge 1 @5"]);
     }
 }

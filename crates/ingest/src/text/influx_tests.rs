@@ -10,31 +10,31 @@ fn lines_of_the_documentation() {
     for (line, shown) in [
         (
             "mymeas,mytag1=1,mytag2=2 myfield=42.5 1556813561098000000",
-            "mymeas{mytag1=1,mytag2=2}.myfield Gauge 42.5 @1556813561.098",
+            "mymeas:myfield{mytag1=1,mytag2=2} Gauge 42.5 @1556813561.098",
         ),
         (
             "weather,location=us-midwest temperature=82,humidity=71i 1465839830100400200",
-            "weather{location=us-midwest}.temperature Gauge 82 @1465839830.1004, \
-             weather{location=us-midwest}.humidity Gauge 71 @1465839830.1004",
+            "weather:temperature{location=us-midwest} Gauge 82 @1465839830.1004, \
+             weather:humidity{location=us-midwest} Gauge 71 @1465839830.1004",
         ),
-        ("m f=1u 1465839830000000000", "m.f Gauge 1 @1465839830"),
-        ("m f=-1.25e+2 1465839830000000000", "m.f Gauge -125 @1465839830"),
-        ("m f=1 -9223372036854775808", "m.f Gauge 1 @-9223372036.854776"),
-        ("m f=true,g=F 1465839830000000000", "m.f Gauge 1 @1465839830, m.g Gauge 0 @1465839830"),
-        ("m f=1i", "m.f Gauge 1 @1767225600"),
+        ("m f=1u 1465839830000000000", "m:f Gauge 1 @1465839830"),
+        ("m f=-1.25e+2 1465839830000000000", "m:f Gauge -125 @1465839830"),
+        ("m f=1 -9223372036854775808", "m:f Gauge 1 @-9223372036.854776"),
+        ("m f=true,g=F 1465839830000000000", "m:f Gauge 1 @1465839830, m:g Gauge 0 @1465839830"),
+        ("m f=1i", "m:f Gauge 1 @1767225600"),
         (
             r"my\ measurement,tag\ key\,one=tag\=value field\ key=1 1465839830000000000",
-            "my measurement{tag key,one=tag=value}.field key Gauge 1 @1465839830",
+            "my measurement:field key{tag key,one=tag=value} Gauge 1 @1465839830",
         ),
         (
             r"wea\,ther,location=us\,midwest temperature=82 1465839830000000000",
-            "wea,ther{location=us,midwest}.temperature Gauge 82 @1465839830",
+            "wea,ther:temperature{location=us,midwest} Gauge 82 @1465839830",
         ),
         (
             r"m,path=C:\windows\x f=1 1465839830000000000",
-            r"m{path=C:\windows\x}.f Gauge 1 @1465839830",
+            r"m:f{path=C:\windows\x} Gauge 1 @1465839830",
         ),
-        ("m,t=🍭 f=1 1465839830000000000", "m{t=🍭}.f Gauge 1 @1465839830"),
+        ("m,t=🍭 f=1 1465839830000000000", "m:f{t=🍭} Gauge 1 @1465839830"),
     ] {
         assert_eq!(influx(line), shown, "{line}");
     }
@@ -45,7 +45,7 @@ fn text_is_refused_and_the_numbers_beside_it_are_taken() {
     for (line, shown) in [
         (
             r#"m a=1,s="some, text= with \"quotes\" \\",b=2 1465839830000000000"#,
-            "m.a Gauge 1 @1465839830, m.b Gauge 2 @1465839830, ! text_value",
+            "m:a Gauge 1 @1465839830, m:b Gauge 2 @1465839830, ! text_value",
         ),
         (r#"m s="" 1465839830000000000"#, "! text_value"),
         (r#"m s="open 1465839830000000000"#, "! open_quote"),
@@ -90,22 +90,22 @@ fn start_and_end_make_intervals() {
     for (line, shown) in [
         (
             "sold,shop=a count=75i,price=2.5,_start=1430701280i,_end=1430701290i",
-            "sold{shop=a}.count Count 75 1430701280..1430701290, \
-             sold{shop=a}.price Level 2.5 1430701280..1430701290",
+            "sold:count{shop=a} Count 75 1430701280..1430701290, \
+             sold:price{shop=a} Level 2.5 1430701280..1430701290",
         ),
         (
             "sold count=75u,_start=1430701280 1430701290",
-            "sold.count Count 75 1430701280..1430701290",
+            "sold:count Count 75 1430701280..1430701290",
         ),
         (
             "sold count=-75i,_start=1430701280i 1430701290",
-            "sold.count Count -75 1430701280..1430701290",
+            "sold:count Count -75 1430701280..1430701290",
         ),
-        ("sold up=t,_start=1430701280i 1430701290", "sold.up Level 1 1430701280..1430701290"),
+        ("sold up=t,_start=1430701280i 1430701290", "sold:up Level 1 1430701280..1430701290"),
         ("sold count=1i,_end=1430701290i", "! bad_time"),
         ("sold count=1i,_start=1430701290i 1430701290", "! empty_interval"),
         ("sold count=1i,_start=x 1430701290", "! bad_time"),
-        ("sold x_start=1 1430701290", "sold.x_start Gauge 1 @1430701290"),
+        ("sold x_start=1 1430701290", "sold:x_start Gauge 1 @1430701290"),
     ] {
         assert_eq!(seconds(line), shown, "{line}");
     }

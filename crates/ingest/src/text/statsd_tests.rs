@@ -13,36 +13,36 @@ fn at(text: &str) -> String {
 #[test]
 fn metrics_of_the_documentation() {
     for (text, shown) in [
-        ("gorets:1|c", "gorets.count Count 1 1430701280..1430701290"),
-        ("gorets:1|c|@0.1", "gorets.count Count 10 1430701280..1430701290"),
-        ("gorets:1|c:2|c|@0.5:3|c", "gorets.count Count 8 1430701280..1430701290"),
-        ("gaugor:333|g", "gaugor.value Gauge 333 @1430701282"),
+        ("gorets:1|c", "gorets:count Count 1 1430701280..1430701290"),
+        ("gorets:1|c|@0.1", "gorets:count Count 10 1430701280..1430701290"),
+        ("gorets:1|c:2|c|@0.5:3|c", "gorets:count Count 8 1430701280..1430701290"),
+        ("gaugor:333|g", "gaugor Gauge 333 @1430701282"),
         (
             "gaugor:333|g\ngaugor:-10|g\ngaugor:+4|g",
-            "gaugor.value Gauge 333 @1430701282, gaugor.value Gauge 323 @1430701282, \
-             gaugor.value Gauge 327 @1430701282",
+            "gaugor Gauge 333 @1430701282, gaugor Gauge 323 @1430701282, \
+             gaugor Gauge 327 @1430701282",
         ),
-        ("fresh:+4|g", "fresh.value Gauge 4 @1430701282"),
+        ("fresh:+4|g", "fresh Gauge 4 @1430701282"),
         (
             "uniques:765|s\nuniques:765|s\nuniques:1|s",
-            "uniques.distinct Level 2 1430701280..1430701290",
+            "uniques:distinct Level 2 1430701280..1430701290",
         ),
         (
             "page.views:1:2:32|d|#env:dev,new|c:ci-83",
-            "page.views{env=dev,new=true}.n Count 3 1430701280..1430701290, \
-             page.views{env=dev,new=true}.mean Level 11.666666666666666 1430701280..1430701290, \
-             page.views{env=dev,new=true}.min Level 1 1430701280..1430701290, \
-             page.views{env=dev,new=true}.max Level 32 1430701280..1430701290, \
-             page.views{env=dev,new=true}.p50 Level 2 1430701280..1430701290, \
-             page.views{env=dev,new=true}.p90 Level 32 1430701280..1430701290, \
-             page.views{env=dev,new=true}.p99 Level 32 1430701280..1430701290",
+            "page.views:n{env=dev,new=true} Count 3 1430701280..1430701290, \
+             page.views:mean{env=dev,new=true} Level 11.666666666666666 1430701280..1430701290, \
+             page.views:min{env=dev,new=true} Level 1 1430701280..1430701290, \
+             page.views:max{env=dev,new=true} Level 32 1430701280..1430701290, \
+             page.views:p50{env=dev,new=true} Level 2 1430701280..1430701290, \
+             page.views:p90{env=dev,new=true} Level 32 1430701280..1430701290, \
+             page.views:p99{env=dev,new=true} Level 32 1430701280..1430701290",
         ),
         (
             "page.views:15|c|#env:dev|T1430701299",
-            "page.views{env=dev}.count Count 15 1430701290..1430701300",
+            "page.views:count{env=dev} Count 15 1430701290..1430701300",
         ),
-        ("hits;zone=b:2|c|#host:a", "hits{host=a,zone=b}.count Count 2 1430701280..1430701290"),
-        ("1430701305.25 hits:2|c", "hits.count Count 2 1430701300..1430701310"),
+        ("hits;zone=b:2|c|#host:a", "hits:count{host=a,zone=b} Count 2 1430701280..1430701290"),
+        ("1430701305.25 hits:2|c", "hits:count Count 2 1430701300..1430701310"),
     ] {
         assert_eq!(at(text), shown, "{text}");
     }
@@ -76,7 +76,7 @@ fn malformed_lines_have_their_reason() {
 
 #[test]
 fn one_bad_value_does_not_lose_the_others() {
-    assert_eq!(at("a:1:x:2|c"), "! bad_number, a.count Count 3 1430701280..1430701290");
+    assert_eq!(at("a:1:x:2|c"), "! bad_number, a:count Count 3 1430701280..1430701290");
 }
 
 #[test]
@@ -85,10 +85,10 @@ fn counts_are_whole_and_fractions_are_owed_to_the_next_window() {
     let lines = "0 a:1|c|@0.3\n10 a:1|c|@0.3\n20 a:1|c|@0.3";
     assert_eq!(
         read(statsd(), lines),
-        ["a.count Count 3 0..10", "a.count Count 4 10..20", "a.count Count 3 20..30"]
+        ["a:count Count 3 0..10", "a:count Count 4 10..20", "a:count Count 3 20..30"]
     );
     let tenth = "0 a:0.1|c\n".repeat(10);
-    assert_eq!(read(statsd(), &tenth), ["a.count Count 1 0..10"]);
+    assert_eq!(read(statsd(), &tenth), ["a:count Count 1 0..10"]);
 }
 
 #[test]
@@ -97,10 +97,10 @@ fn windows_close_as_time_passes() {
     assert_eq!(
         read(statsd(), lines),
         [
-            "a.count Count 5 0..10",
-            "a.count Count 2 10..20",
-            "a.count Count 8 30..40",
-            "a.count Count 16 40..50"
+            "a:count Count 5 0..10",
+            "a:count Count 2 10..20",
+            "a:count Count 8 30..40",
+            "a:count Count 16 40..50"
         ]
     );
 }
@@ -108,7 +108,7 @@ fn windows_close_as_time_passes() {
 #[test]
 fn sampled_times_weigh_as_what_they_stand_for() {
     let shown = at("t:10|ms|@0.1\nt:100|ms");
-    assert!(shown.starts_with("t.n Count 11 "), "{shown}");
-    assert!(shown.contains("t.p50 Level 10 "), "{shown}");
-    assert!(shown.contains("t.p99 Level 100 "), "{shown}");
+    assert!(shown.starts_with("t:n Count 11 "), "{shown}");
+    assert!(shown.contains("t:p50 Level 10 "), "{shown}");
+    assert!(shown.contains("t:p99 Level 100 "), "{shown}");
 }
