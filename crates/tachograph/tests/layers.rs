@@ -4,7 +4,7 @@ use std::process::Command;
 
 const ORDER: &[&str] = &[
     "base", "ledger", "stats", "series", "spec", "host", "stage", "netio", "drive", "fixture",
-    "record", "lab", "report",
+    "record", "slots", "lab", "report",
 ];
 
 #[test]
