@@ -1,0 +1,159 @@
+//! Which rows of which retention a batch changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use series::{Accumulator, Batch, Bounds, COUNT_MAX, Delta, Integral, SlotKey, Step};
+
+use crate::{Changes, Retention, StoreError};
+
+/// A retention as a store keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// The step and the age.
+    pub(crate) retention: Retention,
+    /// The length of a partition, fixed when the retention was made.
+    pub(crate) partition_us: i64,
+    /// The beginning of the oldest partition that is still kept. A multiple of `partition_us`, or the earliest time.
+    pub(crate) horizon_us: i64,
+}
+
+impl Kept {
+    /// A new retention, of which nothing has expired.
+    pub(crate) fn new(retention: Retention) -> Kept {
+        Kept { retention, partition_us: retention.partition_us(), horizon_us: i64::MIN }
+    }
+
+    pub(crate) fn step(&self) -> Step {
+        self.retention.step
+    }
+
+    /// The start of the partition that holds an instant.
+    pub(crate) fn partition_of(&self, at_us: i64) -> i64 {
+        at_us.saturating_sub(at_us.rem_euclid(self.partition_us))
+    }
+
+    /// The horizon at `now_us`, which never moves back.
+    pub(crate) fn horizon_at(&self, now_us: i64) -> i64 {
+        let expired =
+            self.retention.age_us.map(|age_us| self.partition_of(now_us.saturating_sub(age_us)));
+        expired.map_or(self.horizon_us, |us| us.max(self.horizon_us))
+    }
+}
+
+/// Retentions sorted by step, after `wanted` were added or changed.
+pub(crate) fn retained(kept: &[Kept], wanted: &[Retention]) -> Vec<Kept> {
+    let mut by_step: BTreeMap<i64, Kept> = kept.iter().map(|k| (k.step().us(), *k)).collect();
+    for retention in wanted {
+        by_step
+            .entry(retention.step.us())
+            .and_modify(|kept| kept.retention = *retention)
+            .or_insert_with(|| Kept::new(*retention));
+    }
+    by_step.into_values().collect()
+}
+
+/// A coarse slot whose bounds are found anew from the slots of a finer step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Anew {
+    /// The coarse slot.
+    pub(crate) key: SlotKey,
+    /// The finer step, in microseconds.
+    pub(crate) from_step_us: i64,
+}
+
+/// What a batch does to one retention.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// Which.
+    pub(crate) kept: Kept,
+    /// What to add to which row, in the order of the keys.
+    pub(crate) rows: Batch,
+    /// Whose bounds to find anew after that.
+    pub(crate) anew: BTreeSet<Anew>,
+}
+
+impl Part {
+    /// The partitions that the rows are in.
+    pub(crate) fn partitions(&self) -> BTreeSet<i64> {
+        self.rows.iter().map(|(key, _)| self.kept.partition_of(key.slot_us)).collect()
+    }
+}
+
+/// What a batch does, the finest retention first.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Retention by retention; those of which nothing changes are left out.
+    pub(crate) parts: Vec<Part>,
+    /// How many slots are older than what any retention keeps.
+    pub(crate) expired: u64,
+}
+
+impl Plan {
+    /// Plans a batch for these retentions, which are sorted by step.
+    pub(crate) fn new(changes: &Changes, kept: &[Kept]) -> Result<Plan, StoreError> {
+        let mut parts: Vec<Part> = kept
+            .iter()
+            .map(|kept| Part { kept: *kept, rows: Batch::default(), anew: BTreeSet::new() })
+            .collect();
+        let mut expired = 0;
+        for (step_us, batch) in &changes.slots {
+            let Some(own) = kept.iter().find(|k| k.step().us() == *step_us) else {
+                return Err(StoreError::NoRetention(*step_us));
+            };
+            let follows = |part: &Part| own.step().divides(part.kept.step());
+            let taken = |slot_us: i64, part: &Part| {
+                part.kept.step().slot_of(slot_us) >= part.kept.horizon_us
+            };
+            for (key, _) in batch.iter() {
+                let kept = parts.iter().any(|part| follows(part) && taken(key.slot_us, part));
+                expired += u64::from(!kept);
+            }
+            for part in parts.iter_mut().filter(|part| follows(part)) {
+                part.take(batch, own);
+            }
+        }
+        parts.retain(|part| !part.rows.is_empty());
+        Ok(Plan { parts, expired })
+    }
+}
+
+impl Part {
+    /// Takes what a batch of the step of `own` says of this retention.
+    fn take(&mut self, batch: &Batch, own: &Kept) {
+        let step = self.kept.step();
+        if step == own.step() {
+            return self.take_rows(batch);
+        }
+        self.take_rows(&batch.coarsened(step));
+        for (key, delta) in batch.iter().filter(|(_, delta)| delta.bounds == Bounds::Replace) {
+            let key = SlotKey { slot_us: step.slot_of(key.slot_us), ..*key };
+            debug_assert!(delta.bounds == Bounds::Replace);
+            // Where fine slots have expired, the coarse slot's bounds stay approximate.
+            if key.slot_us >= self.kept.horizon_us && key.slot_us >= own.horizon_us {
+                self.anew.insert(Anew { key, from_step_us: own.step().us() });
+            }
+        }
+    }
+
+    fn take_rows(&mut self, batch: &Batch) {
+        for (key, delta) in batch.iter().filter(|(key, _)| key.slot_us >= self.kept.horizon_us) {
+            self.rows.add(*key, *delta);
+        }
+    }
+}
+
+/// Whether a row's count is beyond what a double holds exactly.
+pub(crate) fn overflows(delta: &Delta, after: f64) -> bool {
+    matches!(delta.add.integral, Integral::Count(_)) && after.abs() > COUNT_MAX as f64
+}
+
+/// The delta that gives a coarse slot the bounds of the fine slots within it.
+pub(crate) fn bounds_of<'a>(fine: impl IntoIterator<Item = &'a Accumulator>) -> Delta {
+    let mut all = Accumulator::EMPTY;
+    for row in fine {
+        all.merge(row);
+    }
+    let mut delta = Delta::replace_bounds(all.vmin, all.vmax);
+    delta.add.approximate = all.approximate;
+    delta
+}
