@@ -160,21 +160,28 @@ fn cut(text: &str, stop: u8) -> Option<(&str, &str)> {
 /// Where the fields end: at the first space that is neither escaped nor quoted.
 fn end_of_fields(text: &str) -> Result<usize, Malformed> {
     let bytes = text.as_bytes();
-    let (mut at, mut quoted) = (0, false);
+    let (mut at, mut in_key) = (0, true);
     while at < bytes.len() {
         match bytes[at] {
-            b'\\' if at + 1 < bytes.len() => {
-                let escaped: &[u8] = if quoted { b"\"\\" } else { b", =" };
-                at += 1 + usize::from(escaped.contains(&bytes[at + 1]));
-                continue;
+            b' ' => return Ok(at),
+            b'\\' if in_key && bytes.get(at + 1).is_some_and(|next| b", =".contains(next)) => {
+                at += 2
             }
-            b'"' if quoted || at > 0 && bytes[at - 1] == b'=' => quoted = !quoted,
-            b' ' if !quoted => return Ok(at),
-            _ => {}
+            b'=' if in_key => {
+                in_key = false;
+                at += 1;
+                if bytes.get(at) == Some(&b'"') {
+                    at += 1 + end_of_quote(&text[at + 1..]).ok_or(Malformed::OpenQuote)?;
+                }
+            }
+            b',' => {
+                in_key = true;
+                at += 1;
+            }
+            _ => at += 1,
         }
-        at += 1;
     }
-    if quoted { Err(Malformed::OpenQuote) } else { Ok(bytes.len()) }
+    Ok(bytes.len())
 }
 
 /// The fields of a line as key and value, both as they are written.

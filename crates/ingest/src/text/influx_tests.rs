@@ -57,6 +57,11 @@ fn text_is_refused_and_the_numbers_beside_it_are_taken() {
 }
 
 #[test]
+fn a_quote_after_an_escaped_equals_sign_opens_nothing() {
+    assert_eq!(influx(r#"m a\="=1 1465839830000000000"#), r#"m:a=" Gauge 1 @1465839830"#);
+}
+
+#[test]
 fn malformed_lines_have_their_reason() {
     for (line, shown) in [
         ("m", "! not_line_protocol"),
