@@ -1,6 +1,8 @@
 //! Laws of every text format: nothing panics, nothing is lost in silence, and
 //! what is written is read.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
 use std::io::BufReader;
 
 use proptest::prelude::*;
@@ -80,11 +82,10 @@ fn likely_line() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
 
+/// Any printable text, separators included. A backslash has something behind it that it does not escape.
 fn name_part() -> impl Strategy<Value = String> {
-    // Any printable text, escapes and separators included.
-    "[a-z ,=\\\\\"éß.]{1,8}".prop_filter("a backslash at the end would escape what follows", |s| {
-        !s.ends_with('\\') && !s.contains("\\ ") && !s.contains("\\,") && !s.contains("\\=")
-    })
+    let piece = prop::sample::select(vec!["a", "é", " ", ",", "=", "\"", ".", "\\x", "\\\\x", "#"]);
+    prop::collection::vec(piece, 0..8).prop_map(|pieces| format!("m{}", pieces.concat()))
 }
 
 fn escaped(text: &str, special: &str) -> String {
@@ -178,8 +179,8 @@ proptest! {
         value in any::<i64>(),
         at_us in 0_i64..NOW_US,
     ) {
-        // What begins a comment, or is white space that is trimmed, cannot begin a line.
-        prop_assume!(!measurement.starts_with([' ', '#']) && !measurement.contains('='));
+        // A measurement has no escape for an equals sign, and needs none.
+        let measurement = measurement.replace('=', "");
         let mut line = escaped(&measurement, ", ");
         for (key, value) in &tags {
             line += &format!(",{}={}", escaped(key, ", ="), escaped(value, ", ="));

@@ -1,5 +1,7 @@
 //! Files made by the real rrdtool and the real whisper, read by us and by them.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
