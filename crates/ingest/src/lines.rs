@@ -14,6 +14,8 @@ pub struct Line<'a> {
     pub bytes: &'a [u8],
     /// Whether the line is longer than the limit, and this is a part of it.
     pub too_long: bool,
+    /// Whether this is the beginning of the line.
+    pub first: bool,
     /// Whether this is the end of the line.
     pub last: bool,
 }
@@ -60,6 +62,7 @@ impl<R: BufRead> Lines<R> {
         Ok(Some(Line {
             number: self.number,
             bytes,
+            first: !continued,
             too_long: continued || !ended || bytes.len() > LINE_MAX,
             last: ended,
         }))

@@ -167,8 +167,13 @@ pub(crate) mod tests {
         let mut reader = Reader::new(Box::new(parser), Limits::DEFAULT, 1000);
         let mut shown = Vec::new();
         for (i, line) in text.split('\n').enumerate() {
-            let line =
-                Line { number: i as u64 + 1, bytes: line.as_bytes(), too_long: false, last: true };
+            let line = Line {
+                number: i as u64 + 1,
+                bytes: line.as_bytes(),
+                too_long: false,
+                first: true,
+                last: true,
+            };
             let parsed = reader.line(line, arrival).unwrap().clone();
             shown.extend(show(&reader, &parsed));
         }
@@ -201,7 +206,7 @@ pub(crate) mod tests {
         let mut reader = Reader::new(Box::new(Graphite::new(Kind::Gauge)), Limits::DEFAULT, 1);
         let arrival = Arrival::live(1_767_225_600_000_000);
         let mut reasons = |bytes: &[u8]| {
-            let line = Line { number: 2, bytes, too_long: false, last: true };
+            let line = Line { number: 2, bytes, too_long: false, first: true, last: true };
             let parsed = reader.line(line, arrival).unwrap();
             parsed.reasons.iter().map(|r| r.name()).collect::<Vec<_>>()
         };
@@ -211,7 +216,7 @@ pub(crate) mod tests {
         assert_eq!(reasons(b"b 1 1767226200"), ["too_many_series"]);
         assert!(reasons(b" \t").is_empty());
         assert!(reasons(b"# comment").is_empty());
-        let part = |last| Line { number: 3, bytes: b"a 1 1", too_long: true, last };
+        let part = |last| Line { number: 3, bytes: b"a 1 1", too_long: true, first: !last, last };
         assert!(reader.line(part(false), arrival).unwrap().reasons.is_empty());
         assert_eq!(
             reader.line(part(true), arrival).unwrap().reasons,

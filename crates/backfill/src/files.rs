@@ -1,0 +1,1 @@
+//! Whole files, with their archives.
