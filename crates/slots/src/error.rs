@@ -7,6 +7,12 @@ use crate::Writer;
 /// A store could not be opened, written or read. Nothing of the call has been applied.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// The SQLite file cannot be opened, written or read.
+    #[error(transparent)]
+    Record(#[from] record::RecordError),
+    /// A store that holds no series.
+    #[error("no series have been recorded in {0} yet: import some, or make a run")]
+    NoSeries(String),
     /// Batches of a writer are missing.
     #[error(
         "writer {writer} sent batch {sent}, but its last one here is {last}: send the batches between them first"

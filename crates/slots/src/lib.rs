@@ -30,7 +30,9 @@
 mod error;
 mod memory;
 mod model;
+mod names;
 mod plan;
+mod sqlite;
 mod store;
 
 pub use error::StoreError;
@@ -39,4 +41,5 @@ pub use model::{
     Changes, Identity, NewSeries, NotMade, Retention, RrdChange, Selector, Series, SeriesLimit,
     Writer,
 };
+pub use sqlite::Sqlite;
 pub use store::{Applied, Maintained, Store};

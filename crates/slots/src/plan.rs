@@ -109,7 +109,7 @@ impl Plan {
                 expired += u64::from(!kept);
             }
             for part in parts.iter_mut().filter(|part| follows(part)) {
-                part.take(batch, own);
+                part.take(batch, own, kept);
             }
         }
         parts.retain(|part| !part.rows.is_empty());
@@ -119,18 +119,21 @@ impl Plan {
 
 impl Part {
     /// Takes what a batch of the step of `own` says of this retention.
-    fn take(&mut self, batch: &Batch, own: &Kept) {
+    fn take(&mut self, batch: &Batch, own: &Kept, kept: &[Kept]) {
         let step = self.kept.step();
         if step == own.step() {
             return self.take_rows(batch);
         }
         self.take_rows(&batch.coarsened(step));
-        for (key, delta) in batch.iter().filter(|(_, delta)| delta.bounds == Bounds::Replace) {
+        for (key, _) in batch.iter().filter(|(_, delta)| delta.bounds == Bounds::Replace) {
             let key = SlotKey { slot_us: step.slot_of(key.slot_us), ..*key };
-            debug_assert!(delta.bounds == Bounds::Replace);
-            // Where fine slots have expired, the coarse slot's bounds stay approximate.
-            if key.slot_us >= self.kept.horizon_us && key.slot_us >= own.horizon_us {
-                self.anew.insert(Anew { key, from_step_us: own.step().us() });
+            // The nearest finer step, whose own bounds were found anew before.
+            let from = kept.iter().rev().find(|finer| {
+                let between = own.step().divides(finer.step()) && finer.step().divides(step);
+                between && finer.step() != step && key.slot_us >= finer.horizon_us
+            });
+            if let Some(from) = from.filter(|_| key.slot_us >= self.kept.horizon_us) {
+                self.anew.insert(Anew { key, from_step_us: from.step().us() });
             }
         }
     }
