@@ -221,6 +221,7 @@ impl Import<'_, '_> {
                 place,
                 series: *series,
                 update: *update,
+                step: None,
             });
             updates.extend(placed);
         }
@@ -234,7 +235,7 @@ impl Import<'_, '_> {
         if parsed.updates.is_empty() && parsed.reasons.is_empty() || self.recorder.has(writer)? {
             return Ok(());
         }
-        let placed = |(series, update)| Placed { place: 0, series, update };
+        let placed = |(series, update)| Placed { place: 0, series, update, step: None };
         let updates: Vec<_> = parsed.updates.into_iter().map(placed).collect();
         self.apply(None, writer, &updates, BTreeMap::from([(0, parsed.reasons)]))?;
         self.watch.progress(&self.summary);

@@ -69,6 +69,8 @@ pub(crate) struct Placed {
     pub(crate) place: usize,
     pub(crate) series: ingest::Series,
     pub(crate) update: Update,
+    /// The step of an interval that is known only coarsely; otherwise that of its series.
+    pub(crate) step: Option<Step>,
 }
 
 /// Writes pieces to a store, and remembers what it needs of the store for that.
@@ -105,6 +107,27 @@ impl<'s> Recorder<'s> {
         let lane = store.lanes(&[&options.lane])?.first().copied().unwrap_or(0);
         let (known, lanes) = (HashMap::new(), HashMap::new());
         Ok(Recorder { store, options, lane, known, lanes })
+    }
+
+    /// The series of a name, made like this on first sight.
+    pub(crate) fn make(
+        &mut self,
+        number: ingest::Series,
+        wanted: NewSeries,
+    ) -> Result<Result<Series, Reason>, StoreError> {
+        let made = self.store.series(&[wanted], &self.options.series)?.pop();
+        let made = made.unwrap_or(Err(NotMade::TooMany)).map_err(reason);
+        self.known.insert(number, made.clone());
+        Ok(made)
+    }
+
+    /// The end of the latest update that the lane of a series has, microseconds since the epoch.
+    pub(crate) fn newest_us(&mut self, id: i64) -> Result<Option<i64>, StoreError> {
+        let coarsest = self.store.retentions()?.into_iter().map(|retention| retention.step).max();
+        let Some(step) = coarsest else { return Ok(None) };
+        let rows = self.store.slots(step, &[id], i64::MIN, i64::MAX)?;
+        let of_lane = rows.iter().filter(|(key, _)| key.lane == self.lane);
+        Ok(of_lane.filter_map(|(_, row)| Some(row.last()?.0)).max())
     }
 
     /// Whether the store has this writer's batch.
@@ -244,6 +267,7 @@ impl<'s> Recorder<'s> {
             }
             What::Interval(interval) => {
                 admits(&series.spec, interval)?;
+                let step = placed.step.unwrap_or(step);
                 for (slot_us, part) in interval.slots(step) {
                     changes.add(step, key(slot_us), Delta::widen(part));
                 }
