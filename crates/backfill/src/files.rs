@@ -158,7 +158,7 @@ impl Import<'_, '_> {
         piece: &[Stretch],
         newest_us: i64,
     ) -> Result<(), BackfillError> {
-        let mut at = Fingerprint::new(&format!("file {:?}", self.options));
+        let mut at = Fingerprint::new(&format!("file\nlane {}", self.options.lane));
         at.add(field.name.to_string().as_bytes());
         let (mut updates, mut refused) = (Vec::new(), Vec::new());
         for (place, stretch) in piece.iter().enumerate() {

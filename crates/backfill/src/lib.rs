@@ -4,7 +4,7 @@
 //!
 //! Lines are written in pieces, each of them one batch of the store. The writer of
 //! a piece is named by a fingerprint of everything in the stream up to its end,
-//! of its length, and of the options that say what lines mean. A piece whose
+//! of its length, of the lane, and of the options that say what lines mean. A piece whose
 //! writer the store knows is there already; it is read again (gauges and windows
 //! go on from it) and not written.
 //!

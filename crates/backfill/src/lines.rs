@@ -26,7 +26,8 @@ pub struct Lines<R> {
     pub reader: Reader,
     /// When it arrives.
     pub arrival: Arrival,
-    /// Everything that decides what its lines mean: the format, its options, names.
+    /// Everything that decides what its lines mean: the format, its options, names. It
+    /// is a part of the fingerprint, so it must stay the same over versions.
     pub meaning: String,
 }
 
@@ -40,7 +41,7 @@ pub fn import<R: BufRead>(
     options: &Options,
     watch: &mut dyn Watch,
 ) -> Result<Summary, BackfillError> {
-    let meaning = format!("{} {options:?}", lines.meaning);
+    let meaning = format!("{}\nlane {}", lines.meaning, options.lane);
     let mut import = Import {
         recorder: Recorder::new(store, options.clone())?,
         reader: lines.reader,

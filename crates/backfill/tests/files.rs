@@ -4,8 +4,8 @@
 
 use std::io;
 
-use ingest::files::Stretch;
 use ingest::SeriesName;
+use ingest::files::Stretch;
 use series::{Kind, SECOND_US, Spec, Step};
 use slots::{Memory, Retention, Selector, Store};
 use tachograph_backfill::files::{Field, import};

@@ -28,6 +28,16 @@ impl Precision {
         }
     }
 
+    /// Its name, as [`Precision::parse`] reads it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Precision::Nanoseconds => "ns",
+            Precision::Microseconds => "us",
+            Precision::Milliseconds => "ms",
+            Precision::Seconds => "s",
+        }
+    }
+
     /// A time of this unit in microseconds; `None` if it does not fit.
     pub fn to_us(self, time: i64) -> Option<i64> {
         match self {
@@ -128,5 +138,8 @@ mod tests {
         assert_eq!(Precision::parse("ns"), Some(Precision::Nanoseconds));
         assert_eq!(Precision::parse("s"), Some(Precision::Seconds));
         assert_eq!(Precision::parse("h"), None);
+        for name in ["ns", "us", "ms", "s"] {
+            assert_eq!(Precision::parse(name).unwrap().name(), name);
+        }
     }
 }

@@ -216,7 +216,8 @@ pub(crate) mod tests {
         assert_eq!(reasons(b"b 1 1767226200"), ["too_many_series"]);
         assert!(reasons(b" \t").is_empty());
         assert!(reasons(b"# comment").is_empty());
-        let part = |last| Line { number: 3, bytes: b"a 1 1", too_long: true, first: !last, last };
+        let part =
+            |last: bool| Line { number: 3, bytes: b"a 1 1", too_long: true, first: !last, last };
         assert!(reader.line(part(false), arrival).unwrap().reasons.is_empty());
         assert_eq!(
             reader.line(part(true), arrival).unwrap().reasons,
