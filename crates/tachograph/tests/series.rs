@@ -1,5 +1,7 @@
 //! `import`, `query` and `series` from the command line.
 
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
 mod support;
 
 use support::Place;
