@@ -32,9 +32,12 @@ mod memory;
 mod model;
 mod names;
 mod plan;
+mod postgres;
 mod sqlite;
 mod store;
+pub mod throwaway;
 
+pub use self::postgres::Postgres;
 pub use error::StoreError;
 pub use memory::Memory;
 pub use model::{
@@ -43,3 +46,33 @@ pub use model::{
 };
 pub use sqlite::Sqlite;
 pub use store::{Applied, Maintained, Store};
+
+/// Opens the store that `place` names: the URL of a PostgreSQL database
+/// (`postgres://…`), or the path of a SQLite file, which is made if it does not exist.
+///
+/// # Errors
+/// Those of [`Postgres::open`] and [`Sqlite::open`].
+pub fn open(place: &str) -> Result<Box<dyn Store>, StoreError> {
+    if is_postgres(place) {
+        Ok(Box::new(Postgres::open(place)?))
+    } else {
+        Ok(Box::new(Sqlite::open(place)?))
+    }
+}
+
+/// Opens the store that `place` names for reading only: nothing is made or changed.
+///
+/// # Errors
+/// Those of [`Postgres::open_read_only`] and [`Sqlite::open_read_only`].
+pub fn open_read_only(place: &str) -> Result<Box<dyn Store>, StoreError> {
+    if is_postgres(place) {
+        Ok(Box::new(Postgres::open_read_only(place)?))
+    } else {
+        Ok(Box::new(Sqlite::open_read_only(place)?))
+    }
+}
+
+/// Whether a place is the URL of a PostgreSQL database.
+pub fn is_postgres(place: &str) -> bool {
+    place.starts_with("postgres://") || place.starts_with("postgresql://")
+}

@@ -229,10 +229,9 @@ impl Store for Memory {
             let before = partitions.len();
             partitions.retain(|start_us| *start_us >= horizon_us);
             maintained.dropped += (before - partitions.len()) as u64;
-            let present_us = kept.partition_of(now_us);
-            for ahead_us in [present_us, present_us.saturating_add(kept.partition_us)] {
-                maintained.made += u64::from(partitions.insert(ahead_us));
-            }
+            let ahead = kept.ahead(now_us);
+            maintained.made += ahead.difference(partitions).count() as u64;
+            partitions.extend(ahead);
             if let Some(rows) = self.slots.get_mut(&step_us) {
                 rows.retain(|key, _| key.slot_us >= horizon_us);
             }

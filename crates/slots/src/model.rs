@@ -148,12 +148,17 @@ impl SeriesLimit {
     /// A million series of up to 64 tags and 2,000 bytes, which an index of PostgreSQL's still holds.
     pub const DEFAULT: SeriesLimit = SeriesLimit { series: 1_000_000, tags: 64, bytes: 2_000 };
 
+    /// Whether every name is text that a database can keep: PostgreSQL's has no zero bytes.
+    pub(crate) fn is_text(identity: &Identity) -> bool {
+        let names = identity.tags.iter().flat_map(|(k, v)| [k, v]);
+        let mut names = names.chain([&identity.measurement, &identity.field]);
+        !names.any(|name| name.contains('\0'))
+    }
+
     /// Whether the names are within the limits.
     pub(crate) fn admit(&self, wanted: &NewSeries) -> Result<(), NotMade> {
         let identity = &wanted.identity;
-        let names = identity.tags.iter().flat_map(|(k, v)| [k, v]);
-        let mut names = names.chain([&identity.measurement, &identity.field]);
-        if identity.measurement.is_empty() || names.any(|name| name.contains('\0')) {
+        if identity.measurement.is_empty() || !SeriesLimit::is_text(identity) {
             Err(NotMade::Name)
         } else if identity.tags.len() > self.tags || identity.bytes() > self.bytes {
             Err(NotMade::TooLong)

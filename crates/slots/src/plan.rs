@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use series::{Accumulator, Batch, Bounds, COUNT_MAX, Delta, Integral, SlotKey, Step};
+use series::{Accumulator, Batch, Bounds, COUNT_MAX, Delta, Flavor, Integral, SlotKey, Step, rrd};
 
 use crate::{Changes, Retention, StoreError};
 
@@ -30,6 +30,13 @@ impl Kept {
     /// The start of the partition that holds an instant.
     pub(crate) fn partition_of(&self, at_us: i64) -> i64 {
         at_us.saturating_sub(at_us.rem_euclid(self.partition_us))
+    }
+
+    /// The partitions of the present and of what comes next, unless they have expired.
+    pub(crate) fn ahead(&self, now_us: i64) -> BTreeSet<i64> {
+        let present_us = self.partition_of(now_us);
+        let next_us = present_us.saturating_add(self.partition_us);
+        [present_us, next_us].into_iter().filter(|us| *us >= self.horizon_us).collect()
     }
 
     /// The horizon at `now_us`, which never moves back.
@@ -145,9 +152,15 @@ impl Part {
     }
 }
 
-/// Whether a row's count is beyond what a double holds exactly.
+/// Whether a count is beyond what a double holds exactly: in the row after the delta, or in the delta itself.
+///
+/// 2^53 itself is already beyond, because 2^53 + 1 is rounded to it.
 pub(crate) fn overflows(delta: &Delta, after: f64) -> bool {
-    matches!(delta.add.integral, Integral::Count(_)) && after.abs() > COUNT_MAX as f64
+    let beyond = |count: f64| count.abs() >= COUNT_MAX as f64;
+    match delta.add.integral {
+        Integral::Count(count) => beyond(after) || beyond(count as f64),
+        Integral::Area(_) => false,
+    }
 }
 
 /// The delta that gives a coarse slot the bounds of the fine slots within it.
@@ -159,4 +172,23 @@ pub(crate) fn bounds_of<'a>(fine: impl IntoIterator<Item = &'a Accumulator>) -> 
     let mut delta = Delta::replace_bounds(all.vmin, all.vmax);
     delta.add.approximate = all.approximate;
     delta
+}
+
+/// What is counted is a whole number; what is held is an area.
+pub(crate) fn integral_of(flavor: Flavor, integral: f64) -> Integral {
+    match flavor {
+        Flavor::Flow if integral.fract() == 0.0 => Integral::Count(integral as i64),
+        _ => Integral::Area(integral),
+    }
+}
+
+/// The end of the latest row that each archive no longer holds once `rows` were written.
+pub(crate) fn oldest_rows(definition: &rrd::Definition, rows: &[rrd::Row]) -> Vec<(usize, i64)> {
+    let archives = definition.archives.iter().enumerate();
+    let oldest = archives.filter_map(|(number, archive)| {
+        let latest = rows.iter().rfind(|row| row.archive == number)?;
+        let row_us = definition.step.us().saturating_mul(archive.steps);
+        Some((number, latest.end_us.saturating_sub(row_us.saturating_mul(archive.rows))))
+    });
+    oldest.collect()
 }

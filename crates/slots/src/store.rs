@@ -69,7 +69,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// [`StoreError::Missing`] if the batch before it has not been applied;
-    /// [`StoreError::Overflow`] if a count would go beyond 2^53;
+    /// [`StoreError::Overflow`] if a count would reach 2^53;
     /// [`StoreError::NoRetention`] for a step that is not kept. After any error
     /// the same batch may be sent again.
     fn apply(&mut self, writer: Writer, seq: u64, changes: &Changes)

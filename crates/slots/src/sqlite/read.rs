@@ -3,10 +3,10 @@
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use serde::de::DeserializeOwned;
-use series::{Accumulator, Flavor, Integral, Lane, SlotKey, Spec, Step, rrd};
+use series::{Accumulator, Flavor, Lane, SlotKey, Spec, Step, rrd};
 
 use super::schema::{self, broken};
-use crate::plan::Anew;
+use crate::plan::{Anew, integral_of};
 use crate::{Identity, Selector, Series, Writer, names};
 
 /// The columns of a series, in the order in which [`series`] reads them.
@@ -128,14 +128,6 @@ fn slot(row: &Row<'_>, flavor: Flavor) -> Result<(SlotKey, Accumulator)> {
         approximate: row.get(10)?,
     };
     Ok((SlotKey { slot_us: row.get(0)?, series: row.get(1)?, lane: row.get(2)? }, accumulator))
-}
-
-/// What is counted is a whole number; what is held is an area.
-pub(crate) fn integral_of(flavor: Flavor, integral: f64) -> Integral {
-    match flavor {
-        Flavor::Flow if integral.fract() == 0.0 => Integral::Count(integral as i64),
-        _ => Integral::Area(integral),
-    }
 }
 
 /// The slots of some series, in the order of their keys.

@@ -128,9 +128,10 @@ pub(super) fn make_partitions(
 /// Drops what has expired at `now_us` and makes what is needed next.
 pub(super) fn maintain(tx: &Transaction<'_>, now_us: i64) -> Result<Maintained> {
     let mut maintained = Maintained::default();
-    for kept in retentions(tx)? {
+    for mut kept in retentions(tx)? {
         let step_us = kept.step().us();
         let horizon_us = kept.horizon_at(now_us);
+        kept.horizon_us = horizon_us;
         tx.execute(
             "UPDATE retention SET horizon_us = ?2 WHERE step_us = ?1",
             [step_us, horizon_us],
@@ -149,9 +150,7 @@ pub(super) fn maintain(tx: &Transaction<'_>, now_us: i64) -> Result<Maintained> 
             )?;
         }
         maintained.dropped += expired.len() as u64;
-        let present_us = kept.partition_of(now_us);
-        let ahead = BTreeSet::from([present_us, present_us.saturating_add(kept.partition_us)]);
-        maintained.made += make_partitions(tx, step_us, &ahead)?;
+        maintained.made += make_partitions(tx, step_us, &kept.ahead(now_us))?;
         make_views(tx, step_us)?;
     }
     Ok(maintained)

@@ -243,12 +243,7 @@ fn advance(tx: &Transaction<'_>, change: &RrdChange) -> Result<()> {
     else {
         return Ok(());
     };
-    for (number, archive) in definition.archives.iter().enumerate() {
-        let Some(latest) = change.rows.iter().rfind(|row| row.archive == number) else {
-            continue;
-        };
-        let row_us = definition.step.us().saturating_mul(archive.steps);
-        let oldest_us = latest.end_us.saturating_sub(row_us.saturating_mul(archive.rows));
+    for (number, oldest_us) in plan::oldest_rows(&definition, &change.rows) {
         tx.prepare_cached(
             "DELETE FROM rrd_row WHERE series = ?1 AND archive = ?2 AND end_us <= ?3",
         )?
