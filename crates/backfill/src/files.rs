@@ -9,8 +9,8 @@
 //! what its lane has already: the same file again changes nothing, a later copy
 //! adds what is newer, and an import that was cut off goes on.
 
-use ingest::files::{Aggregation, Rrd, Stretch, Whisper};
-use ingest::{Book, Line, Malformed, Reason, SeriesName, Update};
+use ingest::files::{Aggregation, Resumed, Rrd, Stretch, Whisper};
+use ingest::{Book, FileError, Line, Malformed, Reason, SeriesName, Update};
 use series::{Kind, SECOND_US, Spec, Step};
 use slots::{NewSeries, Store};
 
@@ -29,21 +29,32 @@ pub struct Field {
     pub spec: Spec,
     /// What is known, in order of time.
     pub stretches: Vec<Stretch>,
+    /// The same in RRDtool's own terms, for a series that must show what RRDtool would.
+    pub rrd: Option<Resumed>,
 }
 
-/// The series of an RRD: rates and levels per second, as RRDtool keeps them.
+/// The series of an RRD: rates and levels per second, as RRDtool keeps them. With
+/// `resume`, those of the sources themselves also go on in RRDtool's own arithmetic.
 ///
 /// # Errors
-/// [`Malformed`] for a measurement or tags that cannot be names.
+/// [`FileError::Name`] for a measurement or tags that cannot be names,
+/// [`FileError::NotADump`] for a source that cannot be resumed.
 pub fn of_rrd(
     rrd: &Rrd,
     measurement: &str,
     tags: &[(String, String)],
-) -> Result<Vec<Field>, Malformed> {
+    resume: bool,
+) -> Result<Vec<Field>, FileError> {
     let fields = rrd.extract().into_iter().map(|extracted| {
+        let source = &rrd.sources[extracted.source];
+        let resumed = if resume && extracted.field == source.name {
+            rrd.resume(extracted.source)?
+        } else {
+            None
+        };
         let name = SeriesName::new(measurement, tags.iter().cloned(), extracted.field)?;
-        let spec = rrd.spec(&rrd.sources[extracted.source], Kind::Level);
-        Ok(Field { name, spec, stretches: extracted.stretches })
+        let spec = rrd.spec(source, Kind::Level);
+        Ok(Field { name, spec, stretches: extracted.stretches, rrd: resumed })
     });
     fields.collect()
 }
@@ -69,7 +80,7 @@ pub fn of_whisper(
     }
     let finest_s = whisper.archives.iter().map(|archive| i64::from(archive.step_s)).min();
     let step = finest_s.and_then(Step::from_secs).ok_or(Malformed::BadTime)?;
-    Ok(Field { name, spec: Spec::new(kind, step), stretches })
+    Ok(Field { name, spec: Spec::new(kind, step), stretches, rrd: None })
 }
 
 /// Imports the series of a file.
@@ -138,7 +149,15 @@ impl Import<'_, '_> {
             }
             self.piece(field, number, step, known + i * PIECE, piece, newest_us)?;
         }
-        Ok(())
+        match (&field.rrd, made) {
+            (Some(resumed), Ok(series)) if series.rrd.is_some() => {
+                let mut at = Fingerprint::new(&format!("rrd\nlane {}", self.options.lane));
+                at.add(field.name.to_string().as_bytes());
+                at.add(&resumed.state.last_us().to_be_bytes());
+                Ok(self.recorder.resume(at.writer("state"), series.id, resumed)?)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How a series is made: with the coarsest step that divides the file's.
@@ -146,7 +165,8 @@ impl Import<'_, '_> {
         let divides = |step: &&Step| step.divides(field.spec.step);
         let step = self.steps.iter().rfind(divides).copied().unwrap_or(self.options.step);
         let wanted = self.options.wanted(&field.name, field.spec.kind);
-        NewSeries { spec: Spec { step, ..field.spec }, ..wanted }
+        let rrd = field.rrd.as_ref().map(|resumed| resumed.definition.clone());
+        NewSeries { spec: Spec { step, ..field.spec }, rrd, ..wanted }
     }
 
     fn piece(

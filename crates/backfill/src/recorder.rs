@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use ingest::files::Resumed;
 use ingest::{Book, Malformed, Reason, SeriesName, Update, What};
-use series::{Delta, Interval, Kind, Lane, Limits, Refusal, SlotKey, Spec, Step};
+use series::{Delta, Interval, Kind, Lane, Limits, Refusal, SlotKey, Spec, Step, rrd};
 use slots::{
-    Applied, Changes, Identity, NewSeries, NotMade, Series, SeriesLimit, Store, StoreError, Writer,
+    Applied, Changes, Identity, NewSeries, NotMade, RrdChange, Series, SeriesLimit, Store,
+    StoreError, Writer,
 };
 
 /// How what is read is recorded.
@@ -128,6 +130,28 @@ impl<'s> Recorder<'s> {
         let rows = self.store.slots(step, &[id], i64::MIN, i64::MAX)?;
         let of_lane = rows.iter().filter(|(key, _)| key.lane == self.lane);
         Ok(of_lane.filter_map(|(_, row)| Some(row.last()?.0)).max())
+    }
+
+    /// Brings a series in RRD mode to where a file stands, unless it is there or further.
+    pub(crate) fn resume(
+        &mut self,
+        writer: Writer,
+        id: i64,
+        resumed: &Resumed,
+    ) -> Result<(), StoreError> {
+        let before_us = self.store.rrd(id)?.map(|rrd| rrd.last_us());
+        if before_us.is_some_and(|before_us| before_us >= resumed.state.last_us()) {
+            return Ok(());
+        }
+        let step_us = resumed.definition.step.us();
+        let is_new = |row: &&rrd::Row| {
+            let row_us = step_us * resumed.definition.archives[row.archive].steps;
+            before_us.is_none_or(|before_us| row.end_us > before_us - before_us.rem_euclid(row_us))
+        };
+        let rows = resumed.rows.iter().filter(is_new).copied().collect();
+        let change = RrdChange { series: id, state: resumed.state.clone(), rows };
+        let changes = Changes { rrd: vec![change], ..Changes::default() };
+        self.store.apply(writer, 1, &changes).map(|_| ())
     }
 
     /// Whether the store has this writer's batch.

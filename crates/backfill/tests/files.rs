@@ -34,7 +34,7 @@ fn stretch(start_s: i64, end_s: i64, value: f64) -> Stretch {
 
 fn field(kind: Kind, stretches: Vec<Stretch>) -> Field {
     let name = SeriesName::new("m", [], "value").unwrap();
-    Field { name, spec: Spec::new(kind, step(300)), stretches }
+    Field { name, spec: Spec::new(kind, step(300)), stretches, rrd: None }
 }
 
 fn run(store: &mut dyn Store, field: Field) -> (Summary, Vec<String>) {

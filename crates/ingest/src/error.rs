@@ -30,6 +30,9 @@ pub enum FileError {
     /// A header that cannot be read.
     #[error("the header cannot be read: {0}")]
     BadHeader(crate::Malformed),
+    /// A name that no series can have.
+    #[error(transparent)]
+    Name(#[from] crate::Malformed),
     /// Not the output of `rrdtool dump`.
     #[error("it is not the output of 'rrdtool dump': {0}")]
     NotADump(String),

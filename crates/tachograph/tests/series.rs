@@ -109,3 +109,58 @@ fn what_cannot_be_done_says_what_to_do() {
         "tachograph: bad.wsp: it is not a whisper file: its aggregation is not known\n"
     );
 }
+
+fn rrdtool(place: &Place, args: &str) -> String {
+    let output = std::process::Command::new("rrdtool")
+        .args(args.split(' '))
+        .current_dir(place.dir.path())
+        .env("LC_ALL", "C")
+        .env("TZ", "UTC")
+        .output()
+        .expect("rrdtool is needed: apt install rrdtool");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn an_rrd_that_was_imported_shows_what_rrdtool_shows() {
+    let place = Place::new();
+    rrdtool(
+        &place,
+        "create a.rrd --start 1430701270 --step 10 DS:sold:GAUGE:20:U:U RRA:AVERAGE:0.5:1:50 RRA:MAX:0.5:3:20",
+    );
+    // The second copy of the file has gone on; its rows are added to those of the first.
+    for updates in [
+        "1430701282:50 1430701288:10 1430701293:30 1430701301:30",
+        "1430701307:7.25 1430701319:U 1430701325:3 1430701331:1e-3 1430701342:8",
+    ] {
+        rrdtool(&place, &format!("update a.rrd {updates}"));
+        place.write("a.xml", &rrdtool(&place, "dump a.rrd"));
+        let ended = place.run(&["import", "a.xml", "--rrd"]);
+        assert_eq!(ended.status, Some(0), "{}", ended.err);
+        for (cf, resolution) in [("AVERAGE", 10), ("MAX", 30)] {
+            let times = "--start 1430701200 --end 1430701340";
+            let theirs =
+                rrdtool(&place, &format!("fetch a.rrd {cf} --resolution {resolution} {times}"));
+            let step = format!("{resolution}s");
+            let ours = place.run(&[
+                "query",
+                "a:sold",
+                "--rrd",
+                "--cf",
+                cf,
+                "--step",
+                &step,
+                "--from",
+                "1430701200",
+                "--until",
+                "1430701340",
+            ]);
+            let rows = |text: &str| -> Vec<String> {
+                text.lines().skip(2).map(|row| row.replace("-nan", "nan")).collect()
+            };
+            assert!(rows(&theirs).len() > 4);
+            assert_eq!(rows(&ours.out), rows(&theirs), "{}", ours.err);
+        }
+    }
+}

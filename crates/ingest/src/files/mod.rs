@@ -6,10 +6,12 @@
 //! coarse archive knows is left out.
 
 mod finest;
+mod resume;
 mod rrd;
 mod whisper;
 mod xml;
 
 pub use finest::{Archive, Stretch, finest};
+pub use resume::Resumed;
 pub use rrd::{Extracted, Rrd, RrdArchive, RrdSource};
 pub use whisper::{Aggregation, Whisper, WhisperArchive};

@@ -132,7 +132,12 @@ fn one(
     let mut watcher = Watcher::new(aside, stop.clone(), read, size, global.quiet);
     let summary = match format {
         Format::Rrd => {
-            let fields = files::of_rrd(&Rrd::read(stream)?, &measurement(file, flags), &flags.tags);
+            let fields = files::of_rrd(
+                &Rrd::read(stream)?,
+                &measurement(file, flags),
+                &flags.tags,
+                flags.rrd,
+            );
             files::import(store, &fields?, options, now_us(), &mut watcher)?
         }
         Format::Whisper => {

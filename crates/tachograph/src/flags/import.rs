@@ -42,6 +42,9 @@ pub(crate) struct ImportFlags {
     /// A tag of every series of an RRD or whisper file
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
     pub(crate) tags: Vec<(String, String)>,
+    /// Keep an RRD's own state and rows as well, so that query --rrd shows what rrdtool fetch would
+    #[arg(long)]
+    pub(crate) rrd: bool,
     /// What values are [default: gauge; of a CSV file with start and end: count]
     #[arg(long, value_name = "KIND", value_parser = parse_kind)]
     pub(crate) kind: Option<Kind>,
