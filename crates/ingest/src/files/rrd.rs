@@ -316,6 +316,9 @@ impl Reading {
     fn finish(self) -> Result<Rrd, FileError> {
         let step = self.step.ok_or_else(|| damaged("it has no step"))?;
         let last_update_us = self.last_update_us.ok_or_else(|| damaged("it has no last update"))?;
+        if last_update_us < 0 {
+            return Err(damaged("its last update lies before 1970"));
+        }
         if self.sources.is_empty() {
             return Err(damaged("it has no data source"));
         }

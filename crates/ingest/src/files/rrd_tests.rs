@@ -100,6 +100,11 @@ fn what_is_no_dump_says_why() {
         ("<step>10", "<step>ten", "'ten' is not a number"),
         ("<step>10</step>", "", "it has no step"),
         ("<lastupdate>1430701301</lastupdate>", "", "it has no last update"),
+        (
+            "<lastupdate>1430701301",
+            "<lastupdate>-9223372036854",
+            "its last update lies before 1970",
+        ),
         ("<name> sold </name>", "", "a data source has no name"),
         ("GAUGE", "THERMOMETER", "its data source type THERMOMETER is not known"),
         ("<v>NaN</v>", "", "a row has not one value for each data source"),

@@ -336,7 +336,8 @@ mod tests {
     fn a_header_without_what_is_needed_is_an_error() {
         let error = |header: &str| {
             let (mut book, mut parsed) = (Book::new(1), Parsed::default());
-            let mut out = Out { book: &mut book, parsed: &mut parsed };
+            let limits = &series::Limits::DEFAULT;
+            let mut out = Out { book: &mut book, parsed: &mut parsed, limits };
             let mut csv = Csv::new(Columns::default(), "m", None, Precision::Seconds);
             let arrival = Arrival { now_us: 0, at_us: None };
             csv.line(header, arrival, &mut out).unwrap_err().to_string()

@@ -42,6 +42,8 @@ pub struct Out<'a> {
     pub book: &'a mut Book,
     /// What was read.
     pub parsed: &'a mut Parsed,
+    /// The horizons, for parsers that hold back what they read.
+    pub limits: &'a Limits,
 }
 
 impl Out<'_> {
@@ -112,7 +114,8 @@ impl Reader {
             Ok(text) if text.trim_ascii().is_empty() => {}
             Ok(text) if text.starts_with('#') => self.parsed.comment = true,
             Ok(text) => {
-                let mut out = Out { book: &mut self.book, parsed: &mut self.parsed };
+                let (book, parsed, limits) = (&mut self.book, &mut self.parsed, &self.limits);
+                let mut out = Out { book, parsed, limits };
                 self.parser.line(text, arrival, &mut out)?;
                 self.admit(arrival);
             }
@@ -123,7 +126,8 @@ impl Reader {
     /// What was held back: the windows of StatsD that are still open.
     pub fn flush(&mut self, arrival: Arrival) -> &Parsed {
         self.clear();
-        let mut out = Out { book: &mut self.book, parsed: &mut self.parsed };
+        let (book, parsed, limits) = (&mut self.book, &mut self.parsed, &self.limits);
+        let mut out = Out { book, parsed, limits };
         self.parser.flush(&mut out);
         self.admit(arrival);
         &self.parsed

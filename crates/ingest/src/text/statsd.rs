@@ -195,6 +195,11 @@ impl Parser for Statsd {
                 to.refuse(Malformed::NoTime);
                 continue;
             };
+            // One line from the far future would close every window that is open.
+            if let Err(refusal) = to.limits.admit(arrival.now_us, at_us, at_us) {
+                to.refuse(refusal);
+                continue;
+            }
             if let Err(malformed) = self.metric(metric, at_us, to) {
                 to.refuse(malformed);
             }

@@ -106,6 +106,21 @@ fn windows_close_as_time_passes() {
 }
 
 #[test]
+fn a_line_from_the_far_future_closes_no_window() {
+    let lines = "5 a:1|c\n99999999999 a:1|c\n6 a:2|c";
+    assert_eq!(read(statsd(), lines), ["! future", "a:count Count 3 0..10"]);
+}
+
+#[test]
+fn lines_of_very_many_windows_do_not_fill_the_memory() {
+    let mut lines = "1000000 a:1|c\n".to_owned();
+    lines.extend((0..3_000).map(|i| format!("{} a:1|c\n", i * 10)));
+    let shown = read(statsd(), &lines);
+    assert_eq!(shown.len(), 3_001);
+    assert!(shown[0].ends_with(" 0..10"), "the oldest is closed when there are too many");
+}
+
+#[test]
 fn sampled_times_weigh_as_what_they_stand_for() {
     let shown = at("t:10|ms|@0.1\nt:100|ms");
     assert!(shown.starts_with("t:n Count 11 "), "{shown}");

@@ -13,6 +13,9 @@ pub(super) const TIMED: [&str; 7] = ["n", "mean", "min", "max", "p50", "p90", "p
 /// A window closes when a line arrives this many windows after it.
 const OPEN_WINDOWS: i64 = 2;
 
+/// The most windows that are open: lines may come from any time before now.
+const OPEN_MAX: usize = 1_000;
+
 /// The most values of which a window remembers each; one with more has no percentiles.
 const TIMES_MAX: usize = 1 << 16;
 
@@ -110,6 +113,12 @@ impl Windows {
             self.newest_us = start_us;
             let open_us = OPEN_WINDOWS.saturating_mul(self.length.us());
             self.close_before(start_us.saturating_sub(open_us), out);
+        }
+        if self.open.len() >= OPEN_MAX
+            && !self.open.contains_key(&start_us)
+            && let Some((oldest_us, window)) = self.open.pop_first()
+        {
+            self.close(oldest_us, window, out);
         }
         self.open.entry(start_us).or_default()
     }
