@@ -164,3 +164,63 @@ fn an_rrd_that_was_imported_shows_what_rrdtool_shows() {
         }
     }
 }
+
+#[test]
+fn an_import_that_is_killed_again_and_again_ends_with_every_line_once() {
+    let place = Place::new();
+    let lines: String = (0..40_000)
+        .map(|i| format!("web.{}.requests {} {}\n", i % 20, i % 977, 1_430_701_200 + i / 20))
+        .collect();
+    place.write("web.txt", &lines);
+    let import = ["import", "web.txt", "--format", "graphite", "--quiet"];
+    let contents = |record: &str| {
+        let mut query = place.command(&["query", "", "--step", "10s", "--format", "csv"]);
+        query.env("TACHOGRAPH_RECORD", place.path(record));
+        place.finish(query).out
+    };
+    let mut whole = place.command(&import);
+    whole.env("TACHOGRAPH_RECORD", place.path("whole.sqlite"));
+    assert_eq!(place.finish(whole).status, Some(0));
+    // Each life is a little longer than the one before, so that the last one is long enough.
+    let (mut lives, mut kills) = (0, 0);
+    loop {
+        let mut command = place.command(&import);
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let mut child = command.spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20 + 37 * lives));
+        lives += 1;
+        if child.try_wait().unwrap().is_none() {
+            child.kill().unwrap();
+            kills += 1;
+            child.wait().unwrap();
+        } else if child.wait().unwrap().success() {
+            break;
+        }
+        assert!(lives < 1_000, "it never ends");
+    }
+    assert!(kills > 0, "it was never killed");
+    let expected = contents("whole.sqlite");
+    assert!(expected.lines().count() > 1_000);
+    assert_eq!(contents("record.sqlite"), expected);
+}
+
+#[test]
+fn a_postgresql_database_serves_as_well() {
+    let place = Place::new();
+    let server = slots::throwaway::Throwaway::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let url = server.database("record").unwrap();
+    place.write("sold.txt", UPDATES);
+    let run = |args: &[&str]| {
+        let mut command = place.command(args);
+        command.env("TACHOGRAPH_RECORD", &url);
+        place.finish(command)
+    };
+    let ended = run(&["import", "sold.txt", "--format", "graphite"]);
+    assert_eq!(ended.status, Some(0), "{}", ended.err);
+    let again = run(&["import", "sold.txt", "--format", "graphite"]);
+    assert!(again.out.ends_with("there already: 5\n"), "{}", again.out);
+    let queried = run(&["query", "sold", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&queried.out).unwrap();
+    assert_eq!(json["series"][0]["total"], 1050.0, "{}", queried.err);
+    assert_eq!(run(&["series"]).out, "sold  gauge, every 10 s\n");
+}
