@@ -8,10 +8,11 @@ declare -A needs=(
   [nginx]=nginx-light
   [chromium]=chromium
   [rrdtool]=rrdtool
+  [initdb]=postgresql
 )
 missing=()
 for program in "${!needs[@]}"; do
-  if ! PATH="$PATH:/usr/sbin:/usr/local/sbin" command -v "$program" >/dev/null; then
+  if ! PATH="$PATH:/usr/sbin:/usr/local/sbin$(printf ':%s' /usr/lib/postgresql/*/bin)" command -v "$program" >/dev/null; then
     missing+=("${needs[$program]}")
   fi
 done

@@ -102,7 +102,7 @@ pub enum RecordError {
 
 impl RecordError {
     /// What an error of SQLite's means for the record at `path`.
-    pub(crate) fn from_sqlite(path: &Path, error: rusqlite::Error) -> RecordError {
+    pub fn from_sqlite(path: &Path, error: rusqlite::Error) -> RecordError {
         let path = path.to_owned();
         if let rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::InvalidColumnType(..)

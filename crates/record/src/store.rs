@@ -140,6 +140,11 @@ impl Store {
         prepared.map_err(|e| self.explain(e))
     }
 
+    /// The connection itself, for what else lives in the same file.
+    pub fn into_connection(self) -> Connection {
+        self.db
+    }
+
     /// Where the record is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -1,6 +1,7 @@
 //! Tasks of the project itself: `cargo run --release -p xtask -- prove simulation`.
 
 mod aa;
+mod accuracy;
 mod binary;
 mod injection;
 mod kills;
@@ -24,6 +25,9 @@ tasks:
         servers with exactly known differences of 2, 5 and 20% (60 comparisons by default)
   prove kills [--runs N] [--seed N]
         kill -9 at random moments (100 times by default); nothing may stay behind
+  prove accuracy [--runs N] [--seed N]
+        the experiment series-accuracy: the same updates through the real rrdtool, the real
+        whisper and ours, then N random ones (1,000,000 by default); needs no built binary
   prove all
         all of these, one after the other
 
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         ["prove", "sixty", options @ ..] => aa::prove_sixty(options),
         ["prove", "injection", options @ ..] => injection::prove(options),
         ["prove", "kills", options @ ..] => kills::prove(options),
+        ["prove", "accuracy", options @ ..] => accuracy::prove(options),
         ["prove", "all"] => all(),
         _ => usage_error("no such task"),
     }
@@ -46,8 +51,14 @@ fn main() -> ExitCode {
 
 /// Every proof, so that one that fails does not keep the others from running.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 5] =
-        [simulation::prove, kills::prove, aa::prove_sixty, aa::prove, injection::prove];
+    let proofs: [fn(&[&str]) -> ExitCode; 6] = [
+        simulation::prove,
+        accuracy::prove,
+        kills::prove,
+        aa::prove_sixty,
+        aa::prove,
+        injection::prove,
+    ];
     let failed = proofs.iter().filter(|proof| proof(&[]) != ExitCode::SUCCESS).count();
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

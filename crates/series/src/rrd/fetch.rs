@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use super::definition::FIRST_US;
-use super::{Archive, Consolidation, Definition, DefinitionError, Reading, State, UpdateError};
+use super::{
+    Archive, Consolidation, Definition, DefinitionError, Reading, Row, State, UpdateError,
+};
 use crate::SECOND_US;
 
 /// The most rows of one fetch.
@@ -56,6 +58,32 @@ impl Rrd {
         Ok(Rrd { definition, state, rows })
     }
 
+    /// An RRD as it was kept somewhere else: its state, and rows in the order in
+    /// which they were completed, of which each archive keeps its latest.
+    pub fn restore(
+        definition: Definition,
+        state: State,
+        rows: impl IntoIterator<Item = Row>,
+    ) -> Rrd {
+        let kept = definition.archives.iter().map(|_| VecDeque::new()).collect();
+        let mut rrd = Rrd { definition, state: state.clone(), rows: kept };
+        rrd.advance(state, rows);
+        rrd
+    }
+
+    /// Takes the state after further updates, and the rows that these completed.
+    pub fn advance(&mut self, state: State, rows: impl IntoIterator<Item = Row>) {
+        for row in rows {
+            keep(&self.definition.archives, &mut self.rows, row);
+        }
+        self.state = state;
+    }
+
+    /// What RRDtool keeps besides the rows.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
     /// What it was created with.
     pub fn definition(&self) -> &Definition {
         &self.definition
@@ -77,13 +105,7 @@ impl Rrd {
     /// [`UpdateError`], and then nothing has changed.
     pub fn update(&mut self, at_us: i64, reading: Reading) -> Result<(), UpdateError> {
         let (archives, rows) = (&self.definition.archives, &mut self.rows);
-        self.state.update(&self.definition, at_us, reading, |row| {
-            let kept = &mut rows[row.archive];
-            kept.push_back(row.value);
-            if kept.len() as i64 > archives[row.archive].rows {
-                kept.pop_front();
-            }
-        })
+        self.state.update(&self.definition, at_us, reading, |row| keep(archives, rows, row))
     }
 
     /// Reads rows as `rrdtool fetch --start --end --resolution` does.
@@ -168,6 +190,17 @@ impl Rrd {
     fn begins_us(&self, archive: &Archive) -> i64 {
         let row_us = self.definition.row_us(archive);
         self.last_us() / row_us * row_us - row_us * archive.rows
+    }
+}
+
+/// Puts a row into its archive; one of an archive that does not exist has no place.
+fn keep(archives: &[Archive], rows: &mut [VecDeque<f64>], row: Row) {
+    let Some((archive, kept)) = archives.get(row.archive).zip(rows.get_mut(row.archive)) else {
+        return;
+    };
+    kept.push_back(row.value);
+    if kept.len() as i64 > archive.rows {
+        kept.pop_front();
     }
 }
 

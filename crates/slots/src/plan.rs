@@ -1,0 +1,194 @@
+//! Which rows of which retention a batch changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use series::{Accumulator, Batch, Bounds, COUNT_MAX, Delta, Flavor, Integral, SlotKey, Step, rrd};
+
+use crate::{Changes, Retention, StoreError};
+
+/// A retention as a store keeps it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// The step and the age.
+    pub(crate) retention: Retention,
+    /// The length of a partition, fixed when the retention was made.
+    pub(crate) partition_us: i64,
+    /// The beginning of the oldest partition that is still kept. A multiple of `partition_us`, or the earliest time.
+    pub(crate) horizon_us: i64,
+}
+
+impl Kept {
+    /// A new retention, of which nothing has expired.
+    pub(crate) fn new(retention: Retention) -> Kept {
+        Kept { retention, partition_us: retention.partition_us(), horizon_us: i64::MIN }
+    }
+
+    pub(crate) fn step(&self) -> Step {
+        self.retention.step
+    }
+
+    /// The start of the partition that holds an instant.
+    pub(crate) fn partition_of(&self, at_us: i64) -> i64 {
+        at_us.saturating_sub(at_us.rem_euclid(self.partition_us))
+    }
+
+    /// The partitions of the present and of what comes next, unless they have expired.
+    pub(crate) fn ahead(&self, now_us: i64) -> BTreeSet<i64> {
+        let present_us = self.partition_of(now_us);
+        let next_us = present_us.saturating_add(self.partition_us);
+        [present_us, next_us].into_iter().filter(|us| *us >= self.horizon_us).collect()
+    }
+
+    /// The horizon at `now_us`, which never moves back.
+    pub(crate) fn horizon_at(&self, now_us: i64) -> i64 {
+        let expired =
+            self.retention.age_us.map(|age_us| self.partition_of(now_us.saturating_sub(age_us)));
+        expired.map_or(self.horizon_us, |us| us.max(self.horizon_us))
+    }
+}
+
+/// Retentions sorted by step, after `wanted` were added or changed.
+pub(crate) fn retained(kept: &[Kept], wanted: &[Retention]) -> Vec<Kept> {
+    let mut by_step: BTreeMap<i64, Kept> = kept.iter().map(|k| (k.step().us(), *k)).collect();
+    for retention in wanted {
+        by_step
+            .entry(retention.step.us())
+            .and_modify(|kept| kept.retention = *retention)
+            .or_insert_with(|| Kept::new(*retention));
+    }
+    by_step.into_values().collect()
+}
+
+/// A coarse slot whose bounds are found anew from the slots of a finer step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Anew {
+    /// The coarse slot.
+    pub(crate) key: SlotKey,
+    /// The finer step, in microseconds.
+    pub(crate) from_step_us: i64,
+}
+
+/// What a batch does to one retention.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// Which.
+    pub(crate) kept: Kept,
+    /// What to add to which row, in the order of the keys.
+    pub(crate) rows: Batch,
+    /// Whose bounds to find anew after that.
+    pub(crate) anew: BTreeSet<Anew>,
+}
+
+impl Part {
+    /// The partitions that the rows are in.
+    pub(crate) fn partitions(&self) -> BTreeSet<i64> {
+        self.rows.iter().map(|(key, _)| self.kept.partition_of(key.slot_us)).collect()
+    }
+}
+
+/// What a batch does, the finest retention first.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// Retention by retention; those of which nothing changes are left out.
+    pub(crate) parts: Vec<Part>,
+    /// How many slots are older than what any retention keeps.
+    pub(crate) expired: u64,
+}
+
+impl Plan {
+    /// Plans a batch for these retentions, which are sorted by step.
+    pub(crate) fn new(changes: &Changes, kept: &[Kept]) -> Result<Plan, StoreError> {
+        let mut parts: Vec<Part> = kept
+            .iter()
+            .map(|kept| Part { kept: *kept, rows: Batch::default(), anew: BTreeSet::new() })
+            .collect();
+        let mut expired = 0;
+        for (step_us, batch) in &changes.slots {
+            let Some(own) = kept.iter().find(|k| k.step().us() == *step_us) else {
+                return Err(StoreError::NoRetention(*step_us));
+            };
+            let follows = |part: &Part| own.step().divides(part.kept.step());
+            let taken = |slot_us: i64, part: &Part| {
+                part.kept.step().slot_of(slot_us) >= part.kept.horizon_us
+            };
+            for (key, _) in batch.iter() {
+                let kept = parts.iter().any(|part| follows(part) && taken(key.slot_us, part));
+                expired += u64::from(!kept);
+            }
+            for part in parts.iter_mut().filter(|part| follows(part)) {
+                part.take(batch, own, kept);
+            }
+        }
+        parts.retain(|part| !part.rows.is_empty());
+        Ok(Plan { parts, expired })
+    }
+}
+
+impl Part {
+    /// Takes what a batch of the step of `own` says of this retention.
+    fn take(&mut self, batch: &Batch, own: &Kept, kept: &[Kept]) {
+        let step = self.kept.step();
+        if step == own.step() {
+            return self.take_rows(batch);
+        }
+        self.take_rows(&batch.coarsened(step));
+        for (key, _) in batch.iter().filter(|(_, delta)| delta.bounds == Bounds::Replace) {
+            let key = SlotKey { slot_us: step.slot_of(key.slot_us), ..*key };
+            // The nearest finer step, whose own bounds were found anew before.
+            let from = kept.iter().rev().find(|finer| {
+                let between = own.step().divides(finer.step()) && finer.step().divides(step);
+                between && finer.step() != step && key.slot_us >= finer.horizon_us
+            });
+            if let Some(from) = from.filter(|_| key.slot_us >= self.kept.horizon_us) {
+                self.anew.insert(Anew { key, from_step_us: from.step().us() });
+            }
+        }
+    }
+
+    fn take_rows(&mut self, batch: &Batch) {
+        for (key, delta) in batch.iter().filter(|(key, _)| key.slot_us >= self.kept.horizon_us) {
+            self.rows.add(*key, *delta);
+        }
+    }
+}
+
+/// Whether a count is beyond what a double holds exactly: in the row after the delta, or in the delta itself.
+///
+/// 2^53 itself is already beyond, because 2^53 + 1 is rounded to it.
+pub(crate) fn overflows(delta: &Delta, after: f64) -> bool {
+    let beyond = |count: f64| count.abs() >= COUNT_MAX as f64;
+    match delta.add.integral {
+        Integral::Count(count) => beyond(after) || beyond(count as f64),
+        Integral::Area(_) => false,
+    }
+}
+
+/// The delta that gives a coarse slot the bounds of the fine slots within it.
+pub(crate) fn bounds_of<'a>(fine: impl IntoIterator<Item = &'a Accumulator>) -> Delta {
+    let mut all = Accumulator::EMPTY;
+    for row in fine {
+        all.merge(row);
+    }
+    let mut delta = Delta::replace_bounds(all.vmin, all.vmax);
+    delta.add.approximate = all.approximate;
+    delta
+}
+
+/// What is counted is a whole number; what is held is an area.
+pub(crate) fn integral_of(flavor: Flavor, integral: f64) -> Integral {
+    match flavor {
+        Flavor::Flow if integral.fract() == 0.0 => Integral::Count(integral as i64),
+        _ => Integral::Area(integral),
+    }
+}
+
+/// The end of the latest row that each archive no longer holds once `rows` were written.
+pub(crate) fn oldest_rows(definition: &rrd::Definition, rows: &[rrd::Row]) -> Vec<(usize, i64)> {
+    let archives = definition.archives.iter().enumerate();
+    let oldest = archives.filter_map(|(number, archive)| {
+        let latest = rows.iter().rfind(|row| row.archive == number)?;
+        let row_us = definition.step.us().saturating_mul(archive.steps);
+        Some((number, latest.end_us.saturating_sub(row_us.saturating_mul(archive.rows))))
+    });
+    oldest.collect()
+}

@@ -1,0 +1,179 @@
+//! Series and slots in a SQLite file: the record's own, beside the runs.
+
+mod read;
+mod schema;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use record::RecordError;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use series::{Accumulator, Lane, SlotKey, Step, rrd};
+
+use crate::{
+    Applied, Changes, Maintained, NewSeries, NotMade, Retention, Selector, Series, SeriesLimit,
+    Store, StoreError, Writer,
+};
+
+/// A SQLite file with series: the file of the runs, or one of its own.
+///
+/// Every call is one transaction that is on disk when it returns
+/// (write-ahead log, `synchronous=FULL`). Several processes may write at the same time; they take turns.
+#[derive(Debug)]
+pub struct Sqlite {
+    db: Connection,
+    path: PathBuf,
+}
+
+impl Sqlite {
+    /// Opens the file for writing and makes it, with the folders above it, where it does not exist.
+    ///
+    /// # Errors
+    /// [`StoreError::Record`], also for a file that a newer version wrote.
+    pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
+        let path = path.as_ref().to_owned();
+        let mut store = Sqlite { db: record::Store::open(&path)?.into_connection(), path };
+        store.check_version()?;
+        store.db.set_prepared_statement_cache_capacity(256);
+        schema::migrate(&mut store.db).map_err(|e| store.explain(e))?;
+        Ok(store)
+    }
+
+    /// Opens an existing file for reading only.
+    ///
+    /// # Errors
+    /// [`StoreError::Record`], and [`StoreError::NoSeries`] where none was ever recorded.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
+        let path = path.as_ref().to_owned();
+        let store = Sqlite { db: record::Store::open_read_only(&path)?.into_connection(), path };
+        match store.check_version()? {
+            0 => Err(StoreError::NoSeries(store.path.display().to_string())),
+            _ => Ok(store),
+        }
+    }
+
+    fn check_version(&self) -> Result<i64, StoreError> {
+        let found = schema::version(&self.db).map_err(|e| self.explain(e))?;
+        if found > schema::KNOWN {
+            let path = self.path.clone();
+            return Err(RecordError::Newer { path, found, known: schema::KNOWN }.into());
+        }
+        Ok(found)
+    }
+
+    fn explain(&self, error: rusqlite::Error) -> StoreError {
+        RecordError::from_sqlite(&self.path, error).into()
+    }
+
+    fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        // One transaction, so that several tables are read as of one moment.
+        let done = self.db.unchecked_transaction().and_then(|_one_moment| work(&self.db));
+        done.map_err(|e| self.explain(e))
+    }
+
+    fn write<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        let done = self
+            .db
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(Failure::Sqlite)
+            .and_then(|tx| {
+                let done = work(&tx)?;
+                tx.commit()?;
+                Ok(done)
+            });
+        done.map_err(|failure| match failure {
+            Failure::Sqlite(error) => self.explain(error),
+            Failure::Store(error) => error,
+        })
+    }
+}
+
+/// Why a transaction was given up.
+enum Failure {
+    Sqlite(rusqlite::Error),
+    Store(StoreError),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Failure {
+        Failure::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+impl Store for Sqlite {
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn retentions(&mut self) -> Result<Vec<Retention>, StoreError> {
+        let kept = self.read(schema::retentions)?;
+        Ok(kept.into_iter().map(|kept| kept.retention).collect())
+    }
+
+    fn retain(&mut self, retentions: &[Retention]) -> Result<(), StoreError> {
+        self.write(|tx| Ok(schema::retain(tx, retentions)?))
+    }
+
+    fn series(
+        &mut self,
+        wanted: &[NewSeries],
+        limit: &SeriesLimit,
+    ) -> Result<Vec<Result<Series, NotMade>>, StoreError> {
+        self.write(|tx| Ok(write::series(tx, wanted, limit)?))
+    }
+
+    fn find(&mut self, selector: &Selector) -> Result<Vec<Series>, StoreError> {
+        self.read(|db| read::find(db, selector))
+    }
+
+    fn lanes(&mut self, names: &[&str]) -> Result<Vec<i32>, StoreError> {
+        self.write(|tx| Ok(write::lanes(tx, names)?))
+    }
+
+    fn lane_states(&mut self, lanes: &[(i64, i32)]) -> Result<Vec<Lane>, StoreError> {
+        self.read(|db| read::lane_states(db, lanes))
+    }
+
+    fn rrd(&mut self, series: i64) -> Result<Option<rrd::Rrd>, StoreError> {
+        self.read(|db| read::rrd(db, series))
+    }
+
+    fn last_batch(&mut self, writer: Writer) -> Result<u64, StoreError> {
+        self.read(|db| read::last_batch(db, writer))
+    }
+
+    fn apply(
+        &mut self,
+        writer: Writer,
+        seq: u64,
+        changes: &Changes,
+    ) -> Result<Applied, StoreError> {
+        self.write(|tx| write::apply(tx, writer, seq, changes))
+    }
+
+    fn slots(
+        &mut self,
+        step: Step,
+        series: &[i64],
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Vec<(SlotKey, Accumulator)>, StoreError> {
+        self.read(|db| read::slots(db, step, series, from_us, until_us))
+    }
+
+    fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
+        self.write(|tx| Ok(schema::maintain(tx, now_us)?))
+    }
+}

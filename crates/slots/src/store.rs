@@ -1,0 +1,92 @@
+//! What every store can do.
+
+use series::{Accumulator, Lane, SlotKey, Step, rrd::Rrd};
+
+use crate::{
+    Changes, NewSeries, NotMade, Retention, Selector, Series, SeriesLimit, StoreError, Writer,
+};
+
+/// What became of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// It is in the store now.
+    Now {
+        /// How many of its slots are older than what any retention keeps, and so were left out.
+        expired: u64,
+    },
+    /// It was applied before, and nothing has changed.
+    Before,
+}
+
+/// What maintenance did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Maintained {
+    /// Partitions that were dropped because all of their slots had expired.
+    pub dropped: u64,
+    /// Partitions that were made ahead of time.
+    pub made: u64,
+}
+
+/// A place where series and their slots are kept. Every call is one transaction,
+/// which is on disk when the call returns, if the store has a disk.
+pub trait Store: Send {
+    /// Where it is, for messages; without passwords.
+    fn place(&self) -> String;
+
+    /// The retentions, the finest first.
+    fn retentions(&mut self) -> Result<Vec<Retention>, StoreError>;
+
+    /// Adds retentions, and changes the ages of those that have the same step. None is taken away.
+    ///
+    /// A new one begins empty: it does not hold what was written before.
+    fn retain(&mut self, retentions: &[Retention]) -> Result<(), StoreError>;
+
+    /// Finds series by their identity, and makes those that do not exist; one answer for each that is wanted.
+    ///
+    /// A series that exists is given as it was made, whatever else is wanted of it.
+    fn series(
+        &mut self,
+        wanted: &[NewSeries],
+        limit: &SeriesLimit,
+    ) -> Result<Vec<Result<Series, NotMade>>, StoreError>;
+
+    /// The series that are meant, in the order of their identities.
+    fn find(&mut self, selector: &Selector) -> Result<Vec<Series>, StoreError>;
+
+    /// The numbers of lanes by their names, made on first sight. The empty name is lane 0.
+    fn lanes(&mut self, names: &[&str]) -> Result<Vec<i32>, StoreError>;
+
+    /// The state of lanes, by series and lane; a lane that was never saved is a new one.
+    fn lane_states(&mut self, lanes: &[(i64, i32)]) -> Result<Vec<Lane>, StoreError>;
+
+    /// A series in RRD mode with its rows; `None` if it is not, or nothing was written yet.
+    fn rrd(&mut self, series: i64) -> Result<Option<Rrd>, StoreError>;
+
+    /// The number of the writer's last batch; 0 if there is none.
+    fn last_batch(&mut self, writer: Writer) -> Result<u64, StoreError>;
+
+    /// Applies batch number `seq` of a writer, which numbers its batches 1, 2, 3 …: once, whole, or not at all.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] if the batch before it has not been applied;
+    /// [`StoreError::Overflow`] if a count would reach 2^53;
+    /// [`StoreError::NoRetention`] for a step that is not kept. After any error
+    /// the same batch may be sent again.
+    fn apply(&mut self, writer: Writer, seq: u64, changes: &Changes)
+    -> Result<Applied, StoreError>;
+
+    /// The slots of `step` that begin at or after `from_us` and before `until_us`
+    /// (microseconds since the epoch), in the order of their keys.
+    fn slots(
+        &mut self,
+        step: Step,
+        series: &[i64],
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Vec<(SlotKey, Accumulator)>, StoreError>;
+
+    /// Drops the partitions that have expired at `now_us`, and makes those that are needed next.
+    ///
+    /// Slots older than that are not written from then on.
+    fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError>;
+}
