@@ -1,6 +1,7 @@
 //! Tasks of the project itself: `cargo run --release -p xtask -- prove simulation`.
 
 mod aa;
+mod batches;
 mod binary;
 mod injection;
 mod kills;
@@ -24,10 +25,13 @@ tasks:
         servers with exactly known differences of 2, 5 and 20% (60 comparisons by default)
   prove kills [--runs N] [--seed N]
         kill -9 at random moments (100 times by default); nothing may stay behind
+  prove batches [--runs N] [--seed N]
+        kill -9 whoever writes batches of series, in SQLite and in PostgreSQL (500 times
+        each by default); what was acknowledged must be there once
   prove all
         all of these, one after the other
 
-All but the simulation run target/release/tachograph: build it first.
+All but the simulation and the batches run target/release/tachograph: build it first.
 ";
 
 fn main() -> ExitCode {
@@ -39,15 +43,23 @@ fn main() -> ExitCode {
         ["prove", "sixty", options @ ..] => aa::prove_sixty(options),
         ["prove", "injection", options @ ..] => injection::prove(options),
         ["prove", "kills", options @ ..] => kills::prove(options),
+        ["prove", "batches", options @ ..] => batches::prove(options),
         ["prove", "all"] => all(),
+        ["write-batches", words @ ..] => batches::write(words),
         _ => usage_error("no such task"),
     }
 }
 
 /// Every proof, so that one that fails does not keep the others from running.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 5] =
-        [simulation::prove, kills::prove, aa::prove_sixty, aa::prove, injection::prove];
+    let proofs: [fn(&[&str]) -> ExitCode; 6] = [
+        simulation::prove,
+        kills::prove,
+        batches::prove,
+        aa::prove_sixty,
+        aa::prove,
+        injection::prove,
+    ];
     let failed = proofs.iter().filter(|proof| proof(&[]) != ExitCode::SUCCESS).count();
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
