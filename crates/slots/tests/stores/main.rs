@@ -5,6 +5,7 @@
 mod failures;
 mod place;
 mod recipes;
+mod rrd;
 mod script;
 mod values;
 
