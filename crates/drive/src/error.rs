@@ -93,6 +93,13 @@ pub(crate) fn check_fit(target: &Target, load: &Load) -> Result<(), DriveError> 
     Err(DriveError::Unfit(format!("{target} cannot be loaded like this: {why}")))
 }
 
+/// The error for more connections than the process may have open files.
+pub(crate) fn too_many_files(connections: u64, most: u64) -> DriveError {
+    DriveError::Unfit(format!(
+        "{connections} connections need as many open files, and this process may open {most}; raise the limit with 'ulimit -n'"
+    ))
+}
+
 /// The error when the client's own machinery fails.
 pub(crate) fn own(error: &std::io::Error) -> DriveError {
     DriveError::Unfit(format!("the load engine could not work: {error}"))

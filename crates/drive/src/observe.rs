@@ -32,6 +32,8 @@ pub struct Observation {
     pub bytes_sent: u64,
     /// Connections made during the slice.
     pub connects: u64,
+    /// Times that the ports of a source address ran out and another address of 127/8 was taken.
+    pub source_changes: u64,
     /// Connections that the server closed while they were idle, or between two requests; no request was on them.
     pub closed_idle: u64,
     /// From the first send to the end of the drain.

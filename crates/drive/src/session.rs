@@ -5,7 +5,8 @@ use std::sync::{Arc, Barrier, OnceLock};
 
 use base::{CpuSet, Nanos, Seed};
 use ledger::{Counts, Errors};
-use netio::{Address, Epoll, Failure};
+use netio::{Address, Epoll, Failure, RETIRED_MAX};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spec::{Exchange, Load, Mode, Target};
 
 use crate::Fault;
@@ -84,9 +85,11 @@ pub struct Session {
 impl Session {
     /// Resolves the target and opens the first connection; the others are opened by the first slice.
     ///
-    /// A name with several addresses is tried in the resolver's order, once.
+    /// A name with several addresses is tried in the resolver's order, once. Where more open files
+    /// are needed than the soft limit allows, it is raised towards the hard one.
     pub fn open(target: &Target, load: &Load, options: &Options) -> Result<Session, DriveError> {
         error::check_fit(target, load)?;
+        allow_files(load)?;
         let addresses = Address::resolve(target.endpoint()).map_err(|error| {
             DriveError::Unreachable(format!("cannot connect to {target}: {error}"))
         })?;
@@ -270,6 +273,26 @@ impl Session {
         self.counts.merge(&observation.counts);
         add_errors(&mut self.errors, &observation.errors);
     }
+}
+
+/// Files beside the connections: epolls, standard streams, the record.
+const FILES_BESIDE: u64 = 64;
+
+/// Raises the soft limit of open files where that many connections need it.
+fn allow_files(load: &Load) -> Result<(), DriveError> {
+    let connections = u64::from(load.connections);
+    let aside = u64::from(load.threads) * if load.new_connection { RETIRED_MAX as u64 } else { 0 };
+    let needed = connections + aside + FILES_BESIDE;
+    let limit = getrlimit(Resource::Nofile);
+    let most = limit.maximum.unwrap_or(u64::MAX);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return Ok(());
+    }
+    if connections + FILES_BESIDE > most {
+        return Err(error::too_many_files(connections, most));
+    }
+    let raised = Rlimit { current: Some(needed.min(most)), maximum: limit.maximum };
+    setrlimit(Resource::Nofile, raised).map_err(|errno| error::own(&errno.into()))
 }
 
 /// A fault of an answer that was complete.

@@ -144,6 +144,7 @@ impl Tally {
             bytes_received: after.received - before.received,
             bytes_sent: after.sent - before.sent,
             connects: after.connects - before.connects,
+            source_changes: after.source_changes - before.source_changes,
             closed_idle: self.closed_idle,
             elapsed,
             threads: vec![ThreadUse { cpu, wall: elapsed }],
@@ -176,6 +177,7 @@ pub(crate) fn merge(into: &mut Observation, other: Observation) {
     into.bytes_received += other.bytes_received;
     into.bytes_sent += other.bytes_sent;
     into.connects += other.connects;
+    into.source_changes += other.source_changes;
     into.closed_idle += other.closed_idle;
     into.elapsed = into.elapsed.max(other.elapsed);
     into.threads.extend(other.threads);

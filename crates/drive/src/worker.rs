@@ -21,6 +21,9 @@ use crate::{Fault, Observation};
 /// How long a slice waits for its connections before it begins without those that are missing.
 const PREPARE_MAX: Nanos = Nanos::from_secs(1);
 
+/// How long a full accept queue is given before the next try.
+const RETRY: Nanos = Nanos::from_micros(500);
+
 /// What every thread of a slice is told.
 pub(crate) struct Orders<'a> {
     pub(crate) slice: &'a Slice,
@@ -173,22 +176,29 @@ fn new_run<'a>(
 }
 
 /// Takes note of what happened to idle connections, then opens those that are missing.
+///
+/// Each is tried once. Only a full accept queue is waited for: many connections
+/// at once overrun a short backlog, and no request is on them yet.
 fn prepare<E: Engine>(engine: &mut E, run: &mut Run<'_>, limit: Nanos) -> io::Result<()> {
     let until = MonotonicClock.now() + limit;
     engine.turn(Nanos::ZERO, run)?;
-    for slot in 0..run.conns.len() {
-        if run.conns[slot].link == Link::Closed {
-            run.connect(engine.wire(), slot);
+    let mut next = 0;
+    loop {
+        run.refusal = run.refusal.filter(|failure| *failure != Failure::AcceptQueueFull);
+        while next < run.conns.len() && run.refusal != Some(Failure::AcceptQueueFull) {
+            if run.conns[next].link == Link::Closed {
+                run.connect(engine.wire(), next);
+            }
+            next += usize::from(run.refusal != Some(Failure::AcceptQueueFull));
         }
-    }
-    while run.conns.iter().any(|conn| conn.link == Link::Connecting) {
+        let all_tried = next == run.conns.len();
         let left = until.saturating_sub(MonotonicClock.now());
-        if left == Nanos::ZERO {
-            break;
+        let pending = run.conns.iter().any(|conn| conn.link == Link::Connecting);
+        if left == Nanos::ZERO || all_tried && !pending {
+            return Ok(());
         }
-        engine.turn(left.min(TURN_MAX), run)?;
+        engine.turn(left.min(if all_tried { TURN_MAX } else { RETRY }), run)?;
     }
-    Ok(())
 }
 
 /// Loads until the slice is over, and drains.
@@ -230,7 +240,9 @@ fn place(cpus: &CpuSet, lane: u32) -> io::Result<()> {
     if let Some(cpu) = cpus.iter().nth(lane as usize % count) {
         let mut set = rustix::thread::CpuSet::new();
         set.set(cpu);
-        sched_setaffinity(None, &set)?;
+        sched_setaffinity(None, &set).map_err(|errno| {
+            io::Error::other(format!("a client thread cannot run on CPU {cpu}: {errno}"))
+        })?;
     }
     Ok(())
 }
@@ -240,3 +252,6 @@ fn thread_cpu() -> Nanos {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
+
+#[cfg(test)]
+mod simulated;

@@ -6,6 +6,7 @@
 
 mod canary;
 mod machine;
+mod ports;
 mod snapshot;
 
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use base::CpuSet;
 
 pub use canary::Canary;
 pub use machine::{MachineFacts, machine};
+pub use ports::ephemeral_ports;
 pub use snapshot::{Change, Snapshot};
 
 /// A file of /proc or /sys that could not be used.

@@ -1,5 +1,6 @@
 //! What kind of machine this is.
 
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 
 use crate::{online_cpus, read_if_any};
@@ -76,20 +77,27 @@ fn hypervisor(cpuinfo: &str) -> Option<String> {
     flags.split_whitespace().any(|flag| flag == "hypervisor").then(|| {
         read_if_any("/sys/class/dmi/id/sys_vendor")
             .filter(|vendor| !vendor.is_empty())
-            .unwrap_or_else(|| "unnamed hypervisor".to_owned())
+            .unwrap_or_else(|| "a hypervisor".to_owned())
     })
 }
 
-/// With the module loaded but no rule that asks for it, nothing is tracked. The kernel shows
-/// both as a table that exists, so what tells is whether it holds anything or a rule file names it.
+/// Whether the kernel tracks connections over loopback: some are made, and the table looked at.
+///
+/// A table that exists tells nothing by itself; it is there as soon as the
+/// module is loaded, and fills only where a rule asks for it.
 fn connection_tracking() -> Option<bool> {
     let table = Path::new("/proc/sys/net/netfilter/nf_conntrack_count");
     if !table.exists() {
         return Some(false);
     }
-    let count: u64 = read_if_any(table)?.parse().ok()?;
-    // An empty table on a machine with loopback traffic at this moment is rare, but possible.
-    (count > 0).then_some(true)
+    let count = || read_if_any(table)?.parse::<u64>().ok();
+    let before = count()?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    let address = listener.local_addr().ok()?;
+    // More than one, so that entries which expire at this moment cannot hide them.
+    let connections: Vec<TcpStream> =
+        (0..16).filter_map(|_| TcpStream::connect(address).ok()).collect();
+    Some(count()? >= before + connections.len() as u64 / 2)
 }
 
 fn cgroup(mounts: &str) -> u32 {

@@ -23,6 +23,8 @@ pub struct Snapshot {
     pub tcp: [u64; 5],
     /// TCP sockets in TIME_WAIT.
     pub time_wait_sockets: u64,
+    /// How many of those the kernel allows (tcp_max_tw_buckets).
+    pub time_wait_max: Option<u64>,
     /// Entries in the connection-tracking table and its size, if the kernel tracks connections.
     pub conntrack: Option<(u64, u64)>,
 }
@@ -43,9 +45,18 @@ impl Snapshot {
             total: cpu.total,
             tcp: tcp_trouble(&read_if_any("/proc/net/netstat").unwrap_or_default()),
             time_wait_sockets: time_wait(&read_if_any("/proc/net/sockstat").unwrap_or_default()),
+            time_wait_max: number("/proc/sys/net/ipv4/tcp_max_tw_buckets"),
             conntrack: number("/proc/sys/net/netfilter/nf_conntrack_count")
                 .zip(number("/proc/sys/net/netfilter/nf_conntrack_max")),
         })
+    }
+
+    /// Whether more than half of the sockets that may be in TIME_WAIT are, or a third of the
+    /// connection-tracking table is full.
+    pub fn is_crowded(&self) -> bool {
+        let waiting = self.time_wait_max.is_some_and(|max| self.time_wait_sockets > max / 2);
+        let tracked = self.conntrack.is_some_and(|(count, size)| count > size / 3);
+        waiting || tracked
     }
 
     /// What changed since an earlier snapshot.
@@ -156,6 +167,19 @@ mod tests {
         assert_eq!(tcp_trouble("nonsense"), [0; 5]);
         assert_eq!(time_wait("sockets: used 9\nTCP: inuse 5 orphan 0 tw 12 alloc 7 mem 1\n"), 12);
         assert_eq!(time_wait(""), 0);
+    }
+
+    #[test]
+    fn a_table_that_fills_is_crowded() {
+        let snapshot = |time_wait_sockets, count| Snapshot {
+            time_wait_sockets,
+            time_wait_max: Some(1000),
+            conntrack: Some((count, 900)),
+            ..Snapshot::default()
+        };
+        assert!(!snapshot(500, 300).is_crowded());
+        assert!(snapshot(501, 0).is_crowded());
+        assert!(snapshot(0, 301).is_crowded());
     }
 
     #[test]

@@ -190,13 +190,12 @@ pub(crate) fn conclude(plan: &spec::Part, part: &mut Part, interrupted: bool) {
         }
     }
     let all_broken = broken_variants(part);
+    let mut said: BTreeSet<(Option<u32>, &str)> = BTreeSet::new();
     for finding in part.findings.iter().filter(|f| f.severity == Severity::Invalid) {
-        // The first sentence for each variant says enough; the findings hold the rest.
-        let first = part
-            .findings
-            .iter()
-            .find(|f| f.severity == Severity::Invalid && f.variant == finding.variant);
-        if first == Some(finding) && !part.reasons.contains(&finding.sentence) {
+        // The first sentence of each check for each variant says enough; the findings hold the rest.
+        if said.insert((finding.variant, &finding.check))
+            && !part.reasons.contains(&finding.sentence)
+        {
             part.reasons.push(finding.sentence.clone());
         }
     }

@@ -53,7 +53,7 @@ pub(crate) struct Resident {
     pub(crate) tallies: Vec<Tally>,
     stack: LiveStack,
     session: Session,
-    counter: Counter,
+    counter: Option<Counter>,
     env_padding_bytes: u32,
     step: Nanos,
 }
@@ -93,11 +93,7 @@ impl Resident {
                 other => break other?,
             }
         };
-        let declared = variant.served_by.is_some();
-        let by = variant.served_by.clone().unwrap_or(ServedBy::Wsgi);
-        let mut reader = served::Reader::new(&by, &stack)?;
-        let base = reader.read()?;
-        let counter = Counter { reader, base, declared };
+        let counter = Counter::of(variant, &stack)?;
         let target = Target::parse(&stack.expand(&variant.target))
             .map_err(|error| StartError::Unfit(error.to_string()))?;
         let options = drive::Options {
@@ -179,13 +175,16 @@ impl Resident {
         let Resident { variant, tallies, stack, session, mut counter, env_padding_bytes, .. } =
             self;
         let (counts, errors) = session.close();
-        let (served, served_error) = counter.settle(counts.completed);
+        let (served, served_error) = match &mut counter {
+            Some(counter) => counter.settle(counts.completed),
+            None => (None, None),
+        };
         let log_tail = stack.log_tail(5).join("\n");
         let stopped = stack.stop();
         let trials: Vec<Trial> =
             tallies.iter().map(|tally| tally.trial(variant, env_padding_bytes)).collect();
         let mut by_trials = Counts::default();
-        tallies.iter().for_each(|tally| by_trials.extend(&tally.counts));
+        tallies.iter().for_each(|tally| by_trials.merge(&tally.counts));
         Ended {
             life: Life {
                 variant: variant as u32,
@@ -203,6 +202,21 @@ impl Resident {
 }
 
 impl Counter {
+    /// The counter of a stack that is ready and not yet loaded.
+    ///
+    /// A stream has none: what the server handed to the kernel and what had
+    /// arrived when the client hung up differ by what was on the way.
+    fn of(variant: &Variant, stack: &LiveStack) -> Result<Option<Counter>, StageError> {
+        if matches!(variant.load.exchange, spec::Exchange::Bulk { .. }) {
+            return Ok(None);
+        }
+        let by = variant.served_by.clone().unwrap_or(ServedBy::Wsgi);
+        let mut reader = served::Reader::new(&by, stack)?;
+        // The line of the last probe of readiness may reach a log after the stack is ready.
+        let base = reader.read_settled(Nanos::from_millis(20), Nanos::from_secs(1))?;
+        Ok(Some(Counter { reader, base, declared: variant.served_by.is_some() }))
+    }
+
     /// Reads the count once it has caught up with `completed`, or when it has had time enough.
     fn settle(&mut self, completed: u64) -> (Option<u64>, Option<String>) {
         let began = Instant::now();

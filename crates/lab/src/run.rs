@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use base::{CpuSet, Nanos, RunId, Seed};
 use record::{Machine, Run, RunKind, RunState};
@@ -32,6 +33,8 @@ pub struct Options {
     pub path_prepend: Vec<PathBuf>,
     /// Further environment of every process.
     pub extra_env: Vec<(String, String)>,
+    /// At most this long for all parts together; `None` leaves it to the plan.
+    pub max_time: Option<Nanos>,
     /// Set to end the run early.
     pub stop: drive::StopFlag,
 }
@@ -108,6 +111,7 @@ fn parts(
         options.cpus.clone()
     };
     let stage = Stage::new(StageOptions::new(options.executable.clone(), run.id.clone()))?;
+    let began = Instant::now();
     let canary = host::Canary::calibrate(&online);
     for (index, part) in plan.parts.iter().enumerate() {
         if options.stop.load(Ordering::Relaxed) {
@@ -138,6 +142,11 @@ fn parts(
             canary: &canary,
             recorder,
             watcher,
+            max_time: options.max_time.map(|all| {
+                let left = all.saturating_sub(began.elapsed().into());
+                Nanos(left.0 / (plan.parts.len() - index) as u64)
+            }),
+            began: Instant::now(),
         }
         .go(run)?;
     }

@@ -31,6 +31,8 @@ pub(crate) struct Tally {
     completed_by_step: Vec<u64>,
     step: Nanos,
     elapsed: Nanos,
+    /// Times that a source address ran out of ports.
+    pub(crate) source_changes: u64,
     /// Throughput of each slice, for drift within the trial.
     pub(crate) slice_rates: Vec<f64>,
 }
@@ -59,19 +61,21 @@ impl Tally {
             completed_by_step: Vec::new(),
             step,
             elapsed: Nanos::ZERO,
+            source_changes: 0,
             slice_rates: Vec::new(),
         }
     }
 
     /// Adds requests that were sent outside any slice: the probes that teach the answer.
     pub(crate) fn add_probes(&mut self, counts: &Counts, errors: &Errors) {
-        self.counts.extend(counts);
+        self.counts.merge(counts);
         add_errors(&mut self.errors, errors);
         self.completed_by_step.push(counts.completed);
     }
 
     pub(crate) fn add(&mut self, seen: &Observation, cost: Cost) {
-        self.counts.extend(&seen.counts);
+        // What a slice left in flight is final: its connections are dropped, so it adds up.
+        self.counts.merge(&seen.counts);
         add_errors(&mut self.errors, &seen.errors);
         self.window.length += seen.window.length;
         self.window.completed += seen.window.completed;
@@ -94,6 +98,7 @@ impl Tally {
         self.client_busy_max = seen.threads.iter().map(busy).fold(self.client_busy_max, f64::max);
         self.completed_by_step.extend(&seen.completed_by_step);
         self.elapsed += seen.elapsed;
+        self.source_changes += seen.source_changes;
         let seconds = seen.window.length.as_secs_f64().max(1e-9);
         self.slice_rates.push(seen.window.completed as f64 / seconds);
     }

@@ -59,13 +59,14 @@ impl Inspector<'_> {
         change: Option<&host::Change>,
     ) {
         for ended in &outcome.ended {
-            self.ledger(ended);
             self.errors(ended, offers);
+            self.ledger(ended);
             for tally in &ended.tallies {
                 self.little(ended, tally, offers);
                 self.lateness(ended, tally);
                 self.foreign_cpu(ended, tally);
                 self.drift(ended, tally);
+                self.ports(ended, tally);
             }
             for name in &ended.killed {
                 let sentence =
@@ -186,6 +187,18 @@ impl Inspector<'_> {
         );
         let v = Some(ended.life.variant as usize);
         self.find("foreign_cpu", Severity::Rejected, v, (share, FOREIGN_CPU_MAX), sentence);
+    }
+
+    fn ports(&mut self, ended: &Ended, tally: &Tally) {
+        if tally.source_changes == 0 {
+            return;
+        }
+        let sentence = format!(
+            "{}: one source address ran out of ports, so connections came from several addresses in 127.0.0.0/27",
+            self.name(ended)
+        );
+        let v = Some(ended.life.variant as usize);
+        self.find("ports", Severity::Note, v, (tally.source_changes as f64, 0.0), sentence);
     }
 
     fn drift(&mut self, ended: &Ended, tally: &Tally) {

@@ -27,15 +27,21 @@ pub(crate) struct Connector {
     address: Address,
     /// Last byte of the source address in 127.0.0.0/24 that sockets are bound to; 0 while the kernel chooses.
     source: u8,
+    source_changes: u64,
 }
 
 impl Connector {
     pub(crate) fn new(address: Address) -> Connector {
-        Connector { address, source: 0 }
+        Connector { address, source: 0, source_changes: 0 }
     }
 
     pub(crate) fn address(&self) -> &Address {
         &self.address
+    }
+
+    /// How often the ports of a source address ran out so far.
+    pub(crate) fn source_changes(&self) -> u64 {
+        self.source_changes
     }
 
     /// Opens one socket and starts connecting it.
@@ -56,6 +62,7 @@ impl Connector {
             match open_tcp_from(address, self.source) {
                 Err(Failure::NoPortsLeft) if self.address.is_loopback_v4() => {
                     self.source = (self.source + 1) % (SOURCES_MAX + 1);
+                    self.source_changes += 1;
                 }
                 outcome => return outcome,
             }
@@ -139,4 +146,39 @@ fn receive_socketpair(address: &SocketAddrUnix) -> Result<(OwnedFd, Connect), Fa
     let fd = received.ok_or(Failure::WrongSocketType)?;
     rustix::io::ioctl_fionbio(&fd, true)?;
     Ok((fd, Connect::Done))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::getsockname;
+
+    fn connect_from(source: u8) -> SocketAddr {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut connector = Connector { address: Address::Tcp(address), source, source_changes: 0 };
+        let (fd, _) = connector.open().unwrap();
+        getsockname(&fd).unwrap().try_into().unwrap()
+    }
+
+    #[test]
+    fn a_source_in_127_8_is_used_with_a_port_of_the_kernels_choice() {
+        assert_eq!(connect_from(0).ip(), Ipv4Addr::new(127, 0, 0, 1));
+        let from = connect_from(7);
+        assert_eq!(from.ip(), Ipv4Addr::new(127, 0, 0, 7));
+        assert_ne!(from.port(), 0);
+    }
+
+    #[test]
+    fn a_refused_address_is_not_tried_from_elsewhere() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        drop(listener);
+        let mut connector = Connector::new(address);
+        // On loopback the refusal comes at once or as the outcome of the pending connection.
+        if let Err(failure) = connector.open() {
+            assert_eq!(failure, Failure::Refused);
+        }
+        assert_eq!(connector.source, 0);
+    }
 }

@@ -33,6 +33,8 @@ pub struct Traffic {
     pub sent: u64,
     /// Connections made.
     pub connects: u64,
+    /// Times that the ports of a source address ran out and another address of 127/8 was taken.
+    pub source_changes: u64,
 }
 
 /// What can be done to a slot, also from within a [`Handler`].

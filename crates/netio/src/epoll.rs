@@ -25,8 +25,8 @@ const EVENTS: usize = 256;
 /// Reads from one socket before the others get their turn.
 const READS_PER_TURN: usize = 16;
 
-/// Sockets kept aside until their peer closes; beyond it the oldest is closed from this side.
-const RETIRED_MAX: usize = 1024;
+/// Sockets that one engine keeps aside until their peer closes; beyond it the oldest is closed from this side.
+pub const RETIRED_MAX: usize = 256;
 
 /// Below this, a wait is timed by ppoll, because epoll_wait counts whole milliseconds.
 const FINE_WAIT: Nanos = Nanos::from_millis(20);
@@ -184,6 +184,7 @@ impl EpollWire {
 impl Wire for EpollWire {
     fn connect(&mut self, slot: usize) -> Result<Connect, Failure> {
         let (socket, connect) = self.connector.open()?;
+        self.traffic.source_changes = self.connector.source_changes();
         let message_bytes = self.message.len();
         let state = &mut self.slots[slot];
         debug_assert!(state.socket.is_none(), "a slot holds one socket at a time");
@@ -275,7 +276,8 @@ impl Epoll {
                 return;
             }
             self.wire.slots[slot].connecting = false;
-            if let Err(failure) = self.wire.outcome(slot) {
+            let failed = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+            if failed && let Err(failure) = self.wire.outcome(slot) {
                 self.wire.close(slot);
                 handler.ended(&mut self.wire, slot, Ending::Failed(failure));
                 return;

@@ -18,6 +18,6 @@ mod listen;
 pub use address::{Address, AddressError, MAX_PATH_BYTES};
 pub use counter::SharedCounter;
 pub use engine::{Connect, Ending, Engine, Handler, Traffic, Wire};
-pub use epoll::{Epoll, EpollWire};
+pub use epoll::{Epoll, EpollWire, RETIRED_MAX};
 pub use failure::Failure;
 pub use listen::{Listener, bind_listener, bind_packets, hand_over_socketpair};

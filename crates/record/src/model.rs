@@ -173,7 +173,19 @@ pub struct Life {
     pub ledger: Ledger,
 }
 
+impl Part {
+    /// The blocks that count: all but the calibration, which is block 0.
+    pub fn measured_blocks(&self) -> impl Iterator<Item = &Block> + Clone {
+        self.blocks.iter().filter(|block| block.index > 0)
+    }
+}
+
 impl Block {
+    /// The trials under an offer that is analysed: all but the warm-up.
+    pub fn measured_trials(&self) -> impl Iterator<Item = &Trial> + Clone {
+        self.trials.iter().filter(|trial| trial.offer == "closed" || trial.offer == "open")
+    }
+
     /// Whether the block enters the analysis.
     pub fn accepted(&self) -> bool {
         self.rejected.is_empty()

@@ -7,7 +7,7 @@ mod sample;
 
 use std::path::PathBuf;
 
-use tachograph_report::{Style, csv, html, json, markdown, terminal};
+use tachograph_report::{Style, csv, html, json, markdown, pictures, terminal};
 
 fn main() {
     let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "samples".to_owned()));
@@ -22,6 +22,9 @@ fn main() {
         write("csv", csv(&run));
         write("json", serde_json::to_string_pretty(&json(&run)).unwrap());
         write("html", html(&run));
+        for (picture, svg) in pictures(&run) {
+            write(&format!("{picture}.svg"), svg.standalone());
+        }
         println!("{name}");
     }
 }

@@ -44,8 +44,8 @@ const COLUMNS: [&str; 31] = [
 pub fn csv(run: &Run) -> String {
     let mut out = COLUMNS.join(",") + "\r\n";
     for part in &run.parts {
-        for block in &part.blocks {
-            for trial in &block.trials {
+        for block in part.measured_blocks() {
+            for trial in block.measured_trials() {
                 let (l, s, c) = (view::times(trial), &trial.service_time, &trial.ledger.counts);
                 let seconds = trial.window.as_secs_f64();
                 let cells = [

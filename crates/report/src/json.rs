@@ -81,9 +81,8 @@ fn variant_json(part: &Part, index: usize, variant: &Variant) -> Value {
     let times: Vec<&Trial> =
         view::trials(part, index, view::times_offer(part)).map(|(_, trial)| trial).collect();
     let trials: Vec<Value> = part
-        .blocks
-        .iter()
-        .flat_map(|block| block.trials.iter().map(move |trial| (block, trial)))
+        .measured_blocks()
+        .flat_map(|block| block.measured_trials().map(move |trial| (block, trial)))
         .filter(|(_, trial)| trial.variant as usize == index)
         .map(|(block, trial)| trial_json(block.index, block.accepted(), trial))
         .collect();

@@ -18,7 +18,7 @@ mod text;
 mod view;
 
 pub use csv::csv;
-pub use html::{html, picture};
+pub use html::{html, pictures};
 pub use json::json;
 pub use load::{CLIENT_THREADS, LoadReport};
 pub use markdown::markdown;

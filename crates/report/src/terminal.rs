@@ -214,7 +214,7 @@ impl Page<'_> {
         for (finding, more) in view::findings(part) {
             let mut sentence = view::plain(&finding.sentence);
             if more > 0 {
-                sentence += &format!(" (The same of {}.)", plural(more, "more block"));
+                sentence += &format!(" (and in {})", plural(more, "more block"));
             }
             let paint = |line: &str| match finding.severity {
                 Severity::Invalid => style.bad(line),

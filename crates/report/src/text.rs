@@ -113,6 +113,15 @@ pub(crate) fn time(nanos: f64) -> String {
     }
 }
 
+/// Two times as an interval, the unit said once where it is the same: `895–911 µs`.
+pub(crate) fn time_interval(low: f64, high: f64) -> String {
+    let (low, high) = (time(low), time(high));
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}–{high}"),
+        _ => format!("{low}–{high}"),
+    }
+}
+
 /// Bytes per second in powers of 1000: `3.21 GB/s`.
 pub(crate) fn bandwidth(bytes_per_s: f64) -> String {
     let scaled = |value: f64, unit: &str| {
@@ -183,6 +192,8 @@ mod tests {
         assert_eq!(bandwidth(f64::NAN), "–");
         assert_eq!(time(5_440_000.4), "5.44 ms");
         assert_eq!(time(f64::NAN), "–");
+        assert_eq!(time_interval(895e3, 911e3), "895–911 µs");
+        assert_eq!(time_interval(895e3, 1.2e6), "895 µs–1.20 ms");
         let wide = Estimate { value: 1.144, low: 1.119, high: 1.171 };
         assert_eq!(ratio(&wide), ("1.14×".to_owned(), "1.12–1.17".to_owned()));
         let narrow = Estimate { value: 1.0012, low: 0.9961, high: 1.0063 };

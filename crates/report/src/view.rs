@@ -77,14 +77,18 @@ pub(crate) fn times_offer(part: &Part) -> &str {
     part.variants.iter().find_map(promptness).map_or("closed", |s| s.offer.as_str())
 }
 
+/// Whether anything was measured under this offer.
+pub(crate) fn has_offer(part: &Part, offer: &str) -> bool {
+    part.measured_blocks().flat_map(|block| &block.trials).any(|trial| trial.offer == offer)
+}
+
 /// Accepted trials of a variant under an offer, with their blocks.
 pub(crate) fn trials<'a>(
     part: &'a Part,
     variant: usize,
     offer: &'a str,
 ) -> impl Iterator<Item = (&'a Block, &'a Trial)> {
-    part.blocks
-        .iter()
+    part.measured_blocks()
         .filter(|block| block.accepted())
         .flat_map(|block| block.trials.iter().map(move |trial| (block, trial)))
         .filter(move |(_, trial)| trial.variant as usize == variant && trial.offer == offer)
@@ -116,8 +120,8 @@ pub(crate) fn split_comparisons(part: &Part) -> (Vec<&Comparison>, Vec<&Comparis
 
 /// How many blocks were accepted and how many rejected.
 pub(crate) fn block_counts(part: &Part) -> (usize, usize) {
-    let accepted = part.blocks.iter().filter(|block| block.accepted()).count();
-    (accepted, part.blocks.len() - accepted)
+    let accepted = part.measured_blocks().filter(|block| block.accepted()).count();
+    (accepted, part.measured_blocks().count() - accepted)
 }
 
 /// `12 blocks, 1 rejected`.

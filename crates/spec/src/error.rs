@@ -118,21 +118,27 @@ pub(crate) fn suggestion<'a>(
     }
 }
 
-/// Levenshtein distance in characters, over the first 64 of each word.
-fn edit_distance(a: &str, b: &str) -> usize {
+/// How many letters must be put in, left out, replaced or swapped with their
+/// neighbour to make one word of the other (optimal string alignment), over the
+/// first 64 letters of each.
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().take(64).collect();
     let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.iter().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for i in 1..=a.len() {
+        let mut row = vec![i];
+        for j in 1..=b.len() {
+            let above = &rows[i - 1];
+            let mut least = above[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            least = least.min(above[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
         }
+        rows.push(row);
     }
-    row[b.len()]
+    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]
@@ -167,8 +173,19 @@ mod tests {
         let known = ["connections", "threads", "timeout"];
         assert_eq!(nearest("conections", known), Some("connections"));
         assert_eq!(nearest("thread", known), Some("threads"));
+        assert_eq!(nearest("tiemout", known), Some("timeout"));
         assert_eq!(nearest("rate", known), None);
         assert_eq!(suggestion("rate", known), "there are: connections, threads, timeout");
+    }
+
+    #[test]
+    fn distances_count_letters_and_swaps() {
+        let cases =
+            [("", "", 0), ("", "ab", 2), ("tcp", "tpc", 1), ("tcp", "udp", 2), ("é", "e", 1)];
+        for (a, b, distance) in cases {
+            assert_eq!(edit_distance(a, b), distance, "{a} {b}");
+            assert_eq!(edit_distance(b, a), distance, "{b} {a}");
+        }
     }
 
     proptest! {

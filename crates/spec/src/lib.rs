@@ -11,6 +11,7 @@ mod file;
 mod load;
 mod names;
 mod plan;
+mod served_by;
 mod target;
 mod variables;
 

@@ -38,19 +38,25 @@ impl Cgroup {
     /// Makes a group and proves, with this process, that processes can be put into it.
     ///
     /// None where the machine does not permit it; the process tree is then summed up instead.
-    pub(crate) fn create(accounting: Accounting, name: &str) -> Option<Cgroup> {
+    /// `announce` is told of a folder before it is made.
+    pub(crate) fn create(
+        accounting: Accounting,
+        name: &str,
+        announce: &dyn Fn(&Path),
+    ) -> Option<Cgroup> {
         let versions: &[Version] = match accounting {
             Accounting::Automatic => &[Version::V2, Version::V1],
             Accounting::CgroupV2 => &[Version::V2],
             Accounting::CgroupV1 => &[Version::V1],
             Accounting::ProcessTree => &[],
         };
-        versions.iter().find_map(|version| Cgroup::create_as(*version, name))
+        versions.iter().find_map(|version| Cgroup::create_as(*version, name, announce))
     }
 
-    fn create_as(version: Version, name: &str) -> Option<Cgroup> {
+    fn create_as(version: Version, name: &str, announce: &dyn Fn(&Path)) -> Option<Cgroup> {
         let parent = own_group(version)?;
         let group = Cgroup { version, dir: parent.join(name) };
+        announce(&group.dir);
         fs::create_dir(&group.dir).ok()?;
         let usable = join(&group.dir).is_ok() && join(&parent).is_ok() && group.cpu().is_ok();
         if !usable {

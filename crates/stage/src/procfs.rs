@@ -24,8 +24,6 @@ pub(crate) struct Stat {
     pub(crate) children_cpu: Nanos,
     /// When it started, in ticks since the machine did; with the pid it names a process for ever.
     pub(crate) start: u64,
-    /// The CPU that it ran on last.
-    pub(crate) processor: usize,
 }
 
 impl Stat {
@@ -46,7 +44,6 @@ impl Stat {
             cpu: ticks(14, 15)?,
             children_cpu: ticks(16, 17)?,
             start: number(22)?,
-            processor: number(39)? as usize,
         })
     }
 
@@ -163,7 +160,7 @@ mod tests {
         assert_eq!(odd, Stat { name: "a) b (c".to_owned(), ..line.clone() });
         assert_eq!(line.cpu, Nanos::from_millis(70));
         assert_eq!(line.children_cpu, Nanos::from_millis(110));
-        assert_eq!((line.session, line.start, line.processor), (7, 99, 1));
+        assert_eq!((line.session, line.start), (7, 99));
         assert_eq!(Stat::parse("12 (cut"), None);
     }
 

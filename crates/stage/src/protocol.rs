@@ -36,8 +36,6 @@ pub(crate) struct Setup {
     pub(crate) stack: String,
     /// The stack's folder, removed at the end.
     pub(crate) dir: PathBuf,
-    /// The run's folder, removed at the end if tachograph itself is gone.
-    pub(crate) run_dir: PathBuf,
     /// The CPUs that the stack may use; none means all.
     pub(crate) cpus: Vec<usize>,
     /// How CPU time is to be counted.

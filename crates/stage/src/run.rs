@@ -12,7 +12,7 @@ use base::{RunId, Seed};
 use rand::Rng as _;
 
 use crate::error::StageError;
-use crate::guard::remove_dir;
+use crate::guard::{Watch, remove_dir};
 use crate::ready::SOCKET_PATH_BYTES_MAX;
 use crate::stack::LiveStack;
 use crate::starting::{self, StartOptions};
@@ -59,6 +59,8 @@ pub(crate) struct Run {
     ports: Mutex<BTreeSet<u16>>,
     /// Held as long as the run lives; the kernel lets go of it with our last breath.
     _lock: File,
+    /// Clears up if we cannot. It ends when this is dropped, after the folder is gone.
+    _watch: Watch,
 }
 
 impl Stage {
@@ -69,7 +71,7 @@ impl Stage {
     pub fn new(options: StageOptions) -> Result<Stage, StageError> {
         let root = temp_root(options.temp_root)?;
         let swept = sweep::sweep(&root);
-        let (dir, lock) = make_run_dir(&root)?;
+        let (dir, lock, watch) = make_run_dir(&root, &options.executable)?;
         let run = Run {
             executable: options.executable,
             id: options.run,
@@ -77,6 +79,7 @@ impl Stage {
             dir,
             ports: Mutex::default(),
             _lock: lock,
+            _watch: watch,
         };
         Ok(Stage { run: Arc::new(run), swept })
     }
@@ -151,13 +154,20 @@ fn socket_bytes(root: &Path) -> usize {
 }
 
 /// Makes the folder under a name that a sweep leaves alone, and gives it the
-/// real one when the lock is held, so that no sweep ever sees it unlocked.
-fn make_run_dir(root: &Path) -> Result<(PathBuf, File), StageError> {
+/// real one when the lock is held, so that no sweep ever sees it unlocked. The
+/// watch over both names starts first, so that there is no moment without it.
+fn make_run_dir(root: &Path, executable: &Path) -> Result<(PathBuf, File, Watch), StageError> {
     let mut rng = Seed::from_time().rng("run folder");
     for _ in 0..100 {
         let word = word(&mut rng, 6);
-        let (new, dir) =
-            (root.join(format!("{NEW_PREFIX}{word}")), root.join(format!("{RUN_PREFIX}{word}")));
+        let new = root.join(format!("{NEW_PREFIX}{word}"));
+        let dir = root.join(format!("{RUN_PREFIX}{word}"));
+        if new.exists() || dir.exists() {
+            continue;
+        }
+        let watch = Watch::start(executable, &[new.clone(), dir.clone()]).map_err(|error| {
+            StageError::Guard(format!("cannot start {}: {error}", executable.display()))
+        })?;
         match make_dir(&new) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -165,14 +175,9 @@ fn make_run_dir(root: &Path) -> Result<(PathBuf, File), StageError> {
         }
         let lock = File::create(new.join(LOCK))
             .and_then(|lock| lock.lock().map(|()| lock))
-            .and_then(|lock| fs::rename(&new, &dir).map(|()| lock));
-        match lock {
-            Ok(lock) => return Ok((dir, lock)),
-            Err(error) => {
-                remove_dir(&new);
-                return Err(StageError::file("cannot create", dir)(error));
-            }
-        }
+            .and_then(|lock| fs::rename(&new, &dir).map(|()| lock))
+            .map_err(StageError::file("cannot create", &dir))?;
+        return Ok((dir, lock, watch));
     }
     let path = root.join(RUN_PREFIX);
     Err(StageError::file("cannot create", path)(io::ErrorKind::AlreadyExists.into()))

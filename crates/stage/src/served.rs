@@ -2,15 +2,18 @@
 //!
 //! What matters is the difference of two readings: probes of readiness are
 //! counted by most servers too, so the first reading belongs after the stack is
-//! ready and before the load.
+//! ready and before the load. Both readings are best taken with
+//! [`Reader::read_settled`], for the log line of the last probe or request may
+//! come after its answer.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use base::Nanos;
 use regex::bytes::Regex;
 use spec::{ServedBy, Target};
 
@@ -132,6 +135,27 @@ impl Reader {
                 Ok(count.saturating_sub(earlier_reads))
             }
         }
+    }
+
+    /// The count once it has come to rest: unchanged for `quiet`. Servers count
+    /// and log some time after they have answered. After `patience` the last
+    /// reading is returned, be it at rest or not.
+    ///
+    /// # Errors
+    /// As [`Reader::read`].
+    pub fn read_settled(&mut self, quiet: Nanos, patience: Nanos) -> Result<u64, StageError> {
+        let (quiet, patience) = (Duration::from(quiet), Duration::from(patience));
+        let start = Instant::now();
+        let mut count = self.read()?;
+        let mut since = Instant::now();
+        while since.elapsed() < quiet && start.elapsed() < patience {
+            thread::sleep((quiet / 4).max(Duration::from_millis(1)));
+            let now = self.read()?;
+            if now != count {
+                (count, since) = (now, Instant::now());
+            }
+        }
+        Ok(count)
     }
 
     /// Asks for a page; `counts` says that the server counts this as a request.
@@ -281,8 +305,8 @@ fn not_yet(path: &Path, error: &io::Error) -> Result<u64, StageError> {
     }
 }
 
-/// A file that is rewritten may be seen empty for a moment, so that is looked at again.
 /// A count as digits, or as 8 bytes, little-endian, as the built-in server keeps it.
+/// A file that is rewritten may be seen empty for a moment, so that is looked at again.
 fn counter_file(path: &Path) -> Result<u64, StageError> {
     let mut text = String::new();
     for _ in 0..20 {

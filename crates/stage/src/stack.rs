@@ -126,7 +126,6 @@ impl LiveStack {
         let setup = Setup {
             stack: id.clone(),
             dir: place.dir.clone(),
-            run_dir: run.dir.clone(),
             cpus: options.cpus.iter().collect(),
             accounting: run.accounting,
         };
@@ -258,8 +257,8 @@ impl LiveStack {
         }
     }
 
-    /// A sentence if a thread of the stack may run, or has run last, on a CPU
-    /// that the stack was not given.
+    /// A sentence if a thread of the stack may run on a CPU that the stack was
+    /// not given: some servers set the affinity of their workers themselves.
     pub fn cpus_allowed_violation(&self) -> Option<String> {
         if self.cpus.is_empty() {
             return None;
@@ -466,7 +465,7 @@ fn gone() -> StageError {
     StageError::Guard("it is gone; somebody has killed it".to_owned())
 }
 
-/// The CPUs that any thread of a process may use or has used last.
+/// The CPUs that any thread of a process may use.
 fn allowed_cpus(pid: i32) -> Option<CpuSet> {
     let mut cpus = CpuSet::default();
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {

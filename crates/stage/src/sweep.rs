@@ -47,16 +47,22 @@ pub struct Swept {
 pub(crate) fn sweep(temp_root: &Path) -> Swept {
     let mut swept = Swept::default();
     for dir in dead_runs(temp_root) {
-        let stacks = stacks_of(&dir);
-        let ended = end(&|processes| remains(processes, &dir, &stacks));
+        let ended = clear(&dir);
         swept.processes.extend(ended.iter().map(|p| format!("{} (pid {})", p.name, p.pid)));
-        for stack in &stacks {
-            remove_cgroups(stack);
-        }
-        remove_dir(&dir);
         swept.folders.push(dir);
     }
     swept
+}
+
+/// Ends what is left of one dead run and removes its folder.
+pub(crate) fn clear(run_dir: &Path) -> Vec<Stat> {
+    let stacks = stacks_of(run_dir);
+    let ended = end(&|processes| remains(processes, run_dir, &stacks));
+    for stack in &stacks {
+        remove_cgroups(stack);
+    }
+    remove_dir(run_dir);
+    ended
 }
 
 /// Ends what is left of one stack whose guard is gone, the guard included if it is merely stuck.

@@ -1,135 +1,223 @@
-//! Violent ends of tachograph, of the guard, and of both: nothing may be left.
+//! Violent ends of tachograph, of its guards, and of all: nothing may be left.
+
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod support;
 
+use std::fs;
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
 
-use base::RunId;
+use base::{RunId, Seed};
+use rand::Rng as _;
+use rustix::process::{Pid, Signal, kill_process};
 use support::*;
 use tachograph_stage::{Accounting, Stage, StageError, StageOptions};
 
 /// A stack of many shapes: a plain child, one that ignores SIGTERM, one that
-/// forked away into a session of its own, and one without our environment.
+/// forked away into a session of its own, and one without our environment,
+/// which sleeps for a number of seconds by which it is found.
 const SHAPES: &str = "
 sleep 1001 &
 sh -c \"trap '' TERM; while :; do sleep 0.1; done\" &
 (setsid sh -c 'setsid sleep 1002 &' &)
-env -i /bin/sleep 1003 &
+env -i /bin/sleep MARK &
 touch $DIR/ready
 wait
 ";
 
+/// Ignores every request to stop.
+const STUBBORN: &str = "trap '' TERM; touch $DIR/ready; while :; do sleep 0.05; done";
+
 /// A controller that holds a stack until it is killed.
 struct Controller {
     child: Child,
-    id: String,
-    stack_dir: PathBuf,
+    lines: std::io::Lines<BufReader<ChildStdout>>,
+    mark: String,
     root: tempfile::TempDir,
 }
 
 impl Controller {
-    fn start() -> Controller {
+    fn spawn(mode: &str, script: &str) -> Controller {
+        static MARKS: AtomicU32 = AtomicU32::new(0);
+        let mark = MARKS.fetch_add(1, Ordering::Relaxed);
+        let mark = format!("{}.{mark}", 100_000 + std::process::id());
         let root = tempfile::Builder::new().prefix("st").tempdir_in("/tmp").unwrap();
-        let script = root.path().join("script");
-        std::fs::write(&script, SHAPES).unwrap();
+        let path = root.path().join("script");
+        fs::write(&path, script.replace("MARK", &mark)).unwrap();
         let mut child = Command::new(HELPER)
-            .arg("hold")
-            .args([root.path(), &script])
+            .arg(mode)
+            .args([root.path(), &path])
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let (id, dir) = line.trim().split_once(' ').expect("the controller has started a stack");
-        let controller =
-            Controller { child, id: id.to_owned(), stack_dir: PathBuf::from(dir), root };
-        // The guard, the script and four of its kinds; the one without environment is not seen.
-        eventually("all shapes", || with_stack_id(&controller.id).len() >= 5);
-        controller
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Controller { child, lines, mark, root }
     }
 
-    /// The guard: the only child of the controller.
-    fn guard(&self) -> i32 {
-        with_stack_id(&self.id)
-            .into_iter()
-            .find(|pid| {
-                let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-                let parent = stat.rsplit_once(") ").map(|(_, rest)| rest.split(' ').nth(1));
-                parent == Some(Some(&self.child.id().to_string()))
+    /// What it says next; None at its end.
+    fn next_line(&mut self) -> Option<String> {
+        self.lines.next().map(Result::unwrap)
+    }
+
+    /// Waits until the stack is ready: its id and its folder.
+    fn stack(&mut self) -> (String, PathBuf) {
+        let line = self.next_line().expect("the controller starts its stack");
+        let (id, dir) = line.split_once(' ').unwrap();
+        (id.to_owned(), PathBuf::from(dir))
+    }
+
+    /// Its children whose command line has a word in it.
+    fn children(&self, word: &str) -> Vec<i32> {
+        let parent = self.child.id().to_string();
+        processes()
+            .filter(|pid| {
+                let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+                let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+                let found = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
+                found == Some(&parent) && line.trim_end_matches('\0').split('\0').any(|w| w == word)
             })
-            .expect("the controller has a guard")
+            .collect()
     }
 
-    fn kill(&mut self) {
+    fn guard(&self) -> i32 {
+        let watch = self.watch();
+        let guards = self.children("guard");
+        guards.into_iter().find(|pid| *pid != watch).expect("the controller has a guard")
+    }
+
+    fn watch(&self) -> i32 {
+        self.children("watch")[0]
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
+    }
+
+    fn kill(&mut self) -> ExitStatus {
         self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.child.wait().unwrap()
+    }
+
+    /// The runs' folders below the root.
+    fn folders(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.root.path()).unwrap();
+        entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
+    }
+
+    /// Whether anything of the run is alive, even without our environment.
+    fn is_alive(&self) -> bool {
+        let dir = self.root.path().display().to_string();
+        processes().any(|pid| {
+            let environ = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let has = |text: &str, part: &[u8]| String::from_utf8_lossy(part).contains(text);
+            pid != std::process::id() as i32
+                && (has(&dir, &environ) || has(&dir, &line) || has(&self.mark, &line))
+        })
+    }
+
+    /// Waits until nothing of the run is left: no process, no folder.
+    #[track_caller]
+    fn assert_clean(&self) {
+        eventually("the end of every process and folder", || {
+            !self.is_alive() && self.folders().is_empty()
+        });
     }
 }
 
-/// The processes of [`SHAPES`] that wiped their environment, by what they do.
-fn without_environment() -> usize {
-    std::fs::read_dir("/proc")
-        .unwrap()
-        .flatten()
-        .filter(|entry| {
-            std::fs::read(entry.path().join("cmdline"))
-                .is_ok_and(|line| line == b"/bin/sleep\x001003\x00")
-        })
-        .count()
+fn processes() -> impl Iterator<Item = i32> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
-/// One test after the other: the process without environment cannot be told apart from another's.
+fn suspend(pid: i32) {
+    kill_process(Pid::from_raw(pid).unwrap(), Signal::STOP).unwrap();
+}
+
 #[test]
-fn kills_leave_nothing_behind() {
-    tachograph_is_killed();
-    the_guard_is_asked_to_end();
-    both_are_killed_and_the_next_start_clears_up();
-}
-
 fn tachograph_is_killed() {
-    let mut controller = Controller::start();
-    let run_dir = controller.stack_dir.parent().unwrap().to_owned();
-    assert_eq!(without_environment(), 1);
+    let mut controller = Controller::spawn("hold", SHAPES);
+    let (id, dir) = controller.stack();
+    // The guard, the script and four of its kinds; the one without environment is not seen.
+    eventually("all shapes", || with_stack_id(&id).len() >= 5);
     controller.kill();
-    eventually("the guard's end", || with_stack_id(&controller.id).is_empty());
-    assert_nothing_left(&controller.id, &run_dir);
-    assert_eq!(without_environment(), 0);
+    controller.assert_clean();
+    assert_nothing_left(&id, &dir);
 }
 
-fn the_guard_is_asked_to_end() {
-    let mut controller = Controller::start();
-    let guard = rustix::process::Pid::from_raw(controller.guard()).unwrap();
-    rustix::process::kill_process(guard, rustix::process::Signal::TERM).unwrap();
-    let dir = controller.stack_dir.clone();
-    eventually("the stack's end", || with_stack_id(&controller.id).is_empty() || dir.exists());
-    eventually("the folder's end", || !dir.exists());
-    assert_eq!(without_environment(), 0);
-    controller.kill();
+#[test]
+fn tachograph_is_killed_at_any_moment_of_its_start() {
+    let mut rng = Seed::from_time().rng("moments");
+    for _ in 0..12 {
+        let mut controller = Controller::spawn("hold", SHAPES);
+        thread::sleep(Duration::from_micros(rng.next_u64() % 60_000));
+        controller.kill();
+        controller.assert_clean();
+    }
 }
 
-fn both_are_killed_and_the_next_start_clears_up() {
-    let mut controller = Controller::start();
+#[test]
+fn tachograph_is_killed_while_it_stops_its_stack() {
+    let mut controller = Controller::spawn("obey", STUBBORN);
+    let (id, dir) = controller.stack();
+    controller.signal(Signal::INT);
+    assert_eq!(controller.next_line().as_deref(), Some("stopping"));
+    controller.kill();
+    controller.assert_clean();
+    assert_nothing_left(&id, &dir);
+}
+
+#[test]
+fn tachograph_and_the_guard_are_killed() {
+    let mut controller = Controller::spawn("hold", SHAPES);
+    let (id, dir) = controller.stack();
     let guard = controller.guard();
-    let run_dir = controller.stack_dir.parent().unwrap().to_owned();
-    // Stopped first, so that the guard cannot notice the end of its controller before its own.
-    let stop = rustix::process::Pid::from_raw(guard).unwrap();
-    rustix::process::kill_process(stop, rustix::process::Signal::STOP).unwrap();
+    // Suspended first, so that it cannot notice the end of tachograph before its own.
+    suspend(guard);
     controller.kill();
     kill_9(guard);
-    eventually("the guard's end", || !with_stack_id(&controller.id).contains(&guard));
-    assert!(run_dir.exists() && !with_stack_id(&controller.id).is_empty());
+    controller.assert_clean();
+    assert_nothing_left(&id, &dir);
+}
+
+#[test]
+fn everything_of_ours_is_killed_and_the_next_start_clears_up() {
+    let mut controller = Controller::spawn("hold", SHAPES);
+    let (id, dir) = controller.stack();
+    let (guard, watch) = (controller.guard(), controller.watch());
+    suspend(guard);
+    suspend(watch);
+    controller.kill();
+    kill_9(watch);
+    kill_9(guard);
+    eventually("the guard's end", || !with_stack_id(&id).contains(&guard));
+    assert!(dir.exists() && controller.is_alive());
     let options = StageOptions {
         temp_root: Some(controller.root.path().to_owned()),
         ..StageOptions::new(HELPER.into(), RunId("20261121-071530-next".to_owned()))
     };
     let stage = Stage::new(options).unwrap();
-    assert_eq!(stage.swept().folders, std::slice::from_ref(&run_dir));
+    assert_eq!(stage.swept().folders, [dir.parent().unwrap()]);
     assert!(!stage.swept().processes.is_empty());
-    assert_nothing_left(&controller.id, &run_dir);
-    assert_eq!(without_environment(), 0);
+    drop(stage);
+    assert!(!controller.is_alive());
+    assert_nothing_left(&id, &dir);
+}
+
+#[test]
+fn the_guard_is_asked_to_end() {
+    let mut controller = Controller::spawn("hold", SHAPES);
+    let (id, dir) = controller.stack();
+    kill_process(Pid::from_raw(controller.guard()).unwrap(), Signal::TERM).unwrap();
+    eventually("the stack's end", || !dir.exists());
+    controller.kill();
+    controller.assert_clean();
+    assert_nothing_left(&id, &dir);
 }
 
 #[test]
@@ -137,9 +225,12 @@ fn a_killed_guard_is_noticed_and_its_stack_ended() {
     for accounting in [Accounting::Automatic, Accounting::ProcessTree] {
         let scene = Scene::counting(accounting);
         let live = scene
-            .start(vec![script("(setsid sleep 1001 &); sh -c \"trap '' TERM; touch $DIR/ready; while :; do sleep 0.1; done\"")])
+            .start(vec![script(
+                "(env -i setsid sleep 1001 &); sh -c \"trap '' TERM; touch $DIR/ready; while :; do sleep 0.1; done\"",
+            )])
             .unwrap();
         let (id, dir) = (live.id().to_owned(), live.dir().to_owned());
+        let pids = live.pids();
         let guard = with_stack_id(&id)
             .into_iter()
             .find(|pid| !live.pids().contains(pid))
@@ -153,12 +244,12 @@ fn a_killed_guard_is_noticed_and_its_stack_ended() {
             "the process that guards the stack failed: it is gone; somebody has killed it"
         );
         let report = live.stop();
-        assert!(
-            report.killed.iter().all(|line| line.ends_with("was killed, since the guard was gone")),
-            "{report:?}"
-        );
+        let sentence = "was killed, since the guard was gone";
+        assert!(report.killed.iter().all(|line| line.ends_with(sentence)), "{report:?}");
         assert!(!report.killed.is_empty());
         assert_nothing_left(&id, &dir);
+        let is_alive = |pid: &i32| Path::new(&format!("/proc/{pid}/exe")).read_link().is_ok();
+        assert!(!pids.iter().any(is_alive), "also the one without our environment");
     }
 }
 
@@ -175,6 +266,49 @@ fn dropping_a_stack_or_a_stage_stops_everything() {
     drop(stage);
     assert!(live.dir().exists(), "a stack keeps its run alive");
     drop(live);
-    assert_nothing_left(&id, &run_dir);
+    assert_nothing_left(&id, Path::new(&run_dir));
     drop(root);
+}
+
+#[test]
+fn the_terminals_ctrl_c_reaches_tachograph_alone() {
+    let mut controller = Controller::spawn("hold", SHAPES);
+    controller.stack();
+    let session = |pid: i32| rustix::process::getsid(Pid::from_raw(pid)).unwrap();
+    let mine = session(controller.child.id() as i32);
+    assert_ne!(session(controller.guard()), mine);
+    assert_ne!(session(controller.watch()), mine);
+    controller.kill();
+    controller.assert_clean();
+}
+
+#[test]
+fn the_first_ctrl_c_stops_in_order_and_the_second_without_patience() {
+    let mut controller = Controller::spawn("obey", STUBBORN);
+    let (id, dir) = controller.stack();
+    controller.signal(Signal::INT);
+    assert_eq!(controller.next_line().as_deref(), Some("stopping"));
+    assert!(with_stack_id(&id).len() >= 2, "it waits for the script, up to ten minutes");
+    controller.signal(Signal::INT);
+    assert_eq!(controller.next_line().as_deref(), Some("'held' was killed without waiting"));
+    assert!(controller.child.wait().unwrap().success());
+    assert_nothing_left(&id, &dir);
+    controller.assert_clean();
+}
+
+#[test]
+fn the_third_ctrl_c_ends_tachograph_itself_and_nothing_is_left() {
+    use std::os::unix::process::ExitStatusExt;
+    let mut controller = Controller::spawn("obey", STUBBORN);
+    let (id, dir) = controller.stack();
+    // The guard does not answer, so stopping takes its time.
+    suspend(controller.guard());
+    for _ in 0..3 {
+        controller.signal(Signal::TERM);
+        // Equal signals that are still pending become one.
+        thread::sleep(Duration::from_millis(200));
+    }
+    assert_eq!(controller.child.wait().unwrap().signal(), Some(Signal::TERM.as_raw()));
+    controller.assert_clean();
+    assert_nothing_left(&id, &dir);
 }

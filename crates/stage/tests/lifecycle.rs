@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 use base::{CpuSet, Nanos, Seed};
 use spec::{FileTemplate, Ready, Stack, StopSignal};
 use support::*;
-use tachograph_stage::{StageError, StartOptions};
+use tachograph_stage::{Accounting, StageError, StartOptions};
 
 const ONE_OF_EACH: &str = r#"
 import http.server, os, socket, threading
@@ -324,15 +324,20 @@ fn children_that_outlive_their_parent_are_ended_too() {
     assert_nothing_left(&id, &dir);
 }
 
-/// Forks twice, with a session of its own, closes everything and wipes its environment, as old daemons do.
+/// Forks twice, with a session of its own, closes everything and lets its
+/// environment go, as nginx does when nobody keeps it in the foreground.
 const DAEMON: &str = r#"
-import os, socket, time
-if os.fork(): os._exit(0)
-os.setsid()
-if os.fork(): os._exit(0)
-os.closerange(0, 100)
-s = socket.create_server(("127.0.0.1", int(os.environ["PORT"])))
-while not os.path.exists(os.environ["DIR"] + "/die"):
+import os, socket, sys, time
+if len(sys.argv) == 1:
+    port, die = os.environ["PORT"], os.environ["DIR"] + "/die"
+    if os.fork(): os._exit(0)
+    os.setsid()
+    if os.fork(): os._exit(0)
+    os.closerange(0, 100)
+    time.sleep(0.1)
+    os.execve(sys.executable, [sys.executable, sys.argv[0], port, die], {})
+s = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+while not os.path.exists(sys.argv[2]):
     time.sleep(0.05)
 "#;
 
@@ -347,7 +352,7 @@ fn daemon() -> Stack {
 
 #[test]
 fn a_stack_that_goes_into_the_background_is_still_ours() {
-    let scene = Scene::new();
+    let scene = Scene::counting(Accounting::ProcessTree);
     let live = scene.start_stack(daemon()).unwrap();
     live.check_alive().unwrap();
     assert_eq!(live.pids().len(), 1);

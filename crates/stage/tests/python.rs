@@ -2,8 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -69,17 +68,10 @@ fn an_environment_is_made_once_whoever_asks_and_repaired_if_damaged() {
 /// A Python whose `-m venv` and `pip` fail as real ones were seen to.
 fn fake_python(dir: &Path, venv: &str, pip: &str) -> PathBuf {
     let python = dir.join("python3");
-    let text = format!(
-        r#"#!/bin/sh
-case "$*" in
-  -c*) echo 3.11.7; echo /usr;;
-  "-m venv "*) {venv}; mkdir -p "$3/bin"; ln -s "$0" "$3/bin/python";;
-  *) {pip}; exit 1;;
-esac
-"#
-    );
-    fs::write(&python, text).unwrap();
-    fs::set_permissions(&python, Permissions::from_mode(0o755)).unwrap();
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake-python.sh");
+    std::os::unix::fs::symlink(program, &python).unwrap();
+    fs::write(dir.join("venv.sh"), venv).unwrap();
+    fs::write(dir.join("pip.sh"), pip).unwrap();
     python
 }
 

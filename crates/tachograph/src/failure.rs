@@ -19,6 +19,12 @@ impl Failure {
     }
 }
 
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
 /// How a command that could do its work ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -57,4 +63,9 @@ from_errors!(
     drive::DriveError,
     record::RecordError,
     lab::LabError,
+    slots::StoreError,
+    ingest::FileError,
+    ingest::Malformed,
+    backfill::BackfillError,
+    std::io::Error,
 );

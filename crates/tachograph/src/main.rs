@@ -7,6 +7,7 @@ mod flags;
 mod machine;
 mod output;
 mod progress;
+mod store;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,9 @@ fn main() -> ExitCode {
         Command::Run(flags) => commands::run::run(&flags, &global),
         Command::List(flags) => commands::list::run(&flags, &global),
         Command::Report(flags) => commands::report::run(&flags, &global),
+        Command::Import(flags) => commands::import::run(&flags, &global),
+        Command::Query(flags) => commands::query::run(&flags, &global),
+        Command::Series(flags) => commands::series::run(&flags, &global),
         Command::Doctor(flags) => commands::doctor::run(&flags, &global),
         Command::ServeFixture(flags) => commands::serve_fixture::run(&flags),
         Command::Completions(flags) => commands::completions::run(&flags),

@@ -23,7 +23,7 @@ fn against_a_sound_server(place: &Place, faults: &str, further: &[&str]) -> Ende
         "-n",
         "b",
         "--served-by",
-        "file=$DIR/served",
+        "counter_file=$DIR/served",
         "--max-time",
         "8s",
         "--json",
@@ -129,8 +129,8 @@ fn a_tiny_port_range() {
     let place = Place::new();
     let script = format!(
         "ip link set lo up && sysctl -qw net.ipv4.ip_local_port_range='40000 40030' && \
-         {TACHOGRAPH} serve-fixture --listen tcp://127.0.0.2:8080 & server=$!; sleep 1; \
-         {TACHOGRAPH} load --new-connection -c 4 -d 1s --json - http://127.0.0.2:8080/; status=$?; \
+         {TACHOGRAPH} serve-fixture --listen tcp://127.0.0.2:8080 >/dev/null & server=$!; sleep 1; \
+         {TACHOGRAPH} load --new-connection -c 64 -d 1s --json - http://127.0.0.2:8080/; status=$?; \
          kill $server; exit $status"
     );
     let mut command = place.command(&[]);
@@ -145,7 +145,7 @@ fn a_tiny_port_range() {
     let ended = place.finish(command);
     let json = ended.json();
     // Either every connection found a port because source addresses rotate, and that is said, or the shortage is an error.
-    let said = json["warnings"].to_string().contains("source address")
+    let said = json["warnings"].to_string().contains("ran out of ports")
         || json["errors"].to_string().contains("ports");
     assert!(said, "{json:#}");
 }

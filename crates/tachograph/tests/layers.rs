@@ -3,8 +3,8 @@
 use std::process::Command;
 
 const ORDER: &[&str] = &[
-    "base", "ledger", "stats", "series", "spec", "host", "stage", "netio", "drive", "fixture",
-    "record", "slots", "lab", "report",
+    "base", "ledger", "stats", "series", "ingest", "spec", "host", "stage", "netio", "drive",
+    "fixture", "record", "slots", "backfill", "lab", "report",
 ];
 
 #[test]

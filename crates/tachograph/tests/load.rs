@@ -15,7 +15,7 @@ fn exactly_n_requests_are_sent_and_served() {
     let (listen, url) = listen();
     let count = place.path("served");
     let _server = Server::start(&["--listen", &listen, "--served-file", count.to_str().unwrap()]);
-    let by = format!("file={}", count.display());
+    let by = format!("counter_file={}", count.display());
     for connections in ["1", "7", "64"] {
         let ended = place.run(&[
             "load",

@@ -1,6 +1,7 @@
 //! Tasks of the project itself: `cargo run --release -p xtask -- prove simulation`.
 
 mod aa;
+mod accuracy;
 mod batches;
 mod binary;
 mod injection;
@@ -28,6 +29,9 @@ tasks:
   prove batches [--runs N] [--seed N]
         kill -9 whoever writes batches of series, in SQLite and in PostgreSQL (500 times
         each by default); what was acknowledged must be there once
+  prove accuracy [--runs N] [--seed N]
+        the experiment series-accuracy: the same updates through the real rrdtool, the real
+        whisper and ours, then N random ones (1,000,000 by default); needs no built binary
   prove all
         all of these, one after the other
 
@@ -44,6 +48,7 @@ fn main() -> ExitCode {
         ["prove", "injection", options @ ..] => injection::prove(options),
         ["prove", "kills", options @ ..] => kills::prove(options),
         ["prove", "batches", options @ ..] => batches::prove(options),
+        ["prove", "accuracy", options @ ..] => accuracy::prove(options),
         ["prove", "all"] => all(),
         ["write-batches", words @ ..] => batches::write(words),
         _ => usage_error("no such task"),
@@ -52,8 +57,9 @@ fn main() -> ExitCode {
 
 /// Every proof, so that one that fails does not keep the others from running.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 6] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 7] = [
         simulation::prove,
+        accuracy::prove,
         kills::prove,
         batches::prove,
         aa::prove_sixty,

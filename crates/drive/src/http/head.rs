@@ -1,5 +1,7 @@
 //! The head of an answer: from its bytes to how its body is framed.
 
+use std::mem::MaybeUninit;
+
 use crate::Fault;
 
 /// Most header lines of one answer.
@@ -59,9 +61,11 @@ pub(super) fn check_beginning(bytes: &[u8]) -> Result<(), Fault> {
 
 /// Reads a complete head. `to_head` says that the request's method was HEAD.
 pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Head, Fault> {
-    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-    let mut response = httparse::Response::new(&mut headers);
-    match response.parse(bytes) {
+    // Left uninitialised: clearing room for 128 lines would cost more than reading the usual five.
+    let mut lines = [const { MaybeUninit::uninit() }; HEADERS_MAX];
+    let mut response = httparse::Response::new(&mut []);
+    let parser = httparse::ParserConfig::default();
+    match parser.parse_response_with_uninit_headers(&mut response, bytes, &mut lines) {
         Ok(httparse::Status::Complete(_)) => {}
         Err(httparse::Error::TooManyHeaders) => return Err(Fault::HeadTooLarge),
         Ok(httparse::Status::Partial) | Err(_) => return Err(Fault::NotHttp),

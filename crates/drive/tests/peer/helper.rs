@@ -11,17 +11,17 @@ use tachograph_drive::{DriveError, Observation, Options, Session, Slice};
 use tempfile::TempDir;
 
 /// A fixture and what reaches it.
-pub struct Rig {
-    pub fixture: Running,
-    pub target: Target,
-    pub load: Load,
-    pub options: Options,
+pub(crate) struct Rig {
+    pub(crate) fixture: Running,
+    pub(crate) target: Target,
+    pub(crate) load: Load,
+    pub(crate) options: Options,
     _folder: TempDir,
 }
 
 /// Where a rig listens.
 #[derive(Clone, Copy, Debug)]
-pub enum On {
+pub(crate) enum On {
     V4,
     V6,
     Unix,
@@ -32,9 +32,9 @@ pub enum On {
 }
 
 impl On {
-    pub const STREAMS: [On; 4] = [On::V4, On::V6, On::Unix, On::Abstract];
+    pub(crate) const STREAMS: [On; 4] = [On::V4, On::V6, On::Unix, On::Abstract];
 
-    pub fn endpoint(self, folder: &TempDir) -> Endpoint {
+    pub(crate) fn endpoint(self, folder: &TempDir) -> Endpoint {
         let path = folder.path().join("s");
         match self {
             On::V4 => Endpoint::Tcp { host: "127.0.0.1".into(), port: 0 },
@@ -48,7 +48,7 @@ impl On {
     }
 }
 
-pub fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         cpus: CpuSet::default(),
         seed: Seed(7),
@@ -57,7 +57,7 @@ pub fn options() -> Options {
     }
 }
 
-pub fn http_load(connections: u32) -> Load {
+pub(crate) fn http_load(connections: u32) -> Load {
     Load {
         connections,
         threads: 1,
@@ -68,17 +68,17 @@ pub fn http_load(connections: u32) -> Load {
     }
 }
 
-pub fn http_target(endpoint: &Endpoint) -> Target {
+pub(crate) fn http_target(endpoint: &Endpoint) -> Target {
     Target::Http { endpoint: endpoint.clone(), authority: "localhost".into(), path: "/".into() }
 }
 
 /// A fixture on `on`, and an HTTP load of four connections for it.
-pub fn rig(on: On, service: Service, faults: Faults) -> Rig {
+pub(crate) fn rig(on: On, service: Service, faults: Faults) -> Rig {
     rig_with(on, service, |config| config.faults = faults)
 }
 
 /// The same, with anything of its configuration changed.
-pub fn rig_with(on: On, service: Service, change: impl FnOnce(&mut Config)) -> Rig {
+pub(crate) fn rig_with(on: On, service: Service, change: impl FnOnce(&mut Config)) -> Rig {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::new(on.endpoint(&folder), service);
     change(&mut config);
@@ -89,18 +89,18 @@ pub fn rig_with(on: On, service: Service, change: impl FnOnce(&mut Config)) -> R
 
 impl Rig {
     /// The same fixture as a raw target.
-    pub fn raw(mut self, exchange: Exchange) -> Rig {
+    pub(crate) fn raw(mut self, exchange: Exchange) -> Rig {
         self.target = Target::Raw(self.fixture.endpoint().clone());
         self.load.exchange = exchange;
         self
     }
 
-    pub fn open(&self) -> Result<Session, DriveError> {
+    pub(crate) fn open(&self) -> Result<Session, DriveError> {
         Session::open(&self.target, &self.load, &self.options)
     }
 
     /// Opens and learns.
-    pub fn session(&self) -> Session {
+    pub(crate) fn session(&self) -> Session {
         let mut session = self.open().unwrap();
         session.learn().unwrap();
         session
@@ -108,12 +108,12 @@ impl Rig {
 }
 
 /// Exactly this many requests in a closed loop.
-pub fn requests(n: u64) -> Slice {
+pub(crate) fn requests(n: u64) -> Slice {
     Slice { requests: Some(n), ..for_ms(0, 0) }
 }
 
 /// A closed loop for this long.
-pub fn for_ms(lead_in: u64, window: u64) -> Slice {
+pub(crate) fn for_ms(lead_in: u64, window: u64) -> Slice {
     Slice {
         mode: Mode::Closed,
         lead_in: Nanos::from_millis(lead_in),
@@ -124,7 +124,7 @@ pub fn for_ms(lead_in: u64, window: u64) -> Slice {
 }
 
 /// Checks what must hold of every observation, whatever happened.
-pub fn assert_laws(seen: &Observation) {
+pub(crate) fn assert_laws(seen: &Observation) {
     let c = &seen.counts;
     assert_counts(c);
     assert_eq!(seen.errors.values().sum::<u64>(), c.failed, "{:?}", seen.errors);
@@ -133,7 +133,7 @@ pub fn assert_laws(seen: &Observation) {
     assert_eq!(seen.service_time.len(), seen.window.completed);
 }
 
-pub fn assert_counts(c: &Counts) {
+pub(crate) fn assert_counts(c: &Counts) {
     assert_eq!(c.offered, c.sent + c.dropped, "{c:?}");
     assert_eq!(c.sent, c.completed + c.failed + c.in_flight, "{c:?}");
 }

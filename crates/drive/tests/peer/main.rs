@@ -3,4 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
 mod accounting;
+mod faults;
 mod helper;
+mod open_loop;
+mod protocol;
+mod raw;
+mod sentences;
+mod trouble;

@@ -67,9 +67,11 @@ pub fn dots(data: &Dots, width: u32) -> Svg {
     let x = |block: u32| left + (f64::from(block) - 0.5) * column;
 
     canvas.text("muted small", 2.0, top - 10.0, &data.unit);
-    for tick in y.ticks(5) {
+    let ticks = y.ticks(5);
+    for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
+        let tick = *tick;
         canvas.line("grid", (left, y.at(tick)), (right, y.at(tick)));
-        canvas.text("muted end small", left - 8.0, y.at(tick) + 4.0, &data.format.write(tick));
+        canvas.text("muted end small", left - 8.0, y.at(tick) + 4.0, &label);
     }
     for block in &data.rejected {
         let tip = format!("block {block} was rejected");

@@ -57,7 +57,7 @@ pub fn forest(forest: &Forest, width: u32) -> Svg {
     let x = Scale::log(low / margin, high * margin, 10.0, right - 10.0);
     let bottom = forest.rows.len() as f64 * ROW + 4.0;
 
-    let ticks = x.ticks(if width < 500 { 4 } else { 7 });
+    let ticks = x.ticks(if width < 500 { 5 } else { 10 });
     let step = ticks.windows(2).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
     for tick in &ticks {
         let at = x.at(*tick);
@@ -82,7 +82,7 @@ pub fn forest(forest: &Forest, width: u32) -> Svg {
 fn side_words(canvas: &mut Canvas, forest: &Forest, one: f64, y: f64, right: f64) {
     let below = format!("← {}", forest.below);
     let above = format!("{} →", forest.above);
-    let room = |text: &str| text.chars().count() as f64 * GLYPH * 0.9;
+    let room = |text: &str| text.chars().count() as f64 * GLYPH;
     let both = room(&below) + room(&above) + 16.0;
     if both > right {
         let shorter =
@@ -100,8 +100,13 @@ fn draw_row(canvas: &mut Canvas, row: &ForestRow, x: &Scale, top: f64, right: f6
     let (text, line) = (top + 15.0, top + 31.0);
     let words = row.words.chars().count() as f64 * GLYPH;
     let room = ((right - words - 24.0) / GLYPH).max(8.0) as usize;
-    canvas.text("strong", 2.0, text, &fit(&row.label, room));
-    canvas.text(if row.invalid { "end bad strong" } else { "end" }, right - 2.0, text, &row.words);
+    canvas.text("strong halo", 2.0, text, &fit(&row.label, room));
+    canvas.text(
+        if row.invalid { "end halo bad strong" } else { "end halo" },
+        right - 2.0,
+        text,
+        &row.words,
+    );
     let class = if row.invalid { " struck" } else { "" };
     let series = format!("s{}", row.series % super::svg::SERIES);
     if row.low.is_finite() && row.high.is_finite() {

@@ -17,7 +17,7 @@ pub use dots::{Dot, Dots, Level, dots};
 pub use forest::{Forest, ForestRow, forest};
 pub use quantiles::{Curve, Quantiles, quantiles};
 pub use strips::{Strip, Strips, strips};
-pub(crate) use svg::{COLOURS, style};
+pub(crate) use svg::{COLOURS, key, style};
 pub use svg::{Svg, escape};
 
 /// How the numbers of an axis are written.
@@ -37,5 +37,47 @@ impl Format {
             Format::Rate => base::format_rate(value),
             Format::Time => crate::text::time(value),
         }
+    }
+
+    /// What stands beside an axis: no more decimals than tell neighbours apart, and none that are zero.
+    fn ticks(self, values: &[f64]) -> Vec<String> {
+        let step = values.windows(2).map(|w| (w[1] - w[0]).abs()).fold(f64::INFINITY, f64::min);
+        values.iter().map(|value| self.tick(*value, step.min(value.abs()))).collect()
+    }
+
+    fn tick(self, value: f64, step: f64) -> String {
+        if value == 0.0 {
+            return "0".to_owned();
+        }
+        let (scale, unit) = match self {
+            Format::Rate => (1.0, ""),
+            Format::Time if value < 1e3 => (1.0, " ns"),
+            Format::Time if value < 1e6 => (1e3, " µs"),
+            Format::Time if value < 1e9 => (1e6, " ms"),
+            Format::Time => (1e9, " s"),
+        };
+        let decimals = (-(step / scale).log10()).ceil().clamp(0.0, 3.0) as usize;
+        let text = format!("{:.decimals$}", value / scale);
+        let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
+        let whole = whole.parse().map_or(whole.to_owned(), base::format_count);
+        let rest = rest.trim_end_matches('0');
+        let point = if rest.is_empty() { "" } else { "." };
+        format!("{whole}{point}{rest}{unit}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_on_an_axis_read_differently() {
+        let times = Format::Time.ticks(&[11.54e6, 11.56e6, 11.58e6]);
+        assert_eq!(times, ["11.54 ms", "11.56 ms", "11.58 ms"]);
+        let log = Format::Time.ticks(&[5e5, 1e6, 2e6, 20e6]);
+        assert_eq!(log, ["500 µs", "1 ms", "2 ms", "20 ms"]);
+        assert_eq!(Format::Rate.ticks(&[0.0, 5_000.0, 10_000.0]), ["0", "5,000", "10,000"]);
+        assert_eq!(Format::Rate.ticks(&[2.5, 3.0, 3.5]), ["2.5", "3", "3.5"]);
+        assert_eq!(Format::Rate.ticks(&[]), [] as [String; 0]);
     }
 }

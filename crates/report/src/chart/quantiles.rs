@@ -57,9 +57,11 @@ pub fn quantiles(data: &Quantiles, width: u32) -> Svg {
     let x = Scale::log(1.0, last * 1.02, left, right);
 
     canvas.text("muted small", 2.0, top - 10.0, &data.unit);
-    for tick in y.ticks(6) {
+    let ticks = y.ticks(6);
+    for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
+        let tick = *tick;
         canvas.line("grid", (left, y.at(tick)), (right, y.at(tick)));
-        canvas.text("muted end small", left - 8.0, y.at(tick) + 4.0, &data.format.write(tick));
+        canvas.text("muted end small", left - 8.0, y.at(tick) + 4.0, &label);
     }
     for (quantile, name) in MARKED.iter().filter(|(q, _)| rarity(*q) <= last * 1.02) {
         let at = x.at(rarity(*quantile));

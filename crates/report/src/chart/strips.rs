@@ -87,9 +87,11 @@ fn draw_strip(
     canvas.mark("mark", strip.series, (6.0, top + 10.0), 4.5, "");
     canvas.text("strong", 18.0, top + 14.0, &fit(&strip.name, room));
     canvas.text("muted end small", right, top + 14.0, &strip.total);
-    for tick in y.ticks(2) {
+    let ticks = y.ticks(2);
+    for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
+        let tick = *tick;
         canvas.line("grid", (LEFT, y.at(tick)), (right, y.at(tick)));
-        canvas.text("muted end small", LEFT - 8.0, y.at(tick) + 4.0, &data.format.write(tick));
+        canvas.text("muted end small", LEFT - 8.0, y.at(tick) + 4.0, &label);
     }
     let mut start = 0.0;
     for (block, accepted, steps) in &strip.trials {

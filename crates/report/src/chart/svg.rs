@@ -58,35 +58,41 @@ pub struct Svg {
 impl Svg {
     /// The drawing for a page that defines our colours.
     pub fn inline(&self) -> String {
-        self.wrapped("", "")
+        self.wrapped((0.0, 0.0, self.width, self.height), "")
     }
 
-    /// A file of its own, with its style inside and a card behind it, for light
-    /// and dark readers; `<img>` on GitHub shows it.
+    /// A file of its own, with its style inside, its title above and a card
+    /// behind it, for light and dark readers; `<img>` on GitHub shows it.
     pub fn standalone(&self) -> String {
-        let (w, h) = (self.width + 32, self.height + 32);
-        let style = format!("<style>\n{COLOURS}{STYLE}</style>\n");
-        let card = format!(
-            "<rect x=\"-15.5\" y=\"-15.5\" width=\"{}\" height=\"{}\" rx=\"8\" fill=\"var(--card)\" stroke=\"var(--grid)\"/>\n",
+        let (w, h) = (self.width + 2 * MARGIN, self.height + 2 * MARGIN + TITLE);
+        let (x, y) = (-f64::from(MARGIN), -f64::from(MARGIN + TITLE));
+        let frame = format!(
+            "<style>\n{COLOURS}{STYLE}</style>\n<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"8\" fill=\"var(--card)\" stroke=\"var(--grid)\"/>\n<text class=\"title\" x=\"2\" y=\"{}\">{}</text>\n",
+            Px(x + 0.5),
+            Px(y + 0.5),
             w - 1,
-            h - 1
+            h - 1,
+            Px(-14.0),
+            escape(&self.title)
         );
-        self.wrapped(&style, &card)
+        self.wrapped((x, y, w, h), &frame)
     }
 
-    fn wrapped(&self, style: &str, card: &str) -> String {
+    fn wrapped(&self, (x, y, w, h): (f64, f64, u32, u32), frame: &str) -> String {
         let (title, description) = (escape(&self.title), escape(&self.description));
-        let (x, w, h) = if card.is_empty() {
-            (0, self.width, self.height)
-        } else {
-            (-16, self.width + 32, self.height + 32)
-        };
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" viewBox=\"{x} {x} {w} {h}\" width=\"{w}\" height=\"{h}\" aria-label=\"{title}\">\n<title>{title}</title>\n<desc>{description}</desc>\n{style}{card}{}</svg>\n",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"chart\" role=\"img\" viewBox=\"{} {} {w} {h}\" width=\"{w}\" height=\"{h}\" aria-label=\"{title}\">\n<title>{title}</title>\n<desc>{description}</desc>\n{frame}{}</svg>\n",
+            Px(x),
+            Px(y),
             self.body
         )
     }
 }
+
+/// Room around a chart that stands alone.
+const MARGIN: u32 = 18;
+/// Room for its title.
+const TITLE: u32 = 26;
 
 /// A drawing in the making.
 pub(crate) struct Canvas {
@@ -206,11 +212,11 @@ impl Canvas {
         }
     }
 
-    /// Marks and names in as many rows as they need; returns the height used.
+    /// Marks and names in as many rows as they need; a series without a name has no mark. Returns the height used.
     pub(crate) fn legend(&mut self, names: &[&str], top: f64) -> f64 {
         let width = f64::from(self.svg.width);
         let (mut x, mut y) = (6.0, top + 10.0);
-        for (series, name) in names.iter().enumerate() {
+        for (series, name) in names.iter().enumerate().filter(|(_, name)| !name.is_empty()) {
             let name = crate::text::fit(name, ((width - 30.0) / GLYPH) as usize);
             let length = 16.0 + text_width(&name) + 18.0;
             if x > 6.0 && x + length - 18.0 > width {
@@ -230,6 +236,17 @@ pub(crate) const GLYPH: f64 = 6.6;
 /// About how wide a text is, for placing what stands beside it.
 pub(crate) fn text_width(text: &str) -> f64 {
     crate::text::width(text) as f64 * GLYPH
+}
+
+/// The mark of a series by itself, for a table.
+pub(crate) fn key(series: usize) -> String {
+    let mut canvas = Canvas::new(14, "", "");
+    canvas.mark("mark", series, (7.0, 7.0), 4.8, "");
+    let body = canvas.svg.body;
+    format!(
+        "<svg class=\"chart key\" viewBox=\"0 0 14 14\" aria-hidden=\"true\">{}</svg>",
+        body.trim_end()
+    )
 }
 
 fn tip_element(tip: &str) -> String {

@@ -18,10 +18,16 @@ pub(crate) fn forest(part: &Part, comparisons: &[&Comparison]) -> Forest {
         _ => "the other".to_owned(),
     };
     let primary = comparisons.iter().all(|c| c.metric == "throughput");
+    let metric = match comparisons.first() {
+        Some(first) if primary && !part.bulk && first.primary => "Requests per second",
+        Some(first) if primary && part.bulk && first.primary => "Bytes per second",
+        Some(first) if comparisons.len() == 1 => view::metric_in_words(&first.metric, part.bulk),
+        _ => "Ratios",
+    };
     let (below, above) =
         if primary { ("slower than", "faster than") } else { ("less than", "more than") };
     Forest {
-        title: "Ratios with their intervals".to_owned(),
+        title: format!("{metric}, relative to {baseline}"),
         description: words.join(". "),
         below: format!("{below} {baseline}"),
         above: format!("{above} {baseline}"),
@@ -57,8 +63,13 @@ fn short(comparison: &Comparison) -> &'static str {
     }
 }
 
-fn names(part: &Part) -> Vec<String> {
-    part.variants.iter().map(|variant| variant.name.clone()).collect()
+/// The names of variants that have dots; those without get none, and so no place in the legend.
+fn names(part: &Part, dots: &[Dot]) -> Vec<String> {
+    let name = |(index, variant): (usize, &record::Variant)| {
+        let drawn = dots.iter().any(|dot| dot.variant == index);
+        if drawn { variant.name.clone() } else { String::new() }
+    };
+    part.variants.iter().enumerate().map(name).collect()
 }
 
 fn capacity_offer(part: &Part) -> String {
@@ -112,7 +123,8 @@ fn dots(
     figure: impl Fn(&Trial) -> f64,
     levels: Vec<Level>,
 ) -> Option<Dots> {
-    let trials = part.blocks.iter().flat_map(|block| block.trials.iter().map(move |t| (block, t)));
+    let trials =
+        part.measured_blocks().flat_map(|block| block.trials.iter().map(move |t| (block, t)));
     let dots: Vec<Dot> = trials
         .filter(|(_, trial)| trial.offer == offer)
         .map(|(block, trial)| Dot {
@@ -134,9 +146,9 @@ fn dots(
         description: format!("{}: {}.", unit, lines.join(", ")),
         unit,
         format,
-        names: names(part),
-        blocks: part.blocks.iter().map(|block| block.index).max().unwrap_or(0),
-        rejected: part.blocks.iter().filter(|b| !b.accepted()).map(|b| b.index).collect(),
+        names: names(part, &dots),
+        blocks: part.measured_blocks().map(|block| block.index).max().unwrap_or(0),
+        rejected: part.measured_blocks().filter(|b| !b.accepted()).map(|b| b.index).collect(),
         dots,
         levels,
     })
@@ -197,9 +209,8 @@ fn curve(part: &Part, variant: usize) -> Vec<(f64, f64, f64, f64)> {
 
 /// Throughput through the time under load; `None` without any series.
 pub(crate) fn strips(part: &Part) -> Option<Strips> {
-    let offer = capacity_offer(part);
     let strips: Vec<Strip> = (0..part.variants.len())
-        .map(|series| strip(part, series, &offer))
+        .map(|series| strip(part, series))
         .filter(|strip| strip.step_s > 0.0 && !strip.trials.is_empty())
         .collect();
     let words: Vec<String> = strips.iter().map(|s| format!("{}: {}", s.name, s.total)).collect();
@@ -211,17 +222,22 @@ pub(crate) fn strips(part: &Part) -> Option<Strips> {
     })
 }
 
-fn strip(part: &Part, series: usize, offer: &str) -> Strip {
+fn strip(part: &Part, series: usize) -> Strip {
     let mut strip =
         Strip { name: view::name(part, series as u32).to_owned(), series, ..Strip::default() };
-    for block in &part.blocks {
-        let trial = block.trials.iter().find(|t| t.variant as usize == series && t.offer == offer);
-        if let Some(trial) = trial {
+    let mut total = 0;
+    for block in part.measured_blocks() {
+        for trial in block.measured_trials().filter(|t| t.variant as usize == series) {
             strip.step_s = trial.step.as_secs_f64();
             strip.trials.push((block.index, block.accepted(), trial.completed_by_step.clone()));
+            if block.accepted() {
+                total += trial.completed_by_step.iter().sum::<u64>();
+            }
         }
     }
-    let total: u64 = strip.trials.iter().flat_map(|(_, _, steps)| steps).sum();
-    strip.total = format!("area = {} requests", base::format_count(total));
+    strip.total = match strip.trials.iter().any(|(_, accepted, _)| *accepted) {
+        true => format!("area = {} requests", base::format_count(total)),
+        false => "in no accepted block".to_owned(),
+    };
     strip
 }

@@ -6,7 +6,7 @@ mod tables;
 
 use record::{Run, RunKind};
 
-use crate::chart::{COLOURS, Svg, escape, style};
+use crate::chart::{self, COLOURS, Svg, escape, style};
 use crate::text::shell;
 use crate::view;
 
@@ -40,13 +40,6 @@ pub fn html(run: &Run) -> String {
         escape(run.id.as_str())
     );
     page
-}
-
-/// The ratios of the first part as an SVG file of their own, for a README.
-pub fn picture(run: &Run) -> String {
-    let Some(part) = run.parts.first() else { return String::new() };
-    let (primary, _) = view::split_comparisons(part);
-    crate::chart::forest(&charts::forest(part, &primary), 760).standalone()
 }
 
 fn header(run: &Run) -> String {
@@ -140,11 +133,35 @@ fn repeat(run: &Run) -> String {
     out + "</section>\n"
 }
 
+/// The pictures of a run as files of their own, for a README or a slide: name without ending, and drawing.
+///
+/// Each part has up to four: `ratio`, `trials`, `times` and `speed`, after the part's name and a dash.
+pub fn pictures(run: &Run) -> Vec<(String, Svg)> {
+    let mut pictures = Vec::new();
+    for part in &run.parts {
+        let mut add = |name: &str, svg: Option<Svg>| {
+            pictures.extend(svg.map(|svg| (format!("{}-{name}", part.name), svg)));
+        };
+        let (primary, _) = view::split_comparisons(part);
+        let ratios = (!primary.is_empty()).then(|| charts::forest(part, &primary));
+        add("ratio", ratios.map(|data| chart::forest(&data, WIDE)));
+        add("trials", charts::throughput_dots(part).map(|data| chart::dots(&data, WIDE)));
+        add("times", charts::quantiles(part).map(|data| chart::quantiles(&data, WIDE)));
+        add("speed", charts::strips(part).map(|data| chart::strips(&data, WIDE)));
+    }
+    pictures
+}
+
+/// The width of a chart on a page in a wide window.
+const WIDE: u32 = 748;
+/// The same on a telephone.
+const NARROW: u32 = 340;
+
 /// A chart twice, for wide and for narrow windows, so that its text keeps its size.
 fn both(draw: impl Fn(u32) -> Svg) -> String {
     format!(
         "<div class=\"wide\">{}</div><div class=\"narrow\">{}</div>\n",
-        draw(748).inline(),
-        draw(340).inline()
+        draw(WIDE).inline(),
+        draw(NARROW).inline()
     )
 }

@@ -5,13 +5,15 @@ use stats::Verdict;
 
 use super::{both, charts, tables};
 use crate::chart::{self, escape};
-use crate::text::ratio;
+use crate::text::{ratio, time};
 use crate::view;
 
 pub(crate) fn part(run: &Run, index: usize, part: &Part) -> String {
     let mut out = String::new();
     if run.parts.len() > 1 {
         out += &format!("<h2>{}. {}</h2>\n", index + 1, escape(&part.question));
+    } else {
+        out += "<h2 class=\"unseen\">Result</h2>\n";
     }
     let mut setting = vec![part.load.clone(), part.layout.clone(), view::blocks_in_words(part)];
     if part.quick {
@@ -32,7 +34,11 @@ pub(crate) fn part(run: &Run, index: usize, part: &Part) -> String {
     );
     out += &tables::findings(part);
     out += &tables::published(part);
-    out + &format!("<section><h3>What was compared</h3>\n{}</section>\n", tables::stacks(part))
+    out + &format!(
+        "<section><h3>{}</h3>\n{}</section>\n",
+        if part.variants.len() > 1 { "What was compared" } else { "What was measured" },
+        tables::stacks(part)
+    )
 }
 
 fn verdicts(part: &Part) -> String {
@@ -40,7 +46,7 @@ fn verdicts(part: &Part) -> String {
     if primary.is_empty() {
         let words = match part.variants.iter().filter(|v| v.skipped.is_none()).count() {
             0 => "Nothing could be measured: every variant was skipped.",
-            1 => "One variant alone: there is nothing to compare it with.",
+            1 => return alone(part),
             _ => "No verdict: there are not enough blocks to compare.",
         };
         return format!("<section><p class=\"empty\">{words}</p></section>\n");
@@ -48,6 +54,23 @@ fn verdicts(part: &Part) -> String {
     let several = if primary.len() > 1 { " several" } else { "" };
     let rows: String = primary.iter().map(|comparison| verdict(comparison)).collect();
     format!("<section class=\"verdicts{several}\">\n{rows}</section>\n")
+}
+
+/// The headline of a part that has one variant only.
+fn alone(part: &Part) -> String {
+    let variant = part.variants.iter().find(|variant| variant.skipped.is_none());
+    let Some(figures) = variant.and_then(|variant| view::figures(part, variant)) else {
+        return "<section><p class=\"empty\">Nothing was measured.</p></section>\n".to_owned();
+    };
+    let class = if part.reasons.is_empty() { "none" } else { "void" };
+    let value = view::throughput(part, figures.throughput.value);
+    format!(
+        "<section class=\"verdicts\"><div class=\"verdict {class}\"><div class=\"ratio\"><span>{value}</span><small>{}</small></div><p>Half of the requests took at most {}, 99% at most {}: {}.</p></div></section>\n",
+        view::throughput_unit(part),
+        time(figures.times.p50_ns.value),
+        time(figures.times.p99_ns.value),
+        escape(&view::times_in_words(part))
+    )
 }
 
 fn verdict(comparison: &Comparison) -> String {
@@ -66,7 +89,7 @@ fn verdict(comparison: &Comparison) -> String {
         _ => format!("{interval} ({percent:.0}%)"),
     };
     format!(
-        "<div class=\"verdict {class}\"><div class=\"ratio\">{value}<small>{small}</small></div><p>{}</p></div>\n",
+        "<div class=\"verdict {class}\"><div class=\"ratio\"><span>{value}</span><small>{small}</small></div><p>{}</p></div>\n",
         escape(&view::plain(&comparison.sentence))
     )
 }
@@ -100,6 +123,9 @@ fn trials(part: &Part) -> String {
         return "<section><h3>Trials</h3><p class=\"empty\">No trial had ended.</p></section>\n"
             .to_owned();
     };
+    if throughput.blocks < 2 {
+        return String::new();
+    }
     let mut out = format!(
         "<section><h3>Every trial, block by block</h3>\n{}",
         both(|w| chart::dots(&throughput, w))
@@ -107,11 +133,7 @@ fn trials(part: &Part) -> String {
     if let Some(p99) = charts::p99_dots(part) {
         out += &both(|w| chart::dots(&p99, w));
     }
-    let rejected = if throughput.rejected.is_empty() {
-        ""
-    } else {
-        " Grey blocks were rejected and run again."
-    };
+    let rejected = if throughput.rejected.is_empty() { "" } else { " Grey blocks were rejected." };
     out + &format!(
         "<p class=\"small muted\">Every block started each variant afresh. Bands are the intervals of the estimates.{rejected}</p></section>\n"
     )
@@ -127,10 +149,20 @@ fn percentiles(part: &Part) -> String {
 }
 
 fn over_time(part: &Part) -> String {
-    charts::strips(part).map_or(String::new(), |data| {
-        format!(
-            "<section><h3>Requests per second over time</h3>\n{}<p class=\"small muted\">As on a tachograph's disc, the area is the distance: rate × time is exactly the count, warm-up and drain included where they were recorded.</p></section>\n",
-            both(|w| chart::strips(&data, w))
-        )
-    })
+    let Some(data) = charts::strips(part) else {
+        return String::new();
+    };
+    let offers = match (view::has_offer(part, "closed"), view::has_offer(part, "open")) {
+        (true, true) => " In each block the closed loop comes first, then the open one.",
+        _ => "",
+    };
+    let rejected = if part.measured_blocks().all(record::Block::accepted) {
+        ""
+    } else {
+        " Grey blocks were rejected and are not in the sums."
+    };
+    format!(
+        "<section><h3>Requests per second over time</h3>\n{}<p class=\"small muted\">As on a tachograph's disc the area is the distance: rate × time is exactly the count.{offers}{rejected}</p></section>\n",
+        both(|w| chart::strips(&data, w))
+    )
 }

@@ -4,34 +4,50 @@ use base::format_count;
 use ledger::Ledger;
 use record::{Part, Variant};
 
-use crate::chart::escape;
-use crate::text::time;
+use crate::chart::{escape, key};
+use crate::text::{time, time_interval};
 use crate::view;
 
 /// Longer names are commands and set smaller.
 const LONG_NAME: usize = 28;
 
-/// The first cell of a row: a variant's name.
-fn name(variant: &Variant) -> String {
-    let class = if variant.name.chars().count() > LONG_NAME { "name long" } else { "name" };
-    format!("<td class=\"{class}\">{}</td>", escape(&variant.name))
+/// A variant's row: its name beside its cells, or above them where a name of the part is long.
+fn row(part: &Part, index: usize, class: &str, columns: usize, cells: &str) -> String {
+    let name = escape(&part.variants[index].name);
+    let key = key(index);
+    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+    if part.variants.iter().any(|variant| variant.name.chars().count() > LONG_NAME) {
+        format!(
+            "<tr class=\"title\"><td class=\"name long\" colspan=\"{columns}\">{key}{name}</td></tr>\n<tr{class}><td></td>{cells}</tr>\n"
+        )
+    } else {
+        format!("<tr{class}><td class=\"name\">{key}{name}</td>{cells}</tr>\n")
+    }
 }
 
 /// Throughput, times, CPU and memory of every variant.
 pub(crate) fn figures(part: &Part) -> String {
     let unit = view::throughput_unit(part);
     let mut out = format!(
-        "<div class=\"scroll\"><table><thead><tr><th>variant</th><th>{unit}</th><th>p50</th><th>p90</th><th>p99</th><th>CPU per request</th><th>peak memory</th><th>failed</th></tr></thead><tbody>\n"
+        "<div class=\"scroll\"><table><thead><tr><th>variant</th><th>{unit}</th><th>p50</th><th class=\"extra\">p90</th><th>p99</th><th>CPU/request</th><th class=\"extra\">memory</th><th>failed</th></tr></thead><tbody>\n"
     );
-    let class = if part.reasons.is_empty() { "" } else { " class=\"struck\"" };
-    for variant in &part.variants {
-        out += &format!("<tr{class}>{}{}</tr>\n", name(variant), figure_cells(part, variant));
+    let class = if part.reasons.is_empty() { "" } else { "struck" };
+    for (index, variant) in part.variants.iter().enumerate() {
+        out += &row(part, index, class, 8, &figure_cells(part, variant));
     }
     out += "</tbody></table></div>\n";
+    let measured =
+        part.variants.iter().any(|v| view::figures(part, v).is_some_and(|f| !single(&f)));
+    let intervals = if measured { " Under each figure its 95% interval." } else { "" };
     out + &format!(
-        "<p class=\"small muted\">p50, p90 and p99: {}. Under each figure its 95% interval.</p>\n",
+        "<p class=\"small muted\">p50, p90 and p99: {}. CPU is the whole stack's, memory its peak.{intervals}</p>\n",
         escape(&view::times_in_words(part))
     )
+}
+
+/// Whether the figures come from a single trial: their intervals have no width and say nothing.
+fn single(figures: &view::Figures<'_>) -> bool {
+    figures.throughput.low == figures.throughput.high
 }
 
 fn figure_cells(part: &Part, variant: &Variant) -> String {
@@ -41,23 +57,26 @@ fn figure_cells(part: &Part, variant: &Variant) -> String {
     let Some(figures) = view::figures(part, variant) else {
         return "<td class=\"words muted\" colspan=\"7\">nothing measured in an accepted block</td>".to_owned();
     };
-    let cell =
-        |value: String, interval: String| format!("<td>{value}<small>{interval}</small></td>");
+    let single = single(&figures);
+    let cell = |class: &str, value: String, interval: String| {
+        let interval = if single { String::new() } else { format!("<small>{interval}</small>") };
+        format!("<td{class}>{value}{interval}</td>")
+    };
     let times =
-        |e: &stats::Estimate| cell(time(e.value), format!("{}–{}", time(e.low), time(e.high)));
+        |class: &str, e: &stats::Estimate| cell(class, time(e.value), time_interval(e.low, e.high));
+    let extra = " class=\"extra\"";
     let mut out = cell(
+        "",
         format!("<b>{}</b>", view::throughput(part, figures.throughput.value)),
         view::throughput_interval(part, &figures.throughput),
     );
-    for estimate in [&figures.times.p50_ns, &figures.times.p90_ns, &figures.times.p99_ns] {
-        out += &times(estimate);
-    }
-    out += &figures.cpu_ns.as_ref().map_or("<td>–</td>".to_owned(), times);
+    out += &times("", &figures.times.p50_ns);
+    out += &times(extra, &figures.times.p90_ns);
+    out += &times("", &figures.times.p99_ns);
+    out += &figures.cpu_ns.as_ref().map_or("<td>–</td>".to_owned(), |cpu| times("", cpu));
     let memory = variant.summaries.iter().filter_map(|s| s.peak_memory_bytes).max();
-    out += &format!(
-        "<td>{}</td>",
-        memory.map_or("–".to_owned(), |bytes| base::Bytes(bytes).to_string())
-    );
+    let memory = memory.map_or("–".to_owned(), |bytes| base::Bytes(bytes).to_string());
+    out += &format!("<td{extra}>{memory}</td>");
     let failed = variant.ledger.counts.failed;
     let class = if failed > 0 { " class=\"bad\"" } else { "" };
     out + &format!("<td{class}>{}</td>", format_count(failed))
@@ -65,22 +84,23 @@ fn figure_cells(part: &Part, variant: &Variant) -> String {
 
 /// The ledger of every variant, with a sign wherever two counts must be equal.
 pub(crate) fn ledger(part: &Part) -> String {
-    let measured: Vec<&Variant> =
-        part.variants.iter().filter(|variant| !variant.summaries.is_empty()).collect();
+    let measured: Vec<(usize, &Variant)> =
+        part.variants.iter().enumerate().filter(|(_, v)| !v.summaries.is_empty()).collect();
     if measured.is_empty() {
         return "<p class=\"empty\">No block was accepted, so there is nothing to add up.</p>\n"
             .to_owned();
     }
-    let dropped = measured.iter().any(|v| v.ledger.counts.dropped > 0);
+    let dropped = measured.iter().any(|(_, v)| v.ledger.counts.dropped > 0);
     let mut heads = vec!["variant"];
     if dropped {
         heads.extend(["offered", "dropped"]);
     }
     heads.extend(["sent", "completed", "failed", "in flight", "served", "series"]);
+    let columns = heads.len();
     let heads: String = heads.iter().map(|head| format!("<th>{head}</th>")).collect();
     let mut out = format!("<div class=\"scroll\"><table><thead><tr>{heads}</tr></thead><tbody>\n");
-    for variant in measured {
-        out += &format!("<tr>{}{}</tr>\n", name(variant), ledger_cells(&variant.ledger, dropped));
+    for (index, variant) in measured {
+        out += &row(part, index, "", columns, &ledger_cells(&variant.ledger, dropped));
     }
     out + "</tbody></table></div>\n"
 }
@@ -144,7 +164,7 @@ pub(crate) fn published(part: &Part) -> String {
     if part.published.is_empty() {
         return String::new();
     }
-    let mut out = "<section><h3>Published before</h3>\n<div class=\"scroll\"><table><thead><tr><th>variant</th><th>here</th><th>published</th></tr></thead><tbody>\n".to_owned();
+    let mut out = "<section><h3>Published before</h3>\n<div class=\"scroll\"><table><thead><tr><th>variant</th><th>here</th><th class=\"words\">published</th></tr></thead><tbody>\n".to_owned();
     for published in &part.published {
         let wanted = published.variant.as_deref();
         let ours = part
@@ -178,7 +198,7 @@ pub(crate) fn findings(part: &Part) -> String {
             let word = view::severity_in_words(finding.severity);
             let more = match more {
                 0 => String::new(),
-                more => format!(" The same of {}.", crate::text::plural(more, "more block")),
+                more => format!(" Also in {}.", crate::text::plural(more, "more block")),
             };
             let sentence = escape(&view::plain(&finding.sentence));
             out +=

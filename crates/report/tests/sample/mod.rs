@@ -134,6 +134,7 @@ impl Maker {
             canary: [Nanos::from_micros(200_350), Nanos::from_micros(200_610)],
             steal: 0.002 * self.rng.random_range(0.0..1.0),
             trials,
+            lives: Vec::new(),
         }
     }
 }

@@ -133,6 +133,11 @@ impl Open {
         Open { gathered: f64::NAN, unknown: open_slot % archive.steps }
     }
 
+    /// An open row as a dump shows it.
+    pub(super) fn resumed(gathered: f64, unknown: i64) -> Open {
+        Open { gathered, unknown }
+    }
+
     /// Takes closed slots; says which rows they completed.
     pub(super) fn close(&mut self, archive: &Archive, closed: Closed) -> Option<Completed> {
         let to_end = archive.steps - closed.first % archive.steps;

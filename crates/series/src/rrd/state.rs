@@ -77,6 +77,20 @@ impl State {
         Ok(State { last_us: start_us, last: Reading::Unknown, known: f64::NAN, unknown_us, open })
     }
 
+    /// The state that `rrdtool dump` shows, to go on from: the last update and its
+    /// reading, Σ(rate × s) and the unknown microseconds of the open slot, and of each
+    /// archive what its open row has gathered and how many of its slots are unknown.
+    pub fn resumed(
+        last_us: i64,
+        last: Reading,
+        known: f64,
+        unknown_us: i64,
+        open: impl IntoIterator<Item = (f64, i64)>,
+    ) -> State {
+        let open = open.into_iter().map(|(gathered, unknown)| Open::resumed(gathered, unknown));
+        State { last_us, last, known, unknown_us, open: open.collect() }
+    }
+
     /// The time of the last update, microseconds since the epoch.
     pub fn last_us(&self) -> i64 {
         self.last_us

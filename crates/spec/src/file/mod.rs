@@ -19,6 +19,7 @@ use toml::de::{DeTable, DeValue};
 use crate::error::SpecError;
 use crate::plan::Plan;
 use reader::{Scope, Source, Table, Vars};
+pub(crate) use stack::parse_with_placeholders;
 
 const ROOT_KEYS: [&str; 7] =
     ["experiment", "load", "schedule", "stack", "variant", "part", "published"];
@@ -140,8 +141,9 @@ impl<'a> File<'a> {
         let all = self.stacks.values().cloned().chain(self.variants.iter().cloned()).chain(own);
         for table in all.chain(self.parts.iter().cloned()) {
             for key in ["vars", "each"] {
-                if let Some(names) = table.free_table(key)? {
-                    declared.extend(names.entries().map(|(name, _, _)| name.to_owned()));
+                for (name, span, _) in table.free_table(key)?.iter().flat_map(Table::entries) {
+                    check_variable(self.source, name, span)?;
+                    declared.insert(name.to_owned());
                 }
             }
         }
@@ -171,8 +173,7 @@ fn tables<'a>(
 fn vars(table: &Table<'_>, declared: &BTreeSet<String>) -> Result<Vars, SpecError> {
     let Some(inner) = table.free_table("vars")? else { return Ok(Vars::new()) };
     let mut vars = Vars::new();
-    for (name, span, value) in inner.entries() {
-        check_variable(table.source, name, span)?;
+    for (name, _, value) in inner.entries() {
         let text = reader::plain(table.source, value, name)?;
         let mut found = crate::variables::find(&text).into_iter();
         if let Some(found) = found.find(|found| declared.contains(found.name)) {

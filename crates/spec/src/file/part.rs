@@ -8,7 +8,7 @@ use base::{parse_fraction, parse_rate};
 use super::load::LOAD_KEYS;
 use super::reader::{Scope, Table, Value, Vars, plain};
 use super::variant::variant;
-use super::{File, check_name, check_variable, is_table, tables, vars};
+use super::{File, check_name, is_table, tables, vars};
 use crate::compare::default_offers;
 use crate::error::{SpecError, suggestion};
 use crate::load::Arrivals;
@@ -79,7 +79,6 @@ fn combinations(file: &File<'_>, table: &Table<'_>) -> Result<Vec<Vars>, SpecErr
     let mut all = vec![vars(table, &file.declared)?];
     let Some(each) = table.free_table("each")? else { return Ok(all) };
     for (name, span, _) in each.entries() {
-        check_variable(file.source, name, span.clone())?;
         let values = each.words(name)?;
         if values.is_empty() {
             return Err(file.source.error(span, format!("${name} has no values")));

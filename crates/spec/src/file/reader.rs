@@ -8,7 +8,7 @@ use base::{Bytes, Nanos, parse_fraction, parse_rate};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::{SpecError, nearest, suggestion};
+use crate::error::{SpecError, edit_distance, suggestion};
 use crate::variables;
 
 /// A value and where it stands.
@@ -281,8 +281,12 @@ fn check_slip(
             .error(span, format!("${name} has no value here"))
             .help("other variants or parts declare it in their vars; this one must too"));
     }
-    let known = variables::BUILT_IN.into_iter().chain(scope.declared.iter().map(String::as_str));
-    match nearest(name, known) {
+    let mut known =
+        variables::BUILT_IN.into_iter().chain(scope.declared.iter().map(String::as_str));
+    // Names of the environment are short and resemble ours: $PATH and $PORT are
+    // two letters apart and must not be taken for each other.
+    let slips = if name.len() < 6 { 1 } else { 2 };
+    match known.find(|known| edit_distance(name, known) <= slips) {
         Some(known) => Err(source
             .error(span, format!("${name} is not a variable"))
             .help(format!("did you mean ${known}?"))),

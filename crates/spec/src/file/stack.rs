@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use regex::Regex;
 use toml::de::DeValue;
 
 use super::reader::{Scope, Source, Table, Value, require_known, text};
 use crate::error::SpecError;
 use crate::plan::{FileTemplate, Process, Ready, ServedBy, Stack, StopSignal};
+use crate::served_by::check_pattern;
 use crate::target::{Endpoint, Target};
 use crate::variables;
 
@@ -240,14 +240,8 @@ fn pattern(entry: &Table<'_>, key: &str) -> Result<Option<String>, SpecError> {
     if key != "url" && key != "log" {
         return Err(source.error(value.span(), "pattern belongs to url or log"));
     }
-    match Regex::new(&pattern) {
-        Err(_) => {
-            Err(source.error(value.span(), "pattern is not a regular expression that can be used"))
-        }
-        Ok(regex) if key == "url" && regex.captures_len() != 2 => {
-            Err(source
-                .error(value.span(), "pattern needs one group around the number, such as (\\d+)"))
-        }
-        Ok(_) => Ok(Some(pattern)),
+    match check_pattern(&pattern, key == "url") {
+        Ok(()) => Ok(Some(pattern)),
+        Err(why) => Err(source.error(value.span(), why)),
     }
 }

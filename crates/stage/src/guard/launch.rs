@@ -6,6 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -102,12 +103,39 @@ fn complain(text: &str) {
 
 /// Gives the beginning of a very long log back to the disk; its end stays where it is.
 pub(super) fn bound_log(path: &Path) {
+    bound(path, LOG_BYTES_MAX, LOG_BYTES_KEPT);
+}
+
+fn bound(path: &Path, bytes_max: u64, bytes_kept: u64) {
     let Ok(log) = File::options().write(true).open(path) else { return };
     let Ok(meta) = log.metadata() else { return };
-    use std::os::unix::fs::MetadataExt;
-    if meta.blocks() * 512 > LOG_BYTES_MAX {
+    // `blocks` counts 512 bytes each, whatever the file system's own blocks are (stat(2)).
+    if meta.blocks() * 512 > bytes_max {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A file system without holes keeps the whole log.
-        let _ = fallocate(&log, flags, 0, meta.len().saturating_sub(LOG_BYTES_KEPT));
+        let _ = fallocate(&log, flags, 0, meta.len().saturating_sub(bytes_kept));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_log_keeps_its_end_and_its_length() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let text = "0123456789abcde\n".repeat(1 << 16);
+        std::fs::write(&path, &text).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        let blocks = || std::fs::metadata(&path).unwrap().blocks();
+        let before = blocks();
+        bound(&path, 2 << 20, 1 << 16);
+        assert_eq!(blocks(), before, "it is not long yet");
+        bound(&path, 1 << 19, 1 << 16);
+        assert!(blocks() < before / 4);
+        let now = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(now.len(), text.len());
+        assert!(now.ends_with(&text[..1 << 16]) && now.starts_with('\0'));
     }
 }

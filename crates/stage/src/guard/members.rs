@@ -95,7 +95,6 @@ mod tests {
             cpu: Nanos::ZERO,
             children_cpu: Nanos::ZERO,
             start,
-            processor: 0,
         }
     }
 

@@ -12,11 +12,13 @@
 mod launch;
 mod members;
 mod stopping;
+mod watch;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,17 +35,20 @@ use crate::protocol::{Channel, Ended, Launch, Reply, Request, Setup};
 
 pub(crate) use members::Members;
 pub(crate) use stopping::remove_dir;
+pub(crate) use watch::Watch;
 
 /// How often an idle guard looks after the size of the logs.
 const TICK: Duration = Duration::from_secs(2);
 
 /// Runs the hidden subcommand `guard`; `args` is what follows that word.
 ///
-/// Standard input must be a socket to tachograph; nobody types this command.
+/// Standard input is a socket or pipe to tachograph; nobody types this command.
 pub fn guard_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();
-    if args.first().is_some_and(|word| word == launch::SUBCOMMAND) {
-        return launch::launch(&args[1..]);
+    match args.first() {
+        Some(word) if word == launch::SUBCOMMAND => return launch::launch(&args[1..]),
+        Some(word) if word == watch::SUBCOMMAND => return watch::watch(&args[1..]),
+        _ => {}
     }
     match Guard::new().and_then(|mut guard| guard.run()) {
         Ok(()) => ExitCode::SUCCESS,
@@ -55,10 +60,20 @@ pub fn guard_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 struct Child {
     launch: Launch,
     pid: i32,
+    /// Children of ours that it left behind, recognised by nothing else: some
+    /// servers change their session and overwrite their environment.
+    adopted: Vec<i32>,
     /// Whether it has ended itself; what it started may live on.
     has_ended: bool,
     /// Whether something of it lives on in the background that has not been reported gone.
     in_background: bool,
+}
+
+impl Child {
+    /// The process and those that stand for it once it has ended.
+    fn heads(&self) -> Vec<i32> {
+        std::iter::once(self.pid).chain(self.adopted.iter().copied()).collect()
+    }
 }
 
 struct Guard {
@@ -133,7 +148,6 @@ impl Guard {
         }
         self.stop_at_once(stopping::GRACE);
         self.clean_up();
-        self.clean_up_run();
         Ok(())
     }
 
@@ -174,11 +188,12 @@ impl Guard {
             })?;
         }
         let name = format!("{CGROUP_PREFIX}{}", setup.stack);
-        self.cgroup = Cgroup::create(setup.accounting, &name);
+        let members = Members::of(&setup.dir);
+        // Written down first: killed in between, we would leave a group that nobody knows of.
+        // Should the disk be full, the group is not worth failing for.
+        let announce = |dir: &Path| drop(members.add_cgroup(dir));
+        self.cgroup = Cgroup::create(setup.accounting, &name, &announce);
         self.setup = Some(setup);
-        if let Some(cgroup) = &self.cgroup {
-            self.remember(|members| members.add_cgroup(&cgroup.dir));
-        }
         Ok(Reply::Ready { cgroup: self.cgroup.clone() })
     }
 
@@ -186,7 +201,13 @@ impl Guard {
         let stack = self.setup.as_ref().map(|setup| setup.stack.as_str()).unwrap_or_default();
         let pid = launch::spawn(&launch, self.children.len(), stack, self.cgroup.as_ref())
             .map_err(|error| format!("'{}' could not be started: {error}", launch.name))?;
-        self.children.push(Child { launch, pid, has_ended: false, in_background: false });
+        self.children.push(Child {
+            launch,
+            pid,
+            adopted: Vec::new(),
+            has_ended: false,
+            in_background: false,
+        });
         self.childless = false;
         if let Some(stat) = procfs::stat(pid) {
             self.remember(|members| members.add_process(&stat));
@@ -244,16 +265,47 @@ impl Guard {
             };
             let pid = pid.as_raw_nonzero().get();
             self.reaped = true;
-            let Some(index) = self.children.iter().position(|child| child.pid == pid) else {
+            let Some(index) = self.children.iter().position(|child| child.heads().contains(&pid))
+            else {
                 continue;
             };
+            let left_behind = self.adopt(index);
+            if self.children[index].pid != pid {
+                continue;
+            }
             let ended = how(status);
-            let left_behind = !self.is_gone(index);
             self.children[index].has_ended = true;
             self.children[index].in_background = left_behind;
             // With nobody to tell, the end of the channel is noticed elsewhere.
             let _ = self.channel.send(&Reply::Ended { index, ended, left_behind });
         }
+    }
+
+    /// After the end of one of a process's heads: orphans that are now children of ours
+    /// and do not belong to another process are its new heads. They are written down,
+    /// since they may still wipe the environment by which they are recognised today.
+    /// Returns whether anything of the process is alive.
+    fn adopt(&mut self, index: usize) -> bool {
+        // As in `is_gone`, one look is not enough.
+        for _ in 0..3 {
+            let others: Vec<i32> = (0..self.children.len())
+                .filter(|other| *other != index)
+                .flat_map(|other| self.members(other))
+                .map(|process| process.pid)
+                .collect();
+            let heads = self.children[index].heads();
+            let orphans = self.living().into_iter().filter(|process| {
+                process.parent == self.me
+                    && !others.contains(&process.pid)
+                    && !heads.contains(&process.pid)
+            });
+            let orphans: Vec<i32> = orphans.map(|process| process.pid).collect();
+            self.children[index].adopted.extend(orphans);
+            if !self.members(index).is_empty() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Reports processes whose last member in the background has gone.

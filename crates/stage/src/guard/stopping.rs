@@ -1,11 +1,12 @@
 //! The end of a stack: in order while tachograph is there, at once when it is not.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{Child, Guard};
+use super::Guard;
 use crate::procfs::{self, Stat};
 use crate::protocol::Reply;
 
@@ -157,16 +158,18 @@ impl Guard {
     /// The living processes that descend from one that we started, as far as that can be told:
     /// by parentage, by session, or by the environment that they were given.
     pub(super) fn members(&self, index: usize) -> Vec<Stat> {
-        let Child { pid, .. } = &self.children[index];
+        let child = &self.children[index];
         let number = index.to_string();
         let living = self.living();
-        let descendants = procfs::descendants(&living, *pid);
+        let mut known: BTreeSet<i32> = child.heads().into_iter().collect();
+        for head in child.heads() {
+            known.extend(procfs::descendants(&living, head).iter().map(|process| process.pid));
+        }
         living
             .into_iter()
             .filter(|process| {
-                process.pid == *pid
-                    || process.session == *pid
-                    || descendants.contains(process)
+                known.contains(&process.pid)
+                    || process.session == child.pid
                     || procfs::environment_has(process.pid, "TACHOGRAPH_PROCESS", &|value| {
                         value == number
                     })
@@ -182,18 +185,6 @@ impl Guard {
             group.remove();
         }
         remove_dir(&setup.dir);
-    }
-
-    /// Removes the run's folder too, once no other stack is in it: tachograph cannot do it any more.
-    pub(super) fn clean_up_run(&self) {
-        let Some(setup) = &self.setup else { return };
-        let is_stack = |entry: &fs::DirEntry| entry.path().is_dir();
-        let in_use = fs::read_dir(&setup.run_dir).is_ok_and(|mut entries| {
-            entries.any(|entry| entry.is_ok_and(|entry| is_stack(&entry)))
-        });
-        if self.channel.is_closed() && !in_use {
-            remove_dir(&setup.run_dir);
-        }
     }
 }
 

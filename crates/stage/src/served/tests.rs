@@ -124,6 +124,23 @@ fn only_complete_lines_count_and_each_once() {
 }
 
 #[test]
+fn a_count_that_still_moves_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("bytes");
+    let mut size = reader(ServedBy::FileSize("$DIR/bytes".to_owned()), dir.path()).unwrap();
+    let writer = thread::spawn(move || {
+        for count in 1..=20 {
+            fs::write(&path, vec![b'x'; count]).unwrap();
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let minute = Nanos::from_secs(60);
+    assert_eq!(size.read_settled(Nanos::from_secs(2), minute).unwrap(), 20);
+    writer.join().unwrap();
+    size.read_settled(minute, Nanos::ZERO).unwrap();
+}
+
+#[test]
 fn a_log_in_a_folder_that_does_not_exist_is_a_mistake() {
     let by = ServedBy::LogLines { path: "/nowhere/access.log".to_owned(), pattern: None };
     assert_eq!(
@@ -143,9 +160,26 @@ fn sizes_and_numbers_of_files_are_counts() {
     assert_eq!(number.read().unwrap(), 0);
     fs::write(dir.path().join("number"), " 42\n").unwrap();
     assert_eq!(number.read().unwrap(), 42);
+    for (bytes, count) in
+        [(&258_u64.to_le_bytes()[..], 258), (&[0; 8], 0), (b"12345678", 12_345_678)]
+    {
+        fs::write(dir.path().join("number"), bytes).unwrap();
+        assert_eq!(number.read().unwrap(), count);
+    }
     fs::write(dir.path().join("number"), "-1").unwrap();
     let error = number.read().unwrap_err().to_string();
     assert!(error.ends_with("it holds '-1' instead of a whole number"), "{error}");
+}
+
+#[test]
+fn a_server_that_stands_by_itself_has_no_counter_folder() {
+    assert_eq!(
+        Reader::standing(&ServedBy::Wsgi).unwrap_err().to_string(),
+        "the server's own count cannot be read from wsgi: the counter files are in the folder of a stack, and this server was not started by one; name a file, a log or a URL"
+    );
+    let path = "/nowhere/$DIR".to_owned();
+    let error = Reader::standing(&ServedBy::FileSize(path)).unwrap().read().unwrap_err();
+    assert!(error.to_string().contains("/nowhere/$DIR"), "{error}");
 }
 
 fn counter_file(slots: &[(u64, u64)]) -> Vec<u8> {

@@ -1,16 +1,16 @@
 //! `tachograph compare`: start each command, load each in interleaved rounds, say which is faster.
 
 use record::RunKind;
-use spec::{Arrivals, CompareArgs, Offer};
+use spec::{Arrivals, CompareArgs, Offer, ServedBy};
 
-use super::measure::{carry_out, parse_served_by};
+use super::measure::carry_out;
 use crate::failure::Outcome;
 use crate::flags::Global;
 use crate::flags::compare::CompareFlags;
 
 pub(crate) fn run(flags: &CompareFlags, global: &Global) -> Outcome {
     let served_by =
-        flags.served_by.iter().map(|text| parse_served_by(text)).collect::<Result<Vec<_>, _>>()?;
+        flags.served_by.iter().map(|text| ServedBy::parse(text)).collect::<Result<Vec<_>, _>>()?;
     let mut offers = vec![Offer::Closed];
     if !flags.closed_only {
         offers.push(Offer::OpenShare { share: flags.open_share, arrivals: Arrivals::Poisson });

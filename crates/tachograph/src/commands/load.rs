@@ -7,9 +7,9 @@ use drive::{Learned, Observation, Session, Slice};
 use ledger::{Ledger, Tolerance};
 use record::{Distribution, Run, RunKind, RunState, Severity, Store};
 use report::LoadReport;
-use spec::{Mode, Target};
+use spec::{Mode, ServedBy, Target};
 
-use super::measure::{parse_served_by, record_path};
+use super::measure::record_path;
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::load::{ExchangeKind, LoadFlags};
@@ -31,7 +31,7 @@ pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
     let mut counter = flags
         .served_by
         .as_deref()
-        .map(parse_served_by)
+        .map(ServedBy::parse)
         .transpose()?
         .map(|by| stage::served::Reader::standing(&by))
         .transpose()?;
@@ -154,6 +154,12 @@ fn judge(
             "not steady: throughput changed by {:+.0}% after {}",
             100.0 * drift.change,
             Nanos(drift.at as u64 * seen.step.0)
+        ));
+    }
+    if seen.source_changes > 0 {
+        warnings.push(format!(
+            "one source address ran out of ports {} times, so the connections came from several addresses in 127.0.0.0/27; --unix-socket or kept connections need no ports",
+            seen.source_changes
         ));
     }
     if seen.counts.dropped > 0 {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use base::Seed;
 use record::{Block, Part, Run, RunKind, RunState, Store, Trial};
-use spec::{Plan, ServedBy};
+use spec::Plan;
 use stats::Verdict;
 
 use crate::experiments;
@@ -59,6 +59,7 @@ pub(crate) fn carry_out(
         machine: machine::describe(),
         cpus: schedule.cpus.clone().unwrap_or_default(),
         path_prepend,
+        max_time: schedule.max_time,
         extra_env: vec![("PYTHONPATH".to_owned(), python_path()?)],
         stop,
     };
@@ -70,13 +71,16 @@ pub(crate) fn carry_out(
     Ok(status)
 }
 
+/// Turns a run into the text of one format.
+pub(crate) type Render = fn(&Run) -> String;
+
 fn conclude(
     run: &Run,
     conditions: &[spec::FailIf],
     verdict: &VerdictFlags,
     global: &Global,
 ) -> Outcome {
-    let exports: [(&Option<PathBuf>, fn(&Run) -> String); 4] = [
+    let exports: [(&Option<PathBuf>, Render); 4] = [
         (&verdict.export_json, report_json),
         (&verdict.export_markdown, report::markdown),
         (&verdict.export_csv, report::csv),
@@ -176,41 +180,6 @@ fn python_path() -> Result<String, Failure> {
         Ok(theirs) if !theirs.is_empty() => format!("{ours}:{theirs}"),
         _ => ours,
     })
-}
-
-/// Reads what a person gives to `--served-by`.
-pub(crate) fn parse_served_by(text: &str) -> Result<ServedBy, Failure> {
-    let wrong = || {
-        Failure::new(format!(
-            "'{text}' does not say where the server's count is read; write wsgi, stub-status=URL, url=URL#REGEX, log=FILE[#REGEX], size=FILE or file=FILE"
-        ))
-    };
-    if text == "wsgi" {
-        return Ok(ServedBy::Wsgi);
-    }
-    let (kind, rest) = text.split_once('=').ok_or_else(wrong)?;
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    let split = |rest: &str| match rest.split_once('#') {
-        Some((place, pattern)) => (place.to_owned(), Some(pattern.to_owned())),
-        None => (rest.to_owned(), None),
-    };
-    match kind {
-        "stub-status" => Ok(ServedBy::StubStatus(rest.to_owned())),
-        "url" => {
-            let (target, pattern) = split(rest);
-            let pattern = pattern.unwrap_or_else(|| r"(\d+)".to_owned());
-            Ok(ServedBy::Http { target, pattern, self_counting: false })
-        }
-        "log" => {
-            let (path, pattern) = split(rest);
-            Ok(ServedBy::LogLines { path, pattern })
-        }
-        "size" => Ok(ServedBy::FileSize(rest.to_owned())),
-        "file" => Ok(ServedBy::CounterFile(rest.to_owned())),
-        _ => Err(wrong()),
-    }
 }
 
 /// The record as the lab's recorder.

@@ -2,7 +2,7 @@
 
 use record::Store;
 
-use super::measure::{record_path, report_json, status_of};
+use super::measure::{Render, record_path, report_json, status_of};
 use crate::failure::{Failure, Outcome};
 use crate::flags::Global;
 use crate::flags::report::ReportFlags;
@@ -18,18 +18,25 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
     }
     let run = Store::open_read_only(&path)?.load(&flags.run)?;
     let mut exported = false;
-    let exports: [(&Option<std::path::PathBuf>, fn(&record::Run) -> String); 5] = [
+    let exports: [(&Option<std::path::PathBuf>, Render); 4] = [
         (&flags.html, report::html),
         (&flags.markdown, report::markdown),
         (&flags.csv, report::csv),
         (&flags.json, report_json),
-        (&flags.svg, report::picture),
     ];
     for (file, render) in exports {
         if let Some(file) = file {
             output::write_file(file, &render(&run))?;
             exported = true;
         }
+    }
+    if let Some(folder) = &flags.svg {
+        std::fs::create_dir_all(folder)
+            .map_err(|error| Failure::new(format!("cannot make {}: {error}", folder.display())))?;
+        for (name, picture) in report::pictures(&run) {
+            output::write_file(&folder.join(format!("{name}.svg")), &picture.standalone())?;
+        }
+        exported = true;
     }
     if !exported {
         output::print(&report::terminal(&run, &output::style(global.color)));

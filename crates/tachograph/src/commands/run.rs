@@ -66,7 +66,6 @@ fn shorten(part: &mut Part, flags: &ScheduleFlags) {
         *schedule = schedule.quickened();
     }
     schedule.precision = flags.precision.unwrap_or(schedule.precision);
-    schedule.max_time = flags.max_time.or(schedule.max_time);
     schedule.isolated |= flags.isolated;
     schedule.margin = flags.margin.map(Margin).or(schedule.margin);
 }

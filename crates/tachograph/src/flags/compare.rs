@@ -16,11 +16,11 @@ your shell leaves the variables alone.
 
 Who counts at the server (--served-by, once for all or once per command):
   wsgi                        our WSGI counter; found by itself when the app uses it
-  stub-status=URL             nginx's stub_status
-  url=URL#REGEX               a page whose body holds the count in the first group
-  log=FILE or log=FILE#REGEX  lines of a log file
-  size=FILE                   bytes of a file, one per request
-  file=FILE                   a file with the count as a number
+  stub_status=URL             nginx's stub_status
+  'url=URL REGEX'             a page whose body holds the count in the first group
+  log=FILE or 'log=FILE REGEX' lines of a log file
+  file_size=FILE              bytes of a file, one per request
+  counter_file=FILE           a file with the count as a number
 
 Examples:
   tachograph compare 'gunicorn -b 127.0.0.1:$PORT server:app' 'gunicorn -b unix:$SOCKET server:app'
@@ -74,7 +74,7 @@ pub(crate) struct ScheduleFlags {
     /// A short look; the verdict says so
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Plan no more blocks than fit into this time
+    /// Begin no block that would not end within this time after the start
     #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
     pub(crate) max_time: Option<Nanos>,
     /// Run one variant at a time instead of keeping all of them up

@@ -3,9 +3,11 @@
 pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod fixture;
+pub(crate) mod import;
 pub(crate) mod load;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod series;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -71,6 +73,14 @@ pub(crate) enum Command {
     /// Show a recorded run again: terminal, HTML, Markdown, CSV or JSON
     #[command(after_help = report::EXAMPLES)]
     Report(report::ReportFlags),
+    /// Read files of other programs into the record: Graphite, Influx, StatsD, CSV, RRD, whisper
+    #[command(after_help = import::EXAMPLES)]
+    Import(import::ImportFlags),
+    /// Show series: their rate and total over time, as a table, a picture, CSV or JSON
+    #[command(after_help = series::EXAMPLES)]
+    Query(series::QueryFlags),
+    /// List the series of the record, their measurements or tags
+    Series(series::SeriesFlags),
     /// Say what this machine has, what each experiment still needs, and the command that installs it
     Doctor(doctor::DoctorFlags),
     /// The built-in native server: null server, raw exchanges, and faults on demand

@@ -25,7 +25,7 @@ pub(crate) struct ReportFlags {
     #[arg(value_name = "RUN", default_value = "last")]
     pub(crate) run: String,
     /// Write one self-contained HTML file (- for standard output)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) html: Option<PathBuf>,
     /// Write Markdown (- for standard output)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
@@ -36,7 +36,7 @@ pub(crate) struct ReportFlags {
     /// Write JSON (- for standard output)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
-    /// Write the first part's forest plot as an SVG picture
-    #[arg(long, value_name = "FILE")]
+    /// Write every chart as an SVG file into this folder
+    #[arg(long, value_name = "FOLDER")]
     pub(crate) svg: Option<PathBuf>,
 }

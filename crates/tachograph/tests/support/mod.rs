@@ -2,6 +2,7 @@
 //! check that nothing is left behind.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};

@@ -47,8 +47,10 @@ fn crlf(text: &str) -> Vec<u8> {
 const KEPT: Flow = Flow::Done { keep_alive: true };
 const CLOSED: Flow = Flow::Done { keep_alive: false };
 
-/// Answers as text with LF for CRLF, and what they come to.
-fn answers() -> Vec<(&'static str, Option<u16>, &'static str, Result<Flow, Fault>)> {
+/// An answer as text with LF for CRLF, its status and body, and what it comes to.
+type Case = (&'static str, Option<u16>, &'static str, Result<Flow, Fault>);
+
+fn answers() -> Vec<Case> {
     vec![
         ("HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", Some(200), "hello", Ok(KEPT)),
         ("HTTP/1.1 500 Oh\nContent-Length: 0\n\n", Some(500), "", Ok(KEPT)),

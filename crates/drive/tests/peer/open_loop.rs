@@ -1,0 +1,85 @@
+//! Requests that arrive whatever the server does.
+
+use crate::helper::*;
+use base::Nanos;
+use fixture::{Faults, Service};
+use spec::{Arrivals, Mode};
+use tachograph_drive::Slice;
+
+fn open(rate_per_s: f64, slice: Slice) -> Slice {
+    Slice { mode: Mode::Open { rate_per_s, arrivals: Arrivals::Uniform }, ..slice }
+}
+
+#[test]
+fn exactly_as_many_arrive_as_were_asked_for() {
+    for arrivals in [Arrivals::Uniform, Arrivals::Poisson] {
+        for threads in [1, 3] {
+            let mut rig = rig(On::V4, Service::hello(), Faults::default());
+            rig.load.threads = threads;
+            let mut session = rig.session();
+            let mode = Mode::Open { rate_per_s: 2000.0, arrivals };
+            let seen = session.run(&Slice { mode, ..requests(301) }).unwrap();
+            assert_laws(&seen);
+            assert_eq!((seen.counts.offered, seen.counts.completed), (301, 301));
+            assert_eq!((seen.latency.len(), seen.lateness.len()), (301, 301));
+            session.close();
+            assert_eq!(rig.fixture.stop().unwrap(), 304);
+        }
+    }
+}
+
+#[test]
+fn a_stretch_of_time_offers_rate_times_length() {
+    let rig = rig(On::Unix, Service::hello(), Faults::default());
+    let mut session = rig.session();
+    let seen = session.run(&open(1000.0, for_ms(50, 150))).unwrap();
+    assert_laws(&seen);
+    // Uniform arrivals at 0, 1, … 199 ms.
+    assert_eq!(seen.counts.offered, 200);
+    assert_eq!(seen.window.length, Nanos::from_millis(150));
+}
+
+#[test]
+fn waiting_for_a_connection_is_part_of_the_latency() {
+    // One connection, 5 ms per answer, and all twenty requests due within the first 2 ms.
+    let faults = Faults { delay: Nanos::from_millis(5), ..Faults::default() };
+    let mut rig = rig(On::Unix, Service::hello(), faults);
+    rig.load.connections = 1;
+    let mut session = rig.session();
+    let seen = session.run(&open(10_000.0, requests(20))).unwrap();
+    assert_laws(&seen);
+    assert_eq!((seen.counts.completed, seen.counts.dropped), (20, 0));
+    // The last one waits for nineteen others; its own service takes 5 ms all the same.
+    assert!(seen.latency.max() >= 97_000_000, "{}", seen.latency.max());
+    assert!(seen.lateness.max() >= 92_000_000, "{}", seen.lateness.max());
+    assert!(seen.service_time.min() >= 4_990_000, "{}", seen.service_time.min());
+    assert!(seen.latency.max() > seen.service_time.min() * 10);
+}
+
+#[test]
+fn arrivals_that_could_not_be_sent_in_time_are_dropped_and_said() {
+    let faults = Faults { delay: Nanos::from_millis(10), ..Faults::default() };
+    let mut rig = rig(On::V4, Service::hello(), faults);
+    rig.load.connections = 1;
+    let mut session = rig.session();
+    let seen = session.run(&open(2000.0, for_ms(0, 100))).unwrap();
+    assert_laws(&seen);
+    assert_eq!(seen.counts.offered, 200);
+    assert!(seen.counts.dropped >= 185, "at most one request in 10 ms: {:?}", seen.counts);
+    assert_eq!(seen.counts.in_flight, 0, "the drain is long enough");
+}
+
+#[test]
+fn a_dead_server_fails_what_arrives() {
+    let mut rig = rig(On::Unix, Service::hello(), Faults::default());
+    let mut session = rig.session();
+    rig.fixture = {
+        let gone = rig_with(On::Unix, Service::hello(), |_| {});
+        std::mem::replace(&mut rig.fixture, gone.fixture)
+    };
+    rig.fixture.stop().unwrap();
+    let seen = session.run(&open(1000.0, requests(50))).unwrap();
+    assert_laws(&seen);
+    assert_eq!(seen.counts.failed, 50, "{:?}", seen.errors);
+    assert_eq!(seen.errors.get("no such socket"), Some(&50), "{:?}", seen.errors);
+}

@@ -1,0 +1,224 @@
+//! Whisper, the files of Graphite.
+//!
+//! Their form, from the head of Graphite's `whisper.py`; all numbers big-endian:
+//!
+//! ```text
+//!  file      = header, archive…
+//!  header    = aggregation u32, longest retention u32, xFilesFactor f32, archives u32,
+//!              (offset u32, seconds per point u32, points u32)…      finest first
+//!  archive   = (time u32, value f64)…                                a ring
+//! ```
+//!
+//! A point's place in its ring follows from its time and that of the ring's
+//! first point; a point that is elsewhere, or is older than the ring is long,
+//! was left behind when its place was passed over, and is not taken.
+//! A point speaks for the time from its own to the next one's.
+
+use std::io::Read;
+
+use series::SECOND_US;
+
+use super::{Archive, Stretch, finest};
+use crate::FileError;
+
+/// The most bytes of a file: a point a second for a year is 378 MB.
+const FILE_MAX: u64 = 1 << 30;
+
+const HEADER: usize = 16;
+const ARCHIVE: usize = 12;
+const POINT: usize = 12;
+
+/// How points become coarser points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aggregation {
+    /// Their mean.
+    Average,
+    /// Their sum: they are counts, not levels.
+    Sum,
+    /// The last one.
+    Last,
+    /// The greatest.
+    Max,
+    /// The least.
+    Min,
+    /// Their mean, unknown ones as 0.
+    AvgZero,
+    /// The one farthest from 0.
+    AbsMax,
+    /// The one nearest to 0.
+    AbsMin,
+}
+
+impl Aggregation {
+    fn from_number(number: u32) -> Option<Aggregation> {
+        Some(match number {
+            1 => Aggregation::Average,
+            2 => Aggregation::Sum,
+            3 => Aggregation::Last,
+            4 => Aggregation::Max,
+            5 => Aggregation::Min,
+            6 => Aggregation::AvgZero,
+            7 => Aggregation::AbsMax,
+            8 => Aggregation::AbsMin,
+            _ => return None,
+        })
+    }
+}
+
+/// What a whisper file holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Whisper {
+    /// How points become coarser ones.
+    pub aggregation: Aggregation,
+    /// The part of a coarse point's time that must be known.
+    pub xff: f32,
+    /// The archives, the finest first.
+    pub archives: Vec<WhisperArchive>,
+    /// Points that were left behind in a ring, older than it is long.
+    pub expired: u64,
+    /// Points whose value is not a number or infinite.
+    pub not_numbers: u64,
+}
+
+/// An archive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WhisperArchive {
+    /// Seconds per point.
+    pub step_s: u32,
+    /// How many points it has room for.
+    pub room: u32,
+    /// The time of each known point, in seconds since the epoch, with its value; in order of time.
+    pub points: Vec<(u32, f64)>,
+}
+
+impl Whisper {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`FileError::NotWhisper`] with what is wrong; [`FileError::Io`].
+    pub fn read(input: impl Read) -> Result<Whisper, FileError> {
+        let mut bytes = Vec::new();
+        input.take(FILE_MAX + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > FILE_MAX {
+            return Err(damaged("it is larger than 1 GiB"));
+        }
+        Whisper::parse(&bytes)
+    }
+
+    /// Reads the bytes of a file.
+    ///
+    /// # Errors
+    /// [`FileError::NotWhisper`] with what is wrong.
+    pub fn parse(bytes: &[u8]) -> Result<Whisper, FileError> {
+        let header = bytes.get(..HEADER).ok_or_else(|| damaged("it has no header"))?;
+        let aggregation = Aggregation::from_number(u32_at(header, 0))
+            .ok_or_else(|| damaged("its aggregation is not known"))?;
+        let xff = f32::from_bits(u32_at(header, 8));
+        if !(0.0..=1.0).contains(&xff) {
+            return Err(damaged("its xFilesFactor is not from 0 to 1"));
+        }
+        let count = u32_at(header, 12) as usize;
+        let infos =
+            count.checked_mul(ARCHIVE).and_then(|len| bytes.get(HEADER..HEADER.checked_add(len)?));
+        let infos =
+            infos.filter(|_| count > 0).ok_or_else(|| damaged("its header is not whole"))?;
+        let mut whisper =
+            Whisper { aggregation, xff, archives: Vec::new(), expired: 0, not_numbers: 0 };
+        let mut end = HEADER + infos.len();
+        for info in infos.chunks_exact(ARCHIVE) {
+            let (offset, step_s, room) =
+                (u32_at(info, 0) as usize, u32_at(info, 4), u32_at(info, 8));
+            if offset != end || step_s == 0 || room == 0 {
+                return Err(damaged("its archives do not follow one another"));
+            }
+            let len = (room as usize).checked_mul(POINT);
+            let ring = len.and_then(|len| bytes.get(offset..offset.checked_add(len)?));
+            let ring = ring.ok_or_else(|| damaged("it ends before its archives do"))?;
+            end += ring.len();
+            whisper.ring(ring, step_s, room);
+        }
+        if end != bytes.len() {
+            return Err(damaged("something follows its archives"));
+        }
+        Ok(whisper)
+    }
+
+    /// Reads a ring into an archive.
+    fn ring(&mut self, ring: &[u8], step_s: u32, room: u32) {
+        let all = ring.chunks_exact(POINT).map(|point| {
+            let bits = u64::from(u32_at(point, 4)) << 32 | u64::from(u32_at(point, 8));
+            (u32_at(point, 0), f64::from_bits(bits))
+        });
+        let base = u32_at(ring, 0) / step_s;
+        let in_place = |index: u32, time: u32| {
+            let distance = i64::from(time / step_s) - i64::from(base);
+            time.is_multiple_of(step_s) && distance.rem_euclid(i64::from(room)) == i64::from(index)
+        };
+        let mut points: Vec<(u32, f64)> = Vec::new();
+        for (index, (time, value)) in (0..).zip(all).filter(|(_, (time, _))| *time != 0) {
+            if !in_place(index, time) {
+                self.expired += 1;
+            } else if !value.is_finite() {
+                self.not_numbers += 1;
+            } else {
+                points.push((time, value));
+            }
+        }
+        points.sort_unstable_by_key(|(time, _)| *time);
+        let newest = points.last().map_or(0, |(time, _)| *time);
+        let oldest = i64::from(newest) - i64::from(step_s) * (i64::from(room) - 1);
+        let expired = points.partition_point(|(time, _)| i64::from(*time) < oldest);
+        self.expired += expired as u64;
+        points.drain(..expired);
+        self.archives.push(WhisperArchive { step_s, room, points });
+    }
+
+    /// Everything that is known, each instant once, in order of time.
+    ///
+    /// Values are as they stand in the file: where [`Aggregation::Sum`] makes them
+    /// counts, a stretch that was cut from a longer row has its share of the count.
+    pub fn extract(&self) -> Vec<Stretch> {
+        let archives: Vec<Archive> = self.archives.iter().map(WhisperArchive::archive).collect();
+        let mut stretches = finest(&archives);
+        if self.aggregation == Aggregation::Sum {
+            for stretch in &mut stretches {
+                let us = stretch.end_us - stretch.start_us;
+                if us != stretch.row_us {
+                    stretch.value *= us as f64 / stretch.row_us as f64;
+                }
+            }
+        }
+        stretches
+    }
+
+    /// Whether the values are counts, and whole.
+    pub fn holds_counts(&self) -> bool {
+        let whole = |value: f64| value.fract() == 0.0 && value >= 0.0;
+        let mut values = self.archives.iter().flat_map(|archive| &archive.points);
+        self.aggregation == Aggregation::Sum && values.all(|(_, value)| whole(*value))
+    }
+}
+
+impl WhisperArchive {
+    fn archive(&self) -> Archive {
+        let row_us = i64::from(self.step_s) * SECOND_US;
+        let us = |time: u32| i64::from(time) * SECOND_US;
+        let rows: Vec<_> = self.points.iter().map(|(time, value)| (us(*time), *value)).collect();
+        let newest_us = rows.last().map_or(0, |(start_us, _)| *start_us);
+        let begins_us = newest_us - row_us * (i64::from(self.room) - 1);
+        Archive { row_us, begins_us, rows }
+    }
+}
+
+/// The big-endian number at a place that the caller knows to be there.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..at + 4].iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
+}
+
+fn damaged(what: &str) -> FileError {
+    FileError::NotWhisper(what.to_owned())
+}
+
+#[cfg(test)]
+#[path = "whisper_tests.rs"]
+mod tests;

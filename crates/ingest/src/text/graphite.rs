@@ -1,0 +1,146 @@
+//! Graphite plaintext: `path value timestamp`.
+//!
+//! As documented in "Feeding in your data" and "Graphite tag support" of
+//! Graphite's documentation, and as carbon reads it: fields are separated by
+//! white space, a time of −1 is now, a time may have a fraction.
+//!
+//! A path is the measurement; the field is `value`. Tags follow it as `;key=value`.
+
+use series::Kind;
+
+use super::{FIELD, Out, Parser, is_of_points};
+use crate::time::decimal_seconds;
+use crate::{Arrival, FileError, Malformed, Number, Reason, Series, SeriesName, Update};
+
+/// Reads Graphite plaintext.
+#[derive(Clone, Copy, Debug)]
+pub struct Graphite {
+    kind: Kind,
+}
+
+impl Graphite {
+    /// Its values are points of this kind; one of intervals is taken as a gauge.
+    pub fn new(kind: Kind) -> Graphite {
+        Graphite { kind: if is_of_points(kind) { kind } else { Kind::Gauge } }
+    }
+
+    fn read(
+        self,
+        line: &str,
+        arrival: Arrival,
+        out: &mut Out<'_>,
+    ) -> Result<(Series, Update), Reason> {
+        let mut fields = line.split_ascii_whitespace();
+        let (Some(path), Some(value), Some(time), None) =
+            (fields.next(), fields.next(), fields.next(), fields.next())
+        else {
+            return Err(Malformed::NotThreeFields.into());
+        };
+        let number = Number::parse(value).ok_or(Malformed::NotANumber)?;
+        let at_us = match time {
+            "-1" => arrival.or_now_us(),
+            time => decimal_seconds(time).ok_or(Malformed::BadTime)?,
+        };
+        let update = number.point(self.kind, at_us)?;
+        let series = out.book.number_of_text(path, || tagged(path, FIELD))?;
+        Ok((series, update))
+    }
+}
+
+impl Parser for Graphite {
+    fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError> {
+        match self.read(line, arrival, to) {
+            Ok((series, update)) => to.put(series, Ok::<_, Reason>(update)),
+            Err(reason) => to.refuse(reason),
+        }
+        Ok(())
+    }
+}
+
+/// Reads `path;key=value;key=value`.
+///
+/// A key may not have `!`, `^` or `=`, a value may not begin with `~`, as
+/// Graphite's documentation has it.
+pub(super) fn tagged(path: &str, field: &str) -> Result<SeriesName, Malformed> {
+    let mut parts = path.split(';');
+    let measurement = parts.next().unwrap_or_default();
+    let tags = parts.map(|part| {
+        let (key, value) = part.split_once('=').ok_or(Malformed::BadTag)?;
+        if key.contains(['!', '^']) || value.starts_with('~') {
+            return Err(Malformed::BadTag);
+        }
+        Ok((key.to_owned(), value.to_owned()))
+    });
+    SeriesName::new(measurement, tags.collect::<Result<Vec<_>, _>>()?, field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{read, read_at};
+    use super::*;
+
+    fn graphite(line: &str) -> String {
+        read(Graphite::new(Kind::Gauge), line).join(", ")
+    }
+
+    #[test]
+    fn lines_of_the_documentation() {
+        for (line, shown) in [
+            ("local.random.diceroll 4 1430701282", "local.random.diceroll Gauge 4 @1430701282"),
+            ("test.bash.stats 42 1430701282.5", "test.bash.stats Gauge 42 @1430701282.5"),
+            ("  a\t-1.5e3  1430701282  ", "a Gauge -1500 @1430701282"),
+            (
+                "disk.used;datacenter=dc1;rack=a1;server=web01 42 1430701282",
+                "disk.used{datacenter=dc1,rack=a1,server=web01} Gauge 42 @1430701282",
+            ),
+            (
+                "disk.used;rack=a1;datacenter=dc1;server=web01 42 1430701282",
+                "disk.used{datacenter=dc1,rack=a1,server=web01} Gauge 42 @1430701282",
+            ),
+            ("a;k=v=w 1 1430701282", "a{k=v=w} Gauge 1 @1430701282"),
+            ("a 1 -1", "a Gauge 1 @1767225600"),
+        ] {
+            assert_eq!(graphite(line), shown, "{line}");
+        }
+    }
+
+    #[test]
+    fn malformed_lines_have_their_reason() {
+        for (line, shown) in [
+            ("a 1", "! not_three_fields"),
+            ("a 1 1430701282 extra", "! not_three_fields"),
+            ("a one 1430701282", "! bad_number"),
+            ("a 0x10 1430701282", "! bad_number"),
+            ("a nan 1430701282", "! not_a_number"),
+            ("a inf 1430701282", "! infinite"),
+            ("a -Infinity 1430701282", "! infinite"),
+            ("a 1 now", "! bad_time"),
+            ("a 1 99999999999999999999", "! bad_time"),
+            ("a 1 9999999999", "! future"),
+            ("a;k 1 1430701282", "! bad_tag"),
+            ("a;k!=v 1 1430701282", "! bad_tag"),
+            ("a;k=~v 1 1430701282", "! bad_tag"),
+            ("a;k= 1 1430701282", "! empty_name"),
+            (";k=v 1 1430701282", "! empty_name"),
+            ("a;k=v;k=w 1 1430701282", "! duplicate_tag"),
+        ] {
+            assert_eq!(graphite(line), shown, "{line}");
+        }
+    }
+
+    #[test]
+    fn counters_keep_every_digit() {
+        let line = "a 18446744073709551615 1430701282\na -1 1430701283\na 1.5 1430701284";
+        let shown = read(Graphite::new(Kind::Counter), line);
+        assert_eq!(
+            shown,
+            ["a Counter 18446744073709552000 @1430701282", "! negative_counter", "! fraction"]
+        );
+    }
+
+    #[test]
+    fn minus_one_is_when_the_line_arrived() {
+        let arrival = Arrival { now_us: 9_000_000, at_us: Some(5_000_000) };
+        assert_eq!(read_at(Graphite::new(Kind::Gauge), "a 1 -1", arrival), ["a Gauge 1 @5"]);
+    }
+}

@@ -1,0 +1,183 @@
+//! The HTML report and its pictures: whole, self-contained, and safe from what people name things.
+#![allow(clippy::unwrap_used)] // a test may fail anywhere, its helpers included
+
+mod sample;
+
+use insta::assert_snapshot;
+use record::RunState;
+use tachograph_report::chart::{Forest, ForestRow, forest};
+use tachograph_report::{html, pictures};
+
+/// Every tag of a document, as name and whether it closes; panics where text is not well formed.
+fn tags(text: &str) -> Vec<(String, bool)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find('<') {
+        assert!(!rest[..start].contains('>'), "a stray > in {:?}", &rest[..start]);
+        let mut quote = None;
+        let end = rest[start..]
+            .char_indices()
+            .find(|(_, c)| {
+                match (quote, c) {
+                    (None, '"' | '\'') => quote = Some(*c),
+                    (Some(open), c) if open == *c => quote = None,
+                    (None, '>') => return true,
+                    _ => {}
+                }
+                false
+            })
+            .unwrap()
+            .0;
+        let tag = &rest[start + 1..start + end];
+        let name = tag.trim_start_matches('/').split([' ', '\n', '/']).next().unwrap();
+        assert!(name.starts_with('!') || name.chars().all(|c| c.is_ascii_alphanumeric()), "{tag}");
+        if !tag.ends_with('/') {
+            found.push((name.to_owned(), tag.starts_with('/')));
+        }
+        rest = &rest[start + end + 1..];
+        if name == "style" && !tag.starts_with('/') {
+            // Style is not markup; it ends at its closing tag.
+            rest = &rest[rest.find("</style>").unwrap()..];
+        }
+    }
+    found
+}
+
+fn check_balance(name: &str, text: &str) {
+    let mut open = Vec::new();
+    for (tag, closes) in tags(text) {
+        match (tag.as_str(), closes) {
+            ("!DOCTYPE" | "meta" | "br", _) => {}
+            (tag, true) => assert_eq!(open.pop().as_deref(), Some(tag), "{name}"),
+            (tag, false) => open.push(tag.to_owned()),
+        }
+    }
+    assert_eq!(open, [] as [String; 0], "{name}");
+}
+
+#[test]
+fn every_page_and_picture_is_well_formed() {
+    for (name, run) in sample::all() {
+        check_balance(name, &html(&run));
+        for (picture, svg) in pictures(&run) {
+            check_balance(&picture, &svg.standalone());
+        }
+    }
+}
+
+#[test]
+fn a_page_fetches_nothing_and_runs_nothing() {
+    for (name, run) in sample::all() {
+        let page = html(&run);
+        for tag in ["script", "link", "img", "iframe", "object", "base", "form"] {
+            assert!(tags(&page).iter().all(|(found, _)| found != tag), "{name}: {tag}");
+        }
+        for reference in ["src=", "href=", "url(", "@import", " onload", " onclick"] {
+            assert!(!page.contains(reference), "{name}: {reference}");
+        }
+    }
+}
+
+#[test]
+fn a_page_says_what_the_run_says() {
+    let run = sample::tcp_unix();
+    let page = html(&run);
+    assert!(page.contains(&run.parts[0].comparisons[0].sentence));
+    assert!(page.contains("tachograph run flask-gunicorn-nginx --seed 4711"));
+    assert!(page.contains("1,837 req/s, latency 5.44 ms mean"));
+    assert!(page.contains("AMD EPYC 7B13"));
+    assert!(page.contains("area = 186,116 requests"));
+    assert!(page.contains("= </span> 186,116") || page.contains("=</span> 186,116"));
+    assert!(page.contains("block 5 was rejected"));
+}
+
+#[test]
+fn an_invalid_run_is_struck_out() {
+    let page = html(&sample::invalid());
+    assert!(page.contains("<h3>INVALID</h3>"));
+    assert!(page.contains("verdict void"));
+    assert!(page.contains("class=\"struck\""));
+    assert!(page.contains("<span class=\"unequal\">≠</span> 201,008"));
+    assert!(!page.contains("verdict faster"));
+    assert!(!html(&sample::tcp_unix()).contains("class=\"struck\""));
+}
+
+#[test]
+fn a_run_with_little_in_it_says_so() {
+    assert!(html(&sample::interrupted()).contains("<h3>Stopped early</h3>"));
+    let cut_off = html(&sample::cut_off());
+    assert!(cut_off.contains("<h3>Cut off</h3>"));
+    assert!(cut_off.contains("No verdict: there are not enough blocks to compare."));
+    assert!(cut_off.contains("nothing measured in an accepted block"));
+
+    let mut run = sample::tcp_unix();
+    run.parts[0].blocks.clear();
+    for variant in &mut run.parts[0].variants {
+        variant.summaries.clear();
+        variant.skipped = Some("python3 is not installed: apt install python3".to_owned());
+    }
+    run.parts[0].comparisons.clear();
+    let nothing = html(&run);
+    check_balance("nothing", &nothing);
+    assert!(nothing.contains("Nothing could be measured: every variant was skipped."));
+    assert!(nothing.contains("No trial had ended."));
+
+    run.parts.clear();
+    run.state = RunState::Failed;
+    let empty = html(&run);
+    check_balance("empty", &empty);
+    assert!(empty.contains("Nothing had been measured by the time the run ended."));
+}
+
+#[test]
+fn figures_that_are_not_numbers_do_not_break_a_chart() {
+    let mut run = sample::tcp_unix();
+    let part = &mut run.parts[0];
+    part.comparisons[0].ratio.high = f64::INFINITY;
+    part.comparisons[1].ratio.value = f64::NAN;
+    part.comparisons[2].ratio.low = -1.0;
+    part.variants[0].summaries[0].throughput_per_s.value = f64::NAN;
+    part.blocks[0].trials[0].window = base::Nanos::ZERO;
+    part.blocks[0].trials[1].step = base::Nanos::ZERO;
+    part.blocks[1].trials[0].completed_by_step.clear();
+    part.blocks[2].trials[3].latency = None;
+    part.blocks[3].trials[3].service_time.hdr_v2 = vec![1, 2, 3];
+    let page = html(&run);
+    check_balance("odd", &page);
+    assert!(!page.contains("NaN") && !page.contains("inf"));
+}
+
+#[test]
+fn a_picture_stands_alone_in_light_and_dark() {
+    let (name, svg) = pictures(&sample::tcp_unix()).remove(0);
+    assert_eq!(name, "main-ratio");
+    let file = svg.standalone();
+    assert!(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+    assert!(file.contains("@media (prefers-color-scheme: dark)"));
+    assert!(file.contains("<title>Requests per second, relative to tcp</title>"));
+    assert!(file.contains("<desc>unix: 1.120× (1.114–1.125) faster</desc>"));
+}
+
+#[test]
+fn a_forest_from_plain_numbers() {
+    let row = |label: &str, value: f64, low: f64, high: f64, series: usize| ForestRow {
+        label: label.to_owned(),
+        words: format!("{value}×"),
+        value,
+        low,
+        high,
+        series,
+        ..ForestRow::default()
+    };
+    let data = Forest {
+        title: "Requests per second, relative to <tcp>".to_owned(),
+        description: "unix 1.14, pipe 0.9".to_owned(),
+        below: "slower".to_owned(),
+        above: "faster".to_owned(),
+        rows: vec![
+            row("unix & friends", 1.14, 1.12, 1.17, 1),
+            ForestRow { published: Some(1.1), invalid: true, ..row("pipe", 0.9, 0.8, 1.0, 2) },
+        ],
+    };
+    assert_snapshot!(forest(&data, 400).inline());
+}

@@ -1,0 +1,112 @@
+//! The watch: a process that sleeps until tachograph is gone and then sees to
+//! it that nothing of the run is left, whatever became of the stacks' guards.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::setsid;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::sweep;
+
+/// The word after `guard` that asks for this.
+pub(super) const SUBCOMMAND: &str = "watch";
+
+/// How long the guards have to clear up by themselves.
+const GUARDS: Duration = Duration::from_secs(5);
+
+/// How often we look whether they have.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How long a dead tachograph's lock may still seem held: the kernel closes
+/// its files one after the other.
+const LOCK: Duration = Duration::from_secs(5);
+
+/// A running watch.
+#[derive(Debug)]
+pub(crate) struct Watch(Child);
+
+impl Watch {
+    /// Starts the watch over folders that may not exist yet.
+    pub(crate) fn start(executable: &Path, dirs: &[PathBuf]) -> io::Result<Watch> {
+        let child = Command::new(executable)
+            .arg("guard")
+            .arg(SUBCOMMAND)
+            .args(dirs)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        Ok(Watch(child))
+    }
+}
+
+impl Drop for Watch {
+    /// Lets go of the pipe and waits for the watch to have finished.
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        // It cannot fail: nobody else takes this child's status.
+        let _ = self.0.wait();
+    }
+}
+
+/// Waits for the end of standard input, then clears up the folders named.
+pub(super) fn watch(dirs: &[OsString]) -> ExitCode {
+    // As for the guard: neither the terminal nor a polite signal may end it before its work.
+    let _ = setsid();
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
+    }
+    let mut byte = [0];
+    loop {
+        match io::stdin().read(&mut byte) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(count) if count > 0 => {}
+            _ => break,
+        }
+    }
+    for dir in dirs.iter().map(Path::new) {
+        clear_up(dir);
+    }
+    ExitCode::SUCCESS
+}
+
+fn clear_up(dir: &Path) {
+    // Held although the pipe is closed, it would be somebody else's.
+    if !dir.exists() || !wait(LOCK, || is_unlocked(dir)) {
+        return;
+    }
+    wait(GUARDS, || !has_stacks(dir));
+    sweep::clear(dir);
+}
+
+fn is_unlocked(dir: &Path) -> bool {
+    match File::open(dir.join(sweep::LOCK)) {
+        Ok(lock) => lock.try_lock().is_ok(),
+        Err(_) => true,
+    }
+}
+
+fn has_stacks(dir: &Path) -> bool {
+    fs::read_dir(dir).is_ok_and(|mut entries| {
+        entries.any(|entry| entry.is_ok_and(|entry| entry.path().is_dir()))
+    })
+}
+
+fn wait(patience: Duration, holds: impl Fn() -> bool) -> bool {
+    let deadline = Instant::now() + patience;
+    while !holds() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        thread::sleep(LOOK);
+    }
+    true
+}

@@ -1,0 +1,61 @@
+//! The file that refused lines are kept in.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use backfill::Refused;
+
+/// Refused lines, each under a comment that says why; made when there is one.
+///
+/// Lines are added to those of earlier imports, so that one which goes on after an
+/// interruption loses none.
+pub(super) struct Aside {
+    path: PathBuf,
+    /// What a file must begin with, so that it can be imported itself.
+    header: Vec<u8>,
+    file: Option<BufWriter<File>>,
+}
+
+impl Aside {
+    pub(super) fn new(path: PathBuf, header: Vec<u8>) -> Aside {
+        Aside { path, header, file: None }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn keep(&mut self, refused: Refused<'_>) -> io::Result<()> {
+        let Refused { line, reasons } = refused;
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(make(&self.path, &self.header)?),
+        };
+        if line.first {
+            let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+            writeln!(file, "# line {}: {}", line.number, reasons.join("; "))?;
+        }
+        file.write_all(line.bytes)?;
+        if line.last { file.write_all(b"\n") } else { Ok(()) }
+    }
+
+    pub(super) fn settle(&mut self) -> io::Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        file.flush()?;
+        file.get_ref().sync_data()
+    }
+}
+
+fn make(path: &Path, header: &[u8]) -> io::Result<BufWriter<File>> {
+    let file = OpenOptions::new().create(true).append(true).open(path);
+    let file =
+        file.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+    let fresh = file.metadata()?.len() == 0;
+    let mut file = BufWriter::new(file);
+    if fresh && !header.is_empty() {
+        file.write_all(header)?;
+        file.write_all(b"\n")?;
+    }
+    Ok(file)
+}

@@ -1,0 +1,104 @@
+//! What a person sees of an import while it runs.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use backfill::{Refused, Summary, Watch};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::aside::Aside;
+use crate::output;
+
+/// How many refused lines are shown; all are kept aside.
+const SHOWN: usize = 5;
+
+/// How much of a refused line is shown.
+const SHOWN_CHARACTERS: usize = 60;
+
+/// Keeps refused lines aside, shows the first of them and the progress, stops when asked to.
+pub(super) struct Watcher {
+    aside: Aside,
+    stop: Arc<AtomicBool>,
+    read: Arc<AtomicU64>,
+    bar: Option<ProgressBar>,
+    shown: String,
+    count: usize,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        aside: Aside,
+        stop: Arc<AtomicBool>,
+        read: Arc<AtomicU64>,
+        size: Option<u64>,
+        quiet: bool,
+    ) -> Watcher {
+        let bar = (!quiet && output::progress_wanted()).then(|| {
+            let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr());
+            let template = match size {
+                Some(_) => "{bar:24} {bytes} of {total_bytes}, about {eta} left  {msg}",
+                None => "{spinner} {bytes}  {msg}",
+            };
+            let style = ProgressStyle::with_template(template)
+                .unwrap_or_else(|_| ProgressStyle::default_bar());
+            bar.set_style(style);
+            bar
+        });
+        Watcher { aside, stop, read, bar, shown: String::new(), count: 0 }
+    }
+
+    pub(super) fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    /// Where refused lines are kept.
+    pub(super) fn aside(&self) -> &Path {
+        self.aside.path()
+    }
+
+    /// The first refused lines.
+    pub(super) fn shown(&self) -> &str {
+        &self.shown
+    }
+}
+
+impl Watch for Watcher {
+    fn refused(&mut self, refused: Refused<'_>) -> io::Result<()> {
+        if refused.line.first {
+            self.count += 1;
+            if self.count <= SHOWN {
+                let reason = refused.reasons.first().map(ToString::to_string).unwrap_or_default();
+                let text = String::from_utf8_lossy(refused.line.bytes);
+                let clean = text.chars().take(SHOWN_CHARACTERS);
+                let clean: String = clean.map(|c| if c.is_control() { '.' } else { c }).collect();
+                self.shown += &format!("  line {}: {clean}\n    {reason}\n", refused.line.number);
+            }
+        }
+        self.aside.keep(refused)
+    }
+
+    fn settle(&mut self) -> io::Result<()> {
+        self.aside.settle()
+    }
+
+    fn progress(&mut self, summary: &Summary) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(self.read.load(Ordering::Relaxed));
+            bar.set_message(format!("{} lines", summary.lines));
+        }
+    }
+
+    fn stop(&mut self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

@@ -1,0 +1,73 @@
+//! `tachograph query`: slots of series, as a table, a picture, CSV or JSON.
+
+mod show;
+mod slots_of;
+
+use series::rrd::format_value;
+use slots::{Series, Store};
+
+use crate::failure::{Failure, Outcome, Status};
+use crate::flags::Global;
+use crate::flags::series::{QueryFlags, Shown};
+use crate::{output, store};
+use slots_of::{Found, Request};
+
+pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
+    if flags.xff.is_some_and(|xff| !(0.0..=1.0).contains(&xff)) {
+        return Err(Failure::new("--xff must be from 0 to 1"));
+    }
+    let mut store = store::open_read_only(global)?;
+    let mut wanted: Vec<Series> = Vec::new();
+    for selector in &flags.selectors {
+        for series in store.find(selector)? {
+            if wanted.iter().all(|known| known.id != series.id) {
+                wanted.push(series);
+            }
+        }
+    }
+    if wanted.is_empty() {
+        return Err(Failure::new(
+            "no series is named like that; 'tachograph series' lists those that there are",
+        ));
+    }
+    if flags.rrd {
+        return rrd(&mut *store, &wanted, flags);
+    }
+    let request = Request::of(flags);
+    let found = slots_of::read(&mut *store, &wanted, &request)?;
+    output::print(&text(&found, flags.format));
+    Ok(Status::Well)
+}
+
+fn text(found: &Found, format: Shown) -> String {
+    match format {
+        Shown::Table => show::table(found),
+        Shown::Plot => show::plot(found),
+        Shown::Csv => show::csv(found),
+        Shown::Json => show::json(found),
+    }
+}
+
+/// What `rrdtool fetch` would print.
+fn rrd(store: &mut dyn Store, wanted: &[Series], flags: &QueryFlags) -> Outcome {
+    let mut text = String::new();
+    for series in wanted {
+        let Some(rrd) = store.rrd(series.id)? else {
+            return Err(Failure::new(format!(
+                "{} was not made for rrdtool's semantics; leave --rrd out",
+                series.identity
+            )));
+        };
+        let until_us = flags.until.unwrap_or(rrd.last_us());
+        let from_us = flags.from.unwrap_or(until_us - 86_400_000_000);
+        let resolution_us = flags.step.map_or(1_000_000, |step| (step.0 / 1_000) as i64);
+        let fetched =
+            rrd.fetch(flags.cf, from_us, until_us, resolution_us).map_err(Failure::new)?;
+        text += &format!("{:>24}\n\n", series.identity.field);
+        for (end_us, value) in &fetched.rows {
+            text += &format!("{:>10}: {}\n", end_us / 1_000_000, format_value(*value));
+        }
+    }
+    output::print(&text);
+    Ok(Status::Well)
+}

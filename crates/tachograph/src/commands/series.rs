@@ -1,0 +1,58 @@
+//! `tachograph series`: which series the record has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use slots::Series;
+
+use crate::failure::{Outcome, Status};
+use crate::flags::Global;
+use crate::flags::series::SeriesFlags;
+use crate::{output, store};
+
+pub(crate) fn run(flags: &SeriesFlags, global: &Global) -> Outcome {
+    let found = store::open_read_only(global)?.find(&flags.selector)?;
+    let lines = if flags.measurements {
+        measurements(&found)
+    } else if flags.tags {
+        tags(&found)
+    } else {
+        found.iter().map(one).collect()
+    };
+    let mut text: String = lines.iter().take(flags.limit).map(|line| format!("{line}\n")).collect();
+    if lines.is_empty() {
+        text += "no series is named like that\n";
+    }
+    if lines.len() > flags.limit {
+        text += &format!("and {} more (--limit)\n", lines.len() - flags.limit);
+    }
+    output::print(&text);
+    Ok(Status::Well)
+}
+
+fn one(series: &Series) -> String {
+    let step_s = series.spec.step.us() as f64 / 1e6;
+    let kind = format!("{:?}", series.spec.kind).to_lowercase();
+    let rrd = if series.rrd.is_some() { ", as rrdtool" } else { "" };
+    format!("{}  {kind}, every {step_s} s{rrd}", series.identity)
+}
+
+fn measurements(found: &[Series]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for series in found {
+        *counts.entry(&series.identity.measurement).or_default() += 1;
+    }
+    counts.iter().map(|(name, count)| format!("{name}  {count} series")).collect()
+}
+
+fn tags(found: &[Series]) -> Vec<String> {
+    let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (key, value) in found.iter().flat_map(|series| &series.identity.tags) {
+        values.entry(key).or_default().insert(value);
+    }
+    let line = |(key, values): (&&str, &BTreeSet<&str>)| {
+        let some: Vec<&str> = values.iter().take(10).copied().collect();
+        let more = if values.len() > some.len() { ", …" } else { "" };
+        format!("{key}  {} values: {}{more}", values.len(), some.join(", "))
+    };
+    values.iter().map(line).collect()
+}

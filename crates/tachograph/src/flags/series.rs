@@ -1,0 +1,164 @@
+//! Flags of `series` and `query`.
+
+use std::time::SystemTime;
+
+use base::Nanos;
+use clap::{Args, ValueEnum};
+use slots::Selector;
+
+use super::import::parse_absolute;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tachograph query requests
+  tachograph query 'requests:count{host=a}' --from -1h --format plot
+  tachograph query sold --from 2015-05-04T01:00:00Z --until 2015-05-04T02:00:00Z --step 1m --format csv
+
+A series is named measurement:field{tag=value,tag=value}; what is left out may be anything.
+'tachograph series' lists them.";
+
+/// Flags of `series`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SeriesFlags {
+    /// Which: measurement:field{tag=value}; what is left out may be anything
+    #[arg(value_name = "SERIES", default_value = "", value_parser = parse_selector)]
+    pub(crate) selector: Selector,
+    /// List the measurements, with how many series each has
+    #[arg(long, conflicts_with = "tags")]
+    pub(crate) measurements: bool,
+    /// List the tags with their values
+    #[arg(long)]
+    pub(crate) tags: bool,
+    /// Show at most this many lines
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    pub(crate) limit: usize,
+}
+
+/// Flags of `query`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct QueryFlags {
+    /// Which: measurement:field{tag=value}; what is left out may be anything
+    #[arg(value_name = "SERIES", required = true, value_parser = parse_selector)]
+    pub(crate) selectors: Vec<Selector>,
+    /// The first instant: a time, or so long ago, as -1h [default: the first that is known]
+    #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true)]
+    pub(crate) from: Option<i64>,
+    /// The end [default: the last that is known]
+    #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true)]
+    pub(crate) until: Option<i64>,
+    /// The length of a slot [default: what gives about --points]
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
+    pub(crate) step: Option<Nanos>,
+    /// How many slots are wanted
+    #[arg(long, default_value_t = 60, value_name = "N")]
+    pub(crate) points: u32,
+    /// The part of a slot that may be unknown while its rate is shown [default: the series' own]
+    #[arg(long, value_name = "0..1")]
+    pub(crate) xff: Option<f64>,
+    /// How it is shown
+    #[arg(long, short, default_value = "table", value_name = "FORMAT")]
+    pub(crate) format: Shown,
+    /// Show what rrdtool fetch would, of series that were made for it
+    #[arg(long)]
+    pub(crate) rrd: bool,
+    /// With --rrd, the consolidation: AVERAGE, MIN, MAX or LAST
+    #[arg(long, default_value = "AVERAGE", value_name = "CF", value_parser = parse_consolidation)]
+    pub(crate) cf: series::rrd::Consolidation,
+}
+
+/// How slots are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Shown {
+    /// Columns for people
+    Table,
+    /// A picture in the terminal
+    Plot,
+    /// CSV with a header; unknown is empty
+    Csv,
+    /// JSON; unknown is null
+    Json,
+}
+
+/// Reads `key=value`.
+pub(crate) fn parse_tag(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() && !value.is_empty() => {
+            Ok((key.to_owned(), value.to_owned()))
+        }
+        _ => Err("give a tag as key=value".to_owned()),
+    }
+}
+
+/// Reads a time: seconds since 1970, RFC 3339, or so long ago as `-1h`; microseconds since the epoch.
+pub(crate) fn parse_when(text: &str) -> Result<i64, String> {
+    let wrong = || {
+        "give a time as 2015-05-04T01:01:22Z or 1430701282, or how long ago as -15m or -2h"
+            .to_owned()
+    };
+    let ago = text.strip_prefix('-').filter(|ago| ago.ends_with(|c: char| c.is_alphabetic()));
+    match ago {
+        Some(ago) => {
+            let ago = Nanos::parse(ago).map_err(|_| wrong())?;
+            Ok(now_us().saturating_sub((ago.0 / 1_000) as i64))
+        }
+        None => parse_absolute(text).ok_or_else(wrong),
+    }
+}
+
+/// The wall clock, in microseconds since the epoch.
+pub(crate) fn now_us() -> i64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Reads `measurement:field{key=value,key=value}`, every part of which may be left out.
+pub(crate) fn parse_selector(text: &str) -> Result<Selector, String> {
+    let wrong = || "name series as measurement:field{tag=value,tag=value}".to_owned();
+    let (name, tags) = match text.split_once('{') {
+        Some((name, tags)) => (name, tags.strip_suffix('}').ok_or_else(wrong)?),
+        None => (text, ""),
+    };
+    let (measurement, field) = match name.rsplit_once(':') {
+        Some((measurement, field)) => (measurement, field),
+        None => (name, ""),
+    };
+    let some = |part: &str| Some(part.to_owned()).filter(|part| !part.is_empty());
+    let tags = tags.split(',').filter(|tag| !tag.is_empty()).map(parse_tag);
+    let tags = tags.collect::<Result<_, _>>().map_err(|_| wrong())?;
+    Ok(Selector { measurement: some(measurement), field: some(field), tags })
+}
+
+fn parse_consolidation(text: &str) -> Result<series::rrd::Consolidation, String> {
+    let mut all = series::rrd::Consolidation::ALL.into_iter();
+    all.find(|known| known.name().eq_ignore_ascii_case(text))
+        .ok_or_else(|| "give AVERAGE, MIN, MAX or LAST".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn series_are_named_as_they_are_shown() {
+        let selector = parse_selector("requests:count{host=a,zone=b}").unwrap();
+        assert_eq!(selector.measurement.as_deref(), Some("requests"));
+        assert_eq!(selector.field.as_deref(), Some("count"));
+        assert_eq!(selector.tags.len(), 2);
+        assert_eq!(parse_selector(""), Ok(Selector::default()));
+        assert_eq!(parse_selector("{host=a}").unwrap().measurement, None);
+        assert_eq!(parse_selector(":p99").unwrap().field.as_deref(), Some("p99"));
+        for text in ["a{b", "a{b}", "a{=c}"] {
+            let error = parse_selector(text).unwrap_err();
+            assert_eq!(error, "name series as measurement:field{tag=value,tag=value}");
+        }
+    }
+
+    #[test]
+    fn times_are_absolute_or_so_long_ago() {
+        assert_eq!(parse_when("1430701282.5"), Ok(1_430_701_282_500_000));
+        assert_eq!(parse_when("2015-05-04T01:01:22Z"), Ok(1_430_701_282_000_000));
+        let hour_ago = now_us() - 3_600_000_000;
+        assert!((parse_when("-1h").unwrap() - hour_ago).abs() < 60_000_000);
+        assert!(parse_when("yesterday").unwrap_err().starts_with("give a time as 2015"));
+    }
+}

@@ -1,0 +1,154 @@
+//! `tachograph compare` from end to end on the built-in server, and its report in a browser.
+
+mod support;
+
+use std::process::{Command, Stdio};
+
+use support::{Ended, Place, TACHOGRAPH, turn};
+
+fn compare(place: &Place, further: &[&str]) -> Ended {
+    let tcp = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    let unix = format!("{TACHOGRAPH} serve-fixture --listen unix:$SOCKET");
+    let mut args = vec!["compare", "--quick", "--max-time", "8s", &tcp, &unix];
+    args.extend(further);
+    place.run(&args)
+}
+
+#[test]
+fn everything_that_is_exported_is_there_and_what_the_schema_says() {
+    let _turn = turn();
+    let place = Place::new();
+    let ended = compare(
+        &place,
+        &[
+            "--json",
+            "--export-html",
+            "r.html",
+            "--export-markdown",
+            "r.md",
+            "--export-csv",
+            "r.csv",
+            "--export-json",
+            "r.json",
+        ],
+    );
+    let json = ended.json();
+    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/compare-1.json");
+    let schema: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
+    assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(json["variants"][0]["name"], "tcp");
+    assert_eq!(json["variants"][1]["name"], "unix");
+    for file in ["r.html", "r.md", "r.csv", "r.json"] {
+        assert!(std::fs::metadata(place.path(file)).unwrap().len() > 100, "{file}");
+    }
+
+    // What was recorded gives the report again.
+    place.run(&["list"]).status(0).prints("tcp");
+    let again = place.run(&["report", "last", "--json"]).json();
+    assert_eq!(again["variants"], json["variants"]);
+    assert_eq!(again["comparisons"], json["comparisons"]);
+    assert!(place.leftovers().is_empty());
+
+    in_a_browser(&place, "r.html");
+}
+
+/// Opens the report in headless Chromium: it draws, and asks the network for nothing.
+fn in_a_browser(place: &Place, file: &str) {
+    let profile = place.path("profile");
+    let log = place.path("net.json");
+    let output = Command::new("chromium")
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+            "--virtual-time-budget=2000",
+            "--dump-dom",
+        ])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(format!("--log-net-log={}", log.display()))
+        .arg(format!("file://{}", place.path(file).display()))
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| {
+            panic!("chromium does not start ({error}); install it with: sudo apt install chromium")
+        });
+    let page = String::from_utf8_lossy(&output.stdout);
+    for wanted in ["<svg", "tcp", "unix", "requests/s", "Ledger", "</html>"] {
+        assert!(page.contains(wanted), "the page lacks {wanted}");
+    }
+    // Everything is in the file: no script, no picture, no font from elsewhere.
+    let source = std::fs::read_to_string(place.path(file)).unwrap();
+    for remote in ["src=\"http", "href=\"http", "url(http", "@import", "<script"] {
+        assert!(!source.contains(remote), "the page fetches something: {remote}");
+    }
+}
+
+#[test]
+fn a_threshold_decides_the_exit_status() {
+    let _turn = turn();
+    let place = Place::new();
+    let ended = compare(&place, &["--fail-if", "unix.errors >= 0"]);
+    ended.status(1).says("unix.errors >= 0");
+}
+
+#[test]
+fn two_at_once_refuse_each_other() {
+    let _turn = turn();
+    let place = Place::new();
+    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    let mut first = place
+        .command(&["compare", "--quick", &server, &server, "-n", "a", "-n", "b"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let second = place.run(&["compare", "--quick", &server, &server, "-n", "a", "-n", "b"]);
+    second.status(2).says("another tachograph");
+    let interrupt = rustix::process::Signal::INT;
+    rustix::process::kill_process(rustix::process::Pid::from_child(&first), interrupt).unwrap();
+    first.wait().unwrap();
+}
+
+#[test]
+fn a_seed_repeats_the_order() {
+    let _turn = turn();
+    let order = || {
+        let place = Place::new();
+        compare(&place, &["--seed", "7", "--closed-only"]);
+        let db = place.path("record.sqlite");
+        let out = Command::new("python3")
+            .arg("-c")
+            .arg("import sqlite3,sys; print(sqlite3.connect(sys.argv[1]).execute('select slice_order from block where block = 1').fetchone()[0])")
+            .arg(db)
+            .output()
+            .unwrap();
+        String::from_utf8_lossy(&out.stdout).into_owned()
+    };
+    let first = order();
+    assert!(first.contains("[0,") || first.contains("[1,"), "{first}");
+    assert_eq!(first, order());
+}
+
+#[test]
+fn eighty_columns_and_no_colour_on_a_pipe() {
+    let _turn = turn();
+    let place = Place::new();
+    let ended = compare(&place, &["--closed-only"]);
+    assert!(!ended.out.contains('\u{1b}'), "colour on a pipe");
+    let long: Vec<&str> = ended
+        .out
+        .lines()
+        // The command that repeats the run is for copying, so it is never broken.
+        .filter(|line| line.chars().count() > 80 && !line.starts_with("repeat"))
+        .collect();
+    assert_eq!(long, Vec::<&str>::new());
+}

@@ -1,0 +1,102 @@
+//! The client's count against nginx's own access log, on TCP and on a Unix socket.
+
+mod support;
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::{Place, free_port};
+
+/// An nginx with one worker and an access log, stopped when the test ends.
+struct Nginx(Child);
+
+impl Nginx {
+    fn start(place: &Place, listen: &str) -> Nginx {
+        let dir = place.dir.path().display();
+        let root = if rustix::process::geteuid().is_root() { "user root;" } else { "" };
+        place.write(
+            "nginx.conf",
+            &format!(
+                "daemon off; {root} worker_processes 1; pid {dir}/nginx.pid; error_log {dir}/error.log;\n\
+                 events {{ worker_connections 1024; }}\n\
+                 http {{ access_log {dir}/access.log; client_body_temp_path {dir}/b; proxy_temp_path {dir}/p;\n\
+                 fastcgi_temp_path {dir}/f; uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;\n\
+                 keepalive_requests 1000000000;\n\
+                 server {{ listen {listen}; location / {{ return 200 'Hello World!'; }} }} }}\n"
+            ),
+        );
+        let nginx = if Path::new("/usr/sbin/nginx").exists() { "/usr/sbin/nginx" } else { "nginx" };
+        let child = Command::new(nginx)
+            .args(["-e", "stderr", "-c"])
+            .arg(place.path("nginx.conf"))
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap_or_else(|error| {
+                panic!("nginx does not start ({error}); install it with: sudo apt install nginx")
+            });
+        Nginx(child)
+    }
+}
+
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let _ = rustix::process::kill_process(
+            rustix::process::Pid::from_child(&self.0),
+            rustix::process::Signal::TERM,
+        );
+        let _ = self.0.wait();
+    }
+}
+
+/// Loads nginx with `requests` and compares every count with the log's lines.
+fn ledger_against_the_log(listen: &str, url: &str, ready: impl Fn() -> bool, further: &[&str]) {
+    let place = Place::new();
+    let listen = listen.replace("$DIR", &place.dir.path().display().to_string());
+    let url = url.replace("$DIR", &place.dir.path().display().to_string());
+    let _nginx = Nginx::start(&place, &listen);
+    let began = Instant::now();
+    let socket = place.path("s.sock");
+    while !ready() && std::os::unix::net::UnixStream::connect(&socket).is_err() {
+        assert!(began.elapsed() < Duration::from_secs(10), "nginx is not ready");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let by = format!("log={}", place.path("access.log").display());
+    let mut args = vec!["load", "-n", "20000", "--served-by", &by, "--json", "-", &url];
+    args.extend(further);
+    let json = place.run(&args).status(0).json();
+    assert_eq!(json["ledger"]["completed"], 20_000);
+    assert_eq!(json["ledger"]["served"], 20_000);
+    let lines = std::fs::read_to_string(place.path("access.log")).unwrap().lines().count();
+    // Three probes learn the answer before the twenty thousand.
+    assert_eq!(lines, 20_003);
+}
+
+#[test]
+fn kept_connections_over_tcp() {
+    let port = free_port();
+    let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    let url = format!("http://127.0.0.1:{port}/");
+    ledger_against_the_log(&format!("127.0.0.1:{port}"), &url, ready, &[]);
+}
+
+#[test]
+fn a_connection_per_request_over_tcp() {
+    let port = free_port();
+    let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    let url = format!("http://127.0.0.1:{port}/");
+    ledger_against_the_log(&format!("127.0.0.1:{port}"), &url, ready, &["--new-connection"]);
+}
+
+#[test]
+fn kept_connections_over_a_unix_socket() {
+    ledger_against_the_log("unix:$DIR/s.sock", "http://unix:$DIR/s.sock:/", || false, &[]);
+}
+
+#[test]
+fn heads_have_no_body() {
+    let port = free_port();
+    let ready = || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok();
+    let url = format!("http://127.0.0.1:{port}/");
+    ledger_against_the_log(&format!("127.0.0.1:{port}"), &url, ready, &["--method", "HEAD"]);
+}
