@@ -33,6 +33,7 @@ mod model;
 mod names;
 mod plan;
 mod postgres;
+pub mod proof;
 mod sqlite;
 mod store;
 pub mod throwaway;

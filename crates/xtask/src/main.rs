@@ -2,6 +2,7 @@
 
 mod aa;
 mod accuracy;
+mod batches;
 mod binary;
 mod injection;
 mod kills;
@@ -25,13 +26,16 @@ tasks:
         servers with exactly known differences of 2, 5 and 20% (60 comparisons by default)
   prove kills [--runs N] [--seed N]
         kill -9 at random moments (100 times by default); nothing may stay behind
+  prove batches [--runs N] [--seed N]
+        kill -9 whoever writes batches of series, in SQLite and in PostgreSQL (500 times
+        each by default); what was acknowledged must be there once
   prove accuracy [--runs N] [--seed N]
         the experiment series-accuracy: the same updates through the real rrdtool, the real
         whisper and ours, then N random ones (1,000,000 by default); needs no built binary
   prove all
         all of these, one after the other
 
-All but the simulation run target/release/tachograph: build it first.
+All but the simulation and the batches run target/release/tachograph: build it first.
 ";
 
 fn main() -> ExitCode {
@@ -43,18 +47,21 @@ fn main() -> ExitCode {
         ["prove", "sixty", options @ ..] => aa::prove_sixty(options),
         ["prove", "injection", options @ ..] => injection::prove(options),
         ["prove", "kills", options @ ..] => kills::prove(options),
+        ["prove", "batches", options @ ..] => batches::prove(options),
         ["prove", "accuracy", options @ ..] => accuracy::prove(options),
         ["prove", "all"] => all(),
+        ["write-batches", words @ ..] => batches::write(words),
         _ => usage_error("no such task"),
     }
 }
 
 /// Every proof, so that one that fails does not keep the others from running.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 6] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 7] = [
         simulation::prove,
         accuracy::prove,
         kills::prove,
+        batches::prove,
         aa::prove_sixty,
         aa::prove,
         injection::prove,

@@ -177,3 +177,46 @@ impl Store for Sqlite {
         self.write(|tx| Ok(schema::maintain(tx, now_us)?))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Identity;
+    use series::{Delta, Interval, Kind, SECOND_US, Spec};
+
+    #[test]
+    fn a_full_disk_refuses_the_batch_and_keeps_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.sqlite");
+        let mut store = Sqlite::open(&path).unwrap();
+        let retention = Retention::from_secs(10, None).unwrap();
+        store.retain(&[retention]).unwrap();
+        let spec = Spec::new(Kind::Count, retention.step);
+        let wanted = NewSeries::new(Identity::new("requests", []), spec);
+        let series = store.series(&[wanted], &SeriesLimit::DEFAULT).unwrap();
+        let series = series[0].as_ref().unwrap().id;
+        let batch = |hours: i64| {
+            let mut changes = Changes::default();
+            let interval = Interval::count(0, hours * 3_600 * SECOND_US, 1_000_000).unwrap();
+            for (slot_us, part) in interval.slots(retention.step) {
+                let key = SlotKey { slot_us, series, lane: 0 };
+                changes.add(retention.step, key, Delta::widen(part));
+            }
+            changes
+        };
+        store.apply(Writer(1), 1, &batch(1)).unwrap();
+        let pages: i64 = store.db.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        store.db.pragma_update(None, "max_page_count", pages + 2).unwrap();
+        assert_eq!(
+            store.apply(Writer(1), 2, &batch(1_000)).unwrap_err().to_string(),
+            format!(
+                "no space is left for the record {}: free some, or set TACHOGRAPH_RECORD to a file on another disk",
+                path.display()
+            )
+        );
+        assert_eq!(store.last_batch(Writer(1)).unwrap(), 1);
+        assert_eq!(store.slots(retention.step, &[series], i64::MIN, i64::MAX).unwrap().len(), 360);
+        store.db.pragma_update(None, "max_page_count", 1_000_000).unwrap();
+        assert_eq!(store.apply(Writer(1), 2, &batch(2)).unwrap(), Applied::Now { expired: 0 });
+    }
+}

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used)] // A test that fails to set up has failed.
 
+mod failures;
 mod place;
 mod recipes;
+mod rrd;
 mod script;
 mod values;
 

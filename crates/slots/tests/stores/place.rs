@@ -19,8 +19,8 @@ pub(crate) fn server() -> &'static Throwaway {
 /// A store with what is needed to open it again.
 pub(crate) enum Place {
     Memory(Box<Memory>),
-    Sqlite { folder: tempfile::TempDir, store: Option<Sqlite> },
-    Postgres { url: String, store: Option<Postgres> },
+    Sqlite { folder: tempfile::TempDir, store: Option<Box<Sqlite>> },
+    Postgres { url: String, store: Option<Box<Postgres>> },
 }
 
 /// A row of a view for people: the rate, total, min, max, n, and the part that is known.
@@ -43,20 +43,20 @@ impl Place {
     pub(crate) fn sqlite() -> Place {
         let folder = tempfile::tempdir().unwrap();
         let store = Sqlite::open(folder.path().join("record.sqlite")).unwrap();
-        Place::Sqlite { folder, store: Some(store) }
+        Place::Sqlite { folder, store: Some(Box::new(store)) }
     }
 
     pub(crate) fn postgres(name: &str) -> Place {
         let url = server().database(name).unwrap();
         let store = Postgres::open(&url).unwrap();
-        Place::Postgres { url, store: Some(store) }
+        Place::Postgres { url, store: Some(Box::new(store)) }
     }
 
     pub(crate) fn store(&mut self) -> &mut dyn Store {
         match self {
             Place::Memory(store) => &mut **store,
-            Place::Sqlite { store, .. } => store.as_mut().unwrap(),
-            Place::Postgres { store, .. } => store.as_mut().unwrap(),
+            Place::Sqlite { store, .. } => &mut **store.as_mut().unwrap(),
+            Place::Postgres { store, .. } => &mut **store.as_mut().unwrap(),
         }
     }
 
@@ -66,11 +66,12 @@ impl Place {
             Place::Memory(_) => {}
             Place::Sqlite { folder, store } => {
                 drop(store.take());
-                *store = Some(Sqlite::open(folder.path().join("record.sqlite")).unwrap());
+                let path = folder.path().join("record.sqlite");
+                *store = Some(Box::new(Sqlite::open(path).unwrap()));
             }
             Place::Postgres { url, store } => {
                 drop(store.take());
-                *store = Some(Postgres::open(url).unwrap());
+                *store = Some(Box::new(Postgres::open(url).unwrap()));
             }
         }
     }
