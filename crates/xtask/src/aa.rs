@@ -59,7 +59,7 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
         Ok(options) => options,
         Err(what) => return usage_error(&what),
     };
-    let outcomes = match series(&options, SHORT) {
+    let outcomes = match series(&options, SHORT, &["--quick".to_owned()]) {
         Ok(outcomes) => outcomes,
         Err(what) => {
             say(&format!("prove aa: {what}"));
@@ -80,7 +80,7 @@ pub(crate) fn prove_sixty(words: &[&str]) -> ExitCode {
         Ok(options) => options,
         Err(what) => return usage_error(&what),
     };
-    let outcomes = match series(&options, MINUTE) {
+    let outcomes = match series(&options, MINUTE, &[]) {
         Ok(outcomes) => outcomes,
         Err(what) => {
             say(&format!("prove sixty: {what}"));
@@ -99,7 +99,7 @@ pub(crate) fn prove_sixty(words: &[&str]) -> ExitCode {
     ExitCode::from(u8::from(median > SIXTY_HALF_WIDTH))
 }
 
-fn series(options: &Options, schedule: &str) -> Result<Vec<Outcome>, String> {
+fn series(options: &Options, schedule: &str, flags: &[String]) -> Result<Vec<Outcome>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let toml = EXPERIMENT.replace("@@SCHEDULE@@", schedule);
     say("| run | verdict | ratio | interval | half-width | blocks | rejected |");
@@ -107,7 +107,7 @@ fn series(options: &Options, schedule: &str) -> Result<Vec<Outcome>, String> {
     let mut outcomes = Vec::new();
     for run in 0..options.runs {
         let seed = options.seed.derive("run", u64::from(run)).0 >> 12;
-        let further = ["--seed".to_owned(), seed.to_string()];
+        let further = [vec!["--seed".to_owned(), seed.to_string()], flags.to_vec()].concat();
         let o = run_experiment(folder.path(), &toml, &further)?;
         say(&format!(
             "| {} | {} | {:.4} | {:.4}–{:.4} | {:.2}% | {} | {} |",

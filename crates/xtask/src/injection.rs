@@ -127,7 +127,11 @@ fn count(options: &Options) -> Result<(u32, u32), String> {
         let share = SHARES[run as usize / INJECTIONS.len() % SHARES.len()];
         let seed = options.seed.derive("run", u64::from(run)).0 >> 12;
         let toml = experiment(injection, share);
-        let o = run_experiment(folder.path(), &toml, &["--seed".to_owned(), seed.to_string()])?;
+        let o = run_experiment(
+            folder.path(),
+            &toml,
+            &["--quick".to_owned(), "--seed".to_owned(), seed.to_string()],
+        )?;
         let truth = (injection.truth)(share);
         let decided = ["faster", "slower"].contains(&o.verdict.as_str());
         let right_side = (o.ratio > 1.0) == (truth > 1.0);
