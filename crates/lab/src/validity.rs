@@ -15,8 +15,9 @@ const LITTLE_GAP_MAX: f64 = 0.02;
 const STEAL_MAX: f64 = 0.02;
 /// CPU time, as a share of one CPU, that somebody else may use while a variant is loaded.
 const FOREIGN_CPU_MAX: f64 = 0.15;
-/// How far the canary loop may be off the run's median.
-const CANARY_OFF_MAX: f64 = 0.05;
+/// How far the canary loop may be off the run's median. On an idle virtual machine of two
+/// CPUs, loops of 100 ms were 5 to 9% off their median every few blocks.
+const CANARY_OFF_MAX: f64 = 0.15;
 /// Share of the connection-tracking table that may be in use.
 const CONNTRACK_MAX: f64 = 0.5;
 /// A client thread busier than this is the limit itself.
@@ -295,7 +296,7 @@ mod tests {
     fn a_slow_canary_is_told_by_the_median() {
         let usual = [Nanos::from_millis(200), Nanos::from_millis(201)];
         assert_eq!(canaries_off(&[usual]), []);
-        let slow = [Nanos::from_millis(200), Nanos::from_millis(230)];
+        let slow = [Nanos::from_millis(200), Nanos::from_millis(260)];
         let off = canaries_off(&[usual, slow, usual, usual]);
         assert_eq!(off.len(), 1);
         assert_eq!(off[0].0, 1);
