@@ -283,8 +283,8 @@ impl Default for Process {
 impl Default for Schedule {
     /// A full run: a precision of 1% at 95%, a pilot of 10 blocks, windows of 2 s in slices of 250 ms.
     ///
-    /// Starts of a server differ more than moments of one start, so many short
-    /// blocks tell more than few long ones in the same time.
+    /// Ten such blocks fit into about a minute and a half. Whether fewer, longer
+    /// blocks would tell more has not been measured.
     fn default() -> Schedule {
         Schedule {
             precision: 0.01,
