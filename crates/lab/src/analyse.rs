@@ -6,10 +6,14 @@ use base::Nanos;
 use ledger::Ledger;
 use record::{Block, Comparison, Finding, Part, Severity, Summary, Trial};
 use spec::{Exchange, Load, Metric, Offer};
-use stats::{Aim, Estimate, Evidence, Measure, Wording};
+use stats::{Aim, Estimate, Evidence, Measure, Verdict, Wording};
 
 use crate::calibrate::Calibration;
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX};
+
+/// With fewer blocks the sign-flip test has no say, and nothing is decided: two equal servers
+/// that a time limit cut to 2 and 3 blocks were seen to differ.
+const DECIDING_BLOCKS_MIN: usize = 6;
 
 /// A variant whose level changes within more than this share of blocks is not steady.
 const NOT_STEADY_SHARE: f64 = 0.25;
@@ -409,7 +413,10 @@ fn compare_one(
         interrupted,
         invalid,
     };
-    let judgement = stats::judge(&evidence);
+    let mut judgement = stats::judge(&evidence);
+    if d.len() < DECIDING_BLOCKS_MIN && judgement.verdict != Verdict::Invalid {
+        judgement.verdict = Verdict::Inconclusive;
+    }
     let invalid_because = part
         .findings
         .iter()
