@@ -2,23 +2,33 @@
 
 use rand::Rng;
 
-/// Which variant each slice of a block loads: a random order, then its mirror image.
+/// Which variant each slice of a block loads: rounds of every variant once, each
+/// round in a random order of its own, then the mirror image of all of them.
 ///
 /// Every variant gets `slices_each` slices; an odd number is raised to the
 /// next even one, because the mirror image doubles what it reflects. The
 /// mirror puts the slices of every variant at the same mean position, so a
 /// linear drift cancels exactly; the random order takes care of the rest
-/// (Abedi & Brecht, ICPE 2017).
+/// (Abedi & Brecht, ICPE 2017). Rounds keep the variants close together, so a
+/// machine that is slower for a few slices is slower for all of them; one
+/// shuffle of all slices may load one variant many times running.
 pub fn mirrored_order(variants: usize, slices_each: usize, rng: &mut impl Rng) -> Vec<usize> {
-    let mut order: Vec<usize> =
-        (0..variants).flat_map(|variant| vec![variant; slices_each.div_ceil(2)]).collect();
-    // Fisher–Yates, written out so that a seed replays whatever a library changes. The
-    // remainder's bias is below variants ÷ 2⁶⁴.
-    for i in (1..order.len()).rev() {
-        order.swap(i, (rng.next_u64() % (i as u64 + 1)) as usize);
+    let mut order = Vec::with_capacity(variants * (slices_each + 1));
+    for _ in 0..slices_each.div_ceil(2) {
+        let mut round: Vec<usize> = (0..variants).collect();
+        shuffle(&mut round, rng);
+        order.extend(round);
     }
     order.extend(order.clone().iter().rev());
     order
+}
+
+/// Fisher–Yates, written out so that a seed replays whatever a library changes. The
+/// remainder's bias is below variants ÷ 2⁶⁴.
+fn shuffle(round: &mut [usize], rng: &mut impl Rng) {
+    for i in (1..round.len()).rev() {
+        round.swap(i, (rng.next_u64() % (i as u64 + 1)) as usize);
+    }
 }
 
 #[cfg(test)]
@@ -44,6 +54,9 @@ mod tests {
                 let places: Vec<usize> = (0..order.len()).filter(|&i| order[i] == variant).collect();
                 prop_assert_eq!(places.len(), each);
                 prop_assert_eq!(2 * places.iter().sum::<usize>(), each * (order.len() - 1));
+            }
+            for round in order.chunks(variants) {
+                prop_assert!((0..variants).all(|variant| round.contains(&variant)));
             }
         }
     }
