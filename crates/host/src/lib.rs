@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use base::CpuSet;
 
 pub use canary::Canary;
-pub use machine::{MachineFacts, machine};
+pub use machine::{MachineFacts, governors, machine};
 pub use ports::ephemeral_ports;
 pub use snapshot::{Change, Snapshot};
 

@@ -38,10 +38,21 @@ pub fn machine() -> MachineFacts {
         kernel: read_if_any("/proc/sys/kernel/osrelease").unwrap_or_default(),
         os: os_name(&read_if_any("/etc/os-release").unwrap_or_default()),
         hypervisor: hypervisor(&cpuinfo),
-        governor: read_if_any("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        governor: governors().into_iter().next(),
         connection_tracking: connection_tracking(),
         cgroup: cgroup(&read_if_any("/proc/mounts").unwrap_or_default()),
     }
+}
+
+/// The CPU frequency governors in use now, each once, in the order of their CPUs; empty where
+/// the kernel does not scale frequencies, as in most virtual machines.
+pub fn governors() -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for cpu in online_cpus().iter().flat_map(|cpus| cpus.iter()) {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+        all.extend(read_if_any(&path).filter(|governor| !all.contains(governor)));
+    }
+    all
 }
 
 fn field<'t>(text: &'t str, name: &str, separator: char) -> Option<&'t str> {

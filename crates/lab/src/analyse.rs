@@ -6,14 +6,14 @@ use base::Nanos;
 use ledger::Ledger;
 use record::{Block, Comparison, Finding, Part, Severity, Summary, Trial};
 use spec::{Exchange, Load, Metric, Offer};
-use stats::{Aim, Estimate, Evidence, Measure, Verdict, Wording};
+use stats::{Aim, Estimate, Evidence, Measure, Wording};
 
 use crate::calibrate::Calibration;
+use crate::resident::WARM_UP;
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX};
 
-/// With fewer blocks the sign-flip test has no say, and nothing is decided: two equal servers
-/// that a time limit cut to 2 and 3 blocks were seen to differ.
-const DECIDING_BLOCKS_MIN: usize = 6;
+/// Requests that a trial needs for its 99th percentile to be worth reading: 100 ÷ (1 − 0.99).
+const P99_REQUESTS_MIN: u64 = 10_000;
 
 /// A variant whose level changes within more than this share of blocks is not steady.
 const NOT_STEADY_SHARE: f64 = 0.25;
@@ -325,7 +325,25 @@ fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
             });
         }
     }
+    found.extend(few_requests(part));
     part.findings.extend(found);
+}
+
+/// A note about trials too short for the 99th percentile that the report shows of them.
+fn few_requests(part: &Part) -> Option<Finding> {
+    let least = |v: usize| {
+        let trials = accepted(part).flat_map(|block| &block.trials);
+        let of_variant = trials.filter(|t| t.variant as usize == v && t.offer != WARM_UP);
+        of_variant.map(|t| t.completed_in_window).min()
+    };
+    let (fewest, v) = (0..part.variants.len()).filter_map(|v| Some((least(v)?, v))).min()?;
+    let sentence = format!(
+        "a trial of {} has as few as {fewest} requests, so its p99 rests on few; 10,000 a trial make it dependable",
+        part.variants[v].name
+    );
+    let numbers = (fewest as f64, P99_REQUESTS_MIN as f64);
+    let finding = warning("few_requests", v, numbers, sentence);
+    (fewest < P99_REQUESTS_MIN).then_some(Finding { severity: Severity::Note, ..finding })
 }
 
 fn warning(check: &str, v: usize, (value, limit): (f64, f64), sentence: String) -> Finding {
@@ -413,10 +431,7 @@ fn compare_one(
         interrupted,
         invalid,
     };
-    let mut judgement = stats::judge(&evidence);
-    if d.len() < DECIDING_BLOCKS_MIN && judgement.verdict != Verdict::Invalid {
-        judgement.verdict = Verdict::Inconclusive;
-    }
+    let judgement = stats::judge(&evidence);
     let invalid_because = part
         .findings
         .iter()

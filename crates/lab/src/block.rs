@@ -36,6 +36,8 @@ pub(crate) struct BlockOutcome {
     pub(crate) throttled: bool,
     /// Processes that left the CPUs of their stack.
     pub(crate) unpinned: Vec<String>,
+    /// The CPU frequency governors before and after, where they differ.
+    pub(crate) governors: Option<(Vec<String>, Vec<String>)>,
 }
 
 /// A variant that failed to take part in a block.
@@ -45,7 +47,7 @@ pub(crate) struct Trouble {
 }
 
 /// The share of a slice that is loaded but not measured, while caches and queues fill again.
-const LEAD_IN_SHARE: f64 = 0.12;
+pub(crate) const LEAD_IN_SHARE: f64 = 0.12;
 
 /// How long answers in flight are waited for after a slice; the load's own timeout bounds it too.
 fn drain_of(variant: &spec::Variant) -> Nanos {
@@ -97,7 +99,9 @@ pub(crate) fn run_block(
         interrupted: false,
         throttled: false,
         unpinned: Vec::new(),
+        governors: None,
     };
+    let governors = host::governors();
     let groups_count = groups.len();
     for (i, group) in groups.into_iter().enumerate() {
         let mut progress = Progress {
@@ -133,6 +137,8 @@ pub(crate) fn run_block(
             break;
         }
     }
+    let governors_after = host::governors();
+    outcome.governors = (governors != governors_after).then_some((governors, governors_after));
     outcome.ended.sort_by_key(|ended| ended.life.variant);
     outcome
 }

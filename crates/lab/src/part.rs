@@ -9,8 +9,8 @@ use record::{Block, Finding, Part, Run, Severity};
 use spec::{Mode, Offer};
 
 use crate::analyse;
-use crate::block::{BlockOutcome, BlockPlan, SettledOffer, run_block};
-use crate::calibrate::{Calibration, calibrate};
+use crate::block::{BlockOutcome, BlockPlan, LEAD_IN_SHARE, SettledOffer, run_block};
+use crate::calibrate::{Calibrated, Calibration, calibrate};
 use crate::layout::Cpus;
 use crate::resident::Surroundings;
 use crate::run::LabError;
@@ -23,6 +23,8 @@ const REJECTED_SHARE_MAX: f64 = 0.2;
 const REJECTED_UNEVENLY_P: f64 = 0.01;
 /// A variant that the null server beats by less than this is limited by the client.
 const NULL_FACTOR_MIN: f64 = 3.0;
+/// How many mean service times of the slowest variant a lead-in lasts.
+const LEAD_IN_SERVICE_TIMES: f64 = 2.0;
 
 /// A part on its way.
 pub(crate) struct PartRunner<'a> {
@@ -164,7 +166,7 @@ impl PartRunner<'_> {
         calibration: &Calibration,
         able: &[usize],
     ) -> Result<(), LabError> {
-        let plan = with_learned_answers(self.plan, calibration);
+        let plan = with_learned(self.plan, calibration);
         let schedule = &plan.schedule;
         let offers = self.settle_offers(calibration);
         let warmup = self.warmup(calibration).unwrap_or(schedule.warmup).min(schedule.warmup * 3);
@@ -418,8 +420,9 @@ fn blank(plan: &spec::Part, cpus: &Cpus) -> Part {
 
 /// The plan with each variant bound to the answer that calibration saw, so that a
 /// stack which later starts with another answer is caught.
-fn with_learned_answers(plan: &spec::Part, calibration: &Calibration) -> spec::Part {
+fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec::Part {
     let mut plan = plan.clone();
+    plan.schedule.slice = settled_slice(&plan, calibration);
     for calibrated in &calibration.variants {
         let Some(learned) = &calibrated.learned else { continue };
         let expect = &mut plan.variants[calibrated.variant].load.expect;
@@ -430,6 +433,20 @@ fn with_learned_answers(plan: &spec::Part, calibration: &Calibration) -> spec::P
         }
     }
     plan
+}
+
+/// The schedule's slice, or longer where a variant is slow: the lead-in of a slice has to
+/// outlast the requests with which it begins, or the slice would count the slow start
+/// of a loop that is not closed yet. No longer than half a window, so that each variant has two.
+fn settled_slice(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    let service_time_s = |c: &Calibrated| {
+        f64::from(plan.variants[c.variant].load.connections) / c.capacity_per_s.max(1e-9)
+    };
+    let slowest_s = calibration.variants.iter().map(service_time_s).fold(0.0, f64::max);
+    let needed =
+        Nanos::from_secs_f64((LEAD_IN_SERVICE_TIMES * slowest_s / LEAD_IN_SHARE).min(3600.0));
+    let schedule = &plan.schedule;
+    schedule.slice.max(needed.min(Nanos(schedule.window.0 / 2)))
 }
 
 fn remaining(began: &Instant, done: u32, left: u32) -> Option<Nanos> {

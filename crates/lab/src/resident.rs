@@ -56,6 +56,8 @@ pub(crate) struct Resident {
     counter: Option<Counter>,
     env_padding_bytes: u32,
     step: Nanos,
+    /// How often the groups we run in had been throttled when the stack was ready.
+    throttled_before: u64,
 }
 
 /// Where the server's own count comes from.
@@ -110,7 +112,9 @@ impl Resident {
         let mut warm = Tally::new(WARM_UP, None, around.step);
         let (counts, errors) = session.life();
         warm.add_probes(&counts, &errors);
+        let throttled_before = stack.usage().map_or(0, |usage| usage.throttled);
         Ok(Resident {
+            throttled_before,
             variant: index,
             learned,
             tallies: vec![warm],
@@ -143,17 +147,16 @@ impl Resident {
         let machine_before = host::Snapshot::take();
         let seen = self.session.run(slice)?;
         let after = self.stack.usage();
-        let machine_after = host::Snapshot::take();
+        let machine = machine_before.ok().zip(host::Snapshot::take().ok());
         let cost = Cost {
             stack_cpu: before
                 .as_ref()
                 .ok()
                 .zip(after.as_ref().ok())
                 .map(|(a, b)| b.cpu.saturating_sub(a.cpu)),
-            machine_busy: machine_before
-                .ok()
-                .zip(machine_after.ok())
-                .map(|(a, b)| b.since(&a).busy),
+            machine_busy: machine.as_ref().map(|(a, b)| b.since(a).busy),
+            stolen: machine
+                .map(|(a, b)| (b.steal.saturating_sub(a.steal), b.total.saturating_sub(a.total))),
             peak_memory_bytes: after.ok().map(|usage| usage.peak_memory_bytes),
         };
         self.tallies[at].add(&seen, cost);
@@ -170,9 +173,10 @@ impl Resident {
         self.stack.cpus_allowed_violation()
     }
 
-    /// Times that the kernel throttled the stack so far.
+    /// Times that the kernel throttled the client and the stack since the stack was ready.
     pub(crate) fn throttled(&self) -> u64 {
-        self.stack.usage().map_or(0, |usage| usage.throttled)
+        let now = self.stack.usage().map_or(0, |usage| usage.throttled);
+        now.saturating_sub(self.throttled_before)
     }
 
     /// Closes the connections, reads the server's count, stops the stack, and says how it all adds up.

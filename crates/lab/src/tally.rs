@@ -10,6 +10,8 @@ use record::{Distribution, Trial};
 pub(crate) struct Cost {
     pub(crate) stack_cpu: Option<Nanos>,
     pub(crate) machine_busy: Option<Nanos>,
+    /// CPU time that the hypervisor gave to others, and all CPU time there was.
+    pub(crate) stolen: Option<(Nanos, Nanos)>,
     pub(crate) peak_memory_bytes: Option<u64>,
 }
 
@@ -54,6 +56,7 @@ impl Tally {
             cost: Cost {
                 stack_cpu: Some(Nanos::ZERO),
                 machine_busy: Some(Nanos::ZERO),
+                stolen: Some((Nanos::ZERO, Nanos::ZERO)),
                 ..Cost::default()
             },
             client_cpu: Nanos::ZERO,
@@ -92,6 +95,8 @@ impl Tally {
         let plus = |a: Option<Nanos>, b: Option<Nanos>| a.zip(b).map(|(a, b)| a + b);
         self.cost.stack_cpu = plus(self.cost.stack_cpu, cost.stack_cpu);
         self.cost.machine_busy = plus(self.cost.machine_busy, cost.machine_busy);
+        self.cost.stolen =
+            self.cost.stolen.zip(cost.stolen).map(|((a, of_a), (b, of_b))| (a + b, of_a + of_b));
         self.cost.peak_memory_bytes = self.cost.peak_memory_bytes.max(cost.peak_memory_bytes);
         self.client_cpu += seen.threads.iter().fold(Nanos::ZERO, |sum, thread| sum + thread.cpu);
         let busy = |t: &ThreadUse| t.cpu.0 as f64 / t.wall.0.max(1) as f64;
@@ -109,6 +114,13 @@ impl Tally {
         let busy = self.cost.machine_busy?.0 as f64;
         let ours = self.cost.stack_cpu?.0 as f64 + self.client_cpu.0 as f64;
         (self.elapsed > Nanos::ZERO).then(|| (busy - ours) / self.elapsed.0 as f64)
+    }
+
+    /// Share of all CPU time that the hypervisor gave to others while this variant was
+    /// loaded, 0 to 1; `None` where it is not known.
+    pub(crate) fn stolen_share(&self) -> Option<f64> {
+        let (stolen, all) = self.cost.stolen?;
+        (all > Nanos::ZERO).then(|| stolen.0 as f64 / all.0 as f64)
     }
 
     /// The trial as it is written down.

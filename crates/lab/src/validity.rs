@@ -13,6 +13,8 @@ use crate::tally::Tally;
 const LITTLE_GAP_MAX: f64 = 0.02;
 /// Share of CPU time that other guests of the same host may take.
 const STEAL_MAX: f64 = 0.02;
+/// How much more of the CPU time may be stolen from one variant than from another.
+const STEAL_SPREAD_MAX: f64 = 0.01;
 /// CPU time, as a share of one CPU, that somebody else may use while a variant is loaded.
 const FOREIGN_CPU_MAX: f64 = 0.15;
 /// How far the canary loop may be off the run's median. On an idle virtual machine of two
@@ -81,11 +83,22 @@ impl Inspector<'_> {
             self.find("stack", Severity::Rejected, v, (1.0, 0.0), trouble.sentence.clone());
         }
         if outcome.throttled {
-            let sentence = "the kernel throttled a stack's CPU time".to_owned();
+            let sentence = "a CPU quota throttled the client and the stacks".to_owned();
             self.find("throttling", Severity::Rejected, None, (1.0, 0.0), sentence);
         }
         for sentence in &outcome.unpinned {
             self.find("pinning", Severity::Rejected, None, (1.0, 0.0), sentence.clone());
+        }
+        for offer in offers {
+            self.steal_spread(outcome, offer);
+        }
+        if let Some((before, after)) = &outcome.governors {
+            let sentence = format!(
+                "the CPU frequency governor changed from {} to {}",
+                before.join(", "),
+                after.join(", ")
+            );
+            self.find("governor", Severity::Rejected, None, (1.0, 0.0), sentence);
         }
         if let Some(change) = change {
             self.machine(change);
@@ -191,6 +204,35 @@ impl Inspector<'_> {
         );
         let v = Some(ended.life.variant as usize);
         self.find("foreign_cpu", Severity::Rejected, v, (share, FOREIGN_CPU_MAX), sentence);
+    }
+
+    /// The hypervisor took more from one variant than from another, so they did not run on the same machine.
+    fn steal_spread(&mut self, outcome: &BlockOutcome, offer: &SettledOffer) {
+        let shares: Vec<(f64, usize)> = outcome
+            .ended
+            .iter()
+            .flat_map(|ended| ended.tallies.iter().map(move |tally| (ended, tally)))
+            .filter(|(_, tally)| tally.offer == offer.name)
+            .filter_map(|(ended, tally)| Some((tally.stolen_share()?, ended.life.variant as usize)))
+            .collect();
+        let by_share = |a: &&(f64, usize), b: &&(f64, usize)| a.0.total_cmp(&b.0);
+        let (Some(&(least, from_least)), Some(&(most, from_most))) =
+            (shares.iter().min_by(by_share), shares.iter().max_by(by_share))
+        else {
+            return;
+        };
+        let spread = most - least;
+        if spread > STEAL_SPREAD_MAX {
+            let name = |v: usize| &self.part.variants[v].name;
+            let sentence = format!(
+                "other guests of this host took {:.1}% of the CPU time from {} and {:.1}% from {}",
+                100.0 * most,
+                name(from_most),
+                100.0 * least,
+                name(from_least)
+            );
+            self.find("steal", Severity::Rejected, None, (spread, STEAL_SPREAD_MAX), sentence);
+        }
     }
 
     fn ports(&mut self, ended: &Ended, tally: &Tally) {

@@ -251,7 +251,7 @@ pub struct Schedule {
     pub max_blocks: u32,
     /// At most this long in all; `None` for no limit.
     pub max_time: Option<Nanos>,
-    /// Length of one slice.
+    /// Length of one slice; longer where a variant's requests take long.
     pub slice: Nanos,
     /// Window per trial and offer: slices of one variant add up to it.
     pub window: Nanos,
@@ -281,10 +281,11 @@ impl Default for Process {
 }
 
 impl Default for Schedule {
-    /// A full run: a precision of 1% at 95%, a pilot of 10 blocks, windows of 2 s in slices of 250 ms.
+    /// A full run: a precision of 1% at 95%, a pilot of 10 blocks, windows of 2 s in slices of 100 ms.
     ///
-    /// Ten such blocks fit into about a minute and a half. Whether fewer, longer
-    /// blocks would tell more has not been measured.
+    /// Ten such blocks fit into about a minute and a half. Slices are short because a
+    /// virtual machine's CPUs change their speed for tenths of a second at a time, and
+    /// what changes between the slices of a round is what blurs a block.
     fn default() -> Schedule {
         Schedule {
             precision: 0.01,
@@ -292,7 +293,7 @@ impl Default for Schedule {
             pilot_blocks: 10,
             max_blocks: 100,
             max_time: None,
-            slice: Nanos::from_millis(250),
+            slice: Nanos::from_millis(100),
             window: Nanos::from_secs(2),
             warmup: Nanos::from_secs(1),
             isolated: false,

@@ -12,6 +12,10 @@ use crate::{Estimate, Verdict};
 /// enough, because the pilot can only guess how much the later blocks vary.
 const PRECISION_SLACK: f64 = 1.25;
 
+/// With fewer blocks nothing is decided. At 95% the sign-flip test has no say below this
+/// number, and Student's interval alone trusts a spread of two or three values too much.
+const DECIDING_BLOCKS_MIN: usize = 6;
+
 /// Which way a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -98,7 +102,7 @@ pub struct Judgement {
 /// - **Faster** or **Slower** if the interval excludes 1 and the second opinion does not disagree.
 /// - **NoDifference** if it holds 1, is as narrow as was wanted (a quarter
 ///   wider is allowed), and the second opinion does not disagree.
-/// - **Inconclusive** otherwise.
+/// - **Inconclusive** otherwise, and always with fewer than 6 blocks.
 pub fn judge(evidence: &Evidence) -> Judgement {
     let spread = Spread::of(evidence.d);
     let alpha = evidence.aim.alpha();
@@ -170,6 +174,9 @@ fn verdict(
     if evidence.invalid {
         return Verdict::Invalid;
     }
+    if evidence.d.len() < DECIDING_BLOCKS_MIN {
+        return Verdict::Inconclusive;
+    }
     if evidence.margin.is_some_and(|margin| is_within(evidence, spread, margin)) {
         return Verdict::Equivalent;
     }
@@ -198,7 +205,7 @@ fn is_within(evidence: &Evidence, spread: Option<&Spread>, margin: f64) -> bool 
 fn blocks_of_new_run(evidence: &Evidence, spread: &Spread, opinion: Opinion) -> u32 {
     let wanted = u32::try_from(evidence.aim.blocks_for(spread)).unwrap_or(u32::MAX);
     let doubled = if opinion == Opinion::Disagrees { 2 * evidence.d.len() as u32 } else { 0 };
-    wanted.max(doubled).max(evidence.pilot_blocks as u32)
+    wanted.max(doubled).max(evidence.pilot_blocks as u32).max(DECIDING_BLOCKS_MIN as u32)
 }
 
 #[cfg(test)]

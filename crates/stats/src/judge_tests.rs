@@ -124,8 +124,19 @@ fn the_second_opinion_needs_enough_blocks() {
         let aim = Aim { adjusted_for, ..AIM };
         let judged = judge(&Evidence { aim, pilot_blocks: 6, ..evidence(&d) });
         assert_eq!(judged.second_opinion, opinion, "{n} blocks, {adjusted_for} comparisons");
-        assert_eq!(judged.verdict, Verdict::Faster, "{n} blocks, {adjusted_for} comparisons");
+        let verdict = if n < 6 { Verdict::Inconclusive } else { Verdict::Faster };
+        assert_eq!(judged.verdict, verdict, "{n} blocks, {adjusted_for} comparisons");
     }
+}
+
+#[test]
+fn fewer_than_six_blocks_decide_nothing() {
+    // Two equal servers came to these two blocks when a time limit cut the run.
+    let cut = [-0.0450, -0.0432];
+    let judged = judge(&Evidence { margin: Some(0.5), pilot_blocks: 2, ..evidence(&cut) });
+    assert!(!judged.ratio.holds(1.0));
+    assert_eq!(judged.verdict, Verdict::Inconclusive);
+    assert!(judged.more_blocks.unwrap() >= 6);
 }
 
 #[test]

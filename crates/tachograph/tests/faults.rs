@@ -152,6 +152,77 @@ fn a_tiny_port_range() {
     assert!(said, "{json:#}");
 }
 
+/// A control group that holds whoever joins it to a fifth of one CPU.
+struct Quota(std::path::PathBuf);
+
+impl Quota {
+    fn of_a_fifth() -> std::io::Result<Quota> {
+        let name = format!("tachograph-test-{}", std::process::id());
+        let first = std::path::Path::new("/sys/fs/cgroup/cpu").join(&name);
+        if std::fs::create_dir(&first).is_ok() {
+            let quota = Quota(first);
+            std::fs::write(quota.0.join("cpu.cfs_period_us"), "100000")?;
+            std::fs::write(quota.0.join("cpu.cfs_quota_us"), "20000")?;
+            return Ok(quota);
+        }
+        let second = std::path::Path::new("/sys/fs/cgroup").join(&name);
+        std::fs::create_dir(&second)?;
+        let quota = Quota(second);
+        std::fs::write(quota.0.join("cpu.max"), "20000 100000")?;
+        Ok(quota)
+    }
+}
+
+impl Drop for Quota {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            match std::fs::remove_dir(&self.0) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    std::thread::sleep(std::time::Duration::from_millis(20));
+                }
+                _ => return,
+            }
+        }
+    }
+}
+
+#[test]
+fn a_throttled_client() {
+    let _turn = turn();
+    let quota = match Quota::of_a_fifth() {
+        Ok(quota) => quota,
+        Err(error) => {
+            let root = rustix::process::geteuid().is_root();
+            eprintln!("needs root and a writable control group ({error})");
+            assert!(!root || std::env::var_os("CI").is_none(), "CI can set a quota: {error}");
+            return;
+        }
+    };
+    let place = Place::new();
+    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    let compare = ["compare", "--quick", "--closed-only", "--max-time", "8s", "--json"];
+    let inner = place.command(&compare);
+    let mut command = std::process::Command::new("sh");
+    command
+        .args(["-c", "echo 0 > \"$0/cgroup.procs\" && exec \"$@\""])
+        .arg(&quota.0)
+        .arg(TACHOGRAPH)
+        .args(compare)
+        .args([&server, &server])
+        .current_dir(place.dir.path())
+        .stdin(Stdio::null());
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let json = place.finish(command).status(1).json();
+    assert_eq!(json["comparisons"][0]["verdict"], "invalid", "{json:#}");
+    let findings = json["validity"].to_string();
+    assert!(findings.contains("a CPU quota throttled"), "{findings}");
+}
+
 #[test]
 fn a_cpu_hog_during_one_variant_only() {
     let _turn = turn();

@@ -49,7 +49,7 @@ stack = "hello"
 "#;
 
 /// Blocks as `--quick` has them, without a wish for precision, so that each run costs the same.
-const SHORT: &str = "pilot_blocks = 6\nmax_blocks = 6\nwindow = \"800ms\"\nslice = \"200ms\"\nwarmup = \"300ms\"\nprecision = \"1%\"";
+const SHORT: &str = "pilot_blocks = 6\nmax_blocks = 6\nwindow = \"800ms\"\nslice = \"100ms\"\nwarmup = \"300ms\"\nprecision = \"1%\"";
 /// The default schedule, cut at a minute.
 const MINUTE: &str = "max_time = \"60s\"\nprecision = \"1%\"";
 

@@ -70,7 +70,7 @@ connections = 8
 pilot_blocks = 6
 max_blocks = 12
 window = "800ms"
-slice = "200ms"
+slice = "100ms"
 warmup = "200ms"
 precision = "1%"
 

@@ -99,8 +99,8 @@ fn of_an_experiment() {
         ("", "[[published]]\nsource = \"s\"\n", "[[published]] has no figure", 19, 1, ""),
         (
             "",
-            "[schedule]\nwindow = \"100ms\"\n",
-            "the window (100 ms) must hold at least one slice (250 ms)",
+            "[schedule]\nwindow = \"50ms\"\n",
+            "the window (50.0 ms) must hold at least one slice (100 ms)",
             19,
             1,
             "",
