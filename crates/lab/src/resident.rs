@@ -103,13 +103,14 @@ impl Resident {
             stop: around.stop.clone(),
         };
         let mut session = Session::open(&target, &variant.load, &options)?;
+        let mut warm = Tally::new(WARM_UP, None, around.step);
+        let probing = Instant::now();
         let learned = match variant.load.exchange {
             spec::Exchange::Http(_) | spec::Exchange::Oneshot => Some(session.learn()?),
             spec::Exchange::Echo { .. } | spec::Exchange::Bulk { .. } => None,
         };
-        let mut warm = Tally::new(WARM_UP, None, around.step);
         let (counts, errors) = session.life();
-        warm.add_probes(&counts, &errors);
+        warm.add_probes(&counts, &errors, probing.elapsed().into());
         Ok(Resident {
             variant: index,
             learned,
@@ -141,6 +142,7 @@ impl Resident {
         };
         let before = self.stack.usage();
         let machine_before = host::Snapshot::take();
+        let started = base::timestamp_now();
         let seen = self.session.run(slice)?;
         let after = self.stack.usage();
         let machine_after = host::Snapshot::take();
@@ -156,7 +158,7 @@ impl Resident {
                 .map(|(a, b)| b.since(&a).busy),
             peak_memory_bytes: after.ok().map(|usage| usage.peak_memory_bytes),
         };
-        self.tallies[at].add(&seen, cost);
+        self.tallies[at].add(&seen, cost, started, slice.lead_in);
         Ok(&self.tallies[at])
     }
 

@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 
 use spec::Plan;
 
-use super::measure::record_path;
 use crate::experiments;
 use crate::failure::{Outcome, Status};
 use crate::flags::Global;
 use crate::flags::doctor::DoctorFlags;
+use crate::store::Place;
 use crate::{machine, output};
 
 pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
     let mut text = String::new();
     if flags.experiment.is_none() {
         text += &machine_text();
-        text += &format!("\nRecord: {}\n", record_path(global)?.display());
+        text += &format!("\nRecord: {}\n", Place::of(global)?.shown());
         text += "\nExperiments:\n";
     }
     let mut all_there = true;
