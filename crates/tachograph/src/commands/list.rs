@@ -12,8 +12,8 @@ use crate::store::Place;
 pub(crate) fn run(flags: &ListFlags, global: &Global) -> Outcome {
     let mut text = String::from("Experiments (tachograph run NAME):\n");
     for (name, source) in experiments::built_in() {
-        let plan = spec::parse_plan(source, &format!("{name}.toml"))?;
-        text += &format!("  {name:<22} {}\n", plan.title);
+        let experiment = experiments::parse(source, &format!("{name}.toml"))?;
+        text += &format!("  {name:<22} {}\n", experiment.title());
     }
     text += "\nRecorded runs (tachograph report RUN):\n";
     text += &recorded(flags, global)?;
