@@ -25,7 +25,13 @@ pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global)
     let width = output::style(global.color).width;
     let head = &experiment.experiment;
     output::print(&format!("{}\n{}", head.title, output::wrapped(&head.question, 0, width)));
-    let mut say = |text: &str| output::print(&format!("{text}\n"));
+    let mut say = |text: &str| {
+        for line in text.split('\n') {
+            let wide = line.chars().count() > width;
+            let line = if wide { output::wrapped(line, 0, width) } else { format!("{line}\n") };
+            output::print(&line);
+        }
+    };
     let outcome = accuracy::run(&experiment, seed, &mut say)?;
     let mut text = String::from("\n");
     if outcome.wrong.is_empty() {
