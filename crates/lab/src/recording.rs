@@ -8,13 +8,13 @@
 //! its lane is the number of the block, which is how what a single trial added
 //! is told from the others at every resolution.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use backfill::Fingerprint;
 use base::RunId;
 use record::{Block, Part, Run, Trial};
-use series::{Accumulator, Delta, Integral, SlotKey, Spec, Step};
+use series::{Accumulator, Delta, Integral, Kind, SlotKey, Spec, Step};
 use slots::{
     Applied, Changes, Identity, NewSeries, Retention, SeriesLimit, Sqlite, Store as _, StoreError,
     Writer,
@@ -103,19 +103,23 @@ impl Recording {
     ) -> Result<Option<u64>, String> {
         let step = retention().map(|retention| retention.step).ok_or("there is no such step")?;
         let lane = i32::try_from(block).map_err(|error| error.to_string())?;
+        let updates = updates(slices)?;
+        let of = |measure| {
+            identity(measure, run, &run.parts[part], trial.variant as usize, &trial.offer)
+        };
+        self.make(updates.iter().map(|(measure, _)| (of(*measure), measure.kind)), step)
+            .map_err(text)?;
         let mut changes = Changes::default();
-        let mut completed = None;
-        for (measure, interval) in updates(slices)? {
-            let id = self.series_of(measure, step, run, part, trial).map_err(text)?;
-            if measure == Measure::COMPLETED {
-                completed = Some(id);
-            }
+        for (measure, interval) in &updates {
+            let Some(series) = self.known.get(&of(*measure)).copied() else { continue };
             for (slot_us, part) in interval.slots(step) {
-                changes.add(step, SlotKey { slot_us, series: id, lane }, Delta::widen(part));
+                changes.add(step, SlotKey { slot_us, series, lane }, Delta::widen(part));
             }
         }
         self.apply(&run.id, part, block, trial, &changes).map_err(text)?;
-        let Some(id) = completed else { return Ok(None) };
+        let Some(id) = self.known.get(&of(Measure::COMPLETED)).copied() else {
+            return Ok(Some(0));
+        };
         let starts = slices.iter().map(|slice| slice.span_us().0);
         let ends = slices.iter().map(|slice| slice.span_us().1);
         let (from_us, until_us) = (starts.min().unwrap_or(0), ends.max().unwrap_or(0));
@@ -124,28 +128,33 @@ impl Recording {
         Ok(Some(total(mine, trial.ledger.counts.completed)))
     }
 
-    /// The number of a trial's series, made on first sight.
-    fn series_of(
+    /// Makes the series that are not known yet, all at once.
+    fn make(
         &mut self,
-        measure: Measure,
+        wanted: impl Iterator<Item = (Identity, Kind)>,
         step: Step,
-        run: &Run,
-        part: usize,
-        trial: &Trial,
-    ) -> Result<i64, StoreError> {
-        let identity =
-            identity(measure, run, &run.parts[part], trial.variant as usize, &trial.offer);
-        if let Some(id) = self.known.get(&identity) {
-            return Ok(*id);
+    ) -> Result<(), StoreError> {
+        let new: BTreeMap<Identity, Kind> =
+            wanted.filter(|(identity, _)| !self.known.contains_key(identity)).collect();
+        if new.is_empty() {
+            return Ok(());
         }
         // A slice is shorter than a slot, and its rate is of the time for which it is known.
-        let spec = Spec::new(measure.kind, step);
-        let wanted = NewSeries { xff: 1.0, ..NewSeries::new(identity.clone(), spec) };
-        let made = self.series.series(&[wanted], &NO_LIMIT)?.pop();
-        let made = made.ok_or(StoreError::NoRetention(step.us()))?;
-        let id = made.map_err(|_| StoreError::NoRetention(step.us()))?.id;
-        self.known.insert(identity, id);
-        Ok(id)
+        let wanted: Vec<NewSeries> = new
+            .into_iter()
+            .map(|(identity, kind)| NewSeries {
+                xff: 1.0,
+                ..NewSeries::new(identity, Spec::new(kind, step))
+            })
+            .collect();
+        for made in self.series.series(&wanted, &NO_LIMIT)? {
+            let made = made.map_err(|reason| StoreError::Value {
+                place: self.series.place(),
+                cause: reason.to_string(),
+            })?;
+            self.known.insert(made.identity, made.id);
+        }
+        Ok(())
     }
 
     /// Writes a trial and its series, both or neither.

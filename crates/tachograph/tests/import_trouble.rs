@@ -90,7 +90,7 @@ fn a_database_that_goes_away_is_told_and_the_import_goes_on_once_it_is_back() {
     let place = Place::new();
     let mut server = slots::throwaway::Throwaway::start(&[]).unwrap();
     let url = server.database("record").unwrap();
-    place.write("m.txt", &many(120_000));
+    place.write("m.txt", &many(400_000));
     let import = || {
         let mut command = place.command(&["import", "m.txt", "-f", "graphite"]);
         command.env("TACHOGRAPH_RECORD", &url);
@@ -100,12 +100,12 @@ fn a_database_that_goes_away_is_told_and_the_import_goes_on_once_it_is_back() {
     // Some of it is there before the database goes.
     let began = Instant::now();
     let mut store = slots::open(&url).unwrap();
-    while store.find(&slots::Selector::default()).unwrap().len() < 200 {
+    while store.find(&slots::Selector::default()).unwrap().is_empty() {
         assert!(began.elapsed() < Duration::from_secs(60), "nothing was imported");
         std::thread::sleep(Duration::from_millis(5));
     }
     drop(store);
-    server.crash().unwrap();
+    server.crash();
     let ended = support::wait(child, Duration::from_secs(60));
     assert_eq!(ended.status, Some(2), "{}{}", ended.out, ended.err);
     assert!(ended.err.contains("m.txt: the connection to PostgreSQL at "), "{}", ended.err);
@@ -164,7 +164,7 @@ fn every_bad_line_is_refused_with_its_reason_and_kept_aside() {
     let long = [b"x".repeat(1 << 20), b" 1 1430701200\ngood 2 1430701210\n".to_vec()].concat();
     let (ended, aside) = refused(&place, "l.txt", &long, &["-f", "graphite"]);
     assert!(ended.out.contains("1 line_too_long"), "{}", ended.out);
-    assert!(ended.out.contains("updates: 1"), "{}", ended.out);
+    assert!(ended.out.contains("updates 1"), "{}", ended.out);
     assert_eq!(
         aside.len(),
         "# line 1: the line is longer than 65536 bytes\n".len() + (1 << 20) + 14

@@ -178,7 +178,7 @@ fn text_that_is_imported_as_rrdtool_would_keep_it_shows_what_rrdtool_shows() {
     for (kind, values) in [
         ("gauge", &["50", "10", "30", "30", "7.25", "0", "3", "0.001", "8", "1e3"][..]),
         ("counter", &["5", "90", "4294967290", "12", "400", "401", "401", "9000", "9001", "9009"]),
-        ("derive", &["5", "-90", "-88", "12", "-400", "401", "-7", "0", "9001", "9009"]),
+        ("derive", &["5", "90", "88", "12", "400", "401", "407", "-20", "-21", "-9009"]),
         ("absolute", &["5", "90", "0", "12", "400", "401", "7", "9000", "9001", "9009"]),
     ] {
         // The eighth comes after a silence that is longer than the heartbeat.
