@@ -99,7 +99,7 @@ pub fn import(
 ) -> Result<Summary, BackfillError> {
     let steps = store.retentions()?.into_iter().map(|retention| retention.step).collect();
     let mut import = Import {
-        recorder: Recorder::new(store, options.clone())?,
+        recorder: Recorder::new(store, options.clone(), now_us)?,
         book: Book::new(fields.len()),
         options,
         steps,

@@ -22,15 +22,17 @@
 //! Whole files ([`files`]) are rings that forget, so a later copy does not begin
 //! with the earlier one. There each series goes on from the newest that it has.
 
+mod advance;
 mod error;
 pub mod files;
 mod fingerprint;
 mod lines;
+pub mod proof;
 mod recorder;
 mod summary;
 
 pub use error::BackfillError;
 pub use fingerprint::Fingerprint;
 pub use lines::{Lines, import};
-pub use recorder::Options;
+pub use recorder::{Options, RrdMode};
 pub use summary::{Refused, Summary, Watch};

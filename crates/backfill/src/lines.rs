@@ -43,7 +43,7 @@ pub fn import<R: BufRead>(
 ) -> Result<Summary, BackfillError> {
     let meaning = format!("{}\nlane {}", lines.meaning, options.lane);
     let mut import = Import {
-        recorder: Recorder::new(store, options.clone())?,
+        recorder: Recorder::new(store, options.clone(), lines.arrival.now_us)?,
         reader: lines.reader,
         arrival: lines.arrival,
         watch,

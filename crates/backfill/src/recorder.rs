@@ -4,11 +4,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ingest::files::Resumed;
 use ingest::{Book, Malformed, Reason, SeriesName, Update, What};
-use series::{Delta, Interval, Kind, Lane, Limits, Refusal, SlotKey, Spec, Step, rrd};
+use series::rrd::{self, Archive};
+use series::{Delta, Interval, Kind, Lane, Limits, Refusal, SlotKey, Spec, Step};
 use slots::{
     Applied, Changes, Identity, NewSeries, NotMade, RrdChange, Series, SeriesLimit, Store,
     StoreError, Writer,
 };
+
+use crate::BackfillError;
+use crate::advance::Advance;
 
 /// How what is read is recorded.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +33,19 @@ pub struct Options {
     pub limits: Limits,
     /// How many series there may be.
     pub series: SeriesLimit,
+    /// Whether new series of points are also kept as RRDtool would keep them.
+    pub rrd: Option<RrdMode>,
+}
+
+/// How new series are kept as RRDtool would keep them; the step, the heartbeat and the bounds
+/// are those of every new series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RrdMode {
+    /// What is kept of each.
+    pub archives: Vec<Archive>,
+    /// `rrdtool create --start`, in microseconds since the epoch; ten seconds before a series'
+    /// first point if it is not given, as RRDtool has it.
+    pub start_us: Option<i64>,
 }
 
 impl Options {
@@ -45,6 +62,7 @@ impl Options {
             lane: String::new(),
             limits: Limits::DEFAULT,
             series: SeriesLimit::DEFAULT,
+            rrd: None,
         }
     }
 
@@ -61,7 +79,27 @@ impl Options {
             max: self.bounds.1,
             ..Spec::new(kind, self.step)
         };
-        NewSeries { xff: self.xff, ..NewSeries::new(identity, spec) }
+        let rrd = self.definition(kind);
+        NewSeries { xff: self.xff, rrd, ..NewSeries::new(identity, spec) }
+    }
+
+    /// RRDtool's definition of a new series of this kind, if it is to have one. Intervals are
+    /// nothing that RRDtool knows.
+    fn definition(&self, kind: Kind) -> Option<rrd::Definition> {
+        Some(rrd::Definition {
+            kind: match kind {
+                Kind::Gauge => rrd::SourceKind::Gauge,
+                Kind::Counter => rrd::SourceKind::Counter,
+                Kind::Derive => rrd::SourceKind::Derive,
+                Kind::Absolute => rrd::SourceKind::Absolute,
+                Kind::Count | Kind::Level => return None,
+            },
+            step: self.step,
+            heartbeat_us: self.heartbeat_us,
+            min: self.bounds.0,
+            max: self.bounds.1,
+            archives: self.rrd.as_ref()?.archives.clone(),
+        })
     }
 }
 
@@ -83,6 +121,16 @@ pub(crate) struct Recorder<'s> {
     /// By the number in the book.
     known: HashMap<ingest::Series, Result<Series, Reason>>,
     lanes: HashMap<i64, Lane>,
+    rrds: HashMap<i64, Advance>,
+    now_us: i64,
+    maintained: bool,
+}
+
+/// What updates move on: the state of each series that they are of, before and then after them.
+#[derive(Clone, Debug, Default)]
+struct States {
+    lanes: HashMap<i64, Lane>,
+    rrds: HashMap<i64, Advance>,
 }
 
 /// What became of a piece.
@@ -105,10 +153,17 @@ struct Prepared {
 }
 
 impl<'s> Recorder<'s> {
-    pub(crate) fn new(store: &'s mut dyn Store, options: Options) -> Result<Self, StoreError> {
+    pub(crate) fn new(
+        store: &'s mut dyn Store,
+        options: Options,
+        now_us: i64,
+    ) -> Result<Self, BackfillError> {
+        if let Some(definition) = options.definition(Kind::Gauge) {
+            definition.checked()?;
+        }
         let lane = store.lanes(&[&options.lane])?.first().copied().unwrap_or(0);
-        let (known, lanes) = (HashMap::new(), HashMap::new());
-        Ok(Recorder { store, options, lane, known, lanes })
+        let (known, lanes, rrds) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Ok(Recorder { store, options, lane, known, lanes, rrds, now_us, maintained: false })
     }
 
     /// The series of a name, made like this on first sight.
@@ -116,9 +171,11 @@ impl<'s> Recorder<'s> {
         &mut self,
         number: ingest::Series,
         wanted: NewSeries,
-    ) -> Result<Result<Series, Reason>, StoreError> {
+    ) -> Result<Result<Series, Reason>, BackfillError> {
+        let in_rrd_mode = wanted.rrd.is_some();
         let made = self.store.series(&[wanted], &self.options.series)?.pop();
         let made = made.unwrap_or(Err(NotMade::TooMany)).map_err(reason);
+        check_mode(in_rrd_mode, &made)?;
         self.known.insert(number, made.clone());
         Ok(made)
     }
@@ -161,24 +218,25 @@ impl<'s> Recorder<'s> {
 
     /// Writes a piece as the one batch of its writer. `refuse` is told, before
     /// anything is written, which updates are not taken.
-    pub(crate) fn write<E: From<StoreError>>(
+    pub(crate) fn write(
         &mut self,
         writer: Writer,
         book: &Book,
         updates: &[Placed],
-        mut refuse: impl FnMut(&[(usize, Reason)]) -> Result<(), E>,
-    ) -> Result<Written, E> {
+        mut refuse: impl FnMut(&[(usize, Reason)]) -> Result<(), BackfillError>,
+    ) -> Result<Written, BackfillError> {
         self.find(book, updates)?;
         let mut full: HashSet<i64> = HashSet::new();
         let mut told: HashSet<(usize, Reason)> = HashSet::new();
         loop {
-            let mut lanes = self.lanes_of(updates)?;
-            let mut prepared = self.prepare(updates, &mut lanes, &full);
+            let mut states = self.states_of(updates)?;
+            let mut prepared = self.prepare(updates, &mut states, &full);
             prepared.refused.retain(|refused| told.insert(*refused));
             refuse(&prepared.refused)?;
             match self.store.apply(writer, 1, &prepared.changes) {
                 Ok(applied) => {
-                    self.lanes.extend(lanes);
+                    self.lanes.extend(states.lanes);
+                    self.rrds.extend(states.rrds.into_iter().map(|(id, rrd)| (id, rrd.settled())));
                     let expired = if let Applied::Now { expired } = applied { expired } else { 0 };
                     return Ok(Written { expired, ..prepared.written });
                 }
@@ -189,13 +247,18 @@ impl<'s> Recorder<'s> {
                         return Err(StoreError::Overflow { slots }.into());
                     }
                 }
+                // Old slots of a retention with an age are not kept, and need no partitions.
+                Err(StoreError::TooManyPartitions { .. }) if !self.maintained => {
+                    self.maintained = true;
+                    self.store.maintain(self.now_us)?;
+                }
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
     /// Finds or makes the series of these updates, all new ones at once.
-    fn find(&mut self, book: &Book, updates: &[Placed]) -> Result<(), StoreError> {
+    fn find(&mut self, book: &Book, updates: &[Placed]) -> Result<(), BackfillError> {
         let mut new: BTreeMap<ingest::Series, NewSeries> = BTreeMap::new();
         for placed in updates.iter().filter(|placed| !self.known.contains_key(&placed.series)) {
             new.entry(placed.series).or_insert_with(|| {
@@ -205,26 +268,47 @@ impl<'s> Recorder<'s> {
         if new.is_empty() {
             return Ok(());
         }
+        if self.options.rrd.is_some()
+            && let Some(wanted) = new.values().find(|wanted| wanted.rrd.is_none())
+        {
+            let series = Box::new(wanted.identity.clone());
+            return Err(BackfillError::Interval { series });
+        }
         let (numbers, wanted): (Vec<_>, Vec<_>) = new.into_iter().unzip();
         let made = self.store.series(&wanted, &self.options.series)?;
         if made.contains(&Err(NotMade::NoRetention)) {
-            return Err(StoreError::NoRetention(self.options.step.us()));
+            return Err(StoreError::NoRetention(self.options.step.us()).into());
         }
-        let made = made.into_iter().map(|made| made.map_err(reason));
-        self.known.extend(numbers.into_iter().zip(made));
+        for ((number, wanted), made) in numbers.into_iter().zip(wanted).zip(made) {
+            let made = made.map_err(reason);
+            check_mode(wanted.rrd.is_some(), &made)?;
+            self.known.insert(number, made);
+        }
         Ok(())
     }
 
-    /// The state of the lanes that points of this piece are of.
-    fn lanes_of(&mut self, updates: &[Placed]) -> Result<HashMap<i64, Lane>, StoreError> {
+    /// The state of the series and lanes that points of this piece are of.
+    fn states_of(&mut self, updates: &[Placed]) -> Result<States, StoreError> {
         let points = updates.iter().filter(|placed| matches!(placed.update.what, What::Point(_)));
-        let ids: HashSet<i64> = points
+        let of: HashMap<i64, &Series> = points
             .filter_map(|placed| self.known.get(&placed.series)?.as_ref().ok())
-            .map(|series| series.id)
+            .map(|series| (series.id, series))
             .collect();
+        let mut rrds = HashMap::new();
+        for (id, series) in &of {
+            let Some(definition) = &series.rrd else { continue };
+            let rrd = match self.rrds.get(id) {
+                Some(rrd) => rrd.clone(),
+                None => {
+                    let state = self.store.rrd(*id)?.map(|rrd| rrd.state().clone());
+                    Advance::new(definition.clone(), state)
+                }
+            };
+            rrds.insert(*id, rrd);
+        }
         let mut lanes = HashMap::new();
         let mut missing = Vec::new();
-        for id in ids {
+        for id in of.into_keys() {
             match self.lanes.get(&id) {
                 Some(lane) => {
                     lanes.insert(id, lane.clone());
@@ -235,18 +319,13 @@ impl<'s> Recorder<'s> {
         missing.sort_unstable();
         let states = self.store.lane_states(&missing)?;
         lanes.extend(missing.into_iter().map(|(id, _)| id).zip(states));
-        Ok(lanes)
+        Ok(States { lanes, rrds })
     }
 
-    fn prepare(
-        &self,
-        updates: &[Placed],
-        lanes: &mut HashMap<i64, Lane>,
-        full: &HashSet<i64>,
-    ) -> Prepared {
+    fn prepare(&self, updates: &[Placed], states: &mut States, full: &HashSet<i64>) -> Prepared {
         let mut prepared = Prepared::default();
         for placed in updates {
-            match self.add(placed, lanes, full, &mut prepared.changes) {
+            match self.add(placed, states, full, &mut prepared.changes) {
                 Ok(()) => {
                     let (from_us, to_us) = placed.update.times_us();
                     let written = &mut prepared.written;
@@ -257,8 +336,9 @@ impl<'s> Recorder<'s> {
                 Err(reason) => prepared.refused.push((placed.place, reason)),
             }
         }
-        let states = lanes.iter().map(|(id, lane)| ((*id, self.lane), lane.clone()));
-        prepared.changes.lanes = states.collect();
+        let lanes = states.lanes.iter().map(|(id, lane)| ((*id, self.lane), lane.clone()));
+        prepared.changes.lanes = lanes.collect();
+        prepared.changes.rrd = states.rrds.iter().filter_map(|(id, rrd)| rrd.change(*id)).collect();
         prepared
     }
 
@@ -266,7 +346,7 @@ impl<'s> Recorder<'s> {
     fn add(
         &self,
         placed: &Placed,
-        lanes: &mut HashMap<i64, Lane>,
+        states: &mut States,
         full: &HashSet<i64>,
         changes: &mut Changes,
     ) -> Result<(), Reason> {
@@ -285,9 +365,17 @@ impl<'s> Recorder<'s> {
         let key = |slot_us| SlotKey { slot_us, series: series.id, lane: self.lane };
         match placed.update.what {
             What::Point(point) => {
-                let lane = lanes.entry(series.id).or_default();
+                let mut rrd = states.rrds.get_mut(&series.id);
+                if let Some(rrd) = &mut rrd {
+                    let start_us = self.options.rrd.as_ref().and_then(|mode| mode.start_us);
+                    rrd.admit(point.at_us, start_us)?;
+                }
+                let lane = states.lanes.entry(series.id).or_default();
                 let sink = |slot_us, delta| changes.add(step, key(slot_us), delta);
                 lane.push(&series.spec, point, sink)?;
+                if let Some(rrd) = rrd {
+                    rrd.push(point)?;
+                }
             }
             What::Interval(interval) => {
                 admits(&series.spec, interval)?;
@@ -298,6 +386,17 @@ impl<'s> Recorder<'s> {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether a series is kept as it is wanted: with RRDtool's semantics or without.
+fn check_mode(in_rrd_mode: bool, made: &Result<Series, Reason>) -> Result<(), BackfillError> {
+    match made {
+        Ok(series) if series.rrd.is_some() != in_rrd_mode => Err(BackfillError::OtherMode {
+            series: Box::new(series.identity.clone()),
+            exists_in_rrd_mode: series.rrd.is_some(),
+        }),
+        _ => Ok(()),
     }
 }
 

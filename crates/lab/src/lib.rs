@@ -12,12 +12,18 @@ mod block;
 mod calibrate;
 mod layout;
 mod part;
+mod recording;
+mod reread;
 mod resident;
 mod run;
+mod slices;
 mod tally;
 mod validity;
 mod watch;
 
 pub use layout::Cpus;
+pub use recording::Recording;
+pub use reread::reread_series;
 pub use run::{LabError, Options, run};
+pub use slices::SliceSeen;
 pub use watch::{Event, NoRecorder, Recorder, Silent, Watcher};

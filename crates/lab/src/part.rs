@@ -5,14 +5,14 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use base::{Nanos, Seed};
-use record::{Block, Finding, Part, Run, Severity};
+use record::{Block, Finding, Part, Run, Severity, Trial};
 use spec::{Mode, Offer};
 
 use crate::analyse;
 use crate::block::{BlockOutcome, BlockPlan, LEAD_IN_SHARE, SettledOffer, run_block};
 use crate::calibrate::{Calibrated, Calibration, calibrate};
 use crate::layout::Cpus;
-use crate::resident::Surroundings;
+use crate::resident::{Ended, Surroundings};
 use crate::run::LabError;
 use crate::validity::{Inspector, canaries_off, canary_finding};
 use crate::watch::{Event, Recorder, Watcher};
@@ -48,8 +48,9 @@ impl PartRunner<'_> {
         let record = |sentence| LabError::Record(sentence);
         self.recorder.part(run, self.index, &run.parts[self.index]).map_err(record)?;
 
+        let (started, clock) = (base::timestamp_now(), Instant::now());
         let calibration = calibrate(self.plan, &self.around, self.seed, self.watcher);
-        self.record_calibration(run, &calibration)?;
+        self.record_calibration(run, &calibration, (started, clock.elapsed().into()))?;
         let able: Vec<usize> = calibration.variants.iter().map(|c| c.variant).collect();
         if !self.stopped() && !able.is_empty() {
             self.blocks(run, &calibration, &able)?;
@@ -67,6 +68,7 @@ impl PartRunner<'_> {
         &mut self,
         run: &mut Run,
         calibration: &Calibration,
+        (started, elapsed): (base::Timestamp, Nanos),
     ) -> Result<(), LabError> {
         let part = &mut run.parts[self.index];
         for (v, reason) in &calibration.skipped {
@@ -75,16 +77,16 @@ impl PartRunner<'_> {
             self.watcher.event(&Event::Note(note));
         }
         let ended = calibration.variants.iter().map(|c| &c.ended);
-        let block = Block {
+        let mut block = Block {
             index: 0,
-            started: base::timestamp_now(),
-            elapsed: Nanos::ZERO,
+            started,
+            elapsed,
             order: calibration.variants.iter().map(|c| c.variant as u32).collect(),
             rejected: vec!["calibration, never analysed".to_owned()],
             canary: [Nanos::ZERO; 2],
             steal: 0.0,
-            trials: ended.clone().flat_map(|e| e.trials.clone()).collect(),
-            lives: ended.map(|e| e.life.clone()).collect(),
+            trials: Vec::new(),
+            lives: ended.clone().map(|e| e.life.clone()).collect(),
         };
         let settled = self.warmup(calibration);
         if settled.is_none() && !self.plan.schedule.quick {
@@ -118,8 +120,8 @@ impl PartRunner<'_> {
             }
         }
         analyse::note_differing_answers(calibration, part);
-        for trial in &block.trials {
-            self.recorder.trial(run, self.index, 0, trial).map_err(LabError::Record)?;
+        for (life, ended) in block.lives.iter_mut().zip(ended) {
+            life.ledger.series = self.write_trials(run, 0, ended, &mut block.trials)?;
         }
         self.recorder.block(run, self.index, &block).map_err(LabError::Record)?;
         run.parts[self.index].blocks.push(block);
@@ -273,17 +275,7 @@ impl PartRunner<'_> {
         let mut trials = Vec::new();
         let mut lives = Vec::new();
         for mut ended in outcome.ended {
-            let mut series = Some(0);
-            for mut trial in std::mem::take(&mut ended.trials) {
-                self.recorder.trial(run, self.index, number, &trial).map_err(LabError::Record)?;
-                trial.ledger.series = self
-                    .recorder
-                    .series_total(run, self.index, number, &trial)
-                    .map_err(LabError::Record)?;
-                series = series.zip(trial.ledger.series).map(|(sum, part)| sum + part);
-                trials.push(trial);
-            }
-            ended.life.ledger.series = series;
+            ended.life.ledger.series = self.write_trials(run, number, &ended, &mut trials)?;
             let tolerance = ledger::Tolerance { failed_share: 1.0 };
             for gap in ended.life.ledger.audit(tolerance).iter().filter(|g| g.check == "series") {
                 findings.push(Finding {
@@ -311,6 +303,27 @@ impl PartRunner<'_> {
         };
         self.recorder.block(run, self.index, &block).map_err(LabError::Record)?;
         Ok(block)
+    }
+
+    /// Writes down the trials of a variant's life in a block, and reads back what their series add up to.
+    fn write_trials(
+        &mut self,
+        run: &Run,
+        number: u32,
+        ended: &Ended,
+        trials: &mut Vec<Trial>,
+    ) -> Result<Option<u64>, LabError> {
+        let mut series = Some(0);
+        for (trial, tally) in ended.trials.iter().zip(&ended.tallies) {
+            let mut trial = trial.clone();
+            trial.ledger.series = self
+                .recorder
+                .trial(run, self.index, number, &trial, &tally.seen)
+                .map_err(LabError::Record)?;
+            series = series.zip(trial.ledger.series).map(|(sum, part)| sum + part);
+            trials.push(trial);
+        }
+        Ok(series)
     }
 
     /// Looks at all canaries again, because what is usual is known better with every block.

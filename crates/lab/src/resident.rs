@@ -105,13 +105,14 @@ impl Resident {
             stop: around.stop.clone(),
         };
         let mut session = Session::open(&target, &variant.load, &options)?;
+        let mut warm = Tally::new(WARM_UP, None, around.step);
+        let probing = Instant::now();
         let learned = match variant.load.exchange {
             spec::Exchange::Http(_) | spec::Exchange::Oneshot => Some(session.learn()?),
             spec::Exchange::Echo { .. } | spec::Exchange::Bulk { .. } => None,
         };
-        let mut warm = Tally::new(WARM_UP, None, around.step);
         let (counts, errors) = session.life();
-        warm.add_probes(&counts, &errors);
+        warm.add_probes(&counts, &errors, probing.elapsed().into());
         let throttled_before = stack.usage().map_or(0, |usage| usage.throttled);
         Ok(Resident {
             throttled_before,
@@ -145,6 +146,7 @@ impl Resident {
         };
         let before = self.stack.usage();
         let machine_before = host::Snapshot::take();
+        let started = base::timestamp_now();
         let seen = self.session.run(slice)?;
         let after = self.stack.usage();
         let machine = machine_before.ok().zip(host::Snapshot::take().ok());
@@ -159,7 +161,7 @@ impl Resident {
                 .map(|(a, b)| (b.steal.saturating_sub(a.steal), b.total.saturating_sub(a.total))),
             peak_memory_bytes: after.ok().map(|usage| usage.peak_memory_bytes),
         };
-        self.tallies[at].add(&seen, cost);
+        self.tallies[at].add(&seen, cost, started, slice.lead_in);
         Ok(&self.tallies[at])
     }
 

@@ -5,6 +5,8 @@ use drive::{Histogram, Observation, ThreadUse, Window};
 use ledger::{Counts, Errors, Ledger};
 use record::{Distribution, Trial};
 
+use crate::SliceSeen;
+
 /// What the stack and the machine spent while a slice ran.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Cost {
@@ -37,6 +39,8 @@ pub(crate) struct Tally {
     pub(crate) source_changes: u64,
     /// Throughput of each slice, for drift within the trial.
     pub(crate) slice_rates: Vec<f64>,
+    /// What each slice was seen to do, for the series.
+    pub(crate) seen: Vec<SliceSeen>,
 }
 
 impl Tally {
@@ -66,17 +70,27 @@ impl Tally {
             elapsed: Nanos::ZERO,
             source_changes: 0,
             slice_rates: Vec::new(),
+            seen: Vec::new(),
         }
     }
 
     /// Adds requests that were sent outside any slice: the probes that teach the answer.
-    pub(crate) fn add_probes(&mut self, counts: &Counts, errors: &Errors) {
+    pub(crate) fn add_probes(&mut self, counts: &Counts, errors: &Errors, elapsed: Nanos) {
         self.counts.merge(counts);
         add_errors(&mut self.errors, errors);
         self.completed_by_step.push(counts.completed);
+        self.seen.push(SliceSeen::of_probes(self.started, elapsed, counts));
     }
 
-    pub(crate) fn add(&mut self, seen: &Observation, cost: Cost) {
+    /// Adds a slice that began at `started` and was measured after `lead_in`.
+    pub(crate) fn add(
+        &mut self,
+        seen: &Observation,
+        cost: Cost,
+        started: Timestamp,
+        lead_in: Nanos,
+    ) {
+        self.seen.push(SliceSeen::new(started, lead_in, seen));
         // What a slice left in flight is final: its connections are dropped, so it adds up.
         self.counts.merge(&seen.counts);
         add_errors(&mut self.errors, &seen.errors);

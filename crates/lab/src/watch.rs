@@ -3,6 +3,8 @@
 use base::Nanos;
 use record::{Block, Part, Run, Trial};
 
+use crate::SliceSeen;
+
 /// Something that a person who is watching wants to know.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
@@ -65,18 +67,18 @@ pub trait Recorder {
     fn begin(&mut self, run: &Run) -> Result<(), String>;
     /// A part begins; its blocks follow.
     fn part(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String>;
-    /// A trial has ended.
-    fn trial(&mut self, run: &Run, part: usize, block: u32, trial: &Trial) -> Result<(), String>;
-    /// A block has ended, or was looked at again.
-    fn block(&mut self, run: &Run, part: usize, block: &Block) -> Result<(), String>;
-    /// The integral of a trial's recorded series, read back; `None` where none is kept.
-    fn series_total(
+    /// A trial has ended. Its slices become its series, in the same breath; the integral of the
+    /// series of completed requests is read back, or `None` where none is kept.
+    fn trial(
         &mut self,
         run: &Run,
         part: usize,
         block: u32,
         trial: &Trial,
+        slices: &[SliceSeen],
     ) -> Result<Option<u64>, String>;
+    /// A block has ended, or was looked at again.
+    fn block(&mut self, run: &Run, part: usize, block: &Block) -> Result<(), String>;
     /// The analysis of a part is done.
     fn part_done(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String>;
     /// The run has ended.
@@ -93,20 +95,18 @@ impl Recorder for NoRecorder {
     fn part(&mut self, _run: &Run, _index: usize, _part: &Part) -> Result<(), String> {
         Ok(())
     }
-    fn trial(&mut self, _: &Run, _: usize, _: u32, _: &Trial) -> Result<(), String> {
-        Ok(())
-    }
-    fn block(&mut self, _run: &Run, _part: usize, _block: &Block) -> Result<(), String> {
-        Ok(())
-    }
-    fn series_total(
+    fn trial(
         &mut self,
         _: &Run,
         _: usize,
         _: u32,
         _: &Trial,
+        _: &[SliceSeen],
     ) -> Result<Option<u64>, String> {
         Ok(None)
+    }
+    fn block(&mut self, _run: &Run, _part: usize, _block: &Block) -> Result<(), String> {
+        Ok(())
     }
     fn part_done(&mut self, _run: &Run, _index: usize, _part: &Part) -> Result<(), String> {
         Ok(())

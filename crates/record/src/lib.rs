@@ -19,3 +19,4 @@ pub use distribution::HistogramError;
 pub use error::RecordError;
 pub use model::*;
 pub use store::{RunLine, Store, default_path};
+pub use write::add_trial;

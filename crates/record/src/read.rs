@@ -153,25 +153,6 @@ fn finished(row: &Row<'_>) -> Result<Option<Timestamp>> {
     }
 }
 
-pub(crate) fn series_total(
-    db: &Connection,
-    run: &RunId,
-    part: usize,
-    block: u32,
-    variant: u32,
-    offer: &str,
-) -> Result<Option<u64>> {
-    let sql = "
-        SELECT coalesce(sum(s.completed), 0) FROM trial t LEFT JOIN trial_series s ON s.trial = t.id
-        WHERE t.run = ?1 AND t.part = ?2 AND t.block = ?3 AND t.variant = ?4 AND t.offer = ?5
-        GROUP BY t.run";
-    db.prepare_cached(sql)?
-        .query_row(params![run.as_str(), part as i64, block, variant, offer], |row| {
-            row.get::<_, i64>(0).map(|total| total as u64)
-        })
-        .optional()
-}
-
 pub(crate) fn run(db: &Connection, id: &RunId) -> Result<Run> {
     // One transaction, so that a run which is being written is read as of one moment.
     let _one_moment = db.unchecked_transaction()?;

@@ -200,19 +200,6 @@ impl Store {
         self.write(|tx| write::update_run(tx, run))
     }
 
-    /// Requests completed by the recorded series of the trials of this variant and offer in a
-    /// block, added up by the database: the ledger's `series`. `None` where no such trial is recorded.
-    pub fn series_total(
-        &self,
-        run: &RunId,
-        part: usize,
-        block: u32,
-        variant: u32,
-        offer: &str,
-    ) -> Result<Option<u64>, RecordError> {
-        read::series_total(&self.db, run, part, block, variant, offer).map_err(|e| self.explain(e))
-    }
-
     /// Reads a run in full by its name, by the beginning of its name, or as `last`.
     pub fn load(&self, name: &str) -> Result<Run, RecordError> {
         let id = self.resolve(name)?;

@@ -315,8 +315,12 @@ pub(crate) fn put_block(db: &Connection, run: &RunId, part: usize, block: &Block
     Ok(())
 }
 
-/// Adds one trial to a block that may not have been written yet.
-pub(crate) fn add_trial(
+/// Adds one trial to a block that may not have been written yet, inside a transaction of the
+/// caller's on a record's connection: what [`crate::Store::save_trial`] does in one of its own.
+///
+/// # Errors
+/// Those of SQLite's, after which the transaction must not be committed.
+pub fn add_trial(
     db: &Connection,
     run: &RunId,
     part: usize,

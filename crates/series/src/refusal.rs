@@ -27,7 +27,7 @@ pub enum Refusal {
     Future,
     /// Earlier than the past horizon.
     #[error(
-        "the time lies further in the past than the horizon allows; raise the horizon to back-fill"
+        "the time lies further in the past than the horizon allows; check its unit and its clock"
     )]
     Past,
     /// A point that came after the lateness window had closed over it.
@@ -36,6 +36,11 @@ pub enum Refusal {
     /// A second point of the same lane for the same microsecond.
     #[error("the lane has a point for this very microsecond; give each writer a lane of its own")]
     SameInstant,
+    /// A point of a series in RRD mode at or before its last one.
+    #[error(
+        "rrdtool takes no update at or before the last one, and the series is kept as rrdtool would"
+    )]
+    NotAfter,
     /// Not a number.
     #[error("the value is not a number; leave the update out where nothing is known")]
     NotANumber,
@@ -67,11 +72,12 @@ pub enum Refusal {
 
 impl Refusal {
     /// Every reason, in the order in which they are listed to people.
-    pub const ALL: [Refusal; 13] = [
+    pub const ALL: [Refusal; 14] = [
         Refusal::Future,
         Refusal::Past,
         Refusal::Late,
         Refusal::SameInstant,
+        Refusal::NotAfter,
         Refusal::NotANumber,
         Refusal::Infinite,
         Refusal::NegativeCounter,
@@ -90,6 +96,7 @@ impl Refusal {
             Refusal::Past => "past",
             Refusal::Late => "late",
             Refusal::SameInstant => "same_instant",
+            Refusal::NotAfter => "not_after",
             Refusal::NotANumber => "not_a_number",
             Refusal::Infinite => "infinite",
             Refusal::NegativeCounter => "negative_counter",

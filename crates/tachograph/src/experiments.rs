@@ -20,6 +20,32 @@ pub(crate) fn built_in() -> Vec<(&'static str, &'static str)> {
     all
 }
 
+/// What an experiment's file asks for.
+pub(crate) enum Experiment {
+    /// To compare servers.
+    Plan(Box<spec::Plan>),
+    /// To give the same updates to several recorders.
+    Accuracy(accuracy::Experiment),
+}
+
+/// Reads an experiment's text, which messages call `path`.
+pub(crate) fn parse(text: &str, path: &str) -> Result<Experiment, Failure> {
+    if accuracy::Experiment::is_one(text) {
+        return Ok(Experiment::Accuracy(accuracy::Experiment::parse(text, path)?));
+    }
+    Ok(Experiment::Plan(Box::new(spec::parse_plan(text, path)?)))
+}
+
+impl Experiment {
+    /// Its title in one line.
+    pub(crate) fn title(&self) -> &str {
+        match self {
+            Experiment::Plan(plan) => &plan.title,
+            Experiment::Accuracy(experiment) => &experiment.experiment.title,
+        }
+    }
+}
+
 /// An experiment's text, the name for error messages, and the folder that `$FILES` stands for.
 pub(crate) struct Found {
     pub(crate) text: String,

@@ -67,5 +67,6 @@ from_errors!(
     ingest::FileError,
     ingest::Malformed,
     backfill::BackfillError,
+    accuracy::AccuracyError,
     std::io::Error,
 );

@@ -4,7 +4,7 @@ use std::process::Command;
 
 const ORDER: &[&str] = &[
     "base", "ledger", "stats", "series", "ingest", "spec", "host", "stage", "netio", "drive",
-    "fixture", "record", "slots", "backfill", "lab", "report",
+    "fixture", "record", "slots", "backfill", "accuracy", "lab", "report",
 ];
 
 #[test]

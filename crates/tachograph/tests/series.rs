@@ -23,7 +23,7 @@ fn what_is_imported_is_queried_with_its_total() {
     assert_eq!(ended.status, Some(0), "{}", ended.err);
     assert_eq!(
         ended.out,
-        "sold.txt: lines 5, updates 5, series 1, 2015-05-04T01:01:10Z to 2015-05-04T01:01:41Z\n"
+        "sold.txt\n  lines 5, updates 5, series 1\n  from 2015-05-04T01:01:10Z to 2015-05-04T01:01:41Z\n"
     );
     let ended = place.run(&["query", "sold", "--step", "10s", "--format", "csv"]);
     assert_eq!(
@@ -52,7 +52,10 @@ fn the_same_file_again_changes_nothing_compressed_or_grown() {
     assert_eq!(total(), 1050.0);
     std::fs::write(place.path("sold.txt.gz"), gzip(UPDATES)).unwrap();
     let again = place.run(&["import", "sold.txt.gz", "-f", "graphite"]);
-    assert_eq!(again.out, "sold.txt.gz: lines 5, updates 0, series 1; there already: 5\n");
+    assert_eq!(
+        again.out,
+        "sold.txt.gz\n  lines 5, updates 0, series 1\n  lines that were there already: 5\n"
+    );
     assert_eq!(total(), 1050.0);
     place.write("sold.txt", &format!("{UPDATES}sold 7 1430701311\n"));
     let grown = place.run(&["import", "sold.txt", "-f", "graphite"]);
@@ -68,10 +71,11 @@ fn refused_lines_are_shown_and_kept_and_can_be_put_right() {
     assert_eq!(ended.status, Some(1));
     assert_eq!(
         ended.out,
-        "sold.csv: lines 4, updates 1, series 1, 1970-01-01T00:00:00Z to 1970-01-01T00:00:10Z\n\
-         refused in whole or in part: 2 (1 bad_number, 1 fraction), kept aside in sold.csv.refused\n  \
-           line 3: 10,20,7.5,a\n    a count must be a whole number; use a level or a rate for fractions\n  \
-           line 4: 20,30,x,b\n    the value is not a number as this format writes one\n"
+        "sold.csv\n  lines 4, updates 1, series 1\n  from 1970-01-01T00:00:00Z to 1970-01-01T00:00:10Z\n  \
+           refused, in whole or in part: 2 (1 bad_number, 1 fraction)\n    \
+             line 3: 10,20,7.5,a\n      a count must be a whole number; use a level or a rate for fractions\n    \
+             line 4: 20,30,x,b\n      the value is not a number as this format writes one\n  \
+           kept aside in sold.csv.refused\n"
     );
     let kept = std::fs::read_to_string(place.path("sold.csv.refused")).unwrap();
     let right = kept.replace("7.5", "7").replace(",x,", ",8,");
@@ -88,7 +92,7 @@ fn refused_lines_are_shown_and_kept_and_can_be_put_right() {
 fn what_cannot_be_done_says_what_to_do() {
     let place = Place::new();
     for (args, text) in [
-        (&["query", "sold"][..], "yet; 'tachograph import' makes one"),
+        (&["query", "sold"][..], "yet; 'tachograph import' makes one, and so does a run"),
         (
             &["import", "sold.txt"],
             "the name of sold.txt does not say what is in it: give --format graphite, influx, statsd, csv, rrd or whisper",
@@ -165,43 +169,92 @@ fn an_rrd_that_was_imported_shows_what_rrdtool_shows() {
     }
 }
 
+/// The same updates through rrdtool and through `import --rrd`, and what each shows.
 #[test]
-fn an_import_that_is_killed_again_and_again_ends_with_every_line_once() {
+fn text_that_is_imported_as_rrdtool_would_keep_it_shows_what_rrdtool_shows() {
     let place = Place::new();
-    let lines: String = (0..40_000)
-        .map(|i| format!("web.{}.requests {} {}\n", i % 20, i % 977, 1_430_701_200 + i / 20))
-        .collect();
-    place.write("web.txt", &lines);
-    let import = ["import", "web.txt", "--format", "graphite", "--quiet"];
-    let contents = |record: &str| {
-        let mut query = place.command(&["query", "", "--step", "10s", "--format", "csv"]);
-        query.env("TACHOGRAPH_RECORD", place.path(record));
-        place.finish(query).out
-    };
-    let mut whole = place.command(&import);
-    whole.env("TACHOGRAPH_RECORD", place.path("whole.sqlite"));
-    assert_eq!(place.finish(whole).status, Some(0));
-    // Each life is a little longer than the one before, so that the last one is long enough.
-    let (mut lives, mut kills) = (0, 0);
-    loop {
-        let mut command = place.command(&import);
-        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-        let mut child = command.spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(20 + 37 * lives));
-        lives += 1;
-        if child.try_wait().unwrap().is_none() {
-            child.kill().unwrap();
-            kills += 1;
-            child.wait().unwrap();
-        } else if child.wait().unwrap().success() {
-            break;
+    let archives = ["AVERAGE:0.5:1:40", "MAX:0.3:3:20", "LAST:0.5:6:10"];
+    let rras = archives.map(|archive| format!("RRA:{archive}")).join(" ");
+    for (kind, values) in [
+        ("gauge", &["50", "10", "30", "30", "7.25", "0", "3", "0.001", "8", "1e3"][..]),
+        ("counter", &["5", "90", "4294967290", "12", "400", "401", "401", "9000", "9001", "9009"]),
+        ("derive", &["5", "90", "88", "12", "400", "401", "407", "-20", "-21", "-9009"]),
+        ("absolute", &["5", "90", "0", "12", "400", "401", "7", "9000", "9001", "9009"]),
+    ] {
+        // The eighth comes after a silence that is longer than the heartbeat.
+        let times = [1282, 1288, 1293, 1301, 1307, 1319, 1325, 1371, 1379, 1400];
+        let updates: Vec<(String, &str)> =
+            times.iter().map(|at| format!("143070{at}")).zip(values.iter().copied()).collect();
+        let source = kind.to_uppercase();
+        rrdtool(
+            &place,
+            &format!(
+                "create {kind}.rrd --start 1430701270 --step 10 DS:value:{source}:20:U:U {rras}"
+            ),
+        );
+        let all: Vec<String> = updates.iter().map(|(at, value)| format!("{at}:{value}")).collect();
+        rrdtool(&place, &format!("update {kind}.rrd {}", all.join(" ")));
+        // In two parts, so that the state goes on from what was stored.
+        let lines: Vec<String> =
+            updates.iter().map(|(at, value)| format!("{kind} {value} {at}\n")).collect();
+        for part in [&lines[..4], &lines[..]] {
+            place.write("sold.txt", &part.concat());
+            let mut args = vec!["import", "sold.txt", "-f", "graphite", "--kind", kind, "--rrd"];
+            args.extend(archives.iter().flat_map(|archive| ["--rra", archive]));
+            args.extend(["--rrd-start", "1430701270", "--heartbeat", "20s"]);
+            let ended = place.run(&args);
+            assert_eq!(ended.status, Some(0), "{}{}", ended.out, ended.err);
         }
-        assert!(lives < 1_000, "it never ends");
+        for (cf, resolution) in [("AVERAGE", "10"), ("MAX", "30"), ("LAST", "60")] {
+            let span = "--start 1430701200 --end 1430701400";
+            let theirs =
+                rrdtool(&place, &format!("fetch {kind}.rrd {cf} --resolution {resolution} {span}"));
+            let step = format!("{resolution}s");
+            let mut args = vec!["query", kind, "--rrd", "--cf", cf, "--step", &step];
+            args.extend(["--from", "1430701200", "--until", "1430701400"]);
+            let ours = place.run(&args);
+            let rows = |text: &str| -> Vec<String> {
+                text.lines().skip(2).map(|row| row.replace("-nan", "nan")).collect()
+            };
+            assert!(rows(&theirs).iter().any(|row| !row.contains("nan")), "{kind} {cf}: {theirs}");
+            assert_eq!(rows(&ours.out), rows(&theirs), "{kind} {cf}: {}", ours.err);
+        }
     }
-    assert!(kills > 0, "it was never killed");
-    let expected = contents("whole.sqlite");
-    assert!(expected.lines().count() > 1_000);
-    assert_eq!(contents("record.sqlite"), expected);
+}
+
+#[test]
+fn a_series_keeps_the_mode_that_it_was_made_in() {
+    let place = Place::new();
+    place.write("sold.txt", UPDATES);
+    place.write("late.txt", "made 1 1430701290\nmade 2 1430701280\n");
+    let import = |file: &str, further: &[&str]| {
+        place.run(&[&["import", file, "-f", "graphite"], further].concat())
+    };
+    assert_eq!(import("sold.txt", &[]).status, Some(0));
+    let ended = import("sold.txt", &["--rrd"]);
+    assert_eq!(ended.status, Some(2), "{}", ended.out);
+    assert_eq!(
+        ended.err,
+        "tachograph: sold.txt: sold exists, and only a new series can be kept as rrdtool would: leave --rrd out, or import it under another name\n"
+    );
+    let ended = import("late.txt", &["--rrd"]);
+    assert!(ended.out.contains("refused, in whole or in part: 1 (1 not_after)"), "{}", ended.out);
+    place.write("more.txt", "made 3 1430701300\n");
+    let ended = import("more.txt", &[]);
+    assert_eq!(
+        ended.err,
+        "tachograph: more.txt: made was made to be kept as rrdtool would: import it with --rrd, or under another name\n"
+    );
+    assert_eq!(place.run(&["series", "made"]).out, "made  gauge, every 10 s, as rrdtool\n");
+    place.write("i.csv", "start,end,value\n0,10,75\n");
+    let ended = place.run(&["import", "i.csv", "--rrd"]);
+    assert!(
+        ended.err.contains("i is given as intervals, which rrdtool does not know"),
+        "{}",
+        ended.err
+    );
+    let ended = place.run(&["import", "x.wsp", "--rrd"]);
+    assert!(ended.err.contains("leave --rrd out"), "{}", ended.err);
 }
 
 #[test]

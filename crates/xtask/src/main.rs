@@ -4,6 +4,7 @@ mod aa;
 mod accuracy;
 mod batches;
 mod binary;
+mod imports;
 mod injection;
 mod kills;
 mod options;
@@ -29,6 +30,9 @@ tasks:
   prove batches [--runs N] [--seed N]
         kill -9 whoever writes batches of series, in SQLite and in PostgreSQL (500 times
         each by default); what was acknowledged must be there once
+  prove imports [--runs N] [--seed N]
+        kill -9 tachograph import, into SQLite and into PostgreSQL (500 times each by
+        default), and call it again; every line must be there once
   prove accuracy [--runs N] [--seed N]
         the experiment series-accuracy: the same updates through the real rrdtool, the real
         whisper and ours, then N random ones (1,000,000 by default); needs no built binary
@@ -48,6 +52,7 @@ fn main() -> ExitCode {
         ["prove", "injection", options @ ..] => injection::prove(options),
         ["prove", "kills", options @ ..] => kills::prove(options),
         ["prove", "batches", options @ ..] => batches::prove(options),
+        ["prove", "imports", options @ ..] => imports::prove(options),
         ["prove", "accuracy", options @ ..] => accuracy::prove(options),
         ["prove", "all"] => all(),
         ["write-batches", words @ ..] => batches::write(words),
@@ -57,11 +62,12 @@ fn main() -> ExitCode {
 
 /// Every proof, so that one that fails does not keep the others from running.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 7] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 8] = [
         simulation::prove,
         accuracy::prove,
         kills::prove,
         batches::prove,
+        imports::prove,
         aa::prove_sixty,
         aa::prove,
         injection::prove,

@@ -165,13 +165,18 @@ fn place(config: &Config) -> String {
     format!("{host}/{database}")
 }
 
-/// The URL with stars for the password.
+/// The URL with stars for the password, and without its options, of which one may be a password.
 fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let Some((user, host)) = rest.rsplit_once('@') else { return url.to_owned() };
+    let Some((scheme, rest)) = url.split_once("://") else { return "***".to_owned() };
+    // A question mark may be in a password, and an @ in an option: then nothing is safe to show.
+    if rest.find('?').zip(rest.rfind('@')).is_some_and(|(option, at)| option < at) {
+        return format!("{scheme}://***");
+    }
+    let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
+    let Some((user, host)) = rest.rsplit_once('@') else { return format!("{scheme}://{rest}") };
     match user.split_once(':') {
         Some((name, _)) => format!("{scheme}://{name}:***@{host}"),
-        None => url.to_owned(),
+        None => format!("{scheme}://{rest}"),
     }
 }
 
@@ -192,6 +197,8 @@ mod tests {
             "postgres://ada:***@db/x",
             "a password may have an @"
         );
+        assert_eq!(without_password("postgres:///x?password=secret&port=y"), "postgres:///x");
+        assert_eq!(without_password("postgres://ada:sec?ret@db/x"), "postgres://***");
     }
 
     #[test]

@@ -61,6 +61,27 @@ impl Sqlite {
         Ok(found)
     }
 
+    /// As [`Store::apply`], and in the same transaction what `also` writes to other tables of
+    /// the same file: both or neither. A batch that was applied before is not followed by `also` again.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`], and [`StoreError::Record`] for what `also` says.
+    pub fn apply_with(
+        &mut self,
+        writer: Writer,
+        seq: u64,
+        changes: &Changes,
+        also: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<Applied, StoreError> {
+        self.write(|tx| {
+            let applied = write::apply(tx, writer, seq, changes)?;
+            if let Applied::Now { .. } = applied {
+                also(tx)?;
+            }
+            Ok(applied)
+        })
+    }
+
     fn explain(&self, error: rusqlite::Error) -> StoreError {
         RecordError::from_sqlite(&self.path, error).into()
     }

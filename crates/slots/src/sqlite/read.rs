@@ -132,8 +132,8 @@ fn slot(row: &Row<'_>, flavor: Flavor) -> Result<(SlotKey, Accumulator)> {
 
 /// The slots of some series, in the order of their keys.
 ///
-/// Slots are looked up one by one where that is less than reading through all
-/// series of the time, which is what the primary key would have it do.
+/// Slots are looked up one by one, from one time that has any to the next: reading
+/// through all series of the time is what the primary key would have it do.
 pub(super) fn slots(
     db: &Connection,
     step: Step,
@@ -154,9 +154,13 @@ pub(super) fn slots(
         let first_us = step.slot_of(from_us.saturating_add(step.us() - 1));
         let sql = format!(
             "WITH RECURSIVE time (at) AS (
-                 SELECT ?2 WHERE ?2 < ?3 UNION ALL SELECT at + {step_us} FROM time WHERE at + {step_us} < ?3)
+                 SELECT (SELECT slot_us FROM {table} WHERE slot_us >= ?2 AND slot_us < ?3
+                         ORDER BY slot_us LIMIT 1)
+                 UNION ALL
+                 SELECT (SELECT slot_us FROM {table} WHERE slot_us > at AND slot_us < ?3
+                         ORDER BY slot_us LIMIT 1)
+                 FROM time WHERE at IS NOT NULL)
              SELECT {SLOT} FROM time CROSS JOIN {table} ON slot_us = at AND series = ?1",
-            step_us = step.us(),
             table = names::partition(step.us(), start_us),
         );
         let mut statement = db.prepare_cached(&sql)?;

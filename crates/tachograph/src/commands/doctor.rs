@@ -2,33 +2,31 @@
 
 use std::path::{Path, PathBuf};
 
-use spec::Plan;
-
-use super::measure::record_path;
-use crate::experiments;
+use crate::experiments::{self, Experiment};
 use crate::failure::{Outcome, Status};
 use crate::flags::Global;
 use crate::flags::doctor::DoctorFlags;
+use crate::store::Place;
 use crate::{machine, output};
 
 pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
     let mut text = String::new();
     if flags.experiment.is_none() {
         text += &machine_text();
-        text += &format!("\nRecord: {}\n", record_path(global)?.display());
+        text += &format!("\nRecord: {}\n", Place::of(global)?.shown());
         text += "\nExperiments:\n";
     }
     let mut all_there = true;
     match &flags.experiment {
         Some(name) => {
             let found = experiments::find(name)?;
-            let plan = spec::parse_plan(&found.text, &found.path)?;
-            all_there &= needs_text(&plan, &mut text);
+            let experiment = experiments::parse(&found.text, &found.path)?;
+            all_there &= Needs::of(&experiment).text(&mut text);
         }
         None => {
             for (name, source) in experiments::built_in() {
-                let plan = spec::parse_plan(source, &format!("{name}.toml"))?;
-                all_there &= needs_text(&plan, &mut text);
+                let experiment = experiments::parse(source, &format!("{name}.toml"))?;
+                all_there &= Needs::of(&experiment).text(&mut text);
             }
         }
     }
@@ -98,40 +96,76 @@ const OK: &str = "ok     ";
 const WARN: &str = "note   ";
 const MISSING: &str = "MISSING";
 
-/// Writes what `plan` needs; returns whether all of it is there.
-fn needs_text(plan: &Plan, text: &mut String) -> bool {
-    *text += &format!("  {}: {}\n", plan.name, plan.title);
-    let mut needs: Vec<(String, String)> = Vec::new();
-    if !plan.python.is_empty() {
-        needs.push(("python3".to_owned(), "sudo apt install python3 python3-venv".to_owned()));
-    }
-    for variant in plan.parts.iter().flat_map(|part| &part.variants) {
-        for need in &variant.stack.needs {
-            if !needs.contains(need) {
-                needs.push(need.clone());
-            }
+/// What an experiment needs.
+struct Needs {
+    name: String,
+    title: String,
+    /// Programs, with the command that installs each.
+    programs: Vec<(String, String)>,
+    /// Python packages.
+    python: Vec<String>,
+    /// What becomes of the experiment without one of them, if it can do without.
+    without: &'static str,
+}
+
+impl Needs {
+    fn of(experiment: &Experiment) -> Needs {
+        match experiment {
+            Experiment::Plan(plan) => Needs::of_plan(plan),
+            Experiment::Accuracy(accuracy) => Needs {
+                name: accuracy.experiment.name.clone(),
+                title: accuracy.experiment.title.clone(),
+                programs: accuracy::PROGRAMS.map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
+                python: accuracy::REQUIREMENTS.map(str::to_owned).into(),
+                without: " (skipped without it)",
+            },
         }
     }
-    let mut all_there = true;
-    for (program, remedy) in &needs {
-        match on_path(program) {
-            Some(path) => *text += &format!("    {OK} {program} ({})\n", path.display()),
-            None => {
-                all_there = false;
-                *text += &format!("    {MISSING} {program}; install it with: {remedy}\n");
+
+    fn of_plan(plan: &spec::Plan) -> Needs {
+        let mut programs: Vec<(String, String)> = Vec::new();
+        if !plan.python.is_empty() {
+            let remedy = "sudo apt install python3 python3-venv".to_owned();
+            programs.push(("python3".to_owned(), remedy));
+        }
+        for variant in plan.parts.iter().flat_map(|part| &part.variants) {
+            for need in &variant.stack.needs {
+                if !programs.contains(need) {
+                    programs.push(need.clone());
+                }
             }
         }
+        let (name, title) = (plan.name.clone(), plan.title.clone());
+        Needs { name, title, programs, python: plan.python.clone(), without: "" }
     }
-    if !plan.python.is_empty() {
-        *text += &format!(
-            "    {OK} Python packages {} (installed into a cached environment at the first run)\n",
-            plan.python.join(", ")
-        );
+
+    /// Writes them down; returns whether all of it is there.
+    fn text(&self, text: &mut String) -> bool {
+        *text += &format!("  {}: {}\n", self.name, self.title);
+        let mut all_there = true;
+        for (program, remedy) in &self.programs {
+            match on_path(program) {
+                Some(path) => *text += &format!("    {OK} {program} ({})\n", path.display()),
+                None => {
+                    all_there = false;
+                    *text += &format!(
+                        "    {MISSING} {program}{}; install it with: {remedy}\n",
+                        self.without
+                    );
+                }
+            }
+        }
+        if !self.python.is_empty() {
+            *text += &format!(
+                "    {OK} Python packages {} (installed into a cached environment at the first run)\n",
+                self.python.join(", ")
+            );
+        }
+        if self.programs.is_empty() {
+            *text += &format!("    {OK} nothing but tachograph itself\n");
+        }
+        all_there
     }
-    if needs.is_empty() {
-        *text += &format!("    {OK} nothing but tachograph itself\n");
-    }
-    all_there
 }
 
 /// Where a program is on PATH or in the system's folders for servers, which PATH often lacks.

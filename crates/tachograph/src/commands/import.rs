@@ -1,6 +1,7 @@
 //! `tachograph import`: files of other programs into the record, exactly once.
 
 mod aside;
+mod told;
 mod watch;
 
 use std::fs::File;
@@ -9,30 +10,35 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use backfill::{Lines, Options, Summary, files};
+use backfill::{BackfillError, Lines, Options, RrdMode, Summary, files};
 use ingest::files::{Rrd, Whisper};
 use ingest::text::{Columns, Csv, Graphite, Influx, Parser, Reader, Statsd};
 use ingest::{Arrival, FileError, Precision};
 use series::{Kind, Limits, Step};
-use slots::{Retention, Store};
+use slots::{Retention, SeriesLimit, Store};
 
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
-use crate::flags::import::{Format, ImportFlags};
+use crate::flags::import::{Format, ImportFlags, usual_archives};
 use crate::flags::series::now_us;
 use crate::{output, store};
 use aside::Aside;
+use told::{Told, time};
 use watch::Watcher;
+
+/// 0001-01-01T00:00:00Z in microseconds since 1970.
+const YEAR_1_US: i64 = -62_135_596_800_000_000;
 
 pub(crate) fn run(flags: &ImportFlags, global: &Global) -> Outcome {
     let formats = flags.files.iter().map(|file| format_of(file, flags));
     let formats = formats.collect::<Result<Vec<_>, _>>()?;
+    check_rrd(flags, &formats)?;
     let stop = stage::signals::install().map_err(Failure::new)?;
     let mut store = store::open(global)?;
-    let options = options(flags)?;
-    retain(&mut *store, flags, options.step)?;
+    retain(&mut *store, flags, step(flags)?)?;
     let mut all = Summary::default();
     for (file, format) in flags.files.iter().zip(formats) {
+        let options = options(flags, format)?;
         let summary = one(&mut *store, file, format, flags, &options, global, &stop)
             .map_err(|failure| Failure::new(format!("{}: {failure}", file.display())))?;
         all.add(&summary);
@@ -63,25 +69,73 @@ fn format_of(file: &Path, flags: &ImportFlags) -> Result<Format, Failure> {
     }
 }
 
-fn options(flags: &ImportFlags) -> Result<Options, Failure> {
+/// Whether what --rrd asks for can be had of these files.
+fn check_rrd(flags: &ImportFlags, formats: &[Format]) -> Result<(), Failure> {
+    let made = !flags.archives.is_empty() || flags.rrd_start.is_some();
+    let unfit = |format: &Format| match format {
+        Format::Statsd | Format::Whisper => flags.rrd,
+        Format::Rrd => made,
+        Format::Graphite | Format::Influx | Format::Csv => false,
+    };
+    match formats.iter().find(|format| unfit(format)) {
+        None => Ok(()),
+        Some(Format::Rrd) => Err(Failure::new(
+            "an RRD has its own archives and start: leave --rra and --rrd-start out",
+        )),
+        Some(Format::Statsd) => Err(Failure::new(
+            "StatsD's counts become intervals, which rrdtool does not know: leave --rrd out",
+        )),
+        Some(_) => Err(Failure::new(
+            "a whisper file has no updates that rrdtool could take: leave --rrd out",
+        )),
+    }
+}
+
+fn options(flags: &ImportFlags, format: Format) -> Result<Options, Failure> {
     let us = |nanos: base::Nanos| i64::try_from(nanos.0 / 1_000).unwrap_or(i64::MAX);
-    let step = Step::from_micros(us(flags.step))
-        .ok_or_else(|| Failure::new("--step must be from a microsecond to ten years"))?;
+    let step = step(flags)?;
     let heartbeat_us = flags.heartbeat.map_or(2 * step.us(), us);
     let (lateness_us, lane) = (us(flags.lateness), flags.lane.clone());
-    Ok(Options { heartbeat_us, lateness_us, lane, ..Options::new(step) })
+    let archives = || match flags.archives.as_slice() {
+        [] => usual_archives(),
+        archives => archives.to_vec(),
+    };
+    // A file of RRDtool's own says itself what it is made with.
+    let rrd = (flags.rrd && format != Format::Rrd)
+        .then(|| RrdMode { archives: archives(), start_us: flags.rrd_start });
+    let most = i64::try_from(flags.max_series).unwrap_or(i64::MAX);
+    let series =
+        SeriesLimit { series: most.max(SeriesLimit::DEFAULT.series), ..SeriesLimit::DEFAULT };
+    let limits = limits();
+    Ok(Options { heartbeat_us, lateness_us, lane, limits, series, rrd, ..Options::new(step) })
+}
+
+/// From the year 1, which every database knows, to ten minutes from now.
+fn limits() -> Limits {
+    Limits { past_us: now_us().saturating_sub(YEAR_1_US), ..Limits::DEFAULT }
+}
+
+fn step(flags: &ImportFlags) -> Result<Step, Failure> {
+    let us = i64::try_from(flags.step.0 / 1_000).unwrap_or(i64::MAX);
+    Step::from_micros(us)
+        .ok_or_else(|| Failure::new("--step must be from a microsecond to ten years"))
 }
 
 /// Sees to it that there is a retention of the step.
+///
+/// What others recorded is kept for ever unless the person says otherwise: who imports
+/// years of history does not mean to see them dropped.
 fn retain(store: &mut dyn Store, flags: &ImportFlags, step: Step) -> Result<(), Failure> {
     let mut wanted = flags.retentions.clone();
     let known = store.retentions()?;
-    if known.is_empty() && wanted.is_empty() {
-        wanted = Retention::usual();
-    }
     let has = |retention: &Retention| retention.step == step;
-    if !known.iter().any(has) && !wanted.iter().any(has) {
+    if !known.iter().chain(&wanted).any(has) {
         wanted.push(Retention { step, age_us: None });
+        let usual = Retention::usual().into_iter().map(|usual| usual.step);
+        let coarser = usual.filter(|coarser| step.divides(*coarser) && *coarser != step);
+        if known.is_empty() && flags.retentions.is_empty() {
+            wanted.extend(coarser.map(|step| Retention { step, age_us: None }));
+        }
     }
     if !wanted.is_empty() {
         store.retain(&wanted)?;
@@ -107,11 +161,6 @@ fn warn_of_ages(store: &mut dyn Store, summary: &Summary) -> Result<(), Failure>
     Ok(())
 }
 
-/// A time as people read it.
-fn time(us: i64) -> String {
-    jiff::Timestamp::from_microsecond(us).map_or_else(|_| format!("{us} µs"), |t| t.to_string())
-}
-
 fn one(
     store: &mut dyn Store,
     file: &Path,
@@ -130,7 +179,7 @@ fn one(
     }
     let aside = Aside::new(flags.refused.clone().unwrap_or_else(|| beside(file)), header);
     let mut watcher = Watcher::new(aside, stop.clone(), read, size, global.quiet);
-    let summary = match format {
+    let imported = match format {
         Format::Rrd => {
             let fields = files::of_rrd(
                 &Rrd::read(stream)?,
@@ -138,7 +187,7 @@ fn one(
                 &flags.tags,
                 flags.rrd,
             );
-            files::import(store, &fields?, options, now_us(), &mut watcher)?
+            files::import(store, &fields?, options, now_us(), &mut watcher)
         }
         Format::Whisper => {
             let whisper = Whisper::read(stream)?;
@@ -152,22 +201,34 @@ fn one(
                     whisper.not_numbers
                 ));
             }
-            files::import(store, &[field], options, now_us(), &mut watcher)?
+            files::import(store, &[field], options, now_us(), &mut watcher)
         }
         _ => {
             let (parser, meaning) = parser(format, file, flags, options.step);
             let lines = Lines {
                 input: stream,
-                reader: Reader::new(parser, Limits::DEFAULT, flags.max_series),
+                reader: Reader::new(parser, options.limits, flags.max_series),
                 arrival: Arrival { now_us: now_us(), at_us: flags.at },
                 meaning,
             };
-            backfill::import(store, lines, options, &mut watcher)?
+            backfill::import(store, lines, options, &mut watcher)
         }
     };
     watcher.finish();
-    output::print(&sentence(file, &summary, &watcher));
+    let summary = imported.map_err(broken_off)?;
+    let width = output::style(global.color).width;
+    output::print(&Told { file, summary: &summary, watcher: &watcher, width }.text());
     Ok(summary)
+}
+
+/// An import that ended before its file did.
+fn broken_off(error: BackfillError) -> Failure {
+    match error {
+        BackfillError::Store(_) | BackfillError::Aside(_) => Failure::new(format!(
+            "{error}; what was written stays, and the same command goes on from there"
+        )),
+        error => error.into(),
+    }
 }
 
 fn open(file: &Path) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
@@ -228,7 +289,8 @@ fn parser(
         _ => (Box::new(Graphite::new(kind)), format!("graphite {}", kind_name(kind))),
     };
     let at = flags.at.map_or_else(String::new, |us| format!("\nat {us}"));
-    (parser, meaning + &at)
+    let rrd = if flags.rrd { "\nrrd" } else { "" };
+    (parser, meaning + &at + rrd)
 }
 
 fn csv(file: &Path, flags: &ImportFlags) -> (Box<dyn Parser>, String) {
@@ -279,40 +341,6 @@ fn measurement(file: &Path, flags: &ImportFlags) -> String {
         .find_map(|end| text.strip_suffix(end))
         .unwrap_or(text);
     if text == "-" { "stdin".to_owned() } else { text.trim_matches('/').replace('/', ".") }
-}
-
-/// What an import did, in a line or a few.
-fn sentence(file: &Path, summary: &Summary, watcher: &Watcher) -> String {
-    let mut text = format!(
-        "{}: lines {}, updates {}, series {}",
-        file.display(),
-        summary.lines,
-        summary.updates,
-        summary.series
-    );
-    if let Some((from_us, to_us)) = summary.span_us {
-        text += &format!(", {} to {}", time(from_us), time(to_us));
-    }
-    if summary.known > 0 {
-        text += &format!("; there already: {}", summary.known);
-    }
-    if summary.comments > 0 {
-        text += &format!("; comments or empty lines: {}", summary.comments);
-    }
-    if summary.expired > 0 {
-        text += &format!("; slots older than what is kept: {}", summary.expired);
-    }
-    text.push('\n');
-    if summary.refused.total() > 0 {
-        text += &format!(
-            "refused in whole or in part: {} ({}), kept aside in {}\n",
-            summary.refused_lines,
-            summary.refused,
-            watcher.aside().display()
-        );
-        text += watcher.shown();
-    }
-    text
 }
 
 /// A stream that counts its bytes.

@@ -2,18 +2,18 @@
 
 use record::{RunState, Store};
 
-use super::measure::record_path;
 use crate::experiments;
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::report::ListFlags;
 use crate::output;
+use crate::store::Place;
 
 pub(crate) fn run(flags: &ListFlags, global: &Global) -> Outcome {
     let mut text = String::from("Experiments (tachograph run NAME):\n");
     for (name, source) in experiments::built_in() {
-        let plan = spec::parse_plan(source, &format!("{name}.toml"))?;
-        text += &format!("  {name:<22} {}\n", plan.title);
+        let experiment = experiments::parse(source, &format!("{name}.toml"))?;
+        text += &format!("  {name:<22} {}\n", experiment.title());
     }
     text += "\nRecorded runs (tachograph report RUN):\n";
     text += &recorded(flags, global)?;
@@ -22,7 +22,15 @@ pub(crate) fn run(flags: &ListFlags, global: &Global) -> Outcome {
 }
 
 fn recorded(flags: &ListFlags, global: &Global) -> Result<String, Failure> {
-    let path = record_path(global)?;
+    let path = match Place::of(global)? {
+        Place::File(path) => path,
+        place @ Place::Postgres(_) => {
+            return Ok(format!(
+                "  none in {}, which keeps series alone; runs are in a file:\n  --record FILE\n",
+                place.shown()
+            ));
+        }
+    };
     if !path.exists() {
         return Ok(format!("  none yet; they will be kept in {}\n", path.display()));
     }

@@ -4,15 +4,16 @@ use std::time::Duration;
 
 use base::{Nanos, RunId, Seed};
 use drive::{Learned, Observation, Session, Slice};
+use lab::{Recorder as _, Recording, SliceSeen};
 use ledger::{Ledger, Tolerance};
-use record::{Distribution, Run, RunKind, RunState, Severity, Store};
+use record::{Distribution, Run, RunKind, RunState, Severity};
 use report::LoadReport;
 use spec::{Mode, ServedBy, Target};
 
-use super::measure::record_path;
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::load::{ExchangeKind, LoadFlags};
+use crate::store::runs_file;
 use crate::{machine, output};
 
 /// The resolution of the recorded series.
@@ -44,7 +45,7 @@ pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
         step: STEP,
         stop: stop.clone(),
     };
-    let mut store = Store::open(record_path(global)?)?;
+    let mut recording = Recording::open(runs_file(global, "loads are recorded")?)?;
 
     let mut session = Session::open(&target, &load, &options)?;
     let learned = match load.exchange {
@@ -63,6 +64,7 @@ pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
     if flags.warmup > Nanos::ZERO {
         session.run(&Slice { window: flags.warmup, ..base_slice })?;
     }
+    let began = base::timestamp_now();
     let seen = session.run(&Slice { requests: flags.requests, ..base_slice })?;
     drop(progress);
     let (life, life_errors) = session.close();
@@ -72,10 +74,13 @@ pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
     };
 
     let whole = Ledger { counts: life, served, series: None, errors: life_errors };
-    let report = judge(flags, &target, learned.as_ref(), &seen, &whole);
-    let run = as_run(flags, &report, &seen, started, seed);
-    store.begin(&run)?;
-    store.finish(&run)?;
+    let judge = |series| judge(flags, &target, learned.as_ref(), &seen, &whole, series);
+    let as_run = |report: &LoadReport| as_run(flags, report, &seen, started, seed);
+    let slice = SliceSeen::new(began, Nanos::ZERO, &seen);
+    let series = record_series(&mut recording, as_run(&judge(None)), &slice)?;
+    let report = judge(series);
+    let run = as_run(&report);
+    keep(&mut recording, &run).map_err(Failure::new)?;
     if let Some(file) = &flags.hdr {
         output::write_file(file, &hdr_log(&seen, started)?)?;
     }
@@ -88,6 +93,33 @@ pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
         return Err(Failure::new("stopped before anything was measured"));
     }
     Ok(if report.reasons.is_empty() { Status::Well } else { Status::VerdictFailed })
+}
+
+/// Records the one trial of a load with its series, which is read back.
+fn record_series(
+    recording: &mut Recording,
+    mut run: Run,
+    slice: &SliceSeen,
+) -> Result<Option<u64>, Failure> {
+    let blocks = std::mem::take(&mut run.parts[0].blocks);
+    recording.begin(&run).map_err(Failure::new)?;
+    let Some((block, trial)) = blocks.iter().find_map(|b| Some((b.index, b.trials.first()?)))
+    else {
+        return Ok(None);
+    };
+    let slices = std::slice::from_ref(slice);
+    recording.trial(&run, 0, block, trial, slices).map_err(Failure::new)
+}
+
+/// Completes the record of a load.
+fn keep(recording: &mut Recording, run: &Run) -> Result<(), String> {
+    for (index, part) in run.parts.iter().enumerate() {
+        for block in &part.blocks {
+            recording.block(run, index, block)?;
+        }
+        recording.part_done(run, index, part)?;
+    }
+    recording.finish(run)
 }
 
 /// The server's count over the life of our connections, once it has caught up or had a second to.
@@ -109,14 +141,10 @@ fn judge(
     learned: Option<&Learned>,
     seen: &Observation,
     whole: &Ledger,
+    series: Option<u64>,
 ) -> LoadReport {
-    let series: u64 = seen.completed_by_step.iter().sum();
-    let mut ledger = Ledger {
-        counts: seen.counts,
-        served: None,
-        series: Some(series),
-        errors: seen.errors.clone(),
-    };
+    let mut ledger =
+        Ledger { counts: seen.counts, served: None, series, errors: seen.errors.clone() };
     // Probes and warm-up are part of the server's count; what remains is this slice's.
     if let Some(served) = whole.served {
         let outside = whole.counts.completed - seen.counts.completed;

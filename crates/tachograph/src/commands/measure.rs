@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use base::Seed;
-use record::{Block, Part, Run, RunKind, RunState, Store, Trial};
+use lab::Recording;
+use record::{Run, RunKind, RunState};
 use spec::Plan;
 use stats::Verdict;
 
@@ -14,14 +15,7 @@ use crate::flags::compare::{ScheduleFlags, VerdictFlags};
 use crate::machine;
 use crate::output;
 use crate::progress::Progress;
-
-/// Where runs are recorded.
-pub(crate) fn record_path(global: &Global) -> Result<PathBuf, Failure> {
-    match &global.record {
-        Some(path) => Ok(path.clone()),
-        None => Ok(record::default_path()?),
-    }
-}
+use crate::store::runs_file;
 
 /// Carries out a plan and does with the result what the flags say.
 pub(crate) fn carry_out(
@@ -37,8 +31,7 @@ pub(crate) fn carry_out(
         .iter()
         .map(|text| spec::FailIf::parse(text)?.with_variants(&names))
         .collect::<Result<Vec<_>, _>>()?;
-    let path = record_path(global)?;
-    let mut store = Recording(Store::open(&path)?);
+    let mut recording = Recording::open(runs_file(global, "runs are recorded")?)?;
     let stop = stage::signals::install().map_err(Failure::new)?;
     let _alone = stage::exclusive()?;
     let seed = schedule.seed.unwrap_or_else(Seed::from_time);
@@ -65,7 +58,7 @@ pub(crate) fn carry_out(
     };
     let run = {
         let mut progress = Progress::new(global.quiet);
-        lab::run(plan, &options, &mut store, &mut progress)?
+        lab::run(plan, &options, &mut recording, &mut progress)?
     };
     let status = conclude(&run, &conditions, verdict, global)?;
     Ok(status)
@@ -180,41 +173,6 @@ fn python_path() -> Result<String, Failure> {
         Ok(theirs) if !theirs.is_empty() => format!("{ours}:{theirs}"),
         _ => ours,
     })
-}
-
-/// The record as the lab's recorder.
-pub(crate) struct Recording(pub(crate) Store);
-
-impl lab::Recorder for Recording {
-    fn begin(&mut self, run: &Run) -> Result<(), String> {
-        self.0.begin(run).map_err(|error| error.to_string())
-    }
-    fn part(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String> {
-        self.0.save_part(&run.id, index, part).map_err(|error| error.to_string())
-    }
-    fn trial(&mut self, run: &Run, part: usize, block: u32, trial: &Trial) -> Result<(), String> {
-        self.0.save_trial(&run.id, part, block, trial).map_err(|error| error.to_string())
-    }
-    fn block(&mut self, run: &Run, part: usize, block: &Block) -> Result<(), String> {
-        self.0.save_block(&run.id, part, block).map_err(|error| error.to_string())
-    }
-    fn series_total(
-        &mut self,
-        run: &Run,
-        part: usize,
-        block: u32,
-        trial: &Trial,
-    ) -> Result<Option<u64>, String> {
-        self.0
-            .series_total(&run.id, part, block, trial.variant, &trial.offer)
-            .map_err(|error| error.to_string())
-    }
-    fn part_done(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String> {
-        self.part(run, index, part)
-    }
-    fn finish(&mut self, run: &Run) -> Result<(), String> {
-        self.0.finish(run).map_err(|error| error.to_string())
-    }
 }
 
 /// A run as JSON, as people like to read it, ending in a newline.

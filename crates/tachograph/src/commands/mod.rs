@@ -1,5 +1,6 @@
 //! One verb a file.
 
+pub(crate) mod accuracy;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod doctor;

@@ -33,8 +33,19 @@ pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
     if flags.rrd {
         return rrd(&mut *store, &wanted, flags);
     }
-    let request = Request::of(flags);
+    let width = output::style(global.color).width;
+    let mut request = Request::of(flags);
+    let fits = (width.saturating_sub(show::MARGIN)).max(1);
+    if flags.format == Shown::Plot {
+        request.points = request.points.min(fits as i64);
+    }
     let found = slots_of::read(&mut *store, &wanted, &request)?;
+    let columns = found.series.iter().map(|(_, slots)| slots.len()).max().unwrap_or(0);
+    if flags.format == Shown::Plot && columns > fits {
+        return Err(Failure::new(format!(
+            "the picture would be {columns} columns wide, and {fits} fit here: give a longer --step, less time, or --format table"
+        )));
+    }
     output::print(&text(&found, flags.format));
     Ok(Status::Well)
 }

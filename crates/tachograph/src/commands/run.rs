@@ -3,8 +3,9 @@
 use record::RunKind;
 use spec::{Contrast, Margin, Part, Plan};
 
+use super::accuracy;
 use super::measure::carry_out;
-use crate::experiments;
+use crate::experiments::{self, Experiment};
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::compare::ScheduleFlags;
@@ -17,7 +18,10 @@ pub(crate) fn run(flags: &RunFlags, global: &Global) -> Outcome {
         output::print(&found.text);
         return Ok(Status::Well);
     }
-    let mut plan = spec::parse_plan(&found.text, &found.path)?;
+    let mut plan = match experiments::parse(&found.text, &found.path)? {
+        Experiment::Plan(plan) => *plan,
+        Experiment::Accuracy(experiment) => return accuracy::run(experiment, flags, global),
+    };
     plan.files = Some(found.files);
     choose(&mut plan, &flags.only, &flags.skip)?;
     for part in &mut plan.parts {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use slots::Series;
+use slots::{Identity, Selector, Series};
 
 use crate::failure::{Outcome, Status};
 use crate::flags::Global;
@@ -16,11 +16,17 @@ pub(crate) fn run(flags: &SeriesFlags, global: &Global) -> Outcome {
     } else if flags.tags {
         tags(&found)
     } else {
-        found.iter().map(one).collect()
+        let width = output::style(global.color).width;
+        found.iter().map(|series| one(series, width)).collect()
     };
     let mut text: String = lines.iter().take(flags.limit).map(|line| format!("{line}\n")).collect();
     if lines.is_empty() {
-        text += "no series is named like that\n";
+        let none = flags.selector == Selector::default();
+        text += if none {
+            "no series yet: 'tachograph import' makes some, and so does every run\n"
+        } else {
+            "no series is named like that; 'tachograph series' lists all\n"
+        };
     }
     if lines.len() > flags.limit {
         text += &format!("and {} more (--limit)\n", lines.len() - flags.limit);
@@ -29,11 +35,20 @@ pub(crate) fn run(flags: &SeriesFlags, global: &Global) -> Outcome {
     Ok(Status::Well)
 }
 
-fn one(series: &Series) -> String {
+/// A series in one line, or its tags below it where they do not fit.
+fn one(series: &Series, width: usize) -> String {
     let step_s = series.spec.step.us() as f64 / 1e6;
     let kind = format!("{:?}", series.spec.kind).to_lowercase();
     let rrd = if series.rrd.is_some() { ", as rrdtool" } else { "" };
-    format!("{}  {kind}, every {step_s} s{rrd}", series.identity)
+    let how = format!("{kind}, every {step_s} s{rrd}");
+    let line = format!("{}  {how}", series.identity);
+    if line.chars().count() <= width {
+        return line;
+    }
+    let named = Identity { tags: BTreeMap::new(), ..series.identity.clone() };
+    let tags = series.identity.tags.iter().map(|(key, value)| format!("{key}={value}"));
+    let tags = tags.collect::<Vec<_>>().join(", ");
+    format!("{named}  {how}\n{}", output::wrapped(&tags, 4, width).trim_end())
 }
 
 fn measurements(found: &[Series]) -> Vec<String> {

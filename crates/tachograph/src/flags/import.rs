@@ -6,6 +6,7 @@ use base::Nanos;
 use clap::{Args, ValueEnum};
 use ingest::{Precision, parse_time};
 use series::Kind;
+use series::rrd::{Archive, Consolidation};
 use slots::Retention;
 
 use super::series::{parse_tag, parse_when};
@@ -15,6 +16,7 @@ Examples:
   tachograph import metrics.txt.gz --format graphite
   tachograph import sold.csv --measurement sold --values count,price
   rrdtool dump router.rrd | tachograph import - --format rrd --measurement router
+  tachograph import sold.txt --format graphite --rrd --rra AVERAGE:0.5:1:8640
   tachograph import whisper/servers/web1/cpu.wsp --root whisper
 
 The same file twice changes nothing, and one that has grown adds what is new. Lines that
@@ -42,9 +44,17 @@ pub(crate) struct ImportFlags {
     /// A tag of every series of an RRD or whisper file
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
     pub(crate) tags: Vec<(String, String)>,
-    /// Keep an RRD's own state and rows as well, so that query --rrd shows what rrdtool fetch would
+    /// Keep new series as rrdtool would as well, so that query --rrd shows what rrdtool fetch
+    /// would: of points in text, and of an RRD with the state and rows that it has
     #[arg(long)]
     pub(crate) rrd: bool,
+    /// With --rrd, an archive as rrdtool create takes it; may be given several times
+    /// [default: AVERAGE:0.5:1:8640, and AVERAGE, MIN, MAX of 6 and of 360 steps]
+    #[arg(long = "rra", value_name = "CF:XFF:STEPS:ROWS", value_parser = parse_archive, requires = "rrd")]
+    pub(crate) archives: Vec<Archive>,
+    /// With --rrd, what rrdtool create --start is told [default: 10 s before the first point]
+    #[arg(long, value_name = "TIME", value_parser = parse_when, requires = "rrd")]
+    pub(crate) rrd_start: Option<i64>,
     /// What values are [default: gauge; of a CSV file with start and end: count]
     #[arg(long, value_name = "KIND", value_parser = parse_kind)]
     pub(crate) kind: Option<Kind>,
@@ -133,6 +143,35 @@ fn parse_precision(text: &str) -> Result<Precision, String> {
     Precision::parse(text).ok_or_else(|| "give ns, us, ms or s".to_owned())
 }
 
+/// Reads `AVERAGE:0.5:1:8640`, with or without RRDtool's `RRA:` before it.
+fn parse_archive(text: &str) -> Result<Archive, String> {
+    let read = || {
+        let mut parts = text.strip_prefix("RRA:").unwrap_or(text).split(':');
+        let name = parts.next()?;
+        let archive = Archive {
+            consolidation: Consolidation::ALL.into_iter().find(|cf| cf.name() == name)?,
+            xff: parts.next()?.parse().ok()?,
+            steps: parts.next()?.parse().ok()?,
+            rows: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(archive)
+    };
+    read().ok_or_else(|| {
+        "give AVERAGE, MIN, MAX or LAST, the xff, steps and rows, as AVERAGE:0.5:1:8640".to_owned()
+    })
+}
+
+/// The archives of a new series that is kept as rrdtool would, unless others are asked for.
+pub(crate) fn usual_archives() -> Vec<Archive> {
+    let archive = |consolidation, steps, rows| Archive { consolidation, xff: 0.5, steps, rows };
+    let mut archives = vec![archive(Consolidation::Average, 1, 8_640)];
+    for (steps, rows) in [(6, 10_080), (360, 26_280)] {
+        let all = [Consolidation::Average, Consolidation::Min, Consolidation::Max];
+        archives.extend(all.map(|consolidation| archive(consolidation, steps, rows)));
+    }
+    archives
+}
+
 /// Reads `10s:1d`: a step, and an age in s, m, h, d, w or y, or `forever`.
 fn parse_retention(text: &str) -> Result<Retention, String> {
     let wrong = || "give a step and an age, as 10s:1d, 1m:7d or 1h:forever".to_owned();
@@ -167,6 +206,16 @@ pub(crate) fn parse_absolute(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn archives_are_read_as_rrdtool_takes_them() {
+        let archive = usual_archives()[0];
+        assert_eq!(parse_archive("AVERAGE:0.5:1:8640"), Ok(archive));
+        assert_eq!(parse_archive("RRA:AVERAGE:0.5:1:8640"), Ok(archive));
+        for text in ["AVERAGE", "MEAN:0.5:1:10", "AVERAGE:0.5:1:10:2", "LAST:x:1:1"] {
+            assert!(parse_archive(text).unwrap_err().starts_with("give AVERAGE, MIN"), "{text}");
+        }
+    }
 
     #[test]
     fn retentions_are_read_as_they_are_written() {

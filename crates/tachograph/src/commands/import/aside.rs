@@ -26,7 +26,17 @@ impl Aside {
         &self.path
     }
 
+    /// Adds a line, or a part of one that is too long.
     pub(super) fn keep(&mut self, refused: Refused<'_>) -> io::Result<()> {
+        self.write(refused).map_err(|error| self.named(error))
+    }
+
+    /// An error that says which file.
+    fn named(&self, error: io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
+    }
+
+    fn write(&mut self, refused: Refused<'_>) -> io::Result<()> {
         let Refused { line, reasons } = refused;
         let file = match &mut self.file {
             Some(file) => file,
@@ -42,15 +52,13 @@ impl Aside {
 
     pub(super) fn settle(&mut self) -> io::Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        file.flush()?;
-        file.get_ref().sync_data()
+        let settled = file.flush().and_then(|()| file.get_ref().sync_data());
+        settled.map_err(|error| self.named(error))
     }
 }
 
 fn make(path: &Path, header: &[u8]) -> io::Result<BufWriter<File>> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    let file =
-        file.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))?;
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
     let fresh = file.metadata()?.len() == 0;
     let mut file = BufWriter::new(file);
     if fresh && !header.is_empty() {

@@ -23,8 +23,7 @@ pub(super) struct Watcher {
     stop: Arc<AtomicBool>,
     read: Arc<AtomicU64>,
     bar: Option<ProgressBar>,
-    shown: String,
-    count: usize,
+    shown: Vec<(u64, String, String)>,
 }
 
 impl Watcher {
@@ -46,7 +45,7 @@ impl Watcher {
             bar.set_style(style);
             bar
         });
-        Watcher { aside, stop, read, bar, shown: String::new(), count: 0 }
+        Watcher { aside, stop, read, bar, shown: Vec::new() }
     }
 
     pub(super) fn finish(&self) {
@@ -60,23 +59,20 @@ impl Watcher {
         self.aside.path()
     }
 
-    /// The first refused lines.
-    pub(super) fn shown(&self) -> &str {
+    /// The first refused lines: number, beginning, and the first reason.
+    pub(super) fn shown(&self) -> &[(u64, String, String)] {
         &self.shown
     }
 }
 
 impl Watch for Watcher {
     fn refused(&mut self, refused: Refused<'_>) -> io::Result<()> {
-        if refused.line.first {
-            self.count += 1;
-            if self.count <= SHOWN {
-                let reason = refused.reasons.first().map(ToString::to_string).unwrap_or_default();
-                let text = String::from_utf8_lossy(refused.line.bytes);
-                let clean = text.chars().take(SHOWN_CHARACTERS);
-                let clean: String = clean.map(|c| if c.is_control() { '.' } else { c }).collect();
-                self.shown += &format!("  line {}: {clean}\n    {reason}\n", refused.line.number);
-            }
+        if refused.line.first && self.shown.len() < SHOWN {
+            let reason = refused.reasons.first().map(ToString::to_string).unwrap_or_default();
+            let text = String::from_utf8_lossy(refused.line.bytes);
+            let clean = text.chars().take(SHOWN_CHARACTERS);
+            let clean: String = clean.map(|c| if c.is_control() { '.' } else { c }).collect();
+            self.shown.push((refused.line.number, clean, reason));
         }
         self.aside.keep(refused)
     }

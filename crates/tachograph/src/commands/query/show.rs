@@ -6,6 +6,9 @@ use slots::Series;
 
 use super::slots_of::Found;
 
+/// What stands to the left of a picture, in columns.
+pub(super) const MARGIN: usize = 12;
+
 /// How high a picture is, in lines.
 const HEIGHT: usize = 10;
 
@@ -35,7 +38,8 @@ pub(super) fn table(found: &Found) -> String {
                 shown(slot.max),
             );
         }
-        text += &format!("total {}\n\n", number(sum(slots)));
+        let unit = if flow { "" } else { " level × s" };
+        text += &format!("total {}{unit}\n\n", number(sum(slots)));
     }
     text
 }
@@ -103,7 +107,9 @@ fn slot_json(at_us: i64, slot: &Combined) -> Value {
 pub(super) fn plot(found: &Found) -> String {
     let mut text = String::new();
     for (series, slots) in &found.series {
-        text += &format!("{}\n", series.identity);
+        let what = if is_flow(series) { "per second" } else { "level" };
+        let step_s = found.step.us() as f64 / 1e6;
+        text += &format!("{}\n{what}, slots of {} s\n", series.identity, number(step_s));
         text += &picture(slots);
         text.push('\n');
     }

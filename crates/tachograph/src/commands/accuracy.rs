@@ -1,0 +1,73 @@
+//! `tachograph run series-accuracy`: the same updates through several recorders.
+
+use accuracy::Experiment;
+use base::Seed;
+
+use crate::failure::{Failure, Outcome, Status};
+use crate::flags::Global;
+use crate::flags::run::RunFlags;
+use crate::output;
+
+/// How many random updates a quick look gives.
+const QUICK: u32 = 50_000;
+
+pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global) -> Outcome {
+    if let Some(flag) = unfit(flags) {
+        return Err(Failure::new(format!(
+            "{flag} is for experiments that load servers; {} takes --seed, --quick and --show",
+            experiment.experiment.name
+        )));
+    }
+    if flags.schedule.quick {
+        experiment.series.random = experiment.series.random.min(QUICK);
+    }
+    let seed = flags.schedule.seed.unwrap_or_else(Seed::from_time);
+    let width = output::style(global.color).width;
+    let head = &experiment.experiment;
+    output::print(&format!("{}\n{}", head.title, output::wrapped(&head.question, 0, width)));
+    let mut say = |text: &str| {
+        for line in text.split('\n') {
+            let wide = line.chars().count() > width;
+            let line = if wide { output::wrapped(line, 0, width) } else { format!("{line}\n") };
+            output::print(&line);
+        }
+    };
+    let outcome = accuracy::run(&experiment, seed, &mut say)?;
+    let mut text = String::from("\n");
+    if outcome.wrong.is_empty() {
+        text += "Every total of tachograph's is the truth";
+        text += if experiment.published.is_empty() || !outcome.skipped.is_empty() {
+            ".\n"
+        } else {
+            ", and every published figure is reproduced.\n"
+        };
+    }
+    for wrong in &outcome.wrong {
+        text += &output::wrapped(&format!("WRONG: {wrong}"), 0, width);
+    }
+    for skipped in &outcome.skipped {
+        text += &output::wrapped(&format!("skipped: {skipped}"), 0, width);
+    }
+    output::print(&text);
+    Ok(if outcome.wrong.is_empty() { Status::Well } else { Status::VerdictFailed })
+}
+
+/// A flag that means nothing here.
+fn unfit(flags: &RunFlags) -> Option<&'static str> {
+    let (schedule, verdict) = (&flags.schedule, &flags.verdict);
+    let given = [
+        (!flags.only.is_empty(), "--only"),
+        (!flags.skip.is_empty(), "--skip"),
+        (schedule.precision.is_some(), "--precision"),
+        (schedule.max_time.is_some(), "--max-time"),
+        (schedule.isolated, "--isolated"),
+        (schedule.margin.is_some(), "--margin"),
+        (!verdict.fail_if.is_empty(), "--fail-if"),
+        (verdict.json, "--json"),
+        (verdict.export_json.is_some(), "--export-json"),
+        (verdict.export_markdown.is_some(), "--export-markdown"),
+        (verdict.export_csv.is_some(), "--export-csv"),
+        (verdict.export_html.is_some(), "--export-html"),
+    ];
+    given.into_iter().find_map(|(given, flag)| given.then_some(flag))
+}

@@ -1,0 +1,73 @@
+//! What an import did, as people read it.
+
+use std::path::Path;
+
+use backfill::Summary;
+
+use super::watch::Watcher;
+use crate::output::wrapped;
+
+/// An import that has ended.
+pub(super) struct Told<'a> {
+    pub(super) file: &'a Path,
+    pub(super) summary: &'a Summary,
+    pub(super) watcher: &'a Watcher,
+    pub(super) width: usize,
+}
+
+/// A time as people read it.
+pub(super) fn time(us: i64) -> String {
+    jiff::Timestamp::from_microsecond(us).map_or_else(|_| format!("{us} µs"), |t| t.to_string())
+}
+
+impl Told<'_> {
+    pub(super) fn text(&self) -> String {
+        let summary = self.summary;
+        let name = match self.file.to_str() {
+            Some("-") => "standard input".to_owned(),
+            _ => self.file.display().to_string(),
+        };
+        let mut text = format!("{name}\n");
+        text += &self.line(&format!(
+            "lines {}, updates {}, series {}",
+            summary.lines, summary.updates, summary.series
+        ));
+        if let Some((from_us, to_us)) = summary.span_us {
+            text += &self.line(&format!("from {} to {}", time(from_us), time(to_us)));
+        }
+        let counts = [
+            ("lines that were there already", summary.known),
+            ("comments and empty lines", summary.comments),
+            ("slots that no retention keeps any more, left out", summary.expired),
+        ];
+        for (what, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
+            text += &self.line(&format!("{what}: {count}"));
+        }
+        if summary.refused.total() > 0 {
+            text += &self.refused();
+        }
+        text
+    }
+
+    fn refused(&self) -> String {
+        let summary = self.summary;
+        let mut text = self.line(&format!(
+            "refused, in whole or in part: {} ({})",
+            summary.refused_lines, summary.refused
+        ));
+        for (number, line, reason) in self.watcher.shown() {
+            text += &wrapped(&format!("line {number}: {line}"), 4, self.width);
+            text += &wrapped(reason, 6, self.width);
+        }
+        let shown = self.watcher.shown().len() as u64;
+        if summary.refused_lines > shown {
+            text += &wrapped(&format!("and {} more", summary.refused_lines - shown), 4, self.width);
+        }
+        // A path is not broken, so that it can be copied.
+        text + &format!("  kept aside in {}\n", self.watcher.aside().display())
+    }
+
+    fn line(&self, text: &str) -> String {
+        wrapped(text, 2, self.width)
+    }
+}

@@ -1,0 +1,128 @@
+//! A run's trials as series beside it: each count once, and the report reads them again.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
+mod support;
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use support::{Place, Server, TACHOGRAPH, free_port, turn};
+
+/// How many trials there are, how many series of completed requests by block, and how many of
+/// both agree to the last request.
+fn trials_and_series(record: &Path) -> (i64, i64, i64) {
+    let db = record::Store::open(record).unwrap().into_connection();
+    let sums = "WITH sums AS (
+        SELECT tags ->> 'run' AS run, tags ->> 'part' AS part, tags ->> 'variant' AS variant,
+               tags ->> 'offer' AS offer, lane AS block, sum(integral) AS total
+        FROM slot_1s JOIN series ON id = series
+        WHERE measurement = 'requests' AND field = 'completed' GROUP BY 1, 2, 3, 4, 5)";
+    let one = |query: &str| -> i64 {
+        db.query_row(&format!("{sums} SELECT count(*) FROM {query}"), (), |row| row.get(0)).unwrap()
+    };
+    let both = "trial t JOIN part p USING (run, part) JOIN variant v USING (run, part, variant)
+        JOIN sums s ON s.run = t.run AND s.part = p.name AND s.variant = v.name
+         AND s.offer = t.offer AND s.block = t.block AND s.total = t.completed";
+    (one("trial"), one("sums"), one(both))
+}
+
+#[test]
+fn a_run_is_queried_and_a_changed_slot_is_caught() {
+    let _turn = turn();
+    let place = Place::new();
+    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    let names = ["--quick", "--closed-only", "--max-time", "6s", "-n", "a", "-n", "b"];
+    let ran = place.run(&[&["compare", &server, &server, "--json"], &names[..]].concat()).json();
+    let run = ran["run"].as_str().unwrap();
+
+    let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
+    assert!(trials >= 6, "{trials} trials");
+    assert_eq!((sums, equal), (trials, trials));
+
+    // The ledger holds every block but the calibration, which has lane 0.
+    let completed = ran["variants"][0]["ledger"]["completed"].as_u64().unwrap();
+    assert_eq!(ran["variants"][0]["ledger"]["series"], completed);
+    let select = format!("requests:completed{{run={run},variant=a,offer=closed}}");
+    let queried = place.run(&["query", &select, "--format", "json"]).json();
+    let total = queried["series"][0]["total"].as_f64().unwrap();
+    assert!(total > 0.0 && total < completed as f64, "the warm-up is a series of its own");
+    let slots = queried["series"][0]["slots"].as_array().unwrap();
+    assert!(slots.iter().any(|slot| slot["rate"].as_f64().is_some_and(|rate| rate > 100.0)));
+
+    let db = record::Store::open(place.path("record.sqlite")).unwrap().into_connection();
+    let partition = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'slot#_1s#_%' ESCAPE '#'";
+    let table: String = db.query_row(partition, (), |row| row.get(0)).unwrap();
+    let changed = db.execute(
+        &format!(
+            "UPDATE {table} SET integral = integral - 1 WHERE (slot_us, series, lane) = (
+                 SELECT slot_us, series, lane FROM {table} JOIN series ON id = series
+                 WHERE field = 'completed' AND tags ->> 'variant' = 'b' AND lane = 1 AND integral > 0
+                 LIMIT 1)"
+        ),
+        (),
+    );
+    assert_eq!(changed.unwrap(), 1);
+    drop(db);
+    let report = place.run(&["report", "last"]);
+    report.status(1).prints("INVALID").prints("b, block 1, ");
+    let words = report.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("its slots were changed after they were recorded"), "{}", report.out);
+    let json = place.run(&["report", "last", "--json"]).json();
+    assert_eq!(json["variants"][1]["ledger"]["series"], completed_of(&ran, 1) - 1);
+}
+
+fn completed_of(json: &serde_json::Value, variant: usize) -> u64 {
+    json["variants"][variant]["ledger"]["completed"].as_u64().unwrap()
+}
+
+#[test]
+fn a_load_is_a_series_too() {
+    let _turn = turn();
+    let place = Place::new();
+    let port = free_port();
+    let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
+    let target = format!("http://127.0.0.1:{port}/");
+    let ran = place.run(&["load", &target, "-d", "300ms", "--rate", "2000", "--json"]).json();
+    let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
+    assert_eq!((trials, sums, equal), (1, 1, 1), "{ran}");
+    let queried = place.run(&["query", "latency:p99_ns{experiment=load}", "--format", "json"]);
+    assert!(queried.json()["series"][0]["slots"][0]["rate"].as_f64().unwrap() > 1e3);
+    place.run(&["report", "last"]).status(0);
+}
+
+#[test]
+fn kill_9_leaves_trials_and_series_that_agree() {
+    let _turn = turn();
+    let place = Place::new();
+    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    let mut seen = 0;
+    for after_ms in [2_900, 3_600, 5_300] {
+        let mut child = place
+            .command(&[
+                "compare",
+                "--quick",
+                "--closed-only",
+                &server,
+                &server,
+                "-n",
+                "a",
+                "-n",
+                "b",
+            ])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(after_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
+        assert_eq!((sums, equal), (trials, trials), "after {after_ms} ms");
+        seen = trials;
+        let killed = place.run(&["report", "last"]);
+        assert!(!killed.out.contains("were changed"), "{}", killed.out);
+    }
+    assert!(seen > 0, "no trial was recorded before the kills");
+}
