@@ -57,7 +57,8 @@ impl Column {
         if self.digits.is_empty() {
             return Some(numbers);
         }
-        if count == 0 || self.digits.len() % count != 0 || self.digits.len() / count > DIGITS_MAX {
+        let planes = self.digits.len().checked_div(count)?;
+        if planes > DIGITS_MAX || planes * count != self.digits.len() {
             return None;
         }
         let mut value = 1_i64;
