@@ -1,5 +1,6 @@
 //! What to add to which row, gathered into batches, and rows kept in memory.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
@@ -80,18 +81,68 @@ impl Delta {
     }
 }
 
-/// Deltas on their way to a store, merged per row, in the order of the rows' keys.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Batch(BTreeMap<SlotKey, Delta>);
+/// A key in the order of batches: series, lane, slot. So lie the slots of a series side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct InSeries(SlotKey);
+
+impl Ord for InSeries {
+    fn cmp(&self, other: &InSeries) -> Ordering {
+        let InSeries(a) = self;
+        let InSeries(b) = other;
+        a.series.cmp(&b.series).then(a.lane.cmp(&b.lane)).then(a.slot_us.cmp(&b.slot_us))
+    }
+}
+
+impl PartialOrd for InSeries {
+    fn partial_cmp(&self, other: &InSeries) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// Deltas on their way to a store, merged per row, in the order of series, lane and slot.
+///
+/// History comes in that order, so what follows the last row is put behind it,
+/// and only what comes out of order is searched for.
+#[derive(Clone, Debug, Default)]
+pub struct Batch {
+    /// In order, without two of the same key.
+    rows: Vec<(SlotKey, Delta)>,
+    /// Rows that came after a later one, none of which is in `rows`.
+    late: BTreeMap<InSeries, Delta>,
+}
 
 impl Batch {
     /// Adds a delta for a row, after all that were added before.
     pub fn add(&mut self, key: SlotKey, delta: Delta) {
-        match self.0.entry(key) {
-            Entry::Occupied(mut known) => known.get_mut().then(&delta),
-            Entry::Vacant(vacant) => {
-                vacant.insert(delta);
+        let order = match self.rows.last() {
+            Some((last, _)) => InSeries(key).cmp(&InSeries(*last)),
+            None => Ordering::Greater,
+        };
+        match order {
+            Ordering::Greater => self.rows.push((key, delta)),
+            Ordering::Equal => {
+                if let Some((_, known)) = self.rows.last_mut() {
+                    known.then(&delta);
+                }
             }
+            Ordering::Less => self.add_late(key, delta),
+        }
+    }
+
+    fn add_late(&mut self, key: SlotKey, delta: Delta) {
+        let place = self.rows.binary_search_by(|(known, _)| InSeries(*known).cmp(&InSeries(key)));
+        let known = match place {
+            Ok(place) => self.rows.get_mut(place).map(|(_, known)| known),
+            Err(_) => match self.late.entry(InSeries(key)) {
+                Entry::Occupied(known) => Some(known.into_mut()),
+                Entry::Vacant(vacant) => {
+                    vacant.insert(delta);
+                    return;
+                }
+            },
+        };
+        if let Some(known) = known {
+            known.then(&delta);
         }
     }
 
@@ -99,26 +150,39 @@ impl Batch {
     #[must_use]
     pub fn coarsened(&self, step: Step) -> Batch {
         let mut coarse = Batch::default();
-        for (key, delta) in &self.0 {
+        for (key, delta) in self.iter() {
             let key = SlotKey { slot_us: step.slot_of(key.slot_us), ..*key };
             coarse.add(key, delta.coarsened());
         }
         coarse
     }
 
-    /// The deltas in the order of their keys.
+    /// The deltas in the order of series, lane and slot.
     pub fn iter(&self) -> impl Iterator<Item = (&SlotKey, &Delta)> {
-        self.0.iter()
+        let mut rows = self.rows.iter().map(|(key, delta)| (key, delta)).peekable();
+        let mut late = self.late.iter().map(|(InSeries(key), delta)| (key, delta)).peekable();
+        std::iter::from_fn(move || match (rows.peek(), late.peek()) {
+            (Some((a, _)), Some((b, _))) if InSeries(**b) < InSeries(**a) => late.next(),
+            (Some(_), _) => rows.next(),
+            (None, _) => late.next(),
+        })
     }
 
     /// How many rows it touches.
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.rows.len() + self.late.len()
     }
 
     /// Whether it touches none.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.rows.is_empty() && self.late.is_empty()
+    }
+}
+
+impl PartialEq for Batch {
+    /// The same deltas for the same rows, in whatever order they were added.
+    fn eq(&self, other: &Batch) -> bool {
+        self.len() == other.len() && self.iter().eq(other.iter())
     }
 }
 
@@ -197,6 +261,26 @@ mod tests {
         let after = deltas.iter().fold(before, |row, d| d.apply_to(&row));
         assert_eq!((after.vmin, after.vmax, after.approximate), (4.0, 6.0, false));
         assert_eq!(after.integral, Integral::Count(12));
+    }
+
+    #[test]
+    fn a_batch_is_in_the_order_of_series_in_whatever_order_it_was_filled() {
+        let key = |series, slot_us| SlotKey { slot_us, series, lane: 0 };
+        let keys = [key(1, 10), key(1, 20), key(2, 0), key(2, 10), key(3, -10)];
+        let fill = |order: [usize; 7]| {
+            let mut batch = Batch::default();
+            for place in order {
+                batch.add(keys[place], Delta::widen(slot(1, 1.0)));
+            }
+            batch
+        };
+        let sorted = fill([0, 0, 1, 2, 3, 4, 4]);
+        let found: Vec<SlotKey> = sorted.iter().map(|(key, _)| *key).collect();
+        assert_eq!((found.as_slice(), sorted.len()), (&keys[..], 5));
+        for order in [[4, 0, 3, 1, 0, 2, 4], [4, 4, 3, 2, 1, 0, 0], [2, 0, 4, 0, 3, 4, 1]] {
+            assert_eq!(fill(order), sorted, "{order:?}");
+        }
+        assert_ne!(fill([0, 1, 1, 2, 3, 4, 4]), sorted);
     }
 
     #[test]

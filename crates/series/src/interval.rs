@@ -55,6 +55,9 @@ impl Amount {
 ///
 /// Rounded towards zero, so that a negated count is cut into the negated pieces.
 fn given_out(count: i64, offset_us: i64, us: i64) -> i64 {
+    if let Some(product) = count.checked_mul(offset_us) {
+        return product / us;
+    }
     let exact = i128::from(count) * i128::from(offset_us) / i128::from(us);
     // The quotient lies between 0 and count, because the offset lies between 0 and us.
     exact as i64

@@ -5,6 +5,9 @@
 //! - **Retention**: a step, and how long slots of that step are kept ([`Retention`]).
 //! - **Partition**: a stretch of a retention's time in a table of its own, so that
 //!   expiry drops a table instead of deleting rows.
+//! - **Span**: a stretch of a partition, 180 slots long. The slots of a series and lane in a span
+//!   are rows while they change, and one packed row once they do not ([`Packing`], docs/packing.md).
+//! - **Sealing**: packing the rows of spans that are over ([`Store::seal`]).
 //! - **Writer**: whoever writes batches, numbered 1, 2, 3 … ([`Writer`]).
 //! - **Changes**: one batch: what to add to which slots, and the state that goes with it ([`Changes`]).
 //!
@@ -31,6 +34,7 @@ mod error;
 mod memory;
 mod model;
 mod names;
+mod packed;
 mod plan;
 mod postgres;
 pub mod proof;
@@ -38,6 +42,7 @@ mod sqlite;
 mod store;
 pub mod throwaway;
 
+pub use self::packed::Packing;
 pub use self::postgres::Postgres;
 pub use error::StoreError;
 pub use memory::Memory;

@@ -219,6 +219,10 @@ impl Store for Memory {
         Ok(wanted.collect())
     }
 
+    fn seal(&mut self, _until_us: i64) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
     fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
         let mut maintained = Maintained::default();
         for kept in &mut self.kept {

@@ -23,15 +23,34 @@ pub(crate) fn slot(step_us: i64) -> String {
     format!("slot_{}", step(step_us))
 }
 
+/// The table (in SQLite a view) of all packed slots of a step: `packed_10s`.
+pub(crate) fn packed(step_us: i64) -> String {
+    format!("packed_{}", step(step_us))
+}
+
+/// The view of all slots of a step, packed or not, with every accumulator: `stored_10s`.
+pub(crate) fn stored(step_us: i64) -> String {
+    format!("stored_{}", step(step_us))
+}
+
 /// The table of one partition: `slot_10s_1700000000` for the one that starts at that second.
 ///
 /// Microseconds are added where a partition does not start at a whole second; `m` stands for minus.
 pub(crate) fn partition(step_us: i64, start_us: i64) -> String {
+    part_of(&slot(step_us), start_us)
+}
+
+/// The table of a partition's packed slots: `packed_10s_1700000000`.
+pub(crate) fn packed_partition(step_us: i64, start_us: i64) -> String {
+    part_of(&packed(step_us), start_us)
+}
+
+fn part_of(whole: &str, start_us: i64) -> String {
     let sign = if start_us < 0 { "m" } else { "" };
     let (seconds, us) =
         (start_us.unsigned_abs() / SECOND_US as u64, start_us.unsigned_abs() % SECOND_US as u64);
     let part = if us == 0 { String::new() } else { format!("_{us:06}") };
-    format!("{}_{sign}{seconds}{part}", slot(step_us))
+    format!("{whole}_{sign}{seconds}{part}")
 }
 
 /// The view for people: `every_10s`.
@@ -49,6 +68,7 @@ mod tests {
         assert_eq!(steps.map(step), ["10s", "1m", "90s", "1h", "1d", "100ms", "7us"]);
         assert_eq!(partition(10_000_000, 1_700_000_000_000_000), "slot_10s_1700000000");
         assert_eq!(partition(100_000, -1_500_000), "slot_100ms_m1_500000");
+        assert_eq!(packed_partition(60_000_000, 0), "packed_1m_0");
         assert_eq!(every(60_000_000), "every_1m");
     }
 }

@@ -1,9 +1,11 @@
 //! Which rows of which retention a batch changes.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use series::{Accumulator, Batch, Bounds, COUNT_MAX, Delta, Flavor, Integral, SlotKey, Step, rrd};
 
+use crate::packed::{SPAN_SLOTS, StretchKey};
 use crate::{Changes, Retention, StoreError};
 
 /// A retention as a store keeps it.
@@ -30,6 +32,20 @@ impl Kept {
     /// The start of the partition that holds an instant.
     pub(crate) fn partition_of(&self, at_us: i64) -> i64 {
         at_us.saturating_sub(at_us.rem_euclid(self.partition_us))
+    }
+
+    /// The start of the span that holds an instant: partitions are cut into spans, which are packed.
+    pub(crate) fn span_of(&self, at_us: i64) -> i64 {
+        let partition_us = self.partition_of(at_us);
+        let span_us = self.step().us().saturating_mul(SPAN_SLOTS);
+        let since_us = at_us.saturating_sub(partition_us);
+        partition_us.saturating_add(since_us - since_us.rem_euclid(span_us))
+    }
+
+    /// The end of a span: that of its partition for the last one, which may be shorter.
+    pub(crate) fn span_end(&self, span_us: i64) -> i64 {
+        let end_us = span_us.saturating_add(self.step().us().saturating_mul(SPAN_SLOTS));
+        end_us.min(self.partition_of(span_us).saturating_add(self.partition_us))
     }
 
     /// The partitions of the present and of what comes next, unless they have expired.
@@ -70,50 +86,99 @@ pub(crate) struct Anew {
 
 /// What a batch does to one retention.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
+pub(crate) struct Part<'a> {
     /// Which.
     pub(crate) kept: Kept,
-    /// What to add to which row, in the order of the keys.
-    pub(crate) rows: Batch,
+    /// What to add to which row.
+    pub(crate) rows: Cow<'a, Batch>,
     /// Whose bounds to find anew after that.
     pub(crate) anew: BTreeSet<Anew>,
 }
 
-impl Part {
+/// What a batch does to the slots of one series and lane in one span.
+#[derive(Clone, Debug)]
+pub(crate) struct Group<'a> {
+    /// Which.
+    pub(crate) key: StretchKey,
+    /// What to add to which slot, in order of time; never empty.
+    pub(crate) rows: Vec<(&'a SlotKey, &'a Delta)>,
+}
+
+impl Group<'_> {
+    /// How many places there are from the first slot to the last.
+    pub(crate) fn places(&self, step: Step) -> usize {
+        let ends = self.rows.first().zip(self.rows.last());
+        let us = ends.map_or(0, |((a, _), (b, _))| b.slot_us.saturating_sub(a.slot_us));
+        usize::try_from(us / step.us()).unwrap_or(usize::MAX).saturating_add(1)
+    }
+}
+
+impl Part<'_> {
     /// The partitions that the rows are in.
     pub(crate) fn partitions(&self) -> BTreeSet<i64> {
-        self.rows.iter().map(|(key, _)| self.kept.partition_of(key.slot_us)).collect()
+        let mut partitions = BTreeSet::new();
+        let mut latest_us = None;
+        for (key, _) in self.rows.iter() {
+            let start_us = self.kept.partition_of(key.slot_us);
+            if latest_us.replace(start_us) != Some(start_us) {
+                partitions.insert(start_us);
+            }
+        }
+        partitions
+    }
+
+    /// The rows, those of a series and lane in a span together.
+    pub(crate) fn groups(&self) -> Vec<Group<'_>> {
+        let mut groups: Vec<Group<'_>> = Vec::new();
+        let mut end_us = i64::MIN;
+        for (key, delta) in self.rows.iter() {
+            if let Some(open) = groups.last_mut() {
+                let of_it = open.key.series == key.series && open.key.lane == key.lane;
+                if of_it && key.slot_us >= open.key.span_us && key.slot_us < end_us {
+                    open.rows.push((key, delta));
+                    continue;
+                }
+            }
+            let stretch = StretchKey::of(&self.kept, key);
+            end_us = self.kept.span_end(stretch.span_us);
+            groups.push(Group { key: stretch, rows: vec![(key, delta)] });
+        }
+        groups
     }
 }
 
 /// What a batch does, the finest retention first.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Plan<'a> {
     /// Retention by retention; those of which nothing changes are left out.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<Part<'a>>,
     /// How many slots are older than what any retention keeps.
     pub(crate) expired: u64,
 }
 
-impl Plan {
+impl<'a> Plan<'a> {
     /// Plans a batch for these retentions, which are sorted by step.
-    pub(crate) fn new(changes: &Changes, kept: &[Kept]) -> Result<Plan, StoreError> {
-        let mut parts: Vec<Part> = kept
+    pub(crate) fn new(changes: &'a Changes, kept: &[Kept]) -> Result<Plan<'a>, StoreError> {
+        let none = || Cow::Owned(Batch::default());
+        let mut parts: Vec<Part<'a>> = kept
             .iter()
-            .map(|kept| Part { kept: *kept, rows: Batch::default(), anew: BTreeSet::new() })
+            .map(|kept| Part { kept: *kept, rows: none(), anew: BTreeSet::new() })
             .collect();
         let mut expired = 0;
         for (step_us, batch) in &changes.slots {
             let Some(own) = kept.iter().find(|k| k.step().us() == *step_us) else {
                 return Err(StoreError::NoRetention(*step_us));
             };
-            let follows = |part: &Part| own.step().divides(part.kept.step());
-            let taken = |slot_us: i64, part: &Part| {
+            let follows = |part: &Part<'_>| own.step().divides(part.kept.step());
+            let taken = |slot_us: i64, part: &Part<'_>| {
                 part.kept.step().slot_of(slot_us) >= part.kept.horizon_us
             };
-            for (key, _) in batch.iter() {
-                let kept = parts.iter().any(|part| follows(part) && taken(key.slot_us, part));
-                expired += u64::from(!kept);
+            let all = |part: &Part<'_>| follows(part) && part.kept.horizon_us == i64::MIN;
+            if !parts.iter().any(all) {
+                for (key, _) in batch.iter() {
+                    let kept = parts.iter().any(|part| follows(part) && taken(key.slot_us, part));
+                    expired += u64::from(!kept);
+                }
             }
             for part in parts.iter_mut().filter(|part| follows(part)) {
                 part.take(batch, own, kept);
@@ -124,14 +189,14 @@ impl Plan {
     }
 }
 
-impl Part {
+impl<'a> Part<'a> {
     /// Takes what a batch of the step of `own` says of this retention.
-    fn take(&mut self, batch: &Batch, own: &Kept, kept: &[Kept]) {
+    fn take(&mut self, batch: &'a Batch, own: &Kept, kept: &[Kept]) {
         let step = self.kept.step();
         if step == own.step() {
-            return self.take_rows(batch);
+            return self.take_rows(Cow::Borrowed(batch));
         }
-        self.take_rows(&batch.coarsened(step));
+        self.take_rows(Cow::Owned(batch.coarsened(step)));
         for (key, _) in batch.iter().filter(|(_, delta)| delta.bounds == Bounds::Replace) {
             let key = SlotKey { slot_us: step.slot_of(key.slot_us), ..*key };
             // The nearest finer step, whose own bounds were found anew before.
@@ -145,9 +210,15 @@ impl Part {
         }
     }
 
-    fn take_rows(&mut self, batch: &Batch) {
-        for (key, delta) in batch.iter().filter(|(key, _)| key.slot_us >= self.kept.horizon_us) {
-            self.rows.add(*key, *delta);
+    fn take_rows(&mut self, batch: Cow<'a, Batch>) {
+        let horizon_us = self.kept.horizon_us;
+        if self.rows.is_empty() && batch.iter().all(|(key, _)| key.slot_us >= horizon_us) {
+            self.rows = batch;
+            return;
+        }
+        let rows = self.rows.to_mut();
+        for (key, delta) in batch.iter().filter(|(key, _)| key.slot_us >= horizon_us) {
+            rows.add(*key, *delta);
         }
     }
 }

@@ -6,6 +6,10 @@
 //! alone. So the store must hold exactly what memory holds after the batches up
 //! to the writer's last one; that must not be less than what was acknowledged,
 //! and may be one more: the batch that was committed when the kill came.
+//!
+//! The program also seals spans as it goes, so that it is killed while slots are
+//! packed, and batches that come late write to packed ones. One writer packs what
+//! is usual, the other every slot that it writes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -16,8 +20,8 @@ use rand::RngExt as _;
 use series::{Accumulator, Delta, Interval, Kind, Point, Reading, SECOND_US, SlotKey, Spec, Step};
 
 use crate::{
-    Applied, Changes, Identity, Memory, NewSeries, Retention, Series, SeriesLimit, Store,
-    StoreError, Writer, open,
+    Applied, Changes, Identity, Memory, NewSeries, Packing, Postgres, Retention, Series,
+    SeriesLimit, Sqlite, Store, StoreError, Writer, is_postgres, open,
 };
 
 /// How many writers the program has, each in a thread of its own.
@@ -28,6 +32,9 @@ const START_US: i64 = 1_767_225_600 * SECOND_US;
 
 /// What a batch moves on by: after some hundred batches a new partition is needed.
 const BATCH_US: i64 = 30 * SECOND_US;
+
+/// After so many batches a writer seals what is over.
+const SEALED_EACH: u64 = 8;
 
 /// The longest that a program is left alive.
 const LIFE_MAX_MS: u64 = 150;
@@ -45,6 +52,8 @@ pub struct Proof {
     pub unacknowledged: u64,
     /// Acknowledged batches that were not in the store.
     pub lost: u64,
+    /// Slots of which the program had said that they were sealed.
+    pub sealed: u64,
     /// Slots that were compared with what they should be, in all retentions.
     pub slots: u64,
     /// Slots that were not what they should be.
@@ -52,9 +61,9 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// Whether nothing was lost and nothing was wrong.
+    /// Whether nothing was lost and nothing was wrong, and slots were packed meanwhile.
     pub fn holds(&self) -> bool {
-        self.lost == 0 && self.wrong == 0 && self.slots > 0
+        self.lost == 0 && self.wrong == 0 && self.slots > 0 && self.sealed > 0
     }
 }
 
@@ -139,7 +148,7 @@ fn key(series: &Series, slot_us: i64, lane: i32) -> SlotKey {
 }
 
 /// What the program does until it is killed: each writer applies its batches
-/// after `acknowledged`, and says `writer number` on `out` after each.
+/// after `acknowledged`, and says `writer number` on `out` after each, and `sealed slots` after sealing.
 ///
 /// # Errors
 /// Whatever a store says, with the writer.
@@ -157,9 +166,9 @@ pub fn write(
             .map(|(number, last)| {
                 let out = &out;
                 scope.spawn(move || {
-                    write_one(place, seed, number, last, |seq| {
+                    write_one(place, seed, number, last, |line| {
                         let mut out = out.lock().map_err(|e| e.to_string())?;
-                        writeln!(out, "{number} {seq}")
+                        writeln!(out, "{line}")
                             .and_then(|()| out.flush())
                             .map_err(|e| e.to_string())
                     })
@@ -178,17 +187,30 @@ fn write_one(
     seed: Seed,
     number: usize,
     acknowledged: u64,
-    acknowledge: impl Fn(u64) -> Result<(), String>,
+    say: impl Fn(String) -> Result<(), String>,
 ) -> Result<(), String> {
     let wrong = |error: StoreError| format!("writer {number}: {error}");
-    let mut store = open(place).map_err(wrong)?;
+    let packing = if number == 0 { Packing::USUAL } else { Packing::ALWAYS };
+    let mut store = open_with(place, packing).map_err(wrong)?;
     let series = series(&mut *store).map_err(wrong)?;
     for seq in acknowledged + 1..u64::MAX {
         let changes = batch(&mut *store, &series, seed, number, seq).map_err(wrong)?;
         store.apply(writer(number), seq, &changes).map_err(wrong)?;
-        acknowledge(seq)?;
+        say(format!("{number} {seq}"))?;
+        if seq % SEALED_EACH == 0 {
+            let sealed = store.seal(START_US + seq as i64 * BATCH_US).map_err(wrong)?;
+            say(format!("sealed {sealed}"))?;
+        }
     }
     Ok(())
+}
+
+fn open_with(place: &str, packing: Packing) -> Result<Box<dyn Store>, StoreError> {
+    Ok(if is_postgres(place) {
+        Box::new(Postgres::open(place)?.with_packing(packing))
+    } else {
+        Box::new(Sqlite::open(place)?.with_packing(packing))
+    })
 }
 
 /// Kills the program `kills` times, and compares what the store holds, each 50 kills and at the end.
@@ -211,7 +233,7 @@ pub fn prove(
     series(&mut *store).map_err(|e| e.to_string())?;
     while proof.kills < kills {
         let life = Duration::from_millis(rng.random_range(1..LIFE_MAX_MS));
-        live_and_die(program(acknowledged), life, &mut acknowledged)?;
+        proof.sealed += live_and_die(program(acknowledged), life, &mut acknowledged)?;
         proof.kills += 1;
         for (number, acknowledged) in acknowledged.iter_mut().enumerate() {
             let last = store.last_batch(writer(number)).map_err(|e| e.to_string())?;
@@ -227,12 +249,12 @@ pub fn prove(
     Ok(proof)
 }
 
-/// Starts the program, kills it, and reads to the end what it had acknowledged.
+/// Starts the program, kills it, and reads to the end what it had acknowledged; how many slots it had sealed.
 fn live_and_die(
     mut command: Command,
     life: Duration,
     acknowledged: &mut [u64; WRITERS],
-) -> Result<(), String> {
+) -> Result<u64, String> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|e| format!("the writing program: {e}"))?;
     std::thread::sleep(life);
@@ -243,7 +265,13 @@ fn live_and_die(
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(format!("the writing program ended by itself: {said}"));
     }
+    let mut sealed = 0;
     for line in BufReader::new(&output.stdout[..]).lines().map_while(Result::ok) {
+        if let Some(slots) = line.strip_prefix("sealed ") {
+            // A line that was cut short by the kill counts for nothing.
+            sealed += slots.parse().unwrap_or(0);
+            continue;
+        }
         let mut words = line.split(' ').map(str::parse::<u64>);
         if let (Some(Ok(number)), Some(Ok(seq))) = (words.next(), words.next())
             && let Some(last) = acknowledged.get_mut(number as usize)
@@ -251,7 +279,7 @@ fn live_and_die(
             *last = seq;
         }
     }
-    Ok(())
+    Ok(sealed)
 }
 
 /// The same batches in memory.

@@ -25,7 +25,12 @@ pub struct Maintained {
     pub dropped: u64,
     /// Partitions that were made ahead of time.
     pub made: u64,
+    /// Slots that were packed because their span was over.
+    pub sealed: u64,
 }
+
+/// How long a span is over before maintenance seals it: most of what comes late has come by then.
+pub(crate) const SEALED_AFTER_US: i64 = 2 * 3_600 * series::SECOND_US;
 
 /// A place where series and their slots are kept. Every call is one transaction,
 /// which is on disk when the call returns, if the store has a disk.
@@ -85,8 +90,18 @@ pub trait Store: Send {
         until_us: i64,
     ) -> Result<Vec<(SlotKey, Accumulator)>, StoreError>;
 
-    /// Drops the partitions that have expired at `now_us`, and makes those that are needed next.
+    /// Packs the slots of every span that is over at `until_us` (microseconds since the epoch), where
+    /// a series has enough of them for it; how many were packed. Nothing of what is read changes.
     ///
-    /// Slots older than that are not written from then on.
+    /// Each span is a transaction of its own. Packed slots are written to as others are, only more slowly.
+    ///
+    /// # Errors
+    /// Those of a database; what was packed until then stays packed.
+    fn seal(&mut self, until_us: i64) -> Result<u64, StoreError>;
+
+    /// Drops the partitions that have expired at `now_us`, makes those that are needed next, and
+    /// seals the spans that have been over for two hours.
+    ///
+    /// Slots older than what is kept are not written from then on.
     fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError>;
 }

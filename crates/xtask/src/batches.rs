@@ -31,15 +31,16 @@ fn prove_both(options: &Options) -> Result<bool, String> {
     let server = Throwaway::start(&[]).map_err(|e| e.to_string())?;
     let postgresql = server.database("proof").map_err(|e| e.to_string())?;
     say(
-        "| database | kills | acknowledged | in the database | killed before the acknowledgement | lost | slots compared | wrong |",
+        "| database | kills | acknowledged | in the database | killed before the acknowledgement | lost | slots sealed meanwhile | slots compared | wrong |",
     );
-    say("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    say("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
     let mut holds = true;
     for (name, place) in [("SQLite", &sqlite), ("PostgreSQL", &postgresql)] {
         let proof = prove_one(place, options)?;
-        let Proof { kills, acknowledged, applied, unacknowledged, lost, slots, wrong } = proof;
+        let Proof { kills, acknowledged, applied, unacknowledged, lost, sealed, slots, wrong } =
+            proof;
         say(&format!(
-            "| {name} | {kills} | {acknowledged} | {applied} | {unacknowledged} | {lost} | {slots} | {wrong} |"
+            "| {name} | {kills} | {acknowledged} | {applied} | {unacknowledged} | {lost} | {sealed} | {slots} | {wrong} |"
         ));
         holds &= proof.holds();
     }

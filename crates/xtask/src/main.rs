@@ -3,6 +3,7 @@
 mod aa;
 mod accuracy;
 mod batches;
+mod bench_slots;
 mod binary;
 mod imports;
 mod injection;
@@ -39,6 +40,11 @@ tasks:
   prove all
         all of these, one after the other
 
+  bench-series [--only NAME,NAME…] [--points N] [--series N] [--per-slot N] [--rounds N]
+               [--values walk|noise]
+        fill ours, rrdtool, whisper and others with the same history (10,000,000 points of
+        10,000 series, one and ten to a slot) and write docs/series-performance.md
+
 All but the simulation and the batches run target/release/tachograph: build it first.
 ";
 
@@ -55,6 +61,8 @@ fn main() -> ExitCode {
         ["prove", "imports", options @ ..] => imports::prove(options),
         ["prove", "accuracy", options @ ..] => accuracy::prove(options),
         ["prove", "all"] => all(),
+        ["bench-series", options @ ..] => bench_slots::bench(options),
+        ["fill-series", words @ ..] => bench_slots::fill(words),
         ["write-batches", words @ ..] => batches::write(words),
         _ => usage_error("no such task"),
     }

@@ -2,6 +2,7 @@
 
 mod error;
 mod link;
+mod packed;
 mod read;
 mod schema;
 mod types;
@@ -14,9 +15,10 @@ use series::{Accumulator, Lane, SlotKey, Step, rrd};
 
 use self::link::Link;
 use crate::plan::{Kept, Plan};
+use crate::store::SEALED_AFTER_US;
 use crate::{
-    Applied, Changes, Maintained, NewSeries, NotMade, Retention, Selector, Series, SeriesLimit,
-    Store, StoreError, Writer,
+    Applied, Changes, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series,
+    SeriesLimit, Store, StoreError, Writer,
 };
 
 /// How often a batch is planned anew because somebody changed the retentions meanwhile.
@@ -29,6 +31,7 @@ const PLANS_MAX: usize = 10;
 /// is made anew by the next call. Any number of processes may write at the same time.
 pub struct Postgres {
     link: Link,
+    packing: Packing,
 }
 
 impl fmt::Debug for Postgres {
@@ -36,6 +39,9 @@ impl fmt::Debug for Postgres {
         f.debug_struct("Postgres").field("place", &self.link.place()).finish()
     }
 }
+
+/// How often something is tried that gave way to another writer.
+const TRIES_MAX: usize = 5;
 
 /// What became of an attempt to apply a batch.
 enum Attempt {
@@ -52,7 +58,7 @@ impl Postgres {
     /// [`StoreError::NoDatabase`], [`StoreError::Denied`], and [`StoreError::Newer`]
     /// where a newer version made the schema.
     pub fn open(url: &str) -> Result<Postgres, StoreError> {
-        let mut store = Postgres { link: Link::new(url)? };
+        let mut store = Postgres { link: Link::new(url)?, packing: Packing::USUAL };
         let found = store.link.transaction(schema::migrate)?;
         store.check_version(found)?;
         Ok(store)
@@ -63,10 +69,45 @@ impl Postgres {
     /// # Errors
     /// Those of [`Postgres::open`], and [`StoreError::NoSeries`].
     pub fn open_read_only(url: &str) -> Result<Postgres, StoreError> {
-        let mut store = Postgres { link: Link::new(url)? };
+        let mut store = Postgres { link: Link::new(url)?, packing: Packing::USUAL };
         let found = store.link.transaction(schema::version)?;
         store.check_version(found)?;
         if found == 0 { Err(StoreError::NoSeries(store.place())) } else { Ok(store) }
+    }
+
+    /// The same store, packing other slots than is usual.
+    #[must_use]
+    pub fn with_packing(self, packing: Packing) -> Postgres {
+        Postgres { packing, ..self }
+    }
+
+    /// Packs the rows of a span, if its partition is still there.
+    fn seal_span(&mut self, kept: &Kept, span_us: i64) -> Result<u64, StoreError> {
+        let packing = self.packing;
+        let step_us = kept.step().us();
+        self.link.transaction(|session| {
+            session.transaction.query_one(schema::WRITING, &[])?;
+            if !schema::partitions(session, step_us)?.contains(&kept.partition_of(span_us)) {
+                return Ok(0);
+            }
+            let (left, sealed) = packed::seal(session, kept, span_us, packing)?;
+            write::add_unpacked(session, step_us, &left)?;
+            Ok(sealed.saturating_sub(left.len() as u64))
+        })
+    }
+
+    /// Does what may have to give way to another writer, some times over.
+    fn insist<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Postgres) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let mut tries = 1;
+        loop {
+            match work(self) {
+                Err(StoreError::Busy { .. }) if tries < TRIES_MAX => tries += 1,
+                done => return done,
+            }
+        }
     }
 
     fn check_version(&self, found: i64) -> Result<(), StoreError> {
@@ -78,7 +119,7 @@ impl Postgres {
 
     /// Makes the partitions that a plan needs, ahead of its transaction: nobody
     /// may write while a table is made.
-    fn make_partitions(&mut self, plan: &Plan) -> Result<(), StoreError> {
+    fn make_partitions(&mut self, plan: &Plan<'_>) -> Result<(), StoreError> {
         let wanted: Vec<(Kept, BTreeSet<i64>)> =
             plan.parts.iter().map(|part| (part.kept, part.partitions())).collect();
         let missing = self.link.transaction(|session| {
@@ -103,6 +144,7 @@ impl Postgres {
         let kept = self.link.transaction(schema::retentions)?;
         let plan = Plan::new(changes, &kept)?;
         self.make_partitions(&plan)?;
+        let packing = self.packing;
         self.link.transaction(|session| {
             session.transaction.query_one(schema::WRITING, &[])?;
             if schema::retentions(session)? != kept {
@@ -111,7 +153,7 @@ impl Postgres {
             if !write::claim(session, writer, seq)? {
                 return Ok(Attempt::Done(Applied::Before));
             }
-            write::apply(session, &plan, changes)?;
+            write::apply(session, &plan, changes, &kept, packing)?;
             Ok(Attempt::Done(Applied::Now { expired: plan.expired }))
         })
     }
@@ -166,7 +208,8 @@ impl Store for Postgres {
         changes: &Changes,
     ) -> Result<Applied, StoreError> {
         for _ in 0..PLANS_MAX {
-            if let Attempt::Done(applied) = self.attempt(writer, seq, changes)? {
+            let attempt = self.insist(|store| store.attempt(writer, seq, changes))?;
+            if let Attempt::Done(applied) = attempt {
                 return Ok(applied);
             }
         }
@@ -183,7 +226,27 @@ impl Store for Postgres {
         self.link.transaction(|session| read::slots(session, step, series, from_us, until_us))
     }
 
+    fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {
+        let mut sealed = 0;
+        for kept in self.link.transaction(schema::retentions)? {
+            let mut from_us = i64::MIN;
+            while let Some(span_us) = self
+                .link
+                .transaction(|session| packed::next_with_rows(session, &kept, from_us, until_us))?
+            {
+                from_us = kept.span_end(span_us);
+                if from_us > until_us {
+                    break;
+                }
+                sealed += self.insist(|store| store.seal_span(&kept, span_us))?;
+            }
+        }
+        Ok(sealed)
+    }
+
     fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
-        self.link.transaction(|session| schema::maintain(session, now_us))
+        let maintained = self.link.transaction(|session| schema::maintain(session, now_us))?;
+        let sealed = self.seal(now_us.saturating_sub(SEALED_AFTER_US))?;
+        Ok(Maintained { sealed, ..maintained })
     }
 }

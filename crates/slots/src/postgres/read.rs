@@ -1,12 +1,16 @@
 //! From the tables into the model.
 
+use std::collections::{BTreeMap, HashSet};
+
 use postgres::Row;
 use postgres::types::ToSql;
-use series::{Accumulator, Flavor, Lane, SlotKey, Spec, Step, rrd};
+use series::{Accumulator, Flavor, Integral, Lane, SlotKey, Spec, Step, rrd};
 
 use super::link::{Failure, Session};
+use super::packed;
 use super::types::Time;
-use crate::plan::integral_of;
+use crate::packed::StretchKey;
+use crate::plan::{Kept, integral_of};
 use crate::{Identity, Selector, Series, Writer, names};
 
 /// The columns of a series, in the order in which [`series`] reads them.
@@ -101,16 +105,16 @@ pub(super) fn last_batch(session: &mut Session<'_>, writer: Writer) -> Result<u6
 }
 
 /// The columns of a slot, in the order in which [`slot`] reads them.
-const SLOT: &str = "r.slot, r.series, r.lane, r.integral, r.covered_us, r.vmin, r.vmax, r.n, \
+pub(super) const SLOT: &str = "r.slot, r.series, r.lane, r.integral, r.covered_us, r.vmin, r.vmax, r.n, \
                     r.last_us, r.last_val, r.approximate";
 
-fn slot(row: &Row, flow: bool) -> Result<(SlotKey, Accumulator), postgres::Error> {
-    let flavor = if flow { Flavor::Flow } else { Flavor::Level };
+/// A slot from the columns [`SLOT`]; its integral is a double.
+pub(super) fn slot(row: &Row) -> Result<(SlotKey, Accumulator), postgres::Error> {
     let real = |column: usize, otherwise: f64| {
         Ok::<f64, postgres::Error>(row.try_get::<_, Option<f64>>(column)?.unwrap_or(otherwise))
     };
     let accumulator = Accumulator {
-        integral: integral_of(flavor, row.try_get(3)?),
+        integral: Integral::Area(row.try_get(3)?),
         covered_us: row.try_get(4)?,
         vmin: real(5, f64::INFINITY)?,
         vmax: real(6, f64::NEG_INFINITY)?,
@@ -123,8 +127,47 @@ fn slot(row: &Row, flow: bool) -> Result<(SlotKey, Accumulator), postgres::Error
     Ok((SlotKey { slot_us, series: row.try_get(1)?, lane: row.try_get(2)? }, accumulator))
 }
 
-/// The slots of some series, in the order of their keys.
+/// The slots of some series, packed or not, in the order of their keys.
 pub(super) fn slots(
+    session: &mut Session<'_>,
+    step: Step,
+    series: &[i64],
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<(SlotKey, Accumulator)>, Failure> {
+    let flows = flows(session, series)?;
+    let mut found = rows(session, step, series, from_us, until_us)?;
+    let kept = super::schema::retentions(session)?.into_iter().find(|kept| kept.step() == step);
+    if let Some(kept) = kept {
+        for stretch in packed::of_series(session, &kept, series, from_us, until_us)? {
+            let slots = stretch.iter().map(|(key, row)| (key, *row));
+            found.extend(slots.filter(|(key, _)| (from_us..until_us).contains(&key.slot_us)));
+        }
+    }
+    found.sort_by_key(|(key, _)| *key);
+    // A slot is the sum of its row and of what is packed of it.
+    let mut slots: Vec<(SlotKey, Accumulator)> = Vec::with_capacity(found.len());
+    for (key, row) in found {
+        match slots.last_mut() {
+            Some((known, sum)) if *known == key => sum.merge(&row),
+            _ => slots.push((key, row)),
+        }
+    }
+    for (key, row) in &mut slots {
+        let flavor = if flows.contains(&key.series) { Flavor::Flow } else { Flavor::Level };
+        row.integral = integral_of(flavor, row.integral.as_f64());
+    }
+    Ok(slots)
+}
+
+/// Which of some series are flows.
+fn flows(session: &mut Session<'_>, series: &[i64]) -> Result<HashSet<i64>, Failure> {
+    let rows = session.query("SELECT id FROM series WHERE flow AND id = ANY ($1)", &[&series])?;
+    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+/// The rows of some series.
+fn rows(
     session: &mut Session<'_>,
     step: Step,
     series: &[i64],
@@ -145,7 +188,6 @@ pub(super) fn slots(
     let lookups = (until_us - from_us) / step.us();
     let table = names::slot(step.us());
     let (from, until) = (Time::clamped(from_us), Time::clamped(until_us));
-    let flow = "JOIN series s ON s.id = r.series";
     let rows = if lookups.saturating_mul(series.len() as i64) <= LOOKED_UP_MAX {
         // The primary key begins with the slot: a loop over slots reads only what is wanted.
         session.transaction.batch_execute(
@@ -159,20 +201,18 @@ pub(super) fn slots(
             at_us = at_us.saturating_add(step.us());
         }
         let sql = format!(
-            "SELECT {SLOT}, s.flow FROM unnest($1::timestamptz[]) AS t (at)
-             JOIN {table} r ON r.slot = t.at AND r.series = ANY ($2) {flow}
-             ORDER BY r.slot, r.series, r.lane"
+            "SELECT {SLOT} FROM unnest($1::timestamptz[]) AS t (at)
+             JOIN {table} r ON r.slot = t.at AND r.series = ANY ($2)"
         );
         session.query(&sql, &[&times, &series])?
     } else {
         let sql = format!(
-            "SELECT {SLOT}, s.flow FROM {table} r {flow}
-             WHERE r.slot >= $1 AND r.slot < $2 AND r.series = ANY ($3)
-             ORDER BY r.slot, r.series, r.lane"
+            "SELECT {SLOT} FROM {table} r
+             WHERE r.slot >= $1 AND r.slot < $2 AND r.series = ANY ($3)"
         );
         session.query(&sql, &[&from, &until, &series])?
     };
-    rows.iter().map(|row| Ok(slot(row, row.try_get(11)?)?)).collect()
+    Ok(rows.iter().map(slot).collect::<Result<_, _>>()?)
 }
 
 /// The fine slots within each of some coarse ones, of the same lane; only their bounds are of use.
@@ -180,15 +220,20 @@ pub(super) fn fine(
     session: &mut Session<'_>,
     keys: &[SlotKey],
     coarse: Step,
-    fine_us: i64,
+    fine: &Kept,
 ) -> Result<Vec<(usize, Accumulator)>, Failure> {
+    let fine_us = fine.step().us();
     let (mut places, mut times, mut ids, mut lanes) = (vec![], vec![], vec![], vec![]);
+    let mut stretches: BTreeMap<StretchKey, BTreeMap<i64, usize>> = BTreeMap::new();
     for (place, key) in keys.iter().enumerate() {
         for offset in 0..coarse.us() / fine_us {
+            let slot_us = key.slot_us.saturating_add(offset * fine_us);
             places.push(place as i64);
-            times.push(Time::clamped(key.slot_us.saturating_add(offset * fine_us)));
+            times.push(Time::clamped(slot_us));
             ids.push(key.series);
             lanes.push(key.lane);
+            let stretch = StretchKey::of(fine, &SlotKey { slot_us, ..*key });
+            stretches.entry(stretch).or_default().insert(slot_us, place);
         }
     }
     let sql = format!(
@@ -200,5 +245,14 @@ pub(super) fn fine(
     );
     let params: [&(dyn ToSql + Sync); 4] = [&places, &times, &ids, &lanes];
     let rows = session.query(&sql, &params)?;
-    rows.iter().map(|row| Ok((row.try_get::<_, i64>(11)? as usize, slot(row, true)?.1))).collect()
+    let mut found = rows
+        .iter()
+        .map(|row| Ok((row.try_get::<_, i64>(11)? as usize, slot(row)?.1)))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    for stretch in packed::find(session, fine, stretches.keys().copied(), false)? {
+        let Some(places) = stretches.get(&stretch.key) else { continue };
+        let slots = stretch.iter().map(|(key, row)| (places.get(&key.slot_us), *row));
+        found.extend(slots.filter_map(|(place, row)| place.map(|place| (*place, row))));
+    }
+    Ok(found)
 }

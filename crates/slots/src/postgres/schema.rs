@@ -5,12 +5,19 @@ use std::collections::BTreeSet;
 use series::Step;
 
 use super::link::{Failure, Session};
+use super::packed;
 use super::types::Time;
+use crate::packed::{Dialect, unpacking};
 use crate::plan::{Kept, retained};
 use crate::{Maintained, Retention, StoreError, names};
 
 /// Each entry takes a database from schema `index` to `index + 1`.
-const MIGRATIONS: &[&str] = &[include_str!("1.sql")];
+///
+/// The second makes tables of packed slots for each retention; see [`add_packed`].
+const MIGRATIONS: &[&str] = &[include_str!("1.sql"), ""];
+
+/// The first schema that has packed slots.
+const PACKED: i64 = 2;
 
 /// The schema that this version writes.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
@@ -51,11 +58,29 @@ pub(super) fn migrate(session: &mut Session<'_>) -> Result<i64, Failure> {
              INSERT INTO slots_schema VALUES (0);",
         )?;
     }
-    for sql in steps {
+    for (sql, version) in steps.iter().zip(found + 1..) {
         session.transaction.batch_execute(sql)?;
+        if version == PACKED {
+            add_packed(session)?;
+        }
         session.transaction.execute("UPDATE slots_schema SET version = version + 1", &[])?;
     }
     Ok(KNOWN)
+}
+
+/// Gives the retentions of an older database tables for packed slots.
+fn add_packed(session: &mut Session<'_>) -> Result<(), Failure> {
+    session.transaction.query_one(ALONE, &[])?;
+    for kept in retentions(session)? {
+        let step_us = kept.step().us();
+        session.transaction.batch_execute(&tables_and_views(step_us))?;
+        for start_us in partitions(session, step_us)? {
+            let (parent, table) =
+                (names::packed(step_us), names::packed_partition(step_us, start_us));
+            attach(session, &kept, start_us, &parent, &table)?;
+        }
+    }
+    Ok(())
 }
 
 /// The retentions, the finest first.
@@ -81,14 +106,21 @@ pub(super) fn retain(session: &mut Session<'_>, wanted: &[Retention]) -> Result<
              ON CONFLICT (step_us) DO UPDATE SET age_us = excluded.age_us",
             &[&step_us, &kept.retention.age_us, &kept.partition_us, &kept.horizon_us],
         )?;
-        let sql = include_str!("slots.sql")
-            .replace("$every", &names::every(step_us))
-            .replace("$slot", &names::slot(step_us))
-            .replace("$step_us", &format!("{step_us}::bigint"))
-            .replace("$step", &interval(step_us));
-        session.transaction.batch_execute(&sql)?;
+        session.transaction.batch_execute(&tables_and_views(step_us))?;
     }
     Ok(())
+}
+
+/// The statements that make what a step needs, where it is not there.
+fn tables_and_views(step_us: i64) -> String {
+    include_str!("slots.sql")
+        .replace("$packed_table", &packed::table(step_us))
+        .replace("$unpacking", &unpacking(Dialect::Postgres, &names::packed(step_us), step_us))
+        .replace("$every", &names::every(step_us))
+        .replace("$stored", &names::stored(step_us))
+        .replace("$slot", &names::slot(step_us))
+        .replace("$step_us", &format!("{step_us}::bigint"))
+        .replace("$step", &interval(step_us))
 }
 
 /// A step as an interval of SQL.
@@ -131,9 +163,24 @@ pub(super) fn make_partitions(
     Ok(made)
 }
 
-/// Makes a table and attaches it, which disturbs no reader.
+/// Makes the tables of a partition.
 fn make_partition(session: &mut Session<'_>, kept: &Kept, start_us: i64) -> Result<(), Failure> {
     let step_us = kept.step().us();
+    let (slots, packed) = (names::slot(step_us), names::packed(step_us));
+    attach(session, kept, start_us, &slots, &names::partition(step_us, start_us))?;
+    attach(session, kept, start_us, &packed, &names::packed_partition(step_us, start_us))?;
+    session.execute("INSERT INTO slot_partition VALUES ($1, $2)", &[&step_us, &start_us])?;
+    Ok(())
+}
+
+/// Makes a table and attaches it, which disturbs no reader.
+fn attach(
+    session: &mut Session<'_>,
+    kept: &Kept,
+    start_us: i64,
+    parent: &str,
+    table: &str,
+) -> Result<(), Failure> {
     let end_us = start_us.saturating_add(kept.partition_us);
     let bounds = "SELECT $1::timestamptz::text, $2::timestamptz::text";
     let row = session
@@ -141,12 +188,10 @@ fn make_partition(session: &mut Session<'_>, kept: &Kept, start_us: i64) -> Resu
         .pop()
         .ok_or_else(|| Failure::Value("no bounds".to_owned()))?;
     let (from, until): (String, String) = (row.try_get(0)?, row.try_get(1)?);
-    let (parent, table) = (names::slot(step_us), names::partition(step_us, start_us));
     session.transaction.batch_execute(&format!(
         "CREATE TABLE {table} (LIKE {parent} INCLUDING ALL);
          ALTER TABLE {parent} ATTACH PARTITION {table} FOR VALUES FROM ('{from}') TO ('{until}');"
     ))?;
-    session.execute("INSERT INTO slot_partition VALUES ($1, $2)", &[&step_us, &start_us])?;
     Ok(())
 }
 
@@ -171,8 +216,9 @@ pub(super) fn maintain(session: &mut Session<'_>, now_us: i64) -> Result<Maintai
             &[&step_us, &kept.horizon_us],
         )?;
         for start_us in partitions(session, step_us)?.range(..kept.horizon_us) {
-            let table = names::partition(step_us, *start_us);
-            session.transaction.batch_execute(&format!("DROP TABLE {table}"))?;
+            let slots = names::partition(step_us, *start_us);
+            let packed = names::packed_partition(step_us, *start_us);
+            session.transaction.batch_execute(&format!("DROP TABLE {slots}, {packed}"))?;
             session.execute(
                 "DELETE FROM slot_partition WHERE step_us = $1 AND start_us = $2",
                 &[&step_us, start_us],

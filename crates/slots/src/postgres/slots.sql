@@ -13,6 +13,16 @@ CREATE TABLE IF NOT EXISTS $slot (
     PRIMARY KEY (slot, series, lane)
 ) PARTITION BY RANGE (slot);
 
+-- The same slots once they no longer change, many in a row; see docs/packing.md.
+$packed_table
+
+-- All slots, packed or not.
+CREATE OR REPLACE VIEW $stored AS
+SELECT slot, series, lane, integral, covered_us, vmin, vmax, n, last_us, last_val, approximate
+FROM $slot
+UNION ALL
+$unpacking;
+
 -- One row per slot and series, its lanes together. NULL is unknown.
 CREATE OR REPLACE VIEW $every AS
 SELECT slot, series, measurement, field, tags,
@@ -30,7 +40,7 @@ FROM (SELECT r.slot, s.id AS series, s.measurement, s.field, s.tags, s.flow, s.x
              min(r.vmin) AS vmin, max(r.vmax) AS vmax, sum(r.n)::bigint AS n,
              bool_or(r.approximate) AS approximate,
              sum(r.covered_us) = 0 AND sum(r.n) = 0 AND sum(r.integral) = 0 AS void
-      FROM $slot r JOIN series s ON s.id = r.series
+      FROM $stored r JOIN series s ON s.id = r.series
       GROUP BY r.slot, s.id) AS slots;
 
 -- The same for every slot that begins at or after "since" and before "until":

@@ -1,13 +1,15 @@
 //! From the model into the tables.
 
-use std::collections::HashMap;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap};
 
-use series::{Accumulator, Bounds, Delta, Flavor, SlotKey, rrd};
+use series::{Accumulator, Batch, Bounds, Delta, Flavor, SlotKey, rrd};
 
 use super::link::{Failure, Session};
 use super::types::Time;
-use super::{read, schema};
-use crate::plan::{self, Part, Plan};
+use super::{packed, read, schema};
+use crate::packed::Packing;
+use crate::plan::{self, Kept, Part, Plan};
 use crate::{
     Changes, Identity, NewSeries, NotMade, RrdChange, Series, SeriesLimit, StoreError, Writer,
     names,
@@ -167,8 +169,10 @@ pub(super) fn claim(session: &mut Session<'_>, writer: Writer, seq: u64) -> Resu
 /// Writes what a plan says, and the states that go with it.
 pub(super) fn apply(
     session: &mut Session<'_>,
-    plan: &Plan,
+    plan: &Plan<'_>,
     changes: &Changes,
+    kept: &[Kept],
+    packing: Packing,
 ) -> Result<(), Failure> {
     let mut over = Vec::new();
     for part in &plan.parts {
@@ -176,20 +180,47 @@ pub(super) fn apply(
         if let Some((key, _)) = part.rows.iter().find(|(key, _)| !Time::is_known(key.slot_us)) {
             return Err(StoreError::Time(key.slot_us).into());
         }
-        let (replace, widen): (Vec<_>, Vec<_>) =
-            part.rows.iter().partition(|(_, delta)| delta.bounds == Bounds::Replace);
-        for (rows, bounds) in [(widen, Bounds::Widen), (replace, Bounds::Replace)] {
-            over.extend(
-                add(session, step_us, &rows, bounds)?.into_iter().map(|key| (step_us, key)),
-            );
-        }
-        find_bounds_anew(session, part)?;
+        let mut beyond = Vec::new();
+        add_part(session, part, packing, &mut beyond)?;
+        over.extend(beyond.into_iter().map(|key| (step_us, key)));
+        find_bounds_anew(session, part, kept, packing)?;
     }
     if !over.is_empty() {
         return Err(StoreError::Overflow { slots: over }.into());
     }
     save_lanes(session, changes)?;
     changes.rrd.iter().try_for_each(|change| advance(session, change))
+}
+
+/// Adds what a part says, to packed rows and to rows.
+fn add_part(
+    session: &mut Session<'_>,
+    part: &Part<'_>,
+    packing: Packing,
+    over: &mut Vec<SlotKey>,
+) -> Result<(), Failure> {
+    let step_us = part.kept.step().us();
+    let packed::Left { rows, unpacked } = packed::add(session, part, packing, over)?;
+    let (mut replace, mut widen): (Vec<_>, Vec<_>) =
+        rows.into_iter().partition(|(_, delta)| delta.bounds == Bounds::Replace);
+    widen.extend(unpacked.iter().map(|(key, delta)| (key, delta)));
+    for (rows, bounds) in [(&mut widen, Bounds::Widen), (&mut replace, Bounds::Replace)] {
+        // In one order, whoever writes, so that nobody waits for one who waits for them.
+        rows.sort_unstable_by_key(|(key, _)| **key);
+        over.extend(add(session, step_us, rows, bounds)?);
+    }
+    Ok(())
+}
+
+/// Adds slots that could not be packed to their rows.
+pub(super) fn add_unpacked(
+    session: &mut Session<'_>,
+    step_us: i64,
+    slots: &[(SlotKey, Delta)],
+) -> Result<(), Failure> {
+    let mut rows: Vec<(&SlotKey, &Delta)> = slots.iter().map(|(key, delta)| (key, delta)).collect();
+    rows.sort_unstable_by_key(|(key, _)| **key);
+    add(session, step_us, &rows, Bounds::Widen).map(drop)
 }
 
 /// The columns of rows, as arrays that are sent at once.
@@ -303,22 +334,32 @@ fn upsert(step_us: i64, bounds: Bounds) -> String {
 }
 
 /// Gives coarse slots the bounds of the fine slots within them.
-fn find_bounds_anew(session: &mut Session<'_>, part: &Part) -> Result<(), Failure> {
+fn find_bounds_anew(
+    session: &mut Session<'_>,
+    part: &Part<'_>,
+    kept: &[Kept],
+    packing: Packing,
+) -> Result<(), Failure> {
     let mut by_step: HashMap<i64, Vec<SlotKey>> = HashMap::new();
     for anew in &part.anew {
         by_step.entry(anew.from_step_us).or_default().push(anew.key);
     }
-    let mut found = Vec::new();
+    let mut found = Batch::default();
     for (fine_us, keys) in by_step {
+        let Some(finer) = kept.iter().find(|kept| kept.step().us() == fine_us) else { continue };
         let mut fine: Vec<Vec<Accumulator>> = vec![Vec::new(); keys.len()];
-        for (place, row) in read::fine(session, &keys, part.kept.step(), fine_us)? {
+        for (place, row) in read::fine(session, &keys, part.kept.step(), finer)? {
             fine[place].push(row);
         }
-        found.extend(keys.into_iter().zip(fine.iter().map(plan::bounds_of)));
+        for (key, fine) in keys.into_iter().zip(&fine) {
+            found.add(key, plan::bounds_of(fine));
+        }
     }
-    found.sort_by_key(|(key, _)| *key);
-    let rows: Vec<(&SlotKey, &Delta)> = found.iter().map(|(key, delta)| (key, delta)).collect();
-    add(session, part.kept.step().us(), &rows, Bounds::Replace).map(drop)
+    if found.is_empty() {
+        return Ok(());
+    }
+    let anew = Part { kept: part.kept, rows: Cow::Owned(found), anew: BTreeSet::new() };
+    add_part(session, &anew, packing, &mut Vec::new())
 }
 
 fn save_lanes(session: &mut Session<'_>, changes: &Changes) -> Result<(), Failure> {

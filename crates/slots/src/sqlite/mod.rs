@@ -1,5 +1,6 @@
 //! Series and slots in a SQLite file: the record's own, beside the runs.
 
+mod packed;
 mod read;
 mod schema;
 mod write;
@@ -10,9 +11,10 @@ use record::RecordError;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use series::{Accumulator, Lane, SlotKey, Step, rrd};
 
+use crate::store::SEALED_AFTER_US;
 use crate::{
-    Applied, Changes, Maintained, NewSeries, NotMade, Retention, Selector, Series, SeriesLimit,
-    Store, StoreError, Writer,
+    Applied, Changes, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series,
+    SeriesLimit, Store, StoreError, Writer,
 };
 
 /// A SQLite file with series: the file of the runs, or one of its own.
@@ -23,6 +25,7 @@ use crate::{
 pub struct Sqlite {
     db: Connection,
     path: PathBuf,
+    packing: Packing,
 }
 
 impl Sqlite {
@@ -32,7 +35,8 @@ impl Sqlite {
     /// [`StoreError::Record`], also for a file that a newer version wrote.
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
-        let mut store = Sqlite { db: record::Store::open(&path)?.into_connection(), path };
+        let db = record::Store::open(&path)?.into_connection();
+        let mut store = Sqlite { db, path, packing: Packing::USUAL };
         store.check_version()?;
         store.db.set_prepared_statement_cache_capacity(256);
         schema::migrate(&mut store.db).map_err(|e| store.explain(e))?;
@@ -45,11 +49,18 @@ impl Sqlite {
     /// [`StoreError::Record`], and [`StoreError::NoSeries`] where none was ever recorded.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
-        let store = Sqlite { db: record::Store::open_read_only(&path)?.into_connection(), path };
+        let db = record::Store::open_read_only(&path)?.into_connection();
+        let store = Sqlite { db, path, packing: Packing::USUAL };
         match store.check_version()? {
             0 => Err(StoreError::NoSeries(store.path.display().to_string())),
             _ => Ok(store),
         }
+    }
+
+    /// The same store, packing other slots than is usual.
+    #[must_use]
+    pub fn with_packing(self, packing: Packing) -> Sqlite {
+        Sqlite { packing, ..self }
     }
 
     fn check_version(&self) -> Result<i64, StoreError> {
@@ -181,7 +192,8 @@ impl Store for Sqlite {
         seq: u64,
         changes: &Changes,
     ) -> Result<Applied, StoreError> {
-        self.write(|tx| write::apply(tx, writer, seq, changes))
+        let packing = self.packing;
+        self.write(|tx| write::apply(tx, writer, seq, changes, packing))
     }
 
     fn slots(
@@ -194,8 +206,33 @@ impl Store for Sqlite {
         self.read(|db| read::slots(db, step, series, from_us, until_us))
     }
 
+    fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {
+        let packing = self.packing;
+        let mut sealed = 0;
+        for kept in self.read(schema::retentions)? {
+            for start_us in self.read(|db| schema::partitions(db, kept.step().us()))? {
+                let mut from_us = start_us;
+                while let Some(span_us) =
+                    self.read(|db| packed::next_with_rows(db, &kept, from_us))?
+                {
+                    from_us = kept.span_end(span_us);
+                    if from_us > until_us {
+                        break;
+                    }
+                    sealed += self.write(|tx| Ok(packed::seal(tx, &kept, span_us, packing)?))?;
+                    if from_us >= start_us.saturating_add(kept.partition_us) {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(sealed)
+    }
+
     fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
-        self.write(|tx| Ok(schema::maintain(tx, now_us)?))
+        let maintained = self.write(|tx| Ok(schema::maintain(tx, now_us)?))?;
+        let sealed = self.seal(now_us.saturating_sub(SEALED_AFTER_US))?;
+        Ok(Maintained { sealed, ..maintained })
     }
 }
 

@@ -1,12 +1,13 @@
 //! From the tables into the model.
 
-use rusqlite::types::{Value, ValueRef};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use serde::de::DeserializeOwned;
-use series::{Accumulator, Flavor, Lane, SlotKey, Spec, Step, rrd};
+use series::{Accumulator, Flavor, Integral, Lane, SlotKey, Spec, Step, rrd};
 
+use super::packed;
 use super::schema::{self, broken};
-use crate::plan::{Anew, integral_of};
+use crate::plan::{Anew, Kept, integral_of};
 use crate::{Identity, Selector, Series, Writer, names};
 
 /// The columns of a series, in the order in which [`series`] reads them.
@@ -109,16 +110,15 @@ pub(super) fn last_batch(db: &Connection, writer: Writer) -> Result<u64> {
 const SLOT: &str =
     "slot_us, series, lane, integral, covered_us, vmin, vmax, n, last_us, last_val, approximate";
 
-fn slot(row: &Row<'_>, flavor: Flavor) -> Result<(SlotKey, Accumulator)> {
+fn slot(row: &Row<'_>) -> Result<(SlotKey, Accumulator)> {
     let real = |column: usize, otherwise: f64| -> Result<f64> {
         match row.get_ref(column)? {
             ValueRef::Null => Ok(otherwise),
             value => Ok(value.as_f64()?),
         }
     };
-    let integral = real(3, 0.0)?;
     let accumulator = Accumulator {
-        integral: integral_of(flavor, integral),
+        integral: Integral::Area(real(3, 0.0)?),
         covered_us: row.get(4)?,
         vmin: real(5, f64::INFINITY)?,
         vmax: real(6, f64::NEG_INFINITY)?,
@@ -131,9 +131,6 @@ fn slot(row: &Row<'_>, flavor: Flavor) -> Result<(SlotKey, Accumulator)> {
 }
 
 /// The slots of some series, in the order of their keys.
-///
-/// Slots are looked up one by one, from one time that has any to the next: reading
-/// through all series of the time is what the primary key would have it do.
 pub(super) fn slots(
     db: &Connection,
     step: Step,
@@ -145,35 +142,68 @@ pub(super) fn slots(
         return Ok(Vec::new());
     };
     let mut found = Vec::new();
-    for start_us in schema::partitions(db, step.us())? {
+    for id in series {
+        let Some(flavor) = flavor(db, *id)? else { continue };
+        let of_series = all_of(db, &kept, *id, from_us, until_us)?;
+        found.extend(of_series.into_iter().map(|(key, mut row)| {
+            row.integral = integral_of(flavor, row.integral.as_f64());
+            (key, row)
+        }));
+    }
+    found.sort_by_key(|(key, _)| *key);
+    Ok(found)
+}
+
+/// The slots of a series that begin in a time, packed or not, in no particular order.
+fn all_of(
+    db: &Connection,
+    kept: &Kept,
+    series: i64,
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<(SlotKey, Accumulator)>> {
+    let mut found = Vec::new();
+    for start_us in schema::partitions(db, kept.step().us())? {
         let end_us = start_us.saturating_add(kept.partition_us);
         let (from_us, until_us) = (from_us.max(start_us), until_us.min(end_us));
         if from_us >= until_us {
             continue;
         }
-        let first_us = step.slot_of(from_us.saturating_add(step.us() - 1));
-        let sql = format!(
-            "WITH RECURSIVE time (at) AS (
-                 SELECT (SELECT slot_us FROM {table} WHERE slot_us >= ?2 AND slot_us < ?3
-                         ORDER BY slot_us LIMIT 1)
-                 UNION ALL
-                 SELECT (SELECT slot_us FROM {table} WHERE slot_us > at AND slot_us < ?3
-                         ORDER BY slot_us LIMIT 1)
-                 FROM time WHERE at IS NOT NULL)
-             SELECT {SLOT} FROM time CROSS JOIN {table} ON slot_us = at AND series = ?1",
-            table = names::partition(step.us(), start_us),
-        );
-        let mut statement = db.prepare_cached(&sql)?;
-        for id in series {
-            let Some(flavor) = flavor(db, *id)? else { continue };
-            let rows = statement.query_map([*id, first_us, until_us], |row| slot(row, flavor))?;
-            for row in rows {
-                found.push(row?);
-            }
+        found.extend(rows(db, kept, series, from_us, until_us)?);
+        for stretch in packed::of_series(db, kept, series, from_us, until_us)? {
+            let slots = stretch.iter().map(|(key, row)| (key, *row));
+            found.extend(slots.filter(|(key, _)| (from_us..until_us).contains(&key.slot_us)));
         }
     }
-    found.sort_by_key(|(key, _)| *key);
     Ok(found)
+}
+
+/// The rows of a series in a time within one partition.
+///
+/// Slots are looked up one by one, from one time that has any to the next: reading
+/// through all series of the time is what the primary key would have it do.
+pub(super) fn rows(
+    db: &Connection,
+    kept: &Kept,
+    series: i64,
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<(SlotKey, Accumulator)>> {
+    let step = kept.step();
+    let first_us = step.slot_of(from_us.saturating_add(step.us() - 1));
+    let sql = format!(
+        "WITH RECURSIVE time (at) AS (
+             SELECT (SELECT slot_us FROM {table} WHERE slot_us >= ?2 AND slot_us < ?3
+                     ORDER BY slot_us LIMIT 1)
+             UNION ALL
+             SELECT (SELECT slot_us FROM {table} WHERE slot_us > at AND slot_us < ?3
+                     ORDER BY slot_us LIMIT 1)
+             FROM time WHERE at IS NOT NULL)
+         SELECT {SLOT} FROM time CROSS JOIN {table} ON slot_us = at AND series = ?1",
+        table = names::partition(step.us(), kept.partition_of(from_us)),
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    statement.query_map([series, first_us, until_us], slot)?.collect()
 }
 
 fn flavor(db: &Connection, series: i64) -> Result<Option<Flavor>> {
@@ -187,28 +217,9 @@ pub(super) fn fine(
     db: &Connection,
     anew: &Anew,
     coarse: Step,
-    fine: &crate::plan::Kept,
+    fine: &Kept,
 ) -> Result<Vec<Accumulator>> {
-    let end_us = anew.key.slot_us.saturating_add(coarse.us());
-    let mut found = Vec::new();
-    for start_us in schema::partitions(db, anew.from_step_us)? {
-        let from_us = anew.key.slot_us.max(start_us);
-        let until_us = end_us.min(start_us.saturating_add(fine.partition_us));
-        if from_us >= until_us {
-            continue;
-        }
-        let sql = format!(
-            "SELECT {SLOT} FROM {} WHERE slot_us = ?1 AND series = ?2 AND lane = ?3",
-            names::partition(anew.from_step_us, start_us)
-        );
-        let mut statement = db.prepare_cached(&sql)?;
-        let mut slot_us = from_us;
-        while slot_us < until_us {
-            let key = [Value::from(slot_us), anew.key.series.into(), anew.key.lane.into()];
-            let row = statement.query_row(key, |row| slot(row, Flavor::Flow)).optional()?;
-            found.extend(row.map(|(_, row)| row));
-            slot_us += anew.from_step_us;
-        }
-    }
-    Ok(found)
+    let SlotKey { slot_us, series, lane } = anew.key;
+    let found = all_of(db, fine, series, slot_us, slot_us.saturating_add(coarse.us()))?;
+    Ok(found.into_iter().filter(|(key, _)| key.lane == lane).map(|(_, row)| row).collect())
 }

@@ -5,13 +5,18 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBehavior, params};
 use series::SECOND_US;
 
+use super::packed;
 use crate::names;
+use crate::packed::{Dialect, unpacking};
 use crate::plan::{Kept, retained};
 use crate::{Maintained, Retention};
 use series::Step;
 
 /// Each entry takes a file from schema `index` to `index + 1`.
-const MIGRATIONS: &[&str] = &[include_str!("1.sql")];
+const MIGRATIONS: &[&str] = &[include_str!("1.sql"), include_str!("2.sql")];
+
+/// The first schema that has packed slots.
+const PACKED: i64 = 2;
 
 /// The schema that this version writes.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
@@ -43,9 +48,24 @@ pub(super) fn migrate(db: &mut Connection) -> Result<()> {
             )?;
         }
         tx.execute_batch(sql)?;
+        if version + 1 == PACKED {
+            add_packed(&tx)?;
+        }
         tx.execute("UPDATE slots_schema SET version = version + 1", [])?;
         tx.commit()?;
     }
+}
+
+/// Gives the partitions of an older file tables for packed slots.
+fn add_packed(tx: &Transaction<'_>) -> Result<()> {
+    for kept in retentions(tx)? {
+        let step_us = kept.step().us();
+        for start_us in partitions(tx, step_us)? {
+            tx.execute_batch(&packed::table(step_us, start_us))?;
+        }
+        make_views(tx, step_us)?;
+    }
+    Ok(())
 }
 
 /// The retentions, the finest first.
@@ -117,6 +137,7 @@ pub(super) fn make_partitions(
             ) STRICT, WITHOUT ROWID",
             names::partition(step_us, *start_us)
         ))?;
+        tx.execute_batch(&packed::table(step_us, *start_us))?;
         tx.execute("INSERT INTO slot_partition VALUES (?1, ?2)", [step_us, *start_us])?;
     }
     if !missing.is_empty() {
@@ -143,7 +164,11 @@ pub(super) fn maintain(tx: &Transaction<'_>, now_us: i64) -> Result<Maintained> 
             drop_views(tx, step_us)?;
         }
         for start_us in &expired {
-            tx.execute_batch(&format!("DROP TABLE {}", names::partition(step_us, *start_us)))?;
+            tx.execute_batch(&format!(
+                "DROP TABLE {}; DROP TABLE {}",
+                names::partition(step_us, *start_us),
+                names::packed_partition(step_us, *start_us)
+            ))?;
             tx.execute(
                 "DELETE FROM slot_partition WHERE step_us = ?1 AND start_us = ?2",
                 [step_us, *start_us],
@@ -157,35 +182,61 @@ pub(super) fn maintain(tx: &Transaction<'_>, now_us: i64) -> Result<Maintained> 
 }
 
 fn drop_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
-    let (every, slot) = (names::every(step_us), names::slot(step_us));
+    let every = names::every(step_us);
+    let parts = [names::stored(step_us), names::packed(step_us), names::slot(step_us)];
+    let [stored, packed, slot] = parts;
     tx.execute_batch(&format!(
-        "DROP VIEW IF EXISTS {every}_filled; DROP VIEW IF EXISTS {every}; DROP VIEW IF EXISTS {slot};"
+        "DROP VIEW IF EXISTS {every}_filled; DROP VIEW IF EXISTS {every};
+         DROP VIEW IF EXISTS {stored}; DROP VIEW IF EXISTS {packed}; DROP VIEW IF EXISTS {slot};"
     ))
 }
 
 /// Makes the views of a step anew over the partitions that exist.
 fn make_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
     drop_views(tx, step_us)?;
-    let tables: Vec<String> = partitions(tx, step_us)?
-        .into_iter()
-        .map(|start_us| format!("SELECT * FROM {}", names::partition(step_us, start_us)))
-        .collect();
-    let all = if tables.is_empty() {
-        "SELECT NULL AS slot_us, NULL AS series, NULL AS lane, NULL AS integral, NULL AS covered_us,
-                NULL AS vmin, NULL AS vmax, NULL AS n, NULL AS last_us, NULL AS last_val,
-                NULL AS approximate WHERE 0"
-            .to_owned()
-    } else {
-        tables.join("\n UNION ALL ")
+    let starts = partitions(tx, step_us)?;
+    let of = |table: fn(i64, i64) -> String| -> Vec<String> {
+        starts
+            .iter()
+            .map(|start_us| format!("SELECT * FROM {}", table(step_us, *start_us)))
+            .collect()
     };
-    let views = include_str!("views.sql")
+    let (slots, packed) = (of(names::partition), of(names::packed_partition));
+    if starts.is_empty() {
+        return tx.execute_batch(&format!(
+            "CREATE VIEW {} AS SELECT {NOTHING} WHERE 0; {}",
+            names::stored(step_us),
+            people_views(step_us)
+        ));
+    }
+    tx.execute_batch(&format!(
+        "CREATE VIEW {slot} AS {};
+         CREATE VIEW {packed} AS {};
+         CREATE VIEW {stored} AS SELECT * FROM {slot} UNION ALL {unpacked};
+         {people}",
+        slots.join("\n UNION ALL "),
+        packed.join("\n UNION ALL "),
+        slot = names::slot(step_us),
+        packed = names::packed(step_us),
+        stored = names::stored(step_us),
+        unpacked = unpacking(Dialect::Sqlite, &names::packed(step_us), step_us),
+        people = people_views(step_us),
+    ))
+}
+
+/// The columns of no slots at all.
+const NOTHING: &str = "NULL AS slot_us, NULL AS series, NULL AS lane, NULL AS integral,
+    NULL AS covered_us, NULL AS vmin, NULL AS vmax, NULL AS n, NULL AS last_us, NULL AS last_val,
+    NULL AS approximate";
+
+/// The statements that make the views for people.
+fn people_views(step_us: i64) -> String {
+    include_str!("views.sql")
         .replace("$filled_time", &time_sql(step_us).replace("slot_us", "slots.slot_us"))
         .replace("$time", &time_sql(step_us))
         .replace("$every", &names::every(step_us))
-        .replace("$slot", &names::slot(step_us))
-        .replace("$all", &all)
-        .replace("$step_us", &step_us.to_string());
-    tx.execute_batch(&views)
+        .replace("$stored", &names::stored(step_us))
+        .replace("$step_us", &step_us.to_string())
 }
 
 /// The SQL that writes the start of a slot as people write times.

@@ -1,6 +1,3 @@
-CREATE VIEW $slot AS
- $all;
-
 -- One row per slot and series, its lanes together. NULL is unknown.
 CREATE VIEW $every AS
 SELECT $time AS slot, slot_us, series, measurement, field, tags,
@@ -16,14 +13,14 @@ SELECT $time AS slot, slot_us, series, measurement, field, tags,
 FROM (SELECT slot_us, series, sum(integral) AS integral, sum(covered_us) AS covered_us,
              min(vmin) AS vmin, max(vmax) AS vmax, sum(n) AS n, max(approximate) AS approximate,
              sum(covered_us) = 0 AND sum(n) = 0 AND sum(integral) = 0 AS void
-      FROM $slot GROUP BY slot_us, series)
+      FROM $stored GROUP BY slot_us, series)
 JOIN (SELECT id, measurement, field, tags, flow, xff FROM series) ON id = series;
 
 -- The same, with a row of NULLs for every slot between a series' first and last of which nothing is known.
 CREATE VIEW $every_filled AS
 WITH RECURSIVE
 ends AS MATERIALIZED (
-    SELECT series, min(slot_us) AS first_us, max(slot_us) AS last_us FROM $slot GROUP BY series),
+    SELECT series, min(slot_us) AS first_us, max(slot_us) AS last_us FROM $stored GROUP BY series),
 times (series, slot_us, last_us) AS (
     SELECT series, first_us, last_us FROM ends
     UNION ALL

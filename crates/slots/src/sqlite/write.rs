@@ -1,9 +1,13 @@
 //! From the model into the tables.
 
-use rusqlite::{CachedStatement, OptionalExtension, Result, Statement, Transaction, params};
-use series::{Accumulator, Bounds, Delta, Flavor, SlotKey};
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 
-use super::{Failure, read, schema};
+use rusqlite::{CachedStatement, OptionalExtension, Result, Statement, Transaction, params};
+use series::{Accumulator, Batch, Bounds, Delta, Flavor, SlotKey};
+
+use super::{Failure, packed, read, schema};
+use crate::packed::Packing;
 use crate::plan::{self, Kept, Part, Plan};
 use crate::{
     Applied, Changes, NewSeries, NotMade, RrdChange, Series, SeriesLimit, StoreError, Writer, names,
@@ -97,6 +101,7 @@ pub(super) fn apply(
     writer: Writer,
     seq: u64,
     changes: &Changes,
+    packing: Packing,
 ) -> Result<Applied, Failure> {
     if !claim(tx, writer, seq)? {
         return Ok(Applied::Before);
@@ -107,8 +112,10 @@ pub(super) fn apply(
     for part in &plan.parts {
         make_partitions(tx, part)?;
         let step_us = part.kept.step().us();
-        over.extend(add(tx, part)?.into_iter().map(|key| (step_us, key)));
-        find_bounds_anew(tx, part, &kept)?;
+        let mut beyond = Vec::new();
+        add(tx, part, packing, &mut beyond)?;
+        over.extend(beyond.into_iter().map(|key| (step_us, key)));
+        find_bounds_anew(tx, part, &kept, packing)?;
     }
     if !over.is_empty() {
         return Err(StoreError::Overflow { slots: over }.into());
@@ -137,7 +144,7 @@ fn claim(tx: &Transaction<'_>, writer: Writer, seq: u64) -> Result<bool, Failure
     Ok(true)
 }
 
-fn make_partitions(tx: &Transaction<'_>, part: &Part) -> Result<(), Failure> {
+fn make_partitions(tx: &Transaction<'_>, part: &Part<'_>) -> Result<(), Failure> {
     let step_us = part.kept.step().us();
     let mut all = schema::partitions(tx, step_us)?;
     let wanted = part.partitions();
@@ -150,16 +157,33 @@ fn make_partitions(tx: &Transaction<'_>, part: &Part) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Adds the rows of a part; the keys of those whose counts become too large.
-fn add(tx: &Transaction<'_>, part: &Part) -> Result<Vec<SlotKey>> {
-    let mut over = Vec::new();
+/// Adds what a part says, to packed rows and to rows.
+fn add(
+    tx: &Transaction<'_>,
+    part: &Part<'_>,
+    packing: Packing,
+    over: &mut Vec<SlotKey>,
+) -> Result<()> {
+    let rows = packed::add(tx, part, packing, over)?;
+    add_rows(tx, &part.kept, &rows, over)
+}
+
+/// Adds to rows, in the order of their keys. The keys of those whose counts become too large are added to `over`.
+pub(super) fn add_rows(
+    tx: &Transaction<'_>,
+    kept: &Kept,
+    rows: &[(&SlotKey, &Delta)],
+    over: &mut Vec<SlotKey>,
+) -> Result<()> {
+    let mut rows = rows.to_vec();
+    rows.sort_unstable_by_key(|(key, _)| **key);
     let mut open: Option<(i64, CachedStatement<'_>)> = None;
-    for (key, delta) in part.rows.iter() {
-        let start_us = part.kept.partition_of(key.slot_us);
+    for (key, delta) in rows {
+        let start_us = kept.partition_of(key.slot_us);
         let statement = match &mut open {
             Some((known_us, statement)) if *known_us == start_us => statement,
             _ => {
-                let table = names::partition(part.kept.step().us(), start_us);
+                let table = names::partition(kept.step().us(), start_us);
                 &mut open.insert((start_us, tx.prepare_cached(&upsert(&table))?)).1
             }
         };
@@ -168,7 +192,7 @@ fn add(tx: &Transaction<'_>, part: &Part) -> Result<Vec<SlotKey>> {
             over.push(*key);
         }
     }
-    Ok(over)
+    Ok(())
 }
 
 /// The statement that adds a delta to a row, and gives the integral that the row has then.
@@ -215,16 +239,24 @@ fn add_row(statement: &mut Statement<'_>, key: &SlotKey, delta: &Delta) -> Resul
 }
 
 /// Gives coarse slots the bounds of the fine slots within them.
-fn find_bounds_anew(tx: &Transaction<'_>, part: &Part, kept: &[Kept]) -> Result<()> {
+fn find_bounds_anew(
+    tx: &Transaction<'_>,
+    part: &Part<'_>,
+    kept: &[Kept],
+    packing: Packing,
+) -> Result<()> {
     let step = part.kept.step();
+    let mut rows = Batch::default();
     for anew in &part.anew {
         let Some(fine) = kept.iter().find(|k| k.step().us() == anew.from_step_us) else { continue };
         let bounds = plan::bounds_of(&read::fine(tx, anew, step, fine)?);
-        let table = names::partition(step.us(), part.kept.partition_of(anew.key.slot_us));
-        let mut statement = tx.prepare_cached(&upsert(&table))?;
-        add_row(&mut statement, &anew.key, &bounds)?;
+        rows.add(anew.key, bounds);
     }
-    Ok(())
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let anew = Part { kept: part.kept, rows: Cow::Owned(rows), anew: BTreeSet::new() };
+    add(tx, &anew, packing, &mut Vec::new())
 }
 
 /// Saves what became of a series in RRD mode; each archive keeps its latest rows.

@@ -3,13 +3,15 @@
 #![allow(clippy::unwrap_used)] // A test that fails to set up has failed.
 
 mod failures;
+mod migration;
+mod packing;
 mod place;
 mod recipes;
 mod rrd;
 mod script;
 mod values;
 
-use place::Place;
+use place::{Mode, Place};
 
 /// Runs every script in `tests/scripts` against a store; one after the other, each in a new store.
 fn run_all(new: impl Fn(&str) -> Place) {
@@ -36,10 +38,15 @@ fn memory_does_what_the_scripts_say() {
 
 #[test]
 fn sqlite_does_what_the_scripts_say() {
-    run_all(|_| Place::sqlite());
+    for mode in Mode::ALL {
+        run_all(|_| Place::sqlite_in(mode));
+    }
 }
 
 #[test]
 fn postgresql_does_what_the_scripts_say() {
-    run_all(|name| Place::postgres(&format!("script_{name}")));
+    for mode in Mode::ALL {
+        let called = format!("{mode:?}").to_lowercase();
+        run_all(|name| Place::postgres_in(&format!("script_{name}_{called}"), mode));
+    }
 }

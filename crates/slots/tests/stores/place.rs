@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use postgres::{Client, NoTls};
 use series::{SlotKey, Step};
 use tachograph_slots::throwaway::Throwaway;
-use tachograph_slots::{Memory, Postgres, Sqlite, Store};
+use tachograph_slots::{Memory, Packing, Postgres, Sqlite, Store};
 
 /// One server for all tests of this program; it ends with the program.
 pub(crate) fn server() -> &'static Throwaway {
@@ -16,11 +16,34 @@ pub(crate) fn server() -> &'static Throwaway {
     })
 }
 
+/// How a store keeps its slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// As everybody's does.
+    Usual,
+    /// All of them packed as they are written.
+    Packed,
+    /// All of them as rows that are packed after each batch.
+    Sealed,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Mode; 3] = [Mode::Usual, Mode::Packed, Mode::Sealed];
+
+    fn packing(self) -> Packing {
+        match self {
+            Mode::Usual => Packing::USUAL,
+            Mode::Packed => Packing::ALWAYS,
+            Mode::Sealed => Packing::NEVER,
+        }
+    }
+}
+
 /// A store with what is needed to open it again.
 pub(crate) enum Place {
     Memory(Box<Memory>),
-    Sqlite { folder: tempfile::TempDir, store: Option<Box<Sqlite>> },
-    Postgres { url: String, store: Option<Box<Postgres>> },
+    Sqlite { folder: tempfile::TempDir, store: Option<Box<Sqlite>>, mode: Mode },
+    Postgres { url: String, store: Option<Box<Postgres>>, mode: Mode },
 }
 
 /// A row of a view for people: the rate, total, min, max, n, and the part that is known.
@@ -41,15 +64,59 @@ impl Place {
     }
 
     pub(crate) fn sqlite() -> Place {
+        Place::sqlite_in(Mode::Usual)
+    }
+
+    pub(crate) fn sqlite_in(mode: Mode) -> Place {
         let folder = tempfile::tempdir().unwrap();
         let store = Sqlite::open(folder.path().join("record.sqlite")).unwrap();
-        Place::Sqlite { folder, store: Some(Box::new(store)) }
+        let store = Some(Box::new(store.with_packing(mode.packing())));
+        Place::Sqlite { folder, store, mode }
     }
 
     pub(crate) fn postgres(name: &str) -> Place {
+        Place::postgres_in(name, Mode::Usual)
+    }
+
+    pub(crate) fn postgres_in(name: &str, mode: Mode) -> Place {
         let url = server().database(name).unwrap();
-        let store = Postgres::open(&url).unwrap();
-        Place::Postgres { url, store: Some(Box::new(store)) }
+        let store = Postgres::open(&url).unwrap().with_packing(mode.packing());
+        Place::Postgres { url, store: Some(Box::new(store)), mode }
+    }
+
+    /// Packs everything that is not packed, if this place does that.
+    pub(crate) fn seal(&mut self) {
+        match self {
+            Place::Sqlite { store, mode: Mode::Sealed, .. } => {
+                let mut all = store.take().unwrap().with_packing(Packing::ALWAYS);
+                all.seal(i64::MAX).unwrap();
+                *store = Some(Box::new(all.with_packing(Packing::NEVER)));
+            }
+            Place::Postgres { store, mode: Mode::Sealed, .. } => {
+                let mut all = store.take().unwrap().with_packing(Packing::ALWAYS);
+                all.seal(i64::MAX).unwrap();
+                *store = Some(Box::new(all.with_packing(Packing::NEVER)));
+            }
+            _ => {}
+        }
+    }
+
+    /// How many rows and how many packed rows there are of a step.
+    pub(crate) fn kept(&mut self, step: &str) -> (i64, i64) {
+        let count = |table: &str| format!("SELECT count(*) FROM {table}_{step}");
+        match self {
+            Place::Memory(_) => (0, 0),
+            Place::Sqlite { folder, .. } => {
+                let db = rusqlite::Connection::open(folder.path().join("record.sqlite")).unwrap();
+                let ask = |table| db.query_row(&count(table), [], |row| row.get(0)).unwrap();
+                (ask("slot"), ask("packed"))
+            }
+            Place::Postgres { url, .. } => {
+                let mut client = Client::connect(url, NoTls).unwrap();
+                let mut ask = |table| client.query_one(&count(table), &[]).unwrap().get(0);
+                (ask("slot"), ask("packed"))
+            }
+        }
     }
 
     pub(crate) fn store(&mut self) -> &mut dyn Store {
@@ -64,14 +131,14 @@ impl Place {
     pub(crate) fn reopen(&mut self) {
         match self {
             Place::Memory(_) => {}
-            Place::Sqlite { folder, store } => {
+            Place::Sqlite { folder, store, mode } => {
                 drop(store.take());
                 let path = folder.path().join("record.sqlite");
-                *store = Some(Box::new(Sqlite::open(path).unwrap()));
+                *store = Some(Box::new(Sqlite::open(path).unwrap().with_packing(mode.packing())));
             }
-            Place::Postgres { url, store } => {
+            Place::Postgres { url, store, mode } => {
                 drop(store.take());
-                *store = Some(Box::new(Postgres::open(url).unwrap()));
+                *store = Some(Box::new(Postgres::open(url).unwrap().with_packing(mode.packing())));
             }
         }
     }

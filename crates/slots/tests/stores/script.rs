@@ -16,6 +16,7 @@
 //!   SLOT RATE TOTAL MIN MAX N KNOWN
 //! find SELECTOR
 //!   NAME
+//! seal TIME
 //! maintain TIME -> N dropped, M made
 //! reopen
 //! ```
@@ -80,6 +81,10 @@ impl Run {
             ["maintain", now] => {
                 let done = self.place.store().maintain(time_us(now)?).map_err(|e| e.to_string())?;
                 format!("{} dropped, {} made", done.dropped, done.made)
+            }
+            ["seal", until] => {
+                self.place.store().seal(time_us(until)?).map_err(|e| e.to_string())?;
+                "sealed".to_owned()
             }
             ["reopen"] => {
                 self.place.reopen();
@@ -150,7 +155,9 @@ impl Run {
         }
         let writer = Writer(writer.bytes().fold(0, |sum, byte| sum << 8 | u128::from(byte)));
         let seq = seq.parse().map_err(|_| format!("'{seq}' is not a number"))?;
-        Ok(match self.place.store().apply(writer, seq, &changes) {
+        let applied = self.place.store().apply(writer, seq, &changes);
+        self.place.seal();
+        Ok(match applied {
             Ok(Applied::Now { expired: 0 }) => "now".to_owned(),
             Ok(Applied::Now { expired }) => format!("now, {expired} expired"),
             Ok(Applied::Before) => "before".to_owned(),

@@ -1,0 +1,132 @@
+//! The real rrdtool and the real whisper: a file for each series.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use super::points::{Load, START_S, STEP_S, seconds};
+use super::{Filled, Unfilled, cpu};
+
+/// The most points that are given one at a time.
+const SINGLE_MAX: u64 = 500_000;
+
+/// rrdtool and whisper know whole seconds, so that ten points a slot are a second apart.
+fn whole_seconds(load: &Load) -> Result<(), String> {
+    match STEP_S % load.per_slot {
+        0 => Ok(()),
+        _ => Err("it knows whole seconds only".to_owned()),
+    }
+}
+
+/// Many updates to a command, as rrdcached sends them.
+pub(super) fn rrdtool(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    rrd(load, folder, |text, series, points| {
+        let _ = write!(text, "update {series}.rrd");
+        for (at_ms, value) in points {
+            text.push(' ');
+            seconds(text, *at_ms);
+            let _ = write!(text, ":{value}");
+        }
+        text.push('\n');
+    })
+}
+
+/// One update to a command.
+pub(super) fn rrdtool_single(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    rrd(&load.at_most(SINGLE_MAX), folder, |text, series, points| {
+        for (at_ms, value) in points {
+            let _ = write!(text, "update {series}.rrd ");
+            seconds(text, *at_ms);
+            let _ = writeln!(text, ":{value}");
+        }
+    })
+}
+
+fn rrd(
+    load: &Load,
+    folder: &Path,
+    line: impl FnMut(&mut String, u64, &[(u64, f64)]),
+) -> Result<Filled, Unfilled> {
+    whole_seconds(load)?;
+    let files = folder.join("files");
+    std::fs::create_dir(&files)?;
+    let rows = load.slots() / load.series + 2;
+    let create: String = (0..load.series)
+        .map(|series| {
+            format!(
+                "create {series}.rrd --start {START_S} --step {STEP_S} \
+                 DS:level:GAUGE:{STEP_S}:U:U RRA:AVERAGE:0.5:1:{rows}\n"
+            )
+        })
+        .collect();
+    std::fs::write(folder.join("create"), create)?;
+    run_rrdtool(&files, &folder.join("create"))?;
+    load.write(&folder.join("updates"), line)?;
+    let (began, before_s) = (Instant::now(), cpu::children_s());
+    run_rrdtool(&files, &folder.join("updates"))?;
+    Ok(Filled {
+        points: load.points,
+        wall_s: began.elapsed().as_secs_f64(),
+        cpu_s: cpu::children_s() - before_s,
+        bytes: cpu::bytes(&files),
+    })
+}
+
+fn run_rrdtool(files: &Path, commands: &Path) -> Result<(), Unfilled> {
+    let said = files.with_extension("said");
+    let ran = Command::new("rrdtool")
+        .arg("-")
+        .current_dir(files)
+        .env("LC_ALL", "C")
+        .stdin(File::open(commands)?)
+        .stdout(File::create(&said)?)
+        .stderr(Stdio::null())
+        .status();
+    if ran.is_err() {
+        return Err(Unfilled::Missing("apt-get install rrdtool".to_owned()));
+    }
+    let said = std::fs::read_to_string(&said)?;
+    match said.lines().find(|line| line.starts_with("ERROR")) {
+        Some(error) => Err(Unfilled::Failed(error.to_owned())),
+        None => Ok(()),
+    }
+}
+
+/// Makes a file for each series, and then fills them, each at once. Only the filling is timed.
+const SCRIPT: &str = r#"
+import os, sys, time
+import whisper
+folder, series, each, per_slot, start, step = sys.argv[1], *map(int, sys.argv[2:7])
+slots = -(-each // per_slot) + 2
+now = start + slots * step
+for s in range(series):
+    whisper.create(os.path.join(folder, str(s)), [(step, slots)], aggregationMethod="average")
+points = [(start + (i + 1) * step // per_slot, (i * 7919 % 10007) / 100.0) for i in range(each)]
+wall, cpu = time.perf_counter(), time.process_time()
+for s in range(series):
+    whisper.update_many(os.path.join(folder, str(s)), points, now=now)
+print(time.perf_counter() - wall, time.process_time() - cpu)
+"#;
+
+pub(super) fn whisper(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    whole_seconds(load)?;
+    let requirements = ["whisper==1.1.10".to_owned(), "six==1.17.0".to_owned()];
+    let bin = stage::python::ensure_env(&requirements, None, &mut |_| {})
+        .map_err(|error| Unfilled::Missing(error.to_string()))?;
+    let numbers = [load.series, load.each(), load.per_slot, START_S, STEP_S];
+    let output = Command::new(bin.join("python"))
+        .args(["-c", SCRIPT])
+        .arg(folder)
+        .args(numbers.map(|number| number.to_string()))
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let times: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    match times[..] {
+        [wall_s, cpu_s] => {
+            Ok(Filled { points: load.points, wall_s, cpu_s, bytes: cpu::bytes(folder) })
+        }
+        _ => Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
+}

@@ -1,0 +1,123 @@
+//! The points that everybody is filled with.
+
+use std::fmt::Write as _;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+/// 2026-01-01T00:00:00Z, where the points begin.
+pub(super) const START_S: u64 = 1_767_225_600;
+
+/// The length of a slot.
+pub(super) const STEP_S: u64 = 10;
+
+/// How many points, of how many series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Load {
+    pub(super) points: u64,
+    pub(super) series: u64,
+    pub(super) per_slot: u64,
+    /// Values without any pattern, instead of a walk.
+    pub(super) noise: bool,
+}
+
+impl Load {
+    /// The points of each series.
+    pub(super) fn each(&self) -> u64 {
+        self.points / self.series
+    }
+
+    /// All slots of all series.
+    pub(super) fn slots(&self) -> u64 {
+        self.each().div_ceil(self.per_slot) * self.series
+    }
+
+    /// The same with at most so many points in all, of as many series or of fewer.
+    pub(super) fn at_most(&self, points: u64) -> Load {
+        if self.points <= points {
+            return *self;
+        }
+        let series = (points / self.each().max(1)).clamp(1, self.series);
+        Load { points: series * self.each(), series, ..*self }
+    }
+
+    /// When a point ends, in milliseconds since 1970.
+    pub(super) fn at_ms(&self, point: u64) -> u64 {
+        START_S * 1_000 + (point + 1) * STEP_S * 1_000 / self.per_slot
+    }
+
+    /// Writes a file of points, series by series.
+    pub(super) fn write(
+        &self,
+        path: &Path,
+        mut line: impl FnMut(&mut String, u64, &[(u64, f64)]),
+    ) -> std::io::Result<()> {
+        let mut file = BufWriter::with_capacity(1 << 20, std::fs::File::create(path)?);
+        let mut values = Values::new(self.noise);
+        let (mut text, mut points) = (String::new(), Vec::new());
+        for series in 0..self.series {
+            points.clear();
+            points.extend((0..self.each()).map(|point| (self.at_ms(point), values.next())));
+            text.clear();
+            line(&mut text, series, &points);
+            file.write_all(text.as_bytes())?;
+        }
+        file.flush()
+    }
+}
+
+/// Writes a time in seconds.
+pub(super) fn seconds(text: &mut String, at_ms: u64) {
+    // Writing to a String cannot fail.
+    let _ = write!(text, "{}", at_ms / 1_000);
+}
+
+/// Values with two decimals, in reproducible order.
+pub(super) struct Values {
+    state: u64,
+    cents: i64,
+    noise: bool,
+}
+
+impl Values {
+    pub(super) fn new(noise: bool) -> Values {
+        Values { state: 1, cents: 5_000, noise }
+    }
+
+    /// The next value: within half a unit of the one before it and from 0 to 100, or
+    /// anything up to 167,772.15.
+    pub(super) fn next(&mut self) -> f64 {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let random = self.state >> 40;
+        if self.noise {
+            return random as f64 / 100.0;
+        }
+        self.cents = (self.cents + (random % 101) as i64 - 50).clamp(0, 10_000);
+        self.cents as f64 / 100.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_smaller_load_has_as_many_points_of_fewer_series() {
+        let load = Load { points: 10_000_000, series: 10_000, per_slot: 10, noise: false };
+        assert_eq!((load.each(), load.slots()), (1_000, 1_000_000));
+        let less = load.at_most(1_000_000);
+        assert_eq!((less.points, less.series, less.each()), (1_000_000, 1_000, 1_000));
+        assert_eq!(load.at_ms(0), START_S * 1_000 + 1_000);
+    }
+
+    #[test]
+    fn values_have_two_decimals_and_stay_within_their_bounds() {
+        for (noise, most) in [(false, 100.0), (true, 167_772.15)] {
+            let mut values = Values::new(noise);
+            for _ in 0..10_000 {
+                let value = values.next();
+                assert!((0.0..=most).contains(&value), "{value}");
+                assert_eq!((value * 100.0).round() / 100.0, value);
+            }
+        }
+    }
+}

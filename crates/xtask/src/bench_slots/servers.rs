@@ -1,0 +1,230 @@
+//! Servers that are filled over a socket.
+
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::points::{Load, seconds};
+use super::{Filled, Unfilled, cpu, ours};
+
+/// The most points that the slower ones are given.
+const POINTS_MAX: u64 = 2_000_000;
+
+/// How much is sent at once.
+const BODY_BYTES: usize = 8 << 20;
+
+/// How long a server may take to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The raw points, as a table without an index holds them.
+pub(super) fn copy(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    let load = load.at_most(POINTS_MAX);
+    let server = ours::start()?;
+    let place = server.database("bench").map_err(|e| e.to_string())?;
+    let points = folder.join("points");
+    load.write(&points, |text, series, points| {
+        for (at_ms, value) in points {
+            let _ = writeln!(text, "{series}\t{at_ms}\t{value}");
+        }
+    })?;
+    let table = "CREATE TABLE point (series bigint NOT NULL, at_ms bigint NOT NULL, value double precision NOT NULL)";
+    psql(&place, table)?;
+    let pid = cpu::postgres_pid(server.folder())?;
+    let cpu_s = || cpu::children_s() + cpu::server_s(pid);
+    let (began, before_s) = (Instant::now(), cpu_s());
+    psql(&place, &format!("\\copy point FROM '{}'", points.display()))?;
+    let (wall_s, used_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
+    let bytes = ours::ask(&place, "SELECT pg_total_relation_size('point')")?;
+    Ok(Filled { points: load.points, wall_s, cpu_s: used_s, bytes })
+}
+
+fn psql(place: &str, command: &str) -> Result<(), String> {
+    let ran = Command::new("psql").args(["-XAtqc", command, place]).output();
+    let ran = ran.map_err(|e| format!("psql: {e}"))?;
+    if ran.status.success() {
+        return Ok(());
+    }
+    Err(String::from_utf8_lossy(&ran.stderr).into_owned())
+}
+
+/// A server that ends when it is dropped.
+struct Server {
+    child: Child,
+    port: u16,
+}
+
+impl Server {
+    fn start(
+        program: &str,
+        port: u16,
+        ready: &str,
+        command: &mut Command,
+    ) -> Result<Server, Unfilled> {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let Ok(child) = command.spawn() else {
+            return Err(Unfilled::Missing(format!("apt-get install {program}")));
+        };
+        let server = Server { child, port };
+        let deadline = Instant::now() + PATIENCE;
+        while server.connect().and_then(|mut http| http.get(ready)).is_err() {
+            if Instant::now() > deadline {
+                return Err(Unfilled::Failed(format!("{program} does not answer")));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(server)
+    }
+
+    fn connect(&self) -> Result<Http, String> {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).map_err(|e| e.to_string())?;
+        stream.set_read_timeout(Some(PATIENCE)).map_err(|e| e.to_string())?;
+        Ok(Http { stream, port: self.port })
+    }
+
+    fn cpu_s(&self) -> f64 {
+        cpu::server_s(self.child.id())
+    }
+
+    /// Ends the server in good order, so that all of it is on disk.
+    fn stop(mut self) -> Result<(), String> {
+        kill_process(Pid::from_child(&self.child), Signal::INT).map_err(|e| e.to_string())?;
+        self.child.wait().map(drop).map_err(|e| e.to_string())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // One that has already ended needs no end.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A connection that is kept.
+struct Http {
+    stream: TcpStream,
+    port: u16,
+}
+
+impl Http {
+    fn get(&mut self, path: &str) -> Result<(), String> {
+        self.send("GET", path, "")
+    }
+
+    fn send(&mut self, method: &str, path: &str, body: &str) -> Result<(), String> {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\nContent-Length: {}\r\n\r\n",
+            self.port,
+            body.len()
+        );
+        let sent = self.stream.write_all(head.as_bytes());
+        sent.and_then(|()| self.stream.write_all(body.as_bytes())).map_err(|e| e.to_string())?;
+        let mut answer = String::new();
+        let mut some = [0; 4_096];
+        while !answer.contains("\r\n\r\n") {
+            match self.stream.read(&mut some).map_err(|e| e.to_string())? {
+                0 => return Err("the connection was closed".to_owned()),
+                read => answer.push_str(&String::from_utf8_lossy(&some[..read])),
+            }
+        }
+        match answer.get(9..12) {
+            Some("204" | "200") => Ok(()),
+            _ => Err(answer.lines().next().unwrap_or_default().to_owned()),
+        }
+    }
+}
+
+fn free_port() -> Result<u16, String> {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    port.map(|address| address.port()).map_err(|e| e.to_string())
+}
+
+/// Sends lines in large bodies, and says what time and CPU that took. The lines are made beforehand.
+fn fill(
+    server: &Server,
+    path: &str,
+    load: &Load,
+    folder: &Path,
+    line: impl FnMut(&mut String, u64, &[(u64, f64)]),
+) -> Result<(f64, f64), String> {
+    let file = folder.join("lines");
+    load.write(&file, line).map_err(|e| e.to_string())?;
+    let text = std::fs::read_to_string(&file).map_err(|e| e.to_string())?;
+    let mut http = server.connect()?;
+    let (began, before_s) = (Instant::now(), server.cpu_s());
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let most = rest.len().min(BODY_BYTES);
+        let end = rest.as_bytes()[..most].iter().rposition(|byte| *byte == b'\n');
+        let (body, after) = rest.split_at(end.map_or(rest.len(), |end| end + 1));
+        http.send("POST", path, body)?;
+        rest = after;
+    }
+    Ok((began.elapsed().as_secs_f64(), server.cpu_s() - before_s))
+}
+
+pub(super) fn victoria(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    let data = folder.join("data");
+    let port = free_port()?;
+    let server = Server::start(
+        "victoria-metrics",
+        port,
+        "/health",
+        Command::new("victoria-metrics")
+            .arg(format!("-storageDataPath={}", data.display()))
+            .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
+            .arg("-retentionPeriod=100y"),
+    )?;
+    let (wall_s, cpu_s) = fill(&server, "/api/v1/import", load, folder, |text, series, points| {
+        let _ = write!(
+            text,
+            "{{\"metric\":{{\"__name__\":\"level\",\"host\":\"{series}\"}},\"values\":["
+        );
+        for (place, (_, value)) in points.iter().enumerate() {
+            let _ = write!(text, "{}{value}", if place == 0 { "" } else { "," });
+        }
+        text.push_str("],\"timestamps\":[");
+        for (place, (at_ms, _)) in points.iter().enumerate() {
+            let _ = write!(text, "{}{at_ms}", if place == 0 { "" } else { "," });
+        }
+        text.push_str("]}\n");
+    })?;
+    server.stop()?;
+    Ok(Filled { points: load.points, wall_s, cpu_s, bytes: cpu::bytes(&data) })
+}
+
+pub(super) fn influx(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    let load = load.at_most(POINTS_MAX);
+    let (port, rpc) = (free_port()?, free_port()?);
+    let data = folder.join("data");
+    let server = Server::start(
+        "influxdb",
+        port,
+        "/ping",
+        Command::new("influxd")
+            .args(["run", "-config", "/dev/null"])
+            .env("INFLUXDB_META_DIR", folder.join("meta"))
+            .env("INFLUXDB_DATA_DIR", &data)
+            .env("INFLUXDB_DATA_WAL_DIR", data.join("wal"))
+            .env("INFLUXDB_HTTP_BIND_ADDRESS", format!("127.0.0.1:{port}"))
+            .env("INFLUXDB_BIND_ADDRESS", format!("127.0.0.1:{rpc}"))
+            .env("INFLUXDB_HTTP_LOG_ENABLED", "false")
+            .env("INFLUXDB_REPORTING_DISABLED", "true"),
+    )?;
+    server.connect()?.send("POST", "/query?q=CREATE%20DATABASE%20bench", "")?;
+    let path = "/write?db=bench&precision=s";
+    let (wall_s, cpu_s) = fill(&server, path, &load, folder, |text, series, points| {
+        for (at_ms, value) in points {
+            let _ = write!(text, "level,host={series} value={value} ");
+            seconds(text, *at_ms);
+            text.push('\n');
+        }
+    })?;
+    server.stop()?;
+    Ok(Filled { points: load.points, wall_s, cpu_s, bytes: cpu::bytes(&data) })
+}
