@@ -359,12 +359,13 @@ fn workers(
     let threads = load.threads.min(load.connections);
     // One byte more than any right message, so that a longer one is seen to be longer.
     let buffer_bytes = BUFFER_BYTES.max(message.len() + 1);
+    let answer = Answer::new(&load.exchange, address);
     (0..threads)
         .map(|lane| {
             let remainder = u32::from(lane < load.connections % threads);
             let connections = (load.connections / threads + remainder) as usize;
             let engine = Epoll::new(address.clone(), message.clone(), connections, buffer_bytes)?;
-            let answers = (0..connections).map(|_| Answer::new(&load.exchange, address)).collect();
+            let answers = (0..connections).map(|_| answer.another()).collect();
             Ok(Worker::new(engine, answers, lane))
         })
         .collect()

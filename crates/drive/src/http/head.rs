@@ -7,6 +7,13 @@ use crate::Fault;
 /// Most header lines of one answer.
 const HEADERS_MAX: usize = 128;
 
+const CONNECTION: &str = "connection";
+const CONTENT_LENGTH: &str = "content-length";
+const TRANSFER_ENCODING: &str = "transfer-encoding";
+
+/// The fields that say how a body is framed and whether the connection is kept.
+const FRAMING_FIELDS: [&str; 3] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
+
 /// How the body's end is found (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -59,6 +66,11 @@ pub(super) fn check_beginning(bytes: &[u8]) -> Result<(), Fault> {
     }
 }
 
+/// Whether [`parse`] looks at the value of a field of this name.
+pub(super) fn is_about_framing(name: &[u8]) -> bool {
+    FRAMING_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
+}
+
 /// Reads a complete head. `to_head` says that the request's method was HEAD.
 pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Head, Fault> {
     // Left uninitialised: clearing room for 128 lines would cost more than reading the usual five.
@@ -96,30 +108,25 @@ struct Fields {
 
 impl Fields {
     fn take(&mut self, name: &str, value: &[u8]) -> Result<(), Fault> {
-        match name.len() {
-            10 if name.eq_ignore_ascii_case("connection") => {
-                for token in tokens(value) {
-                    self.close |= token.eq_ignore_ascii_case(b"close");
-                    self.keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
-                }
+        if name.eq_ignore_ascii_case(CONNECTION) {
+            for token in tokens(value) {
+                self.close |= token.eq_ignore_ascii_case(b"close");
+                self.keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
             }
-            14 if name.eq_ignore_ascii_case("content-length") => {
-                if self.length.is_some() {
+        } else if name.eq_ignore_ascii_case(CONTENT_LENGTH) {
+            if self.length.is_some() {
+                return Err(Fault::BadFraming);
+            }
+            self.length = Some(decimal(value).ok_or(Fault::BadFraming)?);
+        } else if name.eq_ignore_ascii_case(TRANSFER_ENCODING) {
+            self.transfer_encoding = true;
+            for token in tokens(value) {
+                if self.chunked {
+                    // Nothing may follow the chunked coding (RFC 9112, section 6.1).
                     return Err(Fault::BadFraming);
                 }
-                self.length = Some(decimal(value).ok_or(Fault::BadFraming)?);
+                self.chunked = token.eq_ignore_ascii_case(b"chunked");
             }
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                self.transfer_encoding = true;
-                for token in tokens(value) {
-                    if self.chunked {
-                        // Nothing may follow the chunked coding (RFC 9112, section 6.1).
-                        return Err(Fault::BadFraming);
-                    }
-                    self.chunked = token.eq_ignore_ascii_case(b"chunked");
-                }
-            }
-            _ => {}
         }
         Ok(())
     }

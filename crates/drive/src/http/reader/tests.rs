@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Kept {
+pub(super) struct Kept {
     status: Option<u16>,
     body: Vec<u8>,
 }
@@ -40,7 +40,7 @@ fn read(bytes: &[u8], cuts: &[usize], to_head: bool) -> (Kept, Result<Flow, Faul
     }
 }
 
-fn crlf(text: &str) -> Vec<u8> {
+pub(super) fn crlf(text: &str) -> Vec<u8> {
     text.replace('\n', "\r\n").into_bytes()
 }
 
@@ -48,9 +48,9 @@ const KEPT: Flow = Flow::Done { keep_alive: true };
 const CLOSED: Flow = Flow::Done { keep_alive: false };
 
 /// An answer as text with LF for CRLF, its status and body, and what it comes to.
-type Case = (&'static str, Option<u16>, &'static str, Result<Flow, Fault>);
+pub(super) type Case = (&'static str, Option<u16>, &'static str, Result<Flow, Fault>);
 
-fn answers() -> Vec<Case> {
+pub(super) fn answers() -> Vec<Case> {
     vec![
         ("HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", Some(200), "hello", Ok(KEPT)),
         ("HTTP/1.1 500 Oh\nContent-Length: 0\n\n", Some(500), "", Ok(KEPT)),
