@@ -153,26 +153,30 @@ impl Reader {
             return Ok(length);
         }
         if self.head.is_empty()
-            && let Some(end) = head::head_end(bytes, 0)
+            && let Some(end) = head::head_end(bytes)
         {
             head::check_beginning(bytes)?;
             self.take_head(&bytes[..end], sink)?;
             return Ok(end);
         }
-        let seen = self.head.len();
-        self.head.extend_from_slice(bytes);
+        self.push_line(bytes, sink)
+    }
+
+    /// Takes bytes up to the end of a line, so that nothing of the body is copied; their number.
+    fn push_line(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Fault> {
+        let line = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
+        let taken = line.min(HEAD_MAX + 1 - self.head.len());
+        self.head.extend_from_slice(&bytes[..taken]);
         head::check_beginning(&self.head)?;
-        match head::head_end(&self.head, seen) {
-            Some(end) => {
-                let pieces = std::mem::take(&mut self.head);
-                self.take_head(&pieces[..end], sink)?;
-                self.head = pieces;
-                self.head.clear();
-                Ok(end - seen)
-            }
-            None if self.head.len() >= HEAD_MAX => Err(Fault::HeadTooLarge),
-            None => Ok(bytes.len()),
+        if self.head.ends_with(b"\n\n") || self.head.ends_with(b"\n\r\n") {
+            let pieces = std::mem::take(&mut self.head);
+            self.take_head(&pieces, sink)?;
+            self.head = pieces;
+            self.head.clear();
+        } else if self.head.len() >= HEAD_MAX {
+            return Err(Fault::HeadTooLarge);
         }
+        Ok(taken)
     }
 
     fn take_head(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {

@@ -47,7 +47,7 @@ impl Pair {
             last = self.full.end();
             assert_eq!(self.fast.end(), last, "{}", bytes.escape_ascii());
         }
-        if last != Ok((Flow::Done { keep_alive: true })) {
+        if last != Ok(Flow::Done { keep_alive: true }) {
             self.fast = self.fast.another();
             self.full = self.full.another();
         }

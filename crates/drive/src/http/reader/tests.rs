@@ -155,6 +155,21 @@ fn a_head_without_end_is_given_up() {
     assert_eq!(read(&endless, &[], false).1, Err(Fault::HeadTooLarge));
     let cuts: Vec<usize> = (0..endless.len()).step_by(100).collect();
     assert_eq!(read(&endless, &cuts, false).1, Err(Fault::HeadTooLarge));
+    let mut line = b"HTTP/1.1 200 ".to_vec();
+    line.resize(2 * HEAD_MAX, b'x');
+    assert_eq!(read(&line, &[], false).1, Err(Fault::HeadTooLarge));
+}
+
+#[test]
+fn the_longest_head_is_the_longest_wherever_it_is_cut() {
+    for (length, right) in [(HEAD_MAX, Ok(KEPT)), (HEAD_MAX + 1, Err(Fault::HeadTooLarge))] {
+        let mut bytes = b"HTTP/1.1 204 No\r\nA: ".to_vec();
+        bytes.resize(length - 4, b'x');
+        bytes.extend_from_slice(b"\r\n\r\n");
+        for cut in [0, 1, 20, 1000, length - 5, length - 4, length - 3, length - 2, length - 1] {
+            assert_eq!(read(&bytes, &[cut], false).1, right, "{length} cut at {cut}");
+        }
+    }
 }
 
 #[test]
