@@ -35,8 +35,20 @@ fuzz_target!(|input: &[u8]| {
 });
 
 /// Whether we refuse an answer for this that hyper may accept.
-fn is_stricter(fault: Fault, _bytes: &[u8]) -> bool {
-    matches!(fault, Fault::Unasked | Fault::BadFraming | Fault::BadChunk | Fault::HeadTooLarge)
+fn is_stricter(fault: Fault, bytes: &[u8]) -> bool {
+    match fault {
+        // Hyper leaves what follows an answer to the next request, and an upgrade to its caller.
+        Fault::Unasked | Fault::UnaskedUpgrade => true,
+        // Contradictions in framing that hyper resolves; lines that it allows to be longer.
+        Fault::BadFraming | Fault::BadChunk | Fault::HeadTooLarge => true,
+        // Hyper skips empty lines before an answer, also before the one that follows an interim one.
+        Fault::NotHttp => {
+            bytes.starts_with(b"\r")
+                || bytes.starts_with(b"\n")
+                || bytes.windows(3).any(|three| matches!(three, [b'\n', b'\n', b'\r' | b'\n'] | b"\n\r\n"))
+        }
+        _ => false,
+    }
 }
 
 #[derive(Default)]

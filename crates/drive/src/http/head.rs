@@ -84,6 +84,10 @@ pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Head, Fault> {
     let (Some(status), Some(minor)) = (response.code, response.version) else {
         return Err(Fault::NotHttp);
     };
+    if status < 100 {
+        // The first digit is the class, and there is none below 1 (RFC 9110, section 15).
+        return Err(Fault::NotHttp);
+    }
     let mut fields = Fields::default();
     for header in response.headers.iter() {
         fields.take(header.name, header.value)?;

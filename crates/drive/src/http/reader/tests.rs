@@ -101,6 +101,8 @@ pub(super) fn answers() -> Vec<Case> {
             "",
             Err(Fault::BadFraming),
         ),
+        ("HTTP/1.1 000 No\nContent-Length: 0\n\n", None, "", Err(Fault::NotHttp)),
+        ("HTTP/1.1 099 No\nContent-Length: 0\n\n", None, "", Err(Fault::NotHttp)),
         ("HTTP/1.1 2x0 OK\n\n", None, "", Err(Fault::NotHttp)),
         ("HTTP/2 200\n\n", None, "", Err(Fault::NotHttp)),
         ("\n\n", None, "", Err(Fault::NotHttp)),
@@ -192,7 +194,7 @@ fn any_body() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn any_cuts_of_any_bytes_give_the_same(
-        choice in 0usize..24,
+        choice in 0usize..26,
         noise in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {
