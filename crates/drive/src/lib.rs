@@ -5,9 +5,11 @@
 //! the last drained answer.
 
 mod answer;
+mod choice;
 mod error;
 mod fault;
 pub mod http;
+mod lane;
 mod observe;
 mod pacer;
 mod run;
@@ -16,6 +18,7 @@ mod session;
 mod tally;
 mod worker;
 
+pub use choice::EngineKind;
 pub use fault::Fault;
 pub use observe::{Histogram, Learned, Observation, ThreadUse, Window};
 pub use pacer::Pacer;
