@@ -26,6 +26,8 @@ fuzz_target!(|input: &[u8]| {
     let theirs = read_hyper(bytes, cut);
     match (ours, theirs) {
         (Ok(ours), Ok(theirs)) => assert_eq!(ours, theirs),
+        // Hyper takes fewer header lines, and shorter trailers.
+        (Ok(_), Err(error)) if error.is_parse_too_large() => {}
         (Ok(ours), Err(error)) => panic!("hyper refuses what we take for {ours:?}: {error:?}"),
         (Err(fault), Ok(theirs)) => {
             assert!(is_stricter(fault, bytes), "we refuse what hyper takes for {theirs:?}: {fault:?}");

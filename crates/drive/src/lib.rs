@@ -4,6 +4,7 @@
 //! slices, and its counts add up over its whole life, from the first probe to
 //! the last drained answer.
 
+mod alarm;
 mod answer;
 mod choice;
 mod error;

@@ -189,8 +189,8 @@ impl<'a> Run<'a> {
         self.dispatch(wire);
     }
 
-    /// How long nothing is due by the clock.
-    pub(crate) fn idle_for(&self) -> Nanos {
+    /// How long nothing is due by the clock, up to `early` before the next arrival.
+    pub(crate) fn idle_for(&self, early: Nanos) -> Nanos {
         let at = now();
         let mut until = at + TURN_MAX;
         if !self.stopping {
@@ -206,9 +206,14 @@ impl<'a> Run<'a> {
             && let Some(due) = arriving.next_due()
             && !self.free.is_empty()
         {
-            until = until.min(self.times.start + due);
+            until = until.min((self.times.start + due).saturating_sub(early));
         }
         until.saturating_sub(at)
+    }
+
+    /// Whether requests are to come by themselves.
+    pub(crate) fn awaits_arrivals(&self) -> bool {
+        matches!(&self.source, Source::Open(arriving) if arriving.next_due().is_some())
     }
 
     /// Gives up on what is still under way.

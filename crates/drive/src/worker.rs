@@ -6,10 +6,11 @@ use std::sync::{Barrier, OnceLock};
 
 use base::{Clock, CpuSet, MonotonicClock, Nanos, Seed};
 use netio::{Engine, Failure, Wire};
-use rustix::thread::{sched_setaffinity, set_current_timer_slack};
+use rustix::thread::{sched_setaffinity, sched_yield, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
 use spec::Mode;
 
+use crate::alarm::Alarm;
 use crate::answer::{Answer, Expected, Seen};
 use crate::pacer::Pacer;
 use crate::run::{Conn, Link, Run, Source, TURN_MAX, Work};
@@ -198,14 +199,14 @@ fn prepare<E: Engine>(engine: &mut E, run: &mut Run<'_>, limit: Nanos) -> io::Re
 
 /// Loads until the slice is over, and drains.
 fn load<E: Engine>(engine: &mut E, run: &mut Run<'_>, orders: &Orders) -> io::Result<()> {
-    let mut drain_end = None;
+    let (mut drain_end, mut alarm) = (None, Alarm::new());
     run.begin(engine.wire());
     while !run.is_over() {
         if orders.stop.load(Ordering::Relaxed) {
             run.stop(MonotonicClock.now());
         }
         run.tick(engine.wire());
-        let mut wait = run.idle_for();
+        let mut wait = run.idle_for(alarm.margin());
         if run.stopping {
             let now = MonotonicClock.now();
             let end = *drain_end.get_or_insert_with(|| now + orders.slice.drain);
@@ -217,9 +218,33 @@ fn load<E: Engine>(engine: &mut E, run: &mut Run<'_>, orders: &Orders) -> io::Re
         if run.is_over() {
             break;
         }
-        engine.turn(wait, run)?;
+        turn(engine, run, wait, &mut alarm)?;
     }
     run.abandon(engine.wire());
+    Ok(())
+}
+
+/// One turn. Of an idle one of an open loop the alarm learns how late the kernel wakes; while there
+/// is nothing to do in the last microseconds before an arrival, whoever else wants the CPU gets it.
+fn turn<E: Engine>(
+    engine: &mut E,
+    run: &mut Run<'_>,
+    wait: Nanos,
+    alarm: &mut Alarm,
+) -> io::Result<()> {
+    if !run.awaits_arrivals() {
+        return engine.turn(wait, run);
+    }
+    let wait = alarm.nap(wait);
+    let (began, before) = (MonotonicClock.now(), engine.wire().traffic());
+    engine.turn(wait, run)?;
+    if engine.wire().traffic() == before {
+        if wait == Nanos::ZERO {
+            sched_yield();
+        } else {
+            alarm.slept(wait, MonotonicClock.now().saturating_sub(began));
+        }
+    }
     Ok(())
 }
 

@@ -46,6 +46,8 @@ pub struct LoadReport {
     pub latency: Option<Distribution>,
     /// Done − sent.
     pub service_time: Distribution,
+    /// Sent − scheduled, for an open loop: how late the requests went out, whoever was to blame.
+    pub lateness: Option<Distribution>,
     /// CPU time of the client's threads.
     pub client_cpu: Nanos,
     /// Threads of the client; 0 if that is not known any more.
@@ -83,6 +85,7 @@ impl LoadReport {
             offered_per_s: trial.offered_per_s,
             latency: trial.latency.clone(),
             service_time: trial.service_time.clone(),
+            lateness: trial.lateness.clone(),
             client_cpu: trial.client_cpu,
             client_threads: threads.unwrap_or(0),
             client_thread_cpu: thread_cpu(run.machine.facts.get(CLIENT_THREAD_CPU)),
@@ -123,6 +126,7 @@ impl LoadReport {
             "offered_per_s": self.offered_per_s,
             "latency_ns": distribution_json(latency),
             "service_time_ns": distribution_json(&self.service_time),
+            "lateness_ns": self.lateness.as_ref().map(distribution_json),
             "errors": self.ledger.errors,
             "client": {
                 "cpu_ns": self.client_cpu.0,
@@ -194,8 +198,11 @@ impl LoadReport {
             lines.push(row("latency", latency));
         }
         lines.push(row("service", &self.service_time));
+        if let Some(lateness) = &self.lateness {
+            lines.push(row("lateness", lateness));
+        }
         let words = match &self.latency {
-            Some(_) => "latency: done − scheduled; service: done − sent",
+            Some(_) => "latency: done − scheduled; service: done − sent; lateness: sent − scheduled",
             None => "service: done − sent; each connection waits for its answer (closed loop)",
         };
         lines.push(style.dim(words));

@@ -1,8 +1,9 @@
-//! Tasks of the project itself: `cargo run --release -p xtask -- prove simulation`.
+//! Tasks of the project itself: `cargo run --release -p xtask -- prove simulation`, `… -- bench`.
 
 mod aa;
 mod accuracy;
 mod batches;
+mod bench;
 mod binary;
 mod injection;
 mod kills;
@@ -35,6 +36,12 @@ tasks:
   prove all
         all of these, one after the other
 
+  bench [--only LINE]… [--rounds N] [--seconds S] [--seed N]
+        our load engine beside wrk, ab, h2load, oha, hey and iperf3, whichever are on PATH:
+        5 rounds of 1 s by default, into docs/performance.md and its numbers beside it
+  bench page
+        docs/performance.md from the numbers that are kept
+
 All but the simulation and the batches run target/release/tachograph: build it first.
 ";
 
@@ -50,6 +57,11 @@ fn main() -> ExitCode {
         ["prove", "batches", options @ ..] => batches::prove(options),
         ["prove", "accuracy", options @ ..] => accuracy::prove(options),
         ["prove", "all"] => all(),
+        ["bench", "page"] => bench::write_page(),
+        ["bench", options @ ..] => bench::bench(options),
+        // What the bench calls itself for.
+        ["bench-pinned", words @ ..] => bench::become_pinned(words),
+        ["bench-client", words @ ..] => bench::client(words),
         ["write-batches", words @ ..] => batches::write(words),
         _ => usage_error("no such task"),
     }
