@@ -44,5 +44,9 @@ deny:
 prove: build
 	$(CARGO) run --release --locked -p xtask -- prove all
 
+## bench: our load engine beside wrk, ab, h2load and oha, into docs/performance.md; about ten minutes
+bench: build
+	$(CARGO) run --release --locked -p xtask -- bench
+
 clean:
 	$(CARGO) clean

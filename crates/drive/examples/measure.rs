@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! measure serve 127.0.0.1:8000 | unix:/tmp/x.sock
-//! measure load TARGET [CONNECTIONS [SECONDS [new]]]
+//! measure load TARGET [CONNECTIONS [SECONDS [new|kept [ENGINE]]]]
 //! ```
 
 use std::error::Error;
@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use base::{CpuSet, Nanos, Seed};
 use fixture::{Config, Service};
-use spec::{Exchange, Load, Mode, Target};
+use spec::{EngineChoice, Exchange, Load, Mode, Target};
 use tachograph_drive::{Options, Session, Slice};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -28,10 +28,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             argument(2).unwrap_or("64").parse()?,
             argument(3).unwrap_or("5").parse()?,
             argument(4) == Some("new"),
+            argument(5).unwrap_or("auto"),
         )?,
         _ => {
             return Err(
-                "measure serve ADDRESS | measure load TARGET [CONNECTIONS [SECONDS [new]]]".into(),
+                "measure serve ADDRESS | measure load TARGET [CONNECTIONS [SECONDS [new|kept [auto|epoll|io-uring]]]]".into(),
             );
         }
     }
@@ -39,14 +40,25 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 #[allow(clippy::print_stdout)]
-fn load(target: &Target, connections: u32, seconds: u64, new: bool) -> Result<(), Box<dyn Error>> {
+fn load(
+    target: &Target,
+    connections: u32,
+    seconds: u64,
+    new: bool,
+    engine: &str,
+) -> Result<(), Box<dyn Error>> {
     let load = Load {
+        engine: match engine {
+            "epoll" => EngineChoice::Epoll,
+            "io-uring" => EngineChoice::IoUring,
+            _ => EngineChoice::Auto,
+        },
         connections,
         threads: 1,
         new_connection: new,
         timeout: Nanos::from_secs(5),
         exchange: Exchange::Http(Default::default()),
-        expect: Default::default(),
+        ..Load::default()
     };
     let options = Options {
         cpus: CpuSet::default(),

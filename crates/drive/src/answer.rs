@@ -39,6 +39,17 @@ impl Answer {
         }
     }
 
+    /// The same for another connection to the same server.
+    pub(crate) fn another(&self) -> Answer {
+        match *self {
+            Answer::Http(ref reader) => Answer::Http(reader.another()),
+            Answer::UntilClose => Answer::UntilClose,
+            Answer::Sized { size } => Answer::Sized { size },
+            Answer::Message => Answer::Message,
+            Answer::Stream { chunk, .. } => Answer::Stream { chunk, waiting: 0 },
+        }
+    }
+
     /// Whether the server speaks as soon as it is connected to.
     pub(crate) fn needs_no_request(&self) -> bool {
         matches!(self, Answer::UntilClose | Answer::Stream { .. })

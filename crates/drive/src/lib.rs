@@ -4,10 +4,13 @@
 //! slices, and its counts add up over its whole life, from the first probe to
 //! the last drained answer.
 
+mod alarm;
 mod answer;
+mod choice;
 mod error;
 mod fault;
 pub mod http;
+mod lane;
 mod observe;
 mod pacer;
 mod run;
@@ -16,6 +19,7 @@ mod session;
 mod tally;
 mod worker;
 
+pub use choice::EngineKind;
 pub use fault::Fault;
 pub use observe::{Histogram, Learned, Observation, ThreadUse, Window};
 pub use pacer::Pacer;

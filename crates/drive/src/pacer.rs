@@ -18,8 +18,9 @@ pub struct Pacer {
 enum Due {
     /// The k-th of `lanes` interleaved pacers is due at (k + lane/lanes)/rate.
     Uniform { rate_per_s: f64, index: u64, stride: u64 },
-    /// Exponential gaps; their sum is kept in whole and fractional nanoseconds.
-    Poisson { mean_gap_ns: f64, sum_ns: f64, rng: Box<Rng> },
+    /// Exponential gaps. Their sum is kept as whole nanoseconds and a fraction below one, so that it
+    /// is as exact after an hour as at the beginning.
+    Poisson { mean_gap_ns: f64, whole_ns: u64, fraction_ns: f64, rng: Box<Rng> },
 }
 
 impl Pacer {
@@ -36,7 +37,8 @@ impl Pacer {
             }
             Arrivals::Poisson => Due::Poisson {
                 mean_gap_ns: 1e9 * f64::from(lanes) / rate_per_s,
-                sum_ns: 0.0,
+                whole_ns: 0,
+                fraction_ns: 0.0,
                 rng: Box::new(seed.derive("arrivals", u64::from(lane)).rng("arrivals")),
             },
         };
@@ -56,12 +58,14 @@ impl Pacer {
                 self.next = Nanos((*index as f64 * 1e9 / *rate_per_s) as u64);
                 *index += *stride;
             }
-            Due::Poisson { mean_gap_ns, sum_ns, rng } => {
+            Due::Poisson { mean_gap_ns, whole_ns, fraction_ns, rng } => {
                 // Uniform in (0, 1], so that the logarithm is finite; the gap is the inverse of the
                 // exponential distribution function there.
                 let u = ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-                *sum_ns -= u.ln() * *mean_gap_ns;
-                self.next = Nanos(*sum_ns as u64);
+                *fraction_ns -= u.ln() * *mean_gap_ns;
+                *whole_ns += *fraction_ns as u64;
+                *fraction_ns = fraction_ns.fract();
+                self.next = Nanos(*whole_ns);
             }
         }
     }
@@ -107,6 +111,37 @@ mod tests {
         // 7 per second is no whole number of nanoseconds; the last of an hour's is where it belongs.
         let last = pacer(Arrivals::Uniform, 7.0).nth(7 * 3600).unwrap();
         assert_eq!(last, Nanos::from_secs(3600));
+    }
+
+    #[test]
+    fn the_highest_rate_does_not_drift_in_an_hour() {
+        // Reached by counting from the hour's last second, which is where rounding would show.
+        for rate in [499_999.0, 500_000.0, 333_333.3] {
+            let index = (rate * 3600.0) as u64;
+            let mut pacer = pacer(Arrivals::Uniform, rate);
+            pacer.due = Due::Uniform { rate_per_s: rate, index, stride: 1 };
+            pacer.advance();
+            let exact = index as f64 / rate * 1e9;
+            assert!(
+                (pacer.peek().0 as f64 - exact).abs() <= 1.0,
+                "{rate}: {} {exact}",
+                pacer.peek()
+            );
+        }
+    }
+
+    #[test]
+    fn poisson_arrivals_are_as_fine_after_an_hour_as_at_the_beginning() {
+        let gaps = |whole: u64| -> Vec<u64> {
+            let mut pacer = pacer(Arrivals::Poisson, 500_000.0);
+            if let Due::Poisson { whole_ns, .. } = &mut pacer.due {
+                *whole_ns += whole;
+            }
+            pacer.next();
+            let due: Vec<Nanos> = pacer.take(1000).collect();
+            due.windows(2).map(|pair| (pair[1] - pair[0]).0).collect()
+        };
+        assert_eq!(gaps(0), gaps(3_600_000_000_000));
     }
 
     #[test]

@@ -189,8 +189,8 @@ impl<'a> Run<'a> {
         self.dispatch(wire);
     }
 
-    /// How long nothing is due by the clock.
-    pub(crate) fn idle_for(&self) -> Nanos {
+    /// How long nothing is due by the clock, up to `early` before the next arrival.
+    pub(crate) fn idle_for(&self, early: Nanos) -> Nanos {
         let at = now();
         let mut until = at + TURN_MAX;
         if !self.stopping {
@@ -206,9 +206,14 @@ impl<'a> Run<'a> {
             && let Some(due) = arriving.next_due()
             && !self.free.is_empty()
         {
-            until = until.min(self.times.start + due);
+            until = until.min((self.times.start + due).saturating_sub(early));
         }
         until.saturating_sub(at)
+    }
+
+    /// Whether requests are to come by themselves.
+    pub(crate) fn awaits_arrivals(&self) -> bool {
+        matches!(&self.source, Source::Open(arriving) if arriving.next_due().is_some())
     }
 
     /// Gives up on what is still under way.
@@ -324,14 +329,7 @@ impl<'a> Run<'a> {
         match outcome {
             Ok(()) if conn.tainted => self.fail(wire, slot, Fault::Unasked),
             Ok(()) => wire.release(slot),
-            Err(Failure::ClosedByPeer) if !conn.fresh => {
-                // The close came while the connection was idle and no byte went out on it.
-                self.tally.closed_idle += 1;
-                conn.link = Link::Closed;
-                conn.tainted = false;
-                conn.fresh = true;
-                self.connect(wire, slot);
-            }
+            Err(Failure::ClosedByPeer) if !conn.fresh => self.send_anew(wire, slot),
             Err(failure) => {
                 conn.link = Link::Closed;
                 let at = now();
@@ -339,6 +337,17 @@ impl<'a> Run<'a> {
                 self.paused.push_back((at + PAUSE, slot));
             }
         }
+    }
+
+    /// The close came while the connection was idle and no byte went out on it: the request goes
+    /// over a new one.
+    fn send_anew<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+        self.tally.closed_idle += 1;
+        let conn = &mut self.conns[slot];
+        conn.link = Link::Closed;
+        conn.tainted = false;
+        conn.fresh = true;
+        self.connect(wire, slot);
     }
 
     /// Books the end of the slot's request.
@@ -470,6 +479,7 @@ impl<W: Wire> Handler<W> for Run<'_> {
             }
         } else {
             match ending {
+                Ending::Failed(Failure::ClosedByPeer) if !conn.fresh => self.send_anew(wire, slot),
                 Ending::Failed(failure) => self.fail(wire, slot, Fault::Net(failure)),
                 Ending::Closed => match conn.answer.end(&conn.seen) {
                     Ok(_) => self.answered(wire, slot, false, true),

@@ -5,18 +5,20 @@ use std::sync::{Arc, Barrier, OnceLock};
 
 use base::{CpuSet, Nanos, Seed};
 use ledger::{Counts, Errors};
-use netio::{Address, Epoll, Failure, RETIRED_MAX};
+use netio::{Address, Epoll, Failure, RETIRED_MAX, Setup, Uring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spec::{Exchange, Load, Mode, Target};
 
 use crate::Fault;
 use crate::answer::{Answer, Expected};
+use crate::choice::{self, EngineKind};
 use crate::error;
 use crate::http::request_bytes;
+use crate::lane::Lane;
 use crate::observe::{Learned, Observation};
 use crate::schedule::Budget;
 use crate::tally::{add_errors, merge};
-use crate::worker::{Orders, Share, Worker};
+use crate::worker::{Orders, Share};
 
 /// Set from a signal handler to end a slice early; what is in flight is still drained.
 pub type StopFlag = Arc<AtomicBool>;
@@ -63,9 +65,6 @@ pub enum DriveError {
 /// Longer timeouts are as good as none, and would overflow when added to an instant.
 const TIMEOUT_MAX: Nanos = Nanos::from_secs(86_400 * 365);
 
-/// The receive buffer of one thread; a datagram longer than the rest of the load's messages is cut by it.
-const BUFFER_BYTES: usize = 256 * 1024;
-
 /// The largest body that a probe learns byte by byte.
 const LEARN_MAX_BYTES: usize = 512 << 20;
 
@@ -74,7 +73,8 @@ pub struct Session {
     target: Target,
     load: Load,
     options: Options,
-    workers: Vec<Worker<Epoll>>,
+    engine: EngineKind,
+    lanes: Vec<Lane>,
     expected: Expected,
     counts: Counts,
     errors: Errors,
@@ -98,7 +98,8 @@ impl Session {
             target: target.clone(),
             load: Load { timeout: load.timeout.min(TIMEOUT_MAX), ..load.clone() },
             options: options.clone(),
-            workers: Vec::new(),
+            engine: EngineKind::Epoll,
+            lanes: Vec::new(),
             expected: Expected::from_load(&load.exchange, &load.expect, &message),
             counts: Counts::default(),
             errors: Errors::new(),
@@ -106,8 +107,10 @@ impl Session {
         };
         let mut failure = Failure::Unreachable;
         for address in addresses {
-            session.workers =
-                workers(&address, load, &message).map_err(|error| error::own(&error))?;
+            session.engine = choice::choose(load, &address)
+                .map_err(|error| DriveError::Unfit(error.to_string()))?;
+            session.lanes = lanes(session.engine, &address, load, &message)
+                .map_err(|error| error::own(&error))?;
             match session.open_first()? {
                 Ok(()) => return Ok(session),
                 Err(why) => failure = why,
@@ -153,13 +156,18 @@ impl Session {
     /// With `requests` set the slice lasts until each has been answered or has failed.
     /// A connection that cannot be made rests for 1 ms before its next attempt.
     pub fn run(&mut self, slice: &Slice) -> Result<Observation, DriveError> {
-        let mut shares = self.slice(slice, usize::MAX, None)?.into_iter();
+        let mut shares = self.slice(slice, usize::MAX, false)?.into_iter();
         let Some(Share { mut observation, .. }) = shares.next() else {
             return Err(DriveError::Unfit("a session has at least one thread".to_owned()));
         };
         shares.for_each(|share| merge(&mut observation, share.observation));
         self.count(&observation);
         Ok(observation)
+    }
+
+    /// What moves the bytes.
+    pub fn engine(&self) -> EngineKind {
+        self.engine
     }
 
     /// Counts over the session's life so far, probes included.
@@ -172,8 +180,8 @@ impl Session {
     /// An answer after which more bytes have come unasked was no right answer:
     /// where that is seen only now, it moves from completed to failed.
     pub fn close(mut self) -> (Counts, Errors) {
-        let tainted: u64 =
-            self.idle(|workers, orders| workers.iter_mut().map(|w| w.close(orders)).sum());
+        let orders = self.idle_orders();
+        let tainted: u64 = self.lanes.iter_mut().map(|lane| lane.close(orders.clone())).sum();
         if tainted > 0 {
             let retracted = tainted.min(self.counts.completed);
             self.counts.completed -= retracted;
@@ -184,26 +192,22 @@ impl Session {
     }
 
     fn open_first(&mut self) -> Result<Result<(), Failure>, DriveError> {
-        self.idle(|workers, orders| workers[0].open_first(orders))
-            .map_err(|error| error::own(&error))
+        let orders = self.idle_orders();
+        self.lanes[0].open_first(orders).map_err(|error| error::own(&error))
     }
 
-    /// Does something with the workers that sends no request.
-    fn idle<R>(&mut self, act: impl FnOnce(&mut [Worker<Epoll>], &Orders<'_>) -> R) -> R {
-        let slice = one_request();
-        let budget = Budget::new(Some(0));
-        let (ready, start) = (Barrier::new(1), OnceLock::new());
-        let Session { workers, load, options, expected, .. } = self;
-        let orders = orders(load, options, expected, &slice, &budget, &ready, &start, 1, 0);
-        act(workers, &orders)
+    /// Orders for what sends no request.
+    fn idle_orders(&self) -> Arc<Orders> {
+        Arc::new(self.orders(&Slice { requests: Some(0), ..one_request() }, 1, 0))
     }
 
     /// One request on the first connection; its status and the length of its body.
     fn probe(&mut self, body: &mut Vec<u8>) -> Result<(Option<u16>, u64), DriveError> {
-        let shares = self.slice(&one_request(), 1, Some(body))?;
+        let shares = self.slice(&one_request(), 1, true)?;
         let mut result = Err(DriveError::Unfit("a probe was not answered".to_owned()));
         for share in shares {
             self.count(&share.observation);
+            *body = share.kept;
             result = match share.fault {
                 Some(fault) if !is_verdict(fault) => {
                     Err(error::no_answer(&self.target, fault, self.load.timeout))
@@ -223,7 +227,7 @@ impl Session {
         &mut self,
         slice: &Slice,
         active: usize,
-        mut kept: Option<&mut Vec<u8>>,
+        keep: bool,
     ) -> Result<Vec<Share>, DriveError> {
         if let Mode::Open { rate_per_s, .. } = slice.mode
             && !(rate_per_s.is_finite() && rate_per_s > 0.0)
@@ -233,40 +237,33 @@ impl Session {
             )));
         }
         self.slices += 1;
-        let Session { workers, load, options, expected, .. } = self;
-        let used = workers.len().min(active);
-        let budget = Budget::new(slice.requests);
-        let (ready, start) = (Barrier::new(used), OnceLock::new());
-        let orders = orders(
-            load,
-            options,
-            expected,
-            slice,
-            &budget,
-            &ready,
-            &start,
-            used as u32,
-            self.slices,
-        );
-        let orders = &orders;
-        let shares: Vec<_> = std::thread::scope(|scope| {
-            let threads: Vec<_> = workers[..used]
-                .iter_mut()
-                .map(|worker| {
-                    let active = worker.connections().min(active);
-                    let kept = kept.take();
-                    scope.spawn(move || worker.run(orders, active, kept))
-                })
-                .collect();
-            threads.into_iter().map(|thread| thread.join()).collect()
-        });
-        shares
-            .into_iter()
-            .map(|share| match share {
-                Ok(share) => share.map_err(|error| error::own(&error)),
-                Err(panic) => std::panic::resume_unwind(panic),
-            })
-            .collect()
+        let used = self.lanes.len().min(active);
+        let orders = Arc::new(self.orders(slice, used, self.slices));
+        let lanes = &mut self.lanes[..used];
+        for lane in &mut *lanes {
+            lane.run(orders.clone(), lane.connections().min(active), keep);
+        }
+        let shares: Vec<_> = lanes.iter_mut().map(Lane::ran).collect();
+        shares.into_iter().map(|share| share.map_err(|error| error::own(&error))).collect()
+    }
+
+    /// What the first `lanes` threads are told for a slice, the `serial`-th of the session.
+    fn orders(&self, slice: &Slice, lanes: usize, serial: u64) -> Orders {
+        let Session { load, options, .. } = self;
+        Orders {
+            slice: *slice,
+            expected: self.expected.clone(),
+            budget: Budget::new(slice.requests),
+            timeout: load.timeout,
+            one_request: load.new_connection || load.exchange == Exchange::Oneshot,
+            step: options.step,
+            stop: options.stop.clone(),
+            seed: options.seed.derive("slice", serial),
+            cpus: options.cpus.clone(),
+            lanes: lanes as u32,
+            ready: Barrier::new(lanes),
+            start: OnceLock::new(),
+        }
     }
 
     fn count(&mut self, observation: &Observation) {
@@ -310,39 +307,13 @@ fn one_request() -> Slice {
     }
 }
 
-#[allow(clippy::too_many_arguments)]
-fn orders<'a>(
-    load: &Load,
-    options: &'a Options,
-    expected: &'a Expected,
-    slice: &'a Slice,
-    budget: &'a Budget,
-    ready: &'a Barrier,
-    start: &'a OnceLock<Nanos>,
-    lanes: u32,
-    slices: u64,
-) -> Orders<'a> {
-    Orders {
-        slice,
-        expected,
-        budget,
-        timeout: load.timeout,
-        one_request: load.new_connection || load.exchange == Exchange::Oneshot,
-        step: options.step,
-        stop: &options.stop,
-        seed: options.seed.derive("slice", slices),
-        cpus: &options.cpus,
-        lanes,
-        ready,
-        start,
-    }
-}
-
 /// What every request sends.
 fn message(target: &Target, load: &Load) -> Arc<[u8]> {
+    // A client that resets its connections leaves no port in TIME_WAIT, whoever closes first.
+    let asks_to_close = load.new_connection && !load.linger_zero;
     match (&load.exchange, target) {
         (Exchange::Http(request), Target::Http { authority, path, .. }) => {
-            Arc::from(request_bytes(request, authority, path, load.new_connection))
+            Arc::from(request_bytes(request, authority, path, asks_to_close))
         }
         // Bytes that differ from their neighbours, so that a shifted echo is seen.
         (Exchange::Echo { size }, _) => (0..size.0).map(|i| (i % 251) as u8).collect(),
@@ -350,22 +321,33 @@ fn message(target: &Target, load: &Load) -> Arc<[u8]> {
     }
 }
 
-/// One worker per thread, the connections spread so that the remainder is not lost.
-fn workers(
+/// One thread for each lane, the connections spread so that the remainder is not lost.
+fn lanes(
+    engine: EngineKind,
     address: &Address,
     load: &Load,
     message: &Arc<[u8]>,
-) -> std::io::Result<Vec<Worker<Epoll>>> {
+) -> std::io::Result<Vec<Lane>> {
     let threads = load.threads.min(load.connections);
-    // One byte more than any right message, so that a longer one is seen to be longer.
-    let buffer_bytes = BUFFER_BYTES.max(message.len() + 1);
+    let answer = Answer::new(&load.exchange, address);
     (0..threads)
         .map(|lane| {
             let remainder = u32::from(lane < load.connections % threads);
             let connections = (load.connections / threads + remainder) as usize;
-            let engine = Epoll::new(address.clone(), message.clone(), connections, buffer_bytes)?;
-            let answers = (0..connections).map(|_| Answer::new(&load.exchange, address)).collect();
-            Ok(Worker::new(engine, answers, lane))
+            let setup = Setup {
+                busy_poll: load.busy_poll,
+                linger_zero: load.linger_zero,
+                ..Setup::new(address.clone(), message.clone(), connections)
+            };
+            let answers = (0..connections).map(|_| answer.another()).collect();
+            match engine {
+                EngineKind::Epoll => Lane::start(move || Epoll::new(&setup), answers, lane),
+                EngineKind::IoUring => Lane::start(
+                    move || Uring::new(&setup).map_err(choice::unavailable),
+                    answers,
+                    lane,
+                ),
+            }
         })
         .collect()
 }

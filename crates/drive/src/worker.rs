@@ -1,20 +1,21 @@
 //! One thread's share of a session: its engine and its connections.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Barrier, OnceLock};
 
 use base::{Clock, CpuSet, MonotonicClock, Nanos, Seed};
 use netio::{Engine, Failure, Wire};
-use rustix::thread::{sched_setaffinity, set_current_timer_slack};
+use rustix::thread::{sched_setaffinity, sched_yield, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
 use spec::Mode;
 
+use crate::alarm::Alarm;
 use crate::answer::{Answer, Expected, Seen};
 use crate::pacer::Pacer;
 use crate::run::{Conn, Link, Run, Source, TURN_MAX, Work};
 use crate::schedule::{Arriving, Budget};
-use crate::session::Slice;
+use crate::session::{Slice, StopFlag};
 use crate::tally::{Tally, Times};
 use crate::{Fault, Observation};
 
@@ -25,30 +26,30 @@ const PREPARE_MAX: Nanos = Nanos::from_secs(1);
 const RETRY: Nanos = Nanos::from_micros(500);
 
 /// What every thread of a slice is told.
-pub(crate) struct Orders<'a> {
-    pub(crate) slice: &'a Slice,
-    pub(crate) expected: &'a Expected,
-    pub(crate) budget: &'a Budget,
+pub(crate) struct Orders {
+    pub(crate) slice: Slice,
+    pub(crate) expected: Expected,
+    pub(crate) budget: Budget,
     pub(crate) timeout: Nanos,
     /// Whether each request gets a connection of its own.
     pub(crate) one_request: bool,
     pub(crate) step: Nanos,
-    pub(crate) stop: &'a AtomicBool,
+    pub(crate) stop: StopFlag,
     pub(crate) seed: Seed,
-    pub(crate) cpus: &'a CpuSet,
+    pub(crate) cpus: CpuSet,
     /// Threads of this slice.
     pub(crate) lanes: u32,
     /// Where all threads meet when their connections are open.
-    pub(crate) ready: &'a Barrier,
+    pub(crate) ready: Barrier,
     /// The instant at which the slice began, set by the first to leave the barrier.
-    pub(crate) start: &'a OnceLock<Nanos>,
+    pub(crate) start: OnceLock<Nanos>,
 }
 
-impl Orders<'_> {
+impl Orders {
     /// Where the requests of one thread come from.
     fn source(&self, lane: u32) -> Source<'_> {
         let Mode::Open { rate_per_s, arrivals } = self.slice.mode else {
-            return Source::Closed(self.budget);
+            return Source::Closed(&self.budget);
         };
         let share = self.slice.requests.map(|requests| {
             let lanes = u64::from(self.lanes);
@@ -77,6 +78,8 @@ pub(crate) struct Share {
     pub(crate) fault: Option<Fault>,
     /// What was seen of the last answer on the first connection.
     pub(crate) seen: Seen,
+    /// The bodies of the answers, where they were to be kept.
+    pub(crate) kept: Vec<u8>,
 }
 
 /// One thread's engine and connections, kept between slices.
@@ -92,13 +95,8 @@ impl<E: Engine> Worker<E> {
         Worker { engine, conns: answers.into_iter().map(Conn::new).collect(), lane }
     }
 
-    /// Connections that this worker has.
-    pub(crate) fn connections(&self) -> usize {
-        self.conns.len()
-    }
-
     /// Opens the first connection, without sending anything.
-    pub(crate) fn open_first(&mut self, orders: &Orders<'_>) -> io::Result<Result<(), Failure>> {
+    pub(crate) fn open_first(&mut self, orders: &Orders) -> io::Result<Result<(), Failure>> {
         let mut run = new_run(&mut self.conns[..1], orders, self.lane, None);
         prepare(&mut self.engine, &mut run, orders.timeout)?;
         let refusal = run.refusal;
@@ -113,14 +111,12 @@ impl<E: Engine> Worker<E> {
         })
     }
 
-    /// Runs one slice on this thread, on the first `active` connections.
-    pub(crate) fn run(
-        &mut self,
-        orders: &Orders<'_>,
-        active: usize,
-        kept: Option<&mut Vec<u8>>,
-    ) -> io::Result<Share> {
-        let placed = place(orders.cpus, self.lane);
+    /// Runs one slice on this thread, on the first `active` connections. With `keep` the bodies of
+    /// the answers are brought back.
+    pub(crate) fn run(&mut self, orders: &Orders, active: usize, keep: bool) -> io::Result<Share> {
+        let mut bodies = Vec::new();
+        let kept = keep.then_some(&mut bodies);
+        let placed = place(&orders.cpus, self.lane);
         let cpu_before = thread_cpu();
         let before = self.engine.wire().traffic();
         let mut run = new_run(&mut self.conns[..active], orders, self.lane, kept);
@@ -140,11 +136,11 @@ impl<E: Engine> Worker<E> {
         let after = self.engine.wire().traffic();
         let cpu = thread_cpu().saturating_sub(cpu_before);
         let observation = tally.finish(&times, end, before, after, cpu);
-        Ok(Share { observation, fault, seen: self.conns[0].seen })
+        Ok(Share { observation, fault, seen: self.conns[0].seen, kept: bodies })
     }
 
     /// Closes every connection; the number of those on which bytes had come after their last answer.
-    pub(crate) fn close(&mut self, orders: &Orders<'_>) -> u64 {
+    pub(crate) fn close(&mut self, orders: &Orders) -> u64 {
         let mut run = new_run(&mut self.conns, orders, self.lane, None);
         // Whatever the kernel refuses now, the connections are closed below.
         let _ = self.engine.turn(Nanos::ZERO, &mut run);
@@ -160,14 +156,14 @@ impl<E: Engine> Worker<E> {
 
 fn new_run<'a>(
     conns: &'a mut [Conn],
-    orders: &'a Orders<'_>,
+    orders: &'a Orders,
     lane: u32,
     kept: Option<&'a mut Vec<u8>>,
 ) -> Run<'a> {
     let open_loop = matches!(orders.slice.mode, Mode::Open { .. });
     let work = Work {
         source: orders.source(lane),
-        expected: orders.expected,
+        expected: &orders.expected,
         timeout: orders.timeout,
         one_request: orders.one_request,
         kept,
@@ -202,15 +198,15 @@ fn prepare<E: Engine>(engine: &mut E, run: &mut Run<'_>, limit: Nanos) -> io::Re
 }
 
 /// Loads until the slice is over, and drains.
-fn load<E: Engine>(engine: &mut E, run: &mut Run<'_>, orders: &Orders<'_>) -> io::Result<()> {
-    let mut drain_end = None;
+fn load<E: Engine>(engine: &mut E, run: &mut Run<'_>, orders: &Orders) -> io::Result<()> {
+    let (mut drain_end, mut alarm) = (None, Alarm::new());
     run.begin(engine.wire());
     while !run.is_over() {
         if orders.stop.load(Ordering::Relaxed) {
             run.stop(MonotonicClock.now());
         }
         run.tick(engine.wire());
-        let mut wait = run.idle_for();
+        let mut wait = run.idle_for(alarm.margin());
         if run.stopping {
             let now = MonotonicClock.now();
             let end = *drain_end.get_or_insert_with(|| now + orders.slice.drain);
@@ -222,9 +218,33 @@ fn load<E: Engine>(engine: &mut E, run: &mut Run<'_>, orders: &Orders<'_>) -> io
         if run.is_over() {
             break;
         }
-        engine.turn(wait, run)?;
+        turn(engine, run, wait, &mut alarm)?;
     }
     run.abandon(engine.wire());
+    Ok(())
+}
+
+/// One turn. Of an idle one of an open loop the alarm learns how late the kernel wakes; while there
+/// is nothing to do in the last microseconds before an arrival, whoever else wants the CPU gets it.
+fn turn<E: Engine>(
+    engine: &mut E,
+    run: &mut Run<'_>,
+    wait: Nanos,
+    alarm: &mut Alarm,
+) -> io::Result<()> {
+    if !run.awaits_arrivals() {
+        return engine.turn(wait, run);
+    }
+    let wait = alarm.nap(wait);
+    let (began, before) = (MonotonicClock.now(), engine.wire().traffic());
+    engine.turn(wait, run)?;
+    if engine.wire().traffic() == before {
+        if wait == Nanos::ZERO {
+            sched_yield();
+        } else {
+            alarm.slept(wait, MonotonicClock.now().saturating_sub(began));
+        }
+    }
     Ok(())
 }
 

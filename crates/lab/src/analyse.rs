@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use base::Nanos;
 use ledger::Ledger;
 use record::{Block, Comparison, Finding, Part, Severity, Summary, Trial};
-use spec::{Exchange, Load, Metric, Offer};
+use spec::{EngineChoice, Exchange, Load, Metric, Offer};
 use stats::{Aim, Estimate, Evidence, Measure, Wording};
 
 use crate::calibrate::Calibration;
@@ -31,6 +31,15 @@ pub(crate) fn load_words(load: &Load) -> String {
     }
     if load.threads > 1 {
         words += &format!(", {}", plural(load.threads, "client thread"));
+    }
+    if load.engine == EngineChoice::IoUring {
+        words += ", io_uring";
+    }
+    if load.busy_poll {
+        words += ", busy polling";
+    }
+    if load.linger_zero {
+        words += ", closed by reset";
     }
     words
 }
@@ -275,7 +284,8 @@ fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
             .findings
             .iter()
             .any(|f| f.check == "client_limited" && f.variant == Some(v as u32));
-        if busy > CLIENT_BUSY_MAX && !known {
+        // A client that spins is busy all the time, whatever it waits for.
+        if busy > CLIENT_BUSY_MAX && !known && !plan.variants[v].load.busy_poll {
             let sentence = format!(
                 "{} is client-limited: a client thread was busy {:.0}% of the time; try --threads {}",
                 variant.name,

@@ -8,7 +8,7 @@ use drive::{DriveError, Learned, Session, Slice};
 use ledger::{Counts, Ledger};
 use rand::RngExt as _;
 use record::{Life, Trial};
-use spec::{ServedBy, Target, Variant};
+use spec::{EngineChoice, ServedBy, Target, Variant};
 use stage::{LiveStack, Stage, StageError, StartOptions, served};
 
 use crate::layout::Cpus;
@@ -104,7 +104,8 @@ impl Resident {
             step: around.step,
             stop: around.stop.clone(),
         };
-        let mut session = Session::open(&target, &variant.load, &options)?;
+        let load = with_one_engine(&variant.load);
+        let mut session = Session::open(&target, &load, &options)?;
         let mut warm = Tally::new(WARM_UP, None, around.step);
         let probing = Instant::now();
         let learned = match variant.load.exchange {
@@ -274,4 +275,14 @@ pub(crate) struct Ended {
     /// Processes that had to be killed because they did not stop when asked.
     pub(crate) killed: Vec<String>,
     pub(crate) log_tail: String,
+}
+
+/// The load with the engine that every variant gets unless a person names another: left to itself,
+/// the client could take different ones for TCP and Unix sockets, and they would be compared too.
+fn with_one_engine(load: &spec::Load) -> spec::Load {
+    let engine = match load.engine {
+        EngineChoice::Auto => EngineChoice::Epoll,
+        named => named,
+    };
+    spec::Load { engine, ..load.clone() }
 }

@@ -20,6 +20,10 @@ const FOREIGN_CPU_MAX: f64 = 0.15;
 /// How far the canary loop may be off the run's median. On an idle virtual machine of two
 /// CPUs, loops of 100 ms were 5 to 9% off their median every few blocks.
 const CANARY_OFF_MAX: f64 = 0.15;
+/// What the loss of a packet costs at least: Linux sends again after 200 ms (TCP_RTO_MIN), a
+/// SYN after a second (RFC 6298). The counters are the whole machine's, and they also rise
+/// when a port is used again that an old connection still held, which is settled at once.
+const RESENT_AFTER: Nanos = Nanos::from_millis(200);
 /// Share of the connection-tracking table that may be in use.
 const CONNTRACK_MAX: f64 = 0.5;
 /// A client thread busier than this is the limit itself.
@@ -101,7 +105,7 @@ impl Inspector<'_> {
             self.find("governor", Severity::Rejected, None, (1.0, 0.0), sentence);
         }
         if let Some(change) = change {
-            self.machine(change);
+            self.machine(change, longest_request(outcome));
         }
     }
 
@@ -262,7 +266,7 @@ impl Inspector<'_> {
         }
     }
 
-    fn machine(&mut self, change: &host::Change) {
+    fn machine(&mut self, change: &host::Change, longest: Nanos) {
         if change.steal > STEAL_MAX {
             let sentence = format!(
                 "{:.1}% of the CPU time was taken by other guests of this host",
@@ -276,6 +280,11 @@ impl Inspector<'_> {
                     "{rise} closed connections skipped TIME_WAIT, because the kernel keeps no more of them"
                 );
                 self.find("time_wait", Severity::Note, None, (rise as f64, 0.0), sentence);
+            } else if rise > 0 && is_resent(counter) && longest < RESENT_AFTER {
+                let sentence = format!(
+                    "the kernel's {counter} rose by {rise}, though no request took the {RESENT_AFTER} that a lost packet costs"
+                );
+                self.find("tcp", Severity::Note, None, (rise as f64, 0.0), sentence);
             } else if rise > 0 {
                 let sentence = format!("the kernel's {counter} rose by {rise}");
                 self.find("tcp", Severity::Rejected, None, (rise as f64, 0.0), sentence);
@@ -291,6 +300,19 @@ impl Inspector<'_> {
             self.find("conntrack", Severity::Rejected, None, (share, CONNTRACK_MAX), sentence);
         }
     }
+}
+
+/// Whether a counter counts packets that were sent again.
+fn is_resent(counter: &str) -> bool {
+    ["TCPTimeouts", "TCPSynRetrans"].contains(&counter)
+}
+
+/// The longest time that a request took in a block, failed ones included.
+fn longest_request(outcome: &BlockOutcome) -> Nanos {
+    let tallies = outcome.ended.iter().flat_map(|ended| &ended.tallies);
+    let failed = tallies.clone().any(|tally| tally.counts.failed > 0);
+    let longest = tallies.map(|tally| Nanos(tally.service_time.max())).max();
+    if failed { Nanos(u64::MAX) } else { longest.unwrap_or(Nanos::ZERO) }
 }
 
 /// Canary loops that are off the median of all loops of the run so far: (index of the block, share off).

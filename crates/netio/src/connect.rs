@@ -12,7 +12,7 @@ use rustix::net::{
     SocketFlags, SocketType, bind, connect, recvmsg, socket_with, sockopt,
 };
 
-use crate::{Address, Connect, Failure};
+use crate::{Address, Connect, Failure, Setup};
 
 /// How many source addresses are used before ports count as exhausted: 127.0.0.1 to 127.0.0.32
 /// carry about 900,000 connections a minute and stay far below the usual connection-tracking table.
@@ -21,18 +21,42 @@ const SOURCES_MAX: u8 = 32;
 /// How long the fixture may take to hand over one end of a socketpair.
 const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Whether a socket stays non-blocking once it is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocking {
+    /// It is told of by readiness.
+    Never,
+    /// It is used through io_uring, which gives up at once on a non-blocking
+    /// socket where on a blocking one it waits without blocking anybody (io_uring_enter(2)).
+    OnceOpen,
+}
+
 /// Opens sockets towards one address.
 #[derive(Debug)]
 pub(crate) struct Connector {
     address: Address,
+    blocking: Blocking,
+    linger_zero: bool,
     /// Last byte of the source address in 127.0.0.0/24 that sockets are bound to; 0 while the kernel chooses.
     source: u8,
     source_changes: u64,
 }
 
 impl Connector {
-    pub(crate) fn new(address: Address) -> Connector {
-        Connector { address, source: 0, source_changes: 0 }
+    pub(crate) fn new(setup: &Setup, blocking: Blocking) -> Connector {
+        let tcp = matches!(setup.address, Address::Tcp(_));
+        Connector {
+            address: setup.address.clone(),
+            blocking,
+            linger_zero: setup.linger_zero && tcp,
+            source: 0,
+            source_changes: 0,
+        }
+    }
+
+    /// Whether closing a socket resets its connection.
+    pub(crate) fn lingers_zero(&self) -> bool {
+        self.linger_zero
     }
 
     pub(crate) fn address(&self) -> &Address {
@@ -46,14 +70,21 @@ impl Connector {
 
     /// Opens one socket and starts connecting it.
     pub(crate) fn open(&mut self) -> Result<(OwnedFd, Connect), Failure> {
-        match &self.address {
+        let (fd, connect) = match &self.address {
             Address::Tcp(address) => {
                 let address = *address;
                 self.open_tcp(address)
             }
             Address::Unix { address, socket_type } => open_unix(address, *socket_type),
             Address::Socketpair(address) => receive_socketpair(address),
+        }?;
+        if self.linger_zero {
+            sockopt::set_socket_linger(&fd, Some(Duration::ZERO))?;
         }
+        if self.blocking == Blocking::OnceOpen {
+            rustix::io::ioctl_fionbio(&fd, false)?;
+        }
+        Ok((fd, connect))
     }
 
     /// Moves to the next source address of 127/8 when the ports of one run out.
@@ -83,9 +114,24 @@ fn open_tcp_from(address: SocketAddr, source: u8) -> Result<(OwnedFd, Connect), 
     }
     match connect(&fd, &address) {
         Ok(()) => Ok((fd, Connect::Done)),
+        Err(Errno::INPROGRESS) if address.ip().is_loopback() => {
+            let connect = outcome_on_loopback(&fd, &address)?;
+            Ok((fd, connect))
+        }
         Err(Errno::INPROGRESS) => Ok((fd, Connect::Pending)),
         // Only for Unix sockets does EAGAIN mean a full queue; here it means no free port (connect(2)).
         Err(Errno::AGAIN) => Err(Failure::NoPortsLeft),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// On loopback the handshake is over before connect(2) returns, although it says "in progress":
+/// asking again tells, and spares a turn of the loop for every connection.
+fn outcome_on_loopback(fd: &OwnedFd, address: &SocketAddr) -> Result<Connect, Failure> {
+    match connect(fd, address) {
+        Ok(()) | Err(Errno::ISCONN) => Ok(Connect::Done),
+        // What the second call cannot tell, readiness will.
+        Err(Errno::INPROGRESS | Errno::ALREADY | Errno::AGAIN) => Ok(Connect::Pending),
         Err(errno) => Err(errno.into()),
     }
 }
@@ -152,11 +198,17 @@ fn receive_socketpair(address: &SocketAddrUnix) -> Result<(OwnedFd, Connect), Fa
 mod tests {
     use super::*;
     use rustix::net::getsockname;
+    use std::sync::Arc;
+
+    fn connector(address: Address) -> Connector {
+        Connector::new(&Setup::new(address, Arc::from(&b""[..]), 1), Blocking::Never)
+    }
 
     fn connect_from(source: u8) -> SocketAddr {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let mut connector = Connector { address: Address::Tcp(address), source, source_changes: 0 };
+        let mut connector = connector(Address::Tcp(address));
+        connector.source = source;
         let (fd, _) = connector.open().unwrap();
         getsockname(&fd).unwrap().try_into().unwrap()
     }
@@ -174,7 +226,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = Address::Tcp(listener.local_addr().unwrap());
         drop(listener);
-        let mut connector = Connector::new(address);
+        let mut connector = connector(address);
         // On loopback the refusal comes at once or as the outcome of the pending connection.
         if let Err(failure) = connector.open() {
             assert_eq!(failure, Failure::Refused);

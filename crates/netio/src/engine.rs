@@ -1,10 +1,37 @@
 //! The contract between the load engine and whatever moves its bytes.
 
 use std::io;
+use std::sync::Arc;
 
 use base::Nanos;
 
-use crate::Failure;
+use crate::{Address, Failure};
+
+/// What an engine is made for.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Where every slot connects to.
+    pub address: Address,
+    /// What every slot sends.
+    pub message: Arc<[u8]>,
+    /// Connections at most.
+    pub slots: usize,
+    /// Bounds one read, and with it the longest datagram, in bytes.
+    pub buffer_bytes: usize,
+    /// Spin instead of sleeping while nothing happens.
+    pub busy_poll: bool,
+    /// Reset TCP connections instead of closing them (SO_LINGER 0), so that no port waits in TIME_WAIT.
+    pub linger_zero: bool,
+}
+
+impl Setup {
+    /// An engine that sleeps, closes in an orderly way and reads up to 256 KiB at once.
+    pub fn new(address: Address, message: Arc<[u8]>, slots: usize) -> Setup {
+        // One byte more than any right message, so that a longer one is seen to be longer.
+        let buffer_bytes = (256 * 1024).max(message.len() + 1);
+        Setup { address, message, slots, buffer_bytes, busy_poll: false, linger_zero: false }
+    }
+}
 
 /// How far a connection got at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +47,8 @@ pub enum Connect {
 pub enum Ending {
     /// The peer closed its sending side in an orderly way, and every byte before that was delivered.
     Closed,
-    /// The connection could not be made, or was cut.
+    /// The connection could not be made, or was cut. As with [`Wire::send`],
+    /// [`Failure::ClosedByPeer`] says that not one byte of the message was taken.
     Failed(Failure),
 }
 
@@ -42,12 +70,15 @@ pub trait Wire {
     /// Starts a connection in an empty slot. An error leaves the slot empty.
     fn connect(&mut self, slot: usize) -> Result<Connect, Failure>;
 
-    /// Starts sending the message on an open slot; what the kernel does not
-    /// take at once follows by itself. An error leaves the slot empty, and says
-    /// [`Failure::ClosedByPeer`] only if not one byte was taken.
+    /// Starts sending the message on an open slot, at once or at the beginning
+    /// of the next turn; what the kernel does not take at once follows by
+    /// itself. An error leaves the slot empty, and says
+    /// [`Failure::ClosedByPeer`] only if not one byte was taken. One that is
+    /// found later ends the connection.
     fn send(&mut self, slot: usize) -> Result<(), Failure>;
 
-    /// Closes the slot's socket, if it has one. Nothing more is reported of it.
+    /// Closes the slot's socket, if it has one, by the beginning of the next
+    /// turn. Nothing more is reported of it.
     fn close(&mut self, slot: usize);
 
     /// Empties the slot, but keeps its socket aside until the peer has closed

@@ -4,29 +4,27 @@
 //! one epoll_wait. Reading right after sending gains nothing on Linux: the
 //! answer is not there yet.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use base::Nanos;
+use base::{Clock, MonotonicClock, Nanos};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
-use crate::connect::Connector;
-use crate::{Address, Connect, Ending, Engine, Failure, Handler, Traffic, Wire};
+use crate::connect::{Blocking, Connector};
+use crate::retired::Retired;
+use crate::{Connect, Ending, Engine, Failure, Handler, Setup, Traffic, Wire};
 
 /// Events taken from the kernel at once.
 const EVENTS: usize = 256;
 
 /// Reads from one socket before the others get their turn.
 const READS_PER_TURN: usize = 16;
-
-/// Sockets that one engine keeps aside until their peer closes; beyond it the oldest is closed from this side.
-pub const RETIRED_MAX: usize = 256;
 
 /// Below this, a wait is timed by ppoll, because epoll_wait counts whole milliseconds.
 const FINE_WAIT: Nanos = Nanos::from_millis(20);
@@ -35,6 +33,7 @@ const FINE_WAIT: Nanos = Nanos::from_millis(20);
 pub struct Epoll {
     wire: EpollWire,
     buffer: Vec<u8>,
+    busy_poll: bool,
 }
 
 /// The sockets of an [`Epoll`] engine.
@@ -58,7 +57,11 @@ struct Slot {
     connecting: bool,
     /// Bytes of the message that the kernel has taken; the whole message when none is under way.
     taken: usize,
-    /// Whether the socket is registered for writability although its kind normally is not.
+    /// Whether the socket is registered for writability for good. A pending connection tells its
+    /// outcome by becoming writable, and TCP raises no further writable edges unless a send was cut
+    /// short; a Unix socket raises one whenever its peer reads, and never connects later.
+    writable_always: bool,
+    /// Whether the socket is registered for writability until its message is out.
     wants_write: bool,
     held: bool,
     /// The peer has closed; bytes may still be waiting before the end.
@@ -66,35 +69,26 @@ struct Slot {
 }
 
 impl Epoll {
-    /// An engine for `slots` connections to `address`, each sending `message`.
-    /// `buffer_bytes` bounds one read, and with it the longest datagram.
-    pub fn new(
-        address: Address,
-        message: Arc<[u8]>,
-        slots: usize,
-        buffer_bytes: usize,
-    ) -> io::Result<Epoll> {
+    /// An engine as described.
+    pub fn new(setup: &Setup) -> io::Result<Epoll> {
         let wire = EpollWire {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
-            connector: Connector::new(address),
-            message,
-            slots: (0..slots).map(|_| Slot::default()).collect(),
-            retired: Retired::default(),
-            unread: VecDeque::new(),
+            connector: Connector::new(setup, Blocking::Never),
+            message: setup.message.clone(),
+            slots: (0..setup.slots).map(|_| Slot::default()).collect(),
+            retired: Retired::new(),
+            unread: VecDeque::with_capacity(setup.slots),
             traffic: Traffic::default(),
         };
-        Ok(Epoll { wire, buffer: vec![0; buffer_bytes.max(1)] })
+        let buffer = vec![0; setup.buffer_bytes.max(1)];
+        Ok(Epoll { wire, buffer, busy_poll: setup.busy_poll })
     }
 }
 
 impl EpollWire {
-    fn registration(&self, connecting: bool) -> EventFlags {
+    fn registration(writable: bool) -> EventFlags {
         let base = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-        // A pending connection tells its outcome by becoming writable. TCP
-        // raises no further writable edges unless a send was cut short, so the
-        // flag stays; a Unix socket raises one whenever its peer reads, and
-        // never connects later, so it goes without.
-        if connecting { base | EventFlags::OUT } else { base }
+        if writable { base | EventFlags::OUT } else { base }
     }
 
     fn token(&self, slot: usize) -> u64 {
@@ -129,11 +123,10 @@ impl EpollWire {
 
     /// Turns writable events on or off for the sockets that are registered without them.
     fn watch_writable(&mut self, slot: usize, on: bool) -> Result<(), Failure> {
-        if matches!(self.connector.address(), Address::Tcp(_)) || self.slots[slot].wants_write == on
-        {
+        if self.slots[slot].writable_always || self.slots[slot].wants_write == on {
             return Ok(());
         }
-        let (token, flags) = (self.token(slot), self.registration(on));
+        let (token, flags) = (self.token(slot), EpollWire::registration(on));
         let state = &mut self.slots[slot];
         state.wants_write = on;
         if let Some(socket) = &state.socket {
@@ -188,14 +181,15 @@ impl Wire for EpollWire {
         let message_bytes = self.message.len();
         let state = &mut self.slots[slot];
         debug_assert!(state.socket.is_none(), "a slot holds one socket at a time");
+        let pending = connect == Connect::Pending;
         *state = Slot {
             generation: state.generation.wrapping_add(1),
-            connecting: connect == Connect::Pending,
+            connecting: pending,
+            writable_always: pending,
             taken: message_bytes,
             ..Slot::default()
         };
-        let tcp = matches!(self.connector.address(), Address::Tcp(_));
-        let (token, flags) = (self.token(slot), self.registration(tcp));
+        let (token, flags) = (self.token(slot), EpollWire::registration(pending));
         epoll::add(&self.epoll, &socket, EventData::new_u64(token), flags)?;
         self.slots[slot].socket = Some(socket);
         if connect == Connect::Done {
@@ -218,8 +212,9 @@ impl Wire for EpollWire {
         let state = &mut self.slots[slot];
         if let Some(socket) = state.socket.take()
             && !state.closing
+            && !self.connector.lingers_zero()
         {
-            self.retired.keep(token, socket);
+            drop(self.retired.keep(token, socket));
         }
     }
 
@@ -246,9 +241,28 @@ impl Engine for Epoll {
     }
 
     fn turn<H: Handler<EpollWire>>(&mut self, timeout: Nanos, handler: &mut H) -> io::Result<()> {
+        if !self.busy_poll || timeout == Nanos::ZERO {
+            return self.turn_once(timeout, handler).map(|_| ());
+        }
+        let until = MonotonicClock.now() + timeout;
+        while !self.turn_once(Nanos::ZERO, handler)? && MonotonicClock.now() < until {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    }
+}
+
+impl Epoll {
+    /// One look at the kernel's events; whether there was anything to do.
+    fn turn_once<H: Handler<EpollWire>>(
+        &mut self,
+        timeout: Nanos,
+        handler: &mut H,
+    ) -> io::Result<bool> {
         let timeout = if self.wire.unread.is_empty() { timeout } else { Nanos::ZERO };
         let mut space = [const { MaybeUninit::uninit() }; EVENTS];
         let events = self.wire.wait(timeout, &mut space)?;
+        let any = !events.is_empty() || !self.wire.unread.is_empty();
         for _ in 0..self.wire.unread.len() {
             if let Some(slot) = self.wire.unread.pop_front() {
                 self.read(slot, handler);
@@ -257,17 +271,15 @@ impl Engine for Epoll {
         for event in events {
             self.dispatch(event.data.u64(), event.flags, handler);
         }
-        Ok(())
+        Ok(any)
     }
-}
 
-impl Epoll {
     fn dispatch<H: Handler<EpollWire>>(&mut self, token: u64, flags: EventFlags, handler: &mut H) {
         let (slot, generation) = ((token & 0xffff_ffff) as usize, (token >> 32) as u32);
         let hung_up = flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR);
         if !self.wire.is_current(slot, generation) {
             if hung_up {
-                self.wire.retired.release(token);
+                drop(self.wire.retired.release(token));
             }
             return;
         }
@@ -341,28 +353,5 @@ fn timespec(timeout: Nanos) -> Timespec {
     Timespec {
         tv_sec: (timeout.0 / 1_000_000_000) as i64,
         tv_nsec: (timeout.0 % 1_000_000_000) as i64,
-    }
-}
-
-/// Sockets without a slot, waiting for their peer to close first.
-#[derive(Debug, Default)]
-struct Retired {
-    sockets: HashMap<u64, OwnedFd>,
-    order: VecDeque<u64>,
-}
-
-impl Retired {
-    fn keep(&mut self, token: u64, socket: OwnedFd) {
-        if self.order.len() >= RETIRED_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.sockets.remove(&oldest);
-        }
-        self.order.push_back(token);
-        self.sockets.insert(token, socket);
-    }
-
-    fn release(&mut self, token: u64) {
-        self.sockets.remove(&token);
     }
 }

@@ -4,8 +4,9 @@
 //! all connected to one [`Address`] and all sending one constant message. It
 //! reports what happened as calls on a [`Handler`]: a slot was connected, bytes
 //! arrived, a connection ended. Nothing in that contract says how the engine
-//! learns of it, so that one built on completions (io_uring) or on a script
-//! with seeded faults fits behind the same trait as [`Epoll`].
+//! learns of it: [`Epoll`] works by readiness and everywhere, [`Uring`] by
+//! completions where the kernel offers io_uring, and tests put a script with
+//! seeded faults behind the same trait.
 
 mod address;
 mod connect;
@@ -14,10 +15,14 @@ mod engine;
 mod epoll;
 mod failure;
 mod listen;
+mod retired;
+mod uring;
 
 pub use address::{Address, AddressError, MAX_PATH_BYTES};
 pub use counter::SharedCounter;
-pub use engine::{Connect, Ending, Engine, Handler, Traffic, Wire};
-pub use epoll::{Epoll, EpollWire, RETIRED_MAX};
+pub use engine::{Connect, Ending, Engine, Handler, Setup, Traffic, Wire};
+pub use epoll::{Epoll, EpollWire};
 pub use failure::Failure;
 pub use listen::{Listener, bind_listener, bind_packets, hand_over_socketpair};
+pub use retired::RETIRED_MAX;
+pub use uring::{NoUring, Uring, UringWire};

@@ -20,7 +20,7 @@ mod view;
 pub use csv::csv;
 pub use html::{html, pictures};
 pub use json::json;
-pub use load::{CLIENT_THREADS, LoadReport};
+pub use load::{CLIENT_ENGINE, CLIENT_THREAD_CPU, CLIENT_THREADS, LoadReport};
 pub use markdown::markdown;
 pub use terminal::terminal;
 pub use text::Style;

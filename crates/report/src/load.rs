@@ -11,6 +11,13 @@ use crate::text::{Style, bandwidth, fit, left, right, wrap};
 /// The name of the machine's fact under which a recorded run of `load` keeps how many threads the client had.
 pub const CLIENT_THREADS: &str = "client threads";
 
+/// The name of the machine's fact under which a recorded run keeps what moved the client's bytes.
+pub const CLIENT_ENGINE: &str = "client engine";
+
+/// The name of the machine's fact under which a recorded run of `load` keeps the CPU time of each of
+/// the client's threads: whole nanoseconds, in order, with spaces between.
+pub const CLIENT_THREAD_CPU: &str = "client thread CPU ns";
+
 /// A finished run of `load`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadReport {
@@ -39,10 +46,16 @@ pub struct LoadReport {
     pub latency: Option<Distribution>,
     /// Done − sent.
     pub service_time: Distribution,
+    /// Sent − scheduled, for an open loop: how late the requests went out, whoever was to blame.
+    pub lateness: Option<Distribution>,
     /// CPU time of the client's threads.
     pub client_cpu: Nanos,
     /// Threads of the client; 0 if that is not known any more.
     pub client_threads: u32,
+    /// CPU time of each of them, in order; empty if that is not known any more.
+    pub client_thread_cpu: Vec<Nanos>,
+    /// What moved the client's bytes, as `--engine` names it; `None` if that is not known any more.
+    pub client_engine: Option<String>,
     /// The length of one step of the series.
     pub step: Nanos,
     /// Requests completed by step; adds up to `ledger.counts.completed`.
@@ -72,8 +85,11 @@ impl LoadReport {
             offered_per_s: trial.offered_per_s,
             latency: trial.latency.clone(),
             service_time: trial.service_time.clone(),
+            lateness: trial.lateness.clone(),
             client_cpu: trial.client_cpu,
             client_threads: threads.unwrap_or(0),
+            client_thread_cpu: thread_cpu(run.machine.facts.get(CLIENT_THREAD_CPU)),
+            client_engine: run.machine.facts.get(CLIENT_ENGINE).cloned(),
             step: trial.step,
             completed_by_step: trial.completed_by_step.clone(),
         })
@@ -110,8 +126,14 @@ impl LoadReport {
             "offered_per_s": self.offered_per_s,
             "latency_ns": distribution_json(latency),
             "service_time_ns": distribution_json(&self.service_time),
+            "lateness_ns": self.lateness.as_ref().map(distribution_json),
             "errors": self.ledger.errors,
-            "client": { "cpu_ns": self.client_cpu.0, "threads": self.client_threads },
+            "client": {
+                "cpu_ns": self.client_cpu.0,
+                "threads": self.client_threads,
+                "thread_cpu_ns": self.client_thread_cpu.iter().map(|cpu| cpu.0).collect::<Vec<_>>(),
+                "engine": self.client_engine,
+            },
             "series": { "step_ns": self.step.0, "completed": self.completed_by_step },
         })
     }
@@ -176,8 +198,13 @@ impl LoadReport {
             lines.push(row("latency", latency));
         }
         lines.push(row("service", &self.service_time));
+        if let Some(lateness) = &self.lateness {
+            lines.push(row("lateness", lateness));
+        }
         let words = match &self.latency {
-            Some(_) => "latency: done − scheduled; service: done − sent",
+            Some(_) => {
+                "latency: done − scheduled; service: done − sent; lateness: sent − scheduled"
+            }
             None => "service: done − sent; each connection waits for its answer (closed loop)",
         };
         lines.push(style.dim(words));
@@ -206,6 +233,12 @@ impl LoadReport {
         lines
     }
 
+    /// `CPU by thread: 4.2s 4.1s`.
+    fn threads(&self) -> String {
+        let times: Vec<String> = self.client_thread_cpu.iter().map(|cpu| cpu.to_string()).collect();
+        format!("CPU by thread: {}", times.join(" "))
+    }
+
     fn accounts(&self, style: &Style) -> Vec<String> {
         let mut lines = labelled(style, "ledger", &self.ledger.line());
         let errors: Vec<String> = self
@@ -224,10 +257,22 @@ impl LoadReport {
                 let threads = crate::text::plural(self.client_threads as usize, "thread");
                 text += &format!(", {threads}");
             }
+            if let Some(engine) = &self.client_engine {
+                text += &format!(", {engine}");
+            }
             lines.extend(labelled(style, "client", &text));
+        }
+        if self.client_thread_cpu.len() > 1 {
+            lines.extend(labelled(style, "", &self.threads()));
         }
         lines
     }
+}
+
+/// The times that a recorded run keeps as text.
+fn thread_cpu(fact: Option<&String>) -> Vec<Nanos> {
+    let times = fact.map(|text| text.split(' ').map(|time| time.parse().map(Nanos)).collect());
+    times.and_then(Result::ok).unwrap_or_default()
 }
 
 fn labelled(style: &Style, label: &str, text: &str) -> Vec<String> {

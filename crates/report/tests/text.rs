@@ -57,6 +57,7 @@ fn a_load_that_failed_says_why_and_how_often() {
     report.ledger.errors.insert("timeout".to_owned(), 2);
     report.offered_per_s = Some(2000.0);
     report.latency = Some(report.service_time.clone());
+    report.lateness = Some(report.service_time.clone());
     assert_snapshot!(report.terminal(&Style::default()));
 }
 

@@ -19,7 +19,7 @@ pub use compare::{CompareArgs, compare_plan};
 pub use error::{Place, SpecError};
 pub use fail_if::{FailIf, METRICS};
 pub use file::parse_plan;
-pub use load::{Arrivals, Exchange, Expect, HttpRequest, Load, Mode};
+pub use load::{Arrivals, EngineChoice, Exchange, Expect, HttpRequest, Load, Mode};
 pub use plan::{
     Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process, Published, Ready,
     Schedule, ServedBy, Stack, StopSignal, Variant,

@@ -11,6 +11,12 @@ pub struct Load {
     pub threads: u32,
     /// Whether each request gets a connection of its own.
     pub new_connection: bool,
+    /// What moves the client's bytes.
+    pub engine: EngineChoice,
+    /// Whether the client's threads spin instead of sleeping while nothing happens.
+    pub busy_poll: bool,
+    /// Whether the client resets TCP connections instead of closing them (SO_LINGER 0).
+    pub linger_zero: bool,
     /// After this long without the whole answer a request has failed.
     pub timeout: Nanos,
     /// What is sent and what comes back.
@@ -26,11 +32,26 @@ impl Default for Load {
             connections: 10,
             threads: 1,
             new_connection: false,
+            engine: EngineChoice::Auto,
+            busy_poll: false,
+            linger_zero: false,
             timeout: Nanos::from_secs(10),
             exchange: Exchange::Http(HttpRequest::default()),
             expect: Expect::default(),
         }
     }
+}
+
+/// What moves the client's bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EngineChoice {
+    /// The better one for the kernel, the transport and the number of connections.
+    #[default]
+    Auto,
+    /// Readiness; works everywhere.
+    Epoll,
+    /// Completions; an error where the kernel or the container does not offer them.
+    IoUring,
 }
 
 /// How one request and its answer look on the wire.

@@ -67,7 +67,8 @@ fn bash_understands_its_completions_and_they_know_every_command() {
         "source {}; COMP_WORDS=(tachograph ''); COMP_CWORD=1; _tachograph tachograph '' tachograph; echo \"${{COMPREPLY[@]}}\"",
         script.display()
     );
-    let ended = Command::new("bash").args(["-c", &asked]).stderr(Stdio::inherit()).output().unwrap();
+    let ended =
+        Command::new("bash").args(["-c", &asked]).stderr(Stdio::inherit()).output().unwrap();
     let offered = String::from_utf8(ended.stdout).unwrap();
     for name in commands(&place.run(&["--help"]).status(0).out) {
         assert!(offered.split_whitespace().any(|word| word == name), "{name} is not in {offered}");

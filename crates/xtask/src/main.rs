@@ -1,8 +1,9 @@
-//! Tasks of the project itself: `cargo run --release -p xtask -- prove simulation`.
+//! Tasks of the project itself: `cargo run --release -p xtask -- prove simulation`, `… -- bench`.
 
 mod aa;
 mod accuracy;
 mod batches;
+mod bench;
 mod bench_slots;
 mod binary;
 mod imports;
@@ -44,6 +45,11 @@ tasks:
                [--values walk|noise]
         fill ours, rrdtool, whisper and others with the same history (10,000,000 points of
         10,000 series, one and ten to a slot) and write docs/series-performance.md
+  bench [--only LINE]… [--rounds N] [--seconds S] [--seed N]
+        our load engine beside wrk, ab, h2load, oha, hey and iperf3, whichever are on PATH:
+        5 rounds of 1 s by default, into docs/performance.md and its numbers beside it
+  bench page
+        docs/performance.md from the numbers that are kept
 
 All but the simulation and the batches run target/release/tachograph: build it first.
 ";
@@ -63,6 +69,11 @@ fn main() -> ExitCode {
         ["prove", "all"] => all(),
         ["bench-series", options @ ..] => bench_slots::bench(options),
         ["fill-series", words @ ..] => bench_slots::fill(words),
+        ["bench", "page"] => bench::write_page(),
+        ["bench", options @ ..] => bench::bench(options),
+        // What the bench calls itself for.
+        ["bench-pinned", words @ ..] => bench::become_pinned(words),
+        ["bench-client", words @ ..] => bench::client(words),
         ["write-batches", words @ ..] => batches::write(words),
         _ => usage_error("no such task"),
     }

@@ -36,8 +36,10 @@ enum State {
     DataLf,
     /// At the beginning of a trailer line.
     TrailerStart,
-    /// Within a trailer line.
-    Trailer,
+    /// In the name of a trailer, after its first byte.
+    TrailerName,
+    /// In the value of a trailer.
+    TrailerValue,
     TrailerLf,
     /// After the CR of the last, empty line.
     EndLf,
@@ -105,10 +107,12 @@ impl Chunked {
             (State::DataCr, b'\r') => State::DataLf,
             (State::DataLf, b'\n') => self.next_line(State::Size { value: 0, digits: false }),
             (State::TrailerStart, b'\r') => State::EndLf,
-            (State::TrailerStart | State::Trailer, byte) if byte != b'\n' && byte != b'\r' => {
-                State::Trailer
+            (State::TrailerStart | State::TrailerName, byte) if is_token(byte) => {
+                State::TrailerName
             }
-            (State::Trailer, b'\r') => State::TrailerLf,
+            (State::TrailerName, b':') => State::TrailerValue,
+            (State::TrailerValue, b'\t' | b' '..=b'~' | 0x80..) => State::TrailerValue,
+            (State::TrailerValue, b'\r') => State::TrailerLf,
             (State::TrailerLf, b'\n') => State::TrailerStart,
             (State::EndLf, b'\n') => return Ok(true),
             _ => return Err(Fault::BadChunk),
@@ -120,6 +124,11 @@ impl Chunked {
         self.line = 0;
         state
     }
+}
+
+/// Whether a field's name may hold this byte (RFC 9110, section 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]
@@ -150,6 +159,7 @@ mod tests {
             ("2\r\nhe\r\n03\r\nllo\r\n000\r\n\r\n", "hello"),
             ("5;a=b;c=\"d\"\r\nhello\r\n0;x\r\n\r\n", "hello"),
             ("5 \r\nhello\r\n0\r\nA: b\r\nC: d\r\n\r\n", "hello"),
+            ("5\r\nhello\r\n0\r\nA:\r\n!x:\tü\r\n\r\n", "hello"),
             ("a\r\n0123456789\r\n0\r\n\r\n", "0123456789"),
             ("A\r\n01234\r\n789\r\n0\r\n\r\n", "01234\r\n789"),
         ] {
@@ -171,6 +181,11 @@ mod tests {
             "11111111111111111\r\n",
             "0\r\n\n",
             "0\r\nA: b\n\r\n",
+            "0\r\nno field\r\n\r\n",
+            "0\r\n!\r\n\r\n",
+            "0\r\n: b\r\n\r\n",
+            "0\r\nA : b\r\n\r\n",
+            "0\r\nA: \u{7f}\r\n\r\n",
             "0\r\n\rx",
         ] {
             assert_eq!(decode(text.as_bytes()), Err(Fault::BadChunk), "{text:?}");

@@ -7,6 +7,13 @@ use crate::Fault;
 /// Most header lines of one answer.
 const HEADERS_MAX: usize = 128;
 
+const CONNECTION: &str = "connection";
+const CONTENT_LENGTH: &str = "content-length";
+const TRANSFER_ENCODING: &str = "transfer-encoding";
+
+/// The fields that say how a body is framed and whether the connection is kept.
+const FRAMING_FIELDS: [&str; 3] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
+
 /// How the body's end is found (RFC 9112, section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
@@ -30,13 +37,12 @@ pub(super) struct Head {
 }
 
 /// The length of the head at the beginning of `bytes`, its empty line included,
-/// if it is complete. The first `seen` bytes are known to hold no end.
-pub(super) fn head_end(bytes: &[u8], seen: usize) -> Option<usize> {
-    let from = seen.saturating_sub(3);
-    for at in memchr::memchr_iter(b'\n', &bytes[from..]) {
-        match &bytes[from + at + 1..] {
-            [b'\n', ..] => return Some(from + at + 2),
-            [b'\r', b'\n', ..] => return Some(from + at + 3),
+/// if it is complete.
+pub(super) fn head_end(bytes: &[u8]) -> Option<usize> {
+    for at in memchr::memchr_iter(b'\n', bytes) {
+        match &bytes[at + 1..] {
+            [b'\n', ..] => return Some(at + 2),
+            [b'\r', b'\n', ..] => return Some(at + 3),
             _ => {}
         }
     }
@@ -59,6 +65,11 @@ pub(super) fn check_beginning(bytes: &[u8]) -> Result<(), Fault> {
     }
 }
 
+/// Whether [`parse`] looks at the value of a field of this name.
+pub(super) fn is_about_framing(name: &[u8]) -> bool {
+    FRAMING_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
+}
+
 /// Reads a complete head. `to_head` says that the request's method was HEAD.
 pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Head, Fault> {
     // Left uninitialised: clearing room for 128 lines would cost more than reading the usual five.
@@ -73,6 +84,10 @@ pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Head, Fault> {
     let (Some(status), Some(minor)) = (response.code, response.version) else {
         return Err(Fault::NotHttp);
     };
+    if status < 100 {
+        // The first digit is the class, and there is none below 1 (RFC 9110, section 15).
+        return Err(Fault::NotHttp);
+    }
     let mut fields = Fields::default();
     for header in response.headers.iter() {
         fields.take(header.name, header.value)?;
@@ -96,30 +111,25 @@ struct Fields {
 
 impl Fields {
     fn take(&mut self, name: &str, value: &[u8]) -> Result<(), Fault> {
-        match name.len() {
-            10 if name.eq_ignore_ascii_case("connection") => {
-                for token in tokens(value) {
-                    self.close |= token.eq_ignore_ascii_case(b"close");
-                    self.keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
-                }
+        if name.eq_ignore_ascii_case(CONNECTION) {
+            for token in tokens(value) {
+                self.close |= token.eq_ignore_ascii_case(b"close");
+                self.keep_alive |= token.eq_ignore_ascii_case(b"keep-alive");
             }
-            14 if name.eq_ignore_ascii_case("content-length") => {
-                if self.length.is_some() {
+        } else if name.eq_ignore_ascii_case(CONTENT_LENGTH) {
+            if self.length.is_some() {
+                return Err(Fault::BadFraming);
+            }
+            self.length = Some(decimal(value).ok_or(Fault::BadFraming)?);
+        } else if name.eq_ignore_ascii_case(TRANSFER_ENCODING) {
+            self.transfer_encoding = true;
+            for token in tokens(value) {
+                if self.chunked {
+                    // Nothing may follow the chunked coding (RFC 9112, section 6.1).
                     return Err(Fault::BadFraming);
                 }
-                self.length = Some(decimal(value).ok_or(Fault::BadFraming)?);
+                self.chunked = token.eq_ignore_ascii_case(b"chunked");
             }
-            17 if name.eq_ignore_ascii_case("transfer-encoding") => {
-                self.transfer_encoding = true;
-                for token in tokens(value) {
-                    if self.chunked {
-                        // Nothing may follow the chunked coding (RFC 9112, section 6.1).
-                        return Err(Fault::BadFraming);
-                    }
-                    self.chunked = token.eq_ignore_ascii_case(b"chunked");
-                }
-            }
-            _ => {}
         }
         Ok(())
     }
@@ -167,13 +177,13 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_found_wherever_the_bytes_are_cut() {
+    fn the_end_is_an_empty_line() {
         let bytes = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nrest";
-        for seen in 0..=25 {
-            assert_eq!(head_end(bytes, seen), Some(25), "{seen}");
+        assert_eq!(head_end(bytes), Some(25));
+        for end in 0..25 {
+            assert_eq!(head_end(&bytes[..end]), None, "{end}");
         }
-        assert_eq!(head_end(&bytes[..24], 0), None);
-        assert_eq!(head_end(b"HTTP/1.1 200 OK\n\nrest", 0), Some(17));
+        assert_eq!(head_end(b"HTTP/1.1 200 OK\n\nrest"), Some(17));
     }
 
     #[test]

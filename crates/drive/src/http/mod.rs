@@ -4,6 +4,7 @@ mod chunked;
 mod head;
 mod reader;
 mod request;
+mod template;
 
 pub use reader::{Flow, Reader, Sink};
 pub(crate) use request::request_bytes;

@@ -1,7 +1,10 @@
 //! The reader of answers: bytes in, events out, wherever the bytes are cut.
 
+use std::sync::Arc;
+
 use super::chunked::{Chunked, Piece};
 use super::head::{self, Framing, Head};
+use super::template::Heads;
 use crate::Fault;
 
 /// The longest head of an answer, in bytes.
@@ -31,10 +34,13 @@ pub enum Flow {
 /// Reads one answer after another.
 ///
 /// No I/O happens here, and nothing is copied or allocated but a head that
-/// arrives in several pieces.
+/// arrives in several pieces and the first few heads, which are kept: a later
+/// one that differs only in values that do not matter is compared, not parsed.
 #[derive(Debug)]
 pub struct Reader {
     state: State,
+    /// The heads that are kept, unless every head is to be parsed.
+    known: Option<Arc<Heads>>,
     /// The pieces of an unfinished head.
     head: Vec<u8>,
     /// Whether the request's method is HEAD.
@@ -56,7 +62,22 @@ enum State {
 impl Reader {
     /// A reader of answers to requests whose method is HEAD, or is not.
     pub fn new(to_head: bool) -> Reader {
-        Reader { state: State::Done, head: Vec::new(), to_head, keep_alive: false, begun: false }
+        Reader::with(to_head, Some(Arc::default()))
+    }
+
+    /// A reader that parses every head; it says the same as any other, and is what others are compared with.
+    pub fn parsing_every_head(to_head: bool) -> Reader {
+        Reader::with(to_head, None)
+    }
+
+    /// A reader for another connection to the same server, which shares the heads that are kept.
+    pub fn another(&self) -> Reader {
+        Reader::with(self.to_head, self.known.clone())
+    }
+
+    fn with(to_head: bool, known: Option<Arc<Heads>>) -> Reader {
+        let state = State::Done;
+        Reader { state, known, head: Vec::new(), to_head, keep_alive: false, begun: false }
     }
 
     /// A request has been sent: its answer is what comes next.
@@ -126,38 +147,59 @@ impl Reader {
     fn push_head(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Fault> {
         self.begun = true;
         if self.head.is_empty()
-            && let Some(end) = head::head_end(bytes, 0)
+            && let Some((head, length)) = self.known.as_ref().and_then(|heads| heads.find(bytes))
+        {
+            self.take_final(head, sink);
+            return Ok(length);
+        }
+        if self.head.is_empty()
+            && let Some(end) = head::head_end(bytes)
         {
             head::check_beginning(bytes)?;
             self.take_head(&bytes[..end], sink)?;
             return Ok(end);
         }
-        let seen = self.head.len();
-        self.head.extend_from_slice(bytes);
+        self.push_line(bytes, sink)
+    }
+
+    /// Takes bytes up to the end of a line, so that nothing of the body is copied; their number.
+    fn push_line(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Fault> {
+        let line = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
+        let taken = line.min(HEAD_MAX + 1 - self.head.len());
+        self.head.extend_from_slice(&bytes[..taken]);
         head::check_beginning(&self.head)?;
-        match head::head_end(&self.head, seen) {
-            Some(end) => {
-                let pieces = std::mem::take(&mut self.head);
-                self.take_head(&pieces[..end], sink)?;
-                self.head = pieces;
-                self.head.clear();
-                Ok(end - seen)
-            }
-            None if self.head.len() >= HEAD_MAX => Err(Fault::HeadTooLarge),
-            None => Ok(bytes.len()),
+        if self.head.ends_with(b"\n\n") || self.head.ends_with(b"\n\r\n") {
+            let pieces = std::mem::take(&mut self.head);
+            self.take_head(&pieces, sink)?;
+            self.head = pieces;
+            self.head.clear();
+        } else if self.head.len() >= HEAD_MAX {
+            return Err(Fault::HeadTooLarge);
         }
+        Ok(taken)
     }
 
     fn take_head(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
         if bytes.len() > HEAD_MAX {
             return Err(Fault::HeadTooLarge);
         }
-        let Head { status, framing, keep_alive } = head::parse(bytes, self.to_head)?;
-        match status {
+        let head = head::parse(bytes, self.to_head)?;
+        match head.status {
             101 => return Err(Fault::UnaskedUpgrade),
             100..=199 => return Ok(()),
-            _ => sink.status(status),
+            _ => {}
         }
+        if let Some(heads) = &self.known {
+            heads.learn(bytes, head);
+        }
+        self.take_final(head, sink);
+        Ok(())
+    }
+
+    /// The head of the final answer has come: what follows is its body.
+    fn take_final(&mut self, head: Head, sink: &mut impl Sink) {
+        let Head { status, framing, keep_alive } = head;
+        sink.status(status);
         self.keep_alive = keep_alive;
         self.state = match framing {
             Framing::Empty => State::Done,
@@ -165,9 +207,10 @@ impl Reader {
             Framing::Chunked => State::Chunked(Chunked::new()),
             Framing::UntilClose => State::UntilClose,
         };
-        Ok(())
     }
 }
 
+#[cfg(test)]
+mod differential;
 #[cfg(test)]
 mod tests;

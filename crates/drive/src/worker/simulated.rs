@@ -1,7 +1,6 @@
 //! A third engine, simulated: a server with seeded faults, which knows exactly how many answers were right.
 
 use std::collections::VecDeque;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Barrier, OnceLock};
 
 use base::{Rng, Seed};
@@ -272,23 +271,21 @@ fn simulate(
     });
     let answers = (0..connections).map(|_| Answer::Http(crate::http::Reader::new(false))).collect();
     let mut worker = Worker::new(engine, answers, 0);
-    let (budget, stop) = (Budget::new(slice.requests), AtomicBool::new(false));
-    let (ready, start, cpus) = (Barrier::new(1), OnceLock::new(), CpuSet::default());
     let orders = Orders {
-        slice,
-        expected: &expected,
-        budget: &budget,
+        slice: *slice,
+        expected,
+        budget: Budget::new(slice.requests),
         timeout: Nanos::from_millis(20),
         one_request: seed.is_multiple_of(5),
         step: Nanos::from_millis(1),
-        stop: &stop,
+        stop: StopFlag::default(),
         seed: Seed(seed),
-        cpus: &cpus,
+        cpus: CpuSet::default(),
         lanes: 1,
-        ready: &ready,
-        start: &start,
+        ready: Barrier::new(1),
+        start: OnceLock::new(),
     };
-    let share = worker.run(&orders, connections, None).unwrap();
+    let share = worker.run(&orders, connections, false).unwrap();
     (share.observation, worker.engine.0.truth)
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use base::{CpuSet, Nanos, Seed};
 use fixture::{Config, Faults, Running, Service, spawn};
 use ledger::Counts;
-use spec::{Endpoint, Exchange, Expect, Load, Mode, Target};
+use spec::{Endpoint, Exchange, Load, Mode, Target};
 use tachograph_drive::{DriveError, Observation, Options, Session, Slice};
 use tempfile::TempDir;
 
@@ -58,14 +58,8 @@ pub(crate) fn options() -> Options {
 }
 
 pub(crate) fn http_load(connections: u32) -> Load {
-    Load {
-        connections,
-        threads: 1,
-        new_connection: false,
-        timeout: Nanos::from_secs(20),
-        exchange: Exchange::Http(Default::default()),
-        expect: Expect::default(),
-    }
+    let engine = crate::ENGINE;
+    Load { connections, engine, timeout: Nanos::from_secs(20), ..Load::default() }
 }
 
 pub(crate) fn http_target(endpoint: &Endpoint) -> Target {

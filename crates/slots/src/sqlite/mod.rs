@@ -84,8 +84,9 @@ impl Sqlite {
         changes: &Changes,
         also: impl FnOnce(&Connection) -> rusqlite::Result<()>,
     ) -> Result<Applied, StoreError> {
+        let packing = self.packing;
         self.write(|tx| {
-            let applied = write::apply(tx, writer, seq, changes)?;
+            let applied = write::apply(tx, writer, seq, changes, packing)?;
             if let Applied::Now { .. } = applied {
                 also(tx)?;
             }

@@ -6,12 +6,15 @@ use base::{Bytes, Nanos};
 
 use super::reader::{Scope, Table};
 use crate::error::SpecError;
-use crate::load::{Exchange, Expect, HttpRequest, Load};
+use crate::load::{EngineChoice, Exchange, Expect, HttpRequest, Load};
 
-pub(super) const LOAD_KEYS: [&str; 13] = [
+pub(super) const LOAD_KEYS: [&str; 16] = [
     "connections",
     "threads",
     "new_connection",
+    "engine",
+    "busy_poll",
+    "linger_zero",
     "timeout",
     "exchange",
     "size",
@@ -35,6 +38,12 @@ enum Kind {
 const KINDS: [(&str, Kind); 4] =
     [("http", Kind::Http), ("oneshot", Kind::Oneshot), ("echo", Kind::Echo), ("bulk", Kind::Bulk)];
 
+const ENGINES: [(&str, EngineChoice); 3] = [
+    ("auto", EngineChoice::Auto),
+    ("epoll", EngineChoice::Epoll),
+    ("io-uring", EngineChoice::IoUring),
+];
+
 /// Reads the layers, later ones over earlier ones.
 pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecError> {
     let mut load = Load::default();
@@ -47,6 +56,9 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         set(&mut load.connections, table.number("connections", scope)?);
         set(&mut load.threads, table.number("threads", scope)?);
         set(&mut load.new_connection, table.flag("new_connection")?);
+        set(&mut load.engine, table.choice("engine", &ENGINES, scope)?);
+        set(&mut load.busy_poll, table.flag("busy_poll")?);
+        set(&mut load.linger_zero, table.flag("linger_zero")?);
         set(&mut load.timeout, table.time("timeout", scope)?);
         set(&mut kind, table.choice("exchange", &KINDS, scope)?);
         set(&mut request.method, table.text("method", scope)?);

@@ -6,10 +6,11 @@ use base::{Nanos, RunId, Seed};
 use drive::{Learned, Observation, Session, Slice};
 use lab::{Recorder as _, Recording, SliceSeen};
 use ledger::{Ledger, Tolerance};
-use record::{Distribution, Run, RunKind, RunState, Severity};
+use record::{Distribution, Machine, Run, RunKind, RunState, Severity};
 use report::LoadReport;
 use spec::{Mode, ServedBy, Target};
 
+use super::network::Network;
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::load::{ExchangeKind, LoadFlags};
@@ -52,6 +53,8 @@ pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
         spec::Exchange::Http(_) | spec::Exchange::Oneshot => Some(session.learn()?),
         spec::Exchange::Echo { .. } | spec::Exchange::Bulk { .. } => None,
     };
+    let mut machine = machine::describe();
+    let network = Network::before(&target, &load);
     let started = base::timestamp_now();
     let progress = Waiting::new(flags, global);
     let base_slice = Slice {
@@ -67,6 +70,8 @@ pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
     let began = base::timestamp_now();
     let seen = session.run(&Slice { requests: flags.requests, ..base_slice })?;
     drop(progress);
+    let warnings = network.warnings(machine.connection_tracking, &seen);
+    let engine = session.engine();
     let (life, life_errors) = session.close();
     let served = match (&mut counter, served_before) {
         (Some(reader), Some(before)) => Some(settle(reader, before, life.completed)?),
@@ -74,8 +79,12 @@ pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
     };
 
     let whole = Ledger { counts: life, served, series: None, errors: life_errors };
-    let judge = |series| judge(flags, &target, learned.as_ref(), &seen, &whole, series);
-    let as_run = |report: &LoadReport| as_run(flags, report, &seen, started, seed);
+    let judge = |series| LoadReport {
+        client_engine: Some(engine.name().to_owned()),
+        ..judge(flags, &target, learned.as_ref(), &seen, &whole, series, warnings.clone())
+    };
+    remember_client(&judge(None), &mut machine);
+    let as_run = |report: &LoadReport| as_run(flags, report, &seen, started, seed, machine.clone());
     let slice = SliceSeen::new(began, Nanos::ZERO, &seen);
     let series = record_series(&mut recording, as_run(&judge(None)), &slice)?;
     let report = judge(series);
@@ -142,6 +151,7 @@ fn judge(
     seen: &Observation,
     whole: &Ledger,
     series: Option<u64>,
+    mut warnings: Vec<String>,
 ) -> LoadReport {
     let mut ledger =
         Ledger { counts: seen.counts, served: None, series, errors: seen.errors.clone() };
@@ -153,7 +163,6 @@ fn judge(
     let tolerance = if flags.rate.is_some() { Tolerance::OPEN } else { Tolerance::CLOSED };
     let mut reasons: Vec<String> =
         ledger.audit(tolerance).into_iter().map(|gap| gap.sentence).collect();
-    let mut warnings = Vec::new();
     if let Some(learned) = learned {
         if let Some(status) = learned.status
             && status >= 400
@@ -169,7 +178,8 @@ fn judge(
     }
     let threads = &seen.threads;
     let busy = threads.iter().map(|t| t.cpu.0 as f64 / t.wall.0.max(1) as f64).fold(0.0, f64::max);
-    if busy > 0.9 && flags.rate.is_none() {
+    // A thread that spins is busy all the time, whatever it waits for.
+    if busy > 0.9 && flags.rate.is_none() && !flags.request.busy_poll {
         warnings.push(format!(
             "client-limited: a client thread was busy {:.0}% of the time; try --threads {}",
             100.0 * busy,
@@ -182,12 +192,6 @@ fn judge(
             "not steady: throughput changed by {:+.0}% after {}",
             100.0 * drift.change,
             Nanos(drift.at as u64 * seen.step.0)
-        ));
-    }
-    if seen.source_changes > 0 {
-        warnings.push(format!(
-            "one source address ran out of ports {} times, so the connections came from several addresses in 127.0.0.0/27; --unix-socket or kept connections need no ports",
-            seen.source_changes
         ));
     }
     if seen.counts.dropped > 0 {
@@ -210,8 +214,11 @@ fn judge(
         offered_per_s: flags.rate,
         latency: open.then(|| Distribution::from_histogram(&seen.latency)),
         service_time: Distribution::from_histogram(&seen.service_time),
+        lateness: open.then(|| Distribution::from_histogram(&seen.lateness)),
         client_cpu: threads.iter().fold(Nanos::ZERO, |sum, t| sum + t.cpu),
         client_threads: threads.len() as u32,
+        client_thread_cpu: threads.iter().map(|thread| thread.cpu).collect(),
+        client_engine: None,
         step: seen.step,
         completed_by_step: seen.completed_by_step.clone(),
     }
@@ -228,7 +235,25 @@ fn load_words(flags: &LoadFlags) -> String {
         None => words += ", closed loop",
         Some(rate) => words += &format!(", open loop at {}/s", base::format_rate(rate)),
     }
+    if flags.request.busy_poll {
+        words += ", busy polling";
+    }
+    if flags.request.linger_zero {
+        words += ", closed by reset (SO_LINGER 0)";
+    }
     words
+}
+
+/// Keeps with the machine what a recorded run has no columns for.
+fn remember_client(report: &LoadReport, machine: &mut Machine) {
+    let times: Vec<String> = report.client_thread_cpu.iter().map(|cpu| cpu.0.to_string()).collect();
+    for (name, value) in [
+        (report::CLIENT_THREADS, report.client_threads.to_string()),
+        (report::CLIENT_THREAD_CPU, times.join(" ")),
+        (report::CLIENT_ENGINE, report.client_engine.clone().unwrap_or_default()),
+    ] {
+        machine.facts.insert(name.to_owned(), value);
+    }
 }
 
 /// The steps that lie wholly inside the window.
@@ -244,6 +269,7 @@ fn as_run(
     seen: &Observation,
     started: base::Timestamp,
     seed: Seed,
+    machine: Machine,
 ) -> Run {
     let offer = if flags.rate.is_some() { "open" } else { "closed" };
     let trial = record::Trial {
@@ -258,7 +284,7 @@ fn as_run(
         ledger: report.ledger.clone(),
         latency: report.latency.clone(),
         service_time: report.service_time.clone(),
-        lateness: flags.rate.map(|_| Distribution::from_histogram(&seen.lateness)),
+        lateness: report.lateness.clone(),
         stack_cpu: None,
         machine_busy: None,
         client_cpu: report.client_cpu,
@@ -315,8 +341,6 @@ fn as_run(
         quick: false,
         bulk: report.bulk,
     };
-    let mut machine = machine::describe();
-    machine.facts.insert(report::CLIENT_THREADS.to_owned(), report.client_threads.to_string());
     Run {
         id: RunId::new(started, u64::from(std::process::id()) ^ seed.0),
         kind: RunKind::Load,

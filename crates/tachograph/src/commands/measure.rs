@@ -1,5 +1,6 @@
 //! What `compare` and `run` share: carrying out a plan, recording it and saying how it ended.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use base::Seed;
@@ -44,12 +45,14 @@ pub(crate) fn carry_out(
         };
         path_prepend.push(stage::python::ensure_env(&plan.python, None, &mut say)?);
     }
+    let mut machine = machine::describe();
+    machine.facts.insert(report::CLIENT_ENGINE.to_owned(), engines(plan));
     let options = lab::Options {
         kind,
         seed,
         executable: executable()?,
         command_line: repeating_command(seed),
-        machine: machine::describe(),
+        machine,
         cpus: schedule.cpus.clone().unwrap_or_default(),
         path_prepend,
         max_time: schedule.max_time,
@@ -62,6 +65,18 @@ pub(crate) fn carry_out(
     };
     let status = conclude(&run, &conditions, verdict, global)?;
     Ok(status)
+}
+
+/// What moves the client's bytes, for all variants that a plan has; `auto` is epoll where variants
+/// are compared.
+fn engines(plan: &spec::Plan) -> String {
+    let name = |load: &spec::Load| match load.engine {
+        spec::EngineChoice::Auto | spec::EngineChoice::Epoll => "epoll",
+        spec::EngineChoice::IoUring => "io-uring",
+    };
+    let variants = plan.parts.iter().flat_map(|part| &part.variants);
+    let names: BTreeSet<&str> = variants.map(|variant| name(&variant.load)).collect();
+    names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Turns a run into the text of one format.

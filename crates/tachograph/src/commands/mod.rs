@@ -10,6 +10,7 @@ pub(crate) mod list;
 pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod measure;
+mod network;
 pub(crate) mod query;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use base::{Bytes, Nanos};
 use clap::Args;
-use spec::{Arrivals, Exchange, Expect, HttpRequest, Load};
+use spec::{Arrivals, EngineChoice, Exchange, Expect, HttpRequest, Load};
 
 use crate::failure::Failure;
 
@@ -32,6 +32,15 @@ pub(crate) struct RequestFlags {
     /// Make a new connection for every request
     #[arg(long)]
     pub(crate) new_connection: bool,
+    /// What moves the client's bytes
+    #[arg(long, default_value = "auto", value_name = "ENGINE")]
+    pub(crate) engine: EngineFlag,
+    /// Spin instead of sleeping while no answer comes: needs a CPU of its own for every thread
+    #[arg(long)]
+    pub(crate) busy_poll: bool,
+    /// Reset TCP connections instead of closing them (SO_LINGER 0), so that no port waits in TIME_WAIT
+    #[arg(long)]
+    pub(crate) linger_zero: bool,
     /// HTTP method
     #[arg(short, long, default_value = "GET", value_name = "METHOD")]
     pub(crate) method: String,
@@ -59,6 +68,27 @@ pub(crate) struct RequestFlags {
     /// Size of a message (echo) or of the unit that is counted (bulk)
     #[arg(long, default_value = "64", value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) size: Bytes,
+}
+
+/// What moves the client's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum EngineFlag {
+    /// The better one for the load where it can be had; `compare` and `run`: epoll.
+    Auto,
+    /// Readiness: works everywhere.
+    Epoll,
+    /// Completions: Linux 6.1, and not where a container forbids it.
+    IoUring,
+}
+
+impl From<EngineFlag> for EngineChoice {
+    fn from(flag: EngineFlag) -> EngineChoice {
+        match flag {
+            EngineFlag::Auto => EngineChoice::Auto,
+            EngineFlag::Epoll => EngineChoice::Epoll,
+            EngineFlag::IoUring => EngineChoice::IoUring,
+        }
+    }
 }
 
 /// Kinds of exchange that a raw target can be asked for.
@@ -167,6 +197,9 @@ impl RequestFlags {
             connections: self.connections,
             threads: self.threads.min(self.connections),
             new_connection: self.new_connection || exchange == Exchange::Oneshot,
+            engine: self.engine.into(),
+            busy_poll: self.busy_poll,
+            linger_zero: self.linger_zero,
             timeout: self.timeout,
             exchange,
             expect,

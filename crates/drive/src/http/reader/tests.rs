@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Kept {
+pub(super) struct Kept {
     status: Option<u16>,
     body: Vec<u8>,
 }
@@ -40,7 +40,7 @@ fn read(bytes: &[u8], cuts: &[usize], to_head: bool) -> (Kept, Result<Flow, Faul
     }
 }
 
-fn crlf(text: &str) -> Vec<u8> {
+pub(super) fn crlf(text: &str) -> Vec<u8> {
     text.replace('\n', "\r\n").into_bytes()
 }
 
@@ -48,9 +48,9 @@ const KEPT: Flow = Flow::Done { keep_alive: true };
 const CLOSED: Flow = Flow::Done { keep_alive: false };
 
 /// An answer as text with LF for CRLF, its status and body, and what it comes to.
-type Case = (&'static str, Option<u16>, &'static str, Result<Flow, Fault>);
+pub(super) type Case = (&'static str, Option<u16>, &'static str, Result<Flow, Fault>);
 
-fn answers() -> Vec<Case> {
+pub(super) fn answers() -> Vec<Case> {
     vec![
         ("HTTP/1.1 200 OK\nContent-Length: 5\n\nhello", Some(200), "hello", Ok(KEPT)),
         ("HTTP/1.1 500 Oh\nContent-Length: 0\n\n", Some(500), "", Ok(KEPT)),
@@ -101,6 +101,8 @@ fn answers() -> Vec<Case> {
             "",
             Err(Fault::BadFraming),
         ),
+        ("HTTP/1.1 000 No\nContent-Length: 0\n\n", None, "", Err(Fault::NotHttp)),
+        ("HTTP/1.1 099 No\nContent-Length: 0\n\n", None, "", Err(Fault::NotHttp)),
         ("HTTP/1.1 2x0 OK\n\n", None, "", Err(Fault::NotHttp)),
         ("HTTP/2 200\n\n", None, "", Err(Fault::NotHttp)),
         ("\n\n", None, "", Err(Fault::NotHttp)),
@@ -155,6 +157,21 @@ fn a_head_without_end_is_given_up() {
     assert_eq!(read(&endless, &[], false).1, Err(Fault::HeadTooLarge));
     let cuts: Vec<usize> = (0..endless.len()).step_by(100).collect();
     assert_eq!(read(&endless, &cuts, false).1, Err(Fault::HeadTooLarge));
+    let mut line = b"HTTP/1.1 200 ".to_vec();
+    line.resize(2 * HEAD_MAX, b'x');
+    assert_eq!(read(&line, &[], false).1, Err(Fault::HeadTooLarge));
+}
+
+#[test]
+fn the_longest_head_is_the_longest_wherever_it_is_cut() {
+    for (length, right) in [(HEAD_MAX, Ok(KEPT)), (HEAD_MAX + 1, Err(Fault::HeadTooLarge))] {
+        let mut bytes = b"HTTP/1.1 204 No\r\nA: ".to_vec();
+        bytes.resize(length - 4, b'x');
+        bytes.extend_from_slice(b"\r\n\r\n");
+        for cut in [0, 1, 20, 1000, length - 5, length - 4, length - 3, length - 2, length - 1] {
+            assert_eq!(read(&bytes, &[cut], false).1, right, "{length} cut at {cut}");
+        }
+    }
 }
 
 #[test]
@@ -177,7 +194,7 @@ fn any_body() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #[test]
     fn any_cuts_of_any_bytes_give_the_same(
-        choice in 0usize..24,
+        choice in 0usize..26,
         noise in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
     ) {

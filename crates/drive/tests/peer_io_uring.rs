@@ -1,0 +1,23 @@
+//! The tests of `peer` again, by io_uring.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+/// What moves the client's bytes in every test of this binary.
+const ENGINE: spec::EngineChoice = spec::EngineChoice::IoUring;
+
+#[path = "peer/accounting.rs"]
+mod accounting;
+#[path = "peer/faults.rs"]
+mod faults;
+#[path = "peer/helper.rs"]
+mod helper;
+#[path = "peer/open_loop.rs"]
+mod open_loop;
+#[path = "peer/protocol.rs"]
+mod protocol;
+#[path = "peer/raw.rs"]
+mod raw;
+#[path = "peer/sentences.rs"]
+mod sentences;
+#[path = "peer/trouble.rs"]
+mod trouble;

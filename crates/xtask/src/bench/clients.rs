@@ -1,0 +1,428 @@
+//! Who puts on the load: how each is called, and how what it prints is read.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::lines::{Line, Transport, Work};
+
+/// A client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Client {
+    /// Ours, on epoll.
+    Epoll,
+    /// Ours, on io_uring.
+    Uring,
+    Wrk,
+    Ab,
+    H2load,
+    Oha,
+    Hey,
+    Iperf3,
+    /// One connection, blocking reads and writes, every answer compared.
+    Blocking,
+    /// Reads and forgets.
+    ReadLoop,
+    /// Our epoll engine without reader, comparison, clock and histograms.
+    Bare,
+}
+
+/// Where the server is.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) port: u16,
+    /// For a client that brings its own server.
+    pub(super) other_port: u16,
+    pub(super) socket: PathBuf,
+}
+
+/// What a client says it did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Outcome {
+    /// Requests (or bytes) completed.
+    pub(super) completed: u64,
+    /// Those per second.
+    pub(super) rate_per_s: f64,
+    /// Requests that failed.
+    pub(super) failed: u64,
+    /// The 99th percentile of sent − scheduled.
+    pub(super) lateness_p99_ns: Option<u64>,
+    /// The engine that ours took.
+    pub(super) engine: Option<String>,
+}
+
+/// A client that is here.
+#[derive(Clone, Debug)]
+pub(super) struct Installed {
+    pub(super) client: Client,
+    pub(super) path: PathBuf,
+    pub(super) version: String,
+}
+
+impl Client {
+    /// Its name on the page and in the record.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Client::Epoll => "tachograph, epoll",
+            Client::Uring => "tachograph, io_uring",
+            Client::Wrk => "wrk",
+            Client::Ab => "ab",
+            Client::H2load => "h2load",
+            Client::Oha => "oha",
+            Client::Hey => "hey",
+            Client::Iperf3 => "iperf3",
+            Client::Blocking => "blocking Rust client",
+            Client::ReadLoop => "plain read loop",
+            Client::Bare => "bare engine",
+        }
+    }
+
+    /// As `--engine` names it, for ours.
+    pub(super) fn engine(self) -> Option<&'static str> {
+        match self {
+            Client::Epoll => Some("epoll"),
+            Client::Uring => Some("io-uring"),
+            _ => None,
+        }
+    }
+
+    /// The program, if it is not part of this project, and how it is got.
+    pub(super) fn program(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Client::Wrk => Some(("wrk", "apt install wrk")),
+            Client::Ab => Some(("ab", "apt install apache2-utils")),
+            Client::H2load => Some(("h2load", "apt install nghttp2-client")),
+            Client::Oha => Some(("oha", "cargo install oha")),
+            Client::Hey => Some(("hey", "apt install hey")),
+            Client::Iperf3 => Some(("iperf3", "apt install iperf3")),
+            _ => None,
+        }
+    }
+
+    fn version_arguments(self) -> &'static [&'static str] {
+        match self {
+            Client::Wrk => &["-v"],
+            Client::Ab => &["-V"],
+            _ => &["--version"],
+        }
+    }
+
+    /// Looks for the client: ours at `ours`, this program itself at `own`, the others on PATH.
+    pub(super) fn find(self, ours: &Path, own: &Path) -> Option<Installed> {
+        let path = match (self, self.program()) {
+            (_, Some((name, _))) => on_path(name)?,
+            (Client::Epoll | Client::Uring, _) => ours.to_owned(),
+            _ => own.to_owned(),
+        };
+        let version = match self {
+            Client::Blocking | Client::ReadLoop | Client::Bare => "of this project".to_owned(),
+            Client::Hey => "version unknown".to_owned(),
+            _ => version(&path, self.version_arguments()),
+        };
+        Some(Installed { client: self, path, version })
+    }
+
+    /// The arguments that put on the line's load; nothing if the client cannot.
+    pub(super) fn arguments(
+        self,
+        line: &Line,
+        place: &Place,
+        seconds: f64,
+        rate_per_s: Option<f64>,
+    ) -> Vec<String> {
+        let Place { port, other_port, socket } = place;
+        let socket = socket.display();
+        let unix = line.transport == Transport::Unix;
+        let url = format!("http://127.0.0.1:{port}/");
+        let connections = line.connections;
+        let new = line.work == Work::NewConnection;
+        let text = match self {
+            Client::Epoll | Client::Uring => {
+                let mut text = match (line.work == Work::Bulk, unix) {
+                    (true, true) => format!("load unix:{socket} --exchange bulk --size 64KiB"),
+                    (true, false) => {
+                        format!("load tcp://127.0.0.1:{port} --exchange bulk --size 64KiB")
+                    }
+                    (false, true) => format!("load http://unix:{socket}:/"),
+                    (false, false) => format!("load {url}"),
+                };
+                text += &format!(
+                    " --connections {connections} --duration {}ms --json - --seed 1",
+                    (seconds * 1e3).round()
+                );
+                text += &format!(" --engine {}", self.engine().unwrap_or("auto"));
+                text += if new { " --new-connection" } else { "" };
+                text += if line.work == Work::Spinning { " --busy-poll" } else { "" };
+                text += &rate_per_s.map(|rate| format!(" --rate {rate:.0}")).unwrap_or_default();
+                text
+            }
+            Client::Wrk => {
+                // wrk takes whole seconds only.
+                let close = if new { "-H Connection:close " } else { "" };
+                format!("-t1 -c{connections} -d{}s {close}{url}", seconds.ceil())
+            }
+            Client::Ab => {
+                // -t brings a limit of 50,000 requests, which -n after it lifts.
+                let kept = if new { "" } else { "-k " };
+                let most = (seconds.ceil() * 500_000.0) as u64;
+                format!("-q {kept}-c {connections} -t {} -n {most} {url}", seconds.ceil())
+            }
+            Client::H2load => {
+                let base = if unix { format!("-B unix:{socket} ") } else { String::new() };
+                format!("--h1 -t 1 -c {connections} -D {} {base}{url}", seconds.ceil())
+            }
+            Client::Oha => {
+                let through = if unix { format!("--unix-socket {socket} ") } else { String::new() };
+                let closes = if new { "--disable-keepalive " } else { "" };
+                format!(
+                    "--no-tui --output-format json -c {connections} -z {}ms {through}{closes}{url}",
+                    (seconds * 1e3).round()
+                )
+            }
+            Client::Hey => {
+                let closes = if new { "-disable-keepalive " } else { "" };
+                format!("-cpus 1 -c {connections} -z {}ms {closes}{url}", (seconds * 1e3).round())
+            }
+            // The server sends, as ours does.
+            Client::Iperf3 => {
+                format!("-c 127.0.0.1 -p {other_port} -R -t {} --json", seconds.ceil())
+            }
+            Client::Blocking | Client::ReadLoop | Client::Bare => {
+                let kind = match self {
+                    Client::Blocking => "blocking",
+                    Client::ReadLoop => "read-loop",
+                    _ => "bare",
+                };
+                let at =
+                    if unix { format!("unix:{socket}") } else { format!("tcp://127.0.0.1:{port}") };
+                format!("bench-client {kind} {at} {connections} {seconds}")
+            }
+        };
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    /// Reads what the client printed.
+    pub(super) fn read(self, text: &str) -> Result<Outcome, String> {
+        let outcome = match self {
+            Client::Wrk => read_wrk(text),
+            Client::Ab => read_ab(text),
+            Client::H2load => read_h2load(text),
+            Client::Hey => read_hey(text),
+            Client::Epoll | Client::Uring => json(text).as_ref().and_then(read_ours),
+            Client::Oha => json(text).as_ref().and_then(read_oha),
+            Client::Iperf3 => json(text).as_ref().and_then(read_iperf3),
+            Client::Blocking | Client::ReadLoop | Client::Bare => {
+                json(text).as_ref().and_then(read_own)
+            }
+        };
+        outcome.ok_or_else(|| {
+            let shown: String = text.trim().chars().take(300).collect();
+            format!("{} printed no result: {shown}", self.name())
+        })
+    }
+}
+
+fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// The first line that a program prints about itself and that has a digit in it.
+fn version(path: &Path, arguments: &[&str]) -> String {
+    let Ok(output) = Command::new(path).args(arguments).output() else {
+        return "version unknown".to_owned();
+    };
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().find(|line| line.contains(|c: char| c.is_ascii_digit()));
+    let line = line.unwrap_or("version unknown");
+    line.split(" Copyright").next().unwrap_or(line).trim().to_owned()
+}
+
+fn json(text: &str) -> Option<Value> {
+    serde_json::from_str(text).ok()
+}
+
+fn read_ours(json: &Value) -> Option<Outcome> {
+    let bulk = json["load"].as_str()?.contains("bulk");
+    let ledger = &json["ledger"];
+    let bytes_per_s = json["bytes_per_s"].as_f64()?;
+    let seconds = json["duration_ns"].as_u64()? as f64 / 1e9;
+    Some(Outcome {
+        completed: if bulk {
+            (bytes_per_s * seconds) as u64
+        } else {
+            ledger["completed"].as_u64()?
+        },
+        rate_per_s: if bulk { bytes_per_s } else { json["throughput_per_s"].as_f64()? },
+        failed: ledger["failed"].as_u64()?,
+        lateness_p99_ns: json["lateness_ns"]["p99"].as_u64(),
+        engine: json["client"]["engine"].as_str().map(str::to_owned),
+    })
+}
+
+fn read_own(json: &Value) -> Option<Outcome> {
+    let completed = json["completed"].as_u64()?;
+    let rate_per_s = completed as f64 / json["seconds"].as_f64().filter(|s| *s > 0.0)?;
+    Some(Outcome { completed, rate_per_s, ..Outcome::default() })
+}
+
+fn read_oha(json: &Value) -> Option<Outcome> {
+    let count = |name: &str| -> Option<Vec<(String, u64)>> {
+        json[name].as_object()?.iter().map(|(key, n)| Some((key.clone(), n.as_u64()?))).collect()
+    };
+    let statuses = count("statusCodeDistribution")?;
+    let completed = statuses.iter().filter(|(status, _)| status == "200").map(|(_, n)| n).sum();
+    let others: u64 = statuses.iter().filter(|(status, _)| status != "200").map(|(_, n)| n).sum();
+    // What is under way at the end is called an error there.
+    let errors = count("errorDistribution").unwrap_or_default();
+    let errors = errors.iter().filter(|(what, _)| !what.contains("deadline")).map(|(_, n)| n);
+    Some(Outcome {
+        completed,
+        rate_per_s: json["summary"]["requestsPerSec"].as_f64()?,
+        failed: others + errors.sum::<u64>(),
+        ..Outcome::default()
+    })
+}
+
+fn read_iperf3(json: &Value) -> Option<Outcome> {
+    let sum = &json["end"]["sum_received"];
+    Some(Outcome {
+        completed: sum["bytes"].as_u64()?,
+        rate_per_s: sum["bits_per_second"].as_f64()? / 8.0,
+        ..Outcome::default()
+    })
+}
+
+fn read_wrk(text: &str) -> Option<Outcome> {
+    let bad = number(text, "Non-2xx or 3xx responses:").unwrap_or(0.0);
+    let line = text.lines().find(|line| line.trim_start().starts_with("Socket errors:"));
+    let errors: f64 = line.into_iter().flat_map(numbers).sum();
+    Some(Outcome {
+        completed: numbers(text.lines().find(|line| line.contains(" requests in "))?).next()?
+            as u64,
+        rate_per_s: number(text, "Requests/sec:")?,
+        failed: (bad + errors) as u64,
+        ..Outcome::default()
+    })
+}
+
+fn read_ab(text: &str) -> Option<Outcome> {
+    Some(Outcome {
+        completed: number(text, "Complete requests:")? as u64,
+        rate_per_s: number(text, "Requests per second:")?,
+        failed: number(text, "Failed requests:")? as u64
+            + number(text, "Non-2xx responses:").unwrap_or(0.0) as u64,
+        ..Outcome::default()
+    })
+}
+
+fn read_h2load(text: &str) -> Option<Outcome> {
+    let finished = text.lines().find(|line| line.starts_with("finished in"))?;
+    let requests = text.lines().find(|line| line.starts_with("requests:"))?;
+    // total, started, done, succeeded, failed, errored, timeout
+    let counts: Vec<f64> = numbers(requests).collect();
+    let succeeded = *counts.get(3)?;
+    Some(Outcome {
+        completed: succeeded as u64,
+        rate_per_s: numbers(finished.split(", ").nth(1)?).next()?,
+        failed: counts.get(4..7)?.iter().sum::<f64>() as u64,
+        ..Outcome::default()
+    })
+}
+
+fn read_hey(text: &str) -> Option<Outcome> {
+    let statuses = text.lines().filter(|line| line.trim_end().ends_with(" responses"));
+    let counts: Vec<(f64, f64)> = statuses
+        .filter_map(|line| {
+            let mut numbers = numbers(line);
+            Some((numbers.next()?, numbers.next()?))
+        })
+        .collect();
+    let of = |right: bool| {
+        counts.iter().filter(|(s, _)| (*s == 200.0) == right).map(|(_, n)| *n as u64).sum()
+    };
+    Some(Outcome {
+        completed: of(true),
+        rate_per_s: number(text, "Requests/sec:")?,
+        failed: of(false),
+        ..Outcome::default()
+    })
+}
+
+/// The number that follows `label` on its line.
+fn number(text: &str, label: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.trim_start().starts_with(label))?;
+    numbers(line.trim_start().strip_prefix(label)?).next()
+}
+
+/// The numbers in a line, in order.
+fn numbers(line: &str) -> impl Iterator<Item = f64> {
+    line.split(|c: char| !c.is_ascii_digit() && c != '.').filter_map(|word| word.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(completed: u64, rate_per_s: f64, failed: u64) -> Result<Outcome, String> {
+        Ok(Outcome { completed, rate_per_s, failed, ..Outcome::default() })
+    }
+
+    #[test]
+    fn wrk_is_read() {
+        let text = "Running 1s test @ http://127.0.0.1:8000/\n  1 threads and 64 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency   330.25us   50.11us   1.62ms   86.12%\n  191022 requests in 1.10s, 22.59MB read\nRequests/sec: 173656.25\nTransfer/sec:     20.53MB\n";
+        assert_eq!(Client::Wrk.read(text), outcome(191_022, 173_656.25, 0));
+        let failed = text.replace("Requests/sec", "  Socket errors: connect 1, read 2, write 3, timeout 4\n  Non-2xx or 3xx responses: 7\nRequests/sec");
+        assert_eq!(Client::Wrk.read(&failed), outcome(191_022, 173_656.25, 17));
+    }
+
+    #[test]
+    fn ab_is_read() {
+        let text = "Concurrency Level:      64\nTime taken for tests:   2.000 seconds\nComplete requests:      420001\nFailed requests:        3\nKeep-Alive requests:    420001\nRequests per second:    210000.50 [#/sec] (mean)\n";
+        assert_eq!(Client::Ab.read(text), outcome(420_001, 210_000.5, 3));
+    }
+
+    #[test]
+    fn h2load_is_read() {
+        let text = "\nfinished in 1.00s, 172889.00 req/s, 20.44MB/s\nrequests: 172889 total, 172953 started, 172889 done, 172887 succeeded, 2 failed, 1 errored, 0 timeout\nstatus codes: 172889 2xx, 0 3xx, 0 4xx, 0 5xx\n";
+        assert_eq!(Client::H2load.read(text), outcome(172_887, 172_889.0, 3));
+    }
+
+    #[test]
+    fn oha_is_read_and_its_deadline_is_no_error() {
+        let text = r#"{"summary":{"requestsPerSec":121000.5},"statusCodeDistribution":{"200":120990,"503":4},"errorDistribution":{"aborted due to deadline":64,"connection closed":2}}"#;
+        assert_eq!(Client::Oha.read(text), outcome(120_990, 121_000.5, 6));
+    }
+
+    #[test]
+    fn hey_is_read() {
+        let text = "Summary:\n  Total:\t1.0006 secs\n  Requests/sec:\t40123.5\n\nStatus code distribution:\n  [200]\t40100 responses\n  [500]\t3 responses\n";
+        assert_eq!(Client::Hey.read(text), outcome(40_100, 40_123.5, 3));
+    }
+
+    #[test]
+    fn iperf3_is_read_in_bytes() {
+        let text = r#"{"end":{"sum_received":{"bytes":4000000000,"bits_per_second":32e9}}}"#;
+        assert_eq!(Client::Iperf3.read(text), outcome(4_000_000_000, 4e9, 0));
+    }
+
+    #[test]
+    fn ours_is_read_with_its_lateness_and_engine() {
+        let text = r#"{"load":"64 connections, open loop at 1000/s","throughput_per_s":1000.5,"bytes_per_s":9.0,"duration_ns":2000000000,"ledger":{"completed":1001,"failed":0},"lateness_ns":{"p99":41000},"client":{"engine":"epoll"}}"#;
+        let seen = Client::Epoll.read(text).unwrap();
+        assert_eq!((seen.completed, seen.rate_per_s), (1001, 1000.5));
+        let bulk = Client::Epoll.read(&text.replace("open loop", "bulk")).unwrap();
+        assert_eq!((bulk.completed, bulk.rate_per_s), (18, 9.0));
+        assert_eq!((seen.lateness_p99_ns, seen.engine.as_deref()), (Some(41_000), Some("epoll")));
+    }
+
+    #[test]
+    fn what_is_no_result_is_shown() {
+        assert_eq!(
+            Client::Wrk.read("unable to connect\n"),
+            Err("wrk printed no result: unable to connect".to_owned())
+        );
+    }
+}

@@ -1,0 +1,246 @@
+//! What is measured: the lines of the goals table.
+
+use super::clients::Client;
+
+/// One line: a load, who puts it on, and what is wanted of ours.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// Its name for `--only`.
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    pub(super) transport: Transport,
+    pub(super) work: Work,
+    pub(super) connections: u32,
+    /// Whether the client shares the server's CPU instead of having its own.
+    pub(super) same_cpu: bool,
+    pub(super) clients: &'static [Client],
+    pub(super) goals: &'static [Goal],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Transport {
+    Tcp,
+    Unix,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Work {
+    /// Requests on connections that are kept.
+    Kept,
+    /// The same, with a client that spins instead of sleeping where it can.
+    Spinning,
+    /// A connection for each request.
+    NewConnection,
+    /// Bytes without end.
+    Bulk,
+    /// Arrivals by themselves.
+    Open(Offer),
+}
+
+/// How many arrivals an open loop has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Offer {
+    /// This share of what the closed loop completes.
+    OfCapacity(f64),
+    PerSecond(f64),
+}
+
+/// What is wanted of ours, on the engine that `--engine auto` takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Goal {
+    pub(super) measure: Measure,
+    /// Whom ours is compared with; all of them are meant if there are several.
+    pub(super) against: &'static [Client],
+    pub(super) limit: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measure {
+    /// Requests (or bytes) per second, ours ÷ theirs: at least.
+    Rate,
+    /// Client CPU per request (or byte), ours ÷ theirs: at most.
+    Cpu,
+    /// The 99th percentile of lateness in microseconds: at most.
+    Lateness,
+}
+
+const OURS: [Client; 2] = [Client::Epoll, Client::Uring];
+use Client::{Ab, Bare, Blocking, Epoll, H2load, Hey, Iperf3, Oha, ReadLoop, Uring, Wrk};
+
+const fn rate(limit: f64, against: &'static [Client]) -> Goal {
+    Goal { measure: Measure::Rate, against, limit }
+}
+
+const fn cpu(limit: f64, against: &'static [Client]) -> Goal {
+    Goal { measure: Measure::Cpu, against, limit }
+}
+
+const LATENESS: [Goal; 1] = [Goal { measure: Measure::Lateness, against: &[], limit: 100.0 }];
+
+/// A line that most others differ from in a few points.
+const KEPT: Line = Line {
+    id: "",
+    title: "",
+    transport: Transport::Tcp,
+    work: Work::Kept,
+    connections: 64,
+    same_cpu: false,
+    clients: &OURS,
+    goals: &[],
+};
+
+/// Every line, in the order of the page.
+pub(super) const LINES: [Line; 15] = [
+    Line {
+        id: "tcp-64",
+        title: "TCP, 64 connections that are kept",
+        clients: &[Epoll, Uring, Wrk, Ab, H2load, Oha, Hey],
+        goals: &[rate(1.5, &[Wrk]), rate(1.3, &[Ab]), cpu(0.65, &[Wrk])],
+        ..KEPT
+    },
+    Line {
+        id: "unix-64",
+        title: "Unix socket, 64 connections that are kept",
+        transport: Transport::Unix,
+        clients: &[Epoll, Uring, H2load, Oha],
+        goals: &[rate(2.0, &[H2load]), rate(3.5, &[Oha])],
+        ..KEPT
+    },
+    Line {
+        id: "unix-256",
+        title: "Unix socket, 256 connections that are kept",
+        transport: Transport::Unix,
+        connections: 256,
+        clients: &[Epoll, Uring, H2load, Oha],
+        goals: &[rate(2.0, &[H2load]), rate(3.5, &[Oha])],
+        ..KEPT
+    },
+    Line {
+        id: "new-tcp",
+        title: "TCP, a connection for each request, 16 at a time",
+        work: Work::NewConnection,
+        connections: 16,
+        clients: &[Epoll, Uring, Wrk, Ab, Oha, Hey],
+        goals: &[rate(1.4, &[Wrk])],
+        ..KEPT
+    },
+    Line {
+        id: "new-unix",
+        title: "Unix socket, a connection for each request, 16 at a time",
+        transport: Transport::Unix,
+        work: Work::NewConnection,
+        connections: 16,
+        clients: &[Epoll, Uring, Oha],
+        goals: &[rate(3.2, &[Oha])],
+        ..KEPT
+    },
+    Line {
+        id: "same-cpu-tcp",
+        title: "TCP, one connection, client and server on the same CPU",
+        connections: 1,
+        same_cpu: true,
+        clients: &[Epoll, Uring, Blocking, Wrk, Ab, H2load, Oha],
+        goals: &[rate(1.2, &[Wrk]), rate(0.95, &[Blocking])],
+        ..KEPT
+    },
+    Line {
+        id: "same-cpu-unix",
+        title: "Unix socket, one connection, client and server on the same CPU",
+        transport: Transport::Unix,
+        connections: 1,
+        same_cpu: true,
+        clients: &[Epoll, Uring, Blocking, H2load, Oha],
+        goals: &[rate(0.95, &[Blocking])],
+        ..KEPT
+    },
+    Line {
+        id: "two-cpus-tcp",
+        title: "TCP, one connection on two CPUs, ours with --busy-poll",
+        work: Work::Spinning,
+        connections: 1,
+        clients: &[Epoll, Uring, Wrk, Ab, H2load, Oha, Hey],
+        goals: &[rate(3.0, &[Wrk, Ab, H2load, Oha, Hey])],
+        ..KEPT
+    },
+    Line {
+        id: "two-cpus-unix",
+        title: "Unix socket, one connection on two CPUs, ours with --busy-poll",
+        transport: Transport::Unix,
+        work: Work::Spinning,
+        connections: 1,
+        clients: &[Epoll, Uring, H2load, Oha],
+        goals: &[rate(3.0, &[H2load, Oha])],
+        ..KEPT
+    },
+    Line {
+        id: "bulk-tcp",
+        title: "TCP, bulk transfer on one connection",
+        work: Work::Bulk,
+        connections: 1,
+        clients: &[Epoll, Uring, ReadLoop, Iperf3],
+        goals: &[rate(0.95, &[ReadLoop, Iperf3])],
+        ..KEPT
+    },
+    Line {
+        id: "bulk-unix",
+        title: "Unix socket, bulk transfer on one connection",
+        transport: Transport::Unix,
+        work: Work::Bulk,
+        connections: 1,
+        clients: &[Epoll, Uring, ReadLoop],
+        goals: &[rate(0.95, &[ReadLoop])],
+        ..KEPT
+    },
+    Line {
+        id: "recording-tcp",
+        title: "TCP, 64 connections: all recording and verification against none",
+        clients: &[Epoll, Bare],
+        goals: &[cpu(1.03, &[Bare])],
+        ..KEPT
+    },
+    Line {
+        id: "recording-unix",
+        title: "Unix socket, 64 connections: all recording and verification against none",
+        transport: Transport::Unix,
+        clients: &[Epoll, Bare],
+        goals: &[cpu(1.03, &[Bare])],
+        ..KEPT
+    },
+    Line {
+        id: "open-half",
+        title: "TCP, 64 connections, open loop (Poisson) at half of capacity",
+        work: Work::Open(Offer::OfCapacity(0.5)),
+        goals: &LATENESS,
+        ..KEPT
+    },
+    Line {
+        id: "open-1000",
+        title: "TCP, 64 connections, open loop (Poisson) at 1,000 requests/s",
+        work: Work::Open(Offer::PerSecond(1000.0)),
+        goals: &LATENESS,
+        ..KEPT
+    },
+];
+
+impl Line {
+    /// What [`Work`] is counted in, per second.
+    pub(super) fn unit(&self) -> &'static str {
+        if self.work == Work::Bulk { "bytes/s" } else { "requests/s" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_has_a_name_of_its_own_and_goals_about_clients_that_it_has() {
+        for (i, line) in LINES.iter().enumerate() {
+            assert!(!line.id.is_empty() && LINES[..i].iter().all(|other| other.id != line.id));
+            assert!(line.clients.contains(&Epoll), "{}", line.id);
+            for client in line.goals.iter().flat_map(|goal| goal.against) {
+                assert!(line.clients.contains(client), "{}: {client:?}", line.id);
+            }
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Clients that ours are compared with and that are part of this project: `bench-client KIND AT CONNECTIONS SECONDS`.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use base::Nanos;
+use netio::{Address, Connect, Ending, Engine, Epoll, Handler, Setup, Wire};
+use spec::{Endpoint, Target};
+
+use crate::{say, usage_error};
+
+/// What the blocking client and the bare engine send.
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: tachograph/0.1.0\r\n\r\n";
+
+/// Room for an answer, and for one read of a bulk transfer.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Requests between two looks at the clock.
+const BETWEEN_LOOKS: u32 = 64;
+
+/// Runs one of the clients and prints what it did as JSON.
+pub(crate) fn run(words: &[&str]) -> ExitCode {
+    let [kind, at, connections, seconds] = words else {
+        return usage_error("bench-client needs a kind, a target, connections and seconds");
+    };
+    let (Ok(connections), Ok(seconds)) = (connections.parse(), seconds.parse::<f64>()) else {
+        return usage_error("bench-client needs numbers of connections and seconds");
+    };
+    let target = match Target::parse(at) {
+        Ok(target) => target,
+        Err(error) => return usage_error(&error.to_string()),
+    };
+    let length = Duration::from_secs_f64(seconds.clamp(0.01, 3600.0));
+    let done = match *kind {
+        "blocking" => blocking(target.endpoint(), length),
+        "read-loop" => read_loop(target.endpoint(), length),
+        "bare" => bare(target.endpoint(), connections, length),
+        _ => return usage_error("bench-client knows blocking, read-loop and bare"),
+    };
+    match done {
+        Ok((completed, took)) => {
+            say(&format!(r#"{{"completed": {completed}, "seconds": {}}}"#, took.as_secs_f64()));
+            ExitCode::SUCCESS
+        }
+        Err(error) => usage_error(&format!("{kind}: {error}")),
+    }
+}
+
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+    match endpoint {
+        Endpoint::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port))?;
+            stream.set_nodelay(true)?;
+            Ok(Box::new(stream))
+        }
+        Endpoint::Unix(path) => Ok(Box::new(UnixStream::connect(path)?)),
+        _ => Err(io::Error::other("a TCP port or a Unix socket is wanted")),
+    }
+}
+
+/// The first answer, whose length its Content-Length says.
+fn first_answer(stream: &mut dyn Stream) -> io::Result<Vec<u8>> {
+    stream.write_all(REQUEST)?;
+    let (mut answer, mut buffer) = (Vec::new(), vec![0; BUFFER_BYTES]);
+    loop {
+        let n = stream.read(&mut buffer)?;
+        answer.extend_from_slice(&buffer[..n]);
+        if n == 0 || answer.len() > BUFFER_BYTES {
+            return Err(io::Error::other("the server's first answer has no end"));
+        }
+        if whole_length(&answer) == Some(answer.len()) {
+            return Ok(answer);
+        }
+    }
+}
+
+fn whole_length(answer: &[u8]) -> Option<usize> {
+    let text = String::from_utf8_lossy(answer);
+    let (head, _) = text.split_once("\r\n\r\n")?;
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "))?;
+    Some(head.len() + 4 + length.parse::<usize>().ok()?)
+}
+
+/// One connection, one request after another, every answer compared with the first.
+fn blocking(endpoint: &Endpoint, length: Duration) -> io::Result<(u64, Duration)> {
+    let mut stream = connect(endpoint)?;
+    let first = first_answer(&mut *stream)?;
+    let (mut answer, mut completed, began) = (vec![0; first.len()], 0, Instant::now());
+    while began.elapsed() < length {
+        for _ in 0..BETWEEN_LOOKS {
+            stream.write_all(REQUEST)?;
+            stream.read_exact(&mut answer)?;
+            if answer != first {
+                return Err(io::Error::other("an answer differs from the first"));
+            }
+        }
+        completed += u64::from(BETWEEN_LOOKS);
+    }
+    Ok((completed, began.elapsed()))
+}
+
+/// Reads what comes, and counts bytes.
+fn read_loop(endpoint: &Endpoint, length: Duration) -> io::Result<(u64, Duration)> {
+    let mut stream = connect(endpoint)?;
+    let (mut buffer, mut bytes, began) = (vec![0; BUFFER_BYTES], 0, Instant::now());
+    while began.elapsed() < length {
+        match stream.read(&mut buffer)? {
+            0 => return Err(io::Error::other("the server has closed")),
+            n => bytes += n as u64,
+        }
+    }
+    Ok((bytes, began.elapsed()))
+}
+
+/// Our epoll engine, with nothing on top of it: an answer is complete when enough bytes have come.
+fn bare(endpoint: &Endpoint, connections: usize, length: Duration) -> io::Result<(u64, Duration)> {
+    let answer_bytes = first_answer(&mut *connect(endpoint)?)?.len();
+    let address = Address::resolve(endpoint).map_err(io::Error::other)?.remove(0);
+    let mut engine = Epoll::new(&Setup::new(address, Arc::from(REQUEST), connections))?;
+    let mut counter =
+        Counter { answer_bytes, received: vec![0; connections], completed: 0, failed: false };
+    for slot in 0..connections {
+        match engine.wire().connect(slot) {
+            Ok(Connect::Done) => counter.connected(engine.wire(), slot),
+            Ok(Connect::Pending) => {}
+            Err(failure) => return Err(io::Error::other(failure.kind())),
+        }
+    }
+    let began = Instant::now();
+    while began.elapsed() < length && !counter.failed {
+        engine.turn(Nanos::from_millis(50), &mut counter)?;
+    }
+    if counter.failed {
+        Err(io::Error::other("a connection ended"))
+    } else {
+        Ok((counter.completed, began.elapsed()))
+    }
+}
+
+struct Counter {
+    answer_bytes: usize,
+    /// Bytes of the unfinished answer, by slot.
+    received: Vec<usize>,
+    completed: u64,
+    failed: bool,
+}
+
+impl<W: Wire> Handler<W> for Counter {
+    fn connected(&mut self, wire: &mut W, slot: usize) {
+        self.failed |= wire.send(slot).is_err();
+    }
+
+    fn received(&mut self, wire: &mut W, slot: usize, bytes: &[u8], _: bool) {
+        self.received[slot] += bytes.len();
+        if self.received[slot] >= self.answer_bytes {
+            self.received[slot] = 0;
+            self.completed += 1;
+            self.failed |= wire.send(slot).is_err();
+        }
+    }
+
+    fn ended(&mut self, _: &mut W, _: usize, _: Ending) {
+        self.failed = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_ends_where_its_length_says() {
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\nHello World!";
+        assert_eq!(whole_length(answer), Some(answer.len()));
+        assert_eq!(whole_length(&answer[..20]), None);
+        assert_eq!(whole_length(b"HTTP/1.1 200 OK\r\n\r\n"), None);
+    }
+}

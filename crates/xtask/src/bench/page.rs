@@ -1,0 +1,273 @@
+//! docs/performance.md, made from the numbers alone.
+
+use std::fmt::Write as _;
+
+use base::format_rate;
+use stats::Estimate;
+
+use super::clients::Client;
+use super::lines::{Goal, LINES, Line, Measure, Work};
+use super::results::{Measured, Results};
+
+const HEAD: &str = "\
+# Performance
+
+<!-- Made by `make bench` from docs/results/performance.json. Do not edit. -->
+
+A load generator that costs CPU takes it from the server beside it, and one that is at its limit measures itself. So the client of `tachograph load` is measured against others, in the same minutes on the same machine, by the method that it stands for: interleaved rounds in random mirrored order, ratios of rounds with 95% intervals (Student's, on logarithms).
+
+- The server is `tachograph serve-fixture`: one thread on CPU 0 that answers every request with the same 12 bytes. It is started anew for each round.
+- The client has one thread on CPU 1; where the line says so, it shares the server's CPU.
+- Client CPU is what the kernel accounts to the client's process from start to end (getrusage(2), user and system), divided by the requests that the server counted; for a bulk transfer, by the megabytes that the client read.
+- Ours checks status, framing and body of every answer, and its start and its record in SQLite are part of its cost. The others check what they check.
+- Ours is measured on both engines. A goal is about the one that `--engine auto` takes.
+- **met**: the whole interval lies on the right side of the goal. **missed**: the whole interval lies on the wrong side. **undecided**: the goal lies within the interval.
+
+";
+
+const TAIL: &str = "\
+## Again
+
+```
+make bench                                              # everything
+cargo run --release -p xtask -- bench --only tcp-64     # one line; the others stay as they were
+cargo run --release -p xtask -- bench --rounds 10 --seconds 2 --seed 7
+```
+
+`--only` may be given several times. Whatever of wrk, ab, h2load, oha, hey and iperf3 is on PATH takes part. Every round's numbers are in [`results/performance.json`](results/performance.json).
+";
+
+/// The whole page.
+pub(super) fn page(results: &Results) -> String {
+    let mut text = HEAD.to_owned();
+    let measured: Vec<(&Line, &Measured)> =
+        LINES.iter().filter_map(|line| Some((line, results.lines.get(line.id)?))).collect();
+    text += "## Goals\n\n| load | goal for ours | measured | 95% interval | |\n| --- | --- | ---: | ---: | --- |\n";
+    for (line, numbers) in &measured {
+        for row in goals(line, numbers) {
+            text += &row;
+        }
+    }
+    text += "\n## Every client\n";
+    for (line, numbers) in &measured {
+        text += &section(line, numbers);
+    }
+    text += &about(&measured);
+    text + TAIL
+}
+
+/// The goals of one line, a row for each client that ours is compared with.
+pub(super) fn goals(line: &Line, numbers: &Measured) -> Vec<String> {
+    let ours = ours(line, numbers);
+    let row = |goal: &Goal, what: &str, estimate: Option<Estimate>| {
+        let (measured, interval, verdict) = match estimate {
+            None => ("–".to_owned(), "–".to_owned(), "not measured"),
+            Some(e) => (figure(e.value), interval(&e), verdict(goal, &e)),
+        };
+        format!("| {} | {what} | {measured} | {interval} | {verdict} |\n", line.title)
+    };
+    let mut rows = Vec::new();
+    for goal in line.goals {
+        if goal.measure == Measure::Lateness {
+            let late =
+                numbers.level(ours.name(), |run| run.lateness_p99_ns.unwrap_or(0) as f64 / 1e3);
+            rows.push(row(goal, &format!("p99 lateness ≤ {} µs", figure(goal.limit)), late));
+        }
+        for theirs in goal.against {
+            let (what, ratio) = match goal.measure {
+                Measure::Cpu => (
+                    format!("≤ {} × client CPU of {}", figure(goal.limit), theirs.name()),
+                    numbers.ratio(ours.name(), theirs.name(), |run| run.cpu_us()),
+                ),
+                _ => (
+                    format!("≥ {} × {}", figure(goal.limit), theirs.name()),
+                    numbers.ratio(ours.name(), theirs.name(), |run| run.rate_per_s),
+                ),
+            };
+            rows.push(row(goal, &what, ratio));
+        }
+    }
+    rows
+}
+
+/// Which of ours a line's goals are about.
+fn ours(line: &Line, numbers: &Measured) -> Client {
+    let taken =
+        |client: &&Client| client.engine().is_some() && client.engine() == numbers.auto.as_deref();
+    line.clients.iter().find(taken).copied().unwrap_or(Client::Epoll)
+}
+
+fn verdict(goal: &Goal, estimate: &Estimate) -> &'static str {
+    let (low, high) = (estimate.low >= goal.limit, estimate.high <= goal.limit);
+    match (goal.measure, low, high) {
+        (Measure::Rate, true, _) | (Measure::Cpu | Measure::Lateness, _, true) => "**met**",
+        (Measure::Rate, _, true) | (Measure::Cpu | Measure::Lateness, true, _) => "**missed**",
+        _ => "undecided",
+    }
+}
+
+/// One line's clients.
+pub(super) fn section(line: &Line, numbers: &Measured) -> String {
+    let bulk = line.work == Work::Bulk;
+    let open = matches!(line.work, Work::Open(_));
+    let late = if open { " p99 lateness, µs |" } else { "" };
+    let each = if bulk { "MB" } else { "request" };
+    let mut text = format!(
+        "\n### {}\n\n`{}`, {}, {} rounds of {} s, seed {}{}{}\n\n| client | {} | 95% interval | µs of client CPU per {each} | outside the kernel | failed |{late}\n| --- | ---: | ---: | ---: | ---: | ---: |{}\n",
+        line.title,
+        line.id,
+        numbers.date,
+        numbers.rounds,
+        numbers.seconds,
+        numbers.seed,
+        numbers
+            .offered_per_s
+            .map(|rate| format!(", offered {} requests/s", format_rate(rate)))
+            .unwrap_or_default(),
+        numbers
+            .auto
+            .as_ref()
+            .map(|engine| format!("; `--engine auto` takes {engine}"))
+            .unwrap_or_default(),
+        line.unit(),
+        if open { " ---: |" } else { "" },
+    );
+    for client in line.clients {
+        let name = client.name();
+        let scale = if bulk { 1e6 } else { 1.0 };
+        let (Some(rate), Some(cpu), Some(user)) = (
+            numbers.level(name, |run| run.rate_per_s),
+            numbers.level(name, |run| run.cpu_us() * scale),
+            numbers.level(name, |run| run.user_share().max(1e-6)),
+        ) else {
+            continue;
+        };
+        let shown =
+            |rate: f64| if bulk { format!("{} G", figure(rate / 1e9)) } else { format_rate(rate) };
+        let _ = write!(
+            text,
+            "| {name} | {} | {} | {} | {:.0}% | {} |",
+            shown(rate.value),
+            if rate.is_bounded() {
+                format!("{}–{}", shown(rate.low), shown(rate.high))
+            } else {
+                "–".to_owned()
+            },
+            figure(cpu.value),
+            100.0 * user.value,
+            numbers.failed(name),
+        );
+        if open {
+            let late = numbers.level(name, |run| run.lateness_p99_ns.unwrap_or(0) as f64 / 1e3);
+            let _ = write!(text, " {} |", late.map(|e| figure(e.value)).unwrap_or_default());
+        }
+        text.push('\n');
+    }
+    for sentence in &numbers.skipped {
+        let _ = write!(text, "\nSkipped: {sentence}.\n");
+    }
+    text
+}
+
+/// Machines and versions, once each.
+fn about(measured: &[(&Line, &Measured)]) -> String {
+    let mut text = "\n## Machine and versions\n\n".to_owned();
+    let mut once = Vec::new();
+    for (_, numbers) in measured {
+        let versions =
+            numbers.versions.iter().map(|(client, version)| format!("{client}: {version}"));
+        for line in std::iter::once(numbers.machine.clone()).chain(versions) {
+            if !once.contains(&line) {
+                let _ = writeln!(text, "- {line}");
+                once.push(line);
+            }
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn interval(estimate: &Estimate) -> String {
+    if estimate.is_bounded() {
+        format!("{}–{}", figure(estimate.low), figure(estimate.high))
+    } else {
+        "–".to_owned()
+    }
+}
+
+/// Three significant digits.
+fn figure(value: f64) -> String {
+    let digits = (2 - value.abs().max(1e-3).log10().floor() as i32).max(0) as usize;
+    let text = format!("{value:.digits$}");
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use super::*;
+    use crate::bench::results::sample;
+
+    #[test]
+    fn figures_have_three_digits() {
+        for (value, text) in [
+            (1.5, "1.5"),
+            (0.65, "0.65"),
+            (1.234, "1.23"),
+            (100.0, "100"),
+            (12345.6, "12346"),
+            (0.01234, "0.0123"),
+        ] {
+            assert_eq!(figure(value), text);
+        }
+    }
+
+    #[test]
+    fn a_goal_is_met_missed_or_undecided_by_its_whole_interval() {
+        let rate = Goal { measure: Measure::Rate, against: &[], limit: 1.5 };
+        let cpu = Goal { measure: Measure::Cpu, ..rate };
+        for (low, high, of_rate, of_cpu) in [
+            (1.6, 1.8, "**met**", "**missed**"),
+            (1.2, 1.4, "**missed**", "**met**"),
+            (1.4, 1.6, "undecided", "undecided"),
+        ] {
+            let estimate = Estimate { value: (low + high) / 2.0, low, high };
+            assert_eq!(verdict(&rate, &estimate), of_rate);
+            assert_eq!(verdict(&cpu, &estimate), of_cpu);
+        }
+    }
+
+    #[test]
+    fn a_line_says_who_was_measured_and_what_was_skipped() {
+        let line = &LINES[0];
+        let rows = goals(line, &sample()).concat();
+        assert!(rows.contains("| ≥ 1.5 × wrk | 2 | 2–2 | **met** |"), "{rows}");
+        assert!(rows.contains("| ≥ 1.3 × ab | – | – | not measured |"), "{rows}");
+        let text = section(line, &sample());
+        assert!(text.contains("Skipped: hey is not installed (apt install hey).\n"), "{text}");
+        assert!(text.contains("`--engine auto` takes epoll"), "{text}");
+        assert!(text.contains("| wrk | 181,712 |"), "{text}");
+    }
+
+    #[test]
+    fn lines_that_were_not_measured_are_left_out() {
+        let results = Results { lines: BTreeMap::from([("tcp-64".to_owned(), sample())]) };
+        let text = page(&results);
+        assert!(text.contains("`tcp-64`") && !text.contains("`unix-64`"));
+    }
+
+    #[test]
+    fn the_page_is_the_one_that_its_numbers_make() {
+        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+        let results = Results::load(&docs.join("results/performance.json")).unwrap();
+        let page_there = std::fs::read_to_string(docs.join("performance.md")).unwrap();
+        assert!(!results.lines.is_empty());
+        assert_eq!(page_there, page(&results), "make it again: cargo run -p xtask -- bench page");
+    }
+}

@@ -1,0 +1,192 @@
+//! What was measured, kept as numbers; the page is made from nothing else.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use stats::Estimate;
+
+/// The confidence of every interval.
+const CONFIDENCE: f64 = 0.95;
+
+/// Every line that has been measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Results {
+    /// By the line's name.
+    pub(super) lines: BTreeMap<String, Measured>,
+}
+
+/// One line's measurement.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Measured {
+    /// When it began, RFC 3339.
+    pub(super) date: String,
+    /// The machine in words.
+    pub(super) machine: String,
+    /// Versions, by client.
+    pub(super) versions: BTreeMap<String, String>,
+    /// Clients that could not be measured, and why.
+    pub(super) skipped: Vec<String>,
+    pub(super) seed: u64,
+    pub(super) rounds: u32,
+    pub(super) seconds: f64,
+    /// Arrivals per second, in an open loop.
+    pub(super) offered_per_s: Option<f64>,
+    /// The engine that `--engine auto` took for this load.
+    pub(super) auto: Option<String>,
+    pub(super) runs: Vec<Run>,
+}
+
+/// One client in one round.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Run {
+    pub(super) round: u32,
+    pub(super) client: String,
+    pub(super) rate_per_s: f64,
+    /// By the client's own count.
+    pub(super) completed: u64,
+    /// By the server's count.
+    pub(super) served: Option<u64>,
+    pub(super) failed: u64,
+    pub(super) user_s: f64,
+    pub(super) system_s: f64,
+    pub(super) lateness_p99_ns: Option<u64>,
+}
+
+impl Run {
+    /// Client CPU in microseconds per request (or byte), by the server's count where there is one.
+    pub(super) fn cpu_us(&self) -> f64 {
+        1e6 * (self.user_s + self.system_s) / self.served.unwrap_or(self.completed) as f64
+    }
+
+    /// The share of that outside of the kernel.
+    pub(super) fn user_share(&self) -> f64 {
+        self.user_s / (self.user_s + self.system_s)
+    }
+}
+
+impl Measured {
+    fn of<'a>(&'a self, client: &str) -> impl Iterator<Item = &'a Run> {
+        let client = client.to_owned();
+        self.runs.iter().filter(move |run| run.client == client)
+    }
+
+    /// A client's level of something over the rounds; nothing without a round.
+    pub(super) fn level(&self, client: &str, value: impl Fn(&Run) -> f64) -> Option<Estimate> {
+        let values: Vec<f64> = self.of(client).map(value).collect();
+        if values.is_empty() { None } else { stats::level(&values, CONFIDENCE).ok() }
+    }
+
+    /// `client` ÷ `baseline` by the rounds in which both were measured.
+    pub(super) fn ratio(
+        &self,
+        client: &str,
+        baseline: &str,
+        value: impl Fn(&Run) -> f64,
+    ) -> Option<Estimate> {
+        let pairs: Vec<(f64, f64)> = self
+            .of(client)
+            .filter_map(|ours| {
+                let theirs = self.of(baseline).find(|theirs| theirs.round == ours.round)?;
+                Some((value(theirs), value(ours)))
+            })
+            .collect();
+        if pairs.is_empty() { None } else { stats::mean_log_ratio(&pairs, CONFIDENCE).ok() }
+    }
+
+    /// Requests of a client that failed, in all rounds.
+    pub(super) fn failed(&self, client: &str) -> u64 {
+        self.of(client).map(|run| run.failed).sum()
+    }
+}
+
+impl Results {
+    /// Those of earlier runs; none if there is no file.
+    pub(super) fn load(path: &Path) -> Result<Results, String> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => serde_json::from_str(&text)
+                .map_err(|error| format!("{} cannot be read: {error}", path.display())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Results::default()),
+            Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
+        }
+    }
+
+    pub(super) fn save(&self, path: &Path) -> Result<(), String> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
+        write(path, &(text + "\n"))
+    }
+}
+
+pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
+    std::fs::write(path, text)
+        .map_err(|error| format!("{} cannot be written: {error}", path.display()))
+}
+
+#[cfg(test)]
+pub(super) fn sample() -> Measured {
+    let run = |round: u32, client: &str, rate_per_s: f64, user_s: f64| Run {
+        round,
+        client: client.to_owned(),
+        rate_per_s,
+        completed: rate_per_s as u64,
+        served: Some(rate_per_s as u64),
+        failed: 0,
+        user_s,
+        system_s: 0.8,
+        lateness_p99_ns: Some(50_000),
+    };
+    Measured {
+        date: "2026-01-02T03:04:05Z".to_owned(),
+        machine: "a CPU, 2 CPUs, Linux 6".to_owned(),
+        versions: BTreeMap::from([("wrk".to_owned(), "wrk 4".to_owned())]),
+        skipped: vec!["hey is not installed (apt install hey)".to_owned()],
+        seed: 1,
+        rounds: 3,
+        seconds: 1.0,
+        offered_per_s: None,
+        auto: Some("epoll".to_owned()),
+        runs: (1..=3)
+            .flat_map(|round| {
+                let drift = f64::from(round);
+                [
+                    run(round, "tachograph, epoll", 200_000.0 * drift, 0.2),
+                    run(round, "wrk", 100_000.0 * drift, 0.2),
+                ]
+            })
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ratio_is_paired_by_round() {
+        let ratio = sample().ratio("tachograph, epoll", "wrk", |run| run.rate_per_s).unwrap();
+        // The rounds differ threefold and the ratio in none of them.
+        assert!(
+            (ratio.value - 2.0).abs() < 1e-9 && (ratio.high - ratio.low).abs() < 1e-9,
+            "{ratio:?}"
+        );
+        assert_eq!(sample().ratio("tachograph, epoll", "ab", |run| run.rate_per_s), None);
+    }
+
+    #[test]
+    fn cpu_is_per_request_that_the_server_counted() {
+        let mut run = sample().runs[0].clone();
+        run.served = Some(100_000);
+        assert!((run.cpu_us() - 10.0).abs() < 1e-9);
+        assert!((run.user_share() - 0.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_is_saved_is_loaded() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.json");
+        assert_eq!(Results::load(&path), Ok(Results::default()));
+        let results = Results { lines: BTreeMap::from([("tcp-64".to_owned(), sample())]) };
+        results.save(&path).unwrap();
+        assert_eq!(Results::load(&path), Ok(results));
+    }
+}
