@@ -194,7 +194,12 @@ fn search_path(options: &StartOptions, inherited: Option<&str>) -> String {
 fn check_needs(stack: &Stack, options: &StartOptions) -> Result<(), StageError> {
     let path = search_path(options, None);
     for (program, install) in &stack.needs {
-        if command::find(program, &path, options.working_dir.as_deref()).is_none() {
+        // A path names any file, such as a module of a server.
+        let is_there = match program.starts_with('/') {
+            true => Path::new(program).exists(),
+            false => command::find(program, &path, options.working_dir.as_deref()).is_some(),
+        };
+        if !is_there {
             return Err(StageError::NotFound {
                 process: options.name.clone(),
                 program: program.clone(),

@@ -12,8 +12,8 @@ use crate::target::{Endpoint, Target};
 use crate::variables;
 
 /// What a stack and a variant may both say.
-pub(super) const SHARED_KEYS: [&str; 6] =
-    ["process", "target", "served_by", "files", "needs", "vars"];
+pub(super) const SHARED_KEYS: [&str; 7] =
+    ["process", "target", "served_by", "files", "needs", "python", "vars"];
 
 const PROCESS_KEYS: [&str; 7] =
     ["name", "command", "env", "ready", "ready_timeout", "stop_signal", "stop_timeout"];
@@ -44,6 +44,11 @@ pub(super) fn assemble<'a>(
         }
         for (key, value) in texts(table, "needs", scope)? {
             needs.insert(key, value);
+        }
+        for (requirement, _) in table.words("python")? {
+            if !assembled.stack.python.contains(&requirement) {
+                assembled.stack.python.push(requirement);
+            }
         }
         if let Some(value) = table.get("target") {
             let (text, target) = target(table.source, value, "target", scope)?;

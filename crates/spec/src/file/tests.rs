@@ -244,6 +244,7 @@ fn a_slip_in_a_variable_is_shown_inside_its_text() {
     "#);
 }
 
+mod matrices;
 mod refusals;
 
 proptest! {

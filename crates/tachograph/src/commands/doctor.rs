@@ -21,14 +21,11 @@ pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
     let mut all_there = true;
     match &flags.experiment {
         Some(name) => {
-            let found = experiments::find(name)?;
-            let plan = spec::parse_plan(&found.text, &found.path)?;
-            all_there &= needs_text(&plan, &mut text);
+            all_there &= needs_text(&experiments::find(name)?.plan()?, &mut text);
         }
         None => {
-            for (name, source) in experiments::built_in() {
-                let plan = spec::parse_plan(source, &format!("{name}.toml"))?;
-                all_there &= needs_text(&plan, &mut text);
+            for found in experiments::built_in()? {
+                all_there &= needs_text(&found.plan()?, &mut text);
             }
         }
     }
@@ -134,8 +131,11 @@ fn needs_text(plan: &Plan, text: &mut String) -> bool {
     all_there
 }
 
-/// Where a program is on PATH or in the system's folders for servers, which PATH often lacks.
+/// Where a program is: on PATH or in the system's folders for servers, which PATH often lacks.
 fn on_path(program: &str) -> Option<PathBuf> {
+    if program.starts_with('/') {
+        return Some(PathBuf::from(program)).filter(|file| file.exists());
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/sbin")])

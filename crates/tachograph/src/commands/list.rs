@@ -11,9 +11,9 @@ use crate::output;
 
 pub(crate) fn run(flags: &ListFlags, global: &Global) -> Outcome {
     let mut text = String::from("Experiments (tachograph run NAME):\n");
-    for (name, source) in experiments::built_in() {
-        let plan = spec::parse_plan(source, &format!("{name}.toml"))?;
-        text += &format!("  {name:<22} {}\n", plan.title);
+    for found in experiments::built_in()? {
+        let plan = found.plan()?;
+        text += &format!("  {:<26} {}\n", plan.name, plan.title);
     }
     text += "\nRecorded runs (tachograph report RUN):\n";
     text += &recorded(flags, global)?;

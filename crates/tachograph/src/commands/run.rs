@@ -14,11 +14,10 @@ use crate::output;
 pub(crate) fn run(flags: &RunFlags, global: &Global) -> Outcome {
     let found = experiments::find(&flags.experiment)?;
     if flags.show {
-        output::print(&found.text);
+        output::print(&found.text());
         return Ok(Status::Well);
     }
-    let mut plan = spec::parse_plan(&found.text, &found.path)?;
-    plan.files = Some(found.files);
+    let mut plan = found.plan()?;
     choose(&mut plan, &flags.only, &flags.skip)?;
     for part in &mut plan.parts {
         shorten(part, &flags.schedule);
