@@ -111,7 +111,9 @@ fn from_disk(name: &str, path: &Path) -> Result<Found, Failure> {
 
 /// The files that a pattern of `include` names, in alphabetical order.
 fn fitting(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, Failure> {
-    let Some(inner) = pattern.strip_suffix("/*.toml") else { return Ok(vec![folder.join(pattern)]) };
+    let Some(inner) = pattern.strip_suffix("/*.toml") else {
+        return Ok(vec![folder.join(pattern)]);
+    };
     let inner = folder.join(inner);
     let wrong = |error: std::io::Error| {
         Failure::new(format!("cannot read the folder {}: {error}", inner.display()))

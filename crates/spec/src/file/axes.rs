@@ -56,11 +56,7 @@ pub(super) fn combinations(
 }
 
 /// The labels of an axis with the further variables that they stand for.
-fn axis(
-    file: &File<'_>,
-    each: &Table<'_>,
-    name: &str,
-) -> Result<Vec<(String, Vars)>, SpecError> {
+fn axis(file: &File<'_>, each: &Table<'_>, name: &str) -> Result<Vec<(String, Vars)>, SpecError> {
     let is_table = each.get(name).is_some_and(|value| matches!(value.get_ref(), DeValue::Table(_)));
     if !is_table {
         return Ok(each.words(name)?.into_iter().map(|(word, _)| (word, Vars::new())).collect());

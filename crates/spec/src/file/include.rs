@@ -132,10 +132,8 @@ fn without_include(text: &str) -> String {
         Some(key.span().start..value.span().end)
     };
     let Some(span) = span() else { return text.to_owned() };
-    let blank: String = text[span.clone()]
-        .bytes()
-        .map(|byte| if byte == b'\n' { '\n' } else { ' ' })
-        .collect();
+    let blank: String =
+        text[span.clone()].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
     format!("{}{blank}{}", &text[..span.start], &text[span.end..])
 }
 
@@ -168,13 +166,14 @@ mod tests {
     #[test]
     fn errors_are_told_of_the_file_they_are_in() {
         let main = file("x.toml", MAIN);
-        let wrong = file("servers/2.toml", &ONE.replace("command", "comand"));
+        let two = ONE.replace("\"one", "\"two").replace("command", "comand");
+        let wrong = file("servers/2.toml", &two);
         let error = parse_plan_files(&main, &[file("servers/1.toml", ONE), wrong]).unwrap_err();
         insta::assert_snapshot!(error.to_string(), @r#"
         'comand' is not a key of a process of [[variant]]
          --> servers/2.toml:4:13
           |
-        4 | process = { comand = "one" }
+        4 | process = { comand = "two" }
           |             ^^^^^^
           |
           = help: did you mean 'command'?

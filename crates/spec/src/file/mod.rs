@@ -70,6 +70,8 @@ pub fn parse_plan(text: &str, path: &str) -> Result<Plan, SpecError> {
     let file = File::open(source, root.get_ref())?;
     let name = required(&file.experiment, "name")?;
     check_name(&file.experiment, &name)?;
+    let title = required(&file.experiment, "title")?;
+    let question = required(&file.experiment, "question")?;
     let parts = part::parts(&file, &name)?;
     let mut python: Vec<String> =
         file.experiment.words("python")?.into_iter().map(|(word, _)| word).collect();
@@ -79,8 +81,8 @@ pub fn parse_plan(text: &str, path: &str) -> Result<Plan, SpecError> {
         }
     }
     let plan = Plan {
-        title: required(&file.experiment, "title")?,
-        question: required(&file.experiment, "question")?,
+        title,
+        question,
         about: file.experiment.plain("about")?.unwrap_or_default().trim().to_owned(),
         python,
         files: Path::new(path).parent().map(Path::to_path_buf),

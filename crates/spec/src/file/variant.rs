@@ -26,10 +26,7 @@ pub(super) struct Cell<'a> {
 }
 
 /// Every variant that these tables stand for.
-pub(super) fn cells<'a>(
-    file: &File<'a>,
-    tables: &[Table<'a>],
-) -> Result<Vec<Cell<'a>>, SpecError> {
+pub(super) fn cells<'a>(file: &File<'a>, tables: &[Table<'a>]) -> Result<Vec<Cell<'a>>, SpecError> {
     let mut all = Vec::new();
     for table in tables {
         let written = required(table, "name")?;

@@ -95,8 +95,7 @@ fn python_environments(plan: &Plan, global: &Global) -> Result<Vec<PathBuf>, Fai
         .collect();
     let mut folders = Vec::new();
     for of_one in own {
-        let requirements: Vec<String> =
-            common.iter().copied().chain(of_one).cloned().collect();
+        let requirements: Vec<String> = common.iter().copied().chain(of_one).cloned().collect();
         match stage::python::ensure_env(&requirements, None, &mut say) {
             Ok(folder) => folders.push(folder),
             Err(error) if error.is_interruption() => return Err(error.into()),

@@ -87,12 +87,21 @@ fn an_axis_says_where_it_is_wrong() {
         ("{ A = [] }", "$A has no values", ""),
         ("{ A = {} }", "$A has no values", ""),
         ("{ A = { x = 1 } }", "a value of A must be a table, not a whole number", ""),
-        ("{ A = { x = { PORT = \"1\" } } }", "$PORT is given by tachograph; choose another name", ""),
-        ("{ A = { x = { B = \"$BIND\" } } }", "a variable cannot be made of another one ($BIND)", ""),
+        (
+            "{ A = { x = { PORT = \"1\" } } }",
+            "$PORT is given by tachograph; choose another name",
+            "",
+        ),
+        (
+            "{ A = { x = { B = \"$BIND\" } } }",
+            "a variable cannot be made of another one ($BIND)",
+            "",
+        ),
     ];
     for (written, message, help) in cases {
         assert_eq!(axis(written), (message.to_owned(), help.to_owned()), "{written}");
     }
-    let twice = "\n[[variant]]\nname = \"n\"\nstack = \"app\"\neach = { BIND = [\"h:1\", \"h:2\"] }\n";
+    let twice =
+        "\n[[variant]]\nname = \"n\"\nstack = \"app\"\neach = { BIND = [\"h:1\", \"h:2\"] }\n";
     assert_eq!(refusal(&text("", twice)).0, "two variants are named 'n'");
 }
