@@ -1,4 +1,4 @@
-"""Counts the requests that a WSGI application answers, for tachograph's ledger.
+"""Counts the requests that a WSGI or ASGI application answers, for tachograph's ledger.
 
 Wrap any WSGI application, by one import::
 
@@ -10,6 +10,14 @@ application in the environment::
 
     TACHOGRAPH_WSGI_APP=server:app gunicorn tachograph_counter:app
 
+The same for ASGI is ``count_asgi``, and::
+
+    TACHOGRAPH_ASGI_APP=server:app uvicorn tachograph_counter:asgi_app
+
+A module that is not in the working directory is found through
+``TACHOGRAPH_APP_DIR``. Code that is neither, such as a handler of mod_python,
+calls what ``counter()`` returns once for every request that it has answered.
+
 Without ``TACHOGRAPH_COUNTERS`` in the environment nothing is counted, and
 ``count`` returns the application itself.
 
@@ -19,7 +27,8 @@ A request is *entered* when the application is called. It is *served* when its
 response has been taken to the end or, by servers that do not iterate (for a
 HEAD request, say), when it is closed. A request whose application raises an
 exception is entered and never served, and so is one whose response the server
-began to take and gave up.
+began to take and gave up. An ASGI request is served when the server has taken
+the last part of its body; only HTTP is counted.
 
 The files
 ---------
@@ -49,7 +58,7 @@ import threading
 from collections import deque
 from threading import get_ident
 
-__all__ = ["count", "totals"]
+__all__ = ["count", "count_asgi", "counter", "totals"]
 
 MAGIC = b"TGCOUNT1"
 HEADER = struct.Struct("<8sQ")
@@ -87,6 +96,47 @@ def count(application):
         return _Response(response, slot)
 
     return counted
+
+
+def count_asgi(application):
+    """Return the ASGI application, its requests counted if ``TACHOGRAPH_COUNTERS`` is set."""
+    folder = os.environ.get("TACHOGRAPH_COUNTERS")
+    if not folder:
+        return application
+    slots = _Slots(folder)
+
+    async def counted(scope, receive, send):
+        if scope["type"] != "http" or _COUNTED in scope:
+            return await application(scope, receive, send)
+        slot = slots.own()
+        slot.numbers[slot.entered] += 1
+
+        async def counting_send(message):
+            await send(message)
+            if message["type"] == "http.response.body" and not message.get("more_body", False):
+                _serve(slot)
+
+        return await application(dict(scope, **{_COUNTED: True}), receive, counting_send)
+
+    return counted
+
+
+def counter():
+    """Return a function that counts one request as entered and served.
+
+    It does nothing if ``TACHOGRAPH_COUNTERS`` is not set.
+    """
+    folder = os.environ.get("TACHOGRAPH_COUNTERS")
+    if not folder:
+        return lambda: None
+    slots = _Slots(folder)
+
+    def hit():
+        slot = slots.own()
+        slot.numbers[slot.entered] += 1
+        slot.numbers[slot.served] += 1
+
+    return hit
 
 
 def totals(folder):
@@ -290,8 +340,9 @@ def _load(name):
     module, _, attribute = name.partition(":")
     attribute = attribute or "application"
     # Servers put the working directory first; a console script does not.
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
+    for folder in (os.getcwd(), os.environ.get("TACHOGRAPH_APP_DIR")):
+        if folder and folder not in sys.path:
+            sys.path.insert(0, folder)
     application = importlib.import_module(module)
     for part in attribute.replace("()", "").split("."):
         application = getattr(application, part)
@@ -300,3 +351,6 @@ def _load(name):
 
 if os.environ.get("TACHOGRAPH_WSGI_APP") and __name__ != "__main__":
     app = application = count(_load(os.environ["TACHOGRAPH_WSGI_APP"]))
+
+if os.environ.get("TACHOGRAPH_ASGI_APP") and __name__ != "__main__":
+    asgi_app = count_asgi(_load(os.environ["TACHOGRAPH_ASGI_APP"]))

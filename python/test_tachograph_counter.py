@@ -1,5 +1,6 @@
 """Tests of the WSGI counter: python3 -m unittest discover python"""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from wsgiref.validate import validator
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import tachograph_counter
-from tachograph_counter import HEADER, MAGIC, SLOT, SLOTS_PER_FILE, count, totals
+from tachograph_counter import HEADER, MAGIC, SLOT, SLOTS_PER_FILE, count, count_asgi, counter, totals
 
 
 def environ(**more):
@@ -223,6 +224,37 @@ class CounterTest(unittest.TestCase):
         for name in ("server:app", "server:make()", "server"):
             self.assertEqual(self.served(name), b"served\n", name)
         self.assertEqual(totals(self.folder), (3, 3))
+
+    def test_asgi_is_served_when_the_last_part_has_been_taken(self):
+        async def app(scope, receive, send):
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"a", "more_body": True})
+            await send({"type": "http.response.body", "body": b"b"})
+
+        sent = []
+
+        async def send(message):
+            sent.append(message["type"])
+
+        async def broken(message):
+            raise OSError("the client is gone")
+
+        counted = count_asgi(count_asgi(app))
+        asyncio.run(counted({"type": "http"}, None, send))
+        self.assertEqual(totals(self.folder), (1, 1))
+        self.assertEqual(len(sent), 3)
+        self.assertRaises(OSError, asyncio.run, counted({"type": "http"}, None, broken))
+        self.assertEqual(totals(self.folder), (2, 1))
+        asyncio.run(counted({"type": "lifespan"}, None, send))
+        self.assertEqual(totals(self.folder), (2, 1))
+
+    def test_code_of_another_kind_counts_for_itself(self):
+        hit = counter()
+        self.in_threads(3, lambda: [hit() for _ in range(1000)])
+        self.assertEqual(totals(self.folder), (3000, 3000))
+        os.environ.pop("TACHOGRAPH_COUNTERS")
+        counter()()
+        self.assertIs(count_asgi(hello), hello)
 
     def served(self, name):
         code = (

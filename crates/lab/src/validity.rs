@@ -75,9 +75,8 @@ impl Inspector<'_> {
                 self.drift(ended, tally);
                 self.ports(ended, tally);
             }
-            for name in &ended.killed {
-                let sentence =
-                    format!("{}: {name} did not stop when asked and was killed", self.name(ended));
+            for killed in &ended.killed {
+                let sentence = format!("{}: {killed}", self.name(ended));
                 let v = Some(ended.life.variant as usize);
                 self.find("stop", Severity::Note, v, (1.0, 0.0), sentence);
             }
@@ -153,7 +152,8 @@ impl Inspector<'_> {
         let closed = offers.iter().any(|o| o.name == tally.offer && o.mode == Mode::Closed);
         let variant = &self.part.variants[ended.life.variant as usize];
         let bulk = matches!(variant.load.exchange, spec::Exchange::Bulk { .. });
-        if !closed || bulk || tally.window.completed == 0 {
+        // What failed kept connections busy too; that is told, and condemned, by itself.
+        if !closed || bulk || tally.window.completed == 0 || tally.counts.failed > 0 {
             return;
         }
         let r = tally.mean_service_time_ns() / 1e9;

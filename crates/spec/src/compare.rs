@@ -203,6 +203,7 @@ fn variant(
     };
     Ok(Variant {
         name: name.to_owned(),
+        at: Vec::new(),
         stack: Stack { processes: vec![process], ..Stack::default() },
         target,
         load: args.load.clone(),

@@ -18,7 +18,7 @@ mod variables;
 pub use compare::{CompareArgs, compare_plan};
 pub use error::{Place, SpecError};
 pub use fail_if::{FailIf, METRICS};
-pub use file::parse_plan;
+pub use file::{SourceFile, includes, join_files, parse_plan, parse_plan_files};
 pub use load::{Arrivals, EngineChoice, Exchange, Expect, HttpRequest, Load, Mode};
 pub use plan::{
     Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process, Published, Ready,

@@ -57,6 +57,8 @@ pub struct Part {
 pub struct Variant {
     /// Its name in tables.
     pub name: String,
+    /// Its place on the axes of a matrix, as (axis, label); empty for one written out.
+    pub at: Vec<(String, String)>,
     /// The processes behind it.
     pub stack: Stack,
     /// Where the load goes, with `$PORT`, `$SOCKET` and the like still in it (see [`Stack`]).
@@ -82,6 +84,8 @@ pub struct Stack {
     pub files: Vec<FileTemplate>,
     /// The processes.
     pub processes: Vec<Process>,
+    /// Python packages that only this stack needs, pinned; they are in [`Plan::python`] too.
+    pub python: Vec<String>,
     /// What must be on PATH, with what to install otherwise: `("nginx", "apt install nginx")`.
     pub needs: Vec<(String, String)>,
 }

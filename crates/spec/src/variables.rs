@@ -12,12 +12,26 @@ pub(crate) fn is_built_in(name: &str) -> bool {
     let numbered = |rest: &str| rest.is_empty() || matches!(rest.as_bytes(), [b'2'..=b'9']);
     name.strip_prefix("PORT").is_some_and(numbered)
         || name.strip_prefix("SOCKET").is_some_and(numbered)
-        || matches!(name, "DIR" | "FILES" | "COUNTERS" | "TACHOGRAPH" | "CPUS")
+        || matches!(
+            name,
+            "DIR" | "FILES" | "COUNTERS" | "TACHOGRAPH" | "CPUS" | "ADDRESS" | "GATEWAY"
+        )
 }
 
 /// The built-in names, for messages.
-pub(crate) const BUILT_IN: [&str; 9] =
-    ["PORT", "PORT2", "SOCKET", "SOCKET2", "DIR", "FILES", "COUNTERS", "TACHOGRAPH", "CPUS"];
+pub(crate) const BUILT_IN: [&str; 11] = [
+    "PORT",
+    "PORT2",
+    "SOCKET",
+    "SOCKET2",
+    "DIR",
+    "FILES",
+    "COUNTERS",
+    "TACHOGRAPH",
+    "CPUS",
+    "ADDRESS",
+    "GATEWAY",
+];
 
 /// One variable in a text.
 #[derive(Debug, PartialEq, Eq)]

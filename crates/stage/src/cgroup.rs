@@ -118,6 +118,21 @@ pub(crate) fn join(dir: &Path) -> io::Result<()> {
     fs::OpenOptions::new().write(true).open(dir.join("cgroup.procs"))?.write_all(b"0")
 }
 
+/// Moves another process into the groups that the calling process is in, as far as those are ours.
+pub(crate) fn adopt(pid: i32) -> io::Result<()> {
+    use std::io::Write;
+    for version in [Version::V2, Version::V1] {
+        let ours = own_group(version).filter(|dir| {
+            dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CGROUP_PREFIX))
+        });
+        if let Some(dir) = ours {
+            let mut file = fs::OpenOptions::new().write(true).open(dir.join("cgroup.procs"))?;
+            file.write_all(pid.to_string().as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
 /// How often the groups that tachograph runs in, up to the outermost that is
 /// visible, were throttled by a CPU quota. A stack runs below them and shares their fate.
 pub(crate) fn throttled() -> u64 {

@@ -54,12 +54,12 @@ pub enum StageError {
         /// What is wrong with it.
         why: String,
     },
-    /// A program is not on PATH.
-    #[error("'{process}': there is no program '{program}' on PATH{}", remedy(install.as_deref()))]
+    /// A program is not on PATH, or a file is not where it must be.
+    #[error("'{process}': there is no {}{}", sought(program), remedy(install.as_deref()))]
     NotFound {
         /// The process that needs it.
         process: String,
-        /// The program.
+        /// The program, or the path of the file.
         program: String,
         /// How to get it, where we know.
         install: Option<String>,
@@ -195,6 +195,13 @@ fn in_words(error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
         io::ErrorKind::NotFound => "there is no such folder".to_owned(),
         _ => error.to_string(),
+    }
+}
+
+fn sought(program: &str) -> String {
+    match program.contains('/') {
+        true => format!("file {program}"),
+        false => format!("program '{program}' on PATH"),
     }
 }
 

@@ -1,5 +1,6 @@
-//! A blocking HTTP GET over TCP or a Unix socket: enough to ask whether a
-//! server is there and what it has counted. Load is never made with it.
+//! Blocking HTTP over TCP or a Unix socket: enough to ask whether a server is
+//! there and what it has counted, and to talk to a container engine. Load is
+//! never made with it.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -51,15 +52,45 @@ pub fn get(target: &Target, timeout: Duration) -> Result<Response, HttpError> {
     let Target::Http { endpoint, authority, path } = target else {
         return Err(HttpError::NotHttp(target.to_string()));
     };
-    let deadline = Instant::now() + timeout;
-    let mut stream = connect(endpoint, deadline).map_err(HttpError::Connect)?;
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: tachograph\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     );
-    stream
-        .limit(deadline)
-        .and_then(|()| stream.write_all(request.as_bytes()))
-        .map_err(HttpError::Exchange)?;
+    ask(endpoint, &[request.as_bytes()], timeout)
+}
+
+/// A request of an interface that is spoken to in HTTP.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) path: &'a str,
+    pub(crate) content_type: &'a str,
+    /// May be empty.
+    pub(crate) body: &'a [u8],
+}
+
+/// Sends a request on a connection of its own, which `timeout` limits in all.
+pub(crate) fn exchange(
+    endpoint: &Endpoint,
+    sent: &Sent<'_>,
+    timeout: Duration,
+) -> Result<Response, HttpError> {
+    let Sent { method, path, content_type, body } = sent;
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: tachograph\r\nUser-Agent: tachograph\r\nAccept: */*\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    ask(endpoint, &[head.as_bytes(), body], timeout)
+}
+
+fn ask(endpoint: &Endpoint, request: &[&[u8]], timeout: Duration) -> Result<Response, HttpError> {
+    let deadline = Instant::now() + timeout;
+    let mut stream = connect(endpoint, deadline).map_err(HttpError::Connect)?;
+    for bytes in request {
+        stream
+            .limit(deadline)
+            .and_then(|()| stream.write_all(bytes))
+            .map_err(HttpError::Exchange)?;
+    }
     read_answer(&mut stream, deadline)
 }
 

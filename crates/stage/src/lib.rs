@@ -18,6 +18,7 @@
 
 mod cgroup;
 mod command;
+pub mod container;
 mod error;
 mod exclusive;
 mod guard;

@@ -123,16 +123,24 @@ fn clean(python: &Path) -> Command {
     command
 }
 
-/// `$XDG_CACHE_HOME/tachograph/python`, or the same below `~/.cache`.
 fn cache_dir() -> Result<PathBuf, StageError> {
-    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-    match base {
-        Some(base) => Ok(base.join("tachograph").join("python")),
+    match cache_root() {
+        Some(root) => Ok(root.join("python")),
         None => Err(StageError::Python(
             "there is no place for Python packages: set HOME or XDG_CACHE_HOME".to_owned(),
         )),
     }
+}
+
+/// Our folder for what can be made again: `$XDG_CACHE_HOME/tachograph` (XDG Base Directory
+/// Specification 0.8), or else `~/.cache/tachograph`. For root it is `/var/cache/tachograph`:
+/// Apache gives up root's rights before it reads an application, and may not look into root's home.
+pub fn cache_root() -> Option<PathBuf> {
+    let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    absolute("XDG_CACHE_HOME")
+        .or_else(|| rustix::process::getuid().is_root().then(|| PathBuf::from("/var/cache")))
+        .or_else(|| Some(absolute("HOME")?.join(".cache")))
+        .map(|cache| cache.join("tachograph"))
 }
 
 fn check_pinned(requirements: &[String]) -> Result<(), StageError> {

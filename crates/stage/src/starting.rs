@@ -107,7 +107,7 @@ pub(crate) fn start(
 ) -> Result<LiveStack, StageError> {
     let mut rng = options.seed.rng("stack");
     let place = set_aside(run, &mut rng)?;
-    let vars = variables(&place, &options);
+    let vars = variables(&place, &options, &mut rng);
     check_needs(stack, &options)?;
     let plans = stack
         .processes
@@ -155,7 +155,7 @@ fn set_aside(run: &Arc<Run>, rng: &mut base::Rng) -> Result<Place, StageError> {
     Ok(place)
 }
 
-fn variables(place: &Place, options: &StartOptions) -> Variables {
+fn variables(place: &Place, options: &StartOptions, rng: &mut base::Rng) -> Variables {
     let mut vars = Variables::default();
     let text = |path: &Path| path.to_string_lossy().into_owned();
     for (index, port) in place.ports.iter().enumerate() {
@@ -164,6 +164,10 @@ fn variables(place: &Place, options: &StartOptions) -> Variables {
         let socket = place.dir.join(format!("{}.sock", index + 1));
         vars.set(format!("SOCKET{suffix}"), text(&socket));
     }
+    // A network of 256 addresses that is unlikely to be anybody's (RFC 1918, 10.0.0.0/8).
+    let network = format!("10.{}.{}", 200 + rng.next_u64() % 50, rng.next_u64() % 256);
+    vars.set("GATEWAY", format!("{network}.1"));
+    vars.set("ADDRESS", format!("{network}.2"));
     vars.set("DIR", text(&place.dir));
     vars.set("COUNTERS", text(&place.dir.join("counters")));
     vars.set("TACHOGRAPH", text(&place.run.executable));
@@ -194,7 +198,12 @@ fn search_path(options: &StartOptions, inherited: Option<&str>) -> String {
 fn check_needs(stack: &Stack, options: &StartOptions) -> Result<(), StageError> {
     let path = search_path(options, None);
     for (program, install) in &stack.needs {
-        if command::find(program, &path, options.working_dir.as_deref()).is_none() {
+        // A path names any file, such as a module of a server.
+        let is_there = match program.starts_with('/') {
+            true => Path::new(program).exists(),
+            false => command::find(program, &path, options.working_dir.as_deref()).is_some(),
+        };
+        if !is_there {
             return Err(StageError::NotFound {
                 process: options.name.clone(),
                 program: program.clone(),

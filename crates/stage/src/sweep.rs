@@ -39,13 +39,18 @@ pub struct Swept {
     pub folders: Vec<PathBuf>,
     /// Processes that were ended: name and pid.
     pub processes: Vec<String>,
+    /// Containers and networks that were removed.
+    pub containers: Vec<String>,
 }
 
 /// Ends what dead runs of this user have left behind in `temp_root`, and removes their folders.
 ///
 /// A run is dead when nobody holds its lock. Living runs are not touched.
 pub(crate) fn sweep(temp_root: &Path) -> Swept {
-    let mut swept = Swept::default();
+    let mut swept = Swept {
+        containers: crate::container::sweep(&|dir| !dir.exists() || is_dead(dir)),
+        ..Swept::default()
+    };
     for dir in dead_runs(temp_root) {
         let ended = clear(&dir);
         swept.processes.extend(ended.iter().map(|p| format!("{} (pid {})", p.name, p.pid)));

@@ -37,6 +37,7 @@ fn ready_by_port_socket_http_and_file() {
             files: vec![FileTemplate { path: "app/server.py".into(), text: ONE_OF_EACH.into() }],
             processes: vec![process("app", "python3 $DIR/app/server.py", ready)],
             needs: vec![("python3".into(), "apt install python3".into())],
+            ..Stack::default()
         })
         .unwrap();
     live.check_alive().unwrap();
@@ -171,6 +172,18 @@ fn a_server_that_answers_500_is_not_ready() {
         "{error}"
     );
     assert!(error.contains("but it answered with status 503"), "{error}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named_with_its_remedy() {
+    let scene = Scene::new();
+    let need = |file: &str| vec![(file.to_owned(), "apt install it".to_owned())];
+    let stack = |file| Stack { needs: need(file), ..Stack::default() };
+    assert_eq!(
+        scene.start_stack(stack("/no/such/module.so")).unwrap_err().to_string(),
+        "'test': there is no file /no/such/module.so; to install it: apt install it"
+    );
+    scene.start_stack(stack("/etc/passwd")).unwrap();
 }
 
 #[test]

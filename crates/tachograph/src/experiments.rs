@@ -2,41 +2,38 @@
 
 use std::path::{Path, PathBuf};
 
-use include_dir::{Dir, include_dir};
+use include_dir::{Dir, File, include_dir};
+use spec::{Plan, SourceFile};
 
 use crate::failure::Failure;
 
 static EXPERIMENTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
 static PYTHON: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../python");
 
-/// Names and texts of the built-in experiments.
-pub(crate) fn built_in() -> Vec<(&'static str, &'static str)> {
-    let mut all: Vec<(&str, &str)> = EXPERIMENTS
-        .files()
-        .filter(|file| file.path().extension().is_some_and(|e| e == "toml"))
-        .filter_map(|file| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?)))
-        .collect();
-    all.sort_unstable();
-    all
+/// An experiment's files, and the folder that `$FILES` stands for.
+pub(crate) struct Found {
+    main: SourceFile,
+    included: Vec<SourceFile>,
+    files: Option<PathBuf>,
 }
 
 /// What an experiment's file asks for.
 pub(crate) enum Experiment {
     /// To compare servers.
-    Plan(Box<spec::Plan>),
+    Plan(Box<Plan>),
     /// To give the same updates to several recorders.
     Accuracy(accuracy::Experiment),
 }
 
-/// Reads an experiment's text, which messages call `path`.
-pub(crate) fn parse(text: &str, path: &str) -> Result<Experiment, Failure> {
-    if accuracy::Experiment::is_one(text) {
-        return Ok(Experiment::Accuracy(accuracy::Experiment::parse(text, path)?));
-    }
-    Ok(Experiment::Plan(Box::new(spec::parse_plan(text, path)?)))
-}
-
 impl Experiment {
+    /// Its short name.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Experiment::Plan(plan) => &plan.name,
+            Experiment::Accuracy(experiment) => &experiment.experiment.name,
+        }
+    }
+
     /// Its title in one line.
     pub(crate) fn title(&self) -> &str {
         match self {
@@ -46,43 +43,120 @@ impl Experiment {
     }
 }
 
-/// An experiment's text, the name for error messages, and the folder that `$FILES` stands for.
-pub(crate) struct Found {
-    pub(crate) text: String,
-    pub(crate) path: String,
-    pub(crate) files: PathBuf,
+impl Found {
+    /// The experiment as one text that needs no other file.
+    pub(crate) fn text(&self) -> String {
+        spec::join_files(&self.main, &self.included)
+    }
+
+    /// What it asks for.
+    pub(crate) fn experiment(&self) -> Result<Experiment, Failure> {
+        if accuracy::Experiment::is_one(&self.main.text) {
+            let experiment = accuracy::Experiment::parse(&self.main.text, &self.main.path)?;
+            return Ok(Experiment::Accuracy(experiment));
+        }
+        let mut plan = spec::parse_plan_files(&self.main, &self.included)?;
+        plan.files.clone_from(&self.files);
+        Ok(Experiment::Plan(Box::new(plan)))
+    }
+}
+
+/// The built-in experiments in alphabetical order, read from the binary.
+pub(crate) fn built_in() -> Result<Vec<Found>, Failure> {
+    let mut names = built_in_names();
+    names.sort_unstable();
+    names.into_iter().map(|name| from_binary(name, None)).collect()
+}
+
+fn built_in_names() -> Vec<&'static str> {
+    let is_experiment = |path: &Path| path.extension().is_some_and(|e| e == "toml");
+    let name = |path: &'static Path| is_experiment(path).then(|| path.file_stem()?.to_str())?;
+    EXPERIMENTS.files().filter_map(|file| name(file.path())).collect()
 }
 
 /// Finds an experiment by the path of a file or by a built-in name.
 pub(crate) fn find(name: &str) -> Result<Found, Failure> {
     let path = Path::new(name);
     if name.contains('/') || name.ends_with(".toml") || path.is_file() {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::new(format!("cannot read the experiment {name}: {error}")))?;
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let files = folder
-            .canonicalize()
-            .map_err(|error| Failure::new(format!("cannot find the folder of {name}: {error}")))?;
-        return Ok(Found { text, path: name.to_owned(), files });
+        return from_disk(name, path);
     }
-    let known = built_in();
-    match known.iter().find(|(known, _)| *known == name) {
-        Some((_, text)) => Ok(Found {
-            text: (*text).to_owned(),
-            path: format!("{name}.toml"),
-            files: extract(&EXPERIMENTS, "experiments")?,
-        }),
-        None => {
-            let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            Err(Failure::new(format!(
-                "there is no experiment '{name}'; built in are {}; a file of your own needs a path, e.g. ./{name}.toml",
-                names.join(", ")
-            )))
+    let mut known = built_in_names();
+    known.sort_unstable();
+    if known.contains(&name) {
+        return from_binary(name, Some(extract(&EXPERIMENTS, "experiments")?));
+    }
+    Err(Failure::new(format!(
+        "there is no experiment '{name}'; built in are {}; a file of your own needs a path, e.g. ./{name}.toml",
+        known.join(", ")
+    )))
+}
+
+fn from_binary(name: &str, files: Option<PathBuf>) -> Result<Found, Failure> {
+    let read = |path: &str| {
+        let text = EXPERIMENTS.get_file(path).and_then(File::contents_utf8).unwrap_or_default();
+        SourceFile { path: path.to_owned(), text: text.to_owned() }
+    };
+    let main = read(&format!("{name}.toml"));
+    let mut included = Vec::new();
+    for pattern in spec::includes(&main.text, &main.path)? {
+        match pattern.strip_suffix("/*.toml") {
+            None => included.push(read(&pattern)),
+            Some(folder) => {
+                let files = EXPERIMENTS.get_dir(folder).into_iter().flat_map(Dir::files);
+                let mut paths: Vec<&str> = files.filter_map(|file| file.path().to_str()).collect();
+                paths.retain(|path| path.ends_with(".toml"));
+                paths.sort_unstable();
+                included.extend(paths.into_iter().map(read));
+            }
         }
     }
+    Ok(Found { main, included, files })
+}
+
+fn from_disk(name: &str, path: &Path) -> Result<Found, Failure> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let read = |path: &Path| match std::fs::read_to_string(path) {
+        Ok(text) => Ok(SourceFile { path: path.display().to_string(), text }),
+        Err(error) => {
+            let what = format!("cannot read the experiment {}: {error}", path.display());
+            Err(Failure::new(what))
+        }
+    };
+    let mut main = read(path)?;
+    main.path = name.to_owned();
+    let mut included = Vec::new();
+    for pattern in spec::includes(&main.text, name)? {
+        for file in fitting(folder, &pattern)? {
+            included.push(read(&file)?);
+        }
+    }
+    let files = folder
+        .canonicalize()
+        .map_err(|error| Failure::new(format!("cannot find the folder of {name}: {error}")))?;
+    Ok(Found { main, included, files: Some(files) })
+}
+
+/// The files that a pattern of `include` names, in alphabetical order.
+fn fitting(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, Failure> {
+    let Some(inner) = pattern.strip_suffix("/*.toml") else {
+        return Ok(vec![folder.join(pattern)]);
+    };
+    let inner = folder.join(inner);
+    let wrong = |error: std::io::Error| {
+        Failure::new(format!("cannot read the folder {}: {error}", inner.display()))
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(&inner).map_err(wrong)? {
+        let path = entry.map_err(wrong)?.path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
 }
 
 /// The folder that holds the WSGI counter, for PYTHONPATH.
@@ -108,13 +182,8 @@ fn extract(dir: &Dir<'_>, name: &str) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
-/// Our folder below the XDG cache folder (XDG Base Directory Specification 0.8).
 fn cache_folder() -> Result<PathBuf, Failure> {
-    let absolute =
-        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    absolute("XDG_CACHE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".cache")))
-        .map(|cache| cache.join("tachograph"))
+    stage::python::cache_root()
         .ok_or_else(|| Failure::new("neither XDG_CACHE_HOME nor HOME is set; set one of them"))
 }
 

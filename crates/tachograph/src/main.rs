@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Series(flags) => commands::series::run(&flags, &global),
         Command::Doctor(flags) => commands::doctor::run(&flags, &global),
         Command::ServeFixture(flags) => commands::serve_fixture::run(&flags),
+        Command::Container(flags) => commands::container::run(&flags),
         Command::Completions(flags) => commands::completions::run(&flags),
         Command::Man(flags) => commands::man::run(&flags),
     };

@@ -4,7 +4,10 @@
 //! `[stack.NAME]` (what several variants share), `[[variant]]` (what is
 //! compared) and, where one question is asked several times, `[[part]]`.
 //! Everything is checked here, so that a plan that was read can be run.
+//! Stacks and variants may stand in files of their own, see [`includes`].
 
+mod axes;
+mod include;
 mod load;
 mod part;
 mod reader;
@@ -18,14 +21,16 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::SpecError;
 use crate::plan::Plan;
+pub use include::{SourceFile, includes, join_files, parse_plan_files};
 use reader::{Scope, Source, Table, Vars};
 pub(crate) use stack::parse_with_placeholders;
 
 const ROOT_KEYS: [&str; 7] =
     ["experiment", "load", "schedule", "stack", "variant", "part", "published"];
 
-const EXPERIMENT_KEYS: [&str; 10] = [
+const EXPERIMENT_KEYS: [&str; 11] = [
     "name",
+    "include",
     "title",
     "question",
     "about",
@@ -61,25 +66,36 @@ struct File<'a> {
 /// not be run, with its line, its column and what to write instead.
 pub fn parse_plan(text: &str, path: &str) -> Result<Plan, SpecError> {
     let source = Source { path, text };
-    let root = DeTable::parse(text).map_err(|error| {
-        let message = error.message().lines().collect::<Vec<_>>().join("; ");
-        source.error(error.span().unwrap_or(0..0), format!("this is not TOML: {message}"))
-    })?;
+    let root = DeTable::parse(text).map_err(|error| not_toml(source, &error))?;
     let file = File::open(source, root.get_ref())?;
     let name = required(&file.experiment, "name")?;
     check_name(&file.experiment, &name)?;
-    let python = file.experiment.words("python")?.into_iter().map(|(word, _)| word).collect();
+    let title = required(&file.experiment, "title")?;
+    let question = required(&file.experiment, "question")?;
+    let parts = part::parts(&file, &name)?;
+    let mut python: Vec<String> =
+        file.experiment.words("python")?.into_iter().map(|(word, _)| word).collect();
+    for requirement in parts.iter().flat_map(|part| &part.variants).flat_map(|v| &v.stack.python) {
+        if !python.contains(requirement) {
+            python.push(requirement.clone());
+        }
+    }
     let plan = Plan {
-        title: required(&file.experiment, "title")?,
-        question: required(&file.experiment, "question")?,
+        title,
+        question,
         about: file.experiment.plain("about")?.unwrap_or_default().trim().to_owned(),
         python,
         files: Path::new(path).parent().map(Path::to_path_buf),
-        parts: part::parts(&file, &name)?,
+        parts,
         source: text.to_owned(),
         name,
     };
     Ok(plan)
+}
+
+fn not_toml(source: Source<'_>, error: &toml::de::Error) -> SpecError {
+    let message = error.message().lines().collect::<Vec<_>>().join("; ");
+    source.error(error.span().unwrap_or(0..0), format!("this is not TOML: {message}"))
 }
 
 fn required(table: &Table<'_>, key: &str) -> Result<String, SpecError> {
@@ -140,11 +156,11 @@ impl<'a> File<'a> {
         let own = own.collect::<Result<Vec<_>, _>>()?.into_iter().flatten();
         let all = self.stacks.values().cloned().chain(self.variants.iter().cloned()).chain(own);
         for table in all.chain(self.parts.iter().cloned()) {
-            for key in ["vars", "each"] {
-                for (name, span, _) in table.free_table(key)?.iter().flat_map(Table::entries) {
-                    check_variable(self.source, name, span)?;
-                    declared.insert(name.to_owned());
-                }
+            let vars = table.free_table("vars")?;
+            let vars = vars.iter().flat_map(Table::entries).map(|(name, span, _)| (name, span));
+            for (name, span) in vars.chain(axes::declares(&table)?) {
+                check_variable(self.source, name, span)?;
+                declared.insert(name.to_owned());
             }
         }
         Ok(declared)
@@ -171,9 +187,16 @@ fn tables<'a>(
 
 /// The `vars` of a table: capitals, each with a text that holds no other declared variable.
 fn vars(table: &Table<'_>, declared: &BTreeSet<String>) -> Result<Vars, SpecError> {
-    let Some(inner) = table.free_table("vars")? else { return Ok(Vars::new()) };
+    match table.free_table("vars")? {
+        Some(inner) => vars_of(&inner, declared),
+        None => Ok(Vars::new()),
+    }
+}
+
+/// The variables that a table consists of.
+fn vars_of(table: &Table<'_>, declared: &BTreeSet<String>) -> Result<Vars, SpecError> {
     let mut vars = Vars::new();
-    for (name, _, value) in inner.entries() {
+    for (name, _, value) in table.entries() {
         let text = reader::plain(table.source, value, name)?;
         let mut found = crate::variables::find(&text).into_iter();
         if let Some(found) = found.find(|found| declared.contains(found.name)) {

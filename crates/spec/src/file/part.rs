@@ -1,13 +1,13 @@
 //! `[[part]]`: which variants are measured against each other, how and how long.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use base::{parse_fraction, parse_rate};
 
+use super::axes::combinations;
 use super::load::LOAD_KEYS;
 use super::reader::{Scope, Table, Value, Vars, plain};
-use super::variant::variant;
+use super::variant::{Cell, cells, variant};
 use super::{File, check_name, is_table, tables, vars};
 use crate::compare::default_offers;
 use crate::error::{SpecError, suggestion};
@@ -46,9 +46,6 @@ pub(super) const SCHEDULE_KEYS: [&str; 10] = [
 
 pub(super) const PUBLISHED_KEYS: [&str; 4] = ["variant", "figure", "throughput", "source"];
 
-/// More parts than this from one `each` are taken for a slip.
-const PARTS_MAX: usize = 100;
-
 /// Reads the parts; a file without `[[part]]` is one part of all its variants.
 pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError> {
     if file.parts.is_empty() {
@@ -56,8 +53,9 @@ pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError>
     }
     let mut parts: Vec<Part> = Vec::new();
     for table in &file.parts {
-        for vars in combinations(file, table)? {
-            let reader = Reader { file, part: Some(table), vars };
+        let own = vars(table, &file.declared)?;
+        for combination in combinations(file, table, own, "parts")? {
+            let reader = Reader { file, part: Some(table), vars: combination.vars };
             let name = reader.name()?;
             if parts.iter().any(|part| part.name == name) {
                 let help = "with each, the name must hold every variable of it";
@@ -72,31 +70,6 @@ pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError>
 fn at(table: &Table<'_>, key: &str, message: impl Into<String>) -> SpecError {
     let span = table.get(key).map_or(table.span.clone(), |value| value.span());
     table.source.error(span, message)
-}
-
-/// The part's variables, once for every combination of the values in `each`.
-fn combinations(file: &File<'_>, table: &Table<'_>) -> Result<Vec<Vars>, SpecError> {
-    let mut all = vec![vars(table, &file.declared)?];
-    let Some(each) = table.free_table("each")? else { return Ok(all) };
-    for (name, span, _) in each.entries() {
-        let values = each.words(name)?;
-        if values.is_empty() {
-            return Err(file.source.error(span, format!("${name} has no values")));
-        }
-        if all.len() * values.len() > PARTS_MAX {
-            return Err(file.source.error(span, format!("these are more than {PARTS_MAX} parts")));
-        }
-        let with = |vars: &Vars, value: &str| {
-            let mut vars = vars.clone();
-            vars.insert(name.to_owned(), value.to_owned());
-            vars
-        };
-        all = all
-            .iter()
-            .flat_map(|vars| values.iter().map(move |(value, _)| with(vars, value)))
-            .collect();
-    }
-    Ok(all)
 }
 
 /// Reads one part: what it does not say itself, the experiment says for all.
@@ -164,13 +137,12 @@ impl<'a> Reader<'_, 'a> {
     fn variants(&self) -> Result<Vec<Variant>, SpecError> {
         let loads = self.layers("load", &LOAD_KEYS)?;
         let mut variants: Vec<Variant> = Vec::new();
-        for table in self.variant_tables()? {
-            let variant = variant(self.file, &table, &self.vars, &loads)?;
-            if variants.iter().any(|known| known.name == variant.name) {
-                let message = format!("two variants are named '{}'", variant.name);
-                return Err(at(&table, "name", message));
+        for cell in self.cells()? {
+            if variants.iter().any(|known| known.name == cell.name) {
+                let message = format!("two variants are named '{}'", cell.name);
+                return Err(at(&cell.table, "name", message));
             }
-            variants.push(variant);
+            variants.push(variant(self.file, &cell, &self.vars, &loads)?);
         }
         if variants.is_empty() {
             let place = self.part.unwrap_or(&self.file.experiment);
@@ -182,35 +154,45 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// The variants that the part names, or all of the file; then the part's own.
-    fn variant_tables(&self) -> Result<Vec<Table<'a>>, SpecError> {
-        let Some(part) = self.part else { return Ok(self.file.variants.clone()) };
+    fn cells(&self) -> Result<Vec<Cell<'a>>, SpecError> {
+        let Some(part) = self.part else { return cells(self.file, &self.file.variants) };
         let own = tables(part, "variant", "[[part.variant]]", &super::variant::keys())?;
         let mut chosen = match part.get("variants") {
             Some(_) => self.chosen(part)?,
-            None if own.is_empty() => self.file.variants.clone(),
+            None if own.is_empty() => cells(self.file, &self.file.variants)?,
             None => Vec::new(),
         };
-        chosen.extend(own);
+        chosen.extend(cells(self.file, &own)?);
         Ok(chosen)
     }
 
-    fn chosen(&self, part: &Table<'a>) -> Result<Vec<Table<'a>>, SpecError> {
-        let mut known: BTreeMap<String, Table<'a>> = BTreeMap::new();
-        for table in &self.file.variants {
-            let name = super::required(table, "name")?;
-            if known.insert(name.clone(), table.clone()).is_some() {
-                return Err(at(table, "name", format!("two variants are named '{name}'")));
+    /// What `variants = […]` names, a star standing for any text; each variant once.
+    fn chosen(&self, part: &Table<'a>) -> Result<Vec<Cell<'a>>, SpecError> {
+        let known = cells(self.file, &self.file.variants)?;
+        for (i, cell) in known.iter().enumerate() {
+            if known[..i].iter().any(|earlier| earlier.name == cell.name) {
+                let message = format!("two variants are named '{}'", cell.name);
+                return Err(at(&cell.table, "name", message));
             }
         }
-        let choose = |(name, span): (String, Range<usize>)| {
-            known.get(&name).cloned().ok_or_else(|| {
-                self.file
+        let mut chosen: Vec<Cell<'a>> = Vec::new();
+        for (pattern, span) in part.words("variants")? {
+            let fitting: Vec<_> = known.iter().filter(|cell| fits(&pattern, &cell.name)).collect();
+            if fitting.is_empty() {
+                let names = known.iter().map(|cell| cell.name.as_str());
+                return Err(self
+                    .file
                     .source
-                    .error(span, format!("there is no variant '{name}'"))
-                    .help(suggestion(&name, known.keys().map(String::as_str)))
-            })
-        };
-        part.words("variants")?.into_iter().map(choose).collect()
+                    .error(span, format!("there is no variant '{pattern}'"))
+                    .help(suggestion(&pattern, names)));
+            }
+            for cell in fitting {
+                if !chosen.iter().any(|earlier| earlier.name == cell.name) {
+                    chosen.push(cell.clone());
+                }
+            }
+        }
+        Ok(chosen)
     }
 
     fn offers(&self) -> Result<Vec<Offer>, SpecError> {
@@ -299,6 +281,14 @@ impl<'a> Reader<'_, 'a> {
 
 const LAYOUTS: [(&str, Layout); 3] =
     [("split", Layout::Split), ("same", Layout::Same), ("free", Layout::Free)];
+
+/// Whether a name fits a pattern in which `*` stands for any text, also none.
+fn fits(pattern: &str, name: &str) -> bool {
+    let Some((before, after)) = pattern.split_once('*') else { return pattern == name };
+    name.strip_prefix(before).is_some_and(|rest| {
+        rest.char_indices().map(|(at, _)| at).chain([rest.len()]).any(|at| fits(after, &rest[at..]))
+    })
+}
 
 /// `VARIANT / BASELINE`; an error names what is not a variant, or nothing if the form is wrong.
 fn contrast(text: &str, names: &[&str]) -> Result<Contrast, Option<String>> {

@@ -12,11 +12,8 @@ use crate::target::{Endpoint, Target};
 use crate::variables;
 
 /// What a stack and a variant may both say.
-pub(super) const SHARED_KEYS: [&str; 6] =
-    ["process", "target", "served_by", "files", "needs", "vars"];
-
-const PROCESS_KEYS: [&str; 7] =
-    ["name", "command", "env", "ready", "ready_timeout", "stop_signal", "stop_timeout"];
+pub(super) const SHARED_KEYS: [&str; 8] =
+    ["process", "container", "target", "served_by", "files", "needs", "python", "vars"];
 
 /// A stack with what belongs to it: where the load goes and who counts.
 #[derive(Default)]
@@ -39,11 +36,19 @@ pub(super) fn assemble<'a>(
         for value in table.one_or_many("process") {
             assembled.stack.processes.push(process(table, value, scope)?);
         }
+        for value in table.one_or_many("container") {
+            assembled.stack.processes.push(container(table, value, scope)?);
+        }
         for (key, value) in texts(table, "files", scope)? {
             files.insert(key, value);
         }
         for (key, value) in texts(table, "needs", scope)? {
             needs.insert(key, value);
+        }
+        for (requirement, _) in table.words("python")? {
+            if !assembled.stack.python.contains(&requirement) {
+                assembled.stack.python.push(requirement);
+            }
         }
         if let Some(value) = table.get("target") {
             let (text, target) = target(table.source, value, "target", scope)?;
@@ -76,19 +81,28 @@ fn texts(table: &Table<'_>, key: &str, scope: &Scope) -> Result<Vec<(String, Str
         .collect()
 }
 
+/// What starts and watches a process, whatever it runs in.
+const LIFE_KEYS: [&str; 7] =
+    ["name", "command", "env", "ready", "ready_timeout", "stop_signal", "stop_timeout"];
+
 fn process<'a>(
     table: &Table<'a>,
     value: &'a Value<'a>,
     scope: &Scope,
 ) -> Result<Process, SpecError> {
-    let source = table.source;
-    let entry = Table::open(source, value, format!("a process of {}", table.title), &PROCESS_KEYS)?;
+    let title = format!("a process of {}", table.title);
+    life(&Table::open(table.source, value, title, &LIFE_KEYS)?, scope)
+}
+
+/// What a process and a container have in common.
+fn life<'a>(entry: &Table<'a>, scope: &Scope) -> Result<Process, SpecError> {
+    let source = entry.source;
     let command = entry
         .text("command", scope)?
         .filter(|command| !command.trim().is_empty())
-        .ok_or_else(|| entry.error(format!("a process of {} has no command", table.title)))?;
+        .ok_or_else(|| entry.error(format!("{} has no command", entry.title)))?;
     let default = Process::default();
-    let env = texts(&entry, "env", scope)?.into_iter().collect();
+    let env = texts(entry, "env", scope)?.into_iter().collect();
     let ready = entry
         .one_or_many("ready")
         .into_iter()
@@ -105,6 +119,43 @@ fn process<'a>(
         stop_signal: entry.choice("stop_signal", &signals, scope)?.unwrap_or_default(),
         stop_timeout: entry.time("stop_timeout", scope)?.unwrap_or(default.stop_timeout),
     })
+}
+
+/// A container is a process that looks after it: `tachograph container`, given what the table says.
+fn container<'a>(
+    table: &Table<'a>,
+    value: &'a Value<'a>,
+    scope: &Scope,
+) -> Result<Process, SpecError> {
+    const KEYS: [&str; 5] = ["image", "network", "publish", "volumes", "read_only"];
+    let keys = [&LIFE_KEYS[..], &KEYS].concat();
+    let entry = Table::open(table.source, value, format!("a container of {}", table.title), &keys)?;
+    let mut process = life(&entry, scope)?;
+    if process.name.is_empty() {
+        process.name = crate::names::program_of(&process.command);
+    }
+    let networks = ["bridge", "host", "none", "own"].map(|name| (name, name));
+    let network = match entry.choice("network", &networks, scope)?.unwrap_or("bridge") {
+        "own" => "own=$ADDRESS,$GATEWAY",
+        network => network,
+    };
+    let mut words = vec!["$TACHOGRAPH container".to_owned(), format!("--network {network}")];
+    let mut option = |name: &str, value: &str| {
+        words.push(format!("--{name} {}", shell_words::quote(value)));
+    };
+    if let Some(image) = entry.text("image", scope)? {
+        option("image", &image);
+    }
+    for (key, name) in [("publish", "publish"), ("volumes", "volume"), ("read_only", "read-only")] {
+        for value in entry.one_or_many(key) {
+            option(name, &text(table.source, value, key, scope)?);
+        }
+    }
+    for name in process.env.keys() {
+        option("env", name);
+    }
+    process.command = format!("{} -- {}", words.join(" "), process.command);
+    Ok(process)
 }
 
 /// Processes without a name are called after their program, numbered where two are alike.
@@ -173,6 +224,7 @@ pub(crate) fn parse_with_placeholders(text: &str) -> Result<Target, String> {
         _ if name.starts_with("PORT") => Some("1".into()),
         _ if name.starts_with("SOCKET") => Some("/socket".into()),
         "CPUS" => Some("1".into()),
+        "ADDRESS" | "GATEWAY" => Some("10.0.0.1".into()),
         _ => Some("/folder".into()),
     };
     Target::parse(&variables::replace(text, value)).map_err(|error| error.why)

@@ -244,6 +244,7 @@ fn a_slip_in_a_variable_is_shown_inside_its_text() {
     "#);
 }
 
+mod matrices;
 mod refusals;
 
 proptest! {
@@ -267,17 +268,33 @@ proptest! {
 #[test]
 fn the_built_in_experiments_can_be_read() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let toml_files = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).expect("a folder of experiments");
+        let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        paths.sort();
+        paths
+    };
+    let read = |path: &Path| SourceFile {
+        path: path.display().to_string(),
+        text: std::fs::read_to_string(path).expect("a text"),
+    };
     let mut seen = 0;
-    for entry in std::fs::read_dir(folder).expect("the folder of experiments") {
-        let path = entry.expect("an entry").path();
-        if path.extension().is_none_or(|extension| extension != "toml") {
-            continue;
-        }
-        let text = std::fs::read_to_string(&path).expect("a text");
-        if text.contains("\n[series]\n") {
+    for path in toml_files(&folder) {
+        let main = read(&path);
+        if main.text.contains("\n[series]\n") {
             continue; // Its updates are read by the crate `accuracy`.
         }
-        let plan = match parse_plan(&text, &path.display().to_string()) {
+        let patterns = includes(&main.text, &main.path).expect("what it includes");
+        let included: Vec<SourceFile> = patterns
+            .iter()
+            .flat_map(|pattern| match pattern.strip_suffix("/*.toml") {
+                Some(inner) => toml_files(&folder.join(inner)),
+                None => vec![folder.join(pattern)],
+            })
+            .map(|path| read(&path))
+            .collect();
+        let plan = match parse_plan_files(&main, &included) {
             Ok(plan) => plan,
             Err(error) => panic!("{error}"),
         };

@@ -1,5 +1,8 @@
 //! `[[variant]]`: one of the things compared, with the stacks it builds on.
 
+use std::borrow::Cow;
+
+use super::axes::{Combination, combinations};
 use super::load::{LOAD_KEYS, load};
 use super::reader::{Scope, Table, Value, Vars};
 use super::stack::{Assembled, SHARED_KEYS, assemble};
@@ -11,20 +14,44 @@ use crate::target::{Endpoint, Target};
 
 /// The keys of a variant.
 pub(super) fn keys() -> Vec<&'static str> {
-    [&SHARED_KEYS[..], &["name", "stack", "load"]].concat()
+    [&SHARED_KEYS[..], &["name", "stack", "load", "each"]].concat()
+}
+
+/// A variant before it is read: a table, or one combination of its `each`.
+#[derive(Clone)]
+pub(super) struct Cell<'a> {
+    pub(super) name: String,
+    pub(super) table: Table<'a>,
+    combination: Combination,
+}
+
+/// Every variant that these tables stand for.
+pub(super) fn cells<'a>(file: &File<'a>, tables: &[Table<'a>]) -> Result<Vec<Cell<'a>>, SpecError> {
+    let mut all = Vec::new();
+    for table in tables {
+        let written = required(table, "name")?;
+        for combination in combinations(file, table, Vars::new(), "variants")? {
+            let value = |name: &str| combination.vars.get(name).map(Cow::from);
+            let name = crate::variables::replace(&written, value);
+            all.push(Cell { name, table: table.clone(), combination });
+        }
+    }
+    Ok(all)
 }
 
 /// Reads one variant as a part sees it: the part's variables and loads come last but for its own load.
 pub(super) fn variant<'a>(
     file: &File<'a>,
-    table: &Table<'a>,
+    cell: &Cell<'a>,
     part_vars: &Vars,
     part_loads: &[Table<'a>],
 ) -> Result<Variant, SpecError> {
-    let name = required(table, "name")?;
-    let mut layers = stacks(file, table)?;
+    let Cell { name, table, combination } = cell.clone();
+    let mut outer = combination.vars;
+    outer.extend(part_vars.clone());
+    let mut layers = stacks(file, &table, &outer)?;
     layers.push(table.clone());
-    let scope = scope(file, &layers, part_vars)?;
+    let scope = scope(file, &layers, &outer)?;
     let mut loads = part_loads.to_vec();
     if let Some(value) = table.get("load") {
         loads.push(Table::open(file.source, value, "load of [[variant]]", &LOAD_KEYS)?);
@@ -34,10 +61,11 @@ pub(super) fn variant<'a>(
     let (target, parsed, place) =
         target.ok_or_else(|| table.error(format!("variant '{name}' has no target")))?;
     check_fit(file, place, &parsed, &load.exchange)?;
-    Ok(Variant { name, stack, target, load, served_by })
+    Ok(Variant { name, at: combination.at, stack, target, load, served_by })
 }
 
-/// The variables of a variant: the part's over its own over those of its stacks.
+/// The variables of a variant: the part's over those of its place on the axes, over its own,
+/// over those of its stacks.
 fn scope(file: &File<'_>, layers: &[Table<'_>], part_vars: &Vars) -> Result<Scope, SpecError> {
     let mut all = Vars::new();
     for layer in layers {
@@ -47,13 +75,35 @@ fn scope(file: &File<'_>, layers: &[Table<'_>], part_vars: &Vars) -> Result<Scop
     Ok(file.scope(all))
 }
 
-/// The stacks that a variant builds on, the innermost first.
-fn stacks<'a>(file: &File<'a>, variant: &Table<'a>) -> Result<Vec<Table<'a>>, SpecError> {
+/// The stacks that a variant builds on, in their order: one, or an app and what stands in
+/// front of it. Before each come those that it extends, the innermost first.
+fn stacks<'a>(
+    file: &File<'a>,
+    variant: &Table<'a>,
+    vars: &Vars,
+) -> Result<Vec<Table<'a>>, SpecError> {
+    let mut all: Vec<Table<'a>> = Vec::new();
+    for value in variant.one_or_many("stack") {
+        let chain = chain(file, value, vars)?;
+        all.extend(chain.into_iter().filter(|stack| !known(&all, stack)).collect::<Vec<_>>());
+    }
+    Ok(all)
+}
+
+fn known(stacks: &[Table<'_>], stack: &Table<'_>) -> bool {
+    stacks.iter().any(|known| known.span == stack.span)
+}
+
+fn chain<'a>(
+    file: &File<'a>,
+    first: &'a Value<'a>,
+    vars: &Vars,
+) -> Result<Vec<Table<'a>>, SpecError> {
     let mut chain: Vec<Table<'a>> = Vec::new();
-    let mut next = variant.get("stack");
+    let mut next = Some(first);
     while let Some(value) = next {
-        let stack = find(file, value)?;
-        if chain.iter().any(|known| known.span == stack.span) {
+        let stack = find(file, value, vars)?;
+        if known(&chain, stack) {
             return Err(file
                 .source
                 .error(value.span(), "these stacks extend each other in a circle"));
@@ -65,8 +115,13 @@ fn stacks<'a>(file: &File<'a>, variant: &Table<'a>) -> Result<Vec<Table<'a>>, Sp
     Ok(chain)
 }
 
-fn find<'f, 'a>(file: &'f File<'a>, value: &Value<'_>) -> Result<&'f Table<'a>, SpecError> {
-    let name = super::reader::plain(file.source, value, "stack")?;
+fn find<'f, 'a>(
+    file: &'f File<'a>,
+    value: &Value<'_>,
+    vars: &Vars,
+) -> Result<&'f Table<'a>, SpecError> {
+    let scope = file.scope(vars.clone());
+    let name = super::reader::text(file.source, value, "stack", &scope)?;
     file.stacks.get(name.as_str()).ok_or_else(|| {
         let error = file.source.error(value.span(), format!("there is no [stack.{name}]"));
         match file.stacks.is_empty() {

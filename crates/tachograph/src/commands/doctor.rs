@@ -19,14 +19,12 @@ pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
     let mut all_there = true;
     match &flags.experiment {
         Some(name) => {
-            let found = experiments::find(name)?;
-            let experiment = experiments::parse(&found.text, &found.path)?;
+            let experiment = experiments::find(name)?.experiment()?;
             all_there &= Needs::of(&experiment).text(&mut text);
         }
         None => {
-            for (name, source) in experiments::built_in() {
-                let experiment = experiments::parse(source, &format!("{name}.toml"))?;
-                all_there &= Needs::of(&experiment).text(&mut text);
+            for found in experiments::built_in()? {
+                all_there &= Needs::of(&found.experiment()?).text(&mut text);
             }
         }
     }
@@ -168,8 +166,11 @@ impl Needs {
     }
 }
 
-/// Where a program is on PATH or in the system's folders for servers, which PATH often lacks.
+/// Where a program is: on PATH or in the system's folders for servers, which PATH often lacks.
 fn on_path(program: &str) -> Option<PathBuf> {
+    if program.starts_with('/') {
+        return Some(PathBuf::from(program)).filter(|file| file.exists());
+    }
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
         .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/sbin")])

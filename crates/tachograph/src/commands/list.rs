@@ -11,9 +11,9 @@ use crate::store::Place;
 
 pub(crate) fn run(flags: &ListFlags, global: &Global) -> Outcome {
     let mut text = String::from("Experiments (tachograph run NAME):\n");
-    for (name, source) in experiments::built_in() {
-        let experiment = experiments::parse(source, &format!("{name}.toml"))?;
-        text += &format!("  {name:<22} {}\n", experiment.title());
+    for found in experiments::built_in()? {
+        let experiment = found.experiment()?;
+        text += &format!("  {:<26} {}\n", experiment.name(), experiment.title());
     }
     text += "\nRecorded runs (tachograph report RUN):\n";
     text += &recorded(flags, global)?;

@@ -36,15 +36,7 @@ pub(crate) fn carry_out(
     let stop = stage::signals::install().map_err(Failure::new)?;
     let _alone = stage::exclusive()?;
     let seed = schedule.seed.unwrap_or_else(Seed::from_time);
-    let mut path_prepend = Vec::new();
-    if !plan.python.is_empty() {
-        let mut say = |line: &str| {
-            if !global.quiet {
-                output::note(line);
-            }
-        };
-        path_prepend.push(stage::python::ensure_env(&plan.python, None, &mut say)?);
-    }
+    let path_prepend = python_environments(plan, global)?;
     let mut machine = machine::describe();
     machine.facts.insert(report::CLIENT_ENGINE.to_owned(), engines(plan));
     let options = lab::Options {
@@ -77,6 +69,48 @@ fn engines(plan: &spec::Plan) -> String {
     let variants = plan.parts.iter().flat_map(|part| &part.variants);
     let names: BTreeSet<&str> = variants.map(|variant| name(&variant.load)).collect();
     names.into_iter().collect::<Vec<_>>().join(", ")
+}
+
+/// The folders of programs from the Python environments that the plan needs: one for all
+/// stacks, or, if that cannot be made, one for each that can, so that a package which is not
+/// to be had costs no more than the variants that need it.
+fn python_environments(plan: &Plan, global: &Global) -> Result<Vec<PathBuf>, Failure> {
+    if plan.python.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut say = |line: &str| {
+        if !global.quiet {
+            output::note(line);
+        }
+    };
+    let error = match stage::python::ensure_env(&plan.python, None, &mut say) {
+        Ok(folder) => return Ok(vec![folder]),
+        Err(error) => error,
+    };
+    let mut own: Vec<&Vec<String>> = Vec::new();
+    for variant in plan.parts.iter().flat_map(|part| &part.variants) {
+        if !variant.stack.python.is_empty() && !own.contains(&&variant.stack.python) {
+            own.push(&variant.stack.python);
+        }
+    }
+    if own.len() < 2 || error.is_interruption() {
+        return Err(error.into());
+    }
+    let common: Vec<&String> = plan
+        .python
+        .iter()
+        .filter(|requirement| !own.iter().any(|of_one| of_one.contains(requirement)))
+        .collect();
+    let mut folders = Vec::new();
+    for of_one in own {
+        let requirements: Vec<String> = common.iter().copied().chain(of_one).cloned().collect();
+        match stage::python::ensure_env(&requirements, None, &mut say) {
+            Ok(folder) => folders.push(folder),
+            Err(error) if error.is_interruption() => return Err(error.into()),
+            Err(error) => output::note(&format!("{error}; variants that need it are left out")),
+        }
+    }
+    Ok(folders)
 }
 
 /// Turns a run into the text of one format.

@@ -3,6 +3,7 @@
 pub(crate) mod accuracy;
 pub(crate) mod compare;
 pub(crate) mod completions;
+pub(crate) mod container;
 pub(crate) mod doctor;
 pub(crate) mod guard;
 pub(crate) mod import;

@@ -1,6 +1,7 @@
 //! The command line: what may be typed, what it means by default, and the text of `--help`.
 
 pub(crate) mod compare;
+pub(crate) mod container;
 pub(crate) mod doctor;
 pub(crate) mod fixture;
 pub(crate) mod import;
@@ -85,6 +86,9 @@ pub(crate) enum Command {
     Doctor(doctor::DoctorFlags),
     /// The built-in native server: null server, raw exchanges, and faults on demand
     ServeFixture(fixture::FixtureFlags),
+    /// Start a container, look after it, and remove it when asked to stop
+    #[command(after_help = container::EXAMPLES)]
+    Container(container::ContainerFlags),
     /// Print completions for a shell
     #[command(
         after_help = "Example: tachograph completions bash > ~/.local/share/bash-completion/completions/tachograph"

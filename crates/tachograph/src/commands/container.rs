@@ -1,0 +1,29 @@
+//! `tachograph container`: looks after one container of a stack.
+
+use stage::container::{ContainerOptions, Network, attend};
+
+use crate::failure::{Failure, Outcome, Status};
+use crate::flags::container::{ContainerFlags, NetworkFlag};
+
+pub(crate) fn run(flags: &ContainerFlags) -> Outcome {
+    let ports = flags.publish.clone();
+    let network = match &flags.network {
+        NetworkFlag::Bridge => Network::Published(ports),
+        NetworkFlag::Host => Network::Host,
+        NetworkFlag::None => Network::None,
+        NetworkFlag::Own(address, gateway) => {
+            Network::Bridge { address: address.clone(), gateway: gateway.clone(), ports }
+        }
+    };
+    let options = ContainerOptions {
+        image: flags.image.clone(),
+        command: flags.command.clone(),
+        env: flags.env.clone(),
+        volumes: flags.volume.clone(),
+        read_only: flags.read_only.clone(),
+        network,
+    };
+    let stop = stage::signals::install().map_err(Failure::new)?;
+    attend(&options, &stop).map_err(Failure::new)?;
+    Ok(Status::Well)
+}

@@ -1,0 +1,69 @@
+//! Flags of `container`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(crate) const EXAMPLES: &str = "\
+It is how an experiment's containers are started; see experiments/docker.toml. The engine is the
+one that DOCKER_HOST names, or the one at /var/run/docker.sock.
+
+Example:
+  tachograph container --publish 8001:8000 --volume /tmp/shared -- python3 -m http.server 8000";
+
+/// Flags of `container`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ContainerFlags {
+    /// An image that the engine has, or host: the system's own programs, read-only
+    #[arg(long, default_value = "host", value_name = "IMAGE")]
+    pub(crate) image: String,
+    /// bridge, host, none, or own=ADDRESS,GATEWAY: a bridge of its own
+    #[arg(long, default_value = "bridge", value_name = "NETWORK", value_parser = parse_network)]
+    pub(crate) network: NetworkFlag,
+    /// Forward a port of the host to one of the container; may be given several times
+    #[arg(long, value_name = "HOST:CONTAINER", value_parser = parse_ports)]
+    pub(crate) publish: Vec<(u16, u16)>,
+    /// Share a folder, at the same path; may be given several times
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) volume: Vec<PathBuf>,
+    /// Let it read a folder, at the same path; may be given several times
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) read_only: Vec<PathBuf>,
+    /// Give it a variable of our own environment; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub(crate) env: Vec<String>,
+    /// The command and its arguments
+    #[arg(value_name = "COMMAND", required = true, last = true, num_args = 1..)]
+    pub(crate) command: Vec<String>,
+}
+
+/// Which network.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NetworkFlag {
+    /// The engine's own bridge.
+    Bridge,
+    /// The host's.
+    Host,
+    /// None.
+    None,
+    /// A bridge with this address for the container and this gateway.
+    Own(String, String),
+}
+
+fn parse_network(text: &str) -> Result<NetworkFlag, String> {
+    match (text, text.strip_prefix("own=").and_then(|rest| rest.split_once(','))) {
+        ("bridge", _) => Ok(NetworkFlag::Bridge),
+        ("host", _) => Ok(NetworkFlag::Host),
+        ("none", _) => Ok(NetworkFlag::None),
+        (_, Some((address, gateway))) => {
+            Ok(NetworkFlag::Own(address.to_owned(), gateway.to_owned()))
+        }
+        _ => Err("a network is bridge, host, none or own=ADDRESS,GATEWAY".to_owned()),
+    }
+}
+
+fn parse_ports(text: &str) -> Result<(u16, u16), String> {
+    let wrong = || "ports are written HOST:CONTAINER, such as 8001:8000".to_owned();
+    let (outer, inner) = text.split_once(':').ok_or_else(wrong)?;
+    Ok((outer.parse().map_err(|_| wrong())?, inner.parse().map_err(|_| wrong())?))
+}

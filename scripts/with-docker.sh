@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Runs a command with a Docker Engine: the one that is there, or, as root, one started for
+# it alone, with its own folder and socket, and stopped afterwards.
+#
+#     scripts/with-docker.sh tachograph run docker
+set -euo pipefail
+
+answers() { curl -fsS --max-time 5 --unix-socket "$1" http://localhost/_ping >/dev/null 2>&1; }
+
+if [ -n "${DOCKER_HOST:-}" ] || answers /var/run/docker.sock; then
+  exec "$@"
+fi
+if [ "$(id -u)" -ne 0 ] || ! command -v dockerd >/dev/null; then
+  echo "No Docker Engine answers. Start one (sudo systemctl start docker), install it" >&2
+  echo "(sudo apt install docker.io) or set DOCKER_HOST." >&2
+  exit 2
+fi
+folder=$(mktemp -d)
+socket=$folder/docker.sock
+dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
+  --host "unix://$socket" >"$folder/log" 2>&1 &
+engine=$!
+cleanup() {
+  kill "$engine" 2>/dev/null || true
+  wait "$engine" 2>/dev/null || true
+  umount "$folder"/data/overlay2/*/merged "$folder"/exec/netns/* 2>/dev/null || true
+  rm -rf "$folder"
+}
+trap cleanup EXIT
+for _ in $(seq 100); do
+  answers "$socket" && break
+  if ! kill -0 "$engine" 2>/dev/null; then
+    tail -5 "$folder/log" >&2
+    exit 2
+  fi
+  sleep 0.1
+done
+status=0
+DOCKER_HOST="unix://$socket" "$@" || status=$?
+exit $status
