@@ -98,7 +98,7 @@ fn from_binary(name: &str, files: Option<PathBuf>) -> Result<Found, Failure> {
     };
     let main = read(&format!("{name}.toml"));
     let mut included = Vec::new();
-    for pattern in spec::includes(&main.text, &main.path)? {
+    for pattern in includes(&main)? {
         match pattern.strip_suffix("/*.toml") {
             None => included.push(read(&pattern)),
             Some(folder) => {
@@ -111,6 +111,14 @@ fn from_binary(name: &str, files: Option<PathBuf>) -> Result<Found, Failure> {
         }
     }
     Ok(Found { main, included, files })
+}
+
+/// The patterns of the files that an experiment includes; one for the recorders has none.
+fn includes(main: &SourceFile) -> Result<Vec<String>, Failure> {
+    if accuracy::Experiment::is_one(&main.text) {
+        return Ok(Vec::new());
+    }
+    Ok(spec::includes(&main.text, &main.path)?)
 }
 
 fn from_disk(name: &str, path: &Path) -> Result<Found, Failure> {
@@ -128,7 +136,7 @@ fn from_disk(name: &str, path: &Path) -> Result<Found, Failure> {
     let mut main = read(path)?;
     main.path = name.to_owned();
     let mut included = Vec::new();
-    for pattern in spec::includes(&main.text, name)? {
+    for pattern in includes(&main)? {
         for file in fitting(folder, &pattern)? {
             included.push(read(&file)?);
         }

@@ -90,7 +90,7 @@ fn a_database_that_goes_away_is_told_and_the_import_goes_on_once_it_is_back() {
     let place = Place::new();
     let mut server = slots::throwaway::Throwaway::start(&[]).unwrap();
     let url = server.database("record").unwrap();
-    place.write("m.txt", &many(400_000));
+    place.write("m.txt", &many(3_000_000));
     let import = || {
         let mut command = place.command(&["import", "m.txt", "-f", "graphite"]);
         command.env("TACHOGRAPH_RECORD", &url);
