@@ -30,13 +30,10 @@ fn the_published_tables_are_reproduced_beside_ours() {
     {
         assert!(rows.iter().any(|found| found == row), "{row} is not in\n{}", ended.out);
     }
-    assert!(
-        ended.out.ends_with(
-            "\nEvery total of tachograph's is the truth, and every published figure is reproduced.\n"
-        ),
-        "{}",
-        ended.out
-    );
+    let words = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let verdict =
+        "Every total of tachograph's is the truth, and every published figure is reproduced.";
+    assert!(words.ends_with(verdict), "{}", ended.out);
     let long = ended.out.lines().filter(|line| line.chars().count() > 80);
     assert_eq!(long.collect::<Vec<_>>(), Vec::<&str>::new());
     let ended = place.run(&["run", "./mine.toml", "--json"]);

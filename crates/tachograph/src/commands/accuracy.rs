@@ -35,12 +35,10 @@ pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global)
     let outcome = accuracy::run(&experiment, seed, &mut say)?;
     let mut text = String::from("\n");
     if outcome.wrong.is_empty() {
-        text += "Every total of tachograph's is the truth";
-        text += if experiment.published.is_empty() || !outcome.skipped.is_empty() {
-            ".\n"
-        } else {
-            ", and every published figure is reproduced.\n"
-        };
+        let reproduced = !experiment.published.is_empty() && outcome.skipped.is_empty();
+        let also = if reproduced { ", and every published figure is reproduced" } else { "" };
+        let sentence = format!("Every total of tachograph's is the truth{also}.");
+        text += &output::wrapped(&sentence, 0, width);
     }
     for wrong in &outcome.wrong {
         text += &output::wrapped(&format!("WRONG: {wrong}"), 0, width);

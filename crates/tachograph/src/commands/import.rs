@@ -23,7 +23,7 @@ use crate::flags::import::{Format, ImportFlags, usual_archives};
 use crate::flags::series::now_us;
 use crate::{output, store};
 use aside::Aside;
-use told::{Told, time};
+use told::{Told, name, time};
 use watch::Watcher;
 
 /// 0001-01-01T00:00:00Z in microseconds since 1970.
@@ -40,7 +40,7 @@ pub(crate) fn run(flags: &ImportFlags, global: &Global) -> Outcome {
     for (file, format) in flags.files.iter().zip(formats) {
         let options = options(flags, format)?;
         let summary = one(&mut *store, file, format, flags, &options, global, &stop)
-            .map_err(|failure| Failure::new(format!("{}: {failure}", file.display())))?;
+            .map_err(|failure| Failure::new(format!("{}: {failure}", name(file))))?;
         all.add(&summary);
         if summary.stopped {
             output::note("stopped; the same command goes on from here");

@@ -25,10 +25,11 @@ fn recorded(flags: &ListFlags, global: &Global) -> Result<String, Failure> {
     let path = match Place::of(global)? {
         Place::File(path) => path,
         place @ Place::Postgres(_) => {
-            return Ok(format!(
-                "  none in {}, which keeps series alone; runs are in a file:\n  --record FILE\n",
+            let text = format!(
+                "none in {}, which keeps series alone; runs are in a file: --record FILE",
                 place.shown()
-            ));
+            );
+            return Ok(output::wrapped(&text, 2, output::style(global.color).width));
         }
     };
     if !path.exists() {

@@ -9,7 +9,7 @@ use series::Kind;
 use series::rrd::{Archive, Consolidation};
 use slots::Retention;
 
-use super::series::{parse_tag, parse_when};
+use super::series::{parse_length, parse_tag, parse_when};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -68,13 +68,13 @@ pub(crate) struct ImportFlags {
     #[arg(long, value_name = "FILE")]
     pub(crate) refused: Option<PathBuf>,
     /// The step of new series, and StatsD's window
-    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = Nanos::parse)]
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = parse_length)]
     pub(crate) step: Nanos,
     /// The longest silence that a point may speak for [default: two steps]
-    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
+    #[arg(long, value_name = "TIME", value_parser = parse_length)]
     pub(crate) heartbeat: Option<Nanos>,
     /// How late a point may come
-    #[arg(long, default_value = "10m", value_name = "TIME", value_parser = Nanos::parse)]
+    #[arg(long, default_value = "10m", value_name = "TIME", value_parser = parse_length)]
     pub(crate) lateness: Nanos,
     /// The lane that is written: a name for whoever measured
     #[arg(long, default_value = "", value_name = "NAME")]

@@ -47,7 +47,7 @@ pub(crate) struct QueryFlags {
     #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true)]
     pub(crate) until: Option<i64>,
     /// The length of a slot [default: what gives about --points]
-    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
+    #[arg(long, value_name = "TIME", value_parser = parse_length)]
     pub(crate) step: Option<Nanos>,
     /// How many slots are wanted
     #[arg(long, default_value_t = 60, value_name = "N")]
@@ -89,16 +89,28 @@ pub(crate) fn parse_tag(text: &str) -> Result<(String, String), String> {
     }
 }
 
+/// Reads a length of time: as everywhere, or in days and weeks, as `1d` and `2w`.
+pub(crate) fn parse_length(text: &str) -> Result<Nanos, String> {
+    let unit_s = match text.chars().last() {
+        Some('d') => 86_400,
+        Some('w') => 7 * 86_400,
+        _ => return Nanos::parse(text).map_err(|error| error.to_string()),
+    };
+    let wrong = || format!("'{text}' is not a time such as 10s, 5m, 1h or 7d");
+    let count: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    count.checked_mul(unit_s * 1_000_000_000).map(Nanos).ok_or_else(wrong)
+}
+
 /// Reads a time: seconds since 1970, RFC 3339, or so long ago as `-1h`; microseconds since the epoch.
 pub(crate) fn parse_when(text: &str) -> Result<i64, String> {
     let wrong = || {
-        "give a time as 2015-05-04T01:01:22Z or 1430701282, or how long ago as -15m or -2h"
+        "give a time as 2015-05-04T01:01:22Z or 1430701282, or how long ago as -15m, -2h or -7d"
             .to_owned()
     };
     let ago = text.strip_prefix('-').filter(|ago| ago.ends_with(|c: char| c.is_alphabetic()));
     match ago {
         Some(ago) => {
-            let ago = Nanos::parse(ago).map_err(|_| wrong())?;
+            let ago = parse_length(ago).map_err(|_| wrong())?;
             Ok(now_us().saturating_sub((ago.0 / 1_000) as i64))
         }
         None => parse_absolute(text).ok_or_else(wrong),
@@ -159,6 +171,11 @@ mod tests {
         assert_eq!(parse_when("2015-05-04T01:01:22Z"), Ok(1_430_701_282_000_000));
         let hour_ago = now_us() - 3_600_000_000;
         assert!((parse_when("-1h").unwrap() - hour_ago).abs() < 60_000_000);
+        assert_eq!(parse_length("7d"), parse_length("1w"));
+        assert_eq!(parse_length("90s"), Ok(Nanos::from_secs(90)));
+        for text in ["d", "-1d", "99999999999999d"] {
+            assert!(parse_length(text).unwrap_err().contains("is not a time such as"), "{text}");
+        }
         assert!(parse_when("yesterday").unwrap_err().starts_with("give a time as 2015"));
     }
 }

@@ -15,6 +15,11 @@ pub(super) struct Told<'a> {
     pub(super) width: usize,
 }
 
+/// A file as people read it.
+pub(super) fn name(file: &Path) -> String {
+    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
+}
+
 /// A time as people read it.
 pub(super) fn time(us: i64) -> String {
     jiff::Timestamp::from_microsecond(us).map_or_else(|_| format!("{us} µs"), |t| t.to_string())
@@ -23,11 +28,7 @@ pub(super) fn time(us: i64) -> String {
 impl Told<'_> {
     pub(super) fn text(&self) -> String {
         let summary = self.summary;
-        let name = match self.file.to_str() {
-            Some("-") => "standard input".to_owned(),
-            _ => self.file.display().to_string(),
-        };
-        let mut text = format!("{name}\n");
+        let mut text = format!("{}\n", name(self.file));
         text += &self.line(&format!(
             "lines {}, updates {}, series {}",
             summary.lines, summary.updates, summary.series

@@ -108,8 +108,7 @@ pub(super) fn plot(found: &Found) -> String {
     let mut text = String::new();
     for (series, slots) in &found.series {
         let what = if is_flow(series) { "per second" } else { "level" };
-        let step_s = found.step.us() as f64 / 1e6;
-        text += &format!("{}\n{what}, slots of {} s\n", series.identity, number(step_s));
+        text += &format!("{}\n{what}, slots of {}\n", series.identity, length(found.step.us()));
         text += &picture(slots);
         text.push('\n');
     }
@@ -161,6 +160,16 @@ fn shown(value: Option<f64>) -> String {
     value.map_or_else(|| "unknown".to_owned(), number)
 }
 
+/// A length of time in the longest unit of which it is a whole number.
+fn length(us: i64) -> String {
+    let units =
+        [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s")];
+    match units.into_iter().find(|(unit_us, _)| us % unit_us == 0) {
+        Some((unit_us, unit)) => format!("{} {unit}", us / unit_us),
+        None => format!("{} s", us as f64 / 1e6),
+    }
+}
+
 /// A number as people read it: whole numbers whole, others with five significant digits.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e12 {
@@ -198,6 +207,12 @@ mod tests {
         ] {
             assert_eq!(number(value), text);
         }
+    }
+
+    #[test]
+    fn lengths_are_in_the_longest_unit_that_fits() {
+        let lengths = [604_800_000_000, 7_200_000_000, 90_000_000, 250_000].map(length);
+        assert_eq!(lengths, ["7 d", "2 h", "90 s", "0.25 s"]);
     }
 
     #[test]
