@@ -190,13 +190,19 @@ pub(super) fn rows(
     until_us: i64,
 ) -> Result<Vec<(SlotKey, Accumulator)>> {
     let step = kept.step();
-    let first_us = step.slot_of(from_us.saturating_add(step.us() - 1));
+    let table = names::partition(step.us(), kept.partition_of(from_us));
+    let ends =
+        format!("SELECT (SELECT min(slot_us) FROM {table}), (SELECT max(slot_us) FROM {table})");
+    let ends: (Option<i64>, Option<i64>) =
+        db.prepare_cached(&ends)?.query_row([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (Some(least_us), Some(greatest_us)) = ends else { return Ok(Vec::new()) };
+    let first_us = step.slot_of(from_us.saturating_add(step.us() - 1)).max(least_us);
+    let until_us = until_us.min(greatest_us.saturating_add(1));
     let sql = format!(
         "WITH RECURSIVE time (at) AS (
              SELECT ?2 WHERE ?2 < ?3 UNION ALL SELECT at + {step_us} FROM time WHERE at + {step_us} < ?3)
          SELECT {SLOT} FROM time CROSS JOIN {table} ON slot_us = at AND series = ?1",
         step_us = step.us(),
-        table = names::partition(step.us(), kept.partition_of(from_us)),
     );
     let mut statement = db.prepare_cached(&sql)?;
     statement.query_map([series, first_us, until_us], slot)?.collect()
