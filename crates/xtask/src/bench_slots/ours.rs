@@ -96,10 +96,10 @@ pub(super) fn fill(words: &[&str]) -> Result<String, String> {
     };
     let values = Pattern::named(values).ok_or(format!("{values}: there are no such values"))?;
     let numbers: Result<Vec<u64>, _> = numbers.iter().map(|word| word.parse()).collect();
-    let Ok([points, series, per_slot, noise, server]) = numbers.as_deref() else {
-        return Err("POINTS SERIES PER_SLOT NOISE SERVER are numbers".to_owned());
+    let Ok([points, series, per_slot, server]) = numbers.as_deref() else {
+        return Err("fill-series needs points, series, points per slot and a process".to_owned());
     };
-    let load = Load { points: *points, series: *series, per_slot: *per_slot, noise: *noise == 1 };
+    let load = Load { points: *points, series: *series, per_slot: *per_slot, values };
     let mut store = open(place, *order == "rows").map_err(|e| e.to_string())?;
     let ids = make(&mut *store, &load)?;
     let cpu_s = || cpu::own_s() + if *server == 0 { 0.0 } else { cpu::server_s(*server as u32) };
