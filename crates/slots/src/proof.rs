@@ -34,7 +34,10 @@ const START_US: i64 = 1_767_225_600 * SECOND_US;
 const BATCH_US: i64 = 30 * SECOND_US;
 
 /// After so many batches a writer seals what is over.
-const SEALED_EACH: u64 = 8;
+const SEALED_EACH: u64 = 4;
+
+/// How many times more kills there may be until slots were sealed.
+const PATIENCE: u64 = 10;
 
 /// The longest that a program is left alive.
 const LIFE_MAX_MS: u64 = 150;
@@ -213,7 +216,7 @@ fn open_with(place: &str, packing: Packing) -> Result<Box<dyn Store>, StoreError
     })
 }
 
-/// Kills the program `kills` times, and compares what the store holds, each 50 kills and at the end.
+/// Kills the program `kills` times, or more until it has sealed something, and compares what the store holds, each 50 kills and at the end.
 ///
 /// `program` starts the program for what each writer had acknowledged.
 ///
@@ -231,7 +234,7 @@ pub fn prove(
     let mut replayed = Replay::new().map_err(|e| e.to_string())?;
     let mut store = open(place).map_err(|e| e.to_string())?;
     series(&mut *store).map_err(|e| e.to_string())?;
-    while proof.kills < kills {
+    while proof.kills < kills || (proof.sealed == 0 && proof.kills < kills * PATIENCE) {
         let life = Duration::from_millis(rng.random_range(1..LIFE_MAX_MS));
         proof.sealed += live_and_die(program(acknowledged), life, &mut acknowledged)?;
         proof.kills += 1;
@@ -241,7 +244,7 @@ pub fn prove(
             // Not one more: what was sent but not acknowledged is sent again.
             proof.unacknowledged += last.saturating_sub(*acknowledged);
         }
-        if proof.kills % 50 == 0 || proof.kills == kills {
+        if proof.kills % 50 == 0 || proof.kills >= kills {
             replayed.compare(&mut *store, seed, &mut proof).map_err(|e| e.to_string())?;
         }
     }

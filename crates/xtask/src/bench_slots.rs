@@ -11,7 +11,7 @@ mod table;
 use std::path::Path;
 use std::process::ExitCode;
 
-use points::Load;
+use points::{Load, Pattern};
 use table::Row;
 
 use crate::{say, usage_error};
@@ -23,15 +23,16 @@ const PAGE: &str = "docs/series-performance.md";
 const KEPT: &str = "target/bench-series.json";
 
 /// Those that are filled, in the order in which they take their turns.
-const CONTESTANTS: [(&str, &str, Fill); 11] = [
+const CONTESTANTS: [(&str, &str, Fill); 12] = [
     ("sqlite", "tachograph, SQLite", ours::sqlite),
-    ("rrdtool", "rrdtool 1.7, pipe, a series a line", peers::rrdtool),
+    ("rrdtool", "rrdtool, pipe, a series a line", peers::rrdtool),
     ("postgres", "tachograph, PostgreSQL", ours::postgres),
     ("whisper", "whisper, update_many", peers::whisper),
     ("sqlite-live", "tachograph, SQLite, slot by slot, then sealed", ours::sqlite_live),
     ("postgres-live", "tachograph, PostgreSQL, slot by slot, then sealed", ours::postgres_live),
     ("sqlite-rows", "tachograph, SQLite, never packed", ours::sqlite_rows),
-    ("rrdtool-single", "rrdtool 1.7, pipe, a point a line", peers::rrdtool_single),
+    ("rrdtool-hundred", "rrdtool, pipe, a hundred points a line", peers::rrdtool_hundred),
+    ("rrdtool-single", "rrdtool, pipe, a point a line", peers::rrdtool_single),
     ("copy", "COPY of the raw points into PostgreSQL", servers::copy),
     ("victoria", "VictoriaMetrics, /api/v1/import", servers::victoria),
     ("influx", "InfluxDB 1.6, /write", servers::influx),
@@ -102,7 +103,7 @@ pub(crate) fn fill(words: &[&str]) -> ExitCode {
 
 fn parse(mut words: &[&str]) -> Result<Options, String> {
     let (mut only, mut per_slot, mut rounds) = (Vec::new(), vec![1, 10], 1);
-    let (mut points, mut series, mut noise) = (10_000_000_u64, 10_000_u64, false);
+    let (mut points, mut series, mut values) = (10_000_000_u64, 10_000_u64, Pattern::Walk);
     while let [name, rest @ ..] = words {
         let [value, rest @ ..] = rest else { return Err(format!("{name} lacks its value")) };
         let number = || {
@@ -116,11 +117,8 @@ fn parse(mut words: &[&str]) -> Result<Options, String> {
             "--per-slot" => per_slot = vec![number()?],
             "--rounds" => rounds = number()? as u32,
             "--values" => {
-                noise = match *value {
-                    "walk" => false,
-                    "noise" => true,
-                    _ => return Err(format!("--values {value}: walk or noise is wanted")),
-                };
+                values = Pattern::named(value)
+                    .ok_or(format!("--values {value}: walk, counts or noise is wanted"))?;
             }
             _ => return Err(format!("{name} is no option of this task")),
         }
@@ -134,7 +132,7 @@ fn parse(mut words: &[&str]) -> Result<Options, String> {
     if points < series {
         return Err(format!("--points {points}: each of {series} series wants at least one"));
     }
-    let load = |per_slot| Load { points, series, per_slot, noise };
+    let load = |per_slot| Load { points, series, per_slot, values };
     Ok(Options { only, loads: per_slot.into_iter().map(load).collect(), rounds })
 }
 
@@ -180,11 +178,11 @@ mod tests {
             (&["--points"][..], "--points lacks its value"),
             (&["--points", "0"], "--points 0: a whole number above 0 is wanted"),
             (&["--points", "5"], "--points 5: each of 10000 series wants at least one"),
-            (&["--values", "x"], "--values x: walk or noise is wanted"),
+            (&["--values", "x"], "--values x: walk, counts or noise is wanted"),
             (&["--what", "1"], "--what is no option of this task"),
             (
                 &["--only", "mysql"],
-                "--only mysql: there are sqlite, rrdtool, postgres, whisper, sqlite-live, postgres-live, sqlite-rows, rrdtool-single, copy, victoria, influx",
+                "--only mysql: there are sqlite, rrdtool, postgres, whisper, sqlite-live, postgres-live, sqlite-rows, rrdtool-hundred, rrdtool-single, copy, victoria, influx",
             ),
         ] {
             assert_eq!(parse(words).err(), Some(sentence.to_owned()));

@@ -42,7 +42,7 @@ tasks:
         all of these, one after the other
 
   bench-series [--only NAME,NAME…] [--points N] [--series N] [--per-slot N] [--rounds N]
-               [--values walk|noise]
+               [--values walk|counts|noise]
         fill ours, rrdtool, whisper and others with the same history (10,000,000 points of
         10,000 series, one and ten to a slot) and write docs/series-performance.md
   bench [--only LINE]… [--rounds N] [--seconds S] [--seed N]

@@ -99,14 +99,17 @@ pub(super) fn retentions(session: &mut Session<'_>) -> Result<Vec<Kept>, Failure
 /// Adds retentions, and changes the ages of those that exist.
 pub(super) fn retain(session: &mut Session<'_>, wanted: &[Retention]) -> Result<(), Failure> {
     session.transaction.query_one(ALONE, &[])?;
-    for kept in retained(&retentions(session)?, wanted) {
+    let known = retentions(session)?;
+    for kept in retained(&known, wanted) {
         let step_us = kept.step().us();
         session.execute(
             "INSERT INTO retention VALUES ($1, $2, $3, $4)
              ON CONFLICT (step_us) DO UPDATE SET age_us = excluded.age_us",
             &[&step_us, &kept.retention.age_us, &kept.partition_us, &kept.horizon_us],
         )?;
-        session.transaction.batch_execute(&tables_and_views(step_us))?;
+        if !known.iter().any(|known| known.step() == kept.step()) {
+            session.transaction.batch_execute(&tables_and_views(step_us))?;
+        }
     }
     Ok(())
 }

@@ -190,6 +190,7 @@ pub(super) fn rows(
     until_us: i64,
 ) -> Result<Vec<(SlotKey, Accumulator)>> {
     let step = kept.step();
+    let table = names::partition(step.us(), kept.partition_of(from_us));
     let first_us = step.slot_of(from_us.saturating_add(step.us() - 1));
     let sql = format!(
         "WITH RECURSIVE time (at) AS (
@@ -200,7 +201,6 @@ pub(super) fn rows(
                      ORDER BY slot_us LIMIT 1)
              FROM time WHERE at IS NOT NULL)
          SELECT {SLOT} FROM time CROSS JOIN {table} ON slot_us = at AND series = ?1",
-        table = names::partition(step.us(), kept.partition_of(from_us)),
     );
     let mut statement = db.prepare_cached(&sql)?;
     statement.query_map([series, first_us, until_us], slot)?.collect()

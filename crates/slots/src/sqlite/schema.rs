@@ -88,7 +88,8 @@ pub(super) fn broken(column: usize, cause: String) -> rusqlite::Error {
 
 /// Adds retentions, and changes the ages of those that exist.
 pub(super) fn retain(tx: &Transaction<'_>, wanted: &[Retention]) -> Result<()> {
-    for kept in retained(&retentions(tx)?, wanted) {
+    let known = retentions(tx)?;
+    for kept in retained(&known, wanted) {
         let step_us = kept.step().us();
         tx.prepare_cached(
             "INSERT INTO retention VALUES (?1, ?2, ?3, ?4)
@@ -100,7 +101,9 @@ pub(super) fn retain(tx: &Transaction<'_>, wanted: &[Retention]) -> Result<()> {
             kept.partition_us,
             kept.horizon_us
         ])?;
-        make_views(tx, step_us)?;
+        if !known.iter().any(|known| known.step() == kept.step()) {
+            make_views(tx, step_us)?;
+        }
     }
     Ok(())
 }

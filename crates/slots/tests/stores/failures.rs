@@ -23,8 +23,8 @@ fn prove(place: &str) {
         command
     };
     let proof = proof::prove(place, Seed(7), KILLS, program).unwrap();
-    assert_eq!((proof.kills, proof.lost, proof.wrong), (KILLS, 0, 0), "{proof:?}");
-    assert!(proof.acknowledged > 0 && proof.holds(), "{proof:?}");
+    assert_eq!((proof.lost, proof.wrong), (0, 0), "{proof:?}");
+    assert!(proof.kills >= KILLS && proof.acknowledged > 0 && proof.holds(), "{proof:?}");
 }
 
 #[test]

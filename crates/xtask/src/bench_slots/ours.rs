@@ -10,7 +10,7 @@ use slots::{
     Changes, Identity, NewSeries, Packing, Postgres, Retention, SeriesLimit, Sqlite, Store, Writer,
 };
 
-use super::points::{Load, START_S, STEP_S, Values};
+use super::points::{Load, Pattern, START_S, STEP_S, Values};
 use super::{Filled, Unfilled, cpu};
 
 /// How many points a batch has.
@@ -72,10 +72,10 @@ pub(super) fn ask(place: &str, sql: &str) -> Result<u64, String> {
 
 fn in_a_process(load: &Load, order: &str, place: &str, server: u32) -> Result<Filled, String> {
     let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    let Load { points, series, per_slot, noise } = load;
-    let numbers = [*points, *series, *per_slot, u64::from(*noise), u64::from(server)];
+    let Load { points, series, per_slot, values } = load;
+    let numbers = [*points, *series, *per_slot, u64::from(server)];
     let output = Command::new(program)
-        .args(["fill-series", order, place])
+        .args(["fill-series", order, place, values.name()])
         .args(numbers.map(|number| number.to_string()))
         .output()
         .map_err(|e| e.to_string())?;
@@ -91,12 +91,15 @@ fn in_a_process(load: &Load, order: &str, place: &str, server: u32) -> Result<Fi
 ///
 /// The series are made beforehand, as the files of the others are.
 pub(super) fn fill(words: &[&str]) -> Result<String, String> {
-    let [order, place, numbers @ ..] = words else { return Err("ORDER PLACE".to_owned()) };
-    let numbers: Result<Vec<u64>, _> = numbers.iter().map(|word| word.parse()).collect();
-    let Ok([points, series, per_slot, noise, server]) = numbers.as_deref() else {
-        return Err("POINTS SERIES PER_SLOT NOISE SERVER are numbers".to_owned());
+    let [order, place, values, numbers @ ..] = words else {
+        return Err("fill-series needs an order, a place and what values are like".to_owned());
     };
-    let load = Load { points: *points, series: *series, per_slot: *per_slot, noise: *noise == 1 };
+    let values = Pattern::named(values).ok_or(format!("{values}: there are no such values"))?;
+    let numbers: Result<Vec<u64>, _> = numbers.iter().map(|word| word.parse()).collect();
+    let Ok([points, series, per_slot, server]) = numbers.as_deref() else {
+        return Err("fill-series needs points, series, points per slot and a process".to_owned());
+    };
+    let load = Load { points: *points, series: *series, per_slot: *per_slot, values };
     let mut store = open(place, *order == "rows").map_err(|e| e.to_string())?;
     let ids = make(&mut *store, &load)?;
     let cpu_s = || cpu::own_s() + if *server == 0 { 0.0 } else { cpu::server_s(*server as u32) };
@@ -119,6 +122,10 @@ fn open(place: &str, rows: bool) -> Result<Box<dyn Store>, slots::StoreError> {
     })
 }
 
+fn kind(load: &Load) -> Kind {
+    if load.values == Pattern::Counts { Kind::Count } else { Kind::Level }
+}
+
 fn make(store: &mut dyn Store, load: &Load) -> Result<Vec<i64>, String> {
     let step_s = STEP_S as i64;
     let retention = Retention::from_secs(step_s, None).ok_or("the step cannot be")?;
@@ -127,7 +134,7 @@ fn make(store: &mut dyn Store, load: &Load) -> Result<Vec<i64>, String> {
         .map(|number| {
             let host = number.to_string();
             let identity = Identity::new("level", [("host", host.as_str())]);
-            NewSeries::new(identity, Spec::new(Kind::Level, retention.step))
+            NewSeries::new(identity, Spec::new(kind(load), retention.step))
         })
         .collect();
     let made = store.series(&wanted, &SeriesLimit::DEFAULT).map_err(|e| e.to_string())?;
@@ -143,7 +150,7 @@ struct Filling<'s> {
     waiting: u64,
     written: u64,
     width_us: i64,
-    step: series::Step,
+    spec: Spec,
 }
 
 impl<'s> Filling<'s> {
@@ -151,15 +158,17 @@ impl<'s> Filling<'s> {
         let step = series::Step::from_secs(STEP_S as i64).ok_or("the step cannot be")?;
         let width_us = step.us() / load.per_slot as i64;
         let changes = Changes::default();
-        Ok(Filling { store, changes, seq: 0, waiting: 0, written: 0, width_us, step })
+        let spec = Spec::new(kind(load), step);
+        Ok(Filling { store, changes, seq: 0, waiting: 0, written: 0, width_us, spec })
     }
 
     fn point(&mut self, series: i64, point: u64, value: f64) -> Result<(), String> {
         let from_us = START_S as i64 * SECOND_US + point as i64 * self.width_us;
-        let interval = Interval::level(from_us, from_us + self.width_us, value);
-        for (slot_us, part) in interval.map_err(|e| e.to_string())?.slots(self.step) {
+        let interval = Interval::of(&self.spec, from_us, from_us + self.width_us, value);
+        let step = self.spec.step;
+        for (slot_us, part) in interval.map_err(|e| e.to_string())?.slots(step) {
             let key = SlotKey { slot_us, series, lane: 0 };
-            self.changes.add(self.step, key, Delta::widen(part));
+            self.changes.add(step, key, Delta::widen(part));
         }
         self.waiting += 1;
         Ok(())
@@ -177,7 +186,7 @@ impl<'s> Filling<'s> {
 /// As history comes from files.
 fn series_by_series(store: &mut dyn Store, load: &Load, ids: &[i64]) -> Result<u64, String> {
     let mut filling = Filling::new(store, load)?;
-    let mut values = Values::new(load.noise);
+    let mut values = Values::new(load.values);
     for id in ids {
         for point in 0..load.each() {
             filling.point(*id, point, values.next())?;
@@ -193,7 +202,7 @@ fn series_by_series(store: &mut dyn Store, load: &Load, ids: &[i64]) -> Result<u
 /// As the present comes: every series' next slot in a batch. What is over is sealed at the end.
 fn slot_by_slot(store: &mut dyn Store, load: &Load, ids: &[i64]) -> Result<u64, String> {
     let mut filling = Filling::new(store, load)?;
-    let mut values = Values::new(load.noise);
+    let mut values = Values::new(load.values);
     for slot in 0..load.each().div_ceil(load.per_slot) {
         for id in ids {
             for point in slot * load.per_slot..((slot + 1) * load.per_slot).min(load.each()) {
@@ -216,8 +225,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
         for order in ["series", "slots", "rows"] {
             let place = folder.path().join(order).display().to_string();
-            let said =
-                fill(&[order, &place, "400", "4", "2", "0", "0"]).unwrap_or_else(|e| panic!("{e}"));
+            let said = fill(&[order, &place, "walk", "400", "4", "2", "0"])
+                .unwrap_or_else(|e| panic!("{e}"));
             assert!(said.starts_with("400 "), "{said}");
             let mut store = Sqlite::open(&place).unwrap_or_else(|e| panic!("{e}"));
             let step = series::Step::from_secs(10).unwrap_or_else(|| panic!("a step"));

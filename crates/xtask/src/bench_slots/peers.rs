@@ -12,6 +12,9 @@ use super::{Filled, Unfilled, cpu};
 /// The most points that are given one at a time.
 const SINGLE_MAX: u64 = 500_000;
 
+/// The most points that are given a hundred at a time.
+const HUNDRED_MAX: u64 = 5_000_000;
+
 /// rrdtool and whisper know whole seconds, so that ten points a slot are a second apart.
 fn whole_seconds(load: &Load) -> Result<(), String> {
     match STEP_S % load.per_slot {
@@ -20,17 +23,27 @@ fn whole_seconds(load: &Load) -> Result<(), String> {
     }
 }
 
-/// Many updates to a command, as rrdcached sends them.
+/// All updates of a series in one command.
 pub(super) fn rrdtool(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    rrd(load, folder, |text, series, points| {
-        let _ = write!(text, "update {series}.rrd");
-        for (at_ms, value) in points {
-            text.push(' ');
-            seconds(text, *at_ms);
-            let _ = write!(text, ":{value}");
-        }
-        text.push('\n');
+    rrd(load, folder, |text, series, points| update(text, series, points))
+}
+
+/// A hundred updates to a command.
+pub(super) fn rrdtool_hundred(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    let load = load.at_most(HUNDRED_MAX);
+    rrd(&load, folder, |text, series, points| {
+        points.chunks(100).for_each(|points| update(text, series, points));
     })
+}
+
+fn update(text: &mut String, series: u64, points: &[(u64, f64)]) {
+    let _ = write!(text, "update {series}.rrd");
+    for (at_ms, value) in points {
+        text.push(' ');
+        seconds(text, *at_ms);
+        let _ = write!(text, ":{value}");
+    }
+    text.push('\n');
 }
 
 /// One update to a command.

@@ -16,8 +16,46 @@ pub(super) struct Load {
     pub(super) points: u64,
     pub(super) series: u64,
     pub(super) per_slot: u64,
-    /// Values without any pattern, instead of a walk.
-    pub(super) noise: bool,
+    /// What the values are like.
+    pub(super) values: Pattern,
+}
+
+/// What values are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Pattern {
+    /// A level with two decimals, from 0 to 100, that moves by up to half a unit.
+    Walk,
+    /// Counts from 0 to 1,000 that move by up to twenty.
+    Counts,
+    /// A level with two decimals, anything up to 167,772.15.
+    Noise,
+}
+
+impl Pattern {
+    pub(super) const ALL: [Pattern; 3] = [Pattern::Walk, Pattern::Counts, Pattern::Noise];
+
+    /// How it is asked for.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Pattern::Walk => "walk",
+            Pattern::Counts => "counts",
+            Pattern::Noise => "noise",
+        }
+    }
+
+    /// The pattern of a name.
+    pub(super) fn named(name: &str) -> Option<Pattern> {
+        Pattern::ALL.into_iter().find(|pattern| pattern.name() == name)
+    }
+
+    /// What it is, for people.
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Pattern::Walk => "levels that walk between 0.00 and 100.00",
+            Pattern::Counts => "counts that walk between 0 and 1,000",
+            Pattern::Noise => "levels without a pattern, up to 167,772.15",
+        }
+    }
 }
 
 impl Load {
@@ -52,7 +90,7 @@ impl Load {
         mut line: impl FnMut(&mut String, u64, &[(u64, f64)]),
     ) -> std::io::Result<()> {
         let mut file = BufWriter::with_capacity(1 << 20, std::fs::File::create(path)?);
-        let mut values = Values::new(self.noise);
+        let mut values = Values::new(self.values);
         let (mut text, mut points) = (String::new(), Vec::new());
         for series in 0..self.series {
             points.clear();
@@ -71,28 +109,32 @@ pub(super) fn seconds(text: &mut String, at_ms: u64) {
     let _ = write!(text, "{}", at_ms / 1_000);
 }
 
-/// Values with two decimals, in reproducible order.
+/// Values in reproducible order.
 pub(super) struct Values {
     state: u64,
-    cents: i64,
-    noise: bool,
+    now: i64,
+    pattern: Pattern,
 }
 
 impl Values {
-    pub(super) fn new(noise: bool) -> Values {
-        Values { state: 1, cents: 5_000, noise }
+    pub(super) fn new(pattern: Pattern) -> Values {
+        Values { state: 1, now: 500, pattern }
     }
 
-    /// The next value: within half a unit of the one before it and from 0 to 100, or
-    /// anything up to 167,772.15.
+    /// The next value.
     pub(super) fn next(&mut self) -> f64 {
         self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let random = self.state >> 40;
-        if self.noise {
-            return random as f64 / 100.0;
+        let mut walk = |most: i64, pace: i64| {
+            let pace = (random % (2 * pace as u64 + 1)) as i64 - pace;
+            self.now = (self.now + pace).clamp(0, most);
+            self.now as f64
+        };
+        match self.pattern {
+            Pattern::Walk => walk(10_000, 50) / 100.0,
+            Pattern::Counts => walk(1_000, 20),
+            Pattern::Noise => random as f64 / 100.0,
         }
-        self.cents = (self.cents + (random % 101) as i64 - 50).clamp(0, 10_000);
-        self.cents as f64 / 100.0
     }
 }
 
@@ -102,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_smaller_load_has_as_many_points_of_fewer_series() {
-        let load = Load { points: 10_000_000, series: 10_000, per_slot: 10, noise: false };
+        let load = Load { points: 10_000_000, series: 10_000, per_slot: 10, values: Pattern::Walk };
         assert_eq!((load.each(), load.slots()), (1_000, 1_000_000));
         let less = load.at_most(1_000_000);
         assert_eq!((less.points, less.series, less.each()), (1_000_000, 1_000, 1_000));
@@ -111,8 +153,11 @@ mod tests {
 
     #[test]
     fn values_have_two_decimals_and_stay_within_their_bounds() {
-        for (noise, most) in [(false, 100.0), (true, 167_772.15)] {
-            let mut values = Values::new(noise);
+        let bounds =
+            [(Pattern::Walk, 100.0), (Pattern::Counts, 1_000.0), (Pattern::Noise, 167_772.15)];
+        for (pattern, most) in bounds {
+            let mut values = Values::new(pattern);
+            assert_eq!(Pattern::named(pattern.name()), Some(pattern));
             for _ in 0..10_000 {
                 let value = values.next();
                 assert!((0.0..=most).contains(&value), "{value}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::Filled;
-use super::points::Load;
+use super::points::{Load, Pattern};
 
 /// The lines of the page between which the tables stand.
 const BEGIN: &str = "<!-- bench-series: begin -->";
@@ -23,12 +23,8 @@ pub(super) struct Row {
 impl Row {
     /// As a line for whoever waits.
     pub(super) fn line(&self) -> String {
-        let Load { per_slot, .. } = self.load;
-        format!("{per_slot} per slot{}: {}", self.kind(), self.cells())
-    }
-
-    fn kind(&self) -> &'static str {
-        if self.load.noise { ", noise" } else { "" }
+        let Load { per_slot, values, .. } = self.load;
+        format!("{per_slot} per slot, {}: {}", values.name(), self.cells())
     }
 
     fn cells(&self) -> String {
@@ -49,7 +45,7 @@ impl Row {
     }
 
     fn json(&self) -> Value {
-        let Load { points, series, per_slot, noise } = self.load;
+        let Load { points, series, per_slot, values } = self.load;
         let outcome = match &self.outcome {
             Err(why) => json!({ "why": why }),
             Ok(Filled { points, wall_s, cpu_s, bytes }) => {
@@ -58,7 +54,7 @@ impl Row {
         };
         json!({
             "name": self.name, "title": self.title, "points": points, "series": series,
-            "per_slot": per_slot, "noise": noise, "outcome": outcome
+            "per_slot": per_slot, "values": values.name(), "outcome": outcome
         })
     }
 
@@ -72,7 +68,7 @@ impl Row {
                 points: number(row, "points")?,
                 series: number(row, "series")?,
                 per_slot: number(row, "per_slot")?,
-                noise: row["noise"].as_bool()?,
+                values: Pattern::named(row["values"].as_str()?)?,
             },
             outcome: match outcome["why"].as_str() {
                 Some(why) => Err(why.to_owned()),
@@ -133,9 +129,9 @@ fn tables(rows: &[Row]) -> String {
             loads.push(row.load);
         }
     }
-    loads.sort_by_key(|load| (load.noise, load.per_slot, load.points));
+    loads.sort_by_key(|load| (load.values, load.per_slot, load.points));
     for load in loads {
-        let values = if load.noise { "values without a pattern" } else { "a walk" };
+        let values = load.values.title();
         text.push_str(&format!(
             "\n### {} per slot, {:.1} million points of {} series, {values}\n\n\
              | | points, M | M points/s | M points per CPU second | bytes per slot |\n\
@@ -163,7 +159,7 @@ mod tests {
     use super::*;
 
     fn row(cpu_s: f64) -> Row {
-        let load = Load { points: 2_000_000, series: 10, per_slot: 10, noise: false };
+        let load = Load { points: 2_000_000, series: 10, per_slot: 10, values: Pattern::Walk };
         let filled = Filled { points: 2_000_000, wall_s: 2.0, cpu_s, bytes: 800_000 };
         Row { name: "sqlite".to_owned(), title: "ours".to_owned(), load, outcome: Ok(filled) }
     }
@@ -171,11 +167,14 @@ mod tests {
     #[test]
     fn a_row_says_rates_and_bytes_and_comes_back() {
         let row = row(1.0);
-        assert_eq!(row.line(), "10 per slot: ours | 2.0 | 1.00 | 2.00 | 4.0");
+        assert_eq!(row.line(), "10 per slot, walk: ours | 2.0 | 1.00 | 2.00 | 4.0");
         let back = Row::from_json(&row.json());
         assert_eq!(back.map(|back| back.line()), Some(row.line()));
         let missing = Row { outcome: Err("not installed: apt-get install x".to_owned()), ..row };
-        assert_eq!(missing.line(), "10 per slot: ours | not installed: apt-get install x | | | ");
+        assert_eq!(
+            missing.line(),
+            "10 per slot, walk: ours | not installed: apt-get install x | | | "
+        );
     }
 
     #[test]
