@@ -105,7 +105,7 @@ mod tests {
             let wanted = if coarse { Nanos(wanted.0.next_multiple_of(1_000_000)) } else { wanted };
             let stall = if draw >> 32 & 16383 == 0 { 1_000_000 } else { 0 };
             let slept = wanted + Nanos(late + stall);
-            self.now = self.now + slept;
+            self.now += slept;
             slept
         }
     }
@@ -126,17 +126,17 @@ mod tests {
             arriving.pull(machine.now.saturating_sub(begin));
             while let Some(due) = arriving.pop() {
                 seen.late.push(machine.now.saturating_sub(begin + due).0);
-                machine.now = machine.now + Nanos(machine.request_ns);
+                machine.now += Nanos(machine.request_ns);
             }
             let Some(due) = arriving.next_due() else { break };
             let wait = (begin + due).saturating_sub(machine.now).saturating_sub(alarm.margin());
             if wait > Nanos::ZERO {
                 let wait = alarm.nap(wait);
                 let slept = machine.sleep(wait);
-                seen.asleep = seen.asleep + slept;
+                seen.asleep += slept;
                 alarm.slept(wait, slept);
             } else {
-                machine.now = machine.now + Nanos(machine.look_ns);
+                machine.now += Nanos(machine.look_ns);
             }
         }
         seen

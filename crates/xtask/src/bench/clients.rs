@@ -132,7 +132,6 @@ impl Client {
         rate_per_s: Option<f64>,
     ) -> Vec<String> {
         let Place { port, other_port, socket } = place;
-        let socket = socket.display();
         let unix = line.transport == Transport::Unix;
         let url = format!("http://127.0.0.1:{port}/");
         let connections = line.connections;
@@ -140,11 +139,11 @@ impl Client {
         let text = match self {
             Client::Epoll | Client::Uring => {
                 let mut text = match (line.work == Work::Bulk, unix) {
-                    (true, true) => format!("load unix:{socket} --exchange bulk --size 64KiB"),
+                    (true, true) => "load unix:SOCKET --exchange bulk --size 64KiB".to_owned(),
                     (true, false) => {
                         format!("load tcp://127.0.0.1:{port} --exchange bulk --size 64KiB")
                     }
-                    (false, true) => format!("load http://unix:{socket}:/"),
+                    (false, true) => "load http://unix:SOCKET:/".to_owned(),
                     (false, false) => format!("load {url}"),
                 };
                 text += &format!(
@@ -169,11 +168,11 @@ impl Client {
                 format!("-q {kept}-c {connections} -t {} -n {most} {url}", seconds.ceil())
             }
             Client::H2load => {
-                let base = if unix { format!("-B unix:{socket} ") } else { String::new() };
+                let base = if unix { "-B unix:SOCKET ".to_owned() } else { String::new() };
                 format!("--h1 -t 1 -c {connections} -D {} {base}{url}", seconds.ceil())
             }
             Client::Oha => {
-                let through = if unix { format!("--unix-socket {socket} ") } else { String::new() };
+                let through = if unix { "--unix-socket SOCKET ".to_owned() } else { String::new() };
                 let closes = if new { "--disable-keepalive " } else { "" };
                 format!(
                     "--no-tui --output-format json -c {connections} -z {}ms {through}{closes}{url}",
@@ -195,11 +194,13 @@ impl Client {
                     _ => "bare",
                 };
                 let at =
-                    if unix { format!("unix:{socket}") } else { format!("tcp://127.0.0.1:{port}") };
+                    if unix { "unix:SOCKET".to_owned() } else { format!("tcp://127.0.0.1:{port}") };
                 format!("bench-client {kind} {at} {connections} {seconds}")
             }
         };
-        text.split(' ').map(str::to_owned).collect()
+        // Put in after the split, so that the path may hold spaces.
+        let socket = socket.display().to_string();
+        text.split(' ').map(|word| word.replace("SOCKET", &socket)).collect()
     }
 
     /// Reads what the client printed.
@@ -365,9 +366,50 @@ fn numbers(line: &str) -> impl Iterator<Item = f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::lines::LINES;
 
     fn outcome(completed: u64, rate_per_s: f64, failed: u64) -> Result<Outcome, String> {
         Ok(Outcome { completed, rate_per_s, failed, ..Outcome::default() })
+    }
+
+    #[test]
+    fn clients_are_called_with_the_lines_load() {
+        let place = Place { port: 80, other_port: 81, socket: "/a b/s".into() };
+        let call = |client: Client, id: &str| {
+            let line = LINES.iter().find(|line| line.id == id).unwrap();
+            client.arguments(line, &place, 1.0, None).join("|")
+        };
+        for (client, id, words) in [
+            (Client::Wrk, "tcp-64", "-t1|-c64|-d1s|http://127.0.0.1:80/"),
+            (Client::Wrk, "new-tcp", "-t1|-c16|-d1s|-H|Connection:close|http://127.0.0.1:80/"),
+            (Client::Ab, "tcp-64", "-q|-k|-c|64|-t|1|-n|500000|http://127.0.0.1:80/"),
+            (Client::H2load, "unix-64", "--h1|-t|1|-c|64|-D|1|-B|unix:/a b/s|http://127.0.0.1:80/"),
+            (
+                Client::Oha,
+                "new-unix",
+                "--no-tui|--output-format|json|-c|16|-z|1000ms|--unix-socket|/a b/s|--disable-keepalive|http://127.0.0.1:80/",
+            ),
+            (Client::Hey, "two-cpus-tcp", "-cpus|1|-c|1|-z|1000ms|http://127.0.0.1:80/"),
+            (Client::Iperf3, "bulk-tcp", "-c|127.0.0.1|-p|81|-R|-t|1|--json"),
+            (Client::Blocking, "same-cpu-unix", "bench-client|blocking|unix:/a b/s|1|1"),
+            (
+                Client::Epoll,
+                "unix-64",
+                "load|http://unix:/a b/s:/|--connections|64|--duration|1000ms|--json|-|--seed|1|--engine|epoll",
+            ),
+            (
+                Client::Uring,
+                "two-cpus-tcp",
+                "load|http://127.0.0.1:80/|--connections|1|--duration|1000ms|--json|-|--seed|1|--engine|io-uring|--busy-poll",
+            ),
+            (
+                Client::Epoll,
+                "bulk-tcp",
+                "load|tcp://127.0.0.1:80|--exchange|bulk|--size|64KiB|--connections|1|--duration|1000ms|--json|-|--seed|1|--engine|epoll",
+            ),
+        ] {
+            assert_eq!(call(client, id), words);
+        }
     }
 
     #[test]
