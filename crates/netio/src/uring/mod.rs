@@ -19,7 +19,7 @@ use io_uring::squeue::{Entry, Flags};
 use io_uring::types::Fd;
 use io_uring::{cqueue, opcode};
 use rustix::io::Errno;
-use rustix::net::sockopt;
+use rustix::net::{SendFlags, send, sockopt};
 
 pub use self::ring::NoUring;
 
@@ -76,6 +76,8 @@ struct Slot {
     /// Tells this socket's completions from those of earlier ones in the same slot.
     generation: u32,
     connecting: bool,
+    /// Whether a message waits for room.
+    crowded: bool,
     /// Whether a receive is under way.
     receiving: bool,
     held: bool,
@@ -90,14 +92,14 @@ struct Slot {
 enum Kind {
     Receive,
     Send,
-    /// Waits for the outcome of a pending connection.
-    Connect,
+    /// Waits for a socket to become writable: a pending connection has its outcome, or a message finds room.
+    Writable,
     /// Nobody waits for its outcome.
     Aside,
 }
 
 const KIND_BITS: u32 = 2;
-const KINDS: [Kind; 4] = [Kind::Receive, Kind::Send, Kind::Connect, Kind::Aside];
+const KINDS: [Kind; 4] = [Kind::Receive, Kind::Send, Kind::Writable, Kind::Aside];
 
 impl Uring {
     /// An engine as described, or the reason why this machine has none.
@@ -153,6 +155,40 @@ impl UringWire {
         }
     }
 
+    fn await_writable(&mut self, slot: usize) {
+        let token = self.token(slot, Kind::Writable);
+        let Some(socket) = &self.slots[slot].socket else { return };
+        let poll = opcode::PollAdd::new(Fd(socket.as_raw_fd()), libc::POLLOUT as u32);
+        self.push(&poll.build().user_data(token));
+    }
+
+    /// Sends one whole message at once, or waits for room.
+    ///
+    /// Not through the ring: where a datagram finds no room there, its retry was seen to send
+    /// nothing but an empty one (Linux 6.18).
+    fn send_message(&mut self, slot: usize) -> Result<(), Failure> {
+        self.slots[slot].crowded = false;
+        loop {
+            let Some(socket) = &self.slots[slot].socket else { return Ok(()) };
+            match send(socket, &self.message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(bytes) => {
+                    self.traffic.sent += bytes as u64;
+                    return Ok(());
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.slots[slot].crowded = true;
+                    self.await_writable(slot);
+                    return Ok(());
+                }
+                Err(errno) => {
+                    self.close(slot);
+                    return Err(not_taken(errno));
+                }
+            }
+        }
+    }
+
     /// Starts receiving on a slot that is open and does not yet.
     fn receive(&mut self, slot: usize) {
         let token = self.token(slot, Kind::Receive);
@@ -182,6 +218,7 @@ impl UringWire {
         let socket = state.socket.take();
         state.generation = state.generation.wrapping_add(1);
         state.connecting = false;
+        state.crowded = false;
         state.receiving = false;
         state.held = false;
         state.kept.clear();
@@ -211,10 +248,7 @@ impl UringWire {
         if taken >= 0 {
             return Failure::Reset;
         }
-        match Failure::from(Errno::from_raw_os_error(-taken)) {
-            Failure::Reset => Failure::ClosedByPeer,
-            failure => failure,
-        }
+        not_taken(Errno::from_raw_os_error(-taken))
     }
 }
 
@@ -223,7 +257,6 @@ impl Wire for UringWire {
         let (socket, connect) = self.connector.open()?;
         self.traffic.source_changes = self.connector.source_changes();
         debug_assert!(self.slots[slot].socket.is_none(), "a slot holds one socket at a time");
-        let descriptor = Fd(socket.as_raw_fd());
         self.slots[slot].socket = Some(socket);
         match connect {
             Connect::Done => {
@@ -232,9 +265,7 @@ impl Wire for UringWire {
             }
             Connect::Pending => {
                 self.slots[slot].connecting = true;
-                let token = self.token(slot, Kind::Connect);
-                let poll = opcode::PollAdd::new(descriptor, libc::POLLOUT as u32);
-                self.push(&poll.build().user_data(token));
+                self.await_writable(slot);
             }
         }
         Ok(connect)
@@ -244,6 +275,9 @@ impl Wire for UringWire {
         let Some(socket) = &self.slots[slot].socket else { return Ok(()) };
         if self.message.is_empty() {
             return Ok(());
+        }
+        if self.connector.address().keeps_messages() {
+            return self.send_message(slot);
         }
         // The kernel sends on until everything is out (MSG_WAITALL), and completes only what failed.
         let send = opcode::Send::new(
@@ -267,8 +301,8 @@ impl Wire for UringWire {
         if self.slots[slot].receiving {
             self.cancel(self.token(slot, Kind::Receive));
         }
-        if self.slots[slot].connecting {
-            self.cancel(self.token(slot, Kind::Connect));
+        if self.slots[slot].connecting || self.slots[slot].crowded {
+            self.cancel(self.token(slot, Kind::Writable));
         }
         self.cancel(self.token(slot, Kind::Send));
         if let Some(socket) = self.vacate(slot) {
@@ -356,8 +390,18 @@ impl Uring {
                     handler.ended(&mut self.wire, slot, Ending::Failed(failure));
                 }
             }
-            Kind::Connect if current => self.connected(slot, handler),
-            Kind::Connect | Kind::Aside => {}
+            Kind::Writable if current => self.writable(slot, handler),
+            Kind::Writable | Kind::Aside => {}
+        }
+    }
+
+    fn writable<H: Handler<UringWire>>(&mut self, slot: usize, handler: &mut H) {
+        if self.wire.slots[slot].connecting {
+            self.connected(slot, handler);
+        } else if self.wire.slots[slot].crowded
+            && let Err(failure) = self.wire.send_message(slot)
+        {
+            handler.ended(&mut self.wire, slot, Ending::Failed(failure));
         }
     }
 
@@ -478,6 +522,14 @@ impl Uring {
                 handler.ended(&mut self.wire, slot, ending);
             }
         }
+    }
+}
+
+/// Why not one byte of a message was taken.
+fn not_taken(errno: Errno) -> Failure {
+    match Failure::from(errno) {
+        Failure::Reset => Failure::ClosedByPeer,
+        failure => failure,
     }
 }
 
