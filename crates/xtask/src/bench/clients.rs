@@ -158,7 +158,7 @@ impl Client {
             }
             Client::Wrk => {
                 // wrk takes whole seconds only.
-                let close = if new { "-H Connection:close " } else { "" };
+                let close = if new { "-H CLOSE " } else { "" };
                 format!("-t1 -c{connections} -d{}s {close}{url}", seconds.ceil())
             }
             Client::Ab => {
@@ -198,9 +198,11 @@ impl Client {
                 format!("bench-client {kind} {at} {connections} {seconds}")
             }
         };
-        // Put in after the split, so that the path may hold spaces.
+        // Put in after the split, for what holds spaces. wrk overlooks a header without one.
         let socket = socket.display().to_string();
-        text.split(' ').map(|word| word.replace("SOCKET", &socket)).collect()
+        text.split(' ')
+            .map(|word| word.replace("SOCKET", &socket).replace("CLOSE", "Connection: close"))
+            .collect()
     }
 
     /// Reads what the client printed.
@@ -381,7 +383,7 @@ mod tests {
         };
         for (client, id, words) in [
             (Client::Wrk, "tcp-64", "-t1|-c64|-d1s|http://127.0.0.1:80/"),
-            (Client::Wrk, "new-tcp", "-t1|-c16|-d1s|-H|Connection:close|http://127.0.0.1:80/"),
+            (Client::Wrk, "new-tcp", "-t1|-c16|-d1s|-H|Connection: close|http://127.0.0.1:80/"),
             (Client::Ab, "tcp-64", "-q|-k|-c|64|-t|1|-n|500000|http://127.0.0.1:80/"),
             (Client::H2load, "unix-64", "--h1|-t|1|-c|64|-D|1|-B|unix:/a b/s|http://127.0.0.1:80/"),
             (
