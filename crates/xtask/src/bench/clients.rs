@@ -205,13 +205,16 @@ impl Client {
             .collect()
     }
 
-    /// Reads what the client printed.
-    pub(super) fn read(self, text: &str) -> Result<Outcome, String> {
+    /// Reads what the client printed about a load of this kind.
+    pub(super) fn read(self, work: Work, text: &str) -> Result<Outcome, String> {
         let outcome = match self {
             Client::Wrk => read_wrk(text),
             Client::Ab => read_ab(text),
             Client::H2load => read_h2load(text),
             Client::Hey => read_hey(text),
+            Client::Epoll | Client::Uring if work == Work::Bulk => {
+                json(text).as_ref().and_then(read_ours_in_bytes)
+            }
             Client::Epoll | Client::Uring => json(text).as_ref().and_then(read_ours),
             Client::Oha => json(text).as_ref().and_then(read_oha),
             Client::Iperf3 => json(text).as_ref().and_then(read_iperf3),
@@ -248,21 +251,21 @@ fn json(text: &str) -> Option<Value> {
 }
 
 fn read_ours(json: &Value) -> Option<Outcome> {
-    let bulk = json["load"].as_str()?.contains("bulk");
     let ledger = &json["ledger"];
-    let bytes_per_s = json["bytes_per_s"].as_f64()?;
-    let seconds = json["duration_ns"].as_u64()? as f64 / 1e9;
     Some(Outcome {
-        completed: if bulk {
-            (bytes_per_s * seconds) as u64
-        } else {
-            ledger["completed"].as_u64()?
-        },
-        rate_per_s: if bulk { bytes_per_s } else { json["throughput_per_s"].as_f64()? },
+        completed: ledger["completed"].as_u64()?,
+        rate_per_s: json["throughput_per_s"].as_f64()?,
         failed: ledger["failed"].as_u64()?,
         lateness_p99_ns: json["lateness_ns"]["p99"].as_u64(),
         engine: json["client"]["engine"].as_str().map(str::to_owned),
     })
+}
+
+fn read_ours_in_bytes(json: &Value) -> Option<Outcome> {
+    let rate_per_s = json["bytes_per_s"].as_f64()?;
+    let seconds = json["duration_ns"].as_u64()? as f64 / 1e9;
+    let completed = (rate_per_s * seconds).round() as u64;
+    Some(Outcome { completed, rate_per_s, ..read_ours(json)? })
 }
 
 fn read_own(json: &Value) -> Option<Outcome> {
@@ -417,47 +420,47 @@ mod tests {
     #[test]
     fn wrk_is_read() {
         let text = "Running 1s test @ http://127.0.0.1:8000/\n  1 threads and 64 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency   330.25us   50.11us   1.62ms   86.12%\n  191022 requests in 1.10s, 22.59MB read\nRequests/sec: 173656.25\nTransfer/sec:     20.53MB\n";
-        assert_eq!(Client::Wrk.read(text), outcome(191_022, 173_656.25, 0));
+        assert_eq!(Client::Wrk.read(Work::Kept, text), outcome(191_022, 173_656.25, 0));
         let failed = text.replace("Requests/sec", "  Socket errors: connect 1, read 2, write 3, timeout 4\n  Non-2xx or 3xx responses: 7\nRequests/sec");
-        assert_eq!(Client::Wrk.read(&failed), outcome(191_022, 173_656.25, 17));
+        assert_eq!(Client::Wrk.read(Work::Kept, &failed), outcome(191_022, 173_656.25, 17));
     }
 
     #[test]
     fn ab_is_read() {
         let text = "Concurrency Level:      64\nTime taken for tests:   2.000 seconds\nComplete requests:      420001\nFailed requests:        3\nKeep-Alive requests:    420001\nRequests per second:    210000.50 [#/sec] (mean)\n";
-        assert_eq!(Client::Ab.read(text), outcome(420_001, 210_000.5, 3));
+        assert_eq!(Client::Ab.read(Work::Kept, text), outcome(420_001, 210_000.5, 3));
     }
 
     #[test]
     fn h2load_is_read() {
         let text = "\nfinished in 1.00s, 172889.00 req/s, 20.44MB/s\nrequests: 172889 total, 172953 started, 172889 done, 172887 succeeded, 2 failed, 1 errored, 0 timeout\nstatus codes: 172889 2xx, 0 3xx, 0 4xx, 0 5xx\n";
-        assert_eq!(Client::H2load.read(text), outcome(172_887, 172_889.0, 3));
+        assert_eq!(Client::H2load.read(Work::Kept, text), outcome(172_887, 172_889.0, 3));
     }
 
     #[test]
     fn oha_is_read_and_its_deadline_is_no_error() {
         let text = r#"{"summary":{"requestsPerSec":121000.5},"statusCodeDistribution":{"200":120990,"503":4},"errorDistribution":{"aborted due to deadline":64,"connection closed":2}}"#;
-        assert_eq!(Client::Oha.read(text), outcome(120_990, 121_000.5, 6));
+        assert_eq!(Client::Oha.read(Work::Kept, text), outcome(120_990, 121_000.5, 6));
     }
 
     #[test]
     fn hey_is_read() {
         let text = "Summary:\n  Total:\t1.0006 secs\n  Requests/sec:\t40123.5\n\nStatus code distribution:\n  [200]\t40100 responses\n  [500]\t3 responses\n";
-        assert_eq!(Client::Hey.read(text), outcome(40_100, 40_123.5, 3));
+        assert_eq!(Client::Hey.read(Work::Kept, text), outcome(40_100, 40_123.5, 3));
     }
 
     #[test]
     fn iperf3_is_read_in_bytes() {
         let text = r#"{"end":{"sum_received":{"bytes":4000000000,"bits_per_second":32e9}}}"#;
-        assert_eq!(Client::Iperf3.read(text), outcome(4_000_000_000, 4e9, 0));
+        assert_eq!(Client::Iperf3.read(Work::Kept, text), outcome(4_000_000_000, 4e9, 0));
     }
 
     #[test]
     fn ours_is_read_with_its_lateness_and_engine() {
         let text = r#"{"load":"64 connections, open loop at 1000/s","throughput_per_s":1000.5,"bytes_per_s":9.0,"duration_ns":2000000000,"ledger":{"completed":1001,"failed":0},"lateness_ns":{"p99":41000},"client":{"engine":"epoll"}}"#;
-        let seen = Client::Epoll.read(text).unwrap();
+        let seen = Client::Epoll.read(Work::Kept, text).unwrap();
         assert_eq!((seen.completed, seen.rate_per_s), (1001, 1000.5));
-        let bulk = Client::Epoll.read(&text.replace("open loop", "bulk")).unwrap();
+        let bulk = Client::Epoll.read(Work::Bulk, text).unwrap();
         assert_eq!((bulk.completed, bulk.rate_per_s), (18, 9.0));
         assert_eq!((seen.lateness_p99_ns, seen.engine.as_deref()), (Some(41_000), Some("epoll")));
     }
@@ -465,7 +468,7 @@ mod tests {
     #[test]
     fn what_is_no_result_is_shown() {
         assert_eq!(
-            Client::Wrk.read("unable to connect\n"),
+            Client::Wrk.read(Work::Kept, "unable to connect\n"),
             Err("wrk printed no result: unable to connect".to_owned())
         );
     }
