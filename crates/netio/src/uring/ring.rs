@@ -94,7 +94,7 @@ impl Ring {
     #[allow(unsafe_code)]
     pub(super) fn push(&mut self, entry: &Entry) -> io::Result<()> {
         if self.ring.submission().is_full() {
-            self.ring.submit()?;
+            passable(self.ring.submit())?;
         }
         // SAFETY: the only memory that an engine's entries point to is its message, which it owns
         // and keeps until after the ring is dropped; received bytes go to the registered buffers.
