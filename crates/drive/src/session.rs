@@ -308,7 +308,7 @@ fn one_request() -> Slice {
 }
 
 /// What every request sends.
-fn message(target: &Target, load: &Load) -> Arc<[u8]> {
+pub(crate) fn message(target: &Target, load: &Load) -> Arc<[u8]> {
     // A client that resets its connections leaves no port in TIME_WAIT, whoever closes first.
     let asks_to_close = load.new_connection && !load.linger_zero;
     match (&load.exchange, target) {

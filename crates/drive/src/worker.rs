@@ -274,4 +274,6 @@ fn thread_cpu() -> Nanos {
 }
 
 #[cfg(test)]
-mod simulated;
+mod allocations;
+#[cfg(test)]
+mod suite;

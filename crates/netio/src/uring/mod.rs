@@ -8,26 +8,24 @@
 
 mod buffers;
 mod ring;
+mod wire;
 
-use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, IntoRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use base::Nanos;
-use io_uring::squeue::{Entry, Flags};
-use io_uring::types::Fd;
-use io_uring::{cqueue, opcode};
+use io_uring::cqueue;
 use rustix::io::Errno;
 use rustix::net::sockopt;
 
 pub use self::ring::NoUring;
+pub use self::wire::UringWire;
 
 use self::buffers::Buffers;
 use self::ring::{Completion, Ring};
-use crate::connect::{Blocking, Connector};
-use crate::retired::Retired;
-use crate::{Connect, Ending, Engine, Failure, Handler, Setup, Traffic, Wire};
+use self::wire::{KIND_BITS, KINDS, Kind};
+use crate::{Ending, Engine, Failure, Handler, Setup, Wire};
 
 /// Completions taken from the kernel at once.
 const COMPLETIONS: usize = 256;
@@ -42,9 +40,6 @@ const BUFFERS_BYTES_MAX: usize = 16 << 20;
 /// Receive buffers at least, so that the kernel has some to fill while others are read.
 const BUFFERS_MIN: usize = 16;
 
-/// Messages up to this many bytes find room in the socket's buffer, so that no send is ever left over.
-const SENT_AT_ONCE: usize = 4096;
-
 /// io_uring with receive buffers that all slots share.
 ///
 /// It belongs to the thread that makes it: any other gets an error from every turn.
@@ -56,49 +51,6 @@ pub struct Uring {
     busy_poll: bool,
 }
 
-/// The sockets of a [`Uring`] engine.
-pub struct UringWire {
-    ring: Ring,
-    connector: Connector,
-    message: Arc<[u8]>,
-    slots: Vec<Slot>,
-    retired: Retired,
-    /// Slots that were released, and have something to be delivered.
-    released: VecDeque<usize>,
-    traffic: Traffic,
-    /// Why the ring took no more requests; every turn reports it.
-    broken: Option<io::Error>,
-}
-
-#[derive(Debug, Default)]
-struct Slot {
-    socket: Option<OwnedFd>,
-    /// Tells this socket's completions from those of earlier ones in the same slot.
-    generation: u32,
-    connecting: bool,
-    /// Whether a receive is under way.
-    receiving: bool,
-    held: bool,
-    /// What came while the slot was held.
-    kept: Vec<u8>,
-    /// How the connection ended while the slot was held.
-    kept_ending: Option<Ending>,
-}
-
-/// What a request was for, in the lowest bits of its token's upper half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Receive,
-    Send,
-    /// Waits for the outcome of a pending connection.
-    Connect,
-    /// Nobody waits for its outcome.
-    Aside,
-}
-
-const KIND_BITS: u32 = 2;
-const KINDS: [Kind; 4] = [Kind::Receive, Kind::Send, Kind::Connect, Kind::Aside];
-
 impl Uring {
     /// An engine as described, or the reason why this machine has none.
     pub fn new(setup: &Setup) -> Result<Uring, NoUring> {
@@ -106,16 +58,7 @@ impl Uring {
         let (count, bytes_each) = buffer_shape(setup);
         let buffers = Buffers::new(count, bytes_each).map_err(NoUring::from)?;
         buffers.register(ring.io_uring())?;
-        let wire = UringWire {
-            ring,
-            connector: Connector::new(setup, Blocking::OnceOpen),
-            message: setup.message.clone(),
-            slots: (0..setup.slots).map(|_| Slot::default()).collect(),
-            retired: Retired::new(),
-            released: VecDeque::new(),
-            traffic: Traffic::default(),
-            broken: None,
-        };
+        let wire = UringWire::new(setup, ring);
         let completions = Box::new([Completion::default(); COMPLETIONS]);
         Ok(Uring { wire, buffers, completions, busy_poll: setup.busy_poll })
     }
@@ -138,173 +81,6 @@ fn buffer_shape(setup: &Setup) -> (u16, usize) {
     let most = (BUFFERS_BYTES_MAX / bytes_each).max(BUFFERS_MIN);
     let count = setup.slots.clamp(BUFFERS_MIN, most).next_power_of_two();
     (count as u16, bytes_each)
-}
-
-impl UringWire {
-    fn token(&self, slot: usize, kind: Kind) -> u64 {
-        let low = ((slot as u64) << KIND_BITS) | kind as u64;
-        (u64::from(self.slots[slot].generation) << 32) | low
-    }
-
-    /// Queues a request. Where the ring takes no more, the next turn says why.
-    fn push(&mut self, entry: &Entry) {
-        if let Err(error) = self.ring.push(entry) {
-            self.broken.get_or_insert(error);
-        }
-    }
-
-    /// Starts receiving on a slot that is open and does not yet.
-    fn receive(&mut self, slot: usize) {
-        let token = self.token(slot, Kind::Receive);
-        let state = &mut self.slots[slot];
-        let Some(socket) = &state.socket else { return };
-        if !state.receiving {
-            state.receiving = true;
-            let receive = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), buffers::GROUP);
-            self.push(&receive.build().user_data(token));
-        }
-    }
-
-    /// Ends the requests of this token; what they still complete with is ignored.
-    fn cancel(&mut self, token: u64) {
-        let cancel = opcode::AsyncCancel::new(token).build();
-        self.push(&cancel.user_data(Kind::Aside as u64).flags(Flags::SKIP_SUCCESS));
-    }
-
-    fn close_socket(&mut self, socket: OwnedFd) {
-        let close = opcode::Close::new(Fd(socket.into_raw_fd())).build();
-        self.push(&close.user_data(Kind::Aside as u64).flags(Flags::SKIP_SUCCESS));
-    }
-
-    /// Takes the socket out of its slot, whose requests are strangers from then on.
-    fn vacate(&mut self, slot: usize) -> Option<OwnedFd> {
-        let state = &mut self.slots[slot];
-        let socket = state.socket.take();
-        state.generation = state.generation.wrapping_add(1);
-        state.connecting = false;
-        state.receiving = false;
-        state.held = false;
-        state.kept.clear();
-        state.kept_ending = None;
-        socket
-    }
-
-    /// Closes a socket whose connection has ended.
-    fn dispose(&mut self, slot: usize) {
-        if self.slots[slot].receiving || self.message.len() > SENT_AT_ONCE {
-            return self.close(slot);
-        }
-        if let Some(socket) = self.vacate(slot) {
-            self.close_socket(socket);
-        }
-    }
-
-    fn is_current(&self, slot: usize, generation: u32) -> bool {
-        let state = &self.slots[slot];
-        state.socket.is_some() && state.generation == generation
-    }
-
-    /// Takes back what was counted as sent and was not.
-    fn send_failed(&mut self, taken: i32) -> Failure {
-        let partly = usize::try_from(taken).unwrap_or(0);
-        self.traffic.sent -= (self.message.len() - partly) as u64;
-        if taken >= 0 {
-            return Failure::Reset;
-        }
-        match Failure::from(Errno::from_raw_os_error(-taken)) {
-            Failure::Reset => Failure::ClosedByPeer,
-            failure => failure,
-        }
-    }
-}
-
-impl Wire for UringWire {
-    fn connect(&mut self, slot: usize) -> Result<Connect, Failure> {
-        let (socket, connect) = self.connector.open()?;
-        self.traffic.source_changes = self.connector.source_changes();
-        debug_assert!(self.slots[slot].socket.is_none(), "a slot holds one socket at a time");
-        let descriptor = Fd(socket.as_raw_fd());
-        self.slots[slot].socket = Some(socket);
-        match connect {
-            Connect::Done => {
-                self.traffic.connects += 1;
-                self.receive(slot);
-            }
-            Connect::Pending => {
-                self.slots[slot].connecting = true;
-                let token = self.token(slot, Kind::Connect);
-                let poll = opcode::PollAdd::new(descriptor, libc::POLLOUT as u32);
-                self.push(&poll.build().user_data(token));
-            }
-        }
-        Ok(connect)
-    }
-
-    fn send(&mut self, slot: usize) -> Result<(), Failure> {
-        let Some(socket) = &self.slots[slot].socket else { return Ok(()) };
-        if self.message.is_empty() {
-            return Ok(());
-        }
-        // The kernel sends on until everything is out (MSG_WAITALL), and completes only what failed.
-        let send = opcode::Send::new(
-            Fd(socket.as_raw_fd()),
-            self.message.as_ptr(),
-            self.message.len() as u32,
-        )
-        .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
-        .build()
-        .user_data(self.token(slot, Kind::Send))
-        .flags(Flags::SKIP_SUCCESS);
-        self.traffic.sent += self.message.len() as u64;
-        self.push(&send);
-        Ok(())
-    }
-
-    fn close(&mut self, slot: usize) {
-        if self.slots[slot].socket.is_none() {
-            return;
-        }
-        if self.slots[slot].receiving {
-            self.cancel(self.token(slot, Kind::Receive));
-        }
-        if self.slots[slot].connecting {
-            self.cancel(self.token(slot, Kind::Connect));
-        }
-        self.cancel(self.token(slot, Kind::Send));
-        if let Some(socket) = self.vacate(slot) {
-            self.close_socket(socket);
-        }
-    }
-
-    fn retire(&mut self, slot: usize) {
-        if !self.slots[slot].receiving || self.connector.lingers_zero() {
-            return self.close(slot);
-        }
-        let token = self.token(slot, Kind::Receive);
-        if let Some(socket) = self.vacate(slot)
-            && let Some((evicted, socket)) = self.retired.keep(token, socket)
-        {
-            self.cancel(evicted);
-            self.close_socket(socket);
-        }
-    }
-
-    fn hold(&mut self, slot: usize) {
-        let state = &mut self.slots[slot];
-        if state.socket.is_some() && !std::mem::replace(&mut state.held, true) && state.receiving {
-            self.cancel(self.token(slot, Kind::Receive));
-        }
-    }
-
-    fn release(&mut self, slot: usize) {
-        if std::mem::take(&mut self.slots[slot].held) {
-            self.released.push_back(slot);
-        }
-    }
-
-    fn traffic(&self) -> Traffic {
-        self.traffic
-    }
 }
 
 impl Engine for Uring {
@@ -356,8 +132,18 @@ impl Uring {
                     handler.ended(&mut self.wire, slot, Ending::Failed(failure));
                 }
             }
-            Kind::Connect if current => self.connected(slot, handler),
-            Kind::Connect | Kind::Aside => {}
+            Kind::Writable if current => self.writable(slot, handler),
+            Kind::Writable | Kind::Aside => {}
+        }
+    }
+
+    fn writable<H: Handler<UringWire>>(&mut self, slot: usize, handler: &mut H) {
+        if self.wire.slots[slot].connecting {
+            self.connected(slot, handler);
+        } else if self.wire.slots[slot].crowded
+            && let Err(failure) = self.wire.send_message(slot)
+        {
+            handler.ended(&mut self.wire, slot, Ending::Failed(failure));
         }
     }
 
@@ -499,3 +285,6 @@ impl Drop for Uring {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,7 @@ pub(crate) fn run(flags: &FixtureFlags) -> Outcome {
         ..Config::new(listen, Service::hello())
     };
     let stop = stage::signals::install().map_err(Failure::new)?;
+    fixture::allow_files();
     let server = Server::bind(config).map_err(Failure::new)?;
     output::print(&format!("listening on {}\n", flags.listen));
     let served = server.run(&stop).map_err(Failure::new)?;

@@ -132,7 +132,6 @@ impl Client {
         rate_per_s: Option<f64>,
     ) -> Vec<String> {
         let Place { port, other_port, socket } = place;
-        let socket = socket.display();
         let unix = line.transport == Transport::Unix;
         let url = format!("http://127.0.0.1:{port}/");
         let connections = line.connections;
@@ -140,11 +139,11 @@ impl Client {
         let text = match self {
             Client::Epoll | Client::Uring => {
                 let mut text = match (line.work == Work::Bulk, unix) {
-                    (true, true) => format!("load unix:{socket} --exchange bulk --size 64KiB"),
+                    (true, true) => "load unix:SOCKET --exchange bulk --size 64KiB".to_owned(),
                     (true, false) => {
                         format!("load tcp://127.0.0.1:{port} --exchange bulk --size 64KiB")
                     }
-                    (false, true) => format!("load http://unix:{socket}:/"),
+                    (false, true) => "load http://unix:SOCKET:/".to_owned(),
                     (false, false) => format!("load {url}"),
                 };
                 text += &format!(
@@ -159,7 +158,7 @@ impl Client {
             }
             Client::Wrk => {
                 // wrk takes whole seconds only.
-                let close = if new { "-H Connection:close " } else { "" };
+                let close = if new { "-H CLOSE " } else { "" };
                 format!("-t1 -c{connections} -d{}s {close}{url}", seconds.ceil())
             }
             Client::Ab => {
@@ -169,11 +168,11 @@ impl Client {
                 format!("-q {kept}-c {connections} -t {} -n {most} {url}", seconds.ceil())
             }
             Client::H2load => {
-                let base = if unix { format!("-B unix:{socket} ") } else { String::new() };
+                let base = if unix { "-B unix:SOCKET ".to_owned() } else { String::new() };
                 format!("--h1 -t 1 -c {connections} -D {} {base}{url}", seconds.ceil())
             }
             Client::Oha => {
-                let through = if unix { format!("--unix-socket {socket} ") } else { String::new() };
+                let through = if unix { "--unix-socket SOCKET ".to_owned() } else { String::new() };
                 let closes = if new { "--disable-keepalive " } else { "" };
                 format!(
                     "--no-tui --output-format json -c {connections} -z {}ms {through}{closes}{url}",
@@ -195,20 +194,27 @@ impl Client {
                     _ => "bare",
                 };
                 let at =
-                    if unix { format!("unix:{socket}") } else { format!("tcp://127.0.0.1:{port}") };
+                    if unix { "unix:SOCKET".to_owned() } else { format!("tcp://127.0.0.1:{port}") };
                 format!("bench-client {kind} {at} {connections} {seconds}")
             }
         };
-        text.split(' ').map(str::to_owned).collect()
+        // Put in after the split, for what holds spaces. wrk overlooks a header without one.
+        let socket = socket.display().to_string();
+        text.split(' ')
+            .map(|word| word.replace("SOCKET", &socket).replace("CLOSE", "Connection: close"))
+            .collect()
     }
 
-    /// Reads what the client printed.
-    pub(super) fn read(self, text: &str) -> Result<Outcome, String> {
+    /// Reads what the client printed about a load of this kind.
+    pub(super) fn read(self, work: Work, text: &str) -> Result<Outcome, String> {
         let outcome = match self {
             Client::Wrk => read_wrk(text),
             Client::Ab => read_ab(text),
             Client::H2load => read_h2load(text),
             Client::Hey => read_hey(text),
+            Client::Epoll | Client::Uring if work == Work::Bulk => {
+                json(text).as_ref().and_then(read_ours_in_bytes)
+            }
             Client::Epoll | Client::Uring => json(text).as_ref().and_then(read_ours),
             Client::Oha => json(text).as_ref().and_then(read_oha),
             Client::Iperf3 => json(text).as_ref().and_then(read_iperf3),
@@ -245,21 +251,21 @@ fn json(text: &str) -> Option<Value> {
 }
 
 fn read_ours(json: &Value) -> Option<Outcome> {
-    let bulk = json["load"].as_str()?.contains("bulk");
     let ledger = &json["ledger"];
-    let bytes_per_s = json["bytes_per_s"].as_f64()?;
-    let seconds = json["duration_ns"].as_u64()? as f64 / 1e9;
     Some(Outcome {
-        completed: if bulk {
-            (bytes_per_s * seconds) as u64
-        } else {
-            ledger["completed"].as_u64()?
-        },
-        rate_per_s: if bulk { bytes_per_s } else { json["throughput_per_s"].as_f64()? },
+        completed: ledger["completed"].as_u64()?,
+        rate_per_s: json["throughput_per_s"].as_f64()?,
         failed: ledger["failed"].as_u64()?,
         lateness_p99_ns: json["lateness_ns"]["p99"].as_u64(),
         engine: json["client"]["engine"].as_str().map(str::to_owned),
     })
+}
+
+fn read_ours_in_bytes(json: &Value) -> Option<Outcome> {
+    let rate_per_s = json["bytes_per_s"].as_f64()?;
+    let seconds = json["duration_ns"].as_u64()? as f64 / 1e9;
+    let completed = (rate_per_s * seconds).round() as u64;
+    Some(Outcome { completed, rate_per_s, ..read_ours(json)? })
 }
 
 fn read_own(json: &Value) -> Option<Outcome> {
@@ -365,55 +371,96 @@ fn numbers(line: &str) -> impl Iterator<Item = f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::lines::LINES;
 
     fn outcome(completed: u64, rate_per_s: f64, failed: u64) -> Result<Outcome, String> {
         Ok(Outcome { completed, rate_per_s, failed, ..Outcome::default() })
     }
 
     #[test]
+    fn clients_are_called_with_the_lines_load() {
+        let place = Place { port: 80, other_port: 81, socket: "/a b/s".into() };
+        let call = |client: Client, id: &str| {
+            let line = LINES.iter().find(|line| line.id == id).unwrap();
+            client.arguments(line, &place, 1.0, None).join("|")
+        };
+        for (client, id, words) in [
+            (Client::Wrk, "tcp-64", "-t1|-c64|-d1s|http://127.0.0.1:80/"),
+            (Client::Wrk, "new-tcp", "-t1|-c16|-d1s|-H|Connection: close|http://127.0.0.1:80/"),
+            (Client::Ab, "tcp-64", "-q|-k|-c|64|-t|1|-n|500000|http://127.0.0.1:80/"),
+            (Client::H2load, "unix-64", "--h1|-t|1|-c|64|-D|1|-B|unix:/a b/s|http://127.0.0.1:80/"),
+            (
+                Client::Oha,
+                "new-unix",
+                "--no-tui|--output-format|json|-c|16|-z|1000ms|--unix-socket|/a b/s|--disable-keepalive|http://127.0.0.1:80/",
+            ),
+            (Client::Hey, "two-cpus-tcp", "-cpus|1|-c|1|-z|1000ms|http://127.0.0.1:80/"),
+            (Client::Iperf3, "bulk-tcp", "-c|127.0.0.1|-p|81|-R|-t|1|--json"),
+            (Client::Blocking, "same-cpu-unix", "bench-client|blocking|unix:/a b/s|1|1"),
+            (
+                Client::Epoll,
+                "unix-64",
+                "load|http://unix:/a b/s:/|--connections|64|--duration|1000ms|--json|-|--seed|1|--engine|epoll",
+            ),
+            (
+                Client::Uring,
+                "two-cpus-tcp",
+                "load|http://127.0.0.1:80/|--connections|1|--duration|1000ms|--json|-|--seed|1|--engine|io-uring|--busy-poll",
+            ),
+            (
+                Client::Epoll,
+                "bulk-tcp",
+                "load|tcp://127.0.0.1:80|--exchange|bulk|--size|64KiB|--connections|1|--duration|1000ms|--json|-|--seed|1|--engine|epoll",
+            ),
+        ] {
+            assert_eq!(call(client, id), words);
+        }
+    }
+
+    #[test]
     fn wrk_is_read() {
         let text = "Running 1s test @ http://127.0.0.1:8000/\n  1 threads and 64 connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency   330.25us   50.11us   1.62ms   86.12%\n  191022 requests in 1.10s, 22.59MB read\nRequests/sec: 173656.25\nTransfer/sec:     20.53MB\n";
-        assert_eq!(Client::Wrk.read(text), outcome(191_022, 173_656.25, 0));
+        assert_eq!(Client::Wrk.read(Work::Kept, text), outcome(191_022, 173_656.25, 0));
         let failed = text.replace("Requests/sec", "  Socket errors: connect 1, read 2, write 3, timeout 4\n  Non-2xx or 3xx responses: 7\nRequests/sec");
-        assert_eq!(Client::Wrk.read(&failed), outcome(191_022, 173_656.25, 17));
+        assert_eq!(Client::Wrk.read(Work::Kept, &failed), outcome(191_022, 173_656.25, 17));
     }
 
     #[test]
     fn ab_is_read() {
         let text = "Concurrency Level:      64\nTime taken for tests:   2.000 seconds\nComplete requests:      420001\nFailed requests:        3\nKeep-Alive requests:    420001\nRequests per second:    210000.50 [#/sec] (mean)\n";
-        assert_eq!(Client::Ab.read(text), outcome(420_001, 210_000.5, 3));
+        assert_eq!(Client::Ab.read(Work::Kept, text), outcome(420_001, 210_000.5, 3));
     }
 
     #[test]
     fn h2load_is_read() {
         let text = "\nfinished in 1.00s, 172889.00 req/s, 20.44MB/s\nrequests: 172889 total, 172953 started, 172889 done, 172887 succeeded, 2 failed, 1 errored, 0 timeout\nstatus codes: 172889 2xx, 0 3xx, 0 4xx, 0 5xx\n";
-        assert_eq!(Client::H2load.read(text), outcome(172_887, 172_889.0, 3));
+        assert_eq!(Client::H2load.read(Work::Kept, text), outcome(172_887, 172_889.0, 3));
     }
 
     #[test]
     fn oha_is_read_and_its_deadline_is_no_error() {
         let text = r#"{"summary":{"requestsPerSec":121000.5},"statusCodeDistribution":{"200":120990,"503":4},"errorDistribution":{"aborted due to deadline":64,"connection closed":2}}"#;
-        assert_eq!(Client::Oha.read(text), outcome(120_990, 121_000.5, 6));
+        assert_eq!(Client::Oha.read(Work::Kept, text), outcome(120_990, 121_000.5, 6));
     }
 
     #[test]
     fn hey_is_read() {
         let text = "Summary:\n  Total:\t1.0006 secs\n  Requests/sec:\t40123.5\n\nStatus code distribution:\n  [200]\t40100 responses\n  [500]\t3 responses\n";
-        assert_eq!(Client::Hey.read(text), outcome(40_100, 40_123.5, 3));
+        assert_eq!(Client::Hey.read(Work::Kept, text), outcome(40_100, 40_123.5, 3));
     }
 
     #[test]
     fn iperf3_is_read_in_bytes() {
         let text = r#"{"end":{"sum_received":{"bytes":4000000000,"bits_per_second":32e9}}}"#;
-        assert_eq!(Client::Iperf3.read(text), outcome(4_000_000_000, 4e9, 0));
+        assert_eq!(Client::Iperf3.read(Work::Kept, text), outcome(4_000_000_000, 4e9, 0));
     }
 
     #[test]
     fn ours_is_read_with_its_lateness_and_engine() {
         let text = r#"{"load":"64 connections, open loop at 1000/s","throughput_per_s":1000.5,"bytes_per_s":9.0,"duration_ns":2000000000,"ledger":{"completed":1001,"failed":0},"lateness_ns":{"p99":41000},"client":{"engine":"epoll"}}"#;
-        let seen = Client::Epoll.read(text).unwrap();
+        let seen = Client::Epoll.read(Work::Kept, text).unwrap();
         assert_eq!((seen.completed, seen.rate_per_s), (1001, 1000.5));
-        let bulk = Client::Epoll.read(&text.replace("open loop", "bulk")).unwrap();
+        let bulk = Client::Epoll.read(Work::Bulk, text).unwrap();
         assert_eq!((bulk.completed, bulk.rate_per_s), (18, 9.0));
         assert_eq!((seen.lateness_p99_ns, seen.engine.as_deref()), (Some(41_000), Some("epoll")));
     }
@@ -421,7 +468,7 @@ mod tests {
     #[test]
     fn what_is_no_result_is_shown() {
         assert_eq!(
-            Client::Wrk.read("unable to connect\n"),
+            Client::Wrk.read(Work::Kept, "unable to connect\n"),
             Err("wrk printed no result: unable to connect".to_owned())
         );
     }

@@ -130,7 +130,11 @@ fn bare(endpoint: &Endpoint, connections: usize, length: Duration) -> io::Result
         match engine.wire().connect(slot) {
             Ok(Connect::Done) => counter.connected(engine.wire(), slot),
             Ok(Connect::Pending) => {}
-            Err(failure) => return Err(io::Error::other(failure.kind())),
+            Err(failure) => {
+                return Err(io::Error::other(format!(
+                    "a connection could not be made: {failure:?}"
+                )));
+            }
         }
     }
     let began = Instant::now();

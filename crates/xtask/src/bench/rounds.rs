@@ -174,7 +174,7 @@ impl Bench {
         let client = self.start(cpu, &installed.path, arguments)?;
         let limit = Duration::from_secs_f64(self.options.seconds) + PATIENCE;
         let (text, cost) = client.finish(limit, &self.stop)?;
-        Ok((installed.client.read(&text)?, cost))
+        Ok((installed.client.read(line.work, &text)?, cost))
     }
 
     fn start(

@@ -1,0 +1,229 @@
+//! A third engine, simulated: it follows a script, with a seed for all that a real kernel leaves to chance.
+
+use std::collections::VecDeque;
+use std::io;
+
+use base::{Nanos, Rng, Seed};
+use netio::{Connect, Ending, Engine, Failure, Handler, Traffic, Wire};
+use rand::Rng as _;
+
+use super::script::{Act, Script};
+
+/// What is wrong with making connections and with idle ones, each with its chance in a thousand.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Chances {
+    /// A connection is refused.
+    pub(super) refuse: u64,
+    /// A connection's outcome comes later.
+    pub(super) pend: u64,
+    /// Bytes come one at a time.
+    pub(super) dribble: bool,
+}
+
+#[derive(Debug)]
+enum Pending {
+    Connected(bool),
+    /// Nothing for a turn.
+    Pause,
+    Byte(u8),
+    /// The last bytes of a whole answer.
+    Last(Vec<u8>, Act),
+    End(Ending),
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    open: bool,
+    pending: VecDeque<Pending>,
+}
+
+/// The simulated server, and what it knows of its own answers.
+pub(super) struct SimulatedWire {
+    slots: Vec<Slot>,
+    rng: Rng,
+    chances: Chances,
+    script: Script,
+    taken: usize,
+    /// Every answer of which the last byte was delivered.
+    pub(super) delivered: Vec<Act>,
+    traffic: Traffic,
+}
+
+pub(super) struct Simulated(pub(super) SimulatedWire);
+
+impl Simulated {
+    pub(super) fn new(seed: u64, script: Script, chances: Chances, slots: usize) -> Simulated {
+        Simulated(SimulatedWire {
+            slots: (0..slots).map(|_| Slot::default()).collect(),
+            rng: Seed(seed).rng("simulated"),
+            chances,
+            script,
+            taken: 0,
+            delivered: Vec::new(),
+            traffic: Traffic::default(),
+        })
+    }
+}
+
+impl SimulatedWire {
+    fn draw(&mut self, per_mille: u64) -> bool {
+        self.rng.next_u64() % 1000 < per_mille
+    }
+
+    fn answer(&mut self, slot: usize) {
+        let act = self.script.act(self.taken);
+        self.taken += 1;
+        let (mut bytes, first) = act.bytes();
+        // The byte too many comes with the one before, as on a socket to which both were sent at once.
+        let together = if act == Act::Surplus { 2 } else { 1 };
+        let whole = !matches!(act, Act::Close(_) | Act::Reset(_) | Act::Stall);
+        let last = if whole { bytes.split_off(bytes.len() - together) } else { Vec::new() };
+        let pauses = if act == Act::Late { 1 + self.rng.next_u64() % 40 } else { 0 };
+        let pending = &mut self.slots[slot].pending;
+        pending.extend((0..pauses).map(|_| Pending::Pause));
+        for (at, byte) in bytes.into_iter().enumerate() {
+            if at == first {
+                pending.push_back(Pending::Pause);
+            }
+            pending.push_back(Pending::Byte(byte));
+        }
+        if whole {
+            pending.push_back(Pending::Last(last, act));
+        }
+        match act {
+            Act::Reset(_) => pending.push_back(Pending::End(Ending::Failed(Failure::Reset))),
+            _ if act.closes() => pending.push_back(Pending::End(Ending::Closed)),
+            _ => {}
+        }
+    }
+}
+
+impl Wire for SimulatedWire {
+    fn connect(&mut self, slot: usize) -> Result<Connect, Failure> {
+        assert!(!self.slots[slot].open, "connected twice");
+        let chances = self.chances;
+        let refused = self.draw(chances.refuse);
+        if self.draw(chances.pend) {
+            self.slots[slot].open = true;
+            self.slots[slot].pending.push_back(Pending::Connected(!refused));
+            Ok(Connect::Pending)
+        } else if refused {
+            Err(Failure::Refused)
+        } else {
+            self.slots[slot].open = true;
+            self.traffic.connects += 1;
+            Ok(Connect::Done)
+        }
+    }
+
+    fn send(&mut self, slot: usize) -> Result<(), Failure> {
+        assert!(self.slots[slot].open, "sent without a connection");
+        if matches!(self.slots[slot].pending.front(), Some(Pending::End(_))) {
+            if self.draw(500) {
+                self.close(slot);
+                return Err(Failure::ClosedByPeer);
+            }
+            // It is found as late as an engine finds it that sends with the next turn.
+            let found = Pending::End(Ending::Failed(Failure::ClosedByPeer));
+            self.slots[slot].pending = VecDeque::from([found]);
+            return Ok(());
+        }
+        assert!(self.slots[slot].pending.is_empty(), "sent before the last answer was read");
+        self.traffic.sent += 1;
+        self.answer(slot);
+        Ok(())
+    }
+
+    fn close(&mut self, slot: usize) {
+        self.slots[slot] = Slot::default();
+    }
+
+    fn retire(&mut self, slot: usize) {
+        self.close(slot);
+    }
+
+    fn hold(&mut self, _slot: usize) {}
+
+    fn release(&mut self, _slot: usize) {}
+
+    fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+}
+
+impl Engine for Simulated {
+    type Wire = SimulatedWire;
+
+    fn wire(&mut self) -> &mut SimulatedWire {
+        &mut self.0
+    }
+
+    fn turn<H: Handler<SimulatedWire>>(
+        &mut self,
+        timeout: Nanos,
+        handler: &mut H,
+    ) -> io::Result<()> {
+        let wire = &mut self.0;
+        let mut idle = true;
+        // Another order of the connections in every turn.
+        let first = wire.rng.next_u64() as usize;
+        for i in 0..wire.slots.len() {
+            let slot = (first + i) % wire.slots.len();
+            idle &= wire.slots[slot].pending.is_empty();
+            step(wire, slot, handler);
+        }
+        if idle {
+            std::thread::sleep(timeout.into());
+        }
+        Ok(())
+    }
+}
+
+/// Reports a piece of what is pending on a slot.
+fn step<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, handler: &mut H) {
+    match wire.slots[slot].pending.front() {
+        None => {}
+        Some(Pending::Connected(true)) => {
+            wire.slots[slot].pending.pop_front();
+            wire.traffic.connects += 1;
+            handler.connected(wire, slot);
+        }
+        Some(Pending::Connected(false)) => {
+            wire.close(slot);
+            handler.ended(wire, slot, Ending::Failed(Failure::Refused));
+        }
+        Some(Pending::Pause) => {
+            wire.slots[slot].pending.pop_front();
+        }
+        Some(Pending::End(ending)) => {
+            let ending = *ending;
+            wire.close(slot);
+            handler.ended(wire, slot, ending);
+        }
+        Some(Pending::Byte(_) | Pending::Last(..)) => deliver(wire, slot, handler),
+    }
+}
+
+/// Delivers up to a random number of bytes, never beyond the end of an answer.
+fn deliver<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, handler: &mut H) {
+    let most = if wire.chances.dribble { 1 } else { 1 + wire.rng.next_u64() % 80 };
+    let mut bytes = Vec::new();
+    while (bytes.len() as u64) < most {
+        match wire.slots[slot].pending.front() {
+            Some(Pending::Byte(byte)) => bytes.push(*byte),
+            Some(Pending::Last(last, act)) => {
+                bytes.extend_from_slice(last);
+                wire.delivered.push(*act);
+                wire.slots[slot].pending.pop_front();
+                break;
+            }
+            _ => break,
+        }
+        wire.slots[slot].pending.pop_front();
+    }
+    wire.traffic.received += bytes.len() as u64;
+    // An end that follows is announced as often as not.
+    let ends = matches!(wire.slots[slot].pending.front(), Some(Pending::End(Ending::Closed)));
+    let closing = ends && wire.draw(500);
+    handler.received(wire, slot, &bytes, closing);
+}

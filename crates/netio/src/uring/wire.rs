@@ -1,0 +1,286 @@
+//! The sockets of an io_uring engine: what can be done to a slot.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::sync::Arc;
+
+use io_uring::opcode;
+use io_uring::squeue::{Entry, Flags};
+use io_uring::types::Fd;
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send};
+
+use super::buffers;
+use super::ring::Ring;
+use crate::connect::{Blocking, Connector};
+use crate::retired::Retired;
+use crate::{Connect, Ending, Failure, Setup, Traffic, Wire};
+
+/// Messages up to this many bytes find room in the socket's buffer, so that no send is ever left over.
+const SENT_AT_ONCE: usize = 4096;
+
+/// The sockets of a [`Uring`] engine.
+pub struct UringWire {
+    pub(super) ring: Ring,
+    pub(super) connector: Connector,
+    pub(super) message: Arc<[u8]>,
+    pub(super) slots: Vec<Slot>,
+    pub(super) retired: Retired,
+    /// Slots that were released, and have something to be delivered.
+    pub(super) released: VecDeque<usize>,
+    pub(super) traffic: Traffic,
+    /// Why the ring took no more requests; every turn reports it.
+    pub(super) broken: Option<io::Error>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Slot {
+    pub(super) socket: Option<OwnedFd>,
+    /// Tells this socket's completions from those of earlier ones in the same slot.
+    pub(super) generation: u32,
+    pub(super) connecting: bool,
+    /// Whether a message waits for room.
+    pub(super) crowded: bool,
+    /// Whether a receive is under way.
+    pub(super) receiving: bool,
+    pub(super) held: bool,
+    /// What came while the slot was held.
+    pub(super) kept: Vec<u8>,
+    /// How the connection ended while the slot was held.
+    pub(super) kept_ending: Option<Ending>,
+}
+
+/// What a request was for, in the lowest bits of its token's upper half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Receive,
+    Send,
+    /// Waits for a socket to become writable: a pending connection has its outcome, or a message finds room.
+    Writable,
+    /// Nobody waits for its outcome.
+    Aside,
+}
+
+pub(super) const KIND_BITS: u32 = 2;
+pub(super) const KINDS: [Kind; 4] = [Kind::Receive, Kind::Send, Kind::Writable, Kind::Aside];
+
+impl UringWire {
+    pub(super) fn new(setup: &Setup, ring: Ring) -> UringWire {
+        UringWire {
+            ring,
+            connector: Connector::new(setup, Blocking::OnceOpen),
+            message: setup.message.clone(),
+            slots: (0..setup.slots).map(|_| Slot::default()).collect(),
+            retired: Retired::new(),
+            released: VecDeque::with_capacity(setup.slots),
+            traffic: Traffic::default(),
+            broken: None,
+        }
+    }
+
+    fn token(&self, slot: usize, kind: Kind) -> u64 {
+        let low = ((slot as u64) << KIND_BITS) | kind as u64;
+        (u64::from(self.slots[slot].generation) << 32) | low
+    }
+
+    /// Queues a request. Where the ring takes no more, the next turn says why.
+    fn push(&mut self, entry: &Entry) {
+        if let Err(error) = self.ring.push(entry) {
+            self.broken.get_or_insert(error);
+        }
+    }
+
+    fn await_writable(&mut self, slot: usize) {
+        let token = self.token(slot, Kind::Writable);
+        let Some(socket) = &self.slots[slot].socket else { return };
+        let poll = opcode::PollAdd::new(Fd(socket.as_raw_fd()), libc::POLLOUT as u32);
+        self.push(&poll.build().user_data(token));
+    }
+
+    /// Sends one whole message at once, or waits for room.
+    ///
+    /// Not through the ring: where a datagram finds no room there, its retry was seen to send
+    /// nothing but an empty one (Linux 6.18).
+    pub(super) fn send_message(&mut self, slot: usize) -> Result<(), Failure> {
+        self.slots[slot].crowded = false;
+        loop {
+            let Some(socket) = &self.slots[slot].socket else { return Ok(()) };
+            match send(socket, &self.message, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+                Ok(bytes) => {
+                    self.traffic.sent += bytes as u64;
+                    return Ok(());
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    self.slots[slot].crowded = true;
+                    self.await_writable(slot);
+                    return Ok(());
+                }
+                Err(errno) => {
+                    self.close(slot);
+                    return Err(not_taken(errno));
+                }
+            }
+        }
+    }
+
+    /// Starts receiving on a slot that is open and does not yet.
+    pub(super) fn receive(&mut self, slot: usize) {
+        let token = self.token(slot, Kind::Receive);
+        let state = &mut self.slots[slot];
+        let Some(socket) = &state.socket else { return };
+        if !state.receiving {
+            state.receiving = true;
+            let receive = opcode::RecvMulti::new(Fd(socket.as_raw_fd()), buffers::GROUP);
+            self.push(&receive.build().user_data(token));
+        }
+    }
+
+    /// Ends the requests of this token; what they still complete with is ignored.
+    fn cancel(&mut self, token: u64) {
+        let cancel = opcode::AsyncCancel::new(token).build();
+        self.push(&cancel.user_data(Kind::Aside as u64).flags(Flags::SKIP_SUCCESS));
+    }
+
+    pub(super) fn close_socket(&mut self, socket: OwnedFd) {
+        let close = opcode::Close::new(Fd(socket.into_raw_fd())).build();
+        self.push(&close.user_data(Kind::Aside as u64).flags(Flags::SKIP_SUCCESS));
+    }
+
+    /// Takes the socket out of its slot, whose requests are strangers from then on.
+    fn vacate(&mut self, slot: usize) -> Option<OwnedFd> {
+        let state = &mut self.slots[slot];
+        let socket = state.socket.take();
+        state.generation = state.generation.wrapping_add(1);
+        state.connecting = false;
+        state.crowded = false;
+        state.receiving = false;
+        state.held = false;
+        state.kept.clear();
+        state.kept_ending = None;
+        socket
+    }
+
+    /// Closes a socket whose connection has ended.
+    pub(super) fn dispose(&mut self, slot: usize) {
+        if self.slots[slot].receiving || self.message.len() > SENT_AT_ONCE {
+            return self.close(slot);
+        }
+        if let Some(socket) = self.vacate(slot) {
+            self.close_socket(socket);
+        }
+    }
+
+    pub(super) fn is_current(&self, slot: usize, generation: u32) -> bool {
+        let state = &self.slots[slot];
+        state.socket.is_some() && state.generation == generation
+    }
+
+    /// Takes back what was counted as sent and was not.
+    pub(super) fn send_failed(&mut self, taken: i32) -> Failure {
+        let partly = usize::try_from(taken).unwrap_or(0);
+        self.traffic.sent -= (self.message.len() - partly) as u64;
+        if taken >= 0 {
+            return Failure::Reset;
+        }
+        not_taken(Errno::from_raw_os_error(-taken))
+    }
+}
+
+impl Wire for UringWire {
+    fn connect(&mut self, slot: usize) -> Result<Connect, Failure> {
+        let (socket, connect) = self.connector.open()?;
+        self.traffic.source_changes = self.connector.source_changes();
+        debug_assert!(self.slots[slot].socket.is_none(), "a slot holds one socket at a time");
+        self.slots[slot].socket = Some(socket);
+        match connect {
+            Connect::Done => {
+                self.traffic.connects += 1;
+                self.receive(slot);
+            }
+            Connect::Pending => {
+                self.slots[slot].connecting = true;
+                self.await_writable(slot);
+            }
+        }
+        Ok(connect)
+    }
+
+    fn send(&mut self, slot: usize) -> Result<(), Failure> {
+        let Some(socket) = &self.slots[slot].socket else { return Ok(()) };
+        if self.message.is_empty() {
+            return Ok(());
+        }
+        if self.connector.address().keeps_messages() {
+            return self.send_message(slot);
+        }
+        // The kernel sends on until everything is out (MSG_WAITALL), and completes only what failed.
+        let send = opcode::Send::new(
+            Fd(socket.as_raw_fd()),
+            self.message.as_ptr(),
+            self.message.len() as u32,
+        )
+        .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+        .build()
+        .user_data(self.token(slot, Kind::Send))
+        .flags(Flags::SKIP_SUCCESS);
+        self.traffic.sent += self.message.len() as u64;
+        self.push(&send);
+        Ok(())
+    }
+
+    fn close(&mut self, slot: usize) {
+        if self.slots[slot].socket.is_none() {
+            return;
+        }
+        if self.slots[slot].receiving {
+            self.cancel(self.token(slot, Kind::Receive));
+        }
+        if self.slots[slot].connecting || self.slots[slot].crowded {
+            self.cancel(self.token(slot, Kind::Writable));
+        }
+        self.cancel(self.token(slot, Kind::Send));
+        if let Some(socket) = self.vacate(slot) {
+            self.close_socket(socket);
+        }
+    }
+
+    fn retire(&mut self, slot: usize) {
+        if !self.slots[slot].receiving || self.connector.lingers_zero() {
+            return self.close(slot);
+        }
+        let token = self.token(slot, Kind::Receive);
+        if let Some(socket) = self.vacate(slot)
+            && let Some((evicted, socket)) = self.retired.keep(token, socket)
+        {
+            self.cancel(evicted);
+            self.close_socket(socket);
+        }
+    }
+
+    fn hold(&mut self, slot: usize) {
+        let state = &mut self.slots[slot];
+        if state.socket.is_some() && !std::mem::replace(&mut state.held, true) && state.receiving {
+            self.cancel(self.token(slot, Kind::Receive));
+        }
+    }
+
+    fn release(&mut self, slot: usize) {
+        if std::mem::take(&mut self.slots[slot].held) {
+            self.released.push_back(slot);
+        }
+    }
+
+    fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+}
+
+/// Why not one byte of a message was taken.
+fn not_taken(errno: Errno) -> Failure {
+    match Failure::from(errno) {
+        Failure::Reset => Failure::ClosedByPeer,
+        failure => failure,
+    }
+}

@@ -1,0 +1,49 @@
+//! What ten thousand connections cost the client.
+
+mod support;
+
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use support::{Place, Server, free_port};
+
+/// Connections, the memory that they may take, and more files than that.
+const CONNECTIONS: &str = "10000";
+const MEMORY_MAX_KIB: u64 = 100 * 1024;
+
+/// The most memory that the process had so far (proc(5), VmHWM), in KiB.
+fn peak_kib(pid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+#[test]
+fn ten_thousand_connections_fit_into_100_mib() {
+    let place = Place::new();
+    let port = free_port();
+    let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
+    let url = format!("http://127.0.0.1:{port}/");
+    for engine in ["epoll", "auto"] {
+        let mut command = place.command(&[
+            "load",
+            "-c",
+            CONNECTIONS,
+            "-n",
+            "50000",
+            "--timeout",
+            "60s",
+            "--engine",
+            engine,
+            &url,
+        ]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (mut peak, began) = (0, Instant::now());
+        while child.try_wait().unwrap().is_none() && began.elapsed() < Duration::from_secs(120) {
+            peak = peak.max(peak_kib(child.id()).unwrap_or(0));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        support::wait(child, Duration::from_secs(1)).status(0).prints("10000 connections");
+        assert!(peak > 0 && peak < MEMORY_MAX_KIB, "{engine}: {peak} KiB");
+    }
+}
