@@ -5,7 +5,7 @@ CARGO ?= cargo
 TACHOGRAPH := target/release/tachograph
 DENY_VERSION := 0.20.2
 
-.PHONY: demo test build setup check lint deny unit python prove bench docs clean
+.PHONY: demo test build setup check lint deny unit python prove bench docs clean experiments
 
 ## demo: gunicorn on TCP against gunicorn on a Unix socket, straight and behind nginx
 demo: build
@@ -39,6 +39,10 @@ python:
 
 deny:
 	@./scripts/deny.sh $(DENY_VERSION)
+
+## experiments: all experiments in short form; writes docs/results/ (about half an hour)
+experiments: build
+	@./scripts/experiments.sh $(TACHOGRAPH)
 
 ## prove: the long proofs of the method; hours, not minutes (see docs/proofs/)
 prove: build

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Runs the experiments in short form, one after another, and writes a page for each
+# into docs/results/: question, answer, picture, published figures and ours, machine
+# and command.
+#
+#     scripts/experiments.sh target/release/tachograph [NAME…]
+#
+# MAX_TIME is what each may take. Variants whose programs are missing are left out;
+# the page says why, and `tachograph doctor` how to get them.
+set -euo pipefail
+tachograph=$1
+shift
+names=("$@")
+if [ ${#names[@]} -eq 0 ]; then
+  names=(raw-sockets flask-gunicorn-nginx docker python-servers python-servers-concurrent django-layers payload)
+fi
+results=${RESULTS:-docs/results}
+export TACHOGRAPH_RECORD=${TACHOGRAPH_RECORD:-target/experiments.sqlite}
+pictures=$(mktemp -d)
+trap 'rm -rf "$pictures"' EXIT
+mkdir -p "$results"
+
+page() {
+  local name=$1 picture
+  rm -f "$pictures"/*
+  "$tachograph" report last --markdown "$pictures/page.md" --svg "$pictures" >/dev/null || true
+  sed -n 1p "$pictures/page.md" | sed 's/^##/#/' >"$results/$name.md"
+  for picture in overview-grid overview-ratio; do
+    [ -f "$pictures/$picture.svg" ] || continue
+    cp "$pictures/$picture.svg" "$results/$name-$picture.svg"
+    printf '\n![%s](%s)\n' "${picture/overview-/All parts: }" "$name-$picture.svg" >>"$results/$name.md"
+  done
+  sed 1d "$pictures/page.md" >>"$results/$name.md"
+}
+
+for name in "${names[@]}"; do
+  echo "=== $name"
+  with=()
+  [ "$name" = docker ] && with=(scripts/with-docker.sh)
+  status=0
+  "${with[@]}" "$tachograph" run "$name" --quick --max-time "${MAX_TIME:-4m}" || status=$?
+  # 1 says that some verdict failed, which the page then tells; 2 that there is nothing to tell.
+  if [ "$status" -ge 2 ]; then
+    echo "$name could not be measured; its page is as it was" >&2
+    continue
+  fi
+  page "$name"
+done
