@@ -8,6 +8,7 @@
 
 mod dots;
 mod forest;
+mod heat;
 mod quantiles;
 mod scale;
 mod strips;
@@ -15,6 +16,7 @@ mod svg;
 
 pub use dots::{Dot, Dots, Level, dots};
 pub use forest::{Forest, ForestRow, forest};
+pub use heat::{Heat, HeatCell, HeatRow, heat};
 pub use quantiles::{Curve, Quantiles, quantiles};
 pub use strips::{Strip, Strips, strips};
 pub(crate) use svg::{COLOURS, key, style};

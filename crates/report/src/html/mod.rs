@@ -1,6 +1,7 @@
 //! One self-contained HTML file for a run: no script, nothing fetched.
 
 mod charts;
+mod overview;
 mod parts;
 mod tables;
 
@@ -25,6 +26,7 @@ pub fn html(run: &Run) -> String {
     page += &header(run);
     page += "<main>\n";
     page += &notices(run);
+    page += &overview::section(run);
     for (index, part) in run.parts.iter().enumerate() {
         page += &parts::part(run, index, part);
     }
@@ -136,8 +138,13 @@ fn repeat(run: &Run) -> String {
 /// The pictures of a run as files of their own, for a README or a slide: name without ending, and drawing.
 ///
 /// Each part has up to four: `ratio`, `trials`, `times` and `speed`, after the part's name and a dash.
+/// A run of several parts has `overview-ratio` and, if they share variants, `overview-grid`.
 pub fn pictures(run: &Run) -> Vec<(String, Svg)> {
     let mut pictures = Vec::new();
+    let whole = overview::forest(run).map(|data| chart::forest(&data, WIDE));
+    pictures.extend(whole.map(|svg| ("overview-ratio".to_owned(), svg)));
+    let grid = overview::heat(run).map(|data| chart::heat(&data, WIDE));
+    pictures.extend(grid.map(|svg| ("overview-grid".to_owned(), svg)));
     for part in &run.parts {
         let mut add = |name: &str, svg: Option<Svg>| {
             pictures.extend(svg.map(|svg| (format!("{}-{name}", part.name), svg)));

@@ -19,6 +19,9 @@ pub(crate) fn run(flags: &RunFlags, global: &Global) -> Outcome {
     }
     let mut plan = found.plan()?;
     choose(&mut plan, &flags.only, &flags.skip)?;
+    if let Some(baseline) = &flags.baseline {
+        rebase(&mut plan, baseline)?;
+    }
     for part in &mut plan.parts {
         shorten(part, &flags.schedule);
     }
@@ -58,6 +61,25 @@ fn keep_variants(part: &mut Part, keep: impl Fn(&str) -> bool) {
     }
 }
 
+/// Compares all variants with another one than the experiment says.
+fn rebase(plan: &mut Plan, name: &str) -> Result<(), Failure> {
+    let mut found = false;
+    for part in &mut plan.parts {
+        let Some(baseline) = part.variants.iter().position(|v| v.name == name) else { continue };
+        found = true;
+        let others = (0..part.variants.len()).filter(|variant| *variant != baseline);
+        part.contrasts = others.map(|variant| Contrast { baseline, variant }).collect();
+    }
+    if found {
+        return Ok(());
+    }
+    let mut names: Vec<&str> =
+        plan.parts.iter().flat_map(|part| &part.variants).map(|v| v.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    Err(Failure::new(format!("there is no variant '{name}'; there are: {}", names.join(", "))))
+}
+
 /// Applies the schedule that was asked for on the command line.
 fn shorten(part: &mut Part, flags: &ScheduleFlags) {
     let schedule = &mut part.schedule;
@@ -67,4 +89,34 @@ fn shorten(part: &mut Part, flags: &ScheduleFlags) {
     schedule.precision = flags.precision.unwrap_or(schedule.precision);
     schedule.isolated |= flags.isolated;
     schedule.margin = flags.margin.map(Margin).or(schedule.margin);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_baseline_is_taken_where_there_is_one() {
+        let variant = |name: &str| {
+            format!(
+                "{{ name = \"{name}\", target = \"http://127.0.0.1:$PORT\", process = {{ command = \"x\" }} }}"
+            )
+        };
+        let text = format!(
+            "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\n[[part]]\nname = \"one\"\nvariant = [{}, {}, {}]\n[[part]]\nname = \"two\"\nvariant = [{}]\n",
+            variant("a"),
+            variant("b"),
+            variant("c"),
+            variant("d")
+        );
+        let mut plan = spec::parse_plan(&text, "x.toml").unwrap();
+        rebase(&mut plan, "b").unwrap();
+        let pair = |variant| Contrast { baseline: 1, variant };
+        assert_eq!(plan.parts[0].contrasts, [pair(0), pair(2)]);
+        assert_eq!(plan.parts[1].contrasts, []);
+        assert_eq!(
+            rebase(&mut plan, "e").unwrap_err().to_string(),
+            "there is no variant 'e'; there are: a, b, c, d"
+        );
+    }
 }

@@ -8,7 +8,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   tachograph list                          # the built-in experiments
   tachograph run flask-gunicorn-nginx
-  tachograph run raw-sockets --only a-tcp-or-unix --quick
+  tachograph run python-servers --only of-today --baseline uvicorn --quick
   tachograph run --show raw-sockets > mine.toml && tachograph run ./mine.toml";
 
 /// Flags of `run`.
@@ -26,6 +26,9 @@ pub(crate) struct RunFlags {
     /// Leave out parts and variants whose names hold this text; may be given several times
     #[arg(long, value_name = "TEXT")]
     pub(crate) skip: Vec<String>,
+    /// Compare the others with this variant, in the parts that have it
+    #[arg(long, value_name = "VARIANT")]
+    pub(crate) baseline: Option<String>,
     #[command(flatten)]
     pub(crate) schedule: ScheduleFlags,
     #[command(flatten)]
