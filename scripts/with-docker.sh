@@ -1,20 +1,30 @@
 #!/usr/bin/env bash
 # Runs a command with a Docker Engine: the one that is there, or, as root, one started for
-# it alone, with its own folder and socket, and stopped afterwards.
+# it alone.
 #
 #     scripts/with-docker.sh tachograph run docker
+#
+# An engine of its own, and the command with it, run in network and mount namespaces of
+# their own: what an engine does to the packet filter would slow down TCP for everybody on
+# the machine, and would stay behind. There is no way out of them, so what the command
+# wants from the network (Python packages) must have been fetched before.
 set -euo pipefail
 
 answers() { curl -fsS --max-time 5 --unix-socket "$1" http://localhost/_ping >/dev/null 2>&1; }
 
-if [ -n "${DOCKER_HOST:-}" ] || answers /var/run/docker.sock; then
-  exec "$@"
+if [ -z "${WITH_DOCKER_INSIDE:-}" ]; then
+  if [ -n "${DOCKER_HOST:-}" ] || answers /var/run/docker.sock; then
+    exec "$@"
+  fi
+  if [ "$(id -u)" -ne 0 ] || ! command -v dockerd >/dev/null; then
+    echo "No Docker Engine answers. Start one (sudo systemctl start docker), install it" >&2
+    echo "(sudo apt install docker.io) or set DOCKER_HOST." >&2
+    exit 2
+  fi
+  WITH_DOCKER_INSIDE=1 exec unshare --net --mount --propagation private "$0" "$@"
 fi
-if [ "$(id -u)" -ne 0 ] || ! command -v dockerd >/dev/null; then
-  echo "No Docker Engine answers. Start one (sudo systemctl start docker), install it" >&2
-  echo "(sudo apt install docker.io) or set DOCKER_HOST." >&2
-  exit 2
-fi
+unset WITH_DOCKER_INSIDE
+ip link set lo up
 folder=$(mktemp -d)
 socket=$folder/docker.sock
 dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \

@@ -1,7 +1,7 @@
 //! The few calls of the Docker Engine's HTTP API that a stack's container needs.
 //!
-//! They have been in every version of the API since 1.24, and Podman's
-//! compatible socket answers them too. A blocking exchange per call is all they
+//! They have been in every version of the API since 1.24, so they are asked
+//! without naming one: engines refuse versions that are too old for them. A blocking exchange per call is all they
 //! take, so there is no client library with an asynchronous runtime here.
 
 use std::env;
@@ -16,9 +16,6 @@ use crate::http::{self, HttpError, Sent};
 
 /// How long a call may take that does not wait for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// The oldest version of the API that has all of it: Docker 1.12 and later.
-const VERSION: &str = "/v1.24";
 
 /// Why the engine did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -128,10 +125,8 @@ impl Engine {
         sent: &Sent<'_>,
         patience: Duration,
     ) -> Result<Vec<u8>, EngineError> {
-        let path = format!("{VERSION}{}", sent.path);
-        let sent = Sent { path: &path, ..*sent };
         let answer =
-            http::exchange(&self.endpoint, &sent, patience).map_err(|error| self.absent(&error))?;
+            http::exchange(&self.endpoint, sent, patience).map_err(|error| self.absent(&error))?;
         if answer.status < 400 {
             return Ok(answer.body);
         }
