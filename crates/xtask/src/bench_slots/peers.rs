@@ -25,7 +25,7 @@ fn whole_seconds(load: &Load) -> Result<(), String> {
 
 /// All updates of a series in one command.
 pub(super) fn rrdtool(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    rrd(load, folder, |text, series, points| update(text, series, points))
+    rrd(load, folder, update)
 }
 
 /// A hundred updates to a command.
