@@ -216,10 +216,10 @@ mod tests {
         for (i, (_, count)) in refusals.iter().enumerate() {
             assert_eq!(count, i as u64 + 1);
         }
-        assert_eq!(refusals.total(), 91);
+        assert_eq!(refusals.total(), 105);
         let mut twice = refusals;
         twice.merge(&refusals);
-        assert_eq!(twice.total(), 182);
+        assert_eq!(twice.total(), 210);
         assert!(refusals.to_string().starts_with("1 future, 2 past, 3 late, 4 same_instant,"));
     }
 

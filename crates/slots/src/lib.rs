@@ -51,7 +51,7 @@ pub use model::{
     Writer,
 };
 pub use sqlite::Sqlite;
-pub use store::{Applied, Maintained, Store};
+pub use store::{Applied, Maintained, SEALED_AFTER_US, Store};
 
 /// Opens the store that `place` names: the URL of a PostgreSQL database
 /// (`postgres://…`), or the path of a SQLite file, which is made if it does not exist.

@@ -30,7 +30,7 @@ pub struct Maintained {
 }
 
 /// How long a span is over before maintenance seals it: most of what comes late has come by then.
-pub(crate) const SEALED_AFTER_US: i64 = 2 * 3_600 * series::SECOND_US;
+pub const SEALED_AFTER_US: i64 = 2 * 3_600 * series::SECOND_US;
 
 /// A place where series and their slots are kept. Every call is one transaction,
 /// which is on disk when the call returns, if the store has a disk.

@@ -216,6 +216,10 @@ fn one(
     };
     watcher.finish();
     let summary = imported.map_err(broken_off)?;
+    // What came in pieces too small to be packed at once; old slots seldom change again.
+    store
+        .seal(now_us().saturating_sub(slots::SEALED_AFTER_US))
+        .map_err(|error| broken_off(error.into()))?;
     let width = output::style(global.color).width;
     output::print(&Told { file, summary: &summary, watcher: &watcher, width }.text());
     Ok(summary)
