@@ -26,6 +26,20 @@ A load generator that costs CPU takes it from the server beside it, and one that
 ";
 
 const TAIL: &str = "\
+## What bounds it
+
+Nine tenths of our client's CPU is spent in the kernel, so what counts is how often it is entered. `strace -c -f` over one second of the first line (2026-11-21) shows:
+
+| client | system calls per request |
+| --- | --- |
+| tachograph, epoll | 1 sendto, 1 recvfrom, a share of one epoll_wait |
+| tachograph, io_uring | 1 io_uring_enter for 37 requests |
+| wrk | 1 write, 1 read, 2 epoll_ctl, a share of one epoll_wait |
+
+- Where the client has a CPU of its own and many connections, the server is as busy as the client: a client that costs less cannot show more than the server gives. The CPU per request tells the clients apart, and it is the steadier figure.
+- With one connection on two CPUs both ends take turns; a client that spins saves its own waking only, the server's remains.
+- The machine of 2026-11-21 was shared, and not idle in all rounds: that is why some intervals are wide, and why the lateness at half of capacity is what the scheduler gave and not what the pacer takes. At 1,000 requests/s it is the pacer's.
+
 ## Again
 
 ```
