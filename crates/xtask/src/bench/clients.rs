@@ -153,6 +153,8 @@ impl Client {
                 text += &format!(" --engine {}", self.engine().unwrap_or("auto"));
                 text += if new { " --new-connection" } else { "" };
                 text += if line.work == Work::Spinning { " --busy-poll" } else { "" };
+                // A server that has just started makes everybody late.
+                text += if rate_per_s.is_some() { " --warmup 300ms" } else { "" };
                 text += &rate_per_s.map(|rate| format!(" --rate {rate:.0}")).unwrap_or_default();
                 text
             }
