@@ -20,7 +20,7 @@ use crate::{Connect, Ending, Failure, Setup, Traffic, Wire};
 /// Messages up to this many bytes find room in the socket's buffer, so that no send is ever left over.
 const SENT_AT_ONCE: usize = 4096;
 
-/// The sockets of a [`Uring`] engine.
+/// The sockets of the io_uring engine.
 pub struct UringWire {
     pub(super) ring: Ring,
     pub(super) connector: Connector,
