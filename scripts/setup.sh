@@ -9,6 +9,9 @@ declare -A needs=(
   [chromium]=chromium
   [rrdtool]=rrdtool
   [initdb]=postgresql
+  [dockerd]=docker.io
+  [curl]=curl
+  [pgrep]=procps
 )
 missing=()
 for program in "${!needs[@]}"; do

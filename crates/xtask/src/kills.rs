@@ -19,7 +19,7 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
         Ok(options) => options,
         Err(what) => return usage_error(&what),
     };
-    match kill_often(&options) {
+    match kill_often(&options, &Awkward) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(what) => {
@@ -29,14 +29,42 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
     }
 }
 
-fn kill_often(options: &Options) -> Result<u32, String> {
+/// What is killed.
+pub(crate) trait Victim {
+    /// The arguments of tachograph; files of its own may be put into `folder`.
+    fn arguments(&self, folder: &Path) -> Result<Vec<String>, String>;
+
+    /// What is left of it beside processes and folders.
+    fn left(&self) -> Result<Vec<String>, String>;
+}
+
+/// A comparison of a stack that ignores SIGTERM and one that forks a process away.
+struct Awkward;
+
+impl Victim for Awkward {
+    fn arguments(&self, _: &Path) -> Result<Vec<String>, String> {
+        let server =
+            format!("{} serve-fixture --listen tcp://127.0.0.1:$PORT", binary::path()?.display());
+        let stubborn = format!("sh -c 'trap \"\" TERM; {server} & wait; wait'");
+        let forks_away = format!("sh -c 'setsid sleep 500 & {server}'");
+        let words = ["compare", "--quick", "--closed-only", "-n", "a", "-n", "b"];
+        Ok(words.into_iter().map(str::to_owned).chain([stubborn, forks_away]).collect())
+    }
+
+    fn left(&self) -> Result<Vec<String>, String> {
+        Ok(Vec::new())
+    }
+}
+
+/// Kills a run as often as the options say; how many left something behind.
+pub(crate) fn kill_often(options: &Options, victim: &dyn Victim) -> Result<u32, String> {
     let mut rng = options.seed.rng("kills");
     let mut dirty = 0;
     for run in 1..=options.runs {
         let after = Duration::from_millis(rng.random_range(10..6000));
         // Every third is a Ctrl-C, so that the orderly way is tried at odd moments too.
         let signal = if run % 3 == 0 { Signal::INT } else { Signal::KILL };
-        let left = kill_one(after, signal, run)?;
+        let left = kill_one(victim, after, signal, run)?;
         if !left.is_empty() {
             dirty += 1;
             say(&format!("run {run}, {signal:?} after {after:?}: left behind {}", left.join(", ")));
@@ -49,19 +77,20 @@ fn kill_often(options: &Options) -> Result<u32, String> {
     Ok(dirty)
 }
 
-/// Starts a comparison of awkward stacks, ends it, and returns what is left of it.
-fn kill_one(after: Duration, signal: Signal, run: u32) -> Result<Vec<String>, String> {
+/// Starts a run, ends it, and returns what is left of it.
+fn kill_one(
+    victim: &dyn Victim,
+    after: Duration,
+    signal: Signal,
+    run: u32,
+) -> Result<Vec<String>, String> {
     let wrong = |error: std::io::Error| error.to_string();
     let place = tempfile::Builder::new().prefix("tgk").tempdir_in("/tmp").map_err(wrong)?;
     let temp = place.path().join("t");
     std::fs::create_dir(&temp).map_err(wrong)?;
-    let tachograph = binary::path()?;
-    let server = format!("{} serve-fixture --listen tcp://127.0.0.1:$PORT", tachograph.display());
     let marker = format!("tachograph-proof-{}-{run}", std::process::id());
-    let mut child = Command::new(&tachograph)
-        .args(["compare", "--quick", "--closed-only", "-n", "a", "-n", "b"])
-        .arg(format!("sh -c 'trap \"\" TERM; {server} & wait; wait'"))
-        .arg(format!("sh -c 'setsid sleep 500 & {server}'"))
+    let mut child = Command::new(binary::path()?)
+        .args(victim.arguments(place.path())?)
         .env("TMPDIR", &temp)
         .env("TACHOGRAPH_RECORD", place.path().join("record.sqlite"))
         .env("TACHOGRAPH_TEST_MARKER", &marker)
@@ -75,7 +104,8 @@ fn kill_one(after: Duration, signal: Signal, run: u32) -> Result<Vec<String>, St
     child.wait().map_err(wrong)?;
     let began = Instant::now();
     loop {
-        let left = left_behind(&temp, &marker);
+        let mut left = left_behind(&temp, &marker);
+        left.extend(victim.left()?);
         if left.is_empty() || began.elapsed() > PATIENCE {
             return Ok(left);
         }

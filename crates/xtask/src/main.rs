@@ -6,6 +6,7 @@ mod batches;
 mod bench;
 mod bench_slots;
 mod binary;
+mod container_kills;
 mod imports;
 mod injection;
 mod kills;
@@ -29,6 +30,9 @@ tasks:
         servers with exactly known differences of 2, 5 and 20% (60 comparisons by default)
   prove kills [--runs N] [--seed N]
         kill -9 at random moments (100 times by default); nothing may stay behind
+  prove container-kills [--runs N] [--seed N]
+        the same for runs whose stacks are containers (30 times by default); call it by
+        scripts/with-docker.sh where no Docker Engine runs
   prove batches [--runs N] [--seed N]
         kill -9 whoever writes batches of series, in SQLite and in PostgreSQL (500 times
         each by default); what was acknowledged must be there once
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
         ["prove", "sixty", options @ ..] => aa::prove_sixty(options),
         ["prove", "injection", options @ ..] => injection::prove(options),
         ["prove", "kills", options @ ..] => kills::prove(options),
+        ["prove", "container-kills", options @ ..] => container_kills::prove(options),
         ["prove", "batches", options @ ..] => batches::prove(options),
         ["prove", "imports", options @ ..] => imports::prove(options),
         ["prove", "accuracy", options @ ..] => accuracy::prove(options),

@@ -85,6 +85,8 @@ fn clear_up(dir: &Path) {
     }
     wait(GUARDS, || !has_stacks(dir));
     sweep::clear(dir);
+    // Whoever would have removed them was killed too.
+    crate::container::sweep(&|labelled| labelled == dir);
 }
 
 fn is_unlocked(dir: &Path) -> bool {

@@ -1,0 +1,172 @@
+//! Containers of a real Docker Engine, which `scripts/with-docker.sh` starts for the test alone.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use support::{Ended, Place, TACHOGRAPH, processes_with_environment, turn, wait};
+
+const WITH_DOCKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/with-docker.sh");
+
+/// The built-in server in a container, reached by a forwarded port, by its own address, by the
+/// host's network and by a shared socket.
+const EXPERIMENT: &str = r#"
+[experiment]
+name = "containers"
+title = "The built-in server in a container"
+question = "Does each way work?"
+offers = ["closed"]
+
+[schedule]
+pilot_blocks = 2
+max_blocks = 2
+slice = "50ms"
+window = "200ms"
+warmup = "50ms"
+
+[stack.app]
+served_by = { counter_file = "$DIR/served" }
+target = "http://$REACH/"
+container = { command = "$TACHOGRAPH serve-fixture --listen $LISTEN --served-file $DIR/served", volumes = ["$DIR"], read_only = ["PROGRAMS"], network = "$NETWORK", publish = "$PORT:8000", ready = "http://$REACH/" }
+
+[[part]]
+name = "all"
+question = "Does each way work?"
+
+[[part.variant]]
+name = "$WAY"
+stack = "app"
+
+[part.variant.each.WAY]
+forwarded = { NETWORK = "bridge", LISTEN = "tcp://0.0.0.0:8000", REACH = "127.0.0.1:$PORT" }
+own-address = { NETWORK = "own", LISTEN = "tcp://0.0.0.0:8000", REACH = "$ADDRESS:8000" }
+host-network = { NETWORK = "host", LISTEN = "tcp://127.0.0.1:$PORT", REACH = "127.0.0.1:$PORT" }
+shared-socket = { NETWORK = "none", LISTEN = "unix:$SOCKET", REACH = "unix:$SOCKET:" }
+"#;
+
+/// What the script prints of the engine: containers and networks with our label.
+const LOOK: &str = r#"
+look() {
+  for list in 'containers/json?all=1&' 'networks?'; do
+    curl -fsS --unix-socket "${DOCKER_HOST#unix://}" \
+      "http://localhost/${list}filters=%7B%22label%22%3A%5B%22tachograph.run-dir%22%5D%7D"
+  done
+}
+settle() { for _ in $(seq 100); do [ "$(look | tr -d '[] \n')" = "" ] && break; sleep 0.2; done; }
+"#;
+
+/// Whether an engine can be had here. CI must have one.
+fn engine_can_be_had() -> bool {
+    let output = Command::new(WITH_DOCKER).arg("true").stdin(Stdio::null()).output().unwrap();
+    let can = output.status.success();
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(can || std::env::var_os("CI").is_none(), "{why}");
+    if !can {
+        #[allow(clippy::print_stderr, reason = "whoever runs the tests should know")]
+        {
+            eprintln!("NOT TESTED, containers: {why}");
+        }
+    }
+    can
+}
+
+/// Runs a shell script with an engine; `$TACHOGRAPH` and `$EXPERIMENT` are set in it.
+fn with_engine(place: &Place, marker: &str, script: &str) -> Ended {
+    let programs = Path::new(TACHOGRAPH).parent().unwrap().display().to_string();
+    let experiment = place.write("containers.toml", &EXPERIMENT.replace("PROGRAMS", &programs));
+    let mut command = place.command(&[]);
+    let environment: Vec<_> = command
+        .get_envs()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+        .collect();
+    command = Command::new(WITH_DOCKER);
+    command
+        .args(["bash", "-c", &format!("{LOOK}{script}")])
+        .current_dir(place.dir.path())
+        .envs(environment)
+        .env("TACHOGRAPH", TACHOGRAPH)
+        .env("EXPERIMENT", experiment)
+        .env("MARKER", marker)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    wait(command.spawn().unwrap(), Duration::from_secs(240))
+}
+
+#[test]
+fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
+    if !engine_can_be_had() {
+        return;
+    }
+    let _turn = turn();
+    let place = Place::new();
+    let ended = with_engine(
+        &place,
+        "",
+        r#"
+        "$TACHOGRAPH" run "$EXPERIMENT" --quiet --json > run.json; echo "status $?"
+        look
+        "#,
+    );
+    let text = std::fs::read_to_string(place.path("run.json")).unwrap_or_default();
+    let run: serde_json::Value = serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("{error}: {text}\n{}\n{}", ended.out, ended.err));
+    let variants = run["variants"].as_array().unwrap();
+    let names: Vec<&str> = variants.iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["forwarded", "host-network", "own-address", "shared-socket"], "{text}");
+    assert!(variants.iter().all(|one| one["trials"].as_array().is_some_and(|all| all.len() >= 2)));
+    for variant in variants {
+        let ledger = &variant["ledger"];
+        assert!(ledger["completed"].as_u64().unwrap() > 100, "{variant}");
+        assert_eq!(ledger["failed"], 0, "{variant}");
+        // The server's own count has the probes too, which the comparison takes off.
+        assert_eq!(ledger["completed"], ledger["served"], "{variant}");
+        // Of trials, because on a busy machine every block may be rejected.
+        for trial in variant["trials"].as_array().unwrap() {
+            assert!(trial["stack_cpu_ns"].as_u64().unwrap() > 0, "{trial}");
+        }
+    }
+    ended.prints("[]\n[]\n");
+    assert_eq!(place.leftovers(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn nothing_of_a_killed_run_stays_at_the_engine() {
+    if !engine_can_be_had() {
+        return;
+    }
+    let _turn = turn();
+    let place = Place::new();
+    let marker = format!("tachograph-test-docker-{}", std::process::id());
+    // Tachograph alone is killed, then it and its guard, whose work a third process does.
+    let ended = with_engine(
+        &place,
+        &marker,
+        r#"
+        export TACHOGRAPH_TEST_MARKER=$MARKER
+        for after in 0.5 1.5 3; do
+          "$TACHOGRAPH" run "$EXPERIMENT" --quiet >/dev/null 2>&1 & run=$!
+          sleep $after
+          if [ "$after" != 0.5 ]; then look | grep -q tachograph.run-dir && echo "was there"; fi
+          kill -9 $run; wait $run 2>/dev/null
+          settle; look
+        done
+        "$TACHOGRAPH" run "$EXPERIMENT" --quiet >/dev/null 2>&1 & run=$!
+        sleep 2.5
+        look | grep -q tachograph.run-dir && echo "was there"
+        guards=$(pgrep -P $run)
+        kill -9 $run $guards $(for guard in $guards; do pgrep -P $guard; done)
+        wait $run 2>/dev/null
+        "$TACHOGRAPH" run "$EXPERIMENT" --quiet >/dev/null 2>&1
+        settle; look
+        "#,
+    );
+    assert_eq!(ended.out.matches("[]\n[]\n").count(), 4, "{}\n{}", ended.out, ended.err);
+    assert_eq!(ended.out.matches("was there").count(), 3, "{}", ended.out);
+    assert_eq!(processes_with_environment(&marker), Vec::<u32>::new());
+    assert_eq!(place.leftovers(), Vec::<std::path::PathBuf>::new());
+}
