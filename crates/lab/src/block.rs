@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use base::{Nanos, Seed};
 use drive::Slice;
+use rand::RngExt as _;
 use spec::{Mode, Part};
 
 use crate::resident::{Ended, Resident, StartError, Surroundings, WARM_UP};
@@ -23,6 +24,8 @@ pub(crate) struct BlockPlan<'a> {
     pub(crate) variants: Vec<usize>,
     pub(crate) offers: Vec<SettledOffer>,
     pub(crate) warmup: Nanos,
+    /// How long a loop takes until it holds as many long requests as it ever will.
+    pub(crate) settling: Nanos,
     pub(crate) seed: Seed,
 }
 
@@ -189,7 +192,12 @@ fn run_group(
         for v in order {
             outcome.order.push(v as u32);
             progress.says("loading", &variants[v].name, length.0 as f64 / total);
-            let slice = slice_of(&variants[v], offer.mode, length);
+            let mut slice = slice_of(&variants[v], offer.mode, length);
+            // A server that does something every so many requests would else do it at the same
+            // moments of every slice, and the window would hold always too much of it or too little.
+            let later = Nanos((plan.settling.0 as f64 * rng.random::<f64>()) as u64);
+            slice.lead_in = slice.lead_in + later.min(Nanos(slice.window.0 / 2));
+            slice.window = length - slice.lead_in;
             load(residents, v, variants, offer.name, &slice)?;
             if around.stop.load(Ordering::Relaxed) {
                 return Ok(());

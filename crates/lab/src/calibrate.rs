@@ -18,12 +18,18 @@ use crate::watch::{Event, Watcher};
 /// Buckets in which the warm-up is looked for: 250 ms in a full run, less in a quick look.
 const BUCKETS: u64 = 16;
 
+/// The share of the connections' time that long requests may take without being waited for
+/// before a slice is measured: what Little's law may be off by.
+const LONG_SHARE: f64 = 0.02;
+
 /// What calibration found out about one variant.
 pub(crate) struct Calibrated {
     pub(crate) variant: usize,
     pub(crate) learned: Option<Learned>,
     /// Verified responses per second, closed loop, over the later half.
     pub(crate) capacity_per_s: f64,
+    /// What all but a fiftieth of the connections' time goes into: requests no longer than this.
+    pub(crate) long_service_time: Nanos,
     /// When the last change of level was over, if the variant settled at all.
     pub(crate) settled_after: Option<Nanos>,
     /// What the null server on the same transport served, where one stands in for this kind of exchange.
@@ -97,6 +103,7 @@ fn calibrate_one(
     let bucket = Nanos(length.0 / BUCKETS);
     let tally = resident.load("calibration", &slice)?;
     let trial = tally.trial(index, 0);
+    let long_service_time = tally.long_service_time(LONG_SHARE);
     // Rates of whole buckets; the last one may hold no more than the drain.
     let steps_per_bucket = (bucket.0 / around.step.0.max(1)).max(1) as usize;
     let rates: Vec<f64> = trial
@@ -116,6 +123,7 @@ fn calibrate_one(
         variant: index,
         learned,
         capacity_per_s,
+        long_service_time,
         settled_after,
         null_capacity_per_s: None,
         ended,

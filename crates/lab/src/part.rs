@@ -169,6 +169,8 @@ impl PartRunner<'_> {
         able: &[usize],
     ) -> Result<(), LabError> {
         let plan = with_learned(self.plan, calibration);
+        let settling = calibration.variants.iter().map(|c| c.long_service_time).max();
+        let settling = settling.unwrap_or(Nanos::ZERO).min(Nanos(plan.schedule.slice.0 / 2));
         let schedule = &plan.schedule;
         let offers = self.settle_offers(calibration);
         let warmup = self.warmup(calibration).unwrap_or(schedule.warmup).min(schedule.warmup * 3);
@@ -189,6 +191,7 @@ impl PartRunner<'_> {
                 variants: able.to_vec(),
                 offers: offers.clone(),
                 warmup,
+                settling,
                 seed: self.seed.derive("block", u64::from(number)),
             };
             let started = base::timestamp_now();
@@ -200,7 +203,8 @@ impl PartRunner<'_> {
             last_canary = canary[1];
             canaries.push(canary);
 
-            let mut inspector = Inspector { part: &plan, block: number, findings: Vec::new() };
+            let mut inspector =
+                Inspector { part: &plan, block: number, settling, findings: Vec::new() };
             inspector.inspect(&outcome, &offers, change.as_ref());
             let mut findings = inspector.findings;
             let block = self.write_down(
@@ -448,16 +452,19 @@ fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec::Part {
     plan
 }
 
-/// The schedule's slice, or longer where a variant is slow: the lead-in of a slice has to
+/// The schedule's slice, or longer where requests are slow: the lead-in of a slice has to
 /// outlast the requests with which it begins, or the slice would count the slow start
-/// of a loop that is not closed yet. No longer than half a window, so that each variant has two.
+/// of a loop that is not closed yet. Long ones count too, where they take a good part of the
+/// connections' time: a loop that is younger than they are holds too few of them.
+/// No longer than half a window, so that each variant has two.
 fn settled_slice(plan: &spec::Part, calibration: &Calibration) -> Nanos {
-    let service_time_s = |c: &Calibrated| {
-        f64::from(plan.variants[c.variant].load.connections) / c.capacity_per_s.max(1e-9)
+    let lead_in_s = |c: &Calibrated| {
+        let connections = f64::from(plan.variants[c.variant].load.connections);
+        let mean_s = connections / c.capacity_per_s.max(1e-9);
+        (LEAD_IN_SERVICE_TIMES * mean_s).max(c.long_service_time.as_secs_f64())
     };
-    let slowest_s = calibration.variants.iter().map(service_time_s).fold(0.0, f64::max);
-    let needed =
-        Nanos::from_secs_f64((LEAD_IN_SERVICE_TIMES * slowest_s / LEAD_IN_SHARE).min(3600.0));
+    let longest_s = calibration.variants.iter().map(lead_in_s).fold(0.0, f64::max);
+    let needed = Nanos::from_secs_f64((longest_s / LEAD_IN_SHARE).min(3600.0));
     let schedule = &plan.schedule;
     schedule.slice.max(needed.min(Nanos(schedule.window.0 / 2)))
 }

@@ -174,14 +174,61 @@ impl Tally {
         self.window.service_time_sum_ns as f64 / self.window.completed.max(1) as f64
     }
 
+    /// The service time beyond which requests take up no more than `share` of the connections' time.
+    pub(crate) fn long_service_time(&self, share: f64) -> Nanos {
+        long_value(&self.service_time, share)
+    }
+
     /// Completed requests per second of window.
     pub(crate) fn throughput_per_s(&self) -> f64 {
         self.window.completed as f64 / self.window.length.as_secs_f64().max(1e-9)
     }
 }
 
+/// The largest value for which the values above it make up no more than `share` of the sum of all.
+fn long_value(histogram: &Histogram, share: f64) -> Nanos {
+    let recorded: Vec<(u64, f64)> = histogram
+        .iter_recorded()
+        .map(|step| {
+            let value = step.value_iterated_to();
+            (value, value as f64 * step.count_at_value() as f64)
+        })
+        .collect();
+    let allowed = share * recorded.iter().map(|(_, sum)| sum).sum::<f64>();
+    let mut beyond = 0.0;
+    for (value, sum) in recorded.into_iter().rev() {
+        beyond += sum;
+        if beyond > allowed {
+            return Nanos(value);
+        }
+    }
+    Nanos::ZERO
+}
+
 fn add_errors(sum: &mut Errors, part: &Errors) {
     for (kind, n) in part {
         *sum.entry(kind.clone()).or_default() += n;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_requests_weigh_by_the_time_that_they_take() {
+        let of = |values: &[(u64, u64)]| {
+            let mut histogram = Histogram::new(3).unwrap();
+            for (value, count) in values {
+                histogram.record_n(*value, *count).unwrap();
+            }
+            long_value(&histogram, 0.02)
+        };
+        // One request in 50 takes 1000, the others 1: they are 95% of the time.
+        assert_eq!(of(&[(1, 49), (1000, 1)]), Nanos(1000));
+        // One in 100,000 takes 1000: 1% of the time, which is let pass.
+        assert_eq!(of(&[(1, 99_999), (1000, 1)]), Nanos(1));
+        assert_eq!(of(&[(7, 3)]), Nanos(7));
+        assert_eq!(of(&[]), Nanos::ZERO);
     }
 }

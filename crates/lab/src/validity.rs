@@ -35,6 +35,8 @@ pub(crate) const ACHIEVED_MIN: f64 = 0.99;
 pub(crate) struct Inspector<'a> {
     pub(crate) part: &'a Part,
     pub(crate) block: u32,
+    /// How long a loop takes until it holds as many long requests as it ever will.
+    pub(crate) settling: Nanos,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -156,22 +158,29 @@ impl Inspector<'_> {
         if !closed || bulk || tally.window.completed == 0 || tally.counts.failed > 0 {
             return;
         }
-        let r = tally.mean_service_time_ns() / 1e9;
         let gap = stats::littles_law_gap(
             variant.load.connections,
             tally.throughput_per_s(),
             tally.mean_service_time_ns(),
         );
-        // Requests under way at the edges of slices blur the law by about one service time per slice.
+        // Requests under way at the edges of a slice blur the law by up to a long service time, this
+        // way or that, so that the blur of several slices grows with the root of their number.
         let slices = self.part.schedule.window.0 as f64 / self.part.schedule.slice.0 as f64;
-        let blur = slices * r / tally.window.length.as_secs_f64().max(1e-9);
+        let window_s = tally.window.length.as_secs_f64().max(1e-9);
+        let blur = slices.sqrt() * self.settling.as_secs_f64() / window_s;
         let limit = LITTLE_GAP_MAX.max(blur);
         if gap > limit {
+            let connections = f64::from(variant.load.connections);
+            let busy = tally.throughput_per_s() * tally.mean_service_time_ns() / 1e9 / connections;
+            let why = if busy < 1.0 {
+                "the client did not keep them busy"
+            } else {
+                "slices are too short for requests that come in such bursts; a longer window would hold more of them"
+            };
             let sentence = format!(
-                "{}: throughput × service time accounts for only {:.1}% of its {} connections; the client did not keep them busy",
+                "{}: throughput × service time accounts for {:.1}% of its {connections} connections; {why}",
                 variant.name,
-                100.0 * (1.0 - gap),
-                variant.load.connections
+                100.0 * busy
             );
             let v = Some(ended.life.variant as usize);
             self.find("little", Severity::Rejected, v, (gap, limit), sentence);

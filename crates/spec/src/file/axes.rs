@@ -17,7 +17,7 @@ const COMBINATIONS_MAX: usize = 100;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Combination {
     pub(super) vars: Vars,
-    /// Axis and label, in alphabetical order of the axes.
+    /// Axis and label, in the file's order.
     pub(super) at: Vec<(String, String)>,
 }
 

@@ -110,9 +110,11 @@ impl<'a> Table<'a> {
         self.map.get(key)
     }
 
-    /// Every key with its value, in alphabetical order.
+    /// Every key with its value, in the order in which the file names them.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Range<usize>, &'a Value<'a>)> {
-        self.map.iter().map(|(key, value)| (key.get_ref().as_ref(), key.span(), value))
+        let mut entries: Vec<_> = self.map.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        entries.into_iter().map(|(key, value)| (key.get_ref().as_ref(), key.span(), value))
     }
 
     /// A key whose value is a table with keys of the author's choice.
