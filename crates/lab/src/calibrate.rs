@@ -18,6 +18,9 @@ use crate::watch::{Event, Watcher};
 /// Buckets in which the warm-up is looked for: 250 ms in a full run, less in a quick look.
 const BUCKETS: u64 = 16;
 
+/// How many times longer the second look at a slow server takes.
+const SLOW_FACTOR: u64 = 6;
+
 /// The share of the connections' time that long requests may take without being waited for
 /// before a slice is measured: what Little's law may be off by.
 const LONG_SHARE: f64 = 0.02;
@@ -103,7 +106,7 @@ fn calibrate_one(
     let bucket = Nanos(length.0 / BUCKETS);
     let tally = resident.load("calibration", &slice)?;
     let trial = tally.trial(index, 0);
-    let long_service_time = tally.long_service_time(LONG_SHARE);
+    let mut long_service_time = tally.long_service_time(LONG_SHARE);
     // Rates of whole buckets; the last one may hold no more than the drain.
     let steps_per_bucket = (bucket.0 / around.step.0.max(1)).max(1) as usize;
     let rates: Vec<f64> = trial
@@ -115,8 +118,16 @@ fn calibrate_one(
     let bucket = around.step * steps_per_bucket as u64;
     let settled_after = stats::steady_state(&rates).map(|at| bucket * at as u64);
     let later = &rates[rates.len() / 2..];
-    let capacity_per_s =
+    let mut capacity_per_s =
         later.iter().sum::<f64>() / (later.len().max(1) as f64 * bucket.as_secs_f64());
+    let connections = u64::from(variant.load.connections);
+    if trial.ledger.counts.completed < 4 * connections {
+        // Requests so slow that the first look saw the start of the loop and little else.
+        slice.window = Nanos(SLOW_FACTOR * length.0);
+        let tally = resident.load("slow calibration", &slice)?;
+        capacity_per_s = tally.throughput_per_s();
+        long_service_time = tally.long_service_time(LONG_SHARE);
+    }
     resident.check_alive()?;
     let ended = resident.end();
     Ok(Calibrated {

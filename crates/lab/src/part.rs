@@ -26,6 +26,13 @@ const NULL_FACTOR_MIN: f64 = 3.0;
 /// How many mean service times of the slowest variant a lead-in lasts.
 const LEAD_IN_SERVICE_TIMES: f64 = 2.0;
 
+/// How many mean service times of the slowest variant a window lasts at least: two slices with
+/// their lead-ins.
+const WINDOW_SERVICE_TIMES: f64 = 2.0 * LEAD_IN_SERVICE_TIMES / LEAD_IN_SHARE;
+
+/// The longest that a window is made for the sake of slow requests.
+const WINDOW_MAX: Nanos = Nanos::from_secs(30);
+
 /// A part on its way.
 pub(crate) struct PartRunner<'a> {
     pub(crate) plan: &'a spec::Part,
@@ -439,6 +446,7 @@ fn blank(plan: &spec::Part, cpus: &Cpus) -> Part {
 /// stack which later starts with another answer is caught.
 fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec::Part {
     let mut plan = plan.clone();
+    plan.schedule.window = settled_window(&plan, calibration);
     plan.schedule.slice = settled_slice(&plan, calibration);
     for calibrated in &calibration.variants {
         let Some(learned) = &calibrated.learned else { continue };
@@ -452,6 +460,19 @@ fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec::Part {
     plan
 }
 
+/// The mean service time of a calibrated variant in seconds, by Little's law.
+fn mean_service_time_s(plan: &spec::Part, calibrated: &Calibrated) -> f64 {
+    let connections = f64::from(plan.variants[calibrated.variant].load.connections);
+    connections / calibrated.capacity_per_s.max(1e-9)
+}
+
+/// The schedule's window, or longer where requests take so long that it would hold a handful.
+fn settled_window(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    let means = calibration.variants.iter().map(|c| mean_service_time_s(plan, c));
+    let needed_s = WINDOW_SERVICE_TIMES * means.fold(0.0, f64::max);
+    plan.schedule.window.max(Nanos::from_secs_f64(needed_s).min(WINDOW_MAX))
+}
+
 /// The schedule's slice, or longer where requests are slow: the lead-in of a slice has to
 /// outlast the requests with which it begins, or the slice would count the slow start
 /// of a loop that is not closed yet. Long ones count too, where they take a good part of the
@@ -459,8 +480,7 @@ fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec::Part {
 /// No longer than half a window, so that each variant has two.
 fn settled_slice(plan: &spec::Part, calibration: &Calibration) -> Nanos {
     let lead_in_s = |c: &Calibrated| {
-        let connections = f64::from(plan.variants[c.variant].load.connections);
-        let mean_s = connections / c.capacity_per_s.max(1e-9);
+        let mean_s = mean_service_time_s(plan, c);
         (LEAD_IN_SERVICE_TIMES * mean_s).max(c.long_service_time.as_secs_f64())
     };
     let longest_s = calibration.variants.iter().map(lead_in_s).fold(0.0, f64::max);

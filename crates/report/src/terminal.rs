@@ -150,6 +150,9 @@ impl Page<'_> {
         if !rows.is_empty() {
             let words = format!("p50 and p99: {}", view::times_in_words(part));
             self.paragraph(&words, 2, |line| self.style.dim(line));
+            if let Some(words) = view::bytes_in_words(part) {
+                self.paragraph(&words, 2, |line| self.style.dim(line));
+            }
         }
         if !part.reasons.is_empty() {
             let words = "These figures are from an invalid run and not to be used.";

@@ -39,8 +39,10 @@ pub(crate) fn figures(part: &Part) -> String {
     let measured =
         part.variants.iter().any(|v| view::figures(part, v).is_some_and(|f| !single(&f)));
     let intervals = if measured { " Under each figure its 95% interval." } else { "" };
+    let bytes = view::bytes_in_words(part)
+        .map_or_else(String::new, |words| format!(" {}.", escape(&words)));
     out + &format!(
-        "<p class=\"small muted\">p50, p90 and p99: {}. CPU is the whole stack's, memory its peak.{intervals}</p>\n",
+        "<p class=\"small muted\">p50, p90 and p99: {}. CPU is the whole stack's, memory its peak.{intervals}{bytes}</p>\n",
         escape(&view::times_in_words(part))
     )
 }
