@@ -5,7 +5,7 @@
 #
 #     scripts/experiments.sh target/release/tachograph [NAME…]
 #
-# MAX_TIME is what each may take. Variants whose programs are missing are left out;
+# MAX_TIME is what each may take; by default more where there are many parts. Variants whose programs are missing are left out;
 # the page says why, and `tachograph doctor` how to get them.
 set -euo pipefail
 tachograph=$1
@@ -33,12 +33,20 @@ page() {
   sed 1d "$pictures/page.md" >>"$results/$name.md"
 }
 
+time_of() {
+  case $1 in
+    raw-sockets | python-servers | payload) echo 9m ;;
+    python-servers-concurrent) echo 6m ;;
+    *) echo 4m ;;
+  esac
+}
+
 for name in "${names[@]}"; do
   echo "=== $name"
   with=()
   [ "$name" = docker ] && with=(scripts/with-docker.sh)
   status=0
-  "${with[@]}" "$tachograph" run "$name" --quick --max-time "${MAX_TIME:-4m}" || status=$?
+  "${with[@]}" "$tachograph" run "$name" --quick --max-time "${MAX_TIME:-$(time_of "$name")}" || status=$?
   # 1 says that some verdict failed, which the page then tells; 2 that there is nothing to tell.
   if [ "$status" -ge 2 ]; then
     echo "$name could not be measured; its page is as it was" >&2
@@ -46,3 +54,14 @@ for name in "${names[@]}"; do
   fi
   page "$name"
 done
+
+# What the folder holds, a line for each page.
+{
+  printf '# Results\n\nEach page is one experiment, run in short form by `make experiments`: question, answer, picture, published figures and ours, machine and command.\n\n'
+  for file in "$results"/*.md; do
+    [ "$(basename "$file")" = README.md ] && continue
+    title=$(sed -n '1s/^# //p' "$file")
+    question=$(awk 'NR > 1 && NF && !/^!/ { print; exit }' "$file")
+    printf -- '- [%s](%s): %s\n' "$title" "$(basename "$file")" "$question"
+  done
+} >"$results/README.md"

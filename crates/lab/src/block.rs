@@ -196,7 +196,7 @@ fn run_group(
             // A server that does something every so many requests would else do it at the same
             // moments of every slice, and the window would hold always too much of it or too little.
             let later = Nanos((plan.settling.0 as f64 * rng.random::<f64>()) as u64);
-            slice.lead_in = slice.lead_in + later.min(Nanos(slice.window.0 / 2));
+            slice.lead_in += later.min(Nanos(slice.window.0 / 2));
             slice.window = length - slice.lead_in;
             load(residents, v, variants, offer.name, &slice)?;
             if around.stop.load(Ordering::Relaxed) {

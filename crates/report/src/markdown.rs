@@ -87,7 +87,8 @@ fn table(part: &Part) -> String {
             figures.cpu_ns.map_or("–".to_owned(), |cpu| time(cpu.value)),
         );
     }
-    let bytes = view::bytes_in_words(part).map_or_else(String::new, |words| format!("{words}.\n\n"));
+    let bytes =
+        view::bytes_in_words(part).map_or_else(String::new, |words| format!("{words}.\n\n"));
     out + &format!("\np50 and p99: {}.\n\n{bytes}", view::times_in_words(part))
 }
 
