@@ -40,7 +40,7 @@ python:
 deny:
 	@./scripts/deny.sh $(DENY_VERSION)
 
-## experiments: all experiments in short form; writes docs/results/ (about three quarters of an hour)
+## experiments: all experiments in short form; writes docs/results/ (about an hour)
 experiments: build
 	@./scripts/experiments.sh $(TACHOGRAPH)
 

@@ -35,7 +35,8 @@ page() {
 
 time_of() {
   case $1 in
-    raw-sockets | python-servers | payload) echo 9m ;;
+    raw-sockets | python-servers) echo 13m ;;
+    payload) echo 9m ;;
     python-servers-concurrent) echo 6m ;;
     *) echo 4m ;;
   esac

@@ -7,6 +7,15 @@ use crate::chart::{Curve, Dot, Dots, Forest, ForestRow, Format, Level, Quantiles
 use crate::text::{ratio, time};
 use crate::view;
 
+/// What the marks of a forest plot are, as a paragraph below it.
+pub(super) fn forest_legend(data: &Forest) -> String {
+    let published = data.rows.iter().any(|row| row.published.is_some());
+    let diamond = if published { " The open diamond is the published ratio." } else { "" };
+    format!(
+        "<p class=\"small muted\">Marks are estimates, lines their intervals; the vertical line is 1, no difference.{diamond}</p>"
+    )
+}
+
 /// The ratios of some comparisons.
 pub(crate) fn forest(part: &Part, comparisons: &[&Comparison]) -> Forest {
     let rows: Vec<ForestRow> = comparisons.iter().map(|c| forest_row(part, c)).collect();

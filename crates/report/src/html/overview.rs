@@ -23,8 +23,9 @@ pub(super) fn section(run: &Run) -> String {
     }
     if let Some(data) = forest(run) {
         out += &format!(
-            "<section><h3>The ratio, part by part</h3>\n{}<p class=\"small muted\">Marks are estimates, lines their intervals; the vertical line is 1, no difference.</p></section>\n",
-            both(|w| chart::forest(&data, w))
+            "<section><h3>The ratio, part by part</h3>\n{}{}</section>\n",
+            both(|w| chart::forest(&data, w)),
+            charts::forest_legend(&data)
         );
     }
     out

@@ -102,11 +102,7 @@ fn ratios(part: &Part) -> String {
         let metric = view::metric_in_words(&primary[0].metric, part.bulk);
         out +=
             &format!("<section><h3>Ratio of {metric}</h3>\n{}", both(|w| chart::forest(&data, w)));
-        let published = data.rows.iter().any(|row| row.published.is_some());
-        let diamond = if published { " The open diamond is the published ratio." } else { "" };
-        out += &format!(
-            "<p class=\"small muted\">Marks are estimates, lines their intervals; the vertical line is 1, no difference.{diamond}</p></section>\n"
-        );
+        out += &format!("{}</section>\n", charts::forest_legend(&data));
     }
     if !others.is_empty() {
         let data = charts::forest(part, &others);
