@@ -38,8 +38,9 @@ Nine tenths of our client's CPU is spent in the kernel, so what counts is how of
 
 - Where the client has a CPU of its own and many connections, the server is as busy as the client: a client that costs less cannot show more than the server gives. The CPU per request tells the clients apart, and it is the steadier figure.
 - With one connection on two CPUs both ends take turns; a client that spins saves its own waking only, the server's remains.
-- The machine of 2026-11-21 was shared, and not idle in all rounds: that is why some intervals are wide.
-- The lateness at half of capacity has two faces: in every round the client that came first after the server's start was 5 to 17 ms late (p99), and the second 10 to 15 µs. A server that has just started keeps all 512 connections waiting for some milliseconds; the pacer itself keeps to the goal. In these figures both are mixed; a warm-up of 300 ms goes before the next ones.
+- The goals were set on a machine on which the peers were slower: there waking another CPU took 70 µs and everybody stood at 13,000 to 15,000 requests per second on one connection, where here they reach 42,000 to 85,000. A client that spins saves its own waking and cannot save the server's, so that three times the others is out of reach where the waking is cheap. h2load and oha stood at 250,000 and 150,000 on Unix sockets, where here they reach 366,000 and 240,000.
+- A blocking client does two system calls a request and nothing else. What ours does besides (a third, to wait; the clock twice; checking; counting) is its distance from it.
+- The lateness at half of capacity is two things mixed: where the server is slow to begin with all 512 connections, requests wait for a connection for milliseconds; after that the median run is late by 10 to 100 µs at p99. What share the pacer itself has in it has not been measured.
 
 ## Again
 
