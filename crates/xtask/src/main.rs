@@ -43,7 +43,7 @@ tasks:
         the experiment series-accuracy: the same updates through the real rrdtool, the real
         whisper and ours, then N random ones (1,000,000 by default); needs no built binary
   prove all
-        all of these, one after the other
+        all of these but container-kills, which needs an engine, one after the other
 
   bench-series [--only NAME,NAME…] [--points N] [--series N] [--per-slot N] [--rounds N]
                [--values walk|counts|noise]
