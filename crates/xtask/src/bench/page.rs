@@ -40,7 +40,8 @@ Nine tenths of our client's CPU is spent in the kernel, so what counts is how of
 - With one connection on two CPUs both ends take turns; a client that spins saves its own waking only, the server's remains.
 - The goals were set on a machine on which the peers were slower: there waking another CPU took 70 µs and everybody stood at 13,000 to 15,000 requests per second on one connection, where here they reach 42,000 to 85,000. A client that spins saves its own waking and cannot save the server's, so that three times the others is out of reach where the waking is cheap. h2load and oha stood at 250,000 and 150,000 on Unix sockets, where here they reach 366,000 and 240,000.
 - A blocking client does two system calls a request and nothing else. What ours does besides (a third, to wait; the clock twice; checking; counting) is its distance from it.
-- The lateness at half of capacity is two things mixed: where the server is slow to begin with all 512 connections, requests wait for a connection for milliseconds; after that the median run is late by 10 to 100 µs at p99. What share the pacer itself has in it has not been measured.
+- The lateness at half of capacity is two things mixed: where the server is slow to begin with all 512 connections, requests wait for a connection for milliseconds; the rounds differ by a factor of a hundred and more, as the intervals show. What share the pacer itself has in it has not been measured.
+- The lines on recording and verification were measured twice on 2026-11-21. Rounds of 1 s gave 1.10 (1.06–1.14) on TCP, a goal missed, and 1.10 (0.96–1.26) on Unix sockets. Rounds of 5 s, in which the start of the process weighs less, replaced them in the tables.
 
 ## Again
 
