@@ -53,6 +53,10 @@ pub struct Window {
     pub payload_bytes: u64,
     /// Σ of service time of those, in nanoseconds: Little's law needs the exact mean.
     pub service_time_sum_ns: u128,
+    /// Σ over connections of the time within the window during which a request was under way
+    /// on them, in nanoseconds, whenever it began or ended and however it ended: the left side of
+    /// Little's law, taken directly.
+    pub busy_ns: u128,
 }
 
 /// What a client thread cost.

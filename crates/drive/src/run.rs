@@ -218,9 +218,10 @@ impl<'a> Run<'a> {
 
     /// Gives up on what is still under way.
     pub(crate) fn abandon<W: Wire>(&mut self, wire: &mut W) {
+        let at = now();
         for (slot, conn) in self.conns.iter_mut().enumerate() {
             if std::mem::take(&mut conn.busy) {
-                self.tally.counts.in_flight += 1;
+                self.tally.abandoned(&self.times, conn.sent, at);
                 wire.close(slot);
                 conn.link = Link::Closed;
             }
@@ -365,7 +366,7 @@ impl<'a> Run<'a> {
                     payload_bytes: conn.seen.bytes,
                 },
             ),
-            Err(fault) => self.tally.failed(fault, at),
+            Err(fault) => self.tally.failed(&self.times, fault, conn.sent, at),
         }
     }
 

@@ -24,6 +24,11 @@ impl Times {
     fn in_window(&self, at: Nanos) -> bool {
         self.lead_end <= at && at < self.window_end
     }
+
+    /// How much of a stretch lies in the window.
+    fn overlap(&self, from: Nanos, to: Nanos) -> Nanos {
+        to.min(self.window_end).saturating_sub(from.max(self.lead_end))
+    }
 }
 
 /// One completed request.
@@ -100,6 +105,7 @@ impl Tally {
             self.by_step.resize(step + 1, 0);
         }
         self.by_step[step] += 1;
+        self.busy(times, sent, done);
         if !times.in_window(done) {
             return;
         }
@@ -113,10 +119,21 @@ impl Tally {
         }
     }
 
-    pub(crate) fn failed(&mut self, fault: Fault, at: Nanos) {
+    pub(crate) fn failed(&mut self, times: &Times, fault: Fault, sent: Nanos, at: Nanos) {
         self.counts.failed += 1;
         self.last = at;
+        self.busy(times, sent, at);
         *self.errors.entry(fault).or_default() += 1;
+    }
+
+    /// A request was given up at `at`.
+    pub(crate) fn abandoned(&mut self, times: &Times, sent: Nanos, at: Nanos) {
+        self.counts.in_flight += 1;
+        self.busy(times, sent, at);
+    }
+
+    fn busy(&mut self, times: &Times, from: Nanos, to: Nanos) {
+        self.window.busy_ns += u128::from(times.overlap(from, to).0);
     }
 
     /// The thread's observation of the whole slice, which ended at `end`.
@@ -160,6 +177,7 @@ pub(crate) fn merge(into: &mut Observation, other: Observation) {
     into.window.completed += other.window.completed;
     into.window.payload_bytes += other.window.payload_bytes;
     into.window.service_time_sum_ns += other.window.service_time_sum_ns;
+    into.window.busy_ns += other.window.busy_ns;
     for (sum, part) in [
         (&mut into.latency, &other.latency),
         (&mut into.service_time, &other.service_time),
@@ -187,5 +205,58 @@ pub(crate) fn merge(into: &mut Observation, other: Observation) {
 pub(crate) fn add_errors(into: &mut Errors, other: &Errors) {
     for (kind, n) in other {
         *into.entry(kind.clone()).or_default() += n;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: Times =
+        Times { start: Nanos(0), lead_end: Nanos(100), window_end: Nanos(200), step: Nanos(50) };
+
+    fn busy(request: impl Fn(&mut Tally, &Times)) -> u128 {
+        let mut tally = Tally::new(false);
+        request(&mut tally, &TIMES);
+        tally.window.busy_ns
+    }
+
+    fn done(sent: u64, done: u64) -> u128 {
+        let (sent, done) = (Nanos(sent), Nanos(done));
+        let completion = Completion { scheduled: sent, sent, done, payload_bytes: 0 };
+        busy(|tally, times| tally.completed(times, completion))
+    }
+
+    #[test]
+    fn requests_keep_a_connection_busy_only_within_the_window() {
+        assert_eq!(done(110, 150), 40);
+        assert_eq!(done(10, 99), 0, "over before it");
+        assert_eq!(done(60, 130), 30, "begun before it");
+        assert_eq!(done(170, 260), 30, "ended in the drain");
+        assert_eq!(done(20, 900), 100, "longer than the window");
+        assert_eq!(done(200, 210), 0, "after it");
+    }
+
+    #[test]
+    fn whatever_becomes_of_a_request_it_kept_its_connection_busy() {
+        let (from, to) = (Nanos(150), Nanos(300));
+        assert_eq!(busy(|tally, times| tally.failed(times, Fault::Timeout, from, to)), 50);
+        assert_eq!(busy(|tally, times| tally.abandoned(times, from, to)), 50);
+    }
+
+    #[test]
+    fn one_connection_without_a_pause_is_busy_all_the_time() {
+        let mut tally = Tally::new(false);
+        let mut sent = Nanos(3);
+        for length in [90, 1, 22, 7, 60, 5, 80, 40] {
+            let done = sent + Nanos(length);
+            let completion = Completion { scheduled: sent, sent, done, payload_bytes: 0 };
+            tally.completed(&TIMES, completion);
+            sent = done;
+        }
+        assert_eq!(tally.window.busy_ns, 100);
+        // Sums over what ended within are another thing: 6 ns were brought in, 12 taken out.
+        assert_eq!(tally.window.completed, 4);
+        assert_eq!(tally.window.service_time_sum_ns, 22 + 7 + 60 + 5);
     }
 }

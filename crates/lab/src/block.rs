@@ -62,6 +62,20 @@ pub(crate) fn slice_of(variant: &spec::Variant, mode: Mode, length: Nanos) -> Sl
     Slice { mode, lead_in, window: length - lead_in, requests: None, drain: drain_of(variant) }
 }
 
+/// Shortens the window by twice `cycle`, of which a random part is loaded before it.
+///
+/// A loop begins in the same way in every slice, and a server that does something every so many
+/// requests then does it at the same moments of every slice. A window that begins or ends at a
+/// fixed moment would always hold too much of that or too little; one that is placed
+/// anywhere in a cycle, with equal chances, holds on average what there is. The sum of two equal
+/// chances does so even where `cycle`, a service time, is a little less than the true cycle.
+fn place_at_random(slice: &mut Slice, cycle: Nanos, rng: &mut base::Rng) {
+    let room = (cycle * 2).min(Nanos(slice.window.0 / 2));
+    slice.window = slice.window - room;
+    let share = (rng.random::<f64>() + rng.random::<f64>()) / 2.0;
+    slice.lead_in += Nanos((room.0 as f64 * share) as u64);
+}
+
 /// The variants of `group` in mirrored random order, `slices` of each.
 fn mirrored(group: &[usize], slices: u32, rng: &mut base::Rng) -> Vec<usize> {
     let order = stats::mirrored_order(group.len(), slices as usize, rng);
@@ -193,11 +207,7 @@ fn run_group(
             outcome.order.push(v as u32);
             progress.says("loading", &variants[v].name, length.0 as f64 / total);
             let mut slice = slice_of(&variants[v], offer.mode, length);
-            // A server that does something every so many requests would else do it at the same
-            // moments of every slice, and the window would hold always too much of it or too little.
-            let later = Nanos((plan.settling.0 as f64 * rng.random::<f64>()) as u64);
-            slice.lead_in += later.min(Nanos(slice.window.0 / 2));
-            slice.window = length - slice.lead_in;
+            place_at_random(&mut slice, plan.settling, rng);
             load(residents, v, variants, offer.name, &slice)?;
             if around.stop.load(Ordering::Relaxed) {
                 return Ok(());
@@ -240,5 +250,43 @@ impl Progress<'_> {
         let share_done = (self.base + self.scale * self.done).min(1.0);
         self.watcher.event(&Event::Doing { what, variant: variant.to_owned(), share_done });
         self.done += share;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_of_one_length_lie_anywhere_in_their_slice() {
+        let mut rng = Seed(1).rng("windows");
+        let (length, cycle) = (Nanos::from_millis(100), Nanos::from_millis(10));
+        let mut begins = Vec::new();
+        for _ in 0..1_000 {
+            let lead_in = Nanos::from_millis(12);
+            let window = length - lead_in;
+            let mut slice =
+                Slice { mode: Mode::Closed, lead_in, window, requests: None, drain: length };
+            place_at_random(&mut slice, cycle, &mut rng);
+            assert_eq!(slice.window, Nanos::from_millis(68));
+            assert!(slice.lead_in + slice.window <= length);
+            begins.push(slice.lead_in.0 as f64 / 1e6);
+        }
+        let mean = begins.iter().sum::<f64>() / begins.len() as f64;
+        // 12 + 20 ÷ 2, within four standard errors of the sum of two uniform distributions.
+        assert!((mean - 22.0).abs() < 4.0 * 10.0 / 6f64.sqrt() / 1000f64.sqrt(), "{mean}");
+    }
+
+    #[test]
+    fn half_of_a_window_is_left_however_long_requests_are() {
+        let mut slice = Slice {
+            mode: Mode::Closed,
+            lead_in: Nanos(12),
+            window: Nanos(88),
+            requests: None,
+            drain: Nanos::ZERO,
+        };
+        place_at_random(&mut slice, Nanos(1_000), &mut Seed(1).rng("windows"));
+        assert_eq!(slice.window, Nanos(44));
     }
 }

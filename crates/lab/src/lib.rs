@@ -10,6 +10,7 @@
 mod analyse;
 mod block;
 mod calibrate;
+mod edges;
 mod layout;
 mod part;
 mod recording;

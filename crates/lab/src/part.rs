@@ -11,6 +11,7 @@ use spec::{Mode, Offer};
 use crate::analyse;
 use crate::block::{BlockOutcome, BlockPlan, LEAD_IN_SHARE, SettledOffer, run_block};
 use crate::calibrate::{Calibrated, Calibration, calibrate};
+use crate::edges::Edges;
 use crate::layout::Cpus;
 use crate::resident::{Ended, Surroundings};
 use crate::run::LabError;
@@ -187,6 +188,7 @@ impl PartRunner<'_> {
         let mut accepted = 0u32;
         let mut number = 0u32;
         let mut canaries: Vec<[Nanos; 2]> = Vec::new();
+        let mut edges = Edges::default();
         let mut last_canary = self.canary.run();
         while accepted < wanted && !self.stopped() {
             number += 1;
@@ -210,10 +212,10 @@ impl PartRunner<'_> {
             last_canary = canary[1];
             canaries.push(canary);
 
-            let mut inspector =
-                Inspector { part: &plan, block: number, settling, findings: Vec::new() };
+            let mut inspector = Inspector { part: &plan, block: number, findings: Vec::new() };
             inspector.inspect(&outcome, &offers, change.as_ref());
             let mut findings = inspector.findings;
+            edges.note(number, &plan, &outcome);
             let block = self.write_down(
                 run,
                 number,
@@ -254,6 +256,9 @@ impl PartRunner<'_> {
             }
         }
         self.judge_rejections(run, number);
+        let part = &mut run.parts[self.index];
+        let names: Vec<&str> = self.plan.variants.iter().map(|v| v.name.as_str()).collect();
+        part.findings.extend(edges.findings(&part.blocks, &names));
         Ok(())
     }
 

@@ -98,6 +98,7 @@ impl Tally {
         self.window.completed += seen.window.completed;
         self.window.payload_bytes += seen.window.payload_bytes;
         self.window.service_time_sum_ns += seen.window.service_time_sum_ns;
+        self.window.busy_ns += seen.window.busy_ns;
         for (sum, part) in [
             (&mut self.service_time, &seen.service_time),
             (&mut self.latency, &seen.latency),
@@ -169,9 +170,21 @@ impl Tally {
         }
     }
 
-    /// Mean service time in the window, in nanoseconds.
-    pub(crate) fn mean_service_time_ns(&self) -> f64 {
-        self.window.service_time_sum_ns as f64 / self.window.completed.max(1) as f64
+    /// The share of the window during which a request was under way on `connections`
+    /// connections, 0 to 1; the least that it lacks of 1 is what the client takes to go on.
+    pub(crate) fn busy_share(&self, connections: u32) -> f64 {
+        self.window.busy_ns as f64 / self.connection_ns(connections)
+    }
+
+    /// The same share by Little's law from the requests that completed in the window: throughput ×
+    /// mean service time ÷ connections. It differs from [`Tally::busy_share`] by the work that
+    /// requests brought into the window, less what they took out of it.
+    pub(crate) fn share_by_littles_law(&self, connections: u32) -> f64 {
+        self.window.service_time_sum_ns as f64 / self.connection_ns(connections)
+    }
+
+    fn connection_ns(&self, connections: u32) -> f64 {
+        (f64::from(connections) * self.window.length.0 as f64).max(1.0)
     }
 
     /// The service time beyond which requests take up no more than `share` of the connections' time.

@@ -9,8 +9,8 @@ use crate::block::{BlockOutcome, SettledOffer};
 use crate::resident::{Ended, WARM_UP};
 use crate::tally::Tally;
 
-/// Largest gap between connections and throughput × mean service time, as a share of connections.
-const LITTLE_GAP_MAX: f64 = 0.02;
+/// The largest share of the window in which a closed loop's connections may be without a request.
+const IDLE_MAX: f64 = 0.02;
 /// Share of CPU time that other guests of the same host may take.
 const STEAL_MAX: f64 = 0.02;
 /// How much more of the CPU time may be stolen from one variant than from another.
@@ -35,8 +35,6 @@ pub(crate) const ACHIEVED_MIN: f64 = 0.99;
 pub(crate) struct Inspector<'a> {
     pub(crate) part: &'a Part,
     pub(crate) block: u32,
-    /// How long a loop takes until it holds as many long requests as it ever will.
-    pub(crate) settling: Nanos,
     pub(crate) findings: Vec<Finding>,
 }
 
@@ -158,32 +156,19 @@ impl Inspector<'_> {
         if !closed || bulk || tally.window.completed == 0 || tally.counts.failed > 0 {
             return;
         }
-        let gap = stats::littles_law_gap(
-            variant.load.connections,
-            tally.throughput_per_s(),
-            tally.mean_service_time_ns(),
-        );
-        // Requests under way at the edges of a slice blur the law by up to a long service time, this
-        // way or that, so that the blur of several slices grows with the root of their number.
-        let slices = self.part.schedule.window.0 as f64 / self.part.schedule.slice.0 as f64;
-        let window_s = tally.window.length.as_secs_f64().max(1e-9);
-        let blur = slices.sqrt() * self.settling.as_secs_f64() / window_s;
-        let limit = LITTLE_GAP_MAX.max(blur);
-        if gap > limit {
-            let connections = f64::from(variant.load.connections);
-            let busy = tally.throughput_per_s() * tally.mean_service_time_ns() / 1e9 / connections;
-            let why = if busy < 1.0 {
-                "the client did not keep them busy"
-            } else {
-                "slices are too short for requests that come in such bursts; a longer window would hold more of them"
-            };
+        // Little's law, L = λW, on the window itself: L is the time that requests were under way,
+        // whatever their edges, so that nothing blurs it. W of the requests that *ended* in the
+        // window would: see `edges`.
+        let connections = variant.load.connections;
+        let idle = 1.0 - tally.busy_share(connections);
+        if idle > IDLE_MAX {
             let sentence = format!(
-                "{}: throughput × service time accounts for {:.1}% of its {connections} connections; {why}",
+                "{}: a request was under way on its {connections} connections for only {:.1}% of the time; the client did not keep them busy",
                 variant.name,
-                100.0 * busy
+                100.0 * (1.0 - idle)
             );
             let v = Some(ended.life.variant as usize);
-            self.find("little", Severity::Rejected, v, (gap, limit), sentence);
+            self.find("little", Severity::Rejected, v, (idle, IDLE_MAX), sentence);
         }
     }
 

@@ -2,20 +2,6 @@
 
 use statrs::function::factorial::ln_factorial;
 
-/// Little's law for a closed loop: |C − X·R̄| ÷ C, where C connections are
-/// always busy, X is the throughput and R̄ the mean service time.
-///
-/// 0 where the numbers agree; above 0.02 some requests or some time went
-/// uncounted (J. D. C. Little, Operations Research 9, 1961).
-/// Infinite for no connections.
-pub fn littles_law_gap(connections: u32, throughput_per_s: f64, mean_service_time_ns: f64) -> f64 {
-    let connections = f64::from(connections);
-    if connections == 0.0 {
-        return f64::INFINITY;
-    }
-    (connections - throughput_per_s * mean_service_time_ns / 1e9).abs() / connections
-}
-
 /// Fisher's exact test of a 2×2 table, two-sided: how often chance alone would
 /// spread the same totals at least as unevenly.
 ///
@@ -63,15 +49,6 @@ pub fn median(values: &[f64]) -> Option<f64> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn littles_law_by_hand() {
-        // 64 connections at 16,000/s take 4 ms each.
-        assert!(littles_law_gap(64, 16_000.0, 4e6) < 1e-12);
-        // A fifth of the requests not counted.
-        assert!((littles_law_gap(64, 12_800.0, 4e6) - 0.2).abs() < 1e-12);
-        assert_eq!(littles_law_gap(0, 1.0, 1.0), f64::INFINITY);
-    }
 
     #[test]
     fn fishers_lady_tasting_tea() {

@@ -12,8 +12,8 @@
 //!                         └─ judge ─▶ Judgement ─ sentence ─▶ words for a person
 //! ```
 //!
-//! Beside it stand the arithmetic of the validity checks ([`littles_law_gap`],
-//! [`fisher_exact`], [`drift`], [`steady_state`]).
+//! Beside it stand the arithmetic of the validity checks ([`fisher_exact`],
+//! [`drift`], [`steady_state`]).
 //!
 //! This crate does no I/O, reads no clock and draws no randomness that is not seeded.
 
@@ -33,7 +33,7 @@ mod words;
 
 pub use anytime::anytime_half_width;
 pub use changepoint::{Drift, STEADY_CHANGE_MIN, drift, pelt, steady_state};
-pub use checks::{fisher_exact, littles_law_gap, median};
+pub use checks::{fisher_exact, median};
 pub use estimate::{NotPositive, level, log_ratios, mean_log_ratio};
 pub use judge::{Better, Evidence, Judgement, Opinion, judge};
 pub use order::mirrored_order;

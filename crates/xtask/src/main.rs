@@ -7,6 +7,7 @@ mod bench;
 mod bench_slots;
 mod binary;
 mod container_kills;
+mod faults;
 mod imports;
 mod injection;
 mod kills;
@@ -28,6 +29,9 @@ tasks:
         how far apart two equal gunicorns can seem after 60 seconds (3 times by default)
   prove injection [--runs N] [--seed N]
         servers with exactly known differences of 2, 5 and 20% (60 comparisons by default)
+  prove faults [--runs N]
+        servers that lie or are slow, a throttled client, a CPU hog: how often each is
+        caught (20 passes of the tests by default, about two minutes each)
   prove kills [--runs N] [--seed N]
         kill -9 at random moments (100 times by default); nothing may stay behind
   prove container-kills [--runs N] [--seed N]
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         ["prove", "aa", options @ ..] => aa::prove(options),
         ["prove", "sixty", options @ ..] => aa::prove_sixty(options),
         ["prove", "injection", options @ ..] => injection::prove(options),
+        ["prove", "faults", options @ ..] => faults::prove(options),
         ["prove", "kills", options @ ..] => kills::prove(options),
         ["prove", "container-kills", options @ ..] => container_kills::prove(options),
         ["prove", "batches", options @ ..] => batches::prove(options),
@@ -86,7 +91,7 @@ fn main() -> ExitCode {
 
 /// Every proof, so that one that fails does not keep the others from running.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 8] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 9] = [
         simulation::prove,
         accuracy::prove,
         kills::prove,
@@ -95,6 +100,7 @@ fn all() -> ExitCode {
         aa::prove_sixty,
         aa::prove,
         injection::prove,
+        faults::prove,
     ];
     let failed = proofs.iter().filter(|proof| proof(&[]) != ExitCode::SUCCESS).count();
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
