@@ -24,8 +24,9 @@ page() {
   local name=$1 picture
   rm -f "$pictures"/*
   "$tachograph" report last --markdown "$pictures/page.md" --svg "$pictures" >/dev/null || true
+  rm -f "$results/$name"-overview-*.svg
   sed -n 1p "$pictures/page.md" | sed 's/^##/#/' >"$results/$name.md"
-  for picture in overview-grid overview-ratio; do
+  for picture in overview-bytes overview-cost overview-grid overview-ratio; do
     [ -f "$pictures/$picture.svg" ] || continue
     cp "$pictures/$picture.svg" "$results/$name-$picture.svg"
     printf '\n![%s](%s)\n' "${picture/overview-/All parts: }" "$name-$picture.svg" >>"$results/$name.md"

@@ -19,7 +19,9 @@ pub struct Observation {
     pub latency: Histogram,
     /// Done − sent, of requests that completed inside the window.
     pub service_time: Histogram,
-    /// Sent − scheduled, of requests sent inside the window (open loop).
+    /// By how much the client itself was late with each request sent inside the window (open loop):
+    /// sent − scheduled, or 0 where the request had to wait for a connection and went out on the
+    /// first that became free. That wait is the server's doing, and part of the latency.
     pub lateness: Histogram,
     /// Completed requests of the whole slice by step of [`Observation::step`] since the slice began;
     /// adds up to `counts.completed` exactly.

@@ -249,7 +249,8 @@ impl<'a> Run<'a> {
             let Source::Open(arriving) = &mut self.source else { return };
             let Some(due) = arriving.pop() else { return };
             if let Some(slot) = self.free.pop_front() {
-                self.request(wire, slot, self.times.start + due, now());
+                let due = self.times.start + due;
+                self.request(wire, slot, due, due, now());
             }
         }
     }
@@ -266,7 +267,7 @@ impl<'a> Run<'a> {
         match &mut self.source {
             Source::Closed(budget) => {
                 if !self.stopping && budget.take() {
-                    self.request(wire, slot, at, at);
+                    self.request(wire, slot, at, at, at);
                 }
             }
             Source::Open(_) => {
@@ -274,7 +275,10 @@ impl<'a> Run<'a> {
                 let Source::Open(arriving) = &mut self.source else { return };
                 match arriving.pop() {
                     Some(due) if !self.stopping => {
-                        self.request(wire, slot, self.times.start + due, at);
+                        let due = self.times.start + due;
+                        // With no other slot free, the request could not go out before now.
+                        let ready = if self.free.is_empty() { at } else { due };
+                        self.request(wire, slot, due, ready, at);
                     }
                     _ => self.free.push_back(slot),
                 }
@@ -282,9 +286,17 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Sends one request on a slot, over a new connection if it has none.
-    fn request<W: Wire>(&mut self, wire: &mut W, slot: usize, scheduled: Nanos, at: Nanos) {
-        self.tally.sent(&self.times, scheduled, at);
+    /// Sends one request on a slot, over a new connection if it has none. It was due at `scheduled`,
+    /// and from `ready` on there were a request and a connection for it.
+    fn request<W: Wire>(
+        &mut self,
+        wire: &mut W,
+        slot: usize,
+        scheduled: Nanos,
+        ready: Nanos,
+        at: Nanos,
+    ) {
+        self.tally.sent(&self.times, ready, at);
         self.busy += 1;
         let conn = &mut self.conns[slot];
         conn.busy = true;

@@ -86,13 +86,14 @@ impl Tally {
         }
     }
 
-    /// A request goes out; closed loops offer exactly what they send.
-    pub(crate) fn sent(&mut self, times: &Times, scheduled: Nanos, at: Nanos) {
+    /// A request goes out at `at` that could have gone out at `ready`; closed loops offer exactly
+    /// what they send.
+    pub(crate) fn sent(&mut self, times: &Times, ready: Nanos, at: Nanos) {
         self.counts.sent += 1;
         if !self.open_loop {
             self.counts.offered += 1;
         } else if times.in_window(at) {
-            record(&mut self.lateness, at.saturating_sub(scheduled));
+            record(&mut self.lateness, at.saturating_sub(ready));
         }
     }
 

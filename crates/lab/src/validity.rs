@@ -180,12 +180,12 @@ impl Inspector<'_> {
         let limit = 100_000f64.max(0.05 * tally.latency.value_at_quantile(0.5) as f64);
         if late > limit {
             let sentence = format!(
-                "{}: one request in a hundred was sent more than {} late",
+                "{}: the client sent one request in a hundred more than {} late",
                 self.name(ended),
                 Nanos(late as u64)
             );
             let v = Some(ended.life.variant as usize);
-            self.find("lateness", Severity::Warning, v, (late, limit), sentence);
+            self.find("lateness", Severity::Rejected, v, (late, limit), sentence);
         }
     }
 

@@ -217,7 +217,7 @@ pub struct Trial {
     pub latency: Option<Distribution>,
     /// Service time.
     pub service_time: Distribution,
-    /// How late requests were sent (open loop).
+    /// How late the client itself was with its requests (open loop); waits for a connection are not its.
     pub lateness: Option<Distribution>,
     /// CPU time of the stack during its slices.
     pub stack_cpu: Option<Nanos>,

@@ -46,7 +46,8 @@ pub struct LoadReport {
     pub latency: Option<Distribution>,
     /// Done − sent.
     pub service_time: Distribution,
-    /// Sent − scheduled, for an open loop: how late the requests went out, whoever was to blame.
+    /// By how much the client itself was late with its requests, for an open loop: sent − scheduled,
+    /// or 0 where a request had to wait for a connection.
     pub lateness: Option<Distribution>,
     /// CPU time of the client's threads.
     pub client_cpu: Nanos,

@@ -137,6 +137,17 @@ pub(crate) fn bandwidth(bytes_per_s: f64) -> String {
     }
 }
 
+/// A number of bytes in powers of 1024 without zeros that say nothing: `64 B`, `1 KiB`, `1.5 MiB`.
+pub(crate) fn size(bytes: f64) -> String {
+    let text = base::Bytes(bytes.max(0.0).round() as u64).to_string();
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
+}
+
 /// A ratio and its interval: `1.12×` and `1.10–1.13`; more digits when the interval is narrow.
 pub(crate) fn ratio(estimate: &Estimate) -> (String, String) {
     let spread = (estimate.high - estimate.low).abs();
@@ -190,6 +201,11 @@ mod tests {
         assert_eq!(bandwidth(3.214e9), "3.21 GB/s");
         assert_eq!(bandwidth(22_044.0), "22.0 kB/s");
         assert_eq!(bandwidth(f64::NAN), "–");
+        assert_eq!(
+            ["64 B", "1 KiB", "1.5 MiB", "0 B"],
+            [64.0, 1024.0, 1_572_864.0, -1.0].map(size)
+        );
+        assert_eq!(size(10.0 * 1024.0), "10 KiB");
         assert_eq!(time(5_440_000.4), "5.44 ms");
         assert_eq!(time(f64::NAN), "–");
         assert_eq!(time_interval(895e3, 911e3), "895–911 µs");

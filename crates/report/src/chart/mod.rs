@@ -13,6 +13,7 @@ mod quantiles;
 mod scale;
 mod strips;
 mod svg;
+mod sweep;
 
 pub use dots::{Dot, Dots, Level, dots};
 pub use forest::{Forest, ForestRow, forest};
@@ -21,6 +22,7 @@ pub use quantiles::{Curve, Quantiles, quantiles};
 pub use strips::{Strip, Strips, strips};
 pub(crate) use svg::{COLOURS, key, style};
 pub use svg::{Svg, escape};
+pub use sweep::{Sweep, SweepLine, SweepPoint, sweep};
 
 /// How the numbers of an axis are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub enum Format {
     Rate,
     /// A time given in nanoseconds: `5.44 ms`.
     Time,
+    /// Bytes per second: `3.21 GB/s`.
+    Bandwidth,
 }
 
 impl Format {
@@ -38,6 +42,7 @@ impl Format {
         match self {
             Format::Rate => base::format_rate(value),
             Format::Time => crate::text::time(value),
+            Format::Bandwidth => crate::text::bandwidth(value),
         }
     }
 
@@ -57,6 +62,10 @@ impl Format {
             Format::Time if value < 1e6 => (1e3, " µs"),
             Format::Time if value < 1e9 => (1e6, " ms"),
             Format::Time => (1e9, " s"),
+            Format::Bandwidth if value < 1e3 => (1.0, " B/s"),
+            Format::Bandwidth if value < 1e6 => (1e3, " kB/s"),
+            Format::Bandwidth if value < 1e9 => (1e6, " MB/s"),
+            Format::Bandwidth => (1e9, " GB/s"),
         };
         let decimals = (-(step / scale).log10()).ceil().clamp(0.0, 3.0) as usize;
         let text = format!("{:.decimals$}", value / scale);
@@ -80,6 +89,8 @@ mod tests {
         assert_eq!(log, ["500 µs", "1 ms", "2 ms", "20 ms"]);
         assert_eq!(Format::Rate.ticks(&[0.0, 5_000.0, 10_000.0]), ["0", "5,000", "10,000"]);
         assert_eq!(Format::Rate.ticks(&[2.5, 3.0, 3.5]), ["2.5", "3", "3.5"]);
+        let bytes = Format::Bandwidth.ticks(&[5e6, 1e8, 1e9, 2e9]);
+        assert_eq!(bytes, ["5 MB/s", "100 MB/s", "1 GB/s", "2 GB/s"]);
         assert_eq!(Format::Rate.ticks(&[]), [] as [String; 0]);
     }
 }

@@ -138,13 +138,17 @@ fn repeat(run: &Run) -> String {
 /// The pictures of a run as files of their own, for a README or a slide: name without ending, and drawing.
 ///
 /// Each part has up to four: `ratio`, `trials`, `times` and `speed`, after the part's name and a dash.
-/// A run of several parts has `overview-ratio` and, if they share variants, `overview-grid`.
+/// A run of several parts has `overview-ratio` and, if they share variants, `overview-grid`; if
+/// the parts differ in the size of answers, also `overview-requests`, `overview-bytes` and `overview-cost`.
 pub fn pictures(run: &Run) -> Vec<(String, Svg)> {
     let mut pictures = Vec::new();
     let whole = overview::forest(run).map(|data| chart::forest(&data, WIDE));
     pictures.extend(whole.map(|svg| ("overview-ratio".to_owned(), svg)));
     let grid = overview::heat(run).map(|data| chart::heat(&data, WIDE));
     pictures.extend(grid.map(|svg| ("overview-grid".to_owned(), svg)));
+    let sweeps = overview::sweeps(run).into_iter();
+    pictures
+        .extend(sweeps.map(|(name, data)| (format!("overview-{name}"), chart::sweep(&data, WIDE))));
     for part in &run.parts {
         let mut add = |name: &str, svg: Option<Svg>| {
             pictures.extend(svg.map(|svg| (format!("{}-{name}", part.name), svg)));

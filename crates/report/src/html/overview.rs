@@ -1,11 +1,11 @@
 //! All parts of a run in one picture: their ratios below each other, and, where
 //! several parts compare the same variants, as a grid.
 
-use record::{Comparison, Part, Run};
-use stats::Verdict;
+use record::{Comparison, Part, Run, Summary};
+use stats::{Estimate, Verdict};
 
 use super::{both, charts};
-use crate::chart::{self, Forest, Heat, HeatCell, HeatRow};
+use crate::chart::{self, Forest, Format, Heat, HeatCell, HeatRow, Sweep, SweepLine, SweepPoint};
 use crate::text::ratio;
 use crate::view;
 
@@ -28,7 +28,91 @@ pub(super) fn section(run: &Run) -> String {
             charts::forest_legend(&data)
         );
     }
+    for (_, data) in sweeps(run) {
+        out += &format!(
+            "<section><h3>{}</h3>\n{}<p class=\"small muted\">Both axes are logarithmic. Marks are estimates, upright lines their intervals. Parts that are INVALID are left out.</p></section>\n",
+            chart::escape(&data.title),
+            both(|w| chart::sweep(&data, w))
+        );
+    }
     out
+}
+
+/// How much larger the answers of each part have to be than those of the part before.
+const SIZE_STEP_MIN: f64 = 1.5;
+
+/// What a size is worth a picture of: name of the file, title, unit, format, and from a summary and
+/// the bytes in an answer the figure.
+type Figure =
+    (&'static str, &'static str, &'static str, Format, fn(&Summary, f64) -> Option<Estimate>);
+
+const FIGURES: [Figure; 3] = [
+    ("requests", "Requests per second by size of answer", "requests/s", Format::Rate, |s, _| {
+        Some(s.throughput_per_s)
+    }),
+    (
+        "bytes",
+        "Bytes per second by size of answer",
+        "bytes in bodies",
+        Format::Bandwidth,
+        |s, bytes| Some(scaled(s.throughput_per_s, bytes)),
+    ),
+    // Nanoseconds per byte are seconds per 10⁹ bytes.
+    (
+        "cost",
+        "CPU time per gigabyte by size of answer",
+        "s of CPU per GB",
+        Format::Rate,
+        |s, bytes| Some(scaled(s.cpu_ns_per_request?, 1.0 / bytes)),
+    ),
+];
+
+fn scaled(estimate: Estimate, by: f64) -> Estimate {
+    Estimate { value: estimate.value * by, low: estimate.low * by, high: estimate.high * by }
+}
+
+/// Figures by the size of answers, with the names of their pictures, where the parts of a run are
+/// the same variants with larger and larger answers.
+pub(super) fn sweeps(run: &Run) -> Vec<(&'static str, Sweep)> {
+    let parts: Vec<&Part> =
+        run.parts.iter().filter(|part| part.reasons.is_empty() && !part.bulk).collect();
+    let sizes: Option<Vec<f64>> = parts.iter().map(|part| answer_bytes(part)).collect();
+    let Some(sizes) = sizes.filter(|sizes| sizes.len() > 2) else { return Vec::new() };
+    if sizes.windows(2).any(|pair| pair[1] < SIZE_STEP_MIN * pair[0]) {
+        return Vec::new();
+    }
+    let names: Vec<&str> = parts[0].variants.iter().map(|variant| variant.name.as_str()).collect();
+    let draw = |&(file, title, unit, format, figure): &Figure| {
+        let point = |part: &Part, name: &str, bytes: f64| {
+            let variant = part.variants.iter().find(|variant| variant.name == name)?;
+            let Estimate { value, low, high } = figure(view::capacity(variant)?, bytes)?;
+            Some(SweepPoint { bytes, value, low, high })
+        };
+        let lines = names.iter().enumerate().map(|(series, name)| SweepLine {
+            name: (*name).to_owned(),
+            series,
+            points: parts.iter().zip(&sizes).filter_map(|(p, s)| point(p, name, *s)).collect(),
+        });
+        let lines: Vec<SweepLine> = lines.filter(|line| !line.points.is_empty()).collect();
+        let words = |line: &SweepLine| {
+            let points = line.points.iter();
+            let points: Vec<String> = points
+                .map(|p| format!("{} {}", crate::text::size(p.bytes), format.write(p.value)))
+                .collect();
+            format!("{}: {}", line.name, points.join(", "))
+        };
+        let description = lines.iter().map(words).collect::<Vec<_>>().join(". ");
+        let (title, unit) = (title.to_owned(), unit.to_owned());
+        (file, Sweep { title, description, unit, format, lines })
+    };
+    FIGURES.iter().map(draw).filter(|(_, sweep)| !sweep.lines.is_empty()).collect()
+}
+
+/// Bytes in the body of a part's answers; `None` where nothing was measured or they are empty.
+fn answer_bytes(part: &Part) -> Option<f64> {
+    let closed = part.variants.iter().find_map(view::capacity)?;
+    let bytes = closed.bytes_per_s / closed.throughput_per_s.value;
+    (bytes.is_finite() && bytes > 0.0).then_some(bytes)
 }
 
 /// The primary ratios of all parts, in their order.

@@ -1,0 +1,173 @@
+//! How figures change with the size of an answer, on two logarithmic axes.
+
+use super::Format;
+use super::scale::{Scale, extent};
+use super::svg::{Canvas, SERIES, Svg, text_width};
+
+/// A figure by the size of an answer, for several variants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sweep {
+    /// What the picture shows.
+    pub title: String,
+    /// What it comes to, in words, for people who don't see it.
+    pub description: String,
+    /// The unit, above the axis.
+    pub unit: String,
+    /// How figures are written.
+    pub format: Format,
+    /// One line per variant.
+    pub lines: Vec<SweepLine>,
+}
+
+/// One variant's figures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SweepLine {
+    /// Its name.
+    pub name: String,
+    /// Colour and shape.
+    pub series: usize,
+    /// Its figures, from the smallest answers to the largest.
+    pub points: Vec<SweepPoint>,
+}
+
+/// One figure with its interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SweepPoint {
+    /// Bytes in an answer.
+    pub bytes: f64,
+    /// The estimate.
+    pub value: f64,
+    /// Lower end of its interval.
+    pub low: f64,
+    /// Upper end of its interval.
+    pub high: f64,
+}
+
+const PLOT: f64 = 230.0;
+/// Room between the labels of two sizes.
+const GAP: f64 = 10.0;
+
+/// Draws figures by size, both axes logarithmic.
+pub fn sweep(data: &Sweep, width: u32) -> Svg {
+    let mut canvas = Canvas::new(width, &data.title, &data.description);
+    let series = data.lines.iter().map(|line| line.series + 1).max().unwrap_or(0);
+    let mut names = vec![""; series];
+    for line in &data.lines {
+        names[line.series] = &line.name;
+    }
+    let top = canvas.legend(&names, 0.0) + 22.0;
+    let (left, right, bottom) = (72.0, f64::from(width) - 26.0, top + PLOT);
+    let points = || data.lines.iter().flat_map(|line| &line.points);
+    let figures: Vec<f64> = points().flat_map(|p| [p.value, p.low, p.high]).collect();
+    let sizes: Vec<f64> = points().map(|p| p.bytes).collect();
+    let positive = |values: &[f64]| {
+        let positive: Vec<f64> = values.iter().copied().filter(|value| *value > 0.0).collect();
+        extent(&positive)
+    };
+    let (low, high) = positive(&figures);
+    let y = Scale::log(low / 1.2, high * 1.2, bottom - 2.0, top + 2.0);
+    let (smallest, largest) = positive(&sizes);
+    let x = Scale::log(smallest / 1.15, largest * 1.15, left, right);
+
+    canvas.text("muted small", 2.0, top - 10.0, &data.unit);
+    let ticks = y.ticks(6);
+    for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
+        canvas.line("grid", (left, y.at(*tick)), (right, y.at(*tick)));
+        canvas.text("muted end small", left - 8.0, y.at(*tick) + 4.0, &label);
+    }
+    sizes_below(&mut canvas, sizes, &x, (top, bottom));
+    canvas.text("muted small end", right, bottom + 34.0, "bytes in an answer");
+    for line in &data.lines {
+        draw_line(&mut canvas, data, line, &x, &y);
+    }
+    canvas.finish(bottom + 38.0)
+}
+
+/// The sizes that were measured, as far as there is room to write them.
+fn sizes_below(canvas: &mut Canvas, mut sizes: Vec<f64>, x: &Scale, (top, bottom): (f64, f64)) {
+    sizes.sort_by(f64::total_cmp);
+    let mut free_from = f64::NEG_INFINITY;
+    for size in sizes {
+        let (at, label) = (x.at(size), crate::text::size(size));
+        let half = text_width(&label) / 2.0;
+        if at - half >= free_from {
+            canvas.line("grid", (at, top), (at, bottom));
+            canvas.text("muted mid small", at, bottom + 16.0, &label);
+            free_from = at + half + GAP;
+        }
+    }
+}
+
+fn draw_line(canvas: &mut Canvas, data: &Sweep, line: &SweepLine, x: &Scale, y: &Scale) {
+    let series = line.series % SERIES;
+    let whole: Vec<SweepPoint> =
+        line.points.iter().copied().filter(|p| p.value.is_finite() && p.value > 0.0).collect();
+    let path: Vec<(f64, f64)> = whole.iter().map(|p| (x.at(p.bytes), y.at(p.value))).collect();
+    if path.len() > 1 {
+        canvas.polyline(&format!("line thin s{series}"), &path);
+    }
+    for point in whole {
+        let at = x.at(point.bytes);
+        if point.low > 0.0 && point.high.is_finite() {
+            let class = format!("line s{series}");
+            canvas.line(&class, (at, y.at(point.low)), (at, y.at(point.high)));
+        }
+        let tip = format!(
+            "{}, {}: {} ({}–{}) {}",
+            line.name,
+            crate::text::size(point.bytes),
+            data.format.write(point.value),
+            data.format.write(point.low),
+            data.format.write(point.high),
+            data.unit
+        );
+        canvas.mark("mark", line.series, (at, y.at(point.value)), 4.4, &tip);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(points: &[(f64, f64)]) -> Sweep {
+        let point = |(bytes, value): &(f64, f64)| SweepPoint {
+            bytes: *bytes,
+            value: *value,
+            low: value * 0.9,
+            high: value * 1.1,
+        };
+        Sweep {
+            title: "Requests per second by size".to_owned(),
+            description: String::new(),
+            unit: "requests/s".to_owned(),
+            format: Format::Rate,
+            lines: vec![SweepLine {
+                name: "tcp".to_owned(),
+                series: 0,
+                points: points.iter().map(point).collect(),
+            }],
+        }
+    }
+
+    #[test]
+    fn sizes_stand_below_in_their_own_units() {
+        let drawing = sweep(&data(&[(64.0, 9e4), (1024.0, 8e4), (67_108_864.0, 21.0)]), 748);
+        let text = drawing.inline();
+        for label in ["64 B", "1 KiB", "64 MiB", "100,000", "tcp, 1 KiB: 80,000"] {
+            assert!(text.contains(label), "{label} is missing: {text}");
+        }
+    }
+
+    #[test]
+    fn labels_that_would_overlap_are_left_out() {
+        let sizes: Vec<(f64, f64)> = (10..26).map(|n| (f64::from(1 << n), 5.0)).collect();
+        let text = sweep(&data(&sizes), 340).inline();
+        assert!(text.contains(">1 KiB<") && !text.contains(">2 KiB<"), "{text}");
+    }
+
+    #[test]
+    fn what_is_no_number_is_not_drawn() {
+        let text = sweep(&data(&[(64.0, f64::NAN), (1024.0, 0.0)]), 748).inline();
+        assert!(!text.contains("NaN") && !text.contains("tcp, "), "{text}");
+    }
+}
