@@ -37,7 +37,7 @@ page() {
 time_of() {
   case $1 in
     raw-sockets | python-servers) echo 13m ;;
-    payload) echo 9m ;;
+    payload) echo 14m ;;
     python-servers-concurrent) echo 6m ;;
     *) echo 4m ;;
   esac

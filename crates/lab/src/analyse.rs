@@ -423,7 +423,7 @@ fn compare_one(
         .any(|reason| !part.findings.iter().any(|f| f.variant.is_some() && &f.sentence == reason));
     let invalid = is_broken || part_broken;
     let d = match log_ratios(part, contrast, metric, offer) {
-        Ok(d) if d.len() >= 2 || (primary && invalid) => d,
+        Ok(d) if d.len() >= 2 || primary => d,
         _ if primary => Vec::new(),
         _ => return None,
     };

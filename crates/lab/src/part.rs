@@ -31,8 +31,9 @@ const LEAD_IN_SERVICE_TIMES: f64 = 2.0;
 /// their lead-ins.
 const WINDOW_SERVICE_TIMES: f64 = 2.0 * LEAD_IN_SERVICE_TIMES / LEAD_IN_SHARE;
 
-/// The longest that a window is made for the sake of slow requests.
+/// The longest that a window is made for the sake of slow requests, and the same in a quick look.
 const WINDOW_MAX: Nanos = Nanos::from_secs(30);
+const QUICK_WINDOW_MAX: Nanos = Nanos::from_secs(10);
 
 /// A part on its way.
 pub(crate) struct PartRunner<'a> {
@@ -475,7 +476,8 @@ fn mean_service_time_s(plan: &spec::Part, calibrated: &Calibrated) -> f64 {
 fn settled_window(plan: &spec::Part, calibration: &Calibration) -> Nanos {
     let means = calibration.variants.iter().map(|c| mean_service_time_s(plan, c));
     let needed_s = WINDOW_SERVICE_TIMES * means.fold(0.0, f64::max);
-    plan.schedule.window.max(Nanos::from_secs_f64(needed_s).min(WINDOW_MAX))
+    let longest = if plan.schedule.quick { QUICK_WINDOW_MAX } else { WINDOW_MAX };
+    plan.schedule.window.max(Nanos::from_secs_f64(needed_s).min(longest))
 }
 
 /// The schedule's slice, or longer where requests are slow: the lead-in of a slice has to

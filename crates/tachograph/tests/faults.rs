@@ -27,7 +27,7 @@ fn against_a_sound_server(place: &Place, faults: &str, further: &[&str]) -> Ende
         "--served-by",
         "counter_file=$DIR/served",
         "--max-time",
-        "8s",
+        "5s",
         "--json",
         &sound,
         &faulty,
@@ -200,7 +200,7 @@ fn a_throttled_client() {
     };
     let place = Place::new();
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
-    let compare = ["compare", "--quick", "--closed-only", "--max-time", "8s", "--json"];
+    let compare = ["compare", "--quick", "--closed-only", "--max-time", "5s", "--json"];
     let inner = place.command(&compare);
     let mut command = std::process::Command::new("sh");
     command
@@ -253,7 +253,7 @@ fn a_cpu_hog_during_one_variant_only() {
         "-n",
         "b",
         "--max-time",
-        "8s",
+        "5s",
         "--json",
         &sound,
         &hogged,
