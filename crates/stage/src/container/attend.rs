@@ -9,7 +9,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use rustix::process::Pid;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::{Value, json};
 
@@ -271,7 +271,7 @@ fn description(options: &ContainerOptions, network: Option<&str>) -> Value {
         "ExposedPorts": exposed,
         "HostConfig": {
             "Binds": binds, "NetworkMode": mode, "PortBindings": published,
-            "CpusetCpus": own_cpus(), "Init": false,
+            "CpusetCpus": own_cpus(), "Init": false, "Ulimits": own_limits(),
         },
     });
     if let (Network::Bridge { address, .. }, Some(network)) = (&options.network, network) {
@@ -280,6 +280,15 @@ fn description(options: &ContainerOptions, network: Option<&str>) -> Value {
         });
     }
     body
+}
+
+/// Our own limit of open files, so that a stack has the same one in a container as outside. Podman
+/// would else ask for a million, which fails where the machine allows less.
+fn own_limits() -> Value {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    // -1 is how the engine's API writes that there is none.
+    let number = |n: Option<u64>| n.map_or(json!(-1), Value::from);
+    json!([{ "Name": "nofile", "Soft": number(current), "Hard": number(maximum) }])
 }
 
 fn bind(folder: &Path, access: &str) -> String {
@@ -371,6 +380,9 @@ mod tests {
         );
         assert_eq!(body["ExposedPorts"], json!({ "8000/tcp": {} }));
         assert_eq!(body["Image"], "python:3");
+        let files = &body["HostConfig"]["Ulimits"][0];
+        assert_eq!(files["Name"], "nofile");
+        assert!(files["Soft"].as_i64().is_some_and(|soft| soft != 0), "{files}");
         let bridge = Network::Bridge {
             address: "10.0.0.2".to_owned(),
             gateway: "10.0.0.1".to_owned(),

@@ -14,8 +14,9 @@ use std::time::Duration;
 use crate::container::engine::{Engine, EngineError};
 use crate::http::Sent;
 
-/// The image's name; the number rises when what is in it changes.
-pub(super) const NAME: &str = "tachograph-host:1";
+/// The image's name; the number rises when what is in it changes. It is no tag, because Podman calls
+/// whatever it imports `latest`.
+pub(super) const NAME: &str = "tachograph-host-1";
 
 /// Where programs, libraries and their settings are.
 const SYSTEM: [&str; 8] = ["/bin", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
@@ -30,8 +31,7 @@ pub(super) fn ensure(engine: &Engine) -> Result<(), EngineError> {
         Err(EngineError::Refused { status: 404, .. }) => {}
         Err(error) => return Err(error),
     }
-    let (repository, tag) = NAME.split_once(':').unwrap_or((NAME, "latest"));
-    let path = format!("/images/create?fromSrc=-&repo={repository}&tag={tag}");
+    let path = format!("/images/create?fromSrc=-&repo={NAME}&tag=latest");
     let tar = archive();
     let sent = Sent { method: "POST", path: &path, content_type: "application/x-tar", body: &tar };
     engine.exchange("to import an image", &sent, Duration::from_secs(60)).map(drop)
