@@ -53,7 +53,7 @@ const FIGURES: [Figure; 3] = [
     (
         "bytes",
         "Bytes per second by size of answer",
-        "bytes in bodies",
+        "bytes of bodies per second",
         Format::Bandwidth,
         |s, bytes| Some(scaled(s.throughput_per_s, bytes)),
     ),
@@ -108,11 +108,14 @@ pub(super) fn sweeps(run: &Run) -> Vec<(&'static str, Sweep)> {
     FIGURES.iter().map(draw).filter(|(_, sweep)| !sweep.lines.is_empty()).collect()
 }
 
-/// Bytes in the body of a part's answers; `None` where nothing was measured or they are empty.
+/// Bytes in the body of an answer, the mean of all of a part's that were measured in its closed
+/// loop; `None` where none was or they are empty.
 fn answer_bytes(part: &Part) -> Option<f64> {
-    let closed = part.variants.iter().find_map(view::capacity)?;
-    let bytes = closed.bytes_per_s / closed.throughput_per_s.value;
-    (bytes.is_finite() && bytes > 0.0).then_some(bytes)
+    let trials = |variant| view::trials(part, variant, "closed").map(|(_, trial)| trial);
+    let all = || (0..part.variants.len()).flat_map(trials);
+    let bytes: u64 = all().map(|trial| trial.payload_bytes).sum();
+    let answers: u64 = all().map(|trial| trial.completed_in_window).sum();
+    (bytes > 0 && answers > 0).then(|| bytes as f64 / answers as f64)
 }
 
 /// The primary ratios of all parts, in their order.
