@@ -181,3 +181,38 @@ fn a_forest_from_plain_numbers() {
     };
     assert_snapshot!(forest(&data, 400).inline());
 }
+
+/// The sample run with three parts whose answers have so many bytes.
+fn of_sizes(sizes: [u64; 3]) -> record::Run {
+    let mut run = sample::tcp_unix();
+    let part = run.parts.remove(0);
+    for size in sizes {
+        let mut part = part.clone();
+        part.name = format!("{size}B");
+        part.reasons.clear();
+        for trial in part.blocks.iter_mut().flat_map(|block| &mut block.trials) {
+            trial.payload_bytes = trial.completed_in_window * size;
+        }
+        run.parts.push(part);
+    }
+    run
+}
+
+#[test]
+fn parts_of_growing_answers_are_drawn_by_size() {
+    let of_size = |run: &record::Run| -> Vec<(String, String)> {
+        let pictures = pictures(run).into_iter();
+        let named =
+            |name: &str| ["overview-requests", "overview-bytes", "overview-cost"].contains(&name);
+        pictures.filter(|(name, _)| named(name)).map(|(n, svg)| (n, svg.inline())).collect()
+    };
+    let drawn = of_size(&of_sizes([64, 1024, 65_536]));
+    assert_eq!(drawn.len(), 3);
+    for (name, text) in &drawn {
+        for label in [">64 B<", ">1 KiB<", ">64 KiB<", "unix, 1 KiB: "] {
+            assert!(text.contains(label), "{label} is not in {name}: {text}");
+        }
+    }
+    assert_eq!(of_size(&of_sizes([64, 64, 64])), [], "no sizes to tell apart");
+    assert_eq!(of_size(&of_sizes([64, 1024, 0])), [], "an answer without bytes");
+}
