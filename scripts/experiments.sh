@@ -5,8 +5,8 @@
 #
 #     scripts/experiments.sh target/release/tachograph [NAME…]
 #
-# MAX_TIME is what each may take; by default more where there are many parts. Variants whose programs are missing are left out;
-# the page says why, and `tachograph doctor` how to get them.
+# MAX_TIME is what each may take; by default more where there are many parts. Variants whose
+# programs are missing are left out; the page says why, and `tachograph doctor` how to get them.
 set -euo pipefail
 tachograph=$1
 shift

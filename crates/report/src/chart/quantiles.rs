@@ -42,12 +42,8 @@ fn rarity(quantile: f64) -> f64 {
 /// Draws times by percentile on an axis that gives each further nine the same room.
 pub fn quantiles(data: &Quantiles, width: u32) -> Svg {
     let mut canvas = Canvas::new(width, &data.title, &data.description);
-    let series = data.curves.iter().map(|curve| curve.series + 1).max().unwrap_or(0);
-    let mut names = vec![""; series];
-    for curve in &data.curves {
-        names[curve.series] = &curve.name;
-    }
-    let top = canvas.legend(&names, 0.0) + 22.0;
+    let names = data.curves.iter().map(|curve| (curve.series, curve.name.as_str()));
+    let top = canvas.legend_by_series(names, 0.0) + 22.0;
     let (left, right, bottom) = (62.0, f64::from(width) - 14.0, top + PLOT);
     let points = || data.curves.iter().flat_map(|curve| &curve.points);
     let times: Vec<f64> = points().flat_map(|(_, low, _, high)| [*low, *high]).collect();

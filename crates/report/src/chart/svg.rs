@@ -212,6 +212,20 @@ impl Canvas {
         }
     }
 
+    /// The legend of these series; see [`Canvas::legend`].
+    pub(crate) fn legend_by_series<'a>(
+        &mut self,
+        named: impl Iterator<Item = (usize, &'a str)>,
+        top: f64,
+    ) -> f64 {
+        let mut names = Vec::new();
+        for (series, name) in named {
+            names.resize(names.len().max(series + 1), "");
+            names[series] = name;
+        }
+        self.legend(&names, top)
+    }
+
     /// Marks and names in as many rows as they need; a series without a name has no mark. Returns the height used.
     pub(crate) fn legend(&mut self, names: &[&str], top: f64) -> f64 {
         let width = f64::from(self.svg.width);

@@ -50,12 +50,8 @@ const GAP: f64 = 10.0;
 /// Draws figures by size, both axes logarithmic.
 pub fn sweep(data: &Sweep, width: u32) -> Svg {
     let mut canvas = Canvas::new(width, &data.title, &data.description);
-    let series = data.lines.iter().map(|line| line.series + 1).max().unwrap_or(0);
-    let mut names = vec![""; series];
-    for line in &data.lines {
-        names[line.series] = &line.name;
-    }
-    let top = canvas.legend(&names, 0.0) + 22.0;
+    let names = data.lines.iter().map(|line| (line.series, line.name.as_str()));
+    let top = canvas.legend_by_series(names, 0.0) + 22.0;
     let (left, right, bottom) = (72.0, f64::from(width) - 26.0, top + PLOT);
     let points = || data.lines.iter().flat_map(|line| &line.points);
     let figures: Vec<f64> = points().flat_map(|p| [p.value, p.low, p.high]).collect();

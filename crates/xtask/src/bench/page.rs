@@ -40,20 +40,21 @@ Where the client's time goes in six of the lines, by `perf record -e cpu-clock -
 
 | line | engine | kernel | our code | clock (vDSO) | what is largest |
 | --- | --- | ---: | ---: | ---: | --- |
-| tcp-64 | io_uring | 95.8% | 2.4% | 0.8% | TCP and packets in some hundred functions; none above 5.4% |
-| unix-64 | io_uring | 91.7% | 5.0% | 1.7% | the wake-up after a send (`_raw_spin_unlock_irqrestore`) 13%; reading 7%, copying 6% |
-| new-tcp | epoll | 94.5% | 4.1% | 0.2% | the wake-up 9%; the rest is spread, none above 3% |
-| new-unix | io_uring | 91.1% | 7.3% | 0.7% | the wake-up 8%, locks 10%; our own opening of a connection 3.4% |
+| tcp-64 | io_uring | 95.8% | 2.4% | 0.8% | TCP and packets, spread over many functions, none above 5.4% |
+| unix-64 | io_uring | 91.7% | 5.0% | 1.7% | `_raw_spin_unlock_irqrestore` 13%, `unix_stream_read_generic` 7%, copying 6% |
+| new-tcp | epoll | 94.5% | 4.1% | 0.2% | `_raw_spin_unlock_irqrestore` 9%; the rest is spread, none above 3% |
+| new-unix | io_uring | 91.1% | 7.3% | 0.7% | `_raw_spin_unlock_irqrestore` 8%, other locks 10%; our own opening of a connection 3.4% |
 | same-cpu-tcp | epoll | 83.1% | 12.9% | 2.0% | switching to the server and back (`finish_task_switch`) 29% |
 | two-cpus-tcp | epoll, --busy-poll | 67.0% | 24.8% | 7.1% | the spinning itself: our wait 14%, entering the kernel 11%, the clock 7% |
 
-- So the misses on many connections are the kernel's: with no code of ours at all and no clock, the client's CPU on TCP would be 0.66 × wrk's instead of 0.70 (first line), which is still more than the goal of 0.65. What is left to gain there is fewer or cheaper system calls, and io_uring makes one for 37 requests already.
+- A profile by the clock books what ran with interrupts off to the function that switches them on again, `_raw_spin_unlock_irqrestore`; what that was, it does not say.
+- So the misses on many connections are the kernel's: without the 6 to 8% outside the kernel the client's CPU on TCP would be 0.66 × wrk's instead of 0.70 in the quiet rounds told of below, and 0.70 instead of 0.76 in those of the table, which is still more than the goal of 0.65. What is left to gain there is fewer or cheaper system calls, and io_uring makes one for 37 requests already.
 - Where the client has a CPU of its own and many connections, the server is as busy as the client: a client that costs less cannot show more than the server gives. The CPU per request tells the clients apart, and it is the steadier figure.
 - With one connection on two CPUs both ends take turns; a client that spins saves its own waking only, the server's remains.
 - The goals were set on a machine on which the peers were slower: there waking another CPU took 70 µs and everybody stood at 13,000 to 15,000 requests per second on one connection, where here they reach 42,000 to 85,000. A client that spins saves its own waking and cannot save the server's, so that three times the others is out of reach where the waking is cheap. h2load and oha stood at 250,000 and 150,000 on Unix sockets, where here they reach 366,000 and 240,000.
 - A blocking client does two system calls a request and nothing else. What ours does besides (a third, to wait; the clock twice; checking; counting) is its distance from it.
-- Lateness is the client's own, since 2026-11-21: a request that had to wait for a connection and went out on the first that became free was not late. Before, the p99 at half of capacity was 99.9 µs (5.9–1704), because it held such waits.
-- The first line was measured twice on 2026-11-21. Five rounds in a quiet hour gave 1.48 (1.46–1.50) × wrk, 1.25 (1.23–1.27) × ab and 0.702 (0.689–0.714) of wrk's CPU; the fifteen that replaced them in the tables were disturbed, single rounds of either engine by a quarter.
+- Lateness is the client's own, since 2026-11-21: a request that had to wait for a connection and went out on the first that became free was not late. Before, the p99 at half of capacity was 99.9 µs (5.9–1704), and held such waits too.
+- The first line was measured twice on 2026-11-21. Five rounds in a quiet hour gave 1.48 (1.46–1.50) × wrk, 1.25 (1.23–1.27) × ab and 0.702 (0.689–0.714) of wrk's CPU; the fifteen that replaced them in the tables were disturbed, single rounds of either engine by a quarter and more.
 - The lines on recording and verification were measured twice on 2026-11-21. Rounds of 1 s gave 1.10 (1.06–1.14) on TCP, a goal missed, and 1.10 (0.96–1.26) on Unix sockets. Rounds of 5 s, in which the start of the process weighs less, replaced them in the tables.
 
 ## Again
