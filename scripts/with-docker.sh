@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs a command with a Docker Engine: the one that is there, or, as root, one started for
-# it alone.
+# it alone; with ENGINE=podman a Podman started for it alone.
 #
 #     scripts/with-docker.sh tachograph run docker
+#     ENGINE=podman scripts/with-docker.sh tachograph run docker
 #
 # An engine of its own, and the command with it, run in network and mount namespaces of
 # their own: what an engine does to the packet filter would slow down TCP for everybody on
@@ -12,11 +13,16 @@ set -euo pipefail
 
 answers() { curl -fsS --max-time 5 --unix-socket "$1" http://localhost/_ping >/dev/null 2>&1; }
 
+engine=${ENGINE:-docker}
 if [ -z "${WITH_DOCKER_INSIDE:-}" ]; then
-  if [ -n "${DOCKER_HOST:-}" ] || answers /var/run/docker.sock; then
+  if [ "$engine" = docker ] && { [ -n "${DOCKER_HOST:-}" ] || answers /var/run/docker.sock; }; then
     exec "$@"
   fi
-  if [ "$(id -u)" -ne 0 ] || ! command -v dockerd >/dev/null; then
+  if [ "$engine" = podman ] && { [ "$(id -u)" -ne 0 ] || ! command -v podman >/dev/null; }; then
+    echo "To start a Podman takes root, and Podman (sudo apt install podman)." >&2
+    exit 2
+  fi
+  if [ "$engine" = docker ] && { [ "$(id -u)" -ne 0 ] || ! command -v dockerd >/dev/null; }; then
     echo "No Docker Engine answers. Start one (sudo systemctl start docker), install it" >&2
     echo "(sudo apt install docker.io) or set DOCKER_HOST." >&2
     exit 2
@@ -27,19 +33,33 @@ unset WITH_DOCKER_INSIDE
 ip link set lo up
 folder=$(mktemp -d)
 socket=$folder/docker.sock
-dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
-  --host "unix://$socket" >"$folder/log" 2>&1 &
-engine=$!
+case $engine in
+  docker)
+    dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
+      --host "unix://$socket" >"$folder/log" 2>&1 &
+    ;;
+  podman)
+    podman --root "$folder/data" --runroot "$folder/exec" --cgroup-manager cgroupfs \
+      --network-config-dir "$folder/networks" \
+      system service --time 0 "unix://$socket" >"$folder/log" 2>&1 &
+    ;;
+  *)
+    echo "ENGINE is docker or podman, not '$engine'" >&2
+    exit 2
+    ;;
+esac
+service=$!
 cleanup() {
-  kill "$engine" 2>/dev/null || true
-  wait "$engine" 2>/dev/null || true
-  umount "$folder"/data/overlay2/*/merged "$folder"/exec/netns/* 2>/dev/null || true
+  kill "$service" 2>/dev/null || true
+  wait "$service" 2>/dev/null || true
+  umount "$folder"/data/overlay2/*/merged "$folder"/data/overlay/*/merged "$folder"/data/overlay \
+    "$folder"/exec/netns/* 2>/dev/null || true
   rm -rf "$folder"
 }
 trap cleanup EXIT
 for _ in $(seq 100); do
   answers "$socket" && break
-  if ! kill -0 "$engine" 2>/dev/null; then
+  if ! kill -0 "$service" 2>/dev/null; then
     tail -5 "$folder/log" >&2
     exit 2
   fi

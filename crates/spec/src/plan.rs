@@ -88,6 +88,8 @@ pub struct Stack {
     pub python: Vec<String>,
     /// What must be on PATH, with what to install otherwise: `("nginx", "apt install nginx")`.
     pub needs: Vec<(String, String)>,
+    /// Whether a process of it runs in a container.
+    pub needs_engine: bool,
 }
 
 /// A file that is written for a stack, its variables replaced.

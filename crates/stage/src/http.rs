@@ -58,30 +58,6 @@ pub fn get(target: &Target, timeout: Duration) -> Result<Response, HttpError> {
     ask(endpoint, &[request.as_bytes()], timeout)
 }
 
-/// A request of an interface that is spoken to in HTTP.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sent<'a> {
-    pub(crate) method: &'a str,
-    pub(crate) path: &'a str,
-    pub(crate) content_type: &'a str,
-    /// May be empty.
-    pub(crate) body: &'a [u8],
-}
-
-/// Sends a request on a connection of its own, which `timeout` limits in all.
-pub(crate) fn exchange(
-    endpoint: &Endpoint,
-    sent: &Sent<'_>,
-    timeout: Duration,
-) -> Result<Response, HttpError> {
-    let Sent { method, path, content_type, body } = sent;
-    let head = format!(
-        "{method} {path} HTTP/1.1\r\nHost: tachograph\r\nUser-Agent: tachograph\r\nAccept: */*\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
-    );
-    ask(endpoint, &[head.as_bytes(), body], timeout)
-}
-
 fn ask(endpoint: &Endpoint, request: &[&[u8]], timeout: Duration) -> Result<Response, HttpError> {
     let deadline = Instant::now() + timeout;
     let mut stream = connect(endpoint, deadline).map_err(HttpError::Connect)?;

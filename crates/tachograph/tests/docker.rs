@@ -13,7 +13,8 @@ use support::{Ended, Place, TACHOGRAPH, processes_with_environment, turn, wait};
 const WITH_DOCKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/with-docker.sh");
 
 /// The built-in server in a container, reached by a forwarded port, by its own address, by the
-/// host's network and by a shared socket.
+/// host's network and by a shared socket; and one of an image that is built here, whose own health
+/// check says when it is ready, beside one that is asked by a check of the experiment's.
 const EXPERIMENT: &str = r#"
 [experiment]
 name = "containers"
@@ -46,7 +47,39 @@ forwarded = { NETWORK = "bridge", LISTEN = "tcp://0.0.0.0:8000", REACH = "127.0.
 own-address = { NETWORK = "own", LISTEN = "tcp://0.0.0.0:8000", REACH = "$ADDRESS:8000" }
 host-network = { NETWORK = "host", LISTEN = "tcp://127.0.0.1:$PORT", REACH = "127.0.0.1:$PORT" }
 shared-socket = { NETWORK = "none", LISTEN = "unix:$SOCKET", REACH = "unix:$SOCKET:" }
+
+[[part.variant]]
+name = "asked"
+served_by = { counter_file = "$DIR/served" }
+target = "http://unix:$SOCKET:/"
+container = { command = "$TACHOGRAPH serve-fixture --listen unix:$SOCKET --served-file $DIR/served", volumes = "$DIR", read_only = "PROGRAMS", network = "none", health = "test -S $SOCKET", ready = "healthy" }
+
+[[part.variant]]
+name = "built"
+served_by = { counter_file = "$DIR/served" }
+target = "http://unix:$SOCKET:/"
+container = { build = "IMAGE/Dockerfile", command = "/tachograph serve-fixture --listen unix:$SOCKET --served-file $DIR/served", volumes = "$DIR", network = "none", ready = "healthy" }
 "#;
+
+/// An image of nothing but tachograph and the libraries that it is linked with.
+const DOCKERFILE: &str = r#"FROM scratch
+COPY . /
+HEALTHCHECK --interval=1s CMD ["/tachograph", "--version"]
+"#;
+
+/// Makes the folder of that image.
+fn make_image(folder: &Path) {
+    let script = r#"
+        set -e
+        mkdir -p "$1"; cd "$1"
+        strip -o tachograph "$2"
+        ldd "$2" | grep -o '/[^ ]*' | while read -r library; do cp --parents -L "$library" .; done
+    "#;
+    let mut command = Command::new("bash");
+    command.args(["-c", script, "bash"]).arg(folder).arg(TACHOGRAPH);
+    assert!(command.status().unwrap().success());
+    std::fs::write(folder.join("Dockerfile"), DOCKERFILE).unwrap();
+}
 
 /// What the script prints of the engine: containers and networks with our label.
 const LOOK: &str = r#"
@@ -77,7 +110,11 @@ fn engine_can_be_had() -> bool {
 /// Runs a shell script with an engine; `$TACHOGRAPH` and `$EXPERIMENT` are set in it.
 fn with_engine(place: &Place, marker: &str, script: &str) -> Ended {
     let programs = Path::new(TACHOGRAPH).parent().unwrap().display().to_string();
-    let experiment = place.write("containers.toml", &EXPERIMENT.replace("PROGRAMS", &programs));
+    let image = place.path("image");
+    make_image(&image);
+    let text = EXPERIMENT.replace("PROGRAMS", &programs);
+    let text = text.replace("IMAGE", &image.display().to_string());
+    let experiment = place.write("containers.toml", &text);
     let mut command = place.command(&[]);
     let environment: Vec<_> = command
         .get_envs()
@@ -117,7 +154,8 @@ fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
         .unwrap_or_else(|error| panic!("{error}: {text}\n{}\n{}", ended.out, ended.err));
     let variants = run["variants"].as_array().unwrap();
     let names: Vec<&str> = variants.iter().map(|one| one["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["forwarded", "own-address", "host-network", "shared-socket"], "{text}");
+    let all = ["forwarded", "own-address", "host-network", "shared-socket", "asked", "built"];
+    assert_eq!(names, all, "{text}");
     assert!(variants.iter().all(|one| one["trials"].as_array().is_some_and(|all| all.len() >= 2)));
     for variant in variants {
         let ledger = &variant["ledger"];
@@ -152,6 +190,13 @@ fn nothing_of_a_killed_run_stays_at_the_engine() {
           "$TACHOGRAPH" run "$EXPERIMENT" --quiet >/dev/null 2>&1 & run=$!
           sleep $after
           if [ "$after" != 0.5 ]; then look | grep -q tachograph.run-dir && echo "was there"; fi
+          if [ "$after" = 3 ]; then
+            # What forwards a port belongs to the stack, so that its cost is counted with it.
+            for proxy in $(pgrep docker-proxy); do
+              grep -qh "process $proxy " "$TMPDIR"/tg-*/*/.members && echo "proxy is listed"
+              grep -q tachograph- "/proc/$proxy/cgroup" && echo "proxy is in the group"
+            done
+          fi
           kill -9 $run; wait $run 2>/dev/null
           settle; look
         done
@@ -167,6 +212,7 @@ fn nothing_of_a_killed_run_stays_at_the_engine() {
     );
     assert_eq!(ended.out.matches("[]\n[]\n").count(), 4, "{}\n{}", ended.out, ended.err);
     assert_eq!(ended.out.matches("was there").count(), 3, "{}", ended.out);
+    ended.prints("proxy is listed\n");
     assert_eq!(processes_with_environment(&marker), Vec::<u32>::new());
     assert_eq!(place.leftovers(), Vec::<std::path::PathBuf>::new());
 }

@@ -37,7 +37,9 @@ pub(super) fn assemble<'a>(
             assembled.stack.processes.push(process(table, value, scope)?);
         }
         for value in table.one_or_many("container") {
-            assembled.stack.processes.push(container(table, value, scope)?);
+            let healthy = format!("$DIR/healthy-{}", assembled.stack.processes.len() + 1);
+            assembled.stack.processes.push(container(table, value, &healthy, scope)?);
+            assembled.stack.needs_engine = true;
         }
         for (key, value) in texts(table, "files", scope)? {
             files.insert(key, value);
@@ -91,11 +93,12 @@ fn process<'a>(
     scope: &Scope,
 ) -> Result<Process, SpecError> {
     let title = format!("a process of {}", table.title);
-    life(&Table::open(table.source, value, title, &LIFE_KEYS)?, scope)
+    life(&Table::open(table.source, value, title, &LIFE_KEYS)?, None, scope)
 }
 
-/// What a process and a container have in common.
-fn life<'a>(entry: &Table<'a>, scope: &Scope) -> Result<Process, SpecError> {
+/// What a process and a container have in common; `healthy` is the file that says of a container that
+/// its engine finds it healthy.
+fn life<'a>(entry: &Table<'a>, healthy: Option<&str>, scope: &Scope) -> Result<Process, SpecError> {
     let source = entry.source;
     let command = entry
         .text("command", scope)?
@@ -106,7 +109,7 @@ fn life<'a>(entry: &Table<'a>, scope: &Scope) -> Result<Process, SpecError> {
     let ready = entry
         .one_or_many("ready")
         .into_iter()
-        .map(|value| ready(source, value, scope))
+        .map(|value| ready(source, value, healthy, scope))
         .collect::<Result<_, _>>()?;
     let signals =
         [("TERM", StopSignal::Term), ("INT", StopSignal::Int), ("QUIT", StopSignal::Quit)];
@@ -121,38 +124,67 @@ fn life<'a>(entry: &Table<'a>, scope: &Scope) -> Result<Process, SpecError> {
     })
 }
 
+/// How long a container may take to be ready if its image may have to be fetched or built first.
+const IMAGE_READY_TIMEOUT: base::Nanos = base::Nanos::from_secs(600);
+
 /// A container is a process that looks after it: `tachograph container`, given what the table says.
 fn container<'a>(
     table: &Table<'a>,
     value: &'a Value<'a>,
+    healthy: &str,
     scope: &Scope,
 ) -> Result<Process, SpecError> {
-    const KEYS: [&str; 5] = ["image", "network", "publish", "volumes", "read_only"];
+    const KEYS: [&str; 7] =
+        ["image", "build", "health", "network", "publish", "volumes", "read_only"];
+    let source = table.source;
     let keys = [&LIFE_KEYS[..], &KEYS].concat();
-    let entry = Table::open(table.source, value, format!("a container of {}", table.title), &keys)?;
-    let mut process = life(&entry, scope)?;
-    if process.name.is_empty() {
-        process.name = crate::names::program_of(&process.command);
-    }
-    let networks = ["bridge", "host", "none", "own"].map(|name| (name, name));
-    let network = match entry.choice("network", &networks, scope)?.unwrap_or("bridge") {
-        "own" => "own=$ADDRESS,$GATEWAY",
-        network => network,
-    };
-    let mut words = vec!["$TACHOGRAPH container".to_owned(), format!("--network {network}")];
+    let entry = Table::open(source, value, format!("a container of {}", table.title), &keys)?;
+    let mut words = vec!["$TACHOGRAPH container".to_owned()];
     let mut option = |name: &str, value: &str| {
         words.push(format!("--{name} {}", shell_words::quote(value)));
     };
-    if let Some(image) = entry.text("image", scope)? {
-        option("image", &image);
+    let networks = ["bridge", "host", "none", "own"].map(|name| (name, name));
+    match entry.choice("network", &networks, scope)? {
+        Some("own") => option("network", "own=$ADDRESS,$GATEWAY"),
+        network => option("network", network.unwrap_or("bridge")),
     }
+    let build = entry.text("build", scope)?;
+    let image = entry.text("image", scope)?;
+    let is_host = match (image.as_deref(), &build) {
+        (Some("dockerfile"), None) => {
+            let message = "image 'dockerfile' needs build, the path of the Dockerfile";
+            return Err(entry.error(message).help("such as build = \"$FILES/app/Dockerfile\""));
+        }
+        (Some("dockerfile") | None, Some(file)) => {
+            option("build", file);
+            false
+        }
+        (Some("host"), _) | (None, None) => true,
+        (Some(image), _) => {
+            option("image", image);
+            false
+        }
+    };
     for (key, name) in [("publish", "publish"), ("volumes", "volume"), ("read_only", "read-only")] {
         for value in entry.one_or_many(key) {
-            option(name, &text(table.source, value, key, scope)?);
+            option(name, &text(source, value, key, scope)?);
         }
+    }
+    if let Some(health) = entry.text("health", scope)? {
+        option("health", &health);
+    }
+    let mut process = life(&entry, Some(healthy), scope)?;
+    if process.name.is_empty() {
+        process.name = crate::names::program_of(&process.command);
+    }
+    if !is_host && entry.get("ready_timeout").is_none() {
+        process.ready_timeout = IMAGE_READY_TIMEOUT;
     }
     for name in process.env.keys() {
         option("env", name);
+    }
+    if process.ready.contains(&Ready::File(healthy.to_owned())) {
+        option("healthy-file", healthy);
     }
     process.command = format!("{} -- {}", words.join(" "), process.command);
     Ok(process)
@@ -173,10 +205,21 @@ fn name_processes(processes: &mut [Process]) {
 }
 
 /// A sign of readiness is a URL that answers, an address that accepts
-/// (`127.0.0.1:$PORT`, `unix:$SOCKET`) or a `file:PATH` that is there.
-fn ready(source: Source<'_>, value: &Value<'_>, scope: &Scope) -> Result<Ready, SpecError> {
+/// (`127.0.0.1:$PORT`, `unix:$SOCKET`) or a `file:PATH` that is there; of a container also `healthy`.
+fn ready(
+    source: Source<'_>,
+    value: &Value<'_>,
+    healthy: Option<&str>,
+    scope: &Scope,
+) -> Result<Ready, SpecError> {
     let written = text(source, value, "ready", scope)?;
     require_known(source, value, &written)?;
+    if written == "healthy" {
+        return healthy.map(|file| Ready::File(file.to_owned())).ok_or_else(|| {
+            let message = "only a container can be asked whether it is healthy";
+            source.error(value.span(), message).help("wait for an address that accepts, or a file")
+        });
+    }
     if let Some(path) = written.strip_prefix("file:") {
         return Ok(Ready::File(path.to_owned()));
     }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::load::{Arrivals, Exchange, HttpRequest};
-use crate::plan::{Contrast, Layout, Margin, Metric, Offer, Ready, ServedBy, StopSignal};
+use crate::plan::{Contrast, Layout, Margin, Metric, Offer, Process, Ready, ServedBy, StopSignal};
 
 const HEAD: &str = "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\n";
 
@@ -98,6 +98,53 @@ vars = { BIND = "unix:$SOCKET" }
     assert_eq!(front.stack.needs, [("nginx".to_owned(), "apt install nginx".to_owned())]);
     assert_eq!(front.served_by, Some(ServedBy::StubStatus("http://127.0.0.1:$PORT3/".to_owned())));
     assert_eq!(front.target, "http://127.0.0.1:$PORT2/");
+}
+
+#[test]
+fn a_container_is_a_process_that_looks_after_it() {
+    let container = |keys: &str| {
+        let more = format!(
+            "[[variant]]\nname = \"c\"\ntarget = \"http://127.0.0.1:$PORT/\"\ncontainer = {{ command = \"app --all\", {keys} }}\n"
+        );
+        let plan = plan(&text("", &more));
+        let stack = &plan.parts[0].variants[2].stack;
+        assert!(stack.needs_engine && !plan.parts[0].variants[0].stack.needs_engine);
+        stack.processes[0].clone()
+    };
+    let host =
+        container("publish = \"$PORT:8000\", volumes = [\"/a\", \"/b c\"], env = { X = \"1\" }");
+    assert_eq!(
+        host.command,
+        "$TACHOGRAPH container --network bridge --publish '$PORT:8000' --volume /a --volume '/b c' --env X -- app --all"
+    );
+    assert_eq!((host.name.as_str(), host.ready_timeout), ("app", Process::default().ready_timeout));
+    // What must be fetched or built first may take its time.
+    for (keys, option) in [
+        ("image = \"python:3\"", "--image python:3"),
+        ("build = \"/x/Dockerfile\"", "--build /x/Dockerfile"),
+        ("image = \"dockerfile\", build = \"/x/Dockerfile\"", "--build /x/Dockerfile"),
+        ("image = \"python:3\", build = \"/x/Dockerfile\"", "--image python:3"),
+    ] {
+        let made = container(keys);
+        assert_eq!(
+            made.command,
+            format!("$TACHOGRAPH container --network bridge {option} -- app --all")
+        );
+        assert_eq!(made.ready_timeout, Nanos::from_secs(600), "{keys}");
+    }
+    let here = container("image = \"host\", build = \"/x/Dockerfile\", network = \"own\"");
+    assert_eq!(
+        here.command,
+        "$TACHOGRAPH container --network 'own=$ADDRESS,$GATEWAY' -- app --all"
+    );
+    let asked =
+        container("health = \"test -e /ready\", ready = [\"healthy\", \"127.0.0.1:$PORT\"]");
+    assert_eq!(
+        asked.command,
+        "$TACHOGRAPH container --network bridge --health 'test -e /ready' --healthy-file '$DIR/healthy-1' -- app --all"
+    );
+    let file = Ready::File("$DIR/healthy-1".to_owned());
+    assert_eq!(asked.ready, [file, Ready::Port("127.0.0.1:$PORT".to_owned())]);
 }
 
 #[test]

@@ -1,43 +1,52 @@
 //! One container, from its making to its removal.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
 use std::time::Duration;
 
+use bollard::container::LogOutput;
+use bollard::errors::Error as ClientError;
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, EndpointIpamConfig, EndpointSettings,
+    HealthConfig, HealthStatusEnum, HostConfig, Ipam, IpamConfig, NetworkCreateRequest,
+    NetworkingConfig, PortBinding, ResourcesUlimits,
+};
+use bollard::query_parameters::{
+    CreateContainerOptions, InspectContainerOptions, LogsOptionsBuilder,
+    RemoveContainerOptionsBuilder, StartContainerOptions, StopContainerOptionsBuilder,
+    WaitContainerOptions,
+};
+use futures_util::StreamExt;
 use rustix::process::{Pid, Resource, Rlimit, getrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use serde_json::{Value, json};
 
 use crate::cgroup;
+use crate::container::RUN_LABEL;
 use crate::container::engine::{Engine, EngineError};
-use crate::container::{RUN_LABEL, image};
-use crate::http::Sent;
+use crate::container::image::{self, Image, folders};
+use crate::guard::Members;
+use crate::procfs;
 use crate::sweep::RUN_DIR_VARIABLE;
 
-/// How often the attendant looks whether it is asked to stop.
+/// How often the attendant looks whether it is asked to stop, and whether the container is well.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long a container may take to stop before the engine kills it, in seconds.
-const STOP_PATIENCE_S: u32 = 3;
+/// How long an engine may take to answer at all.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a container may live at most.
-const LIFE_MAX: Duration = Duration::from_secs(24 * 3600);
+/// How long a container may take to stop before the engine kills it, in seconds.
+const STOP_PATIENCE_S: i32 = 3;
+
+/// How often the engine runs a health check that the container's table gives, in nanoseconds.
+const HEALTH_INTERVAL_NS: i64 = 1_000_000_000;
 
 /// Variables that a container always gets, if they are set: what counts its requests, and
 /// what tells a sweep whose it is.
-const PASSED: [&str; 6] = [
-    "PATH",
-    "PYTHONPATH",
-    "TACHOGRAPH_COUNTERS",
-    RUN_DIR_VARIABLE,
-    "TACHOGRAPH_RUN",
-    "TACHOGRAPH_STACK",
-];
+const PASSED: [&str; 5] =
+    ["PYTHONPATH", "TACHOGRAPH_COUNTERS", RUN_DIR_VARIABLE, "TACHOGRAPH_RUN", "TACHOGRAPH_STACK"];
 
 /// How a container is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +63,7 @@ pub enum Network {
         address: String,
         /// The host's address on the bridge.
         gateway: String,
-        /// Forwarded ports: (host's, container's), on every address of the host.
+        /// Ports of the gateway's address that are forwarded: (host's, container's).
         ports: Vec<(u16, u16)>,
     },
 }
@@ -62,8 +71,8 @@ pub enum Network {
 /// What is to run in a container, and how it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerOptions {
-    /// An image that the engine has, or `host` for the system's own programs.
-    pub image: String,
+    /// What it starts from.
+    pub image: Image,
     /// The command, as words.
     pub command: Vec<String>,
     /// Names of variables of our own environment that it gets.
@@ -74,6 +83,11 @@ pub struct ContainerOptions {
     pub read_only: Vec<PathBuf>,
     /// How it is reached.
     pub network: Network,
+    /// A shell's command that the engine runs in it every second; 0 says that it is well. Without
+    /// one it is as the image has it.
+    pub health: Option<String>,
+    /// A file that is made when the container is well for the first time.
+    pub healthy_file: Option<PathBuf>,
 }
 
 /// Why a container could not be had.
@@ -91,6 +105,22 @@ pub enum ContainerError {
         /// Its last words.
         log: String,
     },
+    /// Nobody says whether it is well.
+    #[error(
+        "the container has no health check, so nobody can wait until it is healthy; give it one (health = \"…\"), or an image with a HEALTHCHECK, or wait for an address"
+    )]
+    NoHealthCheck,
+    /// What it costs cannot be seen.
+    #[error(
+        "the container's processes cannot be found on this machine, so that what they cost could not be counted; use an engine that runs here, in the same PID namespace"
+    )]
+    Elsewhere,
+    /// Its processes cannot be listed with the stack's.
+    #[error("the container's processes cannot be listed with the stack's: {0}")]
+    List(#[source] std::io::Error),
+    /// The sign that it is well cannot be given.
+    #[error("the file that says that the container is healthy cannot be written: {0}")]
+    HealthyFile(#[source] std::io::Error),
 }
 
 /// Makes a container, looks after it until `stop` is set or it ends, and removes it.
@@ -98,17 +128,14 @@ pub enum ContainerError {
 /// # Errors
 /// If the engine refuses, or the container ends by itself.
 pub fn attend(options: &ContainerOptions, stop: &AtomicBool) -> Result<(), ContainerError> {
-    let engine = Engine::from_environment()?;
-    engine.version()?;
-    if options.image == "host" {
-        image::ensure(&engine)?;
-    }
+    let engine = Engine::from_environment(PATIENCE)?;
+    let image = image::ensure(&engine, &options.image)?;
     let network = Attached::new(&engine, &options.network)?;
-    let id = create(&engine, options, network.as_ref())?;
+    let id = create(&engine, options, image, network.as_ref())?;
     let container = Made { engine: &engine, id };
     container.start()?;
-    container.bring_home(&options.network);
-    container.wait(stop)
+    container.bring_home(&options.network)?;
+    container.wait(options.healthy_file.as_deref(), stop)
 }
 
 /// A network of its own, removed with it.
@@ -121,21 +148,28 @@ impl<'e> Attached<'e> {
     fn new(engine: &'e Engine, network: &Network) -> Result<Option<Attached<'e>>, EngineError> {
         let Network::Bridge { address, gateway, .. } = network else { return Ok(None) };
         let prefix = address.rsplit_once('.').map_or(address.as_str(), |(prefix, _)| prefix);
-        let name = format!("tachograph-{}", env::var("TACHOGRAPH_STACK").unwrap_or_default());
-        let body = json!({
-            "Name": name, "Driver": "bridge", "CheckDuplicate": true, "Labels": labels(),
-            "IPAM": { "Config": [{ "Subnet": format!("{prefix}.0/24"), "Gateway": gateway }] },
-        });
-        let made = engine.call("to make a network", "POST", "/networks/create", Some(&body))?;
-        Ok(Some(Attached { engine, id: text(&made, "Id")? }))
+        let addresses = IpamConfig {
+            subnet: Some(format!("{prefix}.0/24")),
+            gateway: Some(gateway.clone()),
+            ..IpamConfig::default()
+        };
+        let request = NetworkCreateRequest {
+            name: format!("tachograph-{}", env::var("TACHOGRAPH_STACK").unwrap_or_default()),
+            driver: Some("bridge".to_owned()),
+            labels: Some(labels()),
+            ipam: Some(Ipam { config: Some(vec![addresses]), ..Ipam::default() }),
+            ..NetworkCreateRequest::default()
+        };
+        let made = engine.wait("to make a network", engine.client().create_network(request))?;
+        Ok(Some(Attached { engine, id: made.id }))
     }
 }
 
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
         // What cannot be removed now has our label, and the next run removes it.
-        let path = format!("/networks/{}", self.id);
-        let _ = self.engine.call("to remove a network", "DELETE", &path, None);
+        let removed = self.engine.client().remove_network(&self.id);
+        let _ = self.engine.wait("to remove a network", removed);
     }
 }
 
@@ -147,148 +181,226 @@ struct Made<'e> {
 
 impl Made<'_> {
     fn start(&self) -> Result<(), EngineError> {
-        let path = format!("/containers/{}/start", self.id);
-        self.engine.call("to start a container", "POST", &path, None).map(drop)
+        let started = self.engine.client().start_container(&self.id, None::<StartContainerOptions>);
+        self.engine.wait("to start a container", started)
     }
 
-    /// Moves what the engine has started for the stack to where the stack's own processes are.
-    fn bring_home(&self, network: &Network) {
-        let path = format!("/containers/{}/json", self.id);
-        let state = self.engine.call("to look at a container", "GET", &path, None);
-        let first =
-            state.ok().and_then(|state| i32::try_from(state["State"]["Pid"].as_i64()?).ok());
+    fn inspect(&self) -> Result<ContainerInspectResponse, EngineError> {
+        let state =
+            self.engine.client().inspect_container(&self.id, None::<InspectContainerOptions>);
+        self.engine.wait("to look at a container", state)
+    }
+
+    /// Moves what the engine has started for the stack to where the stack's own processes are, and
+    /// lists it among them.
+    fn bring_home(&self, network: &Network) -> Result<(), ContainerError> {
+        let state = self.inspect()?.state;
+        let first = state.and_then(|state| i32::try_from(state.pid?).ok()).unwrap_or(0);
+        if first == 0 {
+            // It has ended already; whoever waits for its end will tell how.
+            return Ok(());
+        }
+        if !belongs_to(first, &self.id) {
+            return Err(ContainerError::Elsewhere);
+        }
         let ports = match network {
             Network::Published(ports) | Network::Bridge { ports, .. } => ports.as_slice(),
             Network::None | Network::Host => &[],
         };
-        let mut pids: BTreeSet<i32> = first.filter(|pid| *pid > 0).into_iter().collect();
-        pids.extend(ports.iter().flat_map(|(port, _)| proxies(*port)));
-        for pid in pids {
-            if let Err(error) = cgroup::adopt(pid) {
-                // An engine of another user, or on another machine: its cost cannot be seen from here.
-                let _ = std::io::Write::write_fmt(
-                    &mut std::io::stderr(),
-                    format_args!(
-                        "process {pid} of the engine cannot be counted with the stack: {error}\n"
-                    ),
-                );
+        let heads: BTreeSet<i32> =
+            ports.iter().flat_map(|(port, _)| proxies(*port)).chain([first]).collect();
+        let mut home = BTreeSet::new();
+        // What was born before its parent was moved is found in the next round.
+        loop {
+            let processes = procfs::all();
+            let born = heads.iter().flat_map(|head| procfs::descendants(&processes, *head));
+            let all: BTreeSet<i32> = born.map(|one| one.pid).chain(heads.clone()).collect();
+            let new: Vec<i32> = all.difference(&home).copied().collect();
+            if new.is_empty() {
+                break;
             }
-            pin(pid);
+            for pid in new {
+                // A user who is not root may not move processes of an engine that is; they are
+                // counted by the list then.
+                let _ = cgroup::adopt(pid);
+                pin(pid);
+                home.insert(pid);
+            }
         }
+        if let Some(dir) = env::var_os("DIR") {
+            let members = Members::of(Path::new(&dir));
+            for process in heads.into_iter().filter_map(procfs::stat) {
+                members.add_process(&process).map_err(ContainerError::List)?;
+            }
+        }
+        Ok(())
     }
 
     /// Waits for the end of the container, or for somebody to ask for it.
-    fn wait(&self, stop: &AtomicBool) -> Result<(), ContainerError> {
-        let (sender, ended) = mpsc::channel();
-        let (engine, path) = (self.engine.clone(), format!("/containers/{}/wait", self.id));
-        thread::spawn(move || {
-            let sent =
-                Sent { method: "POST", path: &path, content_type: "application/json", body: b"" };
-            let answer = engine.exchange("to wait for a container", &sent, LIFE_MAX);
-            // Nobody listens any more if we were asked to stop meanwhile.
-            let _ = sender.send(answer);
-        });
+    fn wait(&self, healthy_file: Option<&Path>, stop: &AtomicBool) -> Result<(), ContainerError> {
+        let options = None::<WaitContainerOptions>;
+        let mut ended = Box::pin(self.engine.client().wait_container(&self.id, options));
+        let mut awaited = healthy_file;
         let answer = loop {
-            match ended.recv_timeout(LOOK) {
-                Ok(answer) => break answer?,
-                Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break Vec::new(),
+            let next = async { tokio::time::timeout(LOOK, ended.next()).await };
+            match self.engine.block_on(next) {
+                _ if stop.load(Ordering::Relaxed) => return Ok(()),
+                Ok(answer) => break answer,
+                Err(_) => {}
+            }
+            if let Some(file) = awaited
+                && self.is_healthy()?
+            {
+                fs::write(file, "").map_err(ContainerError::HealthyFile)?;
+                awaited = None;
             }
         };
-        if stop.load(Ordering::Relaxed) {
-            return Ok(());
-        }
-        let told: Value = serde_json::from_slice(&answer).unwrap_or_default();
-        let status = told["StatusCode"].as_i64().unwrap_or(-1);
+        let status = match answer {
+            Some(Ok(told)) => told.status_code,
+            // A status other than 0 is an error to the client.
+            Some(Err(ClientError::DockerContainerWaitError { code, .. })) => code,
+            Some(error) => {
+                self.engine.wait("to wait for a container", async { error })?.status_code
+            }
+            None => -1,
+        };
         Err(ContainerError::Ended { status, log: self.log() })
     }
 
+    fn is_healthy(&self) -> Result<bool, ContainerError> {
+        let health = self.inspect()?.state.and_then(|state| state.health);
+        match health.and_then(|health| health.status) {
+            Some(HealthStatusEnum::HEALTHY) => Ok(true),
+            Some(HealthStatusEnum::STARTING | HealthStatusEnum::UNHEALTHY) => Ok(false),
+            Some(HealthStatusEnum::EMPTY | HealthStatusEnum::NONE) | None => {
+                Err(ContainerError::NoHealthCheck)
+            }
+        }
+    }
+
+    /// The last lines that it wrote.
     fn log(&self) -> String {
-        let path = format!("/containers/{}/logs?stdout=1&stderr=1&tail=12", self.id);
-        let sent = Sent { method: "GET", path: &path, content_type: "text/plain", body: b"" };
-        let bytes = self.engine.exchange("for a container's log", &sent, Duration::from_secs(5));
-        plain_log(&bytes.unwrap_or_default())
+        let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail("12").build();
+        let lines = self.engine.client().logs(&self.id, Some(options));
+        let lines = lines.filter_map(async |line| line.ok().map(LogOutput::into_bytes));
+        let lines = async { tokio::time::timeout(PATIENCE, lines.collect::<Vec<_>>()).await };
+        let lines = self.engine.block_on(lines).unwrap_or_default().concat();
+        String::from_utf8_lossy(&lines).trim_end().to_owned()
     }
 }
 
 impl Drop for Made<'_> {
     fn drop(&mut self) {
-        let path = format!("/containers/{}/stop?t={STOP_PATIENCE_S}", self.id);
+        let options = StopContainerOptionsBuilder::new().t(STOP_PATIENCE_S).build();
+        let stopped = self.engine.client().stop_container(&self.id, Some(options));
         // One that has ended by itself cannot be stopped; what cannot be removed now has our
         // label, and the next run removes it.
-        let _ = self.engine.call("to stop a container", "POST", &path, None);
+        let _ = self.engine.wait("to stop a container", stopped);
         let _ = remove(self.engine, &self.id);
     }
 }
 
 /// Ends and removes a container with its anonymous volumes.
 pub(super) fn remove(engine: &Engine, id: &str) -> Result<(), EngineError> {
-    let path = format!("/containers/{id}?force=1&v=1");
-    engine.call("to remove a container", "DELETE", &path, None).map(drop)
+    let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+    engine.wait("to remove a container", engine.client().remove_container(id, Some(options)))
 }
 
 fn create(
     engine: &Engine,
     options: &ContainerOptions,
+    image: String,
     network: Option<&Attached<'_>>,
 ) -> Result<String, EngineError> {
-    let body = description(options, network.map(|network| network.id.as_str()));
-    let made = engine.call("to make a container", "POST", "/containers/create", Some(&body))?;
-    text(&made, "Id")
+    let body = description(options, image, network.map(|network| network.id.as_str()));
+    let made = engine.client().create_container(None::<CreateContainerOptions>, body);
+    Ok(engine.wait("to make a container", made)?.id)
 }
 
-/// The body of `POST /containers/create`.
-fn description(options: &ContainerOptions, network: Option<&str>) -> Value {
-    let mut binds: Vec<String> = Vec::new();
-    if options.image == "host" {
-        binds.extend(image::mounts().iter().map(|folder| bind(folder, "ro")));
-    }
-    binds.extend(options.read_only.iter().map(|folder| bind(folder, "ro")));
-    binds.extend(options.volumes.iter().map(|folder| bind(folder, "rw")));
-    let names = PASSED.iter().copied().chain(options.env.iter().map(String::as_str));
-    let env: Vec<String> =
-        names.filter_map(|name| Some(format!("{name}={}", env::var(name).ok()?))).collect();
+/// What the engine is told of the container.
+fn description(
+    options: &ContainerOptions,
+    image: String,
+    network: Option<&str>,
+) -> ContainerCreateBody {
+    let is_host = options.image == Image::Host;
+    let mut read_only = if is_host { image::mounts() } else { folders("PYTHONPATH").collect() };
+    read_only.extend(options.read_only.iter().cloned());
+    let binds = read_only.iter().map(|folder| bind(folder, "ro"));
+    let binds = binds.chain(options.volumes.iter().map(|folder| bind(folder, "rw"))).collect();
+    // Another image has programs of its own, in folders of its own.
+    let path = is_host.then_some("PATH");
+    let names = PASSED.into_iter().chain(path).chain(options.env.iter().map(String::as_str));
+    let env = names.filter_map(|name| Some(format!("{name}={}", env::var(name).ok()?))).collect();
     let (mode, ports, host_ip) = match &options.network {
         Network::None => ("none", [].as_slice(), ""),
         Network::Host => ("host", [].as_slice(), ""),
         Network::Published(ports) => ("bridge", ports.as_slice(), "127.0.0.1"),
-        Network::Bridge { ports, .. } => (network.unwrap_or("bridge"), ports.as_slice(), "0.0.0.0"),
+        Network::Bridge { gateway, ports, .. } => {
+            (network.unwrap_or("bridge"), ports.as_slice(), gateway.as_str())
+        }
     };
-    let exposed: serde_json::Map<String, Value> =
-        ports.iter().map(|(_, inner)| (format!("{inner}/tcp"), json!({}))).collect();
-    let published: serde_json::Map<String, Value> = ports
-        .iter()
-        .map(|(outer, inner)| {
-            (format!("{inner}/tcp"), json!([{ "HostIp": host_ip, "HostPort": outer.to_string() }]))
-        })
-        .collect();
-    let mut body = json!({
-        "Image": if options.image == "host" { image::NAME } else { &options.image },
-        "Cmd": options.command,
-        "Env": env,
-        "Labels": labels(),
-        "ExposedPorts": exposed,
-        "HostConfig": {
-            "Binds": binds, "NetworkMode": mode, "PortBindings": published,
-            "CpusetCpus": own_cpus(), "Init": false, "Ulimits": own_limits(),
-        },
+    let published = ports.iter().map(|(outer, inner)| {
+        let binding =
+            PortBinding { host_ip: Some(host_ip.to_owned()), host_port: Some(outer.to_string()) };
+        (format!("{inner}/tcp"), Some(vec![binding]))
     });
-    if let (Network::Bridge { address, .. }, Some(network)) = (&options.network, network) {
-        body["NetworkingConfig"] = json!({
-            "EndpointsConfig": { network: { "IPAMConfig": { "IPv4Address": address } } },
-        });
+    let endpoint = match (&options.network, network) {
+        (Network::Bridge { address, .. }, Some(network)) => {
+            let ipam = EndpointIpamConfig {
+                ipv4_address: Some(address.clone()),
+                ..EndpointIpamConfig::default()
+            };
+            let settings =
+                EndpointSettings { ipam_config: Some(ipam), ..EndpointSettings::default() };
+            Some(HashMap::from([(network.to_owned(), settings)]))
+        }
+        _ => None,
+    };
+    let health = options.health.as_ref().map(|command| HealthConfig {
+        test: Some(vec!["CMD-SHELL".to_owned(), command.clone()]),
+        interval: Some(HEALTH_INTERVAL_NS),
+        ..HealthConfig::default()
+    });
+    ContainerCreateBody {
+        image: Some(image),
+        cmd: Some(options.command.clone()),
+        env: Some(env),
+        labels: Some(labels()),
+        healthcheck: health,
+        exposed_ports: Some(ports.iter().map(|(_, inner)| format!("{inner}/tcp")).collect()),
+        networking_config: endpoint
+            .map(|endpoints| NetworkingConfig { endpoints_config: Some(endpoints) }),
+        host_config: Some(HostConfig {
+            binds: Some(binds),
+            network_mode: Some(mode.to_owned()),
+            port_bindings: Some(published.collect()),
+            cpuset_cpus: Some(own_cpus()),
+            init: Some(false),
+            ulimits: Some(own_limits()),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
     }
-    body
 }
 
-/// Our own limit of open files, so that a stack has the same one in a container as outside. Podman
-/// would else ask for a million, which fails where the machine allows less.
-fn own_limits() -> Value {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+/// Our own limits of open files and of processes, so that a stack has the same ones in a container as
+/// outside. Podman would else ask for a million of each, which fails where the machine allows less.
+fn own_limits() -> Vec<ResourcesUlimits> {
     // -1 is how the engine's API writes that there is none.
-    let number = |n: Option<u64>| n.map_or(json!(-1), Value::from);
-    json!([{ "Name": "nofile", "Soft": number(current), "Hard": number(maximum) }])
+    let number = |n: Option<u64>| n.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+    // There cannot be more processes than there are numbers for them, and Podman's service allows
+    // itself no more.
+    let numbers = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
+    let numbers: i64 = numbers.trim().parse().unwrap_or(i64::MAX);
+    [("nofile", Resource::Nofile, i64::MAX), ("nproc", Resource::Nproc, numbers)]
+        .map(|(name, resource, most)| {
+            let Rlimit { current, maximum } = getrlimit(resource);
+            let limit = |n: Option<u64>| Some(number(n).min(most));
+            let (soft, hard) = (limit(current), limit(maximum));
+            ResourcesUlimits { name: Some(name.to_owned()), soft, hard }
+        })
+        .to_vec()
 }
 
 fn bind(folder: &Path, access: &str) -> String {
@@ -296,13 +408,8 @@ fn bind(folder: &Path, access: &str) -> String {
     format!("{folder}:{folder}:{access}")
 }
 
-fn labels() -> Value {
-    json!({ RUN_LABEL: env::var(RUN_DIR_VARIABLE).unwrap_or_default() })
-}
-
-fn text(answer: &Value, key: &str) -> Result<String, EngineError> {
-    let text = answer[key].as_str().map(str::to_owned);
-    text.ok_or_else(|| EngineError::Answer(format!("it has no {key}")))
+fn labels() -> HashMap<String, String> {
+    HashMap::from([(RUN_LABEL.to_owned(), env::var(RUN_DIR_VARIABLE).unwrap_or_default())])
 }
 
 /// The CPUs that this process may use, as the engine likes to read them.
@@ -311,6 +418,18 @@ fn own_cpus() -> String {
     let cpus: Vec<String> =
         (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu.to_string()).collect();
     cpus.join(",")
+}
+
+/// Whether a process is one of a container's: by the control groups that the engine has put it
+/// into, which carry the container's id, or by the environment that it was given. An engine on
+/// another machine, or in another PID namespace, tells numbers that mean something else here.
+fn belongs_to(pid: i32, id: &str) -> bool {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let stack = env::var("TACHOGRAPH_STACK").ok();
+    groups.contains(id)
+        || stack.is_some_and(|stack| {
+            procfs::environment_has(pid, "TACHOGRAPH_STACK", &|value| value == stack)
+        })
 }
 
 /// The processes that forward a port of the host: `docker-proxy … -host-port 8000 …`.
@@ -325,7 +444,7 @@ fn proxies(port: u16) -> Vec<i32> {
         words.first().is_some_and(|program| program.ends_with("docker-proxy"))
             && words.windows(2).any(|pair| pair[0] == "-host-port" && pair[1] == wanted)
     };
-    crate::procfs::all().into_iter().map(|process| process.pid).filter(is_ours).collect()
+    procfs::all().into_iter().map(|process| process.pid).filter(is_ours).collect()
 }
 
 /// Lets every thread of a process run on our CPUs only.
@@ -339,69 +458,63 @@ fn pin(pid: i32) {
     }
 }
 
-/// The text of a log in the engine's frames: a stream's number, three zeros, the length as four
-/// bytes, big-endian, then as many bytes; a log without frames is taken as it is.
-fn plain_log(mut bytes: &[u8]) -> String {
-    let mut text = Vec::new();
-    while let [stream @ 0..=2, 0, 0, 0, a, b, c, d, rest @ ..] = bytes {
-        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
-        let (frame, after) = rest.split_at(length.min(rest.len()));
-        let _ = stream;
-        text.extend_from_slice(frame);
-        bytes = after;
-    }
-    text.extend_from_slice(bytes);
-    String::from_utf8_lossy(&text).trim_end().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn options(network: Network) -> ContainerOptions {
         ContainerOptions {
-            image: "python:3".to_owned(),
+            image: Image::Named("python:3".to_owned()),
             command: vec!["app".to_owned()],
             env: Vec::new(),
             volumes: vec!["/shared".into()],
             read_only: vec!["/files".into()],
             network,
+            health: Some("test -e /ready".to_owned()),
+            healthy_file: None,
         }
     }
 
     #[test]
     fn a_container_is_described_as_the_engine_wants_it() {
-        let body = description(&options(Network::Published(vec![(8001, 8000)])), None);
-        assert_eq!(body["HostConfig"]["Binds"], json!(["/files:/files:ro", "/shared:/shared:rw"]));
-        assert_eq!(body["HostConfig"]["NetworkMode"], "bridge");
+        let image = || "python:3".to_owned();
+        let body = description(&options(Network::Published(vec![(8001, 8000)])), image(), None);
+        let body = serde_json::to_value(body).unwrap();
+        let host = &body["HostConfig"];
+        let binds: Vec<String> = serde_json::from_value(host["Binds"].clone()).unwrap();
+        assert!(binds.contains(&"/files:/files:ro".to_owned()), "{binds:?}");
+        assert!(binds.contains(&"/shared:/shared:rw".to_owned()), "{binds:?}");
+        assert_eq!(host["NetworkMode"], "bridge");
         assert_eq!(
-            body["HostConfig"]["PortBindings"],
-            json!({ "8000/tcp": [{ "HostIp": "127.0.0.1", "HostPort": "8001" }] })
+            host["PortBindings"],
+            serde_json::json!({ "8000/tcp": [{ "HostIp": "127.0.0.1", "HostPort": "8001" }] })
         );
-        assert_eq!(body["ExposedPorts"], json!({ "8000/tcp": {} }));
+        assert_eq!(body["ExposedPorts"], serde_json::json!({ "8000/tcp": {} }));
         assert_eq!(body["Image"], "python:3");
-        let files = &body["HostConfig"]["Ulimits"][0];
-        assert_eq!(files["Name"], "nofile");
-        assert!(files["Soft"].as_i64().is_some_and(|soft| soft != 0), "{files}");
+        assert_eq!(body["Healthcheck"]["Test"], serde_json::json!(["CMD-SHELL", "test -e /ready"]));
+        for (limit, name) in host["Ulimits"].as_array().unwrap().iter().zip(["nofile", "nproc"]) {
+            assert_eq!(limit["Name"], name);
+            assert!(limit["Soft"].as_i64().is_some_and(|soft| soft != 0), "{limit}");
+        }
+        // The host's PATH means nothing in another image.
+        assert!(
+            !body["Env"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|one| { one.as_str().is_some_and(|text| text.starts_with("PATH=")) })
+        );
         let bridge = Network::Bridge {
             address: "10.0.0.2".to_owned(),
             gateway: "10.0.0.1".to_owned(),
             ports: Vec::new(),
         };
-        let body = description(&options(bridge), Some("net"));
-        assert_eq!(body["HostConfig"]["NetworkMode"], "net");
-        assert_eq!(
-            body["NetworkingConfig"]["EndpointsConfig"]["net"]["IPAMConfig"]["IPv4Address"],
-            "10.0.0.2"
-        );
-        assert_eq!(description(&options(Network::Host), None)["HostConfig"]["NetworkMode"], "host");
-    }
-
-    #[test]
-    fn a_log_is_taken_out_of_its_frames() {
-        let framed = b"\x01\0\0\0\0\0\0\x03ab\n\x02\0\0\0\0\0\0\x02cd";
-        assert_eq!(plain_log(framed), "ab\ncd");
-        assert_eq!(plain_log(b"as it is\n"), "as it is");
-        assert_eq!(plain_log(b"\x01\0\0\0\0\0\0\x09cut"), "cut");
+        let body = description(&options(bridge), image(), Some("net"));
+        assert_eq!(body.host_config.unwrap().network_mode.unwrap(), "net");
+        let endpoints = body.networking_config.unwrap().endpoints_config.unwrap();
+        let address = endpoints["net"].ipam_config.as_ref().unwrap().ipv4_address.as_deref();
+        assert_eq!(address, Some("10.0.0.2"));
+        let body = description(&options(Network::Host), image(), None);
+        assert_eq!(body.host_config.unwrap().network_mode.unwrap(), "host");
     }
 }

@@ -1,21 +1,24 @@
-//! The few calls of the Docker Engine's HTTP API that a stack's container needs.
+//! The container engine: where it is, and its errors in our words.
 //!
-//! They have been in every version of the API since 1.24, so they are asked
-//! without naming one: engines refuse versions that are too old for them. A blocking exchange per call is all they
-//! take, so there is no client library with an asynchronous runtime here.
+//! The calls are those of `bollard`, whose futures are driven here to their ends, one after
+//! another: a stack's container has one life, and nothing else waits meanwhile.
 
 use std::env;
+use std::error::Error as _;
+use std::future::Future;
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
-use spec::Endpoint;
-
-use crate::http::{self, HttpError, Sent};
+use bollard::errors::Error as ClientError;
+use bollard::{API_DEFAULT_VERSION, Docker};
+use tokio::runtime::{Builder, Runtime};
 
 /// How long a call may take that does not wait for anything.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where an engine is looked for if `DOCKER_HOST` is not set.
+const DEFAULT: &str = "unix:///var/run/docker.sock";
 
 /// Why the engine did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -40,123 +43,150 @@ pub enum EngineError {
     #[error("the container engine refuses {what}: {why}")]
     Refused {
         /// What was asked: `to start a container`.
-        what: String,
+        what: &'static str,
         /// Its answer.
         why: String,
         /// The answer's status.
         status: u16,
     },
-    /// Its answer makes no sense.
-    #[error("the container engine's answer cannot be read: {0}")]
-    Answer(String),
+    /// It did not answer to the end, or with something that makes no sense.
+    #[error("the container engine was asked {what}, and its answer cannot be used: {why}")]
+    Answer {
+        /// What was asked.
+        what: &'static str,
+        /// What is wrong with the answer.
+        why: String,
+    },
+    /// What an image is to be made of cannot be read.
+    #[error("'{path}' cannot be made into an image: {why}")]
+    Context {
+        /// The Dockerfile or its folder.
+        path: String,
+        /// What happened.
+        why: String,
+    },
 }
 
 /// An engine that can be asked.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Engine {
-    endpoint: Endpoint,
+    runtime: Runtime,
+    client: Docker,
+    place: String,
 }
 
 impl Engine {
     /// The engine that `DOCKER_HOST` names, or else the one at `/var/run/docker.sock`.
     ///
     /// # Errors
-    /// [`EngineError::Host`]; nothing is asked yet.
-    pub fn from_environment() -> Result<Engine, EngineError> {
+    /// [`EngineError::Host`], or [`EngineError::Absent`] if there is no such socket or nobody
+    /// answers there within `patience`.
+    pub fn from_environment(patience: Duration) -> Result<Engine, EngineError> {
         match env::var("DOCKER_HOST") {
-            Ok(host) if !host.is_empty() => Engine::at(&host),
-            _ => Engine::at("unix:///var/run/docker.sock"),
+            Ok(host) if !host.is_empty() => Engine::at(&host, patience),
+            _ => Engine::at(DEFAULT, patience),
         }
     }
 
     /// The engine at `unix:///path` or `tcp://host:port`.
     ///
     /// # Errors
-    /// [`EngineError::Host`] for anything else.
-    pub fn at(host: &str) -> Result<Engine, EngineError> {
+    /// As [`Engine::from_environment`].
+    pub fn at(host: &str, patience: Duration) -> Result<Engine, EngineError> {
         let wrong = || EngineError::Host(host.to_owned());
-        let endpoint = match host.split_once("://") {
-            Some(("unix", path)) if path.starts_with('/') => Endpoint::Unix(PathBuf::from(path)),
+        let seconds = PATIENCE.as_secs();
+        let place = match host.split_once("://") {
+            Some(("unix", path)) if path.starts_with('/') => path,
             Some(("tcp", address)) => {
-                let (name, port) = address.rsplit_once(':').ok_or_else(wrong)?;
-                let port = port.trim_end_matches('/').parse().map_err(|_| wrong())?;
-                Endpoint::Tcp { host: name.to_owned(), port }
+                let (_, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+                port.trim_end_matches('/').parse::<u16>().map_err(|_| wrong())?;
+                address
             }
             _ => return Err(wrong()),
+        }
+        .to_owned();
+        let client = if host.starts_with("unix") {
+            Docker::connect_with_unix(host, seconds, API_DEFAULT_VERSION)
+        } else {
+            Docker::connect_with_http(host, seconds, API_DEFAULT_VERSION)
         };
-        Ok(Engine { endpoint })
+        let absent = |why: String| absent(&place, why, None);
+        let client = client.map_err(|error| match error {
+            ClientError::SocketNotFoundError(_) => absent("there is no such socket".to_owned()),
+            error => absent(error.to_string()),
+        })?;
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| absent(format!("its answers cannot be waited for: {error}")))?;
+        // Engines refuse a version of the API that is too new for them.
+        let client = runtime
+            .block_on(async { tokio::time::timeout(patience, client.negotiate_version()).await })
+            .map_err(|_| absent(format!("no answer within {} s", patience.as_secs_f64())))?
+            .map_err(|error| in_our_words(&place, "which version it is", error))?;
+        Ok(Engine { runtime, client, place })
     }
 
-    /// Whether somebody accepts connections there.
-    pub(crate) fn accepts(&self, timeout: Duration) -> bool {
-        http::accepts(&self.endpoint, timeout).is_ok()
+    /// The client, for calls that [`Engine::wait`] waits for.
+    pub(super) fn client(&self) -> &Docker {
+        &self.client
     }
 
-    /// Whether an engine is there, and its version.
+    /// The engine's version.
     ///
     /// # Errors
-    /// [`EngineError::Absent`] with what to do about it.
+    /// If it does not answer.
     pub fn version(&self) -> Result<String, EngineError> {
-        let version = self.call("to say its version", "GET", "/version", None)?;
-        Ok(version["Version"].as_str().unwrap_or("unknown").to_owned())
+        let version = self.wait("which version it is", self.client.version())?;
+        Ok(version.version.unwrap_or_else(|| "unknown".to_owned()))
     }
 
-    /// Asks with a JSON body or none; the answer as JSON, null if there is none.
-    pub(crate) fn call(
+    /// Waits for a call's end; `what` it asks for stands in its error: `to start a container`.
+    pub(super) fn wait<T>(
         &self,
-        what: &str,
-        method: &str,
-        path: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, EngineError> {
-        let text = body.map(Value::to_string).unwrap_or_default();
-        let sent = Sent { method, path, content_type: "application/json", body: text.as_bytes() };
-        let body = self.exchange(what, &sent, PATIENCE)?;
-        if body.iter().all(u8::is_ascii_whitespace) {
-            return Ok(Value::Null);
-        }
-        serde_json::from_slice(&body).map_err(|error| EngineError::Answer(error.to_string()))
+        what: &'static str,
+        call: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, EngineError> {
+        self.block_on(call).map_err(|error| in_our_words(&self.place, what, error))
     }
 
-    /// Asks with any body and takes the answer as it is.
-    pub(crate) fn exchange(
-        &self,
-        what: &str,
-        sent: &Sent<'_>,
-        patience: Duration,
-    ) -> Result<Vec<u8>, EngineError> {
-        let answer =
-            http::exchange(&self.endpoint, sent, patience).map_err(|error| self.absent(&error))?;
-        if answer.status < 400 {
-            return Ok(answer.body);
-        }
-        let told: Option<Value> = serde_json::from_slice(&answer.body).ok();
-        let why = told
-            .and_then(|told| Some(told["message"].as_str()?.to_owned()))
-            .unwrap_or_else(|| format!("status {}", answer.status));
-        Err(EngineError::Refused { what: what.to_owned(), why, status: answer.status })
+    /// Waits for what is no single call.
+    pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
     }
+}
 
-    fn absent(&self, error: &HttpError) -> EngineError {
-        let remedy = match error {
-            HttpError::Connect(error) if error.kind() == ErrorKind::PermissionDenied => {
-                "join the group docker, or set DOCKER_HOST"
+fn in_our_words(place: &str, what: &'static str, error: ClientError) -> EngineError {
+    match error {
+        ClientError::DockerResponseServerError { status_code: status, message: why } => {
+            EngineError::Refused { what, why, status }
+        }
+        ClientError::DockerStreamError { error: why } => {
+            EngineError::Refused { what, why, status: 200 }
+        }
+        ClientError::HyperLegacyError { err } if err.is_connect() => {
+            let mut cause = err.source();
+            while let Some(inner) = cause.and_then(|cause| cause.source()) {
+                cause = Some(inner);
             }
-            _ => {
-                "start it (sudo systemctl start docker), install it (sudo apt install docker.io) or set DOCKER_HOST"
-            }
-        };
-        let why = match error {
-            HttpError::Connect(error) => in_words(error),
-            error => error.to_string(),
-        };
-        let place = match &self.endpoint {
-            Endpoint::Unix(path) => path.display().to_string(),
-            Endpoint::Tcp { host, port } => format!("{host}:{port}"),
-            other => format!("{other:?}"),
-        };
-        EngineError::Absent { place, why, remedy }
+            let io = cause.and_then(|cause| cause.downcast_ref::<io::Error>());
+            absent(place, io.map_or_else(|| err.to_string(), in_words), io.map(io::Error::kind))
+        }
+        ClientError::RequestTimeoutError => {
+            EngineError::Answer { what, why: format!("none within {} s", PATIENCE.as_secs()) }
+        }
+        error => EngineError::Answer { what, why: error.to_string() },
     }
+}
+
+fn absent(place: &str, why: String, kind: Option<ErrorKind>) -> EngineError {
+    let remedy = match kind {
+        Some(ErrorKind::PermissionDenied) => "join the group docker, or set DOCKER_HOST",
+        _ => {
+            "start it (sudo systemctl start docker), install it (sudo apt install docker.io) or set DOCKER_HOST"
+        }
+    };
+    EngineError::Absent { place: place.to_owned(), why, remedy }
 }
 
 fn in_words(error: &io::Error) -> String {
@@ -168,21 +198,28 @@ fn in_words(error: &io::Error) -> String {
     }
 }
 
+/// What an image cannot be made of.
+pub(super) fn context_error(path: &Path, error: &io::Error) -> EngineError {
+    let why = match error.kind() {
+        ErrorKind::NotFound => "there is no such file".to_owned(),
+        _ => error.to_string(),
+    };
+    EngineError::Context { path: path.display().to_string(), why }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
+
+    const SHORT: Duration = Duration::from_millis(200);
 
     #[test]
-    fn hosts_are_read_as_docker_reads_them() {
-        for (host, endpoint) in [
-            ("unix:///run/x.sock", Endpoint::Unix("/run/x.sock".into())),
-            ("tcp://10.0.0.1:2375", Endpoint::Tcp { host: "10.0.0.1".to_owned(), port: 2375 }),
-        ] {
-            assert_eq!(Engine::at(host).unwrap().endpoint, endpoint);
-        }
+    fn a_host_that_docker_could_not_read_is_refused() {
         for host in ["ssh://me@there", "unix://relative", "tcp://there", "/run/x.sock"] {
             assert_eq!(
-                Engine::at(host).unwrap_err().to_string(),
+                Engine::at(host, SHORT).unwrap_err().to_string(),
                 format!(
                     "DOCKER_HOST is '{host}', which cannot be used; write unix:///path/to/docker.sock or tcp://host:port"
                 )
@@ -192,10 +229,24 @@ mod tests {
 
     #[test]
     fn an_engine_that_is_not_there_is_told_with_its_remedy() {
-        let engine = Engine::at("unix:///no/such.sock").unwrap();
-        assert_eq!(
-            engine.version().unwrap_err().to_string(),
-            "no container engine answers at /no/such.sock: there is no such socket; start it (sudo systemctl start docker), install it (sudo apt install docker.io) or set DOCKER_HOST"
-        );
+        let remedy = "start it (sudo systemctl start docker), install it (sudo apt install docker.io) or set DOCKER_HOST";
+        let dir = tempfile::tempdir().unwrap();
+        let dead = dir.path().join("dead.sock");
+        drop(UnixListener::bind(&dead).unwrap());
+        let silent = dir.path().join("silent.sock");
+        let _listener = UnixListener::bind(&silent).unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        for (host, why) in [
+            ("unix:///no/such.sock".to_owned(), "there is no such socket"),
+            (format!("unix://{}", dead.display()), "nobody listens there"),
+            (format!("unix://{}", silent.display()), "no answer within 0.2 s"),
+            (format!("tcp://{closed}"), "nobody listens there"),
+        ] {
+            let place = host.split_once("://").unwrap().1;
+            assert_eq!(
+                Engine::at(&host, SHORT).unwrap_err().to_string(),
+                format!("no container engine answers at {place}: {why}; {remedy}")
+            );
+        }
     }
 }

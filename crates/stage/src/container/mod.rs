@@ -22,6 +22,7 @@ mod sweep;
 
 pub use attend::{ContainerError, ContainerOptions, Network, attend};
 pub use engine::{Engine, EngineError};
+pub use image::Image;
 pub(crate) use sweep::sweep;
 
 /// The label that holds the folder of the run.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::Guard;
+use super::{Guard, Members};
 use crate::procfs::{self, Stat};
 use crate::protocol::Reply;
 
@@ -135,9 +135,17 @@ impl Guard {
     pub(super) fn living(&self) -> Vec<Stat> {
         let processes = procfs::all();
         let mut living = procfs::descendants(&processes, self.me);
-        let grouped = self.cgroup.as_ref().map(|group| group.pids()).unwrap_or_default();
+        let mut ours: BTreeSet<i32> = self.cgroup.iter().flat_map(|group| group.pids()).collect();
+        // What an engine has started for a container is no descendant of ours, and where there is no
+        // group only its attendant's list tells of it.
+        if let Some(setup) = &self.setup {
+            for listed in Members::of(&setup.dir).find(&processes).processes {
+                ours.extend(procfs::descendants(&processes, listed.pid).iter().map(|one| one.pid));
+                ours.insert(listed.pid);
+            }
+        }
         for process in processes {
-            if grouped.contains(&process.pid)
+            if ours.contains(&process.pid)
                 && process.pid != self.me
                 && !process.is_dead()
                 && !living.contains(&process)

@@ -1,6 +1,6 @@
 //! `tachograph container`: looks after one container of a stack.
 
-use stage::container::{ContainerOptions, Network, attend};
+use stage::container::{ContainerOptions, Image, Network, attend};
 
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::container::{ContainerFlags, NetworkFlag};
@@ -16,12 +16,18 @@ pub(crate) fn run(flags: &ContainerFlags) -> Outcome {
         }
     };
     let options = ContainerOptions {
-        image: flags.image.clone(),
+        image: match (&flags.build, flags.image.as_str()) {
+            (Some(file), _) => Image::Dockerfile(file.clone()),
+            (None, "host") => Image::Host,
+            (None, name) => Image::Named(name.to_owned()),
+        },
         command: flags.command.clone(),
         env: flags.env.clone(),
         volumes: flags.volume.clone(),
         read_only: flags.read_only.clone(),
         network,
+        health: flags.health.clone(),
+        healthy_file: flags.healthy_file.clone(),
     };
     let stop = stage::signals::install().map_err(Failure::new)?;
     attend(&options, &stop).map_err(Failure::new)?;

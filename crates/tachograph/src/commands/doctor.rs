@@ -1,6 +1,9 @@
 //! `tachograph doctor`: what this machine has, what each experiment still needs, and the command that installs it.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use stage::container::Engine;
 
 use crate::experiments::{self, Experiment};
 use crate::failure::{Outcome, Status};
@@ -94,6 +97,13 @@ const OK: &str = "ok     ";
 const WARN: &str = "note   ";
 const MISSING: &str = "MISSING";
 
+/// How long the container engine may take to answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How to have an engine where none runs.
+const FOR_ITSELF: &str =
+    "or, as root, let scripts/with-docker.sh of the source tree start one for the run alone";
+
 /// What an experiment needs.
 struct Needs {
     name: String,
@@ -102,6 +112,8 @@ struct Needs {
     programs: Vec<(String, String)>,
     /// Python packages.
     python: Vec<String>,
+    /// A container engine.
+    engine: bool,
     /// What becomes of the experiment without one of them, if it can do without.
     without: &'static str,
 }
@@ -115,6 +127,7 @@ impl Needs {
                 title: accuracy.experiment.title.clone(),
                 programs: accuracy::PROGRAMS.map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
                 python: accuracy::REQUIREMENTS.map(str::to_owned).into(),
+                engine: false,
                 without: " (skipped without it)",
             },
         }
@@ -133,8 +146,15 @@ impl Needs {
                 }
             }
         }
-        let (name, title) = (plan.name.clone(), plan.title.clone());
-        Needs { name, title, programs, python: plan.python.clone(), without: "" }
+        let mut variants = plan.parts.iter().flat_map(|part| &part.variants);
+        Needs {
+            name: plan.name.clone(),
+            title: plan.title.clone(),
+            programs,
+            python: plan.python.clone(),
+            engine: variants.any(|variant| variant.stack.needs_engine),
+            without: "",
+        }
     }
 
     /// Writes them down; returns whether all of it is there.
@@ -153,13 +173,22 @@ impl Needs {
                 }
             }
         }
+        if self.engine {
+            match Engine::from_environment(PATIENCE).and_then(|engine| engine.version()) {
+                Ok(version) => *text += &format!("    {OK} a container engine, {version}\n"),
+                Err(error) => {
+                    all_there = false;
+                    *text += &format!("    {MISSING} {error}; {FOR_ITSELF}\n");
+                }
+            }
+        }
         if !self.python.is_empty() {
             *text += &format!(
                 "    {OK} Python packages {} (installed into a cached environment at the first run)\n",
                 self.python.join(", ")
             );
         }
-        if self.programs.is_empty() {
+        if self.programs.is_empty() && !self.engine {
             *text += &format!("    {OK} nothing but tachograph itself\n");
         }
         all_there

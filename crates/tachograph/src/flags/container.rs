@@ -14,9 +14,12 @@ Example:
 /// Flags of `container`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ContainerFlags {
-    /// An image that the engine has, or host: the system's own programs, read-only
+    /// An image that the engine has or can fetch, or host: the system's own programs, read-only
     #[arg(long, default_value = "host", value_name = "IMAGE")]
     pub(crate) image: String,
+    /// Build the image from this Dockerfile and the folder that it is in
+    #[arg(long, value_name = "DOCKERFILE", conflicts_with = "image")]
+    pub(crate) build: Option<PathBuf>,
     /// bridge, host, none, or own=ADDRESS,GATEWAY: a bridge of its own
     #[arg(long, default_value = "bridge", value_name = "NETWORK", value_parser = parse_network)]
     pub(crate) network: NetworkFlag,
@@ -32,6 +35,12 @@ pub(crate) struct ContainerFlags {
     /// Give it a variable of our own environment; may be given several times
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Vec<String>,
+    /// A shell's command that the engine runs in it every second; status 0 says that it is healthy
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) health: Option<String>,
+    /// Make this file when the container is healthy for the first time
+    #[arg(long, value_name = "FILE")]
+    pub(crate) healthy_file: Option<PathBuf>,
     /// The command and its arguments
     #[arg(value_name = "COMMAND", required = true, last = true, num_args = 1..)]
     pub(crate) command: Vec<String>,

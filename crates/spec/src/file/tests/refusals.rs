@@ -295,6 +295,20 @@ fn of_a_variant() {
             "write 127.0.0.1:$PORT, unix:$SOCKET, http://… or file:$DIR/…",
         ),
         (
+            "process = { command = \"a\", ready = \"healthy\" }\n",
+            "only a container can be asked whether it is healthy",
+            21,
+            36,
+            "wait for an address that accepts, or a file",
+        ),
+        (
+            "container = { command = \"a\", image = \"dockerfile\" }\n",
+            "image 'dockerfile' needs build, the path of the Dockerfile",
+            21,
+            13,
+            "such as build = \"$FILES/app/Dockerfile\"",
+        ),
+        (
             "process = { command = \"a\", ready = \"unix-dgram:$SOCKET\" }\n",
             "a socket of this kind cannot be asked whether it is ready",
             21,
