@@ -4,6 +4,7 @@
 #
 #     scripts/with-docker.sh tachograph run docker
 #     ENGINE=podman scripts/with-docker.sh tachograph run docker
+#     USERLAND_PROXY=false scripts/with-docker.sh tachograph run docker --only forwarded
 #
 # An engine of its own, and the command with it, run in network and mount namespaces of
 # their own: what an engine does to the packet filter would slow down TCP for everybody on
@@ -36,7 +37,7 @@ socket=$folder/docker.sock
 case $engine in
   docker)
     dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
-      --host "unix://$socket" >"$folder/log" 2>&1 &
+      --userland-proxy="${USERLAND_PROXY:-true}" --host "unix://$socket" >"$folder/log" 2>&1 &
     ;;
   podman)
     podman --root "$folder/data" --runroot "$folder/exec" --cgroup-manager cgroupfs \

@@ -16,6 +16,7 @@ use spec::Endpoint;
 
 use crate::cgroup::Cgroup;
 use crate::error::{LogTail, StageError};
+use crate::guard;
 use crate::procfs::{self, Stat};
 use crate::protocol::{Channel, Ended, Launch, Reply, Request, Setup};
 use crate::ready::Check;
@@ -296,16 +297,7 @@ impl LiveStack {
     }
 
     fn living(&self) -> Vec<Stat> {
-        let grouped = self.link().cgroup.as_ref().map(Cgroup::pids).unwrap_or_default();
-        let processes = procfs::all();
-        let mut living = procfs::descendants(&processes, self.guard_pid);
-        for process in processes {
-            let known = living.iter().any(|other| other.pid == process.pid);
-            if grouped.contains(&process.pid) && !known && !process.is_dead() {
-                living.push(process);
-            }
-        }
-        living
+        guard::living(self.guard_pid, self.link().cgroup.as_ref(), &self.place.dir)
     }
 
     fn shut_down(&mut self) -> StopReport {

@@ -85,3 +85,29 @@ time.sleep(1000)
         assert!(usage.cpu > Nanos::from_millis(500), "{usage:?}");
     }
 }
+
+/// What an engine starts for a container is no descendant of the stack's; its attendant lists it.
+#[test]
+fn a_listed_process_of_somebody_else_is_counted_and_ended() {
+    let burn =
+        "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ntime.sleep(1000)";
+    let mut other = std::process::Command::new("python3")
+        .args(["-c", burn])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut [0]).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", other.id())).unwrap();
+    // proc_pid_stat(5): field 22 is the start; the name, field 2, stands in brackets.
+    let start = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap();
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let line = format!("process {} {start} {}", other.id(), boot.trim());
+    let scene = Scene::counting(Accounting::ProcessTree);
+    let list = format!("echo '{line}' >> $DIR/.members; touch $DIR/ready; sleep 1000");
+    let live = scene.start(vec![script(&list)]).unwrap();
+    let usage = live.usage().unwrap();
+    assert!(usage.cpu > Nanos::from_millis(280), "{usage:?}");
+    live.stop();
+    let ended = other.wait().unwrap();
+    assert!(!ended.success(), "it was to be killed: {ended}");
+}

@@ -1,11 +1,12 @@
 //! A list of what belongs to a stack, kept in its folder, so that a later
 //! start can clear up even after tachograph and the guard were both killed.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::cgroup::CGROUP_PREFIX;
+use crate::cgroup::{CGROUP_PREFIX, Cgroup};
 use crate::procfs::{self, Stat};
 
 /// The list's file.
@@ -45,6 +46,26 @@ impl Members {
         let text = fs::read_to_string(&self.0).unwrap_or_default();
         find(&text, processes, &procfs::boot_id())
     }
+}
+
+/// Every living process of the stack in `dir`: what descends from its guard, what is in its group, and
+/// what is listed with its descendants. An engine's processes for a container are no descendants of the
+/// guard's, and where there is no group only the list tells of them.
+pub(crate) fn living(guard: i32, group: Option<&Cgroup>, dir: &Path) -> Vec<Stat> {
+    let processes = procfs::all();
+    let mut living = procfs::descendants(&processes, guard);
+    let mut others: BTreeSet<i32> = group.into_iter().flat_map(Cgroup::pids).collect();
+    for listed in Members::of(dir).find(&processes).processes {
+        others.extend(procfs::descendants(&processes, listed.pid).iter().map(|one| one.pid));
+        others.insert(listed.pid);
+    }
+    for process in processes {
+        let known = living.iter().any(|other| other.pid == process.pid);
+        if others.contains(&process.pid) && process.pid != guard && !known && !process.is_dead() {
+            living.push(process);
+        }
+    }
+    living
 }
 
 fn find(text: &str, processes: &[Stat], boot: &str) -> Found {

@@ -33,7 +33,7 @@ use crate::cgroup::{CGROUP_PREFIX, Cgroup};
 use crate::procfs;
 use crate::protocol::{Channel, Ended, Launch, Reply, Request, Setup};
 
-pub(crate) use members::Members;
+pub(crate) use members::{Members, living};
 pub(crate) use stopping::remove_dir;
 pub(crate) use watch::Watch;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{Guard, Members};
+use super::Guard;
 use crate::procfs::{self, Stat};
 use crate::protocol::Reply;
 
@@ -131,29 +131,10 @@ impl Guard {
         }
     }
 
-    /// Every living process of the stack.
+    /// Every living process of the stack; none before it has been set up.
     pub(super) fn living(&self) -> Vec<Stat> {
-        let processes = procfs::all();
-        let mut living = procfs::descendants(&processes, self.me);
-        let mut ours: BTreeSet<i32> = self.cgroup.iter().flat_map(|group| group.pids()).collect();
-        // What an engine has started for a container is no descendant of ours, and where there is no
-        // group only its attendant's list tells of it.
-        if let Some(setup) = &self.setup {
-            for listed in Members::of(&setup.dir).find(&processes).processes {
-                ours.extend(procfs::descendants(&processes, listed.pid).iter().map(|one| one.pid));
-                ours.insert(listed.pid);
-            }
-        }
-        for process in processes {
-            if ours.contains(&process.pid)
-                && process.pid != self.me
-                && !process.is_dead()
-                && !living.contains(&process)
-            {
-                living.push(process);
-            }
-        }
-        living
+        let Some(setup) = &self.setup else { return Vec::new() };
+        super::living(self.me, self.cgroup.as_ref(), &setup.dir)
     }
 
     /// Whether nothing of a process is alive. One look may miss a process that
