@@ -4,7 +4,7 @@
 mod sample;
 
 use insta::assert_snapshot;
-use tachograph_report::{LoadReport, Style, csv, markdown, terminal};
+use tachograph_report::{LoadReport, Style, csv, markdown, markdown_with_pictures, terminal};
 
 #[test]
 fn two_variants_fit_on_one_screen() {
@@ -106,6 +106,67 @@ fn control_characters_of_a_name_never_reach_the_terminal() {
 fn markdown_for_an_issue() {
     assert_snapshot!("markdown", markdown(&sample::tcp_unix()));
     assert_snapshot!("markdown_hostile", markdown(&sample::hostile()));
+}
+
+#[test]
+fn too_few_blocks_show_no_interval() {
+    let run = sample::few_blocks();
+    let text = [markdown(&run), terminal(&run, &Style::default())];
+    for text in &text {
+        assert!(!text.contains("9388685609") && !text.contains("1363.6"), "{text}");
+        assert!(text.contains("Too few blocks for a verdict (2 of 6)"), "{text}");
+    }
+    assert_snapshot!("markdown_few_blocks", text[0]);
+}
+
+#[test]
+fn what_is_refused_is_said_once_with_its_cause() {
+    let run = sample::refused();
+    let page = markdown_with_pictures(&run, "pictures");
+    for text in [&page, &terminal(&run, &Style::default())] {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(text.matches("Resource temporarily unavailable").count(), 1, "{text}");
+        assert!(!text.contains("not quiet"), "{text}");
+        assert!(!text.contains("–×"), "{text}");
+    }
+    assert_snapshot!("markdown_refused", page);
+    assert_snapshot!("refused", terminal(&run, &Style::default()));
+}
+
+#[test]
+fn findings_that_differ_in_numbers_are_one_line() {
+    let mut run = sample::layers();
+    for (variant, change) in [(0, -0.14), (1, 0.44), (2, -0.2)] {
+        let name = run.parts[0].variants[variant as usize].name.clone();
+        run.parts[0].findings.push(record::Finding {
+            check: "drift".to_owned(),
+            severity: record::Severity::Note,
+            block: Some(variant + 1),
+            variant: Some(variant),
+            value: change,
+            limit: 0.05,
+            sentence: format!("{name}: throughput changed by {:+.0}%", 100.0 * change),
+        });
+    }
+    let text = markdown(&run);
+    let notes: Vec<&str> = text.lines().filter(|line| line.starts_with("- note: ")).collect();
+    assert_eq!(
+        notes,
+        [
+            "- note: throughput changed within blocks: in 3 blocks, by +44% at most (gunicorn-gthread)"
+        ]
+    );
+}
+
+#[test]
+fn several_variants_are_summed_up_by_their_extremes() {
+    let text = markdown(&sample::layers());
+    let answer = text.lines().nth(4).unwrap();
+    assert_eq!(
+        answer,
+        "**Of 4 compared with gunicorn-sync, the fastest is granian, 5.36× (5.28–5.43), \
+         the slowest is gunicorn-gthread, 1.005× (0.998–1.012), no difference detected.**"
+    );
 }
 
 #[test]

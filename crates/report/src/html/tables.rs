@@ -38,7 +38,11 @@ pub(crate) fn figures(part: &Part) -> String {
     out += "</tbody></table></div>\n";
     let measured =
         part.variants.iter().any(|v| view::figures(part, v).is_some_and(|f| !single(&f)));
-    let intervals = if measured { " Under each figure its 95% interval." } else { "" };
+    let intervals = match measured {
+        true if view::few_blocks(part) => " Too few blocks for intervals.",
+        true => " Under each figure its 95% interval.",
+        false => "",
+    };
     let bytes = view::bytes_in_words(part)
         .map_or_else(String::new, |words| format!(" {}.", escape(&words)));
     out + &format!(
@@ -59,7 +63,7 @@ fn figure_cells(part: &Part, variant: &Variant) -> String {
     let Some(figures) = view::figures(part, variant) else {
         return "<td class=\"words muted\" colspan=\"7\">nothing measured in an accepted block</td>".to_owned();
     };
-    let single = single(&figures);
+    let single = single(&figures) || view::few_blocks(part);
     let cell = |class: &str, value: String, interval: String| {
         let interval = if single { String::new() } else { format!("<small>{interval}</small>") };
         format!("<td{class}>{value}{interval}</td>")
@@ -196,15 +200,10 @@ pub(crate) fn findings(part: &Part) -> String {
         out += "<p class=\"empty\">Every check passed: nothing was found that weakens the result.</p>\n";
     } else {
         out += "<ul class=\"findings\">\n";
-        for (finding, more) in findings {
-            let word = view::severity_in_words(finding.severity);
-            let more = match more {
-                0 => String::new(),
-                more => format!(" Also in {}.", crate::text::plural(more, "more block")),
-            };
-            let sentence = escape(&view::plain(&finding.sentence));
-            out +=
-                &format!("<li><span class=\"badge {word}\">{word}</span>{sentence}{more}</li>\n");
+        for (severity, sentence) in findings {
+            let word = view::severity_in_words(severity);
+            let sentence = escape(&sentence);
+            out += &format!("<li><span class=\"badge {word}\">{word}</span>{sentence}</li>\n");
         }
         out += "</ul>\n";
     }
