@@ -388,6 +388,12 @@ fn failures(variant: &Variant) -> Option<String> {
     })
 }
 
+/// Whether a variant's figures are not to be used; a reason that blames no variant spoils all of them.
+pub(crate) fn is_refused(part: &Part, variant: usize) -> bool {
+    let refusals = refusals(part);
+    reasons(part).len() > refusals.len() || refusals.iter().any(|r| r.variant as usize == variant)
+}
+
 /// Why a part is invalid: each variant that is refused, and then what no variant is to blame for.
 pub(crate) fn reasons(part: &Part) -> Vec<String> {
     let refusals = refusals(part);

@@ -131,12 +131,12 @@ fn table(part: &Part) -> String {
     let mut out =
         format!("| variant | {unit} | 95% interval | p50 | p99 | CPU/request | failed |{head}\n");
     out += &format!("| :-- | --: | --: | --: | --: | --: | --: |{line}\n");
-    for variant in &part.variants {
+    for (index, variant) in part.variants.iter().enumerate() {
         let last = match published {
             true => format!(" {} |", escape(&published_cell(part, variant))),
             false => String::new(),
         };
-        out += &format!("| {} |{last}\n", row(part, variant).join(" | "));
+        out += &format!("| {} |{last}\n", row(part, index, variant).join(" | "));
     }
     let few = if !view::few_blocks(part) || part.variants.iter().all(|v| v.summaries.is_empty()) {
         ""
@@ -150,7 +150,7 @@ fn table(part: &Part) -> String {
     out + &other_published(part)
 }
 
-fn row(part: &Part, variant: &Variant) -> [String; 7] {
+fn row(part: &Part, index: usize, variant: &Variant) -> [String; 7] {
     let name = escape(&variant.name);
     let failed = base::format_count(variant.ledger.counts.failed);
     let empty = |words: String, failed| {
@@ -161,11 +161,16 @@ fn row(part: &Part, variant: &Variant) -> [String; 7] {
         return empty(format!("skipped: {}", escape(reason)), String::new());
     }
     let Some(figures) = view::figures(part, variant) else {
-        return empty("in no accepted block".to_owned(), failed);
+        let refused = answer::is_refused(part, index);
+        let words = if refused { "refused" } else { "in no accepted block" };
+        return empty(words.to_owned(), failed);
     };
     [
         name,
-        view::throughput(part, figures.throughput.value),
+        match (answer::is_refused(part, index), view::throughput(part, figures.throughput.value)) {
+            (true, value) => format!("~~{value}~~ refused"),
+            (false, value) => value,
+        },
         view::throughput_interval(part, &figures.throughput),
         time(figures.times.p50_ns.value),
         time(figures.times.p99_ns.value),

@@ -161,9 +161,17 @@ impl Page<'_> {
                 self.paragraph(&words, 2, |line| self.style.dim(line));
             }
         }
-        if !part.reasons.is_empty() {
-            let words = "These figures are from an invalid run and not to be used.";
-            self.paragraph(words, 2, |line| self.style.bad(line));
+        let refused = |index: &usize| answer::is_refused(part, *index);
+        let refused: Vec<usize> = (0..part.variants.len()).filter(refused).collect();
+        let words = if refused.len() == part.variants.len() {
+            "These figures are from an invalid run and not to be used.".to_owned()
+        } else {
+            let names = refused.iter().map(|index| part.variants[*index].name.as_str());
+            let names = names.collect::<Vec<_>>().join(", ");
+            format!("The figures of {names} are not to be used.")
+        };
+        if !refused.is_empty() {
+            self.paragraph(&words, 2, |line| self.style.bad(line));
         }
     }
 

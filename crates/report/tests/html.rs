@@ -109,6 +109,7 @@ fn an_invalid_run_is_struck_out() {
     assert!(page.contains("class=\"struck\""));
     assert!(page.contains("<span class=\"unequal\">≠</span> 201,008"));
     assert!(!page.contains("verdict faster"));
+    assert_eq!(page.matches("<tr class=\"struck\">").count(), 1, "tcp's own figures are sound");
     assert!(!html(&sample::tcp_unix()).contains("class=\"struck\""));
 }
 

@@ -134,6 +134,14 @@ fn what_is_refused_is_said_once_with_its_cause() {
 }
 
 #[test]
+fn only_what_is_refused_is_struck_out() {
+    let text = markdown(&sample::invalid());
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).collect();
+    assert!(rows[2].starts_with("| tcp | 1,852 | "), "{}", rows[2]);
+    assert!(rows[3].starts_with("| unix | ~~2,073~~ refused | "), "{}", rows[3]);
+}
+
+#[test]
 fn findings_that_differ_in_numbers_are_one_line() {
     let mut run = sample::layers();
     for (variant, change) in [(0, -0.14), (1, 0.44), (2, -0.2)] {

@@ -4,6 +4,7 @@ use base::format_count;
 use ledger::Ledger;
 use record::{Part, Variant};
 
+use crate::answer;
 use crate::chart::{escape, key};
 use crate::text::{time, time_interval};
 use crate::view;
@@ -31,8 +32,8 @@ pub(crate) fn figures(part: &Part) -> String {
     let mut out = format!(
         "<div class=\"scroll\"><table><thead><tr><th>variant</th><th>{unit}</th><th>p50</th><th class=\"extra\">p90</th><th>p99</th><th>CPU/request</th><th class=\"extra\">memory</th><th>failed</th></tr></thead><tbody>\n"
     );
-    let class = if part.reasons.is_empty() { "" } else { "struck" };
     for (index, variant) in part.variants.iter().enumerate() {
+        let class = if answer::is_refused(part, index) { "struck" } else { "" };
         out += &row(part, index, class, 8, &figure_cells(part, variant));
     }
     out += "</tbody></table></div>\n";
