@@ -246,6 +246,13 @@ pub(crate) fn verdicts(part: &Part) -> Verdicts<'_> {
                     view::name(part, comparison.baseline)
                 );
             }
+            (Verdict::Invalid, None) if !part.reasons.is_empty() => {
+                return format!(
+                    "INVALID: {} ÷ {}, as the whole part is.",
+                    view::name(part, comparison.variant),
+                    view::name(part, comparison.baseline)
+                );
+            }
             _ if lead.is_some() => return format!("{}.", claim(part, comparison)),
             _ if too_few(comparison) => {
                 return format!("{}.", capitalised(&headline(part, comparison)));

@@ -282,9 +282,9 @@ fn in_one(part: &Part, kind: &[&Finding]) -> String {
     if kind.len() > 1 && worst.check == "drift" {
         let variant = worst.variant.map_or("?", |variant| name(part, variant));
         return format!(
-            "throughput changed within blocks: in {}, by {:+.0}% at most ({variant})",
+            "throughput changed within blocks: in {}, by {} at most ({variant})",
             text::plural(blocks.len(), "block"),
-            100.0 * worst.value
+            format!("{:+.0}%", 100.0 * worst.value).replace('-', "−")
         );
     }
     let mut sentence = plain(&worst.sentence);
@@ -358,6 +358,23 @@ pub(crate) fn published_ratio(part: &Part, comparison: &Comparison) -> Option<(f
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_heading_says_its_part_once() {
+        let part = |name: &str, question: &str| {
+            let json = serde_json::json!({
+                "name": name, "question": question, "layout": "", "load": "", "variants": [],
+                "blocks": [], "comparisons": [], "findings": [], "published": [], "reasons": [],
+                "precision": 0.02, "quick": false, "bulk": false,
+            });
+            heading(&serde_json::from_value(json).unwrap())
+        };
+        let with = "With answers of 64B, does it matter?";
+        assert_eq!(part("64B", with), with);
+        assert_eq!(part("4B", with), format!("4B: {with}"));
+        assert_eq!(part("nginx", "How should Nginx reach it?"), "How should Nginx reach it?");
+        assert_eq!(part("of-2013", "Of the ways of 2013?"), "of-2013: Of the ways of 2013?");
+    }
 
     #[test]
     fn the_median_of_an_even_number_lies_between_the_middle_two() {

@@ -4,6 +4,7 @@
 mod sample;
 
 use insta::assert_snapshot;
+use stats::Verdict;
 use tachograph_report::{LoadReport, Style, csv, markdown, markdown_with_pictures, terminal};
 
 #[test]
@@ -139,6 +140,22 @@ fn only_what_is_refused_is_struck_out() {
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ")).collect();
     assert!(rows[2].starts_with("| tcp | 1,852 | "), "{}", rows[2]);
     assert!(rows[3].starts_with("| unix | ~~2,073~~ refused | "), "{}", rows[3]);
+}
+
+#[test]
+fn a_part_that_is_invalid_as_a_whole_says_why_once() {
+    let mut run = sample::layers();
+    let reason = "2 of 8 blocks were rejected; the machine was not quiet enough to believe them";
+    run.parts[0].reasons = vec![reason.to_owned()];
+    for comparison in &mut run.parts[0].comparisons {
+        comparison.verdict = Verdict::Invalid;
+        comparison.sentence = format!("INVALID: {reason}.");
+    }
+    let text = markdown(&run);
+    let told = text.lines().filter(|line| line.starts_with("**INVALID**: ")).count();
+    assert_eq!((told, text.matches("not quiet").count()), (1, 2), "there and in the answer");
+    assert!(text.contains("- INVALID: granian ÷ gunicorn-sync, as the whole part is.\n"), "{text}");
+    assert_eq!(text.matches(" refused | ").count(), 5, "{text}");
 }
 
 #[test]

@@ -20,8 +20,10 @@ pub(super) fn forest_words(data: &Forest) -> String {
     let few = data.rows.iter().any(|row| row.value.is_finite() && !row.low.is_finite());
     let few =
         if few { " A mark without a line rests on too few blocks for an interval." } else { "" };
+    let invalid = data.rows.iter().any(|row| row.invalid && row.value.is_finite());
+    let invalid = if invalid { " What is struck out is INVALID." } else { "" };
     format!(
-        "Marks are estimates, lines their intervals; the vertical line is 1, no difference.{few}{diamond}"
+        "Marks are estimates, lines their intervals; the vertical line is 1, no difference.{few}{diamond}{invalid}"
     )
 }
 
