@@ -119,7 +119,7 @@ fn of_part(part: &Part) -> Vec<String> {
     let mut lines: Vec<String> = refusals(part).into_iter().map(refused).collect();
     let (primary, _) = view::split_comparisons(part);
     let valid: Vec<&Comparison> =
-        primary.into_iter().filter(|c| c.verdict != Verdict::Invalid).collect();
+        primary.into_iter().filter(|c| c.verdict != Verdict::Invalid && is_known(c)).collect();
     let mut baselines: Vec<u32> = valid.iter().map(|c| c.baseline).collect();
     baselines.dedup();
     for baseline in baselines {
@@ -221,9 +221,20 @@ pub(crate) struct Verdicts<'a> {
     pub(crate) circumstances: Option<String>,
 }
 
+/// Whether anything was measured of both sides.
+fn is_known(comparison: &Comparison) -> bool {
+    comparison.ratio.value.is_finite()
+}
+
 /// The sentences of a part's primary verdicts; what is the same in all their brackets is taken out.
 pub(crate) fn verdicts(part: &Part) -> Verdicts<'_> {
-    let (primary, _) = view::split_comparisons(part);
+    let (mut primary, _) = view::split_comparisons(part);
+    let compared = primary.len();
+    primary.retain(|c| c.verdict == Verdict::Invalid || is_known(c));
+    if primary.is_empty() && compared > 0 {
+        let lead = Some("No verdict: no block could be used to compare.".to_owned());
+        return Verdicts { lead, rows: Vec::new(), circumstances: None };
+    }
     let split: Vec<Option<Split>> =
         primary.iter().map(|c| Split::of(&view::plain(&c.sentence), c.blocks)).collect();
     let mut shared = split.iter().flatten().map(|split| split.circumstances.clone());

@@ -179,6 +179,7 @@ impl Page<'_> {
         let style = self.style;
         let (_, others) = view::split_comparisons(part);
         let verdicts = answer::verdicts(part);
+        let said = verdicts.lead.is_some() || !verdicts.rows.is_empty();
         if let Some(lead) = verdicts.lead {
             self.paragraph(&lead, 2, |line| style.warn(line));
         }
@@ -208,7 +209,7 @@ impl Page<'_> {
             let words = format!("{}.", answer::capitalised(&words));
             self.paragraph(&words, 2, |line| style.dim(line));
         }
-        if verdicts.rows.is_empty() && part.variants.len() > 1 {
+        if !said && part.variants.len() > 1 {
             self.paragraph("No verdict: there are not enough blocks to compare.", 2, str::to_owned);
         }
     }

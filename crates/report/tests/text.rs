@@ -4,7 +4,7 @@
 mod sample;
 
 use insta::assert_snapshot;
-use stats::Verdict;
+use stats::{Estimate, Verdict};
 use tachograph_report::{LoadReport, Style, csv, markdown, markdown_with_pictures, terminal};
 
 #[test]
@@ -118,6 +118,19 @@ fn too_few_blocks_show_no_interval() {
         assert!(text.contains("Too few blocks for a verdict (2 of 6)"), "{text}");
     }
     assert_snapshot!("markdown_few_blocks", text[0]);
+}
+
+#[test]
+fn a_part_without_any_block_ranks_nothing() {
+    let mut run = sample::few_blocks();
+    for comparison in &mut run.parts[0].comparisons {
+        comparison.blocks = 0;
+        comparison.ratio = Estimate { value: f64::NAN, low: 0.0, high: f64::INFINITY };
+    }
+    let text = markdown(&run);
+    assert!(text.contains("**No verdict: there are not enough blocks to compare.**"), "{text}");
+    assert!(text.contains("\nNo verdict: no block could be used to compare.\n"), "{text}");
+    assert!(!text.contains("fastest is") && !text.contains("serves"), "{text}");
 }
 
 #[test]
