@@ -5,6 +5,7 @@
 #
 #     scripts/experiments.sh target/release/tachograph [NAME…]
 #
+# NAME=RUN writes the page of a run that is recorded already, without measuring anything.
 # MAX_TIME is what each may take; by default more where there are many parts. Variants whose
 # programs are missing are left out; the page says why, and `tachograph doctor` how to get them.
 set -euo pipefail
@@ -20,18 +21,24 @@ pictures=$(mktemp -d)
 trap 'rm -rf "$pictures"' EXIT
 mkdir -p "$results"
 
+# The page of a run, whose pictures it shows lie beside it under the experiment's name.
 page() {
-  local name=$1 picture
+  local name=$1 run=${2:-last} picture
   rm -f "$pictures"/*
-  "$tachograph" report last --markdown "$pictures/page.md" --svg "$pictures" >/dev/null || true
-  rm -f "$results/$name"-overview-*.svg
-  sed -n 1p "$pictures/page.md" | sed 's/^##/#/' >"$results/$name.md"
-  for picture in overview-bytes overview-cost overview-grid overview-ratio; do
-    [ -f "$pictures/$picture.svg" ] || continue
-    cp "$pictures/$picture.svg" "$results/$name-$picture.svg"
-    printf '\n![%s](%s)\n' "${picture/overview-/All parts: }" "$name-$picture.svg" >>"$results/$name.md"
+  # 1 says that some verdict failed, which the page then tells.
+  "$tachograph" report "$run" --markdown "$pictures/page.md" --svg "$pictures" >/dev/null || [ $? -eq 1 ]
+  # Pictures of the page as it was, which may have had others.
+  if [ -f "$results/$name.md" ]; then
+    sed -nE "s|^!\[.*\]\(($name-[^/()]+\.svg)\)\$|\1|p" "$results/$name.md" | while read -r picture; do
+      rm -f "$results/${picture//%20/ }"
+    done
+  fi
+  sed -E "s/^#(#+ )/\1/; s|^(!\[.*\]\()([^/()]+\.svg\))\$|\1$name-\2|" "$pictures/page.md" >"$results/$name.md"
+  for picture in "$pictures"/*.svg; do
+    picture=$(basename "$picture")
+    # An address has %20 for a blank.
+    ! grep -qF "($name-${picture// /%20})" "$results/$name.md" || cp "$pictures/$picture" "$results/$name-$picture"
   done
-  sed 1d "$pictures/page.md" >>"$results/$name.md"
 }
 
 time_of() {
@@ -45,6 +52,10 @@ time_of() {
 
 for name in "${names[@]}"; do
   echo "=== $name"
+  if [[ $name == *=* ]]; then
+    page "${name%%=*}" "${name#*=}"
+    continue
+  fi
   with=()
   [ "$name" = docker ] && with=(scripts/with-docker.sh)
   status=0

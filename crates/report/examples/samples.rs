@@ -22,8 +22,8 @@ fn main() {
         write("csv", csv(&run));
         write("json", serde_json::to_string_pretty(&json(&run)).unwrap());
         write("html", html(&run));
-        for (picture, svg) in pictures(&run) {
-            write(&format!("{picture}.svg"), svg.standalone());
+        for picture in pictures(&run) {
+            write(&format!("{}.svg", picture.name), picture.svg.standalone());
         }
         println!("{name}");
     }

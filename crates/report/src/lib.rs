@@ -7,6 +7,7 @@
 //! Not here: any measuring, any statistics, any I/O. A figure that is not in
 //! the run is not in the report.
 
+mod answer;
 pub mod chart;
 mod csv;
 mod html;
@@ -18,9 +19,9 @@ mod text;
 mod view;
 
 pub use csv::csv;
-pub use html::{html, pictures};
+pub use html::{Picture, html, pictures};
 pub use json::json;
 pub use load::{CLIENT_ENGINE, CLIENT_THREAD_CPU, CLIENT_THREADS, LoadReport};
-pub use markdown::markdown;
+pub use markdown::{markdown, markdown_with_pictures};
 pub use terminal::terminal;
 pub use text::Style;

@@ -3,8 +3,9 @@
 use record::{Part, Run, RunKind, Severity, Variant};
 use stats::Verdict;
 
+use crate::answer;
 use crate::load::LoadReport;
-use crate::text::{Style, fit, left, one_line, plural, ratio, right, shell, time, width, wrap};
+use crate::text::{Style, fit, left, one_line, right, shell, time, width, wrap};
 use crate::view;
 
 /// The report for a terminal or a pipe, ending in a newline.
@@ -73,13 +74,19 @@ impl Page<'_> {
         for reason in &run.reasons {
             self.paragraph(&format!("INVALID: {reason}"), 2, |line| style.bad(line));
         }
+        if run.parts.len() > 1 {
+            self.blank();
+            for answer in answer::answer(run) {
+                self.paragraph(&format!("{}: {}", answer.part, answer.words), 2, str::to_owned);
+            }
+        }
     }
 
     fn part(&mut self, run: &Run, index: usize, part: &Part) {
         let style = self.style;
         self.blank();
         if run.parts.len() > 1 {
-            let title = format!("{}. {}: {}", index + 1, part.name, part.question);
+            let title = format!("{}. {}", index + 1, view::heading(part));
             self.paragraph(&title, 3, |line| style.bold(line));
         }
         let mut setting = vec![part.load.clone(), part.layout.clone(), view::blocks_in_words(part)];
@@ -88,7 +95,7 @@ impl Page<'_> {
         }
         setting.retain(|words| !words.is_empty());
         self.paragraph(&setting.join("; "), 0, |line| style.dim(line));
-        for reason in &part.reasons {
+        for reason in answer::reasons(part) {
             self.paragraph(&format!("INVALID: {reason}"), 2, |line| style.bad(line));
         }
         self.blank();
@@ -154,31 +161,43 @@ impl Page<'_> {
                 self.paragraph(&words, 2, |line| self.style.dim(line));
             }
         }
-        if !part.reasons.is_empty() {
-            let words = "These figures are from an invalid run and not to be used.";
-            self.paragraph(words, 2, |line| self.style.bad(line));
+        let refused = |index: &usize| answer::is_refused(part, *index);
+        let refused: Vec<usize> = (0..part.variants.len()).filter(refused).collect();
+        let words = if refused.len() == part.variants.len() {
+            "These figures are from an invalid run and not to be used.".to_owned()
+        } else {
+            let names = refused.iter().map(|index| part.variants[*index].name.as_str());
+            let names = names.collect::<Vec<_>>().join(", ");
+            format!("The figures of {names} are not to be used.")
+        };
+        if !refused.is_empty() {
+            self.paragraph(&words, 2, |line| self.style.bad(line));
         }
     }
 
     fn verdicts(&mut self, part: &Part) {
         let style = self.style;
-        let (primary, others) = view::split_comparisons(part);
-        for comparison in &primary {
+        let (_, others) = view::split_comparisons(part);
+        let verdicts = answer::verdicts(part);
+        let said = verdicts.lead.is_some() || !verdicts.rows.is_empty();
+        if let Some(lead) = verdicts.lead {
+            self.paragraph(&lead, 2, |line| style.warn(line));
+        }
+        for (comparison, sentence) in &verdicts.rows {
             let paint = |line: &str| match comparison.verdict {
                 Verdict::Faster | Verdict::Slower | Verdict::Equivalent => style.good(line),
                 Verdict::NoDifference => style.bold(line),
                 Verdict::Inconclusive => style.warn(line),
                 Verdict::Invalid => style.bad(line),
             };
-            self.paragraph(&view::plain(&comparison.sentence), 2, paint);
+            self.paragraph(sentence, 2, paint);
             let beside: Vec<String> = others
                 .iter()
                 .filter(|c| (c.baseline, c.variant) == (comparison.baseline, comparison.variant))
                 .filter(|c| c.verdict != Verdict::Invalid)
                 .map(|c| {
-                    let (value, interval) = ratio(&c.ratio);
                     let metric = view::metric_in_words(&c.metric, part.bulk);
-                    format!("{metric} {value} ({interval})")
+                    format!("{metric} {}", answer::ratio_in_words(c))
                 })
                 .collect();
             if !beside.is_empty() {
@@ -186,7 +205,11 @@ impl Page<'_> {
                 self.paragraph(&words, 2, |line| style.dim(line));
             }
         }
-        if primary.is_empty() && part.variants.len() > 1 {
+        if let Some(words) = verdicts.circumstances {
+            let words = format!("{}.", answer::capitalised(&words));
+            self.paragraph(&words, 2, |line| style.dim(line));
+        }
+        if !said && part.variants.len() > 1 {
             self.paragraph("No verdict: there are not enough blocks to compare.", 2, str::to_owned);
         }
     }
@@ -214,17 +237,17 @@ impl Page<'_> {
         if !part.findings.is_empty() || !part.published.is_empty() {
             self.blank();
         }
-        for (finding, more) in view::findings(part) {
-            let mut sentence = view::plain(&finding.sentence);
-            if more > 0 {
-                sentence += &format!(" (and in {})", plural(more, "more block"));
+        for (severity, sentence) in view::findings(part) {
+            // What is INVALID stands above, unless nobody gave it as a reason.
+            if severity == Severity::Invalid && !part.reasons.is_empty() {
+                continue;
             }
-            let paint = |line: &str| match finding.severity {
+            let paint = |line: &str| match severity {
                 Severity::Invalid => style.bad(line),
                 Severity::Warning => style.warn(line),
                 Severity::Note | Severity::Rejected => line.to_owned(),
             };
-            self.labelled(view::severity_in_words(finding.severity), &sentence, paint);
+            self.labelled(view::severity_in_words(severity), &sentence, paint);
         }
     }
 
@@ -250,8 +273,7 @@ impl Page<'_> {
                     format!("{} ÷ {}", view::name(part, variant), view::name(part, baseline));
                 let mut text = format!("{names}: {published:.2}×");
                 if comparison.verdict != Verdict::Invalid {
-                    let (value, interval) = ratio(&comparison.ratio);
-                    text += &format!("; here {value} ({interval})");
+                    text += &format!("; here {}", answer::ratio_in_words(comparison));
                 }
                 self.labelled("", &text, str::to_owned);
             }

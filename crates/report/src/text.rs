@@ -148,23 +148,19 @@ pub(crate) fn size(bytes: f64) -> String {
     }
 }
 
-/// A ratio and its interval: `1.12×` and `1.10–1.13`; more digits when the interval is narrow.
+/// A ratio and its interval: `1.12×` and `1.10–1.13`; more digits when the interval is narrow, and
+/// `–` for what is unknown or unbounded.
 pub(crate) fn ratio(estimate: &Estimate) -> (String, String) {
     let spread = (estimate.high - estimate.low).abs();
     let digits = if spread < 0.02 { 3 } else { 2 };
     let number = |value: f64| {
-        if !value.is_finite() {
-            "–".to_owned()
-        } else if value >= 100.0 {
-            format!("{value:.0}")
-        } else {
-            format!("{value:.digits$}")
-        }
+        if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.digits$}") }
     };
-    (
-        format!("{}×", number(estimate.value)),
-        format!("{}–{}", number(estimate.low), number(estimate.high)),
-    )
+    let dash = || "–".to_owned();
+    let value = estimate.value.is_finite().then(|| format!("{}×", number(estimate.value)));
+    let bounded = estimate.value.is_finite() && estimate.is_bounded();
+    let interval = bounded.then(|| format!("{}–{}", number(estimate.low), number(estimate.high)));
+    (value.unwrap_or_else(dash), interval.unwrap_or_else(dash))
 }
 
 /// `1 block`, `2 blocks`.
@@ -215,6 +211,8 @@ mod tests {
         let narrow = Estimate { value: 1.0012, low: 0.9961, high: 1.0063 };
         assert_eq!(ratio(&narrow), ("1.001×".to_owned(), "0.996–1.006".to_owned()));
         let unknown = Estimate { value: f64::NAN, low: f64::NAN, high: f64::INFINITY };
-        assert_eq!(ratio(&unknown), ("–×".to_owned(), "–––".to_owned()));
+        assert_eq!(ratio(&unknown), ("–".to_owned(), "–".to_owned()));
+        let unbounded = Estimate { value: 1.5, low: 0.0, high: f64::INFINITY };
+        assert_eq!(ratio(&unbounded), ("1.50×".to_owned(), "–".to_owned()));
     }
 }

@@ -7,7 +7,7 @@ use record::{
 };
 use stats::{Estimate, Verdict};
 
-use crate::text;
+use crate::{answer, text};
 
 /// The figures that stand in a variant's row.
 pub(crate) struct Figures<'a> {
@@ -56,8 +56,11 @@ pub(crate) fn throughput(part: &Part, value: f64) -> String {
     if part.bulk { format_rate(value / 1e9) } else { format_rate(value) }
 }
 
-/// `1,820–1,854`.
+/// `1,820–1,854`; `–` where too few blocks stand behind it.
 pub(crate) fn throughput_interval(part: &Part, estimate: &Estimate) -> String {
+    if few_blocks(part) {
+        return "–".to_owned();
+    }
     format!("{}–{}", throughput(part, estimate.low), throughput(part, estimate.high))
 }
 
@@ -139,6 +142,11 @@ pub(crate) fn split_comparisons(part: &Part) -> (Vec<&Comparison>, Vec<&Comparis
     part.comparisons.iter().partition(|comparison| comparison.primary)
 }
 
+/// Whether figures of this part have no interval worth showing.
+pub(crate) fn few_blocks(part: &Part) -> bool {
+    answer::is_few(block_counts(part).0)
+}
+
 /// How many blocks were accepted and how many rejected.
 pub(crate) fn block_counts(part: &Part) -> (usize, usize) {
     let accepted = part.measured_blocks().filter(|block| block.accepted()).count();
@@ -176,6 +184,7 @@ pub(crate) fn verdict_in_words(comparison: &Comparison) -> &'static str {
         (Verdict::Slower, _) => "slower",
         (Verdict::NoDifference, _) => "no difference detected",
         (Verdict::Equivalent, _) => "equivalent",
+        (Verdict::Inconclusive, _) if answer::too_few(comparison) => "too few blocks",
         (Verdict::Inconclusive, _) => "inconclusive",
         (Verdict::Invalid, _) => "INVALID",
     }
@@ -215,23 +224,83 @@ pub(crate) fn reasons(run: &Run) -> Vec<String> {
     reasons
 }
 
-/// Findings, the gravest first, those that say the same of other blocks counted rather than repeated.
-pub(crate) fn findings(part: &Part) -> Vec<(&Finding, usize)> {
-    let mut grouped: Vec<(&Finding, usize)> = Vec::new();
+/// A part's heading: its name before its question, unless the question holds the name.
+pub(crate) fn heading(part: &Part) -> String {
+    let edge = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
+    let (question, name) = (part.question.to_lowercase(), part.name.to_lowercase());
+    let said = question.match_indices(&name).any(|(at, _)| {
+        edge(question[..at].chars().next_back()) && edge(question[at + name.len()..].chars().next())
+    });
+    if said { part.question.clone() } else { format!("{}: {}", part.name, part.question) }
+}
+
+/// What the experiment says about itself, from the text of it that was recorded; empty if there is none.
+pub(crate) fn about(run: &Run) -> String {
+    let plan: toml::Table = toml::from_str(&run.plan).unwrap_or_default();
+    let about = plan.get("experiment").and_then(|experiment| experiment.get("about"));
+    about.and_then(|about| about.as_str()).unwrap_or_default().trim().to_owned()
+}
+
+/// Findings in words, the gravest first, one for each kind: what differs in its numbers only is
+/// told by its worst case.
+pub(crate) fn findings(part: &Part) -> Vec<(Severity, String)> {
+    let mut kinds: Vec<Vec<&Finding>> = Vec::new();
     for finding in &part.findings {
-        let same = grouped.iter_mut().find(|(first, _)| {
-            first.check == finding.check
-                && first.severity == finding.severity
-                && first.variant == finding.variant
-                && finding.block.is_some()
-        });
-        match same {
-            Some((_, more)) => *more += 1,
-            None => grouped.push((finding, 0)),
+        let same = |kind: &&mut Vec<&Finding>| {
+            let first = kind[0];
+            (&first.check, first.severity) == (&finding.check, finding.severity)
+                && (first.variant == finding.variant && finding.block.is_some()
+                    || skeleton(part, first) == skeleton(part, finding))
+        };
+        match kinds.iter_mut().find(same) {
+            Some(kind) => kind.push(finding),
+            None => kinds.push(vec![finding]),
         }
     }
-    grouped.sort_by_key(|(finding, _)| std::cmp::Reverse(rank(finding.severity)));
-    grouped
+    kinds.sort_by_key(|kind| std::cmp::Reverse(rank(kind[0].severity)));
+    kinds.iter().map(|kind| (kind[0].severity, in_one(part, kind))).collect()
+}
+
+/// A finding's sentence without its variant and its numbers.
+fn skeleton(part: &Part, finding: &Finding) -> String {
+    let variant = finding.variant.map_or("", |variant| name(part, variant));
+    let rest = if variant.is_empty() {
+        finding.sentence.clone()
+    } else {
+        finding.sentence.replace(variant, "")
+    };
+    rest.chars().filter(|c| !c.is_ascii_digit() && !"+-.".contains(*c)).collect()
+}
+
+fn in_one(part: &Part, kind: &[&Finding]) -> String {
+    let off = |finding: &Finding| (finding.value.abs() - finding.limit).abs();
+    let worst = kind.iter().copied().reduce(|a, b| if off(b) > off(a) { b } else { a });
+    let Some(worst) = worst else { return String::new() };
+    let mut blocks: Vec<u32> = kind.iter().filter_map(|finding| finding.block).collect();
+    blocks.sort_unstable();
+    blocks.dedup();
+    if kind.len() > 1 && worst.check == "drift" {
+        let variant = worst.variant.map_or("?", |variant| name(part, variant));
+        return format!(
+            "throughput changed within blocks: in {}, by {} at most ({variant})",
+            text::plural(blocks.len(), "block"),
+            format!("{:+.0}%", 100.0 * worst.value).replace('-', "−")
+        );
+    }
+    let mut sentence = plain(&worst.sentence);
+    let mut others: Vec<&str> = kind
+        .iter()
+        .filter(|finding| finding.variant != worst.variant)
+        .filter_map(|finding| finding.variant.map(|variant| name(part, variant)))
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    if !others.is_empty() {
+        sentence += &format!(" (also: {})", others.join(", "));
+    } else if blocks.len() > 1 {
+        sentence += &format!(" (and in {})", text::plural(blocks.len() - 1, "more block"));
+    }
+    sentence
 }
 
 fn rank(severity: Severity) -> u8 {
@@ -289,6 +358,23 @@ pub(crate) fn published_ratio(part: &Part, comparison: &Comparison) -> Option<(f
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_heading_says_its_part_once() {
+        let part = |name: &str, question: &str| {
+            let json = serde_json::json!({
+                "name": name, "question": question, "layout": "", "load": "", "variants": [],
+                "blocks": [], "comparisons": [], "findings": [], "published": [], "reasons": [],
+                "precision": 0.02, "quick": false, "bulk": false,
+            });
+            heading(&serde_json::from_value(json).unwrap())
+        };
+        let with = "With answers of 64B, does it matter?";
+        assert_eq!(part("64B", with), with);
+        assert_eq!(part("4B", with), format!("4B: {with}"));
+        assert_eq!(part("nginx", "How should Nginx reach it?"), "How should Nginx reach it?");
+        assert_eq!(part("of-2013", "Of the ways of 2013?"), "of-2013: Of the ways of 2013?");
+    }
 
     #[test]
     fn the_median_of_an_even_number_lies_between_the_middle_two() {

@@ -59,8 +59,8 @@ fn check_balance(name: &str, text: &str) {
 fn every_page_and_picture_is_well_formed() {
     for (name, run) in sample::all() {
         check_balance(name, &html(&run));
-        for (picture, svg) in pictures(&run) {
-            check_balance(&picture, &svg.standalone());
+        for picture in pictures(&run) {
+            check_balance(&picture.name, &picture.svg.standalone());
         }
     }
 }
@@ -92,6 +92,16 @@ fn a_page_says_what_the_run_says() {
 }
 
 #[test]
+fn several_parts_are_answered_below_the_question() {
+    let page = html(&sample::refused());
+    let header = page.split_once("</header>").unwrap().0;
+    assert!(header.contains("<li><b>sockets</b>: unix serves 1.120× tcp (1.114–1.125).</li>"));
+    assert!(header.contains("<li><b>unix</b>: refused: 58,889 of 201,011 requests failed"));
+    assert!(header.contains("One *socket* of two kinds."));
+    assert!(!page.contains("not quiet"));
+}
+
+#[test]
 fn an_invalid_run_is_struck_out() {
     let page = html(&sample::invalid());
     assert!(page.contains("<h3>INVALID</h3>"));
@@ -99,6 +109,7 @@ fn an_invalid_run_is_struck_out() {
     assert!(page.contains("class=\"struck\""));
     assert!(page.contains("<span class=\"unequal\">≠</span> 201,008"));
     assert!(!page.contains("verdict faster"));
+    assert_eq!(page.matches("<tr class=\"struck\">").count(), 1, "tcp's own figures are sound");
     assert!(!html(&sample::tcp_unix()).contains("class=\"struck\""));
 }
 
@@ -149,9 +160,14 @@ fn figures_that_are_not_numbers_do_not_break_a_chart() {
 
 #[test]
 fn a_picture_stands_alone_in_light_and_dark() {
-    let (name, svg) = pictures(&sample::tcp_unix()).remove(0);
-    assert_eq!(name, "main-ratio");
-    let file = svg.standalone();
+    let picture = pictures(&sample::tcp_unix()).remove(0);
+    assert_eq!(picture.name, "main-ratio");
+    assert_eq!(
+        picture.caption,
+        "Requests per second, relative to tcp. Marks are estimates, lines their intervals; \
+         the vertical line is 1, no difference. The open diamond is the published ratio."
+    );
+    let file = picture.svg.standalone();
     assert!(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
     assert!(file.contains("@media (prefers-color-scheme: dark)"));
     assert!(file.contains("<title>Requests per second, relative to tcp</title>"));
@@ -204,7 +220,7 @@ fn parts_of_growing_answers_are_drawn_by_size() {
         let pictures = pictures(run).into_iter();
         let named =
             |name: &str| ["overview-requests", "overview-bytes", "overview-cost"].contains(&name);
-        pictures.filter(|(name, _)| named(name)).map(|(n, svg)| (n, svg.inline())).collect()
+        pictures.filter(|p| named(&p.name)).map(|p| (p.name, p.svg.inline())).collect()
     };
     let drawn = of_size(&of_sizes([64, 1024, 65_536]));
     assert_eq!(drawn.len(), 3);

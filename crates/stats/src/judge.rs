@@ -14,7 +14,7 @@ const PRECISION_SLACK: f64 = 1.25;
 
 /// With fewer blocks nothing is decided. At 95% the sign-flip test has no say below this
 /// number, and Student's interval alone trusts a spread of two or three values too much.
-const DECIDING_BLOCKS_MIN: usize = 6;
+pub const DECIDING_BLOCKS_MIN: usize = 6;
 
 /// Which way a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

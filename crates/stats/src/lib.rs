@@ -35,7 +35,7 @@ pub use anytime::anytime_half_width;
 pub use changepoint::{Drift, STEADY_CHANGE_MIN, drift, pelt, steady_state};
 pub use checks::{fisher_exact, median};
 pub use estimate::{NotPositive, level, log_ratios, mean_log_ratio};
-pub use judge::{Better, Evidence, Judgement, Opinion, judge};
+pub use judge::{Better, DECIDING_BLOCKS_MIN, Evidence, Judgement, Opinion, judge};
 pub use order::mirrored_order;
 pub use sign_flip::{sign_flip_p, sign_flip_p_min};
 pub use spread::{Spread, lag1_autocorrelation};

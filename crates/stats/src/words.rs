@@ -5,7 +5,7 @@
 
 use base::{Bytes, Nanos, format_rate};
 
-use crate::judge::{Better, Judgement, Opinion};
+use crate::judge::{Better, DECIDING_BLOCKS_MIN, Judgement, Opinion};
 use crate::{Estimate, Verdict};
 
 /// What is compared, with the words for it.
@@ -183,15 +183,17 @@ fn no_difference(judgement: &Judgement, wording: &Wording) -> String {
 
 fn inconclusive(judgement: &Judgement, wording: &Wording) -> String {
     let Judgement { ratio, .. } = judgement;
+    if (judgement.blocks as usize) < DECIDING_BLOCKS_MIN {
+        return too_few_blocks(judgement, wording);
+    }
     let subject =
         format!("{} ÷ {} in {}", wording.variant, wording.baseline, wording.measure.noun());
     if !ratio.is_bounded() {
-        let blocks = count(judgement.blocks, "block");
-        let verb = if judgement.blocks == 1 { "is" } else { "are" };
         let stopped = if judgement.anytime { "; stopped early" } else { "" };
         return format!(
-            "Inconclusive: {blocks} {verb} too few for an interval ({subject}{stopped}); \
-             a new run with more blocks is needed."
+            "Inconclusive: {} give no interval ({subject}{stopped}); \
+             a new run with more blocks is needed.",
+            count(judgement.blocks, "block")
         );
     }
     let subject = format!("({subject}; {})", circumstances(judgement, wording));
@@ -213,13 +215,36 @@ fn inconclusive(judgement: &Judgement, wording: &Wording) -> String {
     format!("Inconclusive: {interval} {subject}{doubt}{}.", remedy(judgement, wording))
 }
 
+/// What was seen before anything may be decided. Student's interval on two or three blocks can
+/// reach from nothing to thousands, so it is left out.
+fn too_few_blocks(judgement: &Judgement, wording: &Wording) -> String {
+    let decimals = if judgement.ratio.value < 10.0 { 2 } else { 1 };
+    let ratio = format!("{:.decimals$}", judgement.ratio.value);
+    let seen = if judgement.ratio.value.is_finite() {
+        format!(": so far {}", wording.measure.claim(wording.variant, &ratio, wording.baseline))
+    } else {
+        format!(" of {} ÷ {}", wording.variant, wording.baseline)
+    };
+    format!(
+        "Too few blocks for a verdict ({} of {DECIDING_BLOCKS_MIN}){seen} ({}).",
+        judgement.blocks,
+        circumstances(judgement, wording)
+    )
+}
+
+/// Nobody waits longer than this for a verdict.
+const REMEDY_SECS_MAX: f64 = 24.0 * 3600.0;
+
 /// `; about 38 more blocks (19 min) in a new run`.
 fn remedy(judgement: &Judgement, wording: &Wording) -> String {
     let Some(blocks) = judgement.more_blocks else { return String::new() };
-    let time = wording
-        .block_time
-        .map(|block| format!(" ({})", duration(block.as_secs_f64() * f64::from(blocks))))
-        .unwrap_or_default();
+    let secs = wording.block_time.map(|block| block.as_secs_f64() * f64::from(blocks));
+    if secs.is_some_and(|secs| secs > REMEDY_SECS_MAX) {
+        return "; more than a day of blocks would be needed: the machine is too noisy, \
+                or the difference too small, for this target"
+            .to_owned();
+    }
+    let time = secs.map(|secs| format!(" ({})", duration(secs))).unwrap_or_default();
     let more = if blocks == 1 { "more block" } else { "more blocks" };
     format!("; about {} {more}{time} in a new run", base::format_count(u64::from(blocks)))
 }

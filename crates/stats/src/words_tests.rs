@@ -155,15 +155,61 @@ fn inconclusive_because_the_second_opinion_differs() {
 }
 
 #[test]
+fn no_remedy_takes_longer_than_a_day() {
+    let noisy =
+        Judgement { more_blocks: Some(2_881), ..judgement(Verdict::Inconclusive, 1.01, 0.4, 2.5) };
+    assert_eq!(
+        sentence(&noisy, &plain(Measure::Throughput)),
+        "Inconclusive: −60% to +150% with a target of ±2% (unix ÷ tcp in requests/s; 24 blocks); \
+         more than a day of blocks would be needed: the machine is too noisy, \
+         or the difference too small, for this target."
+    );
+    let a_day = Judgement { more_blocks: Some(2_880), ..noisy };
+    assert!(
+        sentence(&a_day, &plain(Measure::Throughput))
+            .ends_with("; about 2,880 more blocks (24 h) in a new run.")
+    );
+}
+
+#[test]
+fn too_few_blocks_are_named_before_any_figure() {
+    let two = Judgement {
+        blocks: 2,
+        more_blocks: Some(123_135),
+        ..judgement(Verdict::Inconclusive, 4.2932, 0.005, 85.4)
+    };
+    assert_eq!(
+        sentence(&two, &plain(Measure::Throughput)),
+        "Too few blocks for a verdict (2 of 6): so far unix serves 4.29× tcp (2 blocks)."
+    );
+    let stopped = Judgement {
+        blocks: 1,
+        anytime: true,
+        ..judgement(Verdict::Inconclusive, 12.01, 0.0, f64::INFINITY)
+    };
+    assert_eq!(
+        sentence(&stopped, &plain(Measure::ServiceTime(99.0))),
+        "Too few blocks for a verdict (1 of 6): so far p99 service time of unix is 12.0× tcp's \
+         (1 block; stopped early, and the interval allows for that)."
+    );
+    let none =
+        Judgement { blocks: 0, ..judgement(Verdict::Inconclusive, f64::NAN, 0.0, f64::INFINITY) };
+    assert_eq!(
+        sentence(&none, &plain(Measure::Throughput)),
+        "Too few blocks for a verdict (0 of 6) of unix ÷ tcp (0 blocks)."
+    );
+}
+
+#[test]
 fn inconclusive_without_an_interval() {
     let unbounded = Judgement {
-        blocks: 1,
+        blocks: 7,
         anytime: true,
         ..judgement(Verdict::Inconclusive, 1.01, 0.0, f64::INFINITY)
     };
     assert_eq!(
         sentence(&unbounded, &plain(Measure::Throughput)),
-        "Inconclusive: 1 block is too few for an interval (unix ÷ tcp in requests/s; \
+        "Inconclusive: 7 blocks give no interval (unix ÷ tcp in requests/s; \
          stopped early); a new run with more blocks is needed."
     );
 }

@@ -66,7 +66,7 @@ fn a_run_is_queried_and_a_changed_slot_is_caught() {
     assert_eq!(changed.unwrap(), 1);
     drop(db);
     let report = place.run(&["report", "last"]);
-    report.status(1).prints("INVALID").prints("b, block 1, ");
+    report.status(1).prints("INVALID").prints("b is refused: block 1, ");
     let words = report.out.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains("its slots were changed after they were recorded"), "{}", report.out);
     let json = place.run(&["report", "last", "--json"]).json();

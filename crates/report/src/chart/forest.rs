@@ -28,9 +28,9 @@ pub struct ForestRow {
     pub words: String,
     /// The ratio.
     pub value: f64,
-    /// Lower end of its interval.
+    /// Lower end of its interval; NaN where there is none to draw.
     pub low: f64,
-    /// Upper end of its interval.
+    /// Upper end of its interval; NaN where there is none to draw.
     pub high: f64,
     /// Colour and shape.
     pub series: usize,

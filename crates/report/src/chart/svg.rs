@@ -56,6 +56,11 @@ pub struct Svg {
 }
 
 impl Svg {
+    /// What the picture shows.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
     /// The drawing for a page that defines our colours.
     pub fn inline(&self) -> String {
         self.wrapped((0.0, 0.0, self.width, self.height), "")

@@ -47,6 +47,11 @@ const PLOT: f64 = 230.0;
 /// Room between the labels of two sizes.
 const GAP: f64 = 10.0;
 
+/// Pixels between the marks of two variants at the same size.
+const APART: f64 = 8.0;
+/// Half the width of an interval's ends.
+const END: f64 = 3.0;
+
 /// Draws figures by size, both axes logarithmic.
 pub fn sweep(data: &Sweep, width: u32) -> Svg {
     let mut canvas = Canvas::new(width, &data.title, &data.description);
@@ -63,7 +68,10 @@ pub fn sweep(data: &Sweep, width: u32) -> Svg {
     let (low, high) = positive(&figures);
     let y = Scale::log(low / 1.2, high * 1.2, bottom - 2.0, top + 2.0);
     let (smallest, largest) = positive(&sizes);
-    let x = Scale::log(smallest / 1.15, largest * 1.15, left, right);
+    // Side by side, so that intervals of the same size are seen beside each other.
+    let middle = (data.lines.len().max(1) - 1) as f64 / 2.0;
+    let margin = middle * APART + 8.0;
+    let x = Scale::log(smallest, largest, left + margin, right - margin);
 
     canvas.text("muted small", 2.0, top - 10.0, &data.unit);
     let ticks = y.ticks(6);
@@ -73,8 +81,9 @@ pub fn sweep(data: &Sweep, width: u32) -> Svg {
     }
     sizes_below(&mut canvas, sizes, &x, (top, bottom));
     canvas.text("muted small end", right, bottom + 34.0, "bytes in an answer");
-    for line in &data.lines {
-        draw_line(&mut canvas, data, line, &x, &y);
+    for (place, line) in data.lines.iter().enumerate() {
+        let beside = (place as f64 - middle) * APART;
+        draw_line(&mut canvas, data, line, |bytes| x.at(bytes) + beside, &y);
     }
     canvas.finish(bottom + 38.0)
 }
@@ -94,19 +103,29 @@ fn sizes_below(canvas: &mut Canvas, mut sizes: Vec<f64>, x: &Scale, (top, bottom
     }
 }
 
-fn draw_line(canvas: &mut Canvas, data: &Sweep, line: &SweepLine, x: &Scale, y: &Scale) {
+fn draw_line(
+    canvas: &mut Canvas,
+    data: &Sweep,
+    line: &SweepLine,
+    x: impl Fn(f64) -> f64,
+    y: &Scale,
+) {
     let series = line.series % SERIES;
     let whole: Vec<SweepPoint> =
         line.points.iter().copied().filter(|p| p.value.is_finite() && p.value > 0.0).collect();
-    let path: Vec<(f64, f64)> = whole.iter().map(|p| (x.at(p.bytes), y.at(p.value))).collect();
+    let path: Vec<(f64, f64)> = whole.iter().map(|p| (x(p.bytes), y.at(p.value))).collect();
     if path.len() > 1 {
-        canvas.polyline(&format!("line thin s{series}"), &path);
+        canvas.polyline(&format!("line join dash{series} s{series}"), &path);
     }
     for point in whole {
-        let at = x.at(point.bytes);
-        if point.low > 0.0 && point.high.is_finite() {
+        let at = x(point.bytes);
+        if point.low > 0.0 && point.low < point.high && point.high.is_finite() {
             let class = format!("line s{series}");
-            canvas.line(&class, (at, y.at(point.low)), (at, y.at(point.high)));
+            let (low, high) = (y.at(point.low), y.at(point.high));
+            canvas.line(&class, (at, low), (at, high));
+            for end in [low, high] {
+                canvas.line(&class, (at - END, end), (at + END, end));
+            }
         }
         let tip = format!(
             "{}, {}: {} ({}–{}) {}",
@@ -152,6 +171,19 @@ mod tests {
         for label in ["64 B", "1 KiB", "64 MiB", "100,000", "tcp, 1 KiB: 80,000"] {
             assert!(text.contains(label), "{label} is missing: {text}");
         }
+    }
+
+    #[test]
+    fn lines_that_lie_on_each_other_are_told_apart() {
+        let mut both = data(&[(64.0, 9e4), (1024.0, 8e4)]);
+        both.lines.push(SweepLine { name: "unix".to_owned(), series: 1, ..both.lines[0].clone() });
+        let text = sweep(&both, 748).inline();
+        assert!(text.contains("join dash0 s0") && text.contains("join dash1 s1"), "{text}");
+        let place = |series: &str| {
+            let line = text.lines().find(|line| line.contains(series)).unwrap();
+            line.split_once("points=").unwrap().1.to_owned()
+        };
+        assert_ne!(place("dash0"), place("dash1"), "side by side");
     }
 
     #[test]

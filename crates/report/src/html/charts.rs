@@ -1,18 +1,29 @@
 //! From a part of a run to the data of its charts.
 
 use record::{Comparison, Part, Trial};
-use stats::Verdict;
+use stats::{Estimate, Verdict};
 
+use crate::answer;
 use crate::chart::{Curve, Dot, Dots, Forest, ForestRow, Format, Level, Quantiles, Strip, Strips};
-use crate::text::{ratio, time};
+use crate::text::time;
 use crate::view;
 
 /// What the marks of a forest plot are, as a paragraph below it.
 pub(super) fn forest_legend(data: &Forest) -> String {
+    format!("<p class=\"small muted\">{}</p>", forest_words(data))
+}
+
+/// What the marks of a forest plot are.
+pub(super) fn forest_words(data: &Forest) -> String {
     let published = data.rows.iter().any(|row| row.published.is_some());
     let diamond = if published { " The open diamond is the published ratio." } else { "" };
+    let few = data.rows.iter().any(|row| row.value.is_finite() && !row.low.is_finite());
+    let few =
+        if few { " A mark without a line rests on too few blocks for an interval." } else { "" };
+    let invalid = data.rows.iter().any(|row| row.invalid && row.value.is_finite());
+    let invalid = if invalid { " What is struck out is INVALID." } else { "" };
     format!(
-        "<p class=\"small muted\">Marks are estimates, lines their intervals; the vertical line is 1, no difference.{diamond}</p>"
+        "Marks are estimates, lines their intervals; the vertical line is 1, no difference.{few}{diamond}{invalid}"
     )
 }
 
@@ -45,20 +56,20 @@ pub(crate) fn forest(part: &Part, comparisons: &[&Comparison]) -> Forest {
 }
 
 fn forest_row(part: &Part, comparison: &Comparison) -> ForestRow {
-    let (value, interval) = ratio(&comparison.ratio);
     let metric = view::metric_in_words(&comparison.metric, part.bulk);
     let name = view::name(part, comparison.variant);
     let label = if comparison.primary { name.to_owned() } else { format!("{metric}, {name}") };
     let words = match comparison.verdict {
         Verdict::Invalid => "INVALID".to_owned(),
-        _ => format!("{value} ({interval}) {}", short(comparison)),
+        _ => format!("{} {}", answer::ratio_in_words(comparison), short(comparison)),
     };
+    let few = answer::too_few(comparison);
     ForestRow {
         label,
         words,
         value: comparison.ratio.value,
-        low: comparison.ratio.low,
-        high: comparison.ratio.high,
+        low: if few { f64::NAN } else { comparison.ratio.low },
+        high: if few { f64::NAN } else { comparison.ratio.high },
         series: comparison.variant as usize,
         published: view::published_ratio(part, comparison).map(|(ratio, _)| ratio),
         invalid: comparison.verdict == Verdict::Invalid,
@@ -85,6 +96,11 @@ fn capacity_offer(part: &Part) -> String {
     part.variants.iter().find_map(view::capacity).map_or("closed".to_owned(), |s| s.offer.clone())
 }
 
+/// An estimate to draw: without its interval where too few blocks stand behind it.
+pub(super) fn shown(part: &Part, e: Estimate) -> Estimate {
+    if view::few_blocks(part) { Estimate { low: e.value, high: e.value, ..e } } else { e }
+}
+
 /// Throughput of every trial by block; `None` without any.
 pub(crate) fn throughput_dots(part: &Part) -> Option<Dots> {
     let figure = |trial: &Trial| match part.bulk {
@@ -94,7 +110,7 @@ pub(crate) fn throughput_dots(part: &Part) -> Option<Dots> {
     let level = |(variant, v): (usize, &record::Variant)| {
         let figures = view::figures(part, v)?;
         let scale = if part.bulk { 1e-9 } else { 1.0 };
-        let e = figures.throughput;
+        let e = shown(part, figures.throughput);
         Some(Level { variant, value: e.value * scale, low: e.low * scale, high: e.high * scale })
     };
     let levels = part.variants.iter().enumerate().filter_map(level).collect();
@@ -114,7 +130,7 @@ pub(crate) fn throughput_dots(part: &Part) -> Option<Dots> {
 pub(crate) fn p99_dots(part: &Part) -> Option<Dots> {
     let figure = |trial: &Trial| view::times(trial).p99_ns as f64;
     let level = |(variant, v): (usize, &record::Variant)| {
-        let e = view::promptness(v)?.p99_ns;
+        let e = shown(part, view::promptness(v)?.p99_ns);
         Some(Level { variant, value: e.value, low: e.low, high: e.high })
     };
     let levels = part.variants.iter().enumerate().filter_map(level).collect();

@@ -7,6 +7,7 @@ mod tables;
 
 use record::{Run, RunKind};
 
+use crate::answer::{self, capitalised};
 use crate::chart::{self, COLOURS, Svg, escape, style};
 use crate::text::shell;
 use crate::view;
@@ -59,19 +60,52 @@ fn header(run: &Run) -> String {
     if run.question != run.title && !run.question.is_empty() {
         out += &format!("<p class=\"question\">{}</p>\n", escape(&run.question));
     }
+    out += &answers(run);
+    let about = view::about(run);
+    if !about.is_empty() {
+        out += &format!("<p class=\"about small\">{}</p>\n", escape(&about));
+    }
     out + "</header>\n"
+}
+
+/// What each part of several says to the question.
+fn answers(run: &Run) -> String {
+    if run.parts.len() < 2 {
+        return String::new();
+    }
+    let line = |answer: answer::Answer<'_>| {
+        format!("<li><b>{}</b>: {}.</li>\n", escape(answer.part), escape(&answer.words))
+    };
+    let lines: String = answer::answer(run).into_iter().map(line).collect();
+    format!("<ul class=\"answer\">\n{lines}</ul>\n")
+}
+
+/// Every reason for which a run is invalid, once, those of several parts named for them.
+fn reasons(run: &Run) -> Vec<String> {
+    let of_part = |part: &record::Part| {
+        let named = |reason: String| match run.parts.len() > 1 && !reason.starts_with(&part.name) {
+            true => format!("{}: {reason}", part.name),
+            false => reason,
+        };
+        answer::reasons(part).into_iter().map(named).collect::<Vec<_>>()
+    };
+    run.reasons.iter().cloned().chain(run.parts.iter().flat_map(of_part)).collect()
 }
 
 /// What has to be said before any figure.
 fn notices(run: &Run) -> String {
     let mut out = String::new();
-    let reasons = view::reasons(run);
+    let reasons = reasons(run);
     if !reasons.is_empty() {
         out += "<section class=\"invalid\"><h3>INVALID</h3>";
         for reason in &reasons {
             out += &format!("<p>{}</p>", escape(reason));
         }
-        out += "<p class=\"muted small\">The figures below are shown to find the cause, not to be used.</p></section>\n";
+        let all = !run.reasons.is_empty() || run.parts.iter().all(|p| !p.reasons.is_empty());
+        let which = if all { "The figures below" } else { "The figures of such a part" };
+        out += &format!(
+            "<p class=\"muted small\">{which} are shown to find the cause, not to be used.</p></section>\n"
+        );
     }
     if let Some(words) = view::state_in_words(run) {
         let (word, rest) = words.split_once(": ").unwrap_or(("", words));
@@ -81,11 +115,6 @@ fn notices(run: &Run) -> String {
         );
     }
     out
-}
-
-fn capitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
 fn machine(run: &Run) -> String {
@@ -135,30 +164,68 @@ fn repeat(run: &Run) -> String {
     out + "</section>\n"
 }
 
-/// The pictures of a run as files of their own, for a README or a slide: name without ending, and drawing.
+/// A chart as a file of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    /// The file's name without its ending.
+    pub name: String,
+    /// The part that it shows; `None` for all of them.
+    pub part: Option<String>,
+    /// What it shows, in one or two sentences.
+    pub caption: String,
+    /// The drawing.
+    pub svg: Svg,
+}
+
+/// The pictures of a run as files of their own, for a README or a slide.
 ///
 /// Each part has up to four: `ratio`, `trials`, `times` and `speed`, after the part's name and a dash.
 /// A run of several parts has `overview-ratio` and, if they share variants, `overview-grid`; if
 /// the parts differ in the size of answers, also `overview-requests`, `overview-bytes` and `overview-cost`.
-pub fn pictures(run: &Run) -> Vec<(String, Svg)> {
-    let mut pictures = Vec::new();
-    let whole = overview::forest(run).map(|data| chart::forest(&data, WIDE));
-    pictures.extend(whole.map(|svg| ("overview-ratio".to_owned(), svg)));
-    let grid = overview::heat(run).map(|data| chart::heat(&data, WIDE));
-    pictures.extend(grid.map(|svg| ("overview-grid".to_owned(), svg)));
-    let sweeps = overview::sweeps(run).into_iter();
-    pictures
-        .extend(sweeps.map(|(name, data)| (format!("overview-{name}"), chart::sweep(&data, WIDE))));
+pub fn pictures(run: &Run) -> Vec<Picture> {
+    let whole = |name: &str, caption: String, svg| Picture {
+        name: format!("overview-{name}"),
+        part: None,
+        caption,
+        svg,
+    };
+    let mut pictures: Vec<Picture> = overview::sweeps(run)
+        .into_iter()
+        .map(|(name, data)| {
+            let caption = format!("{}. {}", data.title, overview::SWEEP);
+            whole(name, caption, chart::sweep(&data, WIDE))
+        })
+        .collect();
+    let grid = overview::heat(run);
+    pictures.extend(
+        grid.map(|data| whole("grid", overview::GRID.to_owned(), chart::heat(&data, WIDE))),
+    );
+    let ratios = overview::forest(run);
+    pictures.extend(ratios.map(|data| {
+        let baselines = overview::baselines(run);
+        let caption = format!("{baselines} {}", charts::forest_words(&data));
+        whole("ratio", caption, chart::forest(&data, WIDE))
+    }));
     for part in &run.parts {
-        let mut add = |name: &str, svg: Option<Svg>| {
-            pictures.extend(svg.map(|svg| (format!("{}-{name}", part.name), svg)));
+        let mut add = |name: &str, caption: String, svg: Svg| {
+            let (name, part) = (format!("{}-{name}", part.name), Some(part.name.clone()));
+            pictures.push(Picture { name, part, caption, svg });
         };
         let (primary, _) = view::split_comparisons(part);
-        let ratios = (!primary.is_empty()).then(|| charts::forest(part, &primary));
-        add("ratio", ratios.map(|data| chart::forest(&data, WIDE)));
-        add("trials", charts::throughput_dots(part).map(|data| chart::dots(&data, WIDE)));
-        add("times", charts::quantiles(part).map(|data| chart::quantiles(&data, WIDE)));
-        add("speed", charts::strips(part).map(|data| chart::strips(&data, WIDE)));
+        if primary.iter().any(|c| c.ratio.value.is_finite()) {
+            let data = charts::forest(part, &primary);
+            let caption = format!("{}. {}", data.title, charts::forest_words(&data));
+            add("ratio", caption, chart::forest(&data, WIDE));
+        }
+        if let Some(data) = charts::throughput_dots(part) {
+            add("trials", parts::TRIALS.to_owned(), chart::dots(&data, WIDE));
+        }
+        if let Some(data) = charts::quantiles(part) {
+            add("times", parts::TIMES.to_owned(), chart::quantiles(&data, WIDE));
+        }
+        if let Some(data) = charts::strips(part) {
+            add("speed", parts::SPEED.to_owned(), chart::strips(&data, WIDE));
+        }
     }
     pictures
 }

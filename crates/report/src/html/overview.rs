@@ -5,19 +5,39 @@ use record::{Comparison, Part, Run, Summary};
 use stats::{Estimate, Verdict};
 
 use super::{both, charts};
+use crate::answer;
 use crate::chart::{self, Forest, Format, Heat, HeatCell, HeatRow, Sweep, SweepLine, SweepPoint};
-use crate::text::ratio;
 use crate::view;
 
-/// More ratios than this in one picture are not read any more.
+/// More ratios than this in one picture are not read any more; each part has its own then.
 const ROWS_MAX: usize = 30;
+
+/// What a grid shows.
+pub(super) const GRID: &str = "Throughput as a multiple of each part's baseline, which is 1×. Bold: the interval leaves 1 out. Blue is faster, orange slower.";
+
+/// What figures by size show.
+pub(super) const SWEEP: &str = "Both axes are logarithmic. Marks are estimates, those of one size side by side; upright lines are their intervals where these reach beyond the mark; too few blocks have none. Parts that are INVALID are left out.";
+
+/// Whose multiples the ratios of all parts are.
+pub(super) fn baselines(run: &Run) -> String {
+    let of_part =
+        |part| view::split_comparisons(part).0.into_iter().map(move |c| (part, c.baseline));
+    let mut names: Vec<&str> =
+        run.parts.iter().flat_map(of_part).map(|(part, b)| view::name(part, b)).collect();
+    names.sort_unstable();
+    names.dedup();
+    match names.as_slice() {
+        [one] => format!("Each ratio is relative to {one}."),
+        _ => "Each ratio is relative to the baseline of its part.".to_owned(),
+    }
+}
 
 /// The section before the parts; nothing for a run of one part.
 pub(super) fn section(run: &Run) -> String {
     let mut out = String::new();
     if let Some(grid) = heat(run) {
         out += &format!(
-            "<section><h3>All parts at a glance</h3>\n{}<p class=\"small muted\">Throughput as a multiple of each part's baseline, which is 1×. Bold: the interval leaves 1 out. Blue is faster, orange slower.</p></section>\n",
+            "<section><h3>All parts at a glance</h3>\n{}<p class=\"small muted\">{GRID}</p></section>\n",
             both(|w| chart::heat(&grid, w))
         );
     }
@@ -30,7 +50,7 @@ pub(super) fn section(run: &Run) -> String {
     }
     for (_, data) in sweeps(run) {
         out += &format!(
-            "<section><h3>{}</h3>\n{}<p class=\"small muted\">Both axes are logarithmic. Marks are estimates, upright lines their intervals. Parts that are INVALID are left out.</p></section>\n",
+            "<section><h3>{}</h3>\n{}<p class=\"small muted\">{SWEEP}</p></section>\n",
             chart::escape(&data.title),
             both(|w| chart::sweep(&data, w))
         );
@@ -85,7 +105,8 @@ pub(super) fn sweeps(run: &Run) -> Vec<(&'static str, Sweep)> {
     let draw = |&(file, title, unit, format, figure): &Figure| {
         let point = |part: &Part, name: &str, bytes: f64| {
             let variant = part.variants.iter().find(|variant| variant.name == name)?;
-            let Estimate { value, low, high } = figure(view::capacity(variant)?, bytes)?;
+            let estimate = figure(view::capacity(variant)?, bytes)?;
+            let Estimate { value, low, high } = charts::shown(part, estimate);
             Some(SweepPoint { bytes, value, low, high })
         };
         let lines = names.iter().enumerate().map(|(series, name)| SweepLine {
@@ -192,12 +213,12 @@ fn cell(part: &Part, name: &str) -> HeatCell {
         if comparison.verdict == Verdict::Invalid || !estimate.value.is_finite() {
             return empty;
         }
-        let (value, interval) = ratio(estimate);
+        let (value, _) = answer::ratio_cells(comparison);
         return HeatCell {
             ratio: Some(estimate.value),
-            tip: format!("{name}, {}: {value} ({interval})", part.name),
+            tip: format!("{name}, {}: {}", part.name, answer::ratio_in_words(comparison)),
             words: value,
-            decided: estimate.low > 1.0 || estimate.high < 1.0,
+            decided: !answer::too_few(comparison) && (estimate.low > 1.0 || estimate.high < 1.0),
         };
     }
     if comparisons().any(|c| c.baseline as usize == index) {

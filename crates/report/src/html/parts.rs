@@ -4,9 +4,19 @@ use record::{Comparison, Part, Run};
 use stats::Verdict;
 
 use super::{both, charts, tables};
+use crate::answer::{self, capitalised};
 use crate::chart::{self, escape};
-use crate::text::{ratio, time};
+use crate::text::time;
 use crate::view;
+
+/// What trials as dots show.
+pub(super) const TRIALS: &str =
+    "Every block started each variant afresh. Bands are the intervals of the estimates.";
+/// What times by percentile show.
+pub(super) const TIMES: &str = "Lines are the medians over trials, bands reach from the lowest to the highest trial; a line ends where a trial has fewer than ten slower requests.";
+/// What requests over time show.
+pub(super) const SPEED: &str =
+    "As on a tachograph's disc the area is the distance: rate × time is exactly the count.";
 
 pub(crate) fn part(run: &Run, index: usize, part: &Part) -> String {
     let mut out = String::new();
@@ -52,8 +62,15 @@ fn verdicts(part: &Part) -> String {
         return format!("<section><p class=\"empty\">{words}</p></section>\n");
     }
     let several = if primary.len() > 1 { " several" } else { "" };
-    let rows: String = primary.iter().map(|comparison| verdict(comparison)).collect();
-    format!("<section class=\"verdicts{several}\">\n{rows}</section>\n")
+    let verdicts = answer::verdicts(part);
+    let small = |words: &str| format!("<p class=\"small muted\">{}.</p>\n", escape(words));
+    let lead = verdicts.lead.map_or_else(String::new, |lead| format!("<p>{}</p>\n", escape(&lead)));
+    let rows: String = verdicts.rows.iter().map(|(c, sentence)| verdict(c, sentence)).collect();
+    let circumstances = verdicts.circumstances.map(|words| small(&capitalised(&words)));
+    format!(
+        "<section class=\"verdicts{several}\">\n{lead}{rows}{}</section>\n",
+        circumstances.unwrap_or_default()
+    )
 }
 
 /// The headline of a part that has one variant only.
@@ -73,8 +90,8 @@ fn alone(part: &Part) -> String {
     )
 }
 
-fn verdict(comparison: &Comparison) -> String {
-    let (value, interval) = ratio(&comparison.ratio);
+fn verdict(comparison: &Comparison, sentence: &str) -> String {
+    let (value, interval) = answer::ratio_cells(comparison);
     let class = match comparison.verdict {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
@@ -86,18 +103,19 @@ fn verdict(comparison: &Comparison) -> String {
     let percent = comparison.confidence * 100.0;
     let small = match comparison.verdict {
         Verdict::Invalid => "not to be used".to_owned(),
+        _ if answer::too_few(comparison) => "too few blocks".to_owned(),
         _ => format!("{interval} ({percent:.0}%)"),
     };
     format!(
         "<div class=\"verdict {class}\"><div class=\"ratio\"><span>{value}</span><small>{small}</small></div><p>{}</p></div>\n",
-        escape(&view::plain(&comparison.sentence))
+        escape(sentence)
     )
 }
 
 fn ratios(part: &Part) -> String {
     let (primary, others) = view::split_comparisons(part);
     let mut out = String::new();
-    if !primary.is_empty() {
+    if primary.iter().any(|c| c.ratio.value.is_finite()) {
         let data = charts::forest(part, &primary);
         let metric = view::metric_in_words(&primary[0].metric, part.bulk);
         out +=
@@ -130,15 +148,13 @@ fn trials(part: &Part) -> String {
         out += &both(|w| chart::dots(&p99, w));
     }
     let rejected = if throughput.rejected.is_empty() { "" } else { " Grey blocks were rejected." };
-    out + &format!(
-        "<p class=\"small muted\">Every block started each variant afresh. Bands are the intervals of the estimates.{rejected}</p></section>\n"
-    )
+    out + &format!("<p class=\"small muted\">{TRIALS}{rejected}</p></section>\n")
 }
 
 fn percentiles(part: &Part) -> String {
     charts::quantiles(part).map_or(String::new(), |data| {
         format!(
-            "<section><h3>How long requests took</h3>\n{}<p class=\"small muted\">Lines are the medians over trials, bands reach from the lowest to the highest trial; a line ends where a trial has fewer than ten slower requests.</p></section>\n",
+            "<section><h3>How long requests took</h3>\n{}<p class=\"small muted\">{TIMES}</p></section>\n",
             both(|w| chart::quantiles(&data, w))
         )
     })
@@ -158,7 +174,7 @@ fn over_time(part: &Part) -> String {
         " Grey blocks were rejected and are not in the sums."
     };
     format!(
-        "<section><h3>Requests per second over time</h3>\n{}<p class=\"small muted\">As on a tachograph's disc the area is the distance: rate × time is exactly the count.{offers}{rejected}</p></section>\n",
+        "<section><h3>Requests per second over time</h3>\n{}<p class=\"small muted\">{SPEED}{offers}{rejected}</p></section>\n",
         both(|w| chart::strips(&data, w))
     )
 }

@@ -4,6 +4,7 @@ use base::format_count;
 use ledger::Ledger;
 use record::{Part, Variant};
 
+use crate::answer;
 use crate::chart::{escape, key};
 use crate::text::{time, time_interval};
 use crate::view;
@@ -31,14 +32,18 @@ pub(crate) fn figures(part: &Part) -> String {
     let mut out = format!(
         "<div class=\"scroll\"><table><thead><tr><th>variant</th><th>{unit}</th><th>p50</th><th class=\"extra\">p90</th><th>p99</th><th>CPU/request</th><th class=\"extra\">memory</th><th>failed</th></tr></thead><tbody>\n"
     );
-    let class = if part.reasons.is_empty() { "" } else { "struck" };
     for (index, variant) in part.variants.iter().enumerate() {
+        let class = if answer::is_refused(part, index) { "struck" } else { "" };
         out += &row(part, index, class, 8, &figure_cells(part, variant));
     }
     out += "</tbody></table></div>\n";
     let measured =
         part.variants.iter().any(|v| view::figures(part, v).is_some_and(|f| !single(&f)));
-    let intervals = if measured { " Under each figure its 95% interval." } else { "" };
+    let intervals = match measured {
+        true if view::few_blocks(part) => " Too few blocks for intervals.",
+        true => " Under each figure its 95% interval.",
+        false => "",
+    };
     let bytes = view::bytes_in_words(part)
         .map_or_else(String::new, |words| format!(" {}.", escape(&words)));
     out + &format!(
@@ -59,7 +64,7 @@ fn figure_cells(part: &Part, variant: &Variant) -> String {
     let Some(figures) = view::figures(part, variant) else {
         return "<td class=\"words muted\" colspan=\"7\">nothing measured in an accepted block</td>".to_owned();
     };
-    let single = single(&figures);
+    let single = single(&figures) || view::few_blocks(part);
     let cell = |class: &str, value: String, interval: String| {
         let interval = if single { String::new() } else { format!("<small>{interval}</small>") };
         format!("<td{class}>{value}{interval}</td>")
@@ -196,15 +201,10 @@ pub(crate) fn findings(part: &Part) -> String {
         out += "<p class=\"empty\">Every check passed: nothing was found that weakens the result.</p>\n";
     } else {
         out += "<ul class=\"findings\">\n";
-        for (finding, more) in findings {
-            let word = view::severity_in_words(finding.severity);
-            let more = match more {
-                0 => String::new(),
-                more => format!(" Also in {}.", crate::text::plural(more, "more block")),
-            };
-            let sentence = escape(&view::plain(&finding.sentence));
-            out +=
-                &format!("<li><span class=\"badge {word}\">{word}</span>{sentence}{more}</li>\n");
+        for (severity, sentence) in findings {
+            let word = view::severity_in_words(severity);
+            let sentence = escape(&sentence);
+            out += &format!("<li><span class=\"badge {word}\">{word}</span>{sentence}</li>\n");
         }
         out += "</ul>\n";
     }

@@ -620,5 +620,75 @@ pub(crate) fn all() -> Vec<(&'static str, Run)> {
         ("cut_off", cut_off()),
         ("load", load()),
         ("bulk", bulk()),
+        ("few_blocks", few_blocks()),
+        ("refused", refused()),
     ]
+}
+
+/// The layers with so few blocks that nothing is decided, one of them undecided by an interval of
+/// thousands.
+pub(crate) fn few_blocks() -> Run {
+    let mut run = layers();
+    let part = &mut run.parts[0];
+    part.blocks.truncate(2);
+    for comparison in &mut part.comparisons {
+        comparison.blocks = 2;
+        comparison.verdict = Verdict::Inconclusive;
+        comparison.ratio.low = 0.0;
+        comparison.ratio.high = 9_388_685_609.0;
+        comparison.sentence = "Inconclusive: −99.7% to +49834% with a target of ±2% (a ÷ b in requests/s; 2 blocks; adjusted for 4 comparisons; 10 connections, closed loop); about 183,823 more blocks (1363.6 h) in a new run. Quick look: shorter than a full run.".to_owned();
+    }
+    run
+}
+
+/// The trap of a short backlog: all blocks rejected, one variant refused, the same message everywhere.
+pub(crate) fn refused() -> Run {
+    let mut run = tcp_unix();
+    run.parts[0].findings.clear();
+    run.parts[0].published.clear();
+    run.parts[0].name = "sockets".to_owned();
+    let mut part = run.parts[0].clone();
+    let message = "unix, warm-up: 10007 of 18452 requests failed: 10007 status 502 (last line of its log: nginx: connect() to unix:/1.sock failed (11: Resource temporarily unavailable))";
+    part.name = "unix".to_owned();
+    part.question = "What becomes of a short backlog of unix?".to_owned();
+    part.reasons = vec![
+        "2 of 2 blocks were rejected; the machine was not quiet enough to believe the others"
+            .to_owned(),
+        format!("no block could be used; the last reason was: {message}"),
+        message.to_owned(),
+    ];
+    part.blocks.truncate(2);
+    let finding = |check: &str, severity, block, sentence: &str| Finding {
+        check: check.to_owned(),
+        severity,
+        block: Some(block),
+        variant: Some(1),
+        value: 1.0,
+        limit: 0.0,
+        sentence: sentence.to_owned(),
+    };
+    for block in &mut part.blocks {
+        let foreign = "while unix was loaded, something other than it used 27% of a CPU";
+        block.rejected = vec![foreign.to_owned()];
+        part.findings.push(finding("errors", Severity::Invalid, block.index, message));
+        part.findings.push(finding("foreign_cpu", Severity::Rejected, block.index, foreign));
+    }
+    for variant in &mut part.variants {
+        variant.summaries.clear();
+    }
+    let ledger = &mut part.variants[1].ledger;
+    ledger.counts.completed -= 58_889;
+    ledger.counts.failed = 58_889;
+    ledger.errors.insert("status 502".to_owned(), 58_889);
+    part.comparisons.retain(|c| c.primary);
+    for comparison in &mut part.comparisons {
+        comparison.verdict = Verdict::Invalid;
+        comparison.sentence = format!("INVALID: {message}.");
+        comparison.ratio = Estimate { value: f64::NAN, low: 0.0, high: f64::INFINITY };
+        comparison.blocks = 0;
+    }
+    run.parts.push(part);
+    run.plan = "[experiment]\nname = \"x\"\nabout = \"\"\"\nOne *socket* of two kinds.\n\"\"\"\n"
+        .to_owned();
+    run
 }

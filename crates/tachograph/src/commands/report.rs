@@ -1,5 +1,7 @@
 //! `tachograph report`: a recorded run once more, in any form.
 
+use std::path::{Path, PathBuf};
+
 use record::Store;
 use slots::StoreError;
 
@@ -26,12 +28,16 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
         Err(error) => return Err(error.into()),
     }
     let mut exported = false;
-    let exports: [(&Option<std::path::PathBuf>, Render); 4] = [
-        (&flags.html, report::html),
-        (&flags.markdown, report::markdown),
-        (&flags.csv, report::csv),
-        (&flags.json, report_json),
-    ];
+    if let Some(file) = &flags.markdown {
+        let text = match &flags.svg {
+            Some(folder) => report::markdown_with_pictures(&run, &seen_from(file, folder)),
+            None => report::markdown(&run),
+        };
+        output::write_file(file, &text)?;
+        exported = true;
+    }
+    let exports: [(&Option<PathBuf>, Render); 3] =
+        [(&flags.html, report::html), (&flags.csv, report::csv), (&flags.json, report_json)];
     for (file, render) in exports {
         if let Some(file) = file {
             output::write_file(file, &render(&run))?;
@@ -41,8 +47,9 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
     if let Some(folder) = &flags.svg {
         std::fs::create_dir_all(folder)
             .map_err(|error| Failure::new(format!("cannot make {}: {error}", folder.display())))?;
-        for (name, picture) in report::pictures(&run) {
-            output::write_file(&folder.join(format!("{name}.svg")), &picture.standalone())?;
+        for picture in report::pictures(&run) {
+            let file = folder.join(format!("{}.svg", picture.name));
+            output::write_file(&file, &picture.svg.standalone())?;
         }
         exported = true;
     }
@@ -50,4 +57,25 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
         output::print(&report::terminal(&run, &output::style(global.color)));
     }
     Ok(status_of(&run))
+}
+
+/// The folder as a page in `file` refers to it: nothing if they lie beside each other.
+fn seen_from(file: &Path, folder: &Path) -> String {
+    let beside = file.parent().unwrap_or(Path::new(""));
+    let within = folder.strip_prefix(beside).unwrap_or(folder);
+    within.to_string_lossy().trim_start_matches("./").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pictures_are_found_from_the_page() {
+        let seen = |file: &str, folder: &str| seen_from(Path::new(file), Path::new(folder));
+        assert_eq!(seen("docs/page.md", "docs"), "");
+        assert_eq!(seen("docs/page.md", "docs/pictures"), "pictures");
+        assert_eq!(seen("page.md", "pictures"), "pictures");
+        assert_eq!(seen("docs/page.md", "/tmp/p"), "/tmp/p");
+    }
 }

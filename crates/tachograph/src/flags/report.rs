@@ -27,7 +27,7 @@ pub(crate) struct ReportFlags {
     /// Write one self-contained HTML file (- for standard output)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) html: Option<PathBuf>,
-    /// Write Markdown (- for standard output)
+    /// Write Markdown (- for standard output); with --svg it shows the pictures
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) markdown: Option<PathBuf>,
     /// Write every trial as CSV (- for standard output)
