@@ -5,6 +5,7 @@ use std::ops::Range;
 use base::{parse_fraction, parse_rate};
 
 use super::axes::combinations;
+use super::choice::{check_all_taken, chosen};
 use super::load::LOAD_KEYS;
 use super::reader::{Scope, Table, Value, Vars, plain};
 use super::variant::{Cell, cells, variant};
@@ -51,6 +52,7 @@ pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError>
     if file.parts.is_empty() {
         return Ok(vec![Reader { file, part: None, vars: Vars::new() }.read(name.to_owned())?]);
     }
+    check_all_taken(file)?;
     let mut parts: Vec<Part> = Vec::new();
     for table in &file.parts {
         let own = vars(table, &file.declared)?;
@@ -158,40 +160,11 @@ impl<'a> Reader<'_, 'a> {
         let Some(part) = self.part else { return cells(self.file, &self.file.variants) };
         let own = tables(part, "variant", "[[part.variant]]", &super::variant::keys())?;
         let mut chosen = match part.get("variants") {
-            Some(_) => self.chosen(part)?,
+            Some(_) => chosen(self.file, part)?,
             None if own.is_empty() => cells(self.file, &self.file.variants)?,
             None => Vec::new(),
         };
         chosen.extend(cells(self.file, &own)?);
-        Ok(chosen)
-    }
-
-    /// What `variants = […]` names, a star standing for any text; each variant once.
-    fn chosen(&self, part: &Table<'a>) -> Result<Vec<Cell<'a>>, SpecError> {
-        let known = cells(self.file, &self.file.variants)?;
-        for (i, cell) in known.iter().enumerate() {
-            if known[..i].iter().any(|earlier| earlier.name == cell.name) {
-                let message = format!("two variants are named '{}'", cell.name);
-                return Err(at(&cell.table, "name", message));
-            }
-        }
-        let mut chosen: Vec<Cell<'a>> = Vec::new();
-        for (pattern, span) in part.words("variants")? {
-            let fitting: Vec<_> = known.iter().filter(|cell| fits(&pattern, &cell.name)).collect();
-            if fitting.is_empty() {
-                let names = known.iter().map(|cell| cell.name.as_str());
-                return Err(self
-                    .file
-                    .source
-                    .error(span, format!("there is no variant '{pattern}'"))
-                    .help(suggestion(&pattern, names)));
-            }
-            for cell in fitting {
-                if !chosen.iter().any(|earlier| earlier.name == cell.name) {
-                    chosen.push(cell.clone());
-                }
-            }
-        }
         Ok(chosen)
     }
 
@@ -281,14 +254,6 @@ impl<'a> Reader<'_, 'a> {
 
 const LAYOUTS: [(&str, Layout); 3] =
     [("split", Layout::Split), ("same", Layout::Same), ("free", Layout::Free)];
-
-/// Whether a name fits a pattern in which `*` stands for any text, also none.
-fn fits(pattern: &str, name: &str) -> bool {
-    let Some((before, after)) = pattern.split_once('*') else { return pattern == name };
-    name.strip_prefix(before).is_some_and(|rest| {
-        rest.char_indices().map(|(at, _)| at).chain([rest.len()]).any(|at| fits(after, &rest[at..]))
-    })
-}
 
 /// `VARIANT / BASELINE`; an error names what is not a variant, or nothing if the form is wrong.
 fn contrast(text: &str, names: &[&str]) -> Result<Contrast, Option<String>> {
