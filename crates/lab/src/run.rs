@@ -134,7 +134,7 @@ fn parts(
             step: STEP,
         };
         PartRunner {
-            plan: part,
+            plan: part.clone(),
             index,
             around,
             cpus: cpus.clone(),
