@@ -28,6 +28,7 @@ mod procfs;
 mod protocol;
 pub mod python;
 mod ready;
+mod redact;
 mod run;
 pub mod served;
 pub mod signals;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::command;
 use crate::error::StageError;
+use crate::redact::Secrets;
 use crate::signals;
 
 /// The file that says that an environment is complete.
@@ -97,7 +98,8 @@ impl Interpreter {
             }
             _ => {
                 let said = String::from_utf8_lossy(&output.stderr);
-                let said = said.lines().last().unwrap_or("it says nothing");
+                let secrets = Secrets::of_environment();
+                let said = secrets.redact(said.lines().last().unwrap_or("it says nothing"));
                 Err(StageError::Python(format!("{} does not work: {said}", path.display())))
             }
         }
@@ -235,11 +237,13 @@ fn run(command: &mut Command, log: &mut dyn FnMut(&str)) -> Result<Ran, StageErr
             }
         }
     });
+    let secrets = Secrets::of_environment();
     let mut output = VecDeque::new();
     let mut interrupted = false;
     loop {
         match lines.recv_timeout(LOOK) {
             Ok(line) => {
+                let line = secrets.redact(&line).into_owned();
                 log(&line);
                 output.push_back(line);
                 if output.len() > OUTPUT_LINES {
