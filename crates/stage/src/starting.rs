@@ -185,14 +185,14 @@ fn variables(place: &Place, options: &StartOptions, rng: &mut base::Rng) -> Vari
     vars
 }
 
-/// The `PATH` that the processes get.
+/// The `PATH` that the processes get: servers are found also where a person's own lacks their folders.
 fn search_path(options: &StartOptions, inherited: Option<&str>) -> String {
     let inherited = match inherited {
         Some(path) => path.to_owned(),
         None => env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned()),
     };
     let front = options.path_prepend.iter().map(|dir| dir.to_string_lossy().into_owned());
-    front.chain([inherited]).collect::<Vec<_>>().join(":")
+    command::with_server_folders(&front.chain([inherited]).collect::<Vec<_>>().join(":"))
 }
 
 fn check_needs(stack: &Stack, options: &StartOptions) -> Result<(), StageError> {

@@ -45,7 +45,8 @@ pub(super) const SCHEDULE_KEYS: [&str; 10] = [
     "margin",
 ];
 
-pub(super) const PUBLISHED_KEYS: [&str; 4] = ["variant", "figure", "throughput", "source"];
+/// Of `[[published]]`; the last one is for those that are told for the whole experiment.
+pub(super) const PUBLISHED_KEYS: [&str; 5] = ["variant", "figure", "throughput", "source", "part"];
 
 /// Reads the parts; a file without `[[part]]` is one part of all its variants.
 pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError> {
@@ -64,6 +65,15 @@ pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError>
                 return Err(at(table, "name", format!("two parts are named '{name}'")).help(help));
             }
             parts.push(reader.read(name)?);
+        }
+    }
+    for table in &file.published {
+        if let Some(told) = table.plain("part")?
+            && !parts.iter().any(|part| part.name == told)
+        {
+            let names = parts.iter().map(|part| part.name.as_str());
+            let error = at(table, "part", format!("there is no part '{told}'"));
+            return Err(error.help(suggestion(&told, names)));
         }
     }
     Ok(parts)
@@ -103,7 +113,7 @@ impl<'a> Reader<'_, 'a> {
             primary: self.choice("primary", &Metric::NAMES)?.unwrap_or_default(),
             layout: self.choice("layout", &LAYOUTS)?.unwrap_or_default(),
             schedule: self.schedule()?,
-            published: self.published(&variants)?,
+            published: self.published(&name, &variants)?,
             variants,
             name,
         })
@@ -226,9 +236,9 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    fn published(&self, variants: &[Variant]) -> Result<Vec<Published>, SpecError> {
+    fn published(&self, name: &str, variants: &[Variant]) -> Result<Vec<Published>, SpecError> {
         let own = match self.part {
-            Some(part) => tables(part, "published", "[[part.published]]", &PUBLISHED_KEYS)?,
+            Some(part) => tables(part, "published", "[[part.published]]", &PUBLISHED_KEYS[..4])?,
             None => Vec::new(),
         };
         let told = if own.is_empty() { &self.file.published } else { &own };
@@ -237,6 +247,9 @@ impl<'a> Reader<'_, 'a> {
         let of_all_parts = own.is_empty() && self.part.is_some();
         let mut published = Vec::new();
         for table in told {
+            if table.plain("part")?.is_some_and(|part| part != name) {
+                continue;
+            }
             let entry = read_published(table)?;
             match &entry.variant {
                 Some(name) if !variants.iter().any(|variant| variant.name == *name) => {

@@ -154,6 +154,27 @@ published = { variant = "tcp", figure = "5 req/s", throughput = 5, source = "a b
 }
 
 #[test]
+fn a_published_figure_may_speak_of_one_part() {
+    let more = r#"
+[[part]]
+name = "size-$SIZE"
+each = { SIZE = ["1", "2"] }
+
+[[published]]
+part = "size-2"
+figure = "5 req/s"
+source = "a book"
+"#;
+    let plan = plan(&text("", more));
+    assert_eq!(plan.parts.iter().map(|part| part.published.len()).collect::<Vec<_>>(), [0, 1]);
+    let (message, _, _, help) = refusal(&text("", &more.replace("\"size-2\"", "\"size-3\"")));
+    assert_eq!(
+        (message.as_str(), help.as_str()),
+        ("there is no part 'size-3'", "did you mean 'size-1'?")
+    );
+}
+
+#[test]
 fn a_load_is_read_in_full() {
     let more = r#"
 [load]
