@@ -4,8 +4,96 @@
 
 mod support;
 
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
 use serde_json::Value;
-use support::{Place, TACHOGRAPH, turn};
+use support::{Place, TACHOGRAPH, turn, wait};
+
+/// Runs a built-in experiment for as short as it can be, one block to a part, and looks at every
+/// variant: what it served is what was completed, or it says what it lacks.
+fn every_variant_serves_or_says_what_it_lacks(args: &[&str], variants: usize) {
+    let _turn = turn();
+    let place = Place::new();
+    let mut command = place.command(&["run", "--quick", "--max-time", "1s", "--json"]);
+    let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let ended = wait(child, Duration::from_secs(400));
+    // A busy machine spoils the verdict, and is no matter here.
+    assert!(matches!(ended.status, Some(0 | 1)), "{}", ended.err);
+    let report = ended.json();
+    let told = list(&report["variants"]);
+    assert_eq!(told.len(), variants, "{args:?}");
+    for variant in told {
+        let name = format!("{}: {}", variant["part"], variant["name"]);
+        if let Some(reason) = variant["skipped"].as_str() {
+            assert!(reason.contains(" install "), "{name}: {reason}");
+            let may_lack = std::env::var_os("CI").is_none() || name.contains("nxweb");
+            assert!(may_lack, "{name} is left out: {reason}");
+            continue;
+        }
+        let ledger = &variant["ledger"];
+        assert_eq!(ledger["failed"], 0, "{name}: {ledger} {}", variant["errors"]);
+        assert!(ledger["completed"].as_u64() > Some(0), "{name}: {ledger}");
+        assert_eq!(ledger["served"], ledger["completed"], "{name}: {ledger}");
+        assert_eq!(ledger["sent"], ledger["completed"], "{name}: {ledger}");
+    }
+    assert_eq!(place.leftovers(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn python_servers_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    every_variant_serves_or_says_what_it_lacks(&["python-servers"], in_parts(&folder));
+}
+
+/// How many variants the parts of `python-servers` have in all.
+fn in_parts(folder: &Path) -> usize {
+    let read = |path: &Path| spec::SourceFile {
+        path: path.display().to_string(),
+        text: std::fs::read_to_string(path).unwrap(),
+    };
+    let included = std::fs::read_dir(folder.join("python-servers")).unwrap();
+    let included: Vec<_> = included.map(|file| read(&file.unwrap().path())).collect();
+    let plan = spec::parse_plan_files(&read(&folder.join("python-servers.toml")), &included);
+    plan.unwrap().parts.iter().map(|part| part.variants.len()).sum()
+}
+
+#[test]
+fn django_layers_run() {
+    every_variant_serves_or_says_what_it_lacks(&["django-layers"], 10);
+}
+
+#[test]
+fn payloads_run() {
+    let args = ["payload", "--only", "16KiB", "--only", "256KiB"];
+    every_variant_serves_or_says_what_it_lacks(&args, 8);
+}
+
+#[test]
+fn flask_behind_gunicorn_and_nginx_runs() {
+    every_variant_serves_or_says_what_it_lacks(&["flask-gunicorn-nginx"], 4);
+}
+
+/// A server dropped into a copy of the folder is looked for, and nothing else was changed.
+#[test]
+fn a_further_file_is_a_further_contender() {
+    let place = Place::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    std::fs::create_dir(place.path("python-servers")).unwrap();
+    for file in std::fs::read_dir(folder.join("python-servers")).unwrap() {
+        let file = file.unwrap();
+        let copy = place.path("python-servers").join(file.file_name());
+        std::fs::copy(file.path(), copy).unwrap();
+    }
+    std::fs::copy(folder.join("python-servers.toml"), place.path("mine.toml")).unwrap();
+    let further = "[[variant]]\nname = \"further\"\ngroups = [\"of-2013\"]\n\
+                   target = \"http://127.0.0.1:$PORT/\"\nprocess = { command = \"further\" }\n\
+                   needs = { further = \"apt install further\" }\n";
+    place.write("python-servers/further.toml", further);
+    let missing = "MISSING further; install it with: apt install further";
+    place.run(&["doctor", "./mine.toml"]).status(1).prints(missing);
+}
 
 /// A file whose baseline needs a program that no machine has.
 fn without_baseline(place: &Place) {
