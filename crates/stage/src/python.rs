@@ -53,11 +53,9 @@ pub fn ensure_env_in(
 ) -> Result<PathBuf, StageError> {
     check_pinned(requirements)?;
     let python = Interpreter::find(python, requirements)?;
-    let name = format!("{:016x}", fingerprint(&[&python.identity, &requirements.join("\n")]));
-    let dir = cache.join(&name);
+    let dir = folder(cache, &python, requirements);
     fs::create_dir_all(cache).map_err(|error| unusable(cache, &error))?;
-    let lock = File::create(cache.join(format!("{name}.lock")))
-        .map_err(|error| unusable(cache, &error))?;
+    let lock = File::create(dir.with_extension("lock")).map_err(|error| unusable(cache, &error))?;
     wait_for(&lock, cache, log)?;
     if !is_complete(&dir, requirements) {
         log(&format!("installing {} (kept for next time)", requirements.join(", ")));
@@ -69,6 +67,18 @@ pub fn ensure_env_in(
         made?;
     }
     Ok(dir.join("bin"))
+}
+
+/// Whether an environment with exactly these packages is there, so that nothing has to be installed.
+pub fn is_installed(requirements: &[String]) -> bool {
+    let Ok(cache) = cache_dir() else { return false };
+    Interpreter::find(None, requirements)
+        .is_ok_and(|python| is_complete(&folder(&cache, &python, requirements), requirements))
+}
+
+fn folder(cache: &Path, python: &Interpreter, requirements: &[String]) -> PathBuf {
+    let key = fingerprint(&[&python.identity, &requirements.join("\n")]);
+    cache.join(format!("{key:016x}"))
 }
 
 /// An interpreter and what tells it from others.

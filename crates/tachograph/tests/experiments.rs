@@ -39,6 +39,9 @@ fn every_variant_serves_or_says_what_it_lacks(args: &[&str], variants: usize) {
         assert_eq!(ledger["sent"], ledger["completed"], "{name}: {ledger}");
     }
     assert_eq!(place.leftovers(), Vec::<std::path::PathBuf>::new());
+    let packages = place.run(&["doctor", args[0]]).out;
+    let there = "(in an environment of their own)";
+    assert!(!packages.contains("Python packages") || packages.contains(there), "{packages}");
 }
 
 #[test]
@@ -73,6 +76,17 @@ fn payloads_run() {
 #[test]
 fn flask_behind_gunicorn_and_nginx_runs() {
     every_variant_serves_or_says_what_it_lacks(&["flask-gunicorn-nginx"], 4);
+}
+
+#[test]
+fn doctor_says_of_python_packages_what_it_knows() {
+    let place = Place::new();
+    let mut command = place.command(&["doctor", "flask-gunicorn-nginx"]);
+    command.env("XDG_CACHE_HOME", place.path("empty"));
+    place
+        .finish(command)
+        .prints("note    Python packages ")
+        .prints("(not there yet: the first run");
 }
 
 /// A server dropped into a copy of the folder is looked for, and nothing else was changed.

@@ -152,10 +152,14 @@ impl Needs {
             }
         }
         if !self.python.is_empty() {
-            *text += &format!(
-                "    {OK} Python packages {} (installed into a cached environment at the first run)\n",
-                self.python.join(", ")
-            );
+            let (sign, how) = match stage::python::is_installed(&self.python) {
+                true => (OK, "in an environment of their own"),
+                false => (
+                    WARN,
+                    "not there yet: the first run installs them into an environment of their own, for which it needs the network",
+                ),
+            };
+            *text += &format!("    {sign} Python packages {} ({how})\n", self.python.join(", "));
         }
         if self.programs.is_empty() {
             *text += &format!("    {OK} nothing but tachograph itself\n");
