@@ -45,6 +45,8 @@ pub struct StartOptions {
     pub seed: Seed,
     /// What `$FILES` stands for.
     pub files: Option<PathBuf>,
+    /// Where a copy of each file of the stack is left, as it was written.
+    pub keep_files: Option<PathBuf>,
     /// Folders that come first on `PATH`.
     pub path_prepend: Vec<PathBuf>,
     /// Where the processes run; else where tachograph does.
@@ -64,6 +66,7 @@ impl StartOptions {
             env_padding_bytes: 0,
             seed,
             files: None,
+            keep_files: None,
             path_prepend: Vec::new(),
             working_dir: None,
             stop: Arc::default(),
@@ -118,7 +121,9 @@ pub(crate) fn start(
     for plan in &plans {
         check_places(plan)?;
     }
-    write_files(stack, &vars, &place.dir)?;
+    for folder in [Some(&place.dir), options.keep_files.as_ref()].into_iter().flatten() {
+        write_files(stack, &vars, folder)?;
+    }
     let id = format!("{}-{}", run.id, word(&mut rng, 6));
     let mut live = LiveStack::guarded(place, id, vars, &options)?;
     for plan in plans {

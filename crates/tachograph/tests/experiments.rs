@@ -69,8 +69,18 @@ fn django_layers_run() {
 
 #[test]
 fn payloads_run() {
-    let args = ["payload", "--only", "16KiB", "--only", "256KiB"];
+    let kept = tempfile::tempdir().unwrap();
+    let folder = kept.path().to_str().unwrap();
+    let args = ["payload", "--only", "16KiB", "--only", "256KiB", "--keep-files", folder];
     every_variant_serves_or_says_what_it_lacks(&args, 8);
+    for (part, variant, buffers) in
+        [("16KiB", "unix-buffered", true), ("256KiB", "tcp-unbuffered", false)]
+    {
+        let file = kept.path().join(part).join(variant).join("nginx.conf");
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains("server unix:/") == variant.starts_with("unix"), "{text}");
+        assert!(text.contains("proxy_buffering off") != buffers, "{text}");
+    }
 }
 
 #[test]
