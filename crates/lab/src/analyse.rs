@@ -119,7 +119,7 @@ fn aim(plan: &spec::Part, primary: bool) -> Aim {
 }
 
 /// Contrasts both of whose sides ran with a sound ledger.
-fn sound_contrasts<'p>(plan: &'p spec::Part, part: &Part) -> Vec<&'p spec::Contrast> {
+pub(crate) fn sound_contrasts<'p>(plan: &'p spec::Part, part: &Part) -> Vec<&'p spec::Contrast> {
     let broken = broken_variants(part);
     let sound = |v: usize| part.variants[v].skipped.is_none() && !broken.contains(&(v as u32));
     plan.contrasts.iter().filter(|c| sound(c.baseline) && sound(c.variant)).collect()
@@ -131,6 +131,12 @@ fn broken_variants(part: &Part) -> BTreeSet<u32> {
         .filter(|f| f.severity == Severity::Invalid)
         .filter_map(|f| f.variant)
         .collect()
+}
+
+/// The variants that broke their ledgers in a block.
+pub(crate) fn broken_in(part: &Part, block: u32) -> impl Iterator<Item = u32> {
+    let invalid = part.findings.iter().filter(|f| f.severity == Severity::Invalid);
+    invalid.filter(move |f| f.block == Some(block)).filter_map(|f| f.variant)
 }
 
 fn accepted(part: &Part) -> impl Iterator<Item = &Block> {
@@ -194,19 +200,27 @@ pub(crate) fn conclude(plan: &spec::Part, part: &mut Part, interrupted: bool) {
     add_up_ledgers(part);
     summarise(plan, part);
     findings_of_the_whole(plan, part);
+    let mut said: BTreeSet<(Option<u32>, String)> = BTreeSet::new();
     if part.variants.iter().any(|v| v.skipped.is_none()) && accepted(part).next().is_none() {
-        let why = part.blocks.iter().rev().find_map(|b| b.rejected.first().cloned());
         let broken = part.findings.iter().find(|f| f.severity == Severity::Invalid);
-        let why = broken.map(|f| f.sentence.clone()).or(why).unwrap_or_default();
+        let why = part.blocks.iter().rev().find_map(|b| b.rejected.first().cloned());
+        let reason = match broken {
+            Some(finding) => format!("no block could be used: {}", finding.sentence),
+            None => {
+                format!("no block could be used; the last reason was: {}", why.unwrap_or_default())
+            }
+        };
         if !interrupted {
-            part.reasons.push(format!("no block could be used; the last reason was: {why}"));
+            said.extend(broken.map(|f| (f.variant, f.check.clone())));
+            // What broke comes before what else there was.
+            let place = if broken.is_some() { 0 } else { part.reasons.len() };
+            part.reasons.insert(place, reason);
         }
     }
     let all_broken = broken_variants(part);
-    let mut said: BTreeSet<(Option<u32>, &str)> = BTreeSet::new();
     for finding in part.findings.iter().filter(|f| f.severity == Severity::Invalid) {
         // The first sentence of each check for each variant says enough; the findings hold the rest.
-        if said.insert((finding.variant, &finding.check))
+        if said.insert((finding.variant, finding.check.clone()))
             && !part.reasons.contains(&finding.sentence)
         {
             part.reasons.push(finding.sentence.clone());
@@ -239,8 +253,14 @@ fn summarise(plan: &spec::Part, part: &mut Part) {
     for v in 0..part.variants.len() {
         let mut summaries = Vec::new();
         for offer in ["closed", "open"] {
-            let trials: Vec<&Trial> =
-                accepted(part).filter_map(|block| trial_of(block, v, offer)).collect();
+            let of_blocks = |usable: &dyn Fn(&&Block) -> bool| -> Vec<&Trial> {
+                let blocks = part.blocks.iter().filter(|block| block.index > 0);
+                blocks.filter(usable).filter_map(|block| trial_of(block, v, offer)).collect()
+            };
+            let mut trials = of_blocks(&|block| block.accepted());
+            if trials.is_empty() {
+                trials = of_blocks(&|block| spoilt_by_others(part, block, v as u32));
+            }
             if trials.is_empty() {
                 continue;
             }
@@ -248,6 +268,19 @@ fn summarise(plan: &spec::Part, part: &mut Part) {
         }
         part.variants[v].summaries = summaries;
     }
+}
+
+/// Whether a block was rejected for what another variant broke, and for nothing that touches this
+/// one: its own trials are as good as those of any block.
+fn spoilt_by_others(part: &Part, block: &Block, v: u32) -> bool {
+    let broken: Vec<u32> = broken_in(part, block.index).collect();
+    let of_block = part.findings.iter().filter(|f| f.block == Some(block.index));
+    let mut rejections = of_block.filter(|f| f.severity == Severity::Rejected);
+    // The kernel's counters are the whole machine's, and connections that fail move them.
+    !broken.is_empty()
+        && !broken.contains(&v)
+        && rejections.all(|f| f.check == "tcp" || f.variant.is_some_and(|w| broken.contains(&w)))
+        && !block.rejected.iter().any(|reason| reason == "stopped in the middle")
 }
 
 fn summary(offer: &str, trials: &[&Trial], confidence: f64) -> Summary {

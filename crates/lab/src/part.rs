@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use base::{Nanos, Seed};
 use record::{Block, Finding, Part, Run, Severity, Trial};
-use spec::{Mode, Offer};
+use spec::{Contrast, Mode, Offer};
 
 use crate::analyse;
 use crate::block::{BlockOutcome, BlockPlan, LEAD_IN_SHARE, SettledOffer, run_block};
@@ -37,7 +37,7 @@ const QUICK_WINDOW_MAX: Nanos = Nanos::from_secs(10);
 
 /// A part on its way.
 pub(crate) struct PartRunner<'a> {
-    pub(crate) plan: &'a spec::Part,
+    pub(crate) plan: spec::Part,
     pub(crate) index: usize,
     pub(crate) around: Surroundings<'a>,
     pub(crate) cpus: Cpus,
@@ -53,24 +53,48 @@ pub(crate) struct PartRunner<'a> {
 impl PartRunner<'_> {
     /// Runs the part. On return the part is complete, interrupted or given up; `run.parts[index]` holds it.
     pub(crate) fn go(&mut self, run: &mut Run) -> Result<(), LabError> {
-        run.parts.push(blank(self.plan, &self.cpus));
+        run.parts.push(blank(&self.plan, &self.cpus));
         let record = |sentence| LabError::Record(sentence);
         self.recorder.part(run, self.index, &run.parts[self.index]).map_err(record)?;
 
         let (started, clock) = (base::timestamp_now(), Instant::now());
-        let calibration = calibrate(self.plan, &self.around, self.seed, self.watcher);
+        let calibration = calibrate(&self.plan, &self.around, self.seed, self.watcher);
         self.record_calibration(run, &calibration, (started, clock.elapsed().into()))?;
         let able: Vec<usize> = calibration.variants.iter().map(|c| c.variant).collect();
+        self.stand_in_for_baseline(run, &able);
         if !self.stopped() && !able.is_empty() {
             self.blocks(run, &calibration, &able)?;
         }
         let part = &mut run.parts[self.index];
-        analyse::conclude(self.plan, part, self.stopped());
+        analyse::conclude(&self.plan, part, self.stopped());
         self.recorder.part_done(run, self.index, &run.parts[self.index]).map_err(record)
     }
 
     fn stopped(&self) -> bool {
         self.around.stop.load(Ordering::Relaxed)
+    }
+
+    /// Compares with the first variant that can run where the baseline of all contrasts cannot.
+    fn stand_in_for_baseline(&mut self, run: &mut Run, able: &[usize]) {
+        let Some((missing, contrasts)) = without_baseline(&self.plan.contrasts, able) else {
+            return;
+        };
+        let part = &mut run.parts[self.index];
+        let sentence = format!(
+            "the baseline {} could not start, so the others are compared with {}",
+            part.variants[missing].name, part.variants[contrasts[0].baseline].name
+        );
+        self.watcher.event(&Event::Note(sentence.clone()));
+        part.findings.push(Finding {
+            check: "baseline".to_owned(),
+            severity: Severity::Warning,
+            block: None,
+            variant: Some(missing as u32),
+            value: 0.0,
+            limit: 0.0,
+            sentence,
+        });
+        self.plan.contrasts = contrasts;
     }
 
     fn record_calibration(
@@ -177,7 +201,7 @@ impl PartRunner<'_> {
         calibration: &Calibration,
         able: &[usize],
     ) -> Result<(), LabError> {
-        let plan = with_learned(self.plan, calibration);
+        let plan = with_learned(&self.plan, calibration);
         let settling = calibration.variants.iter().map(|c| c.long_service_time).max();
         let settling = settling.unwrap_or(Nanos::ZERO).min(Nanos(plan.schedule.slice.0 / 2));
         let schedule = &plan.schedule;
@@ -382,17 +406,7 @@ impl PartRunner<'_> {
 
     fn judge_rejections(&mut self, run: &mut Run, blocks: u32) {
         let part = &mut run.parts[self.index];
-        let done = part.blocks.iter().filter(|b| b.index > 0);
-        let stopped = |b: &&Block| b.rejected == ["stopped in the middle"];
-        let done: Vec<&Block> = done.filter(|b| !stopped(b)).collect();
-        let rejected = done.iter().filter(|b| !b.accepted()).count();
-        // One rejected block of a few is bad luck; it takes two to make a pattern.
-        if rejected >= 2 && rejected as f64 > REJECTED_SHARE_MAX * done.len() as f64 {
-            part.reasons.push(format!(
-                "{rejected} of {} blocks were rejected; the machine was not quiet enough to believe the others",
-                done.len()
-            ));
-        }
+        part.reasons.extend(too_many_rejected(part));
         let by_variant = |v: u32| {
             let blocks: BTreeSet<u32> = part
                 .findings
@@ -403,7 +417,7 @@ impl PartRunner<'_> {
             blocks.len() as u64
         };
         let n = u64::from(blocks);
-        for contrast in &self.plan.contrasts {
+        for contrast in analyse::sound_contrasts(&self.plan, part) {
             let a = by_variant(contrast.baseline as u32);
             let b = by_variant(contrast.variant as u32);
             if a + b > 0 && stats::fisher_exact(a, n - a, b, n - b) < REJECTED_UNEVENLY_P {
@@ -417,6 +431,38 @@ impl PartRunner<'_> {
             }
         }
     }
+}
+
+/// Contrasts with the first able variant, where all of them have a baseline that is not able:
+/// that baseline, and the contrasts.
+fn without_baseline(contrasts: &[Contrast], able: &[usize]) -> Option<(usize, Vec<Contrast>)> {
+    let missing = contrasts.first()?.baseline;
+    if able.contains(&missing) || contrasts.iter().any(|c| c.baseline != missing) {
+        return None;
+    }
+    let mut left: Vec<usize> = contrasts.iter().map(|c| c.variant).collect();
+    left.retain(|variant| able.contains(variant));
+    let baseline = left.iter().copied().min()?;
+    left.retain(|variant| *variant != baseline);
+    let contrasts: Vec<Contrast> =
+        left.into_iter().map(|variant| Contrast { baseline, variant }).collect();
+    (!contrasts.is_empty()).then_some((missing, contrasts))
+}
+
+/// Why nothing of the part is believed, if the machine spoilt too many of its blocks. Blocks in
+/// which a variant broke its own ledger are not the machine's: what broke is a reason by itself.
+fn too_many_rejected(part: &Part) -> Option<String> {
+    let stopped = |b: &Block| b.rejected == ["stopped in the middle"];
+    let broken = |b: &Block| analyse::broken_in(part, b.index).next().is_some();
+    let done: Vec<&Block> = part.blocks.iter().filter(|b| b.index > 0 && !stopped(b)).collect();
+    let rejected = done.iter().filter(|b| !b.accepted() && !broken(b)).count();
+    // One rejected block of a few is bad luck; it takes two to make a pattern.
+    (rejected >= 2 && rejected as f64 > REJECTED_SHARE_MAX * done.len() as f64).then(|| {
+        format!(
+            "{rejected} of {} blocks were rejected; the machine was not quiet enough to believe the others",
+            done.len()
+        )
+    })
 }
 
 /// The part as it stands before anything has run.
@@ -516,3 +562,7 @@ fn cool_down(stop: &drive::StopFlag) {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "part_tests.rs"]
+mod tests;

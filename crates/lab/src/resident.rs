@@ -29,6 +29,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) stage: &'a Stage,
     pub(crate) cpus: &'a Cpus,
     pub(crate) files: Option<PathBuf>,
+    /// The folder for copies of the files of this part's stacks.
+    pub(crate) keep_files: Option<PathBuf>,
     pub(crate) path_prepend: Vec<PathBuf>,
     pub(crate) extra_env: Vec<(String, String)>,
     pub(crate) stop: drive::StopFlag,
@@ -86,6 +88,7 @@ impl Resident {
                 cpus: around.cpus.stack.clone(),
                 env_padding_bytes,
                 files: around.files.clone(),
+                keep_files: around.keep_files.as_deref().map(|f| f.join(file_name(&variant.name))),
                 path_prepend: around.path_prepend.clone(),
                 stop: around.stop.clone(),
                 ..StartOptions::new(&variant.name, seed.derive("places", attempt))
@@ -262,6 +265,12 @@ fn with_environment(stack: &spec::Stack, extra: &[(String, String)]) -> spec::St
         }
     }
     stack
+}
+
+/// A variant's name as that of a folder.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    name.chars().map(|c| if plain(c) { c } else { '-' }).collect()
 }
 
 /// What remains of a variant after a block.

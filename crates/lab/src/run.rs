@@ -29,6 +29,8 @@ pub struct Options {
     pub machine: Machine,
     /// The CPUs that may be used; all that are online if empty.
     pub cpus: CpuSet,
+    /// Where copies of the stacks' files are left, by part and variant; nowhere if `None`.
+    pub keep_files: Option<PathBuf>,
     /// Folders that come first on the PATH of every process.
     pub path_prepend: Vec<PathBuf>,
     /// Further environment of every process.
@@ -128,13 +130,14 @@ fn parts(
             stage: &stage,
             cpus: &cpus,
             files: plan.files.clone(),
+            keep_files: options.keep_files.as_deref().map(|folder| folder.join(&part.name)),
             path_prepend: options.path_prepend.clone(),
             extra_env: options.extra_env.clone(),
             stop: options.stop.clone(),
             step: STEP,
         };
         PartRunner {
-            plan: part,
+            plan: part.clone(),
             index,
             around,
             cpus: cpus.clone(),

@@ -1,5 +1,6 @@
 //! From a command as a person writes it to the words that are executed.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -125,6 +126,35 @@ pub(crate) fn find(program: &str, path: &str, working_dir: Option<&Path>) -> Opt
     env::split_paths(path).map(|dir| base.join(dir).join(program)).find(|file| is_executable(file))
 }
 
+/// Folders of servers' programs that `PATH` often lacks: the system's own, and the newest PostgreSQL's.
+pub(crate) fn server_folders() -> Vec<PathBuf> {
+    let mut folders = vec![PathBuf::from("/usr/local/sbin"), PathBuf::from("/usr/sbin")];
+    let version = |dir: &PathBuf| dir.file_name()?.to_str()?.parse::<u32>().ok();
+    let installed = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let newest = installed.map(|entry| entry.path()).max_by_key(version);
+    folders.extend(newest.map(|dir| dir.join("bin")));
+    folders
+}
+
+/// Where a stack that needs a program, or a file by its path, would find it.
+pub fn find_need(need: &str) -> Option<PathBuf> {
+    // A path names any file, such as a module of a server.
+    if need.starts_with('/') {
+        return Some(PathBuf::from(need)).filter(|file| file.exists());
+    }
+    find(need, &with_server_folders(&env::var("PATH").unwrap_or_default()), None)
+}
+
+/// A search path that ends with the folders of servers.
+pub(crate) fn with_server_folders(path: &str) -> String {
+    let mut folders: Vec<PathBuf> = env::split_paths(path).collect();
+    folders.extend(server_folders());
+    let mut seen = BTreeSet::new();
+    folders.retain(|folder| seen.insert(folder.clone()));
+    let shown = folders.iter().map(|folder| folder.to_string_lossy());
+    shown.collect::<Vec<_>>().join(":")
+}
+
 /// How a well-known program is installed, for people on Debian or Ubuntu.
 pub(crate) fn install_hint(program: &str) -> Option<&'static str> {
     let name = program.rsplit('/').next().unwrap_or(program);
@@ -217,5 +247,14 @@ mod tests {
         assert_eq!(find("/etc/passwd", "", None), None);
         assert_eq!(install_hint("/usr/sbin/nginx"), Some("apt install nginx"));
         assert_eq!(install_hint("my-server"), None);
+    }
+
+    #[test]
+    fn servers_are_found_where_a_persons_path_does_not_look() {
+        let path = with_server_folders("/home/me/bin:/usr/sbin:/bin");
+        assert!(path.starts_with("/home/me/bin:/usr/sbin:/bin:/usr/local/sbin"), "{path}");
+        assert_eq!(path.matches("/usr/sbin").count(), 1, "{path}");
+        assert_eq!(find_need("/no/such/module.so"), None);
+        assert_eq!(find_need("/etc/passwd"), Some(PathBuf::from("/etc/passwd")));
     }
 }

@@ -28,6 +28,7 @@ mod procfs;
 mod protocol;
 pub mod python;
 mod ready;
+mod redact;
 mod run;
 pub mod served;
 pub mod signals;
@@ -37,6 +38,7 @@ mod sweep;
 mod usage;
 mod vars;
 
+pub use command::find_need;
 pub use error::{LogTail, StageError};
 pub use exclusive::{Exclusive, exclusive};
 pub use guard::guard_main;

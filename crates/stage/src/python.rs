@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::command;
 use crate::error::StageError;
+use crate::redact::Secrets;
 use crate::signals;
 
 /// The file that says that an environment is complete.
@@ -52,11 +53,9 @@ pub fn ensure_env_in(
 ) -> Result<PathBuf, StageError> {
     check_pinned(requirements)?;
     let python = Interpreter::find(python, requirements)?;
-    let name = format!("{:016x}", fingerprint(&[&python.identity, &requirements.join("\n")]));
-    let dir = cache.join(&name);
+    let dir = folder(cache, &python, requirements);
     fs::create_dir_all(cache).map_err(|error| unusable(cache, &error))?;
-    let lock = File::create(cache.join(format!("{name}.lock")))
-        .map_err(|error| unusable(cache, &error))?;
+    let lock = File::create(dir.with_extension("lock")).map_err(|error| unusable(cache, &error))?;
     wait_for(&lock, cache, log)?;
     if !is_complete(&dir, requirements) {
         log(&format!("installing {} (kept for next time)", requirements.join(", ")));
@@ -68,6 +67,18 @@ pub fn ensure_env_in(
         made?;
     }
     Ok(dir.join("bin"))
+}
+
+/// Whether an environment with exactly these packages is there, so that nothing has to be installed.
+pub fn is_installed(requirements: &[String]) -> bool {
+    let Ok(cache) = cache_dir() else { return false };
+    Interpreter::find(None, requirements)
+        .is_ok_and(|python| is_complete(&folder(&cache, &python, requirements), requirements))
+}
+
+fn folder(cache: &Path, python: &Interpreter, requirements: &[String]) -> PathBuf {
+    let key = fingerprint(&[&python.identity, &requirements.join("\n")]);
+    cache.join(format!("{key:016x}"))
 }
 
 /// An interpreter and what tells it from others.
@@ -97,7 +108,8 @@ impl Interpreter {
             }
             _ => {
                 let said = String::from_utf8_lossy(&output.stderr);
-                let said = said.lines().last().unwrap_or("it says nothing");
+                let secrets = Secrets::of_environment();
+                let said = secrets.redact(said.lines().last().unwrap_or("it says nothing"));
                 Err(StageError::Python(format!("{} does not work: {said}", path.display())))
             }
         }
@@ -235,11 +247,13 @@ fn run(command: &mut Command, log: &mut dyn FnMut(&str)) -> Result<Ran, StageErr
             }
         }
     });
+    let secrets = Secrets::of_environment();
     let mut output = VecDeque::new();
     let mut interrupted = false;
     loop {
         match lines.recv_timeout(LOOK) {
             Ok(line) => {
+                let line = secrets.redact(&line).into_owned();
                 log(&line);
                 output.push_back(line);
                 if output.len() > OUTPUT_LINES {

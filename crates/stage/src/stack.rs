@@ -20,6 +20,7 @@ use crate::guard;
 use crate::procfs::{self, Stat};
 use crate::protocol::{Channel, Ended, Launch, Reply, Request, Setup};
 use crate::ready::Check;
+use crate::redact::Secrets;
 use crate::signals;
 use crate::starting::{Place, StartOptions, says_taken, taken_by_log};
 use crate::sweep::{self, RUN_DIR_VARIABLE};
@@ -468,18 +469,28 @@ fn allowed_cpus(pid: i32) -> Option<CpuSet> {
     Some(cpus)
 }
 
-/// The last lines of a log, without control characters.
+/// The last lines of a log, without control characters and without the environment's secrets.
+///
+/// Every line of a log that an error or the record holds has come through here.
 fn tail(path: &Path, count: usize) -> Vec<String> {
-    let read = || -> std::io::Result<Vec<u8>> {
+    let read = || -> std::io::Result<(Vec<u8>, bool)> {
         let mut file = File::open(path)?;
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
+        let start = file.metadata()?.len().saturating_sub(TAIL_BYTES);
+        file.seek(SeekFrom::Start(start))?;
         let mut bytes = Vec::new();
         file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
+        Ok((bytes, start > 0))
     };
-    let text = String::from_utf8_lossy(&read().unwrap_or_default()).into_owned();
-    let lines: Vec<String> = text
+    let (bytes, is_cut) = read().unwrap_or_default();
+    let secrets = Secrets::of_environment();
+    // The beginning may be the rest of a secret that the cut went through.
+    let rest_of_a_secret = if is_cut { secrets.longest() } else { 0 };
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<String> = secrets
+        .redact(&text)
+        .chars()
+        .skip(rest_of_a_secret)
+        .collect::<String>()
         .lines()
         .map(|line| line.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>())
         .filter(|line| !line.trim().is_empty())

@@ -45,6 +45,8 @@ pub struct StartOptions {
     pub seed: Seed,
     /// What `$FILES` stands for.
     pub files: Option<PathBuf>,
+    /// Where a copy of each file of the stack is left, as it was written.
+    pub keep_files: Option<PathBuf>,
     /// Folders that come first on `PATH`.
     pub path_prepend: Vec<PathBuf>,
     /// Where the processes run; else where tachograph does.
@@ -64,6 +66,7 @@ impl StartOptions {
             env_padding_bytes: 0,
             seed,
             files: None,
+            keep_files: None,
             path_prepend: Vec::new(),
             working_dir: None,
             stop: Arc::default(),
@@ -118,7 +121,9 @@ pub(crate) fn start(
     for plan in &plans {
         check_places(plan)?;
     }
-    write_files(stack, &vars, &place.dir)?;
+    for folder in [Some(&place.dir), options.keep_files.as_ref()].into_iter().flatten() {
+        write_files(stack, &vars, folder)?;
+    }
     let id = format!("{}-{}", run.id, word(&mut rng, 6));
     let mut live = LiveStack::guarded(place, id, vars, &options)?;
     for plan in plans {
@@ -185,14 +190,14 @@ fn variables(place: &Place, options: &StartOptions, rng: &mut base::Rng) -> Vari
     vars
 }
 
-/// The `PATH` that the processes get.
+/// The `PATH` that the processes get: servers are found also where a person's own lacks their folders.
 fn search_path(options: &StartOptions, inherited: Option<&str>) -> String {
     let inherited = match inherited {
         Some(path) => path.to_owned(),
         None => env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned()),
     };
     let front = options.path_prepend.iter().map(|dir| dir.to_string_lossy().into_owned());
-    front.chain([inherited]).collect::<Vec<_>>().join(":")
+    command::with_server_folders(&front.chain([inherited]).collect::<Vec<_>>().join(":"))
 }
 
 fn check_needs(stack: &Stack, options: &StartOptions) -> Result<(), StageError> {

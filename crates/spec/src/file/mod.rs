@@ -7,6 +7,7 @@
 //! Stacks and variants may stand in files of their own, see [`includes`].
 
 mod axes;
+mod choice;
 mod include;
 mod load;
 mod part;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use base::{parse_fraction, parse_rate};
 
 use super::axes::combinations;
+use super::choice::{check_all_taken, chosen};
 use super::load::LOAD_KEYS;
 use super::reader::{Scope, Table, Value, Vars, plain};
 use super::variant::{Cell, cells, variant};
@@ -44,13 +45,15 @@ pub(super) const SCHEDULE_KEYS: [&str; 10] = [
     "margin",
 ];
 
-pub(super) const PUBLISHED_KEYS: [&str; 4] = ["variant", "figure", "throughput", "source"];
+/// Of `[[published]]`; the last one is for those that are told for the whole experiment.
+pub(super) const PUBLISHED_KEYS: [&str; 5] = ["variant", "figure", "throughput", "source", "part"];
 
 /// Reads the parts; a file without `[[part]]` is one part of all its variants.
 pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError> {
     if file.parts.is_empty() {
         return Ok(vec![Reader { file, part: None, vars: Vars::new() }.read(name.to_owned())?]);
     }
+    check_all_taken(file)?;
     let mut parts: Vec<Part> = Vec::new();
     for table in &file.parts {
         let own = vars(table, &file.declared)?;
@@ -62,6 +65,15 @@ pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError>
                 return Err(at(table, "name", format!("two parts are named '{name}'")).help(help));
             }
             parts.push(reader.read(name)?);
+        }
+    }
+    for table in &file.published {
+        if let Some(told) = table.plain("part")?
+            && !parts.iter().any(|part| part.name == told)
+        {
+            let names = parts.iter().map(|part| part.name.as_str());
+            let error = at(table, "part", format!("there is no part '{told}'"));
+            return Err(error.help(suggestion(&told, names)));
         }
     }
     Ok(parts)
@@ -101,7 +113,7 @@ impl<'a> Reader<'_, 'a> {
             primary: self.choice("primary", &Metric::NAMES)?.unwrap_or_default(),
             layout: self.choice("layout", &LAYOUTS)?.unwrap_or_default(),
             schedule: self.schedule()?,
-            published: self.published(&variants)?,
+            published: self.published(&name, &variants)?,
             variants,
             name,
         })
@@ -158,40 +170,11 @@ impl<'a> Reader<'_, 'a> {
         let Some(part) = self.part else { return cells(self.file, &self.file.variants) };
         let own = tables(part, "variant", "[[part.variant]]", &super::variant::keys())?;
         let mut chosen = match part.get("variants") {
-            Some(_) => self.chosen(part)?,
+            Some(_) => chosen(self.file, part)?,
             None if own.is_empty() => cells(self.file, &self.file.variants)?,
             None => Vec::new(),
         };
         chosen.extend(cells(self.file, &own)?);
-        Ok(chosen)
-    }
-
-    /// What `variants = […]` names, a star standing for any text; each variant once.
-    fn chosen(&self, part: &Table<'a>) -> Result<Vec<Cell<'a>>, SpecError> {
-        let known = cells(self.file, &self.file.variants)?;
-        for (i, cell) in known.iter().enumerate() {
-            if known[..i].iter().any(|earlier| earlier.name == cell.name) {
-                let message = format!("two variants are named '{}'", cell.name);
-                return Err(at(&cell.table, "name", message));
-            }
-        }
-        let mut chosen: Vec<Cell<'a>> = Vec::new();
-        for (pattern, span) in part.words("variants")? {
-            let fitting: Vec<_> = known.iter().filter(|cell| fits(&pattern, &cell.name)).collect();
-            if fitting.is_empty() {
-                let names = known.iter().map(|cell| cell.name.as_str());
-                return Err(self
-                    .file
-                    .source
-                    .error(span, format!("there is no variant '{pattern}'"))
-                    .help(suggestion(&pattern, names)));
-            }
-            for cell in fitting {
-                if !chosen.iter().any(|earlier| earlier.name == cell.name) {
-                    chosen.push(cell.clone());
-                }
-            }
-        }
         Ok(chosen)
     }
 
@@ -253,9 +236,9 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    fn published(&self, variants: &[Variant]) -> Result<Vec<Published>, SpecError> {
+    fn published(&self, name: &str, variants: &[Variant]) -> Result<Vec<Published>, SpecError> {
         let own = match self.part {
-            Some(part) => tables(part, "published", "[[part.published]]", &PUBLISHED_KEYS)?,
+            Some(part) => tables(part, "published", "[[part.published]]", &PUBLISHED_KEYS[..4])?,
             None => Vec::new(),
         };
         let told = if own.is_empty() { &self.file.published } else { &own };
@@ -264,6 +247,9 @@ impl<'a> Reader<'_, 'a> {
         let of_all_parts = own.is_empty() && self.part.is_some();
         let mut published = Vec::new();
         for table in told {
+            if table.plain("part")?.is_some_and(|part| part != name) {
+                continue;
+            }
             let entry = read_published(table)?;
             match &entry.variant {
                 Some(name) if !variants.iter().any(|variant| variant.name == *name) => {
@@ -281,14 +267,6 @@ impl<'a> Reader<'_, 'a> {
 
 const LAYOUTS: [(&str, Layout); 3] =
     [("split", Layout::Split), ("same", Layout::Same), ("free", Layout::Free)];
-
-/// Whether a name fits a pattern in which `*` stands for any text, also none.
-fn fits(pattern: &str, name: &str) -> bool {
-    let Some((before, after)) = pattern.split_once('*') else { return pattern == name };
-    name.strip_prefix(before).is_some_and(|rest| {
-        rest.char_indices().map(|(at, _)| at).chain([rest.len()]).any(|at| fits(after, &rest[at..]))
-    })
-}
 
 /// `VARIANT / BASELINE`; an error names what is not a variant, or nothing if the form is wrong.
 fn contrast(text: &str, names: &[&str]) -> Result<Contrast, Option<String>> {

@@ -201,6 +201,27 @@ published = { variant = "tcp", figure = "5 req/s", throughput = 5, source = "a b
 }
 
 #[test]
+fn a_published_figure_may_speak_of_one_part() {
+    let more = r#"
+[[part]]
+name = "size-$SIZE"
+each = { SIZE = ["1", "2"] }
+
+[[published]]
+part = "size-2"
+figure = "5 req/s"
+source = "a book"
+"#;
+    let plan = plan(&text("", more));
+    assert_eq!(plan.parts.iter().map(|part| part.published.len()).collect::<Vec<_>>(), [0, 1]);
+    let (message, _, _, help) = refusal(&text("", &more.replace("\"size-2\"", "\"size-3\"")));
+    assert_eq!(
+        (message.as_str(), help.as_str()),
+        ("there is no part 'size-3'", "did you mean 'size-1'?")
+    );
+}
+
+#[test]
 fn a_load_is_read_in_full() {
     let more = r#"
 [load]
@@ -312,36 +333,44 @@ proptest! {
     }
 }
 
+fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of experiments");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    paths
+}
+
+fn read_file(path: &Path) -> SourceFile {
+    SourceFile {
+        path: path.display().to_string(),
+        text: std::fs::read_to_string(path).expect("a text"),
+    }
+}
+
+/// What an experiment of a folder includes.
+fn included(main: &SourceFile, folder: &Path) -> Vec<SourceFile> {
+    let patterns = includes(&main.text, &main.path).expect("what it includes");
+    patterns
+        .iter()
+        .flat_map(|pattern| match pattern.strip_suffix("/*.toml") {
+            Some(inner) => toml_files(&folder.join(inner)),
+            None => vec![folder.join(pattern)],
+        })
+        .map(|path| read_file(&path))
+        .collect()
+}
+
 #[test]
 fn the_built_in_experiments_can_be_read() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-    let toml_files = |folder: &Path| {
-        let entries = std::fs::read_dir(folder).expect("a folder of experiments");
-        let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
-        paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
-        paths.sort();
-        paths
-    };
-    let read = |path: &Path| SourceFile {
-        path: path.display().to_string(),
-        text: std::fs::read_to_string(path).expect("a text"),
-    };
     let mut seen = 0;
     for path in toml_files(&folder) {
-        let main = read(&path);
+        let main = read_file(&path);
         if main.text.contains("\n[series]\n") {
             continue; // Its updates are read by the crate `accuracy`.
         }
-        let patterns = includes(&main.text, &main.path).expect("what it includes");
-        let included: Vec<SourceFile> = patterns
-            .iter()
-            .flat_map(|pattern| match pattern.strip_suffix("/*.toml") {
-                Some(inner) => toml_files(&folder.join(inner)),
-                None => vec![folder.join(pattern)],
-            })
-            .map(|path| read(&path))
-            .collect();
-        let plan = match parse_plan_files(&main, &included) {
+        let plan = match parse_plan_files(&main, &included(&main, &folder)) {
             Ok(plan) => plan,
             Err(error) => panic!("{error}"),
         };
@@ -350,6 +379,35 @@ fn the_built_in_experiments_can_be_read() {
         seen += 1;
     }
     assert!(seen >= 2, "no experiment was read");
+}
+
+#[test]
+fn a_further_file_of_python_servers_is_a_further_contender() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    let member = |name: &str, group: &str| {
+        format!(
+            "[[variant]]\nname = \"{name}\"\ngroups = [\"{group}\"]\ntarget = \"http://127.0.0.1:$PORT\"\nprocess = {{ command = \"x\" }}\n"
+        )
+    };
+    let further = [("file-x", "of-2013"), ("direct-x", "of-today"), ("proxy-x", "behind-a-proxy")];
+    let text = further.map(|(name, group)| member(name, group)).concat();
+    for name in ["python-servers.toml", "python-servers-concurrent.toml"] {
+        let main = read_file(&folder.join(name));
+        let before = included(&main, &folder);
+        let mut after = before.clone();
+        after.push(SourceFile { path: "python-servers/x.toml".to_owned(), text: text.clone() });
+        let before = parse_plan_files(&main, &before).expect("without it");
+        let after = parse_plan_files(&main, &after).expect("with it");
+        for (name, part) in further {
+            let names = |plan: &Plan| {
+                let part = plan.parts.iter().find(|known| known.name == part).expect(part);
+                part.variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>()
+            };
+            let mut all = names(&before);
+            all.push(name.to_owned());
+            assert_eq!(names(&after), all);
+        }
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::target::{Endpoint, Target};
 
 /// The keys of a variant.
 pub(super) fn keys() -> Vec<&'static str> {
-    [&SHARED_KEYS[..], &["name", "stack", "load", "each"]].concat()
+    [&SHARED_KEYS[..], &["name", "groups", "stack", "load", "each"]].concat()
 }
 
 /// A variant before it is read: a table, or one combination of its `each`.

@@ -32,5 +32,5 @@ pub(crate) fn run(flags: &CompareFlags, global: &Global) -> Outcome {
         primary: flags.primary,
         ready_timeout: Some(flags.ready_timeout),
     })?;
-    carry_out(&plan, RunKind::Compare, &flags.schedule, &flags.verdict, global)
+    carry_out(&plan, RunKind::Compare, None, &flags.schedule, &flags.verdict, global)
 }

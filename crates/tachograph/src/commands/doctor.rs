@@ -1,6 +1,5 @@
 //! `tachograph doctor`: what this machine has, what each experiment still needs, and the command that installs it.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use stage::container::Engine;
@@ -162,7 +161,7 @@ impl Needs {
         *text += &format!("  {}: {}\n", self.name, self.title);
         let mut all_there = true;
         for (program, remedy) in &self.programs {
-            match on_path(program) {
+            match stage::find_need(program) {
                 Some(path) => *text += &format!("    {OK} {program} ({})\n", path.display()),
                 None => {
                     all_there = false;
@@ -183,31 +182,18 @@ impl Needs {
             }
         }
         if !self.python.is_empty() {
-            *text += &format!(
-                "    {OK} Python packages {} (installed into a cached environment at the first run)\n",
-                self.python.join(", ")
-            );
+            let (sign, how) = match stage::python::is_installed(&self.python) {
+                true => (OK, "in an environment of their own"),
+                false => (
+                    WARN,
+                    "not there yet: the first run installs them into an environment of their own, for which it needs the network",
+                ),
+            };
+            *text += &format!("    {sign} Python packages {} ({how})\n", self.python.join(", "));
         }
         if self.programs.is_empty() && !self.engine {
             *text += &format!("    {OK} nothing but tachograph itself\n");
         }
         all_there
     }
-}
-
-/// Where a program is: on PATH or in the system's folders for servers, which PATH often lacks.
-fn on_path(program: &str) -> Option<PathBuf> {
-    if program.starts_with('/') {
-        return Some(PathBuf::from(program)).filter(|file| file.exists());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/sbin")])
-        .map(|folder| folder.join(program))
-        .find(|file| is_executable(file))
-}
-
-fn is_executable(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }

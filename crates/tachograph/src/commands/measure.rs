@@ -1,7 +1,7 @@
 //! What `compare` and `run` share: carrying out a plan, recording it and saying how it ended.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::Seed;
 use lab::Recording;
@@ -22,6 +22,7 @@ use crate::store::runs_file;
 pub(crate) fn carry_out(
     plan: &Plan,
     kind: RunKind,
+    keep_files: Option<&Path>,
     schedule: &ScheduleFlags,
     verdict: &VerdictFlags,
     global: &Global,
@@ -46,6 +47,7 @@ pub(crate) fn carry_out(
         command_line: repeating_command(seed),
         machine,
         cpus: schedule.cpus.clone().unwrap_or_default(),
+        keep_files: keep_files.map(folder_for_files).transpose()?,
         path_prepend,
         max_time: schedule.max_time,
         extra_env: vec![("PYTHONPATH".to_owned(), python_path()?)],
@@ -57,6 +59,13 @@ pub(crate) fn carry_out(
     };
     let status = conclude(&run, &conditions, verdict, global)?;
     Ok(status)
+}
+
+/// Makes the folder where stacks' files are kept, and says where it is whatever the stacks' own folder.
+fn folder_for_files(folder: &Path) -> Result<PathBuf, Failure> {
+    std::fs::create_dir_all(folder).and_then(|()| folder.canonicalize()).map_err(|error| {
+        Failure::new(format!("cannot make the folder {} for files: {error}", folder.display()))
+    })
 }
 
 /// What moves the client's bytes, for all variants that a plan has; `auto` is epoll where variants

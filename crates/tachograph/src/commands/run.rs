@@ -29,7 +29,8 @@ pub(crate) fn run(flags: &RunFlags, global: &Global) -> Outcome {
     for part in &mut plan.parts {
         shorten(part, &flags.schedule);
     }
-    carry_out(&plan, RunKind::Run, &flags.schedule, &flags.verdict, global)
+    let keep = flags.keep_files.as_deref();
+    carry_out(&plan, RunKind::Run, keep, &flags.schedule, &flags.verdict, global)
 }
 
 /// Keeps what `--only` and `--skip` leave: whole parts by name, or variants within parts.

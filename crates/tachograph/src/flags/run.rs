@@ -1,5 +1,7 @@
 //! Flags of `run`.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::compare::{ScheduleFlags, VerdictFlags};
@@ -29,6 +31,10 @@ pub(crate) struct RunFlags {
     /// Compare the others with this variant, in the parts that have it
     #[arg(long, value_name = "VARIANT")]
     pub(crate) baseline: Option<String>,
+    /// Leave a copy of every file that stacks are given, such as nginx.conf, in
+    /// FOLDER/part/variant
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) keep_files: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) schedule: ScheduleFlags,
     #[command(flatten)]

@@ -105,3 +105,69 @@ fn an_axis_says_where_it_is_wrong() {
         "\n[[variant]]\nname = \"n\"\nstack = \"app\"\neach = { BIND = [\"h:1\", \"h:2\"] }\n";
     assert_eq!(refusal(&text("", twice)).0, "two variants are named 'n'");
 }
+
+const GROUPS: &str = r#"
+[[part]]
+name = "some"
+variants = ["two", "@small"]
+
+[[part]]
+name = "others"
+variants = ["@large"]
+"#;
+
+fn member(name: &str, groups: &str) -> String {
+    format!(
+        "[[variant]]\nname = \"{name}\"\ngroups = {groups}\ntarget = \"http://127.0.0.1:$PORT\"\nprocess = {{ command = \"x\" }}\n"
+    )
+}
+
+#[test]
+fn a_part_takes_what_says_that_it_is_in_a_group() {
+    let all = member("one", "[\"small\", \"large\"]") + &member("two", "[\"small\"]");
+    let plan = plan(&format!("{HEAD}{all}{GROUPS}"));
+    assert_eq!(names(&plan.parts[0]), ["two", "one"]);
+    assert_eq!(names(&plan.parts[1]), ["one"]);
+}
+
+#[test]
+fn a_group_that_is_not_there_is_told_on_either_side() {
+    let all = member("one", "[\"small\", \"large\"]") + &member("two", "[\"small\"]");
+    let refused = |more: &str| {
+        let (message, _, _, help) = refusal(&format!("{HEAD}{all}{more}{GROUPS}"));
+        (message, help)
+    };
+    let own = |message: &str, help: &str| (message.to_owned(), help.to_owned());
+    assert_eq!(
+        refused(&member("three", "[\"smal\"]")),
+        own("no part takes the group 'smal'", "did you mean 'small'?")
+    );
+    assert_eq!(
+        refused(&member("three", "[]")),
+        own(
+            "no part takes the variant 'three'",
+            "say where it belongs: groups = [\"small\"] or [\"large\"]"
+        )
+    );
+    let wrong = |all: &str| {
+        let (message, _, _, help) = refusal(&format!("{HEAD}{all}{GROUPS}"));
+        (message, help)
+    };
+    assert_eq!(
+        wrong(&all.replace(", \"large\"", "")),
+        own("there is no group 'large'", "there are: small")
+    );
+    assert_eq!(
+        wrong(&(member("one", "[]") + &member("two", "[]")).replace("\"one\"", "\"two-b\"")),
+        own(
+            "no part takes the variant 'two-b'",
+            "say where it belongs: groups = [\"small\"] or [\"large\"]"
+        )
+    );
+    let alone = "[[part]]\nname = \"p\"\nvariants = [\"two\", \"@small\"]\n";
+    let (message, _, _, help) = refusal(&format!("{HEAD}{}{alone}", member("two", "[]")));
+    assert_eq!(
+        (message, help),
+        own("there is no group 'small'", "a variant says which it is in: groups = [\"NAME\"]")
+    );
+}

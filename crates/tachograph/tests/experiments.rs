@@ -1,0 +1,237 @@
+//! The built-in experiments really run, and say what they cannot run and why.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
+mod support;
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::Value;
+use support::{Place, TACHOGRAPH, turn, wait};
+
+/// Runs a built-in experiment for as short as it can be, one block to a part, and looks at every
+/// variant: what it served is what was completed, or it says what it lacks.
+fn every_variant_serves_or_says_what_it_lacks(args: &[&str], variants: usize) {
+    let _turn = turn();
+    let place = Place::new();
+    let mut command = place.command(&["run", "--quick", "--max-time", "1s", "--json"]);
+    let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let ended = wait(child, Duration::from_secs(400));
+    // A busy machine spoils the verdict, and is no matter here.
+    assert!(matches!(ended.status, Some(0 | 1)), "{}", ended.err);
+    let report = ended.json();
+    let told = list(&report["variants"]);
+    assert_eq!(told.len(), variants, "{args:?}");
+    for variant in told {
+        let name = format!("{}: {}", variant["part"], variant["name"]);
+        if let Some(reason) = variant["skipped"].as_str() {
+            assert!(reason.contains(" install "), "{name}: {reason}");
+            let may_lack = std::env::var_os("CI").is_none() || name.contains("nxweb");
+            assert!(may_lack, "{name} is left out: {reason}");
+            continue;
+        }
+        let ledger = &variant["ledger"];
+        assert_eq!(ledger["failed"], 0, "{name}: {ledger} {}", variant["errors"]);
+        assert!(ledger["completed"].as_u64() > Some(0), "{name}: {ledger}");
+        assert_eq!(ledger["served"], ledger["completed"], "{name}: {ledger}");
+        assert_eq!(ledger["sent"], ledger["completed"], "{name}: {ledger}");
+    }
+    assert_eq!(place.leftovers(), Vec::<std::path::PathBuf>::new());
+    let packages = place.run(&["doctor", args[0]]).out;
+    let there = "(in an environment of their own)";
+    assert!(!packages.contains("Python packages") || packages.contains(there), "{packages}");
+}
+
+#[test]
+fn python_servers_run() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    every_variant_serves_or_says_what_it_lacks(&["python-servers"], in_parts(&folder));
+}
+
+/// How many variants the parts of `python-servers` have in all.
+fn in_parts(folder: &Path) -> usize {
+    let read = |path: &Path| spec::SourceFile {
+        path: path.display().to_string(),
+        text: std::fs::read_to_string(path).unwrap(),
+    };
+    let included = std::fs::read_dir(folder.join("python-servers")).unwrap();
+    let included: Vec<_> = included.map(|file| read(&file.unwrap().path())).collect();
+    let plan = spec::parse_plan_files(&read(&folder.join("python-servers.toml")), &included);
+    plan.unwrap().parts.iter().map(|part| part.variants.len()).sum()
+}
+
+#[test]
+fn django_layers_run() {
+    every_variant_serves_or_says_what_it_lacks(&["django-layers"], 10);
+}
+
+#[test]
+fn payloads_run() {
+    let kept = tempfile::tempdir().unwrap();
+    let folder = kept.path().to_str().unwrap();
+    let args = ["payload", "--only", "16KiB", "--only", "256KiB", "--keep-files", folder];
+    every_variant_serves_or_says_what_it_lacks(&args, 8);
+    for (part, variant, buffers) in
+        [("16KiB", "unix-buffered", true), ("256KiB", "tcp-unbuffered", false)]
+    {
+        let file = kept.path().join(part).join(variant).join("nginx.conf");
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(text.contains("server unix:/") == variant.starts_with("unix"), "{text}");
+        assert!(text.contains("proxy_buffering off") != buffers, "{text}");
+    }
+}
+
+#[test]
+fn flask_behind_gunicorn_and_nginx_runs() {
+    every_variant_serves_or_says_what_it_lacks(&["flask-gunicorn-nginx"], 4);
+}
+
+#[test]
+fn doctor_says_of_python_packages_what_it_knows() {
+    let place = Place::new();
+    let mut command = place.command(&["doctor", "flask-gunicorn-nginx"]);
+    command.env("XDG_CACHE_HOME", place.path("empty"));
+    place
+        .finish(command)
+        .prints("note    Python packages ")
+        .prints("(not there yet: the first run");
+}
+
+/// A server dropped into a copy of the folder is looked for, and nothing else was changed.
+#[test]
+fn a_further_file_is_a_further_contender() {
+    let place = Place::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
+    std::fs::create_dir(place.path("python-servers")).unwrap();
+    for file in std::fs::read_dir(folder.join("python-servers")).unwrap() {
+        let file = file.unwrap();
+        let copy = place.path("python-servers").join(file.file_name());
+        std::fs::copy(file.path(), copy).unwrap();
+    }
+    std::fs::copy(folder.join("python-servers.toml"), place.path("mine.toml")).unwrap();
+    let further = "[[variant]]\nname = \"further\"\ngroups = [\"of-2013\"]\n\
+                   target = \"http://127.0.0.1:$PORT/\"\nprocess = { command = \"further\" }\n\
+                   needs = { further = \"apt install further\" }\n";
+    place.write("python-servers/further.toml", further);
+    let missing = "MISSING further; install it with: apt install further";
+    place.run(&["doctor", "./mine.toml"]).status(1).prints(missing);
+}
+
+/// A file whose baseline needs a program that no machine has.
+fn without_baseline(place: &Place) {
+    let variant = |name: &str, needs: &str| {
+        format!(
+            "[[variant]]\nname = \"{name}\"\nstack = \"app\"\n{needs}vars = {{ NAME = \"{name}\" }}\n"
+        )
+    };
+    let needs = "needs = { no-such-program = \"apt install no-such-package\" }\n";
+    let text = format!(
+        "[experiment]\nname = \"three\"\ntitle = \"t\"\nquestion = \"q\"\noffers = [\"closed\"]\n\n\
+         [stack.app]\ntarget = \"http://127.0.0.1:$PORT/\"\n\
+         process = {{ command = \"{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT --body $NAME\", ready = \"127.0.0.1:$PORT\" }}\n\n{}{}{}",
+        variant("absent", needs),
+        variant("second", ""),
+        variant("third", "")
+    );
+    place.write("three.toml", &text);
+}
+
+#[test]
+fn a_baseline_that_cannot_start_is_replaced_by_the_first_that_can() {
+    let _turn = turn();
+    let place = Place::new();
+    without_baseline(&place);
+    let ended = place.run(&["run", "./three.toml", "--quick", "--max-time", "6s"]);
+    ended.says("absent is left out: ").says("apt install no-such-package");
+    let sentence = "the baseline absent could not start, so the others are compared with second";
+    ended.says(sentence);
+    assert!(!ended.out.contains("not enough blocks to compare"), "{}", ended.out);
+    let report = place.run(&["report", "last", "--json"]).json();
+    let comparison = &report["comparisons"][0];
+    assert_eq!(
+        (&comparison["baseline"], &comparison["variant"]),
+        (&"second".into(), &"third".into())
+    );
+    assert!(list(&report["validity"]).iter().any(|finding| finding["sentence"] == sentence));
+}
+
+/// A command that prints the secrets of the shell that started it, and fails.
+#[test]
+fn a_secret_that_a_failing_command_prints_is_neither_recorded_nor_shown() {
+    let _turn = turn();
+    let place = Place::new();
+    without_baseline(&place);
+    let leaks = "[[variant]]\nname = \"leaks\"\ntarget = \"http://127.0.0.1:$PORT/\"\n\
+                 process = { command = \"sh -c 'env | sort; exit 3'\", ready = \"127.0.0.1:$PORT\" }\n";
+    let text = std::fs::read_to_string(place.path("three.toml")).unwrap();
+    place.write("three.toml", &(text + leaks));
+    let secrets = ["tok-5f3a9c2e7b", "hunter2-hunter2"];
+    let mut args = vec!["run", "./three.toml", "--quick", "--max-time", "6s"];
+    args.extend([
+        "--export-json",
+        "r.json",
+        "--export-html",
+        "r.html",
+        "--export-markdown",
+        "r.md",
+    ]);
+    let mut command = place.command(&args);
+    // Last in the alphabet, so that they are among the last lines of the log.
+    command.env_clear().envs(std::env::vars().filter(|(name, _)| name.as_str() < "_"));
+    command.env("TMPDIR", place.temp()).env("XDG_CACHE_HOME", place.path("cache"));
+    command.env("TACHOGRAPH_RECORD", place.path("record.sqlite"));
+    command.env("ZZ_DEPLOY_TOKEN", secrets[0]).env("zz_db_password", secrets[1]);
+    let ended = place.finish(command);
+    ended.says("leaks is left out: ").says("ZZ_DEPLOY_TOKEN=[ZZ_DEPLOY_TOKEN redacted]");
+    ended.says("zz_db_password=[zz_db_password redacted]");
+
+    let read = |name: &str| std::fs::read(place.path(name)).unwrap();
+    let holds = |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|w| w == text.as_bytes());
+    let record = read("record.sqlite");
+    assert!(holds(&record, "[ZZ_DEPLOY_TOKEN redacted]"), "the reason is recorded without it");
+    let shown = [ended.out.into_bytes(), ended.err.into_bytes(), read("r.json"), read("r.html")];
+    for bytes in shown.into_iter().chain([record, read("r.md")]) {
+        for secret in secrets {
+            assert!(!holds(&bytes, secret), "{secret} in {}", String::from_utf8_lossy(&bytes));
+        }
+    }
+    for file in std::fs::read_dir(place.dir.path()).unwrap() {
+        let path = file.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        assert!(!secrets.iter().any(|secret| holds(&bytes, secret)), "{}", path.display());
+    }
+}
+
+/// The trap of 2013: nginx answers 502 for what uWSGI's short backlog has no room for.
+#[test]
+fn a_short_backlog_is_refused_with_the_words_of_nginx() {
+    let _turn = turn();
+    let place = Place::new();
+    let mut args = vec!["run", "python-servers-concurrent", "--only", "short-backlog"];
+    args.extend(["--quick", "--max-time", "6s", "--json"]);
+    let ended = place.run(&args);
+    let report = ended.status(1).json();
+    assert_eq!(report["verdict"], "invalid");
+    let reason = report["reasons"][0].as_str().unwrap();
+    for words in
+        ["short-backlog, ", " requests failed: ", "status 502", "nginx: ", " connect() to "]
+    {
+        assert!(reason.contains(words), "'{words}' is not in '{reason}'");
+    }
+    assert!(!reason.contains("not quiet enough"), "{reason}");
+    let [sound, short] = list(&report["variants"]) else { panic!("two variants") };
+    let ledger = &short["ledger"];
+    let count = |name: &str| ledger[name].as_u64().unwrap();
+    assert_eq!(short["errors"]["status 502"], ledger["failed"]);
+    assert!(count("failed") > 0, "{ledger}");
+    assert_eq!(count("sent"), count("completed") + count("failed"), "{ledger}");
+    assert_eq!(count("served"), count("completed"), "what nginx refused never reached the app");
+    assert_eq!(sound["ledger"]["failed"], 0);
+    assert_eq!(sound["ledger"]["served"], sound["ledger"]["sent"]);
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
