@@ -43,9 +43,10 @@ page() {
 
 time_of() {
   case $1 in
-    raw-sockets | python-servers) echo 13m ;;
+    raw-sockets) echo 13m ;;
+    python-servers | python-servers-concurrent) echo 16m ;;
     payload) echo 14m ;;
-    python-servers-concurrent) echo 6m ;;
+    docker) echo 6m ;;
     *) echo 4m ;;
   esac
 }

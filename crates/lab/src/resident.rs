@@ -18,8 +18,9 @@ use crate::tally::{Cost, Tally};
 pub(crate) const WARM_UP: &str = "warm-up";
 
 /// How long the server's count may lag behind the client's after the last answer:
-/// nginx writes its log, and WSGI closes the response, after the last byte has left.
-const SETTLE: Duration = Duration::from_millis(1000);
+/// nginx writes its log, and WSGI closes the response, after the last byte has left; an idle nxweb
+/// keeps the last lines of its log for a second.
+const SETTLE: Duration = Duration::from_millis(2500);
 
 /// How often a stack is started when something takes its port before it does.
 const START_ATTEMPTS: u64 = 4;
