@@ -13,7 +13,7 @@ tachograph=$1
 shift
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
-  names=(raw-sockets flask-gunicorn-nginx docker python-servers python-servers-concurrent django-layers payload)
+  names=(raw-sockets flask-gunicorn-nginx docker python-servers python-servers-concurrent django-layers payload series-accuracy)
 fi
 results=${RESULTS:-docs/results}
 export TACHOGRAPH_RECORD=${TACHOGRAPH_RECORD:-target/experiments.sqlite}
@@ -41,10 +41,22 @@ page() {
   done
 }
 
+# series-accuracy loads no server and records no run: its page is what it prints.
+accuracy_page() {
+  "$tachograph" run series-accuracy >"$pictures/told.txt"
+  {
+    printf '# %s\n\n' "$(sed -n 's/^title = "\(.*\)"$/\1/p' experiments/series-accuracy.toml)"
+    printf '%s\n\n```text\n' "$(sed -n 's/^question = "\(.*\)"$/\1/p' experiments/series-accuracy.toml)"
+    cat "$pictures/told.txt"
+    printf '```\n'
+  } >"$results/series-accuracy.md"
+}
+
 time_of() {
   case $1 in
     raw-sockets) echo 13m ;;
-    python-servers | python-servers-concurrent) echo 16m ;;
+    python-servers) echo 16m ;;
+    python-servers-concurrent) echo 24m ;;
     payload) echo 14m ;;
     docker) echo 6m ;;
     *) echo 4m ;;
@@ -55,6 +67,10 @@ for name in "${names[@]}"; do
   echo "=== $name"
   if [[ $name == *=* ]]; then
     page "${name%%=*}" "${name#*=}"
+    continue
+  fi
+  if [ "$name" = series-accuracy ]; then
+    accuracy_page
     continue
   fi
   with=()

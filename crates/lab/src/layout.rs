@@ -37,6 +37,11 @@ impl Cpus {
         }
     }
 
+    /// Whether client and stacks may run on the same CPU.
+    pub fn are_shared(&self) -> bool {
+        self.client.is_empty() || self.client == self.stack
+    }
+
     /// `client on CPU 1, stack on CPU 0`, for the verdict's sentence.
     pub fn words(&self) -> String {
         let name = |set: &CpuSet| {
@@ -68,6 +73,9 @@ mod tests {
         assert_eq!(same.words(), "client and stack on the same CPU 0");
         let alone = Cpus::divide(Layout::Split, &CpuSet::one(0), 1);
         assert_eq!(alone.words(), "client and stack on the same CPU 0");
-        assert_eq!(Cpus::divide(Layout::Free, &online, 1).words(), "client and stack not pinned");
+        let free = Cpus::divide(Layout::Free, &online, 1);
+        assert_eq!(free.words(), "client and stack not pinned");
+        let shared = [split, greedy, same, alone, free].map(|cpus| cpus.are_shared());
+        assert_eq!(shared, [false, false, true, true, true]);
     }
 }

@@ -237,7 +237,12 @@ impl PartRunner<'_> {
             last_canary = canary[1];
             canaries.push(canary);
 
-            let mut inspector = Inspector { part: &plan, block: number, findings: Vec::new() };
+            let mut inspector = Inspector {
+                part: &plan,
+                block: number,
+                client_shares: self.cpus.are_shared(),
+                findings: Vec::new(),
+            };
             inspector.inspect(&outcome, &offers, change.as_ref());
             let mut findings = inspector.findings;
             edges.note(number, &plan, &outcome);

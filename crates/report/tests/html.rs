@@ -232,3 +232,33 @@ fn parts_of_growing_answers_are_drawn_by_size() {
     assert_eq!(of_size(&of_sizes([64, 64, 64])), [], "no sizes to tell apart");
     assert_eq!(of_size(&of_sizes([64, 1024, 0])), [], "an answer without bytes");
 }
+
+#[test]
+fn a_reader_picks_the_baseline_of_the_grid() {
+    let mut run = sample::tcp_unix();
+    let part = &mut run.parts[0];
+    part.reasons.clear();
+    let mut pipe = part.variants[0].clone();
+    pipe.name = "pipe".to_owned();
+    for summary in &mut pipe.summaries {
+        summary.throughput_per_s.value *= 2.0;
+    }
+    part.variants.push(pipe);
+    let mut other = run.parts[0].clone();
+    other.name = "other".to_owned();
+    run.parts.push(other);
+    let page = html(&run);
+    assert_eq!(
+        page.matches("type=\"radio\" name=\"baseline\"").count(),
+        4,
+        "own and three variants"
+    );
+    assert_eq!(page.matches("id=\"baseline-0\" checked").count(), 1);
+    for told in ["pipe ÷ tcp, other: 2.00×", "tcp ÷ pipe, other: 0.50×", "pipe ÷ pipe, other: 1×"]
+    {
+        assert!(page.contains(told), "{told} is not in the page");
+    }
+    // What is refused is nobody's measure.
+    run.parts[1].reasons.push("refused".to_owned());
+    assert!(!html(&run).contains("pipe ÷ tcp, other"));
+}

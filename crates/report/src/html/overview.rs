@@ -35,12 +35,7 @@ pub(super) fn baselines(run: &Run) -> String {
 /// The section before the parts; nothing for a run of one part.
 pub(super) fn section(run: &Run) -> String {
     let mut out = String::new();
-    if let Some(grid) = heat(run) {
-        out += &format!(
-            "<section><h3>All parts at a glance</h3>\n{}<p class=\"small muted\">{GRID}</p></section>\n",
-            both(|w| chart::heat(&grid, w))
-        );
-    }
+    out += &grids(run);
     if let Some(data) = forest(run) {
         out += &format!(
             "<section><h3>The ratio, part by part</h3>\n{}{}</section>\n",
@@ -56,6 +51,50 @@ pub(super) fn section(run: &Run) -> String {
         );
     }
     out
+}
+
+/// Of a grid against a variant that the reader has picked.
+const PICKED: &str = "Throughput as a multiple of the chosen variant's, which is 1×: estimates, without intervals. For a verdict, measure with --baseline. Blue is faster, orange slower.";
+
+/// The grids, between which the reader chooses: against each part's own baseline, and against each
+/// variant that stands in a part with others. It works without a script: every grid is there, and
+/// the style shows the one whose button is pressed.
+fn grids(run: &Run) -> String {
+    let Some(own) = heat(run) else { return String::new() };
+    let mut choices = vec![("each part's own".to_owned(), own, GRID)];
+    for name in names(run) {
+        let told = |part: &&Part| {
+            let has = |name: &str| throughput_of(part, name).is_some();
+            has(name) && part.variants.iter().any(|other| other.name != name && has(&other.name))
+        };
+        if run.parts.iter().any(|part| told(&part)) {
+            let title = format!("Throughput as a multiple of {name}'s");
+            choices.push((
+                name.to_owned(),
+                grid(run, title, |p, row| against(p, row, name)),
+                PICKED,
+            ));
+        }
+    }
+    let (mut buttons, mut style, mut panels) = (String::new(), String::new(), String::new());
+    for (at, (label, data, words)) in choices.iter().enumerate() {
+        let checked = if at == 0 { " checked" } else { "" };
+        buttons += &format!(
+            "<input type=\"radio\" name=\"baseline\" id=\"baseline-{at}\"{checked} /><label for=\"baseline-{at}\">{}</label>\n",
+            chart::escape(label)
+        );
+        style += &format!(
+            "#baseline-{at}:checked ~ .panels > :nth-child({}) {{ display: block; }}\n",
+            at + 1
+        );
+        panels += &format!(
+            "<div>{}<p class=\"small muted\">{words}</p></div>\n",
+            both(|w| chart::heat(data, w))
+        );
+    }
+    format!(
+        "<section class=\"pick\"><h3>All parts at a glance</h3>\n<style>\n{style}</style>\n<span class=\"small muted\">Baseline:</span>\n{buttons}<div class=\"panels\">\n{panels}</div></section>\n"
+    )
 }
 
 /// How much larger the answers of each part have to be than those of the part before.
@@ -169,36 +208,70 @@ pub(super) fn forest(run: &Run) -> Option<Forest> {
 
 /// A row for each variant and a column for each part, if at least three variants are in two parts or more.
 pub(super) fn heat(run: &Run) -> Option<Heat> {
+    let has = |part: &&Part, name: &str| part.variants.iter().any(|v| v.name == name);
+    let shared = |name: &&str| run.parts.iter().filter(|part| has(part, name)).count() > 1;
+    if run.parts.len() < 2 || names(run).into_iter().filter(shared).count() < 3 {
+        return None;
+    }
+    Some(grid(run, "Throughput as a multiple of each part's baseline".to_owned(), cell))
+}
+
+/// The variants of all parts, each once.
+fn names(run: &Run) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for variant in run.parts.iter().flat_map(|part| &part.variants) {
         if !names.contains(&variant.name.as_str()) {
             names.push(&variant.name);
         }
     }
-    let has = |part: &&Part, name: &str| part.variants.iter().any(|v| v.name == name);
-    let shared = |name: &&&str| run.parts.iter().filter(|part| has(part, name)).count() > 1;
-    if run.parts.len() < 2 || names.iter().filter(shared).count() < 3 {
-        return None;
-    }
-    let rows: Vec<HeatRow> = names
-        .iter()
-        .map(|name| HeatRow {
-            label: (*name).to_owned(),
-            cells: run.parts.iter().map(|part| cell(part, name)).collect(),
-        })
-        .collect();
+    names
+}
+
+fn grid(run: &Run, title: String, cell: impl Fn(&Part, &str) -> HeatCell) -> Heat {
+    let row = |name: &str| HeatRow {
+        label: name.to_owned(),
+        cells: run.parts.iter().map(|part| cell(part, name)).collect(),
+    };
+    let rows: Vec<HeatRow> = names(run).into_iter().map(row).collect();
     let words = |row: &HeatRow| {
         let cells = row.cells.iter().zip(&run.parts);
         let cells: Vec<String> =
             cells.map(|(cell, part)| format!("{} {}", part.name, cell.words)).collect();
         format!("{}: {}", row.label, cells.join(", "))
     };
-    Some(Heat {
-        title: "Throughput as a multiple of each part's baseline".to_owned(),
+    Heat {
+        title,
         description: rows.iter().map(words).collect::<Vec<_>>().join(". "),
         columns: run.parts.iter().map(|part| part.name.clone()).collect(),
         rows,
-    })
+    }
+}
+
+/// What a variant of a part serves; nothing of a part that is refused.
+fn throughput_of(part: &Part, name: &str) -> Option<f64> {
+    let variant = part.variants.iter().find(|variant| variant.name == name)?;
+    let summary = view::capacity(variant).filter(|_| part.reasons.is_empty())?;
+    Some(summary.throughput_per_s.value).filter(|value| value.is_finite() && *value > 0.0)
+}
+
+/// A cell of a grid against a variant that the reader has picked.
+fn against(part: &Part, name: &str, baseline: &str) -> HeatCell {
+    if !part.variants.iter().any(|variant| variant.name == name) {
+        return HeatCell::default();
+    }
+    match (throughput_of(part, name), throughput_of(part, baseline)) {
+        (Some(value), Some(base)) => {
+            let ratio = value / base;
+            let words = match name == baseline {
+                true => "1×".to_owned(),
+                false if ratio >= 100.0 => format!("{ratio:.0}×"),
+                false => format!("{ratio:.2}×"),
+            };
+            let tip = format!("{name} ÷ {baseline}, {}: {words}", part.name);
+            HeatCell { ratio: Some(ratio), words, tip, decided: false }
+        }
+        _ => HeatCell { words: "–".to_owned(), ..HeatCell::default() },
+    }
 }
 
 fn cell(part: &Part, name: &str) -> HeatCell {
