@@ -27,7 +27,7 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{WaitOptions, WaitStatus, getpid, set_child_subreaper, setsid, wait};
 use rustix::thread::{CpuSet, sched_setaffinity};
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::cgroup::{CGROUP_PREFIX, Cgroup};
 use crate::procfs;
@@ -105,7 +105,12 @@ impl Guard {
         wakes.set_nonblocking(true)?;
         let told_to_end = Arc::new(AtomicBool::new(false));
         // Handlers rather than "ignore": children would inherit the latter.
-        signal_hook::flag::register(SIGINT, Arc::new(AtomicBool::new(false)))?;
+        // A shell lets what it starts in the background ignore SIGINT and SIGQUIT, and whoever
+        // inherits that may not be able to change it: nginx or a script could not be asked to stop.
+        // What is caught is back at its default in a new program.
+        for signal in [SIGINT, SIGQUIT] {
+            signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+        }
         for signal in [SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, told_to_end.clone())?;
             signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
