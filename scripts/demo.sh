@@ -12,7 +12,7 @@ if ! PATH="$PATH:/usr/sbin" command -v nginx >/dev/null && [ "$(id -u)" -eq 0 ] 
 fi
 export TACHOGRAPH_RECORD=${TACHOGRAPH_RECORD:-target/demo.sqlite}
 status=0
-"$tachograph" run flask-gunicorn-nginx --quick --max-time 110s --export-html "$report" || status=$?
+"$tachograph" run flask-gunicorn-nginx --quick --max-time 125s --export-html "$report" || status=$?
 echo
 echo "The report: $report (open it in a browser)"
 echo "The record: $TACHOGRAPH_RECORD (tachograph report last, or any SQLite client)"
