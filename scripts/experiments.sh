@@ -33,8 +33,8 @@ page() {
       rm -f "$results/${picture//%20/ }"
     done
   fi
-  # Where the program lies on this machine is of no use to a reader.
-  sed -E "s|$(realpath "$(command -v "$tachograph")")|tachograph|g; s/^#(#+ )/\1/; s|^(!\[.*\]\()([^/()]+\.svg\))\$|\1$name-\2|" "$pictures/page.md" >"$results/$name.md"
+  # Where the program and the name server lie on this machine is of no use to a reader.
+  sed -E "s|$(realpath "$(command -v "$tachograph")")|tachograph|g; s/(lookup [^ ]+) on [0-9.]+:53: dial udp [0-9.]+:53:/\1:/g; s/^#(#+ )/\1/; s|^(!\[.*\]\()([^/()]+\.svg\))\$|\1$name-\2|" "$pictures/page.md" >"$results/$name.md"
   for picture in "$pictures"/*.svg; do
     picture=$(basename "$picture")
     # An address has %20 for a blank.
