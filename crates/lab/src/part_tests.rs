@@ -1,9 +1,9 @@
 //! What a part comes to where a variant cannot start, or breaks what it is measured by.
 
-use ledger::{Counts, Ledger};
-use record::Distribution;
+use ledger::Counts;
 
 use super::*;
+use crate::slices;
 
 const TEXT: &str = r#"
 [experiment]
@@ -23,31 +23,7 @@ fn plan() -> spec::Part {
 }
 
 fn trial(variant: u32, completed: u64, failed: u64) -> Trial {
-    Trial {
-        variant,
-        offer: "closed".to_owned(),
-        offered_per_s: None,
-        started: base::Timestamp::from_second(1_795_000_000).unwrap(),
-        slices: 1,
-        window: Nanos::from_secs(1),
-        completed_in_window: completed,
-        payload_bytes: 0,
-        ledger: Ledger {
-            counts: Counts { completed, failed, ..Counts::default() },
-            ..Ledger::default()
-        },
-        latency: None,
-        service_time: Distribution::default(),
-        lateness: None,
-        stack_cpu: None,
-        machine_busy: None,
-        client_cpu: Nanos::ZERO,
-        client_busy: 0.0,
-        peak_memory_bytes: None,
-        completed_by_step: Vec::new(),
-        step: Nanos::from_millis(50),
-        env_padding_bytes: 0,
-    }
+    slices::tests::trial(variant, Counts { completed, failed, ..Counts::default() })
 }
 
 fn finding(check: &str, severity: Severity, block: u32, variant: Option<u32>) -> Finding {

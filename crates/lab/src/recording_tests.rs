@@ -2,12 +2,12 @@
 
 use base::{Nanos, RunId, Seed};
 use ledger::{Counts, Ledger};
-use record::{Distribution, Life, Machine, RunKind, RunState, Variant};
+use record::{Life, Machine, RunKind, RunState, Variant};
 use slots::{Selector, Store as _};
 
 use super::*;
 use crate::reread_series;
-use crate::slices::tests::slice;
+use crate::slices::tests::{slice, trial as sample};
 
 fn trial(variant: u32, slices: &[&[u64]]) -> (Trial, Vec<SliceSeen>) {
     // Each slice begins 300 ms after the one before, so that slots are shared.
@@ -16,26 +16,9 @@ fn trial(variant: u32, slices: &[&[u64]]) -> (Trial, Vec<SliceSeen>) {
     let completed = slices.iter().flat_map(|by_step| by_step.iter()).sum();
     let counts = Counts { completed, failed: slices.len() as u64, ..Counts::default() };
     let trial = Trial {
-        variant,
-        offer: "closed".to_owned(),
-        offered_per_s: None,
-        started: base::Timestamp::from_millisecond(1_795_000_000_900).unwrap(),
         slices: slices.len() as u32,
-        window: Nanos::from_secs(1),
-        completed_in_window: completed,
-        payload_bytes: 0,
-        ledger: Ledger { counts, ..Ledger::default() },
-        latency: None,
-        service_time: Distribution::default(),
-        lateness: None,
-        stack_cpu: None,
-        machine_busy: None,
-        client_cpu: Nanos::ZERO,
-        client_busy: 0.0,
-        peak_memory_bytes: None,
         completed_by_step: slices.concat(),
-        step: Nanos::from_millis(50),
-        env_padding_bytes: 0,
+        ..sample(variant, counts)
     };
     (trial, seen)
 }

@@ -152,6 +152,32 @@ fn count(from_us: i64, to_us: i64, count: u64) -> Result<Interval, Refusal> {
 pub(crate) mod tests {
     use super::*;
 
+    /// A trial of one window of a second in steps of 50 ms, of which only its counts are known.
+    pub(crate) fn trial(variant: u32, counts: ledger::Counts) -> record::Trial {
+        record::Trial {
+            variant,
+            offer: "closed".to_owned(),
+            offered_per_s: None,
+            started: Timestamp::from_millisecond(1_795_000_000_900).unwrap(),
+            slices: 1,
+            window: Nanos::from_secs(1),
+            completed_in_window: counts.completed,
+            payload_bytes: 0,
+            ledger: ledger::Ledger { counts, ..ledger::Ledger::default() },
+            latency: None,
+            service_time: record::Distribution::default(),
+            lateness: None,
+            stack_cpu: None,
+            machine_busy: None,
+            client_cpu: Nanos::ZERO,
+            client_busy: 0.0,
+            peak_memory_bytes: None,
+            completed_by_step: Vec::new(),
+            step: Nanos::from_millis(50),
+            env_padding_bytes: 0,
+        }
+    }
+
     /// A slice of 50 ms a step.
     pub(crate) fn slice(start_ms: i64, by_step: &[u64], failed: u64) -> SliceSeen {
         SliceSeen {
