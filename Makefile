@@ -5,14 +5,14 @@ CARGO ?= cargo
 TACHOGRAPH := target/release/tachograph
 DENY_VERSION := 0.20.2
 
-.PHONY: demo test build setup check lint deny unit python prove bench docs clean experiments
+.PHONY: demo demo-short test build setup check lint deny unit python prove bench docs clean experiments
 
 ## demo: gunicorn on TCP against gunicorn on a Unix socket, straight and behind nginx
 demo: build
 	@./scripts/demo.sh $(TACHOGRAPH)
 
 ## test: set up, then all checks and tests
-test: setup check unit python deny
+test: setup check unit python demo-short deny
 	@echo "make test: all passed"
 
 build:
@@ -33,6 +33,16 @@ docs:
 
 unit:
 	$(CARGO) test --workspace --locked
+
+## demo-short: the demo in two minutes, by the tests' build. A virtual machine whose CPUs are taken away
+## for seconds can make a request time out, which forbids a verdict: it fails only if a second one does too.
+demo-short: export DEMO_MAX_TIME = 110s
+demo-short: export DEMO_REPORT = target/demo-short.html
+demo-short: export TACHOGRAPH_RECORD = target/demo-short.sqlite
+demo-short:
+	$(CARGO) build --locked -p tachograph
+	@./scripts/demo.sh target/debug/tachograph || \
+		{ echo "demo-short: no verdict, trying once more"; ./scripts/demo.sh target/debug/tachograph; }
 
 python:
 	cd python && python3 -m unittest -q

@@ -10,7 +10,7 @@ fi
 cargo deny --log-level error check licenses bans sources
 if ! cargo deny --log-level error check advisories 2>/tmp/tachograph-advisories.$$; then
   if grep -qiE 'failed to fetch|unable to fetch|network|resolve host|connect' /tmp/tachograph-advisories.$$; then
-    echo "the advisory database cannot be reached from here; advisories were not checked"
+    echo "note: the advisory database is unreachable; advisories were not checked"
   else
     cat /tmp/tachograph-advisories.$$ >&2
     rm -f /tmp/tachograph-advisories.$$

@@ -80,7 +80,7 @@ for name in "${names[@]}"; do
   "${with[@]}" "$tachograph" run "$name" --quick --max-time "${MAX_TIME:-$(time_of "$name")}" || status=$?
   # 1 says that some verdict failed, which the page then tells; 2 that there is nothing to tell.
   if [ "$status" -ge 2 ]; then
-    echo "$name could not be measured; its page is as it was" >&2
+    echo "$name could not be measured; its page is unchanged" >&2
     continue
   fi
   page "$name"
@@ -88,7 +88,7 @@ done
 
 # What the folder holds, a line for each page.
 {
-  printf '# Results\n\nEach page is one experiment, run in short form by `make experiments`: question, answer, picture, published figures and ours, machine and command.\n\n'
+  printf '# Results\n\nEach page is one experiment, run in short form by `make experiments`: question, answer, charts, published figures and ours, machine and command.\n\n'
   for file in "$results"/*.md; do
     [ "$(basename "$file")" = README.md ] && continue
     title=$(sed -n '1s/^# //p' "$file")

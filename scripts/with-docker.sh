@@ -20,7 +20,7 @@ if [ -z "${WITH_DOCKER_INSIDE:-}" ]; then
     exec "$@"
   fi
   if [ "$engine" = podman ] && { [ "$(id -u)" -ne 0 ] || ! command -v podman >/dev/null; }; then
-    echo "To start a Podman takes root, and Podman (sudo apt install podman)." >&2
+    echo "Starting Podman needs root and Podman itself (sudo apt install podman)." >&2
     exit 2
   fi
   if [ "$engine" = docker ] && { [ "$(id -u)" -ne 0 ] || ! command -v dockerd >/dev/null; }; then
@@ -34,18 +34,20 @@ unset WITH_DOCKER_INSIDE
 ip link set lo up
 folder=$(mktemp -d)
 socket=$folder/docker.sock
+# What the engine was writing when it is stopped stays behind in its temporary folder.
+mkdir "$folder/tmp"
 case $engine in
   docker)
-    dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
+    TMPDIR="$folder/tmp" dockerd --data-root "$folder/data" --exec-root "$folder/exec" --pidfile "$folder/pid" \
       --userland-proxy="${USERLAND_PROXY:-true}" --host "unix://$socket" >"$folder/log" 2>&1 &
     ;;
   podman)
-    podman --root "$folder/data" --runroot "$folder/exec" --cgroup-manager cgroupfs \
+    TMPDIR="$folder/tmp" podman --root "$folder/data" --runroot "$folder/exec" --cgroup-manager cgroupfs \
       --network-config-dir "$folder/networks" \
       system service --time 0 "unix://$socket" >"$folder/log" 2>&1 &
     ;;
   *)
-    echo "ENGINE is docker or podman, not '$engine'" >&2
+    echo "ENGINE must be docker or podman, not '$engine'" >&2
     exit 2
     ;;
 esac

@@ -1,7 +1,7 @@
 //! The output of `rrdtool dump`: what is read gives each instant once.
 #![no_main]
 
-use ingest::files::Rrd;
+use formats::files::Rrd;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

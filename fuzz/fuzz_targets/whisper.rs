@@ -1,7 +1,7 @@
 //! Whisper files: what is read gives each instant once.
 #![no_main]
 
-use ingest::files::Whisper;
+use formats::files::Whisper;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,5 +1,5 @@
 //! Writes every exporter's output for the sample runs into a folder, to be looked at:
-//! `cargo run -p tachograph-report --example samples -- FOLDER`.
+//! `cargo run -p report --example samples -- FOLDER`.
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a tool for whoever changes the exporters
 
 #[path = "../tests/sample/mod.rs"]
@@ -7,7 +7,7 @@ mod sample;
 
 use std::path::PathBuf;
 
-use tachograph_report::{Style, csv, html, json, markdown, pictures, terminal};
+use report::{Style, csv, html, json, markdown, pictures, terminal};
 
 fn main() {
     let folder = PathBuf::from(std::env::args().nth(1).unwrap_or_else(|| "samples".to_owned()));

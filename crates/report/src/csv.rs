@@ -1,14 +1,14 @@
 //! One row per trial, for spreadsheets and data frames.
 
-use record::Run;
+use record::{BlockState, Run};
 
 use crate::view;
 
-const COLUMNS: [&str; 31] = [
+const COLUMNS: [&str; 32] = [
     "run",
     "part",
     "block",
-    "accepted",
+    "block_state",
     "variant",
     "offer",
     "offered_per_s",
@@ -30,6 +30,7 @@ const COLUMNS: [&str; 31] = [
     "completed",
     "failed",
     "in_flight",
+    "reconnected",
     "served",
     "series",
     "stack_cpu_ns",
@@ -52,9 +53,9 @@ pub fn csv(run: &Run) -> String {
                     quoted(run.id.as_str()),
                     quoted(&part.name),
                     block.index.to_string(),
-                    block.accepted().to_string(),
+                    block_state(block.state).to_owned(),
                     quoted(view::name(part, trial.variant)),
-                    quoted(&trial.offer),
+                    trial.offer.word().to_owned(),
                     maybe(trial.offered_per_s),
                     trial.started.to_string(),
                     trial.window.0.to_string(),
@@ -74,11 +75,12 @@ pub fn csv(run: &Run) -> String {
                     c.completed.to_string(),
                     c.failed.to_string(),
                     c.in_flight.to_string(),
+                    c.reconnected.to_string(),
                     maybe(trial.ledger.served),
                     maybe(trial.ledger.series),
                     maybe(trial.stack_cpu.map(|cpu| cpu.0)),
                     maybe(trial.machine_busy.map(|busy| busy.0)),
-                    trial.client_cpu.0.to_string(),
+                    trial.client_cpu().0.to_string(),
                     maybe(trial.peak_memory_bytes),
                 ];
                 out += &cells.join(",");
@@ -87,6 +89,17 @@ pub fn csv(run: &Run) -> String {
         }
     }
     out
+}
+
+/// The word of a block's state, as in the database.
+fn block_state(state: BlockState) -> &'static str {
+    match state {
+        BlockState::Calibration => "calibration",
+        BlockState::Complete => "complete",
+        BlockState::Interrupted => "interrupted",
+        BlockState::Failed => "failed",
+        BlockState::Unfinished => "unfinished",
+    }
 }
 
 fn maybe(value: Option<impl ToString>) -> String {

@@ -1,44 +1,41 @@
-//! JSON, schema version 1: `docs/json.md` in words, `docs/schema/` for machines.
+//! JSON, schema version 2: `docs/json.md` in words, `docs/schema/` for machines.
 
 use ledger::Ledger;
-use record::{Comparison, Distribution, Part, Run, RunKind, RunState, Summary, Trial, Variant};
-use serde_json::{Map, Value, json};
+use record::{
+    Block, Comparison, Distribution, Disturbance, Finding, Load, Offer, Part, Run, RunKind,
+    RunState, ServedBy, Slice, Summary, Trial, Variant,
+};
+use serde_json::{Value, json};
 use stats::Estimate;
 
 use crate::load::LoadReport;
-use crate::view;
+use crate::{fact, setting, validity, verdict, view};
 
-/// The run as one JSON object: `docs/schema/load-1.json` for a run of `load`,
-/// `docs/schema/compare-1.json` for the others.
+/// The run as one JSON object: `docs/schema/load-2.json` for a run of `load`,
+/// `docs/schema/compare-2.json` for the others.
 ///
 /// Times are integer nanoseconds, times of day RFC 3339 in UTC; what is unknown is null.
 pub fn json(run: &Run) -> Value {
     if let Some(report) = LoadReport::from_run(run) {
         return report.to_json();
     }
-    let mut reasons = view::reasons(run);
-    let state = match run.state {
-        RunState::Running => "cut_off",
-        RunState::Done => "done",
-        RunState::Interrupted => "interrupted",
-        RunState::Failed => "failed",
+    let each = |of: &dyn Fn(usize, &Part) -> Vec<Value>| -> Vec<Value> {
+        run.parts.iter().enumerate().flat_map(|(index, part)| of(index, part)).collect()
     };
-    if matches!(run.state, RunState::Running | RunState::Failed) && reasons.is_empty() {
-        reasons.extend(view::state_in_words(run).map(str::to_owned));
-    }
-    let each =
-        |of: fn(&Part) -> Vec<Value>| -> Vec<Value> { run.parts.iter().flat_map(of).collect() };
+    // Where the findings of each part begin in the list of all.
+    let first_finding =
+        |index: usize| -> usize { run.parts[..index].iter().map(|p| p.findings.len()).sum() };
     json!({
-        "schema": 1,
+        "schema": 2,
         "run": run.id.as_str(),
         "kind": match run.kind {
             RunKind::Load => "load",
             RunKind::Compare => "compare",
             RunKind::Run => "run",
         },
-        "state": state,
-        "verdict": if reasons.is_empty() { "ok" } else { "invalid" },
-        "reasons": reasons,
+        "state": state_json(run.state),
+        "verdict": if validity::is_invalid(run) { "invalid" } else { "ok" },
+        "reasons": validity::reasons(run),
         "name": run.name,
         "title": run.title,
         "question": run.question,
@@ -47,44 +44,94 @@ pub fn json(run: &Run) -> Value {
         "version": run.version,
         "seed": run.seed.0,
         "command_line": run.command_line,
-        "parts": run.parts.iter().map(part_json).collect::<Vec<_>>(),
-        "variants": each(|part| {
+        "parts": run.parts.iter().map(|part| part_json(run, part)).collect::<Vec<_>>(),
+        "variants": each(&|_, part| {
             part.variants.iter().enumerate().map(|(i, v)| variant_json(part, i, v)).collect()
         }),
-        "comparisons": each(|part| {
-            part.comparisons.iter().map(|c| comparison_json(part, c)).collect()
+        "comparisons": each(&|index, part| {
+            let first = first_finding(index);
+            part.comparisons.iter().map(|c| comparison_json(part, first, c)).collect()
         }),
-        "validity": each(validity_json),
+        "validity": each(&|_, part| {
+            part.findings.iter().map(|finding| finding_json(part, finding)).collect()
+        }),
         "machine": run.machine,
     })
 }
 
-fn part_json(part: &Part) -> Value {
-    let (accepted, rejected) = view::block_counts(part);
+/// The word of a run's state.
+pub(crate) fn state_json(state: RunState) -> &'static str {
+    match state {
+        RunState::Running => "cut_off",
+        RunState::Done => "done",
+        RunState::Interrupted => "interrupted",
+        RunState::Failed => "failed",
+    }
+}
+
+fn part_json(run: &Run, part: &Part) -> Value {
     json!({
         "name": part.name,
         "question": part.question,
         "layout": part.layout,
-        "load": part.load,
+        "load": load_json(&part.load),
         "precision": part.precision,
         "quick": part.quick,
-        "bulk": part.bulk,
-        "blocks": accepted,
-        "rejected_blocks": rejected,
-        "reasons": part.reasons,
+        "bulk": part.is_bulk(),
+        "blocks": part.complete_blocks().count(),
+        "blocks_left_out": part.measured_blocks().filter(|b| !b.is_complete()).count(),
+        "reasons": match validity::is_part_invalid(part) {
+            true => validity::of_part(part),
+            false => Vec::new(),
+        },
+        "disturbance": part.disturbance.map(|d| disturbance_json(run, part, &d)),
         "published": part.published,
     })
 }
 
+/// The load, with the bytes of a message or chunk as null where an exchange has none.
+pub(crate) fn load_json(load: &Load) -> Value {
+    let exchange = json!(load.exchange);
+    json!({
+        "connections": load.connections,
+        "threads": load.threads,
+        "new_connection": load.new_connection,
+        "exchange": exchange["kind"],
+        "exchange_bytes": exchange["bytes"],
+        "engines": load.engines,
+        "busy_poll": load.busy_poll,
+        "linger_zero": load.linger_zero,
+    })
+}
+
+/// Where a server's own count was read; the WSGI counter has no place.
+pub(crate) fn served_by_json(by: &ServedBy) -> Value {
+    let by = json!(by);
+    json!({ "kind": by["kind"], "place": by["place"] })
+}
+
+fn disturbance_json(run: &Run, part: &Part, d: &Disturbance) -> Value {
+    json!({
+        "other_cpus": d.other_cpus,
+        "stolen": d.stolen,
+        "rounds": d.rounds,
+        "rounds_left_out": d.rounds_left_out,
+        "half_width": d.half_width,
+        "half_width_if_quiet": d.half_width_if_quiet,
+        "sentence": setting::disturbance(part, &run.machine),
+    })
+}
+
 fn variant_json(part: &Part, index: usize, variant: &Variant) -> Value {
-    let capacity = view::capacity(variant);
-    let times: Vec<&Trial> =
-        view::trials(part, index, view::times_offer(part)).map(|(_, trial)| trial).collect();
+    let summaries = view::summaries(part, index);
+    let capacity = view::capacity(part, index);
+    let times = view::latency_summary(part, index);
+    let offer = view::times_offer(part);
     let trials: Vec<Value> = part
         .measured_blocks()
         .flat_map(|block| block.measured_trials().map(move |trial| (block, trial)))
         .filter(|(_, trial)| trial.variant as usize == index)
-        .map(|(block, trial)| trial_json(block.index, block.accepted(), trial))
+        .map(|(block, trial)| trial_json(block, trial))
         .collect();
     json!({
         "part": part.name,
@@ -92,19 +139,43 @@ fn variant_json(part: &Part, index: usize, variant: &Variant) -> Value {
         "command": variant.commands.join(" & "),
         "commands": variant.commands,
         "target": variant.target,
-        "served_by": variant.served_by,
+        "served_by": variant.served_by.as_ref().map(served_by_json),
+        "ceiling": variant.ceiling,
         "skipped": variant.skipped,
-        "throughput_per_s": capacity.map(|s| estimate_json(&s.throughput_per_s)),
-        "bytes_per_s": capacity.map(|s| s.bytes_per_s),
-        "latency_ns": typical(&times.iter().map(|t| view::times(t)).collect::<Vec<_>>()),
-        "service_time_ns": typical(&times.iter().map(|t| &t.service_time).collect::<Vec<_>>()),
-        "cpu_ns_per_request": capacity.and_then(|s| s.cpu_ns_per_request).map(|e| whole(e.value)),
-        "peak_memory_bytes": variant.summaries.iter().filter_map(|s| s.peak_memory_bytes).max(),
+        "provisional": !summaries.is_empty() && view::is_provisional(part),
+        "throughput_per_s": capacity.as_ref().map(|s| estimate_json(&s.throughput_per_s)),
+        "bytes_per_s": capacity.as_ref().map(|s| s.bytes_per_s),
+        "latency_ns": times.as_ref().map(typical_json),
+        "service_time_ns": service_time_json(part, index, offer),
+        "cpu_ns_per_request":
+            capacity.as_ref().and_then(|s| s.cpu_ns_per_request).map(|e| whole(e.value)),
+        "peak_memory_bytes": summaries.iter().filter_map(|s| s.peak_memory_bytes).max(),
         "ledger": ledger_json(&variant.ledger),
         "errors": variant.ledger.errors,
-        "offers": variant.summaries.iter().map(summary_json).collect::<Vec<_>>(),
+        "offers": summaries.iter().map(summary_json).collect::<Vec<_>>(),
         "trials": trials,
     })
+}
+
+/// Geometric means over trials of their percentiles, as all tables and charts show them.
+fn typical_json(summary: &Summary) -> Value {
+    json!({
+        "p50": whole(summary.p50_ns.value),
+        "p90": whole(summary.p90_ns.value),
+        "p99": whole(summary.p99_ns.value),
+    })
+}
+
+/// The same of service times, under the offer that latency is read from; null without any trial.
+fn service_time_json(part: &Part, variant: usize, offer: Offer) -> Value {
+    let of = |figure: fn(&Distribution) -> u64| {
+        let trials = view::trials(part, variant, offer);
+        whole(view::geometric_mean(trials.map(|(_, t)| figure(&t.service_time) as f64)))
+    };
+    if view::trials(part, variant, offer).next().is_none() {
+        return Value::Null;
+    }
+    json!({ "p50": of(|d| d.p50_ns), "p90": of(|d| d.p90_ns), "p99": of(|d| d.p99_ns) })
 }
 
 fn summary_json(summary: &Summary) -> Value {
@@ -122,14 +193,14 @@ fn summary_json(summary: &Summary) -> Value {
     })
 }
 
-fn trial_json(block: u32, accepted: bool, trial: &Trial) -> Value {
+fn trial_json(block: &Block, trial: &Trial) -> Value {
     json!({
-        "block": block,
-        "accepted": accepted,
+        "block": block.index,
+        "block_state": block.state,
         "offer": trial.offer,
         "offered_per_s": trial.offered_per_s,
         "started": trial.started.to_string(),
-        "slices": trial.slices,
+        "slices": trial.slices.iter().map(slice_json).collect::<Vec<_>>(),
         "window_ns": trial.window.0,
         "throughput_per_s": trial.throughput_per_s(),
         "payload_bytes": trial.payload_bytes,
@@ -140,13 +211,29 @@ fn trial_json(block: u32, accepted: bool, trial: &Trial) -> Value {
         "errors": trial.ledger.errors,
         "stack_cpu_ns": trial.stack_cpu.map(|cpu| cpu.0),
         "machine_busy_ns": trial.machine_busy.map(|busy| busy.0),
-        "client": { "cpu_ns": trial.client_cpu.0, "busy": trial.client_busy },
+        "client": {
+            "cpu_ns": (!trial.client.is_empty()).then(|| trial.client_cpu().0),
+            "busy": (!trial.client.is_empty()).then(|| trial.client_busy()),
+        },
         "peak_memory_bytes": trial.peak_memory_bytes,
         "series": { "step_ns": trial.step.0, "completed": trial.completed_by_step },
     })
 }
 
-fn comparison_json(part: &Part, comparison: &Comparison) -> Value {
+fn slice_json(slice: &Slice) -> Value {
+    json!({
+        "round": slice.round,
+        "window_ns": slice.window.0,
+        "completed": slice.completed,
+        "other_cpus": slice.other_cpus,
+        "stolen": slice.stolen,
+        "kept": slice.kept,
+    })
+}
+
+/// A comparison; its findings are numbered as in the run's `validity`, where the part's begin at `first`.
+fn comparison_json(part: &Part, first: usize, comparison: &Comparison) -> Value {
+    let judgement = &comparison.judgement;
     json!({
         "part": part.name,
         "baseline": view::name(part, comparison.baseline),
@@ -154,35 +241,43 @@ fn comparison_json(part: &Part, comparison: &Comparison) -> Value {
         "metric": comparison.metric,
         "offer": comparison.offer,
         "primary": comparison.primary,
-        "ratio": comparison.ratio.value,
-        "low": comparison.ratio.low,
-        "high": comparison.ratio.high,
-        "confidence": comparison.confidence,
-        "adjusted_for": comparison.adjusted_for,
-        "anytime": comparison.anytime,
-        "verdict": comparison.verdict,
-        "sentence": view::plain(&comparison.sentence),
-        "blocks": comparison.blocks,
+        "ratio": judgement.ratio.value,
+        "low": judgement.ratio.low,
+        "high": judgement.ratio.high,
+        "confidence": judgement.confidence,
+        "precision": judgement.precision,
+        "margin": judgement.margin,
+        "adjusted_for": judgement.adjusted_for,
+        "anytime": judgement.anytime,
+        "blocks": judgement.blocks,
+        "merged": judgement.merged,
+        "second_opinion": judgement.second_opinion,
+        "second_opinion_p": judgement.second_opinion_p,
+        "blocks_of_new_run": judgement.more_blocks,
+        "verdict": judgement.verdict,
+        "because": comparison.because.iter().map(|i| first + *i as usize).collect::<Vec<_>>(),
+        "sentence": verdict::sentence(part, comparison),
     })
 }
 
-fn validity_json(part: &Part) -> Vec<Value> {
-    let finding = |finding: &record::Finding| {
-        json!({
-            "part": part.name,
-            "check": finding.check,
-            "severity": finding.severity,
-            "block": finding.block,
-            "variant": finding.variant.map(|variant| view::name(part, variant)),
-            "value": finding.value,
-            "limit": finding.limit,
-            "sentence": view::plain(&finding.sentence),
-        })
-    };
-    part.findings.iter().map(finding).collect()
+/// A finding: its numbers as the check has them, and the sentence about them.
+pub(crate) fn finding_json(part: &Part, finding: &Finding) -> Value {
+    let mut numbers = json!(finding.fact);
+    if let Some(numbers) = numbers.as_object_mut() {
+        numbers.remove("check");
+    }
+    json!({
+        "part": part.name,
+        "check": finding.fact.check(),
+        "severity": finding.severity,
+        "block": finding.block,
+        "variant": finding.variant.map(|variant| view::name(part, variant)),
+        "fact": numbers,
+        "sentence": fact::words(part, finding),
+    })
 }
 
-/// The ledger's columns; null where nobody counted.
+/// The ledger's columns; null where there is no count.
 pub(crate) fn ledger_json(ledger: &Ledger) -> Value {
     let c = &ledger.counts;
     json!({
@@ -192,6 +287,7 @@ pub(crate) fn ledger_json(ledger: &Ledger) -> Value {
         "completed": c.completed,
         "failed": c.failed,
         "in_flight": c.in_flight,
+        "reconnected": c.reconnected,
         "served": ledger.served,
         "series": ledger.series,
     })
@@ -211,34 +307,13 @@ pub(crate) fn distribution_json(d: &Distribution) -> Value {
     })
 }
 
-/// Several trials' percentiles as one: their medians, the smallest minimum and the largest maximum.
-/// Null if there is no trial.
-fn typical(distributions: &[&Distribution]) -> Value {
-    let middle = |of: fn(&Distribution) -> f64| {
-        view::median(distributions.iter().map(|d| of(d)).collect()).map_or(Value::Null, whole)
-    };
-    if distributions.is_empty() {
-        return Value::Null;
-    }
-    let mut object = Map::new();
-    object.insert("min".to_owned(), distributions.iter().map(|d| d.min_ns).min().into());
-    object.insert("p50".to_owned(), middle(|d| d.p50_ns as f64));
-    object.insert("p90".to_owned(), middle(|d| d.p90_ns as f64));
-    object.insert("p99".to_owned(), middle(|d| d.p99_ns as f64));
-    object.insert("p99_9".to_owned(), middle(|d| d.p99_9_ns as f64));
-    object.insert("p99_99".to_owned(), middle(|d| d.p99_99_ns as f64));
-    object.insert("max".to_owned(), distributions.iter().map(|d| d.max_ns).max().into());
-    object.insert("mean".to_owned(), middle(|d| d.mean_ns));
-    Value::Object(object)
-}
-
 fn estimate_json(estimate: &Estimate) -> Value {
-    json!({ "mean": estimate.value, "low": estimate.low, "high": estimate.high })
+    json!({ "geometric_mean": estimate.value, "low": estimate.low, "high": estimate.high })
 }
 
 fn whole_estimate(estimate: &Estimate) -> Value {
     json!({
-        "mean": whole(estimate.value),
+        "geometric_mean": whole(estimate.value),
         "low": whole(estimate.low),
         "high": whole(estimate.high),
     })

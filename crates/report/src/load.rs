@@ -1,188 +1,206 @@
 //! What `tachograph load` has to say: one target, no comparison.
 
+use std::collections::BTreeMap;
+
 use base::{Nanos, format_count, format_rate};
 use ledger::Ledger;
-use record::{Distribution, Run, RunKind};
+use record::{Block, Distribution, Offer, Part, Run, RunKind, Severity, ThreadUse, Trial, Variant};
 use serde_json::{Value, json};
 
-use crate::json::{distribution_json, ledger_json};
-use crate::text::{Style, bandwidth, fit, left, right, wrap};
+use crate::json::{
+    distribution_json, finding_json, ledger_json, load_json, served_by_json, state_json,
+};
+use crate::text::{Style, bandwidth, fit, left, right, width, wrap};
+use crate::{fact, ledger as equations, setting, validity, view};
 
-/// The name of the machine's fact under which a recorded run of `load` keeps how many threads the client had.
-pub const CLIENT_THREADS: &str = "client threads";
+/// The heads of [`LoadReport::times_rows`].
+pub(crate) const TIMES: [&str; 8] = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
 
-/// The name of the machine's fact under which a recorded run keeps what moved the client's bytes.
-pub const CLIENT_ENGINE: &str = "client engine";
-
-/// The name of the machine's fact under which a recorded run of `load` keeps the CPU time of each of
-/// the client's threads: whole nanoseconds, in order, with spaces between.
-pub const CLIENT_THREAD_CPU: &str = "client thread CPU ns";
-
-/// A finished run of `load`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LoadReport {
-    /// Where the load went, as written.
-    pub target: String,
-    /// The load in words: `10 connections, closed loop`.
-    pub load: String,
-    /// Reasons for which the figures are not to be trusted; empty means `ok`.
-    pub reasons: Vec<String>,
-    /// What weakens the figures without making them wrong, with what to do about it.
-    pub warnings: Vec<String>,
-    /// The ledger, lead-in and drain included.
-    pub ledger: Ledger,
-    /// The measured window.
-    pub duration: Nanos,
-    /// Requests completed inside the window.
-    pub completed_in_window: u64,
-    /// Payload bytes of those.
-    pub payload_bytes: u64,
-    /// What counts is bytes rather than requests.
-    pub bulk: bool,
-    /// Arrivals per second, for an open loop.
-    pub offered_per_s: Option<f64>,
-    /// Done − scheduled, for an open loop. In a closed one a request is due when it is sent, so that
-    /// latency and service time are the same.
-    pub latency: Option<Distribution>,
-    /// Done − sent.
-    pub service_time: Distribution,
-    /// By how much the client itself was late with its requests, for an open loop: sent − scheduled,
-    /// or 0 where a request had to wait for a connection.
-    pub lateness: Option<Distribution>,
-    /// CPU time of the client's threads.
-    pub client_cpu: Nanos,
-    /// Threads of the client; 0 if that is not known any more.
-    pub client_threads: u32,
-    /// CPU time of each of them, in order; empty if that is not known any more.
-    pub client_thread_cpu: Vec<Nanos>,
-    /// What moved the client's bytes, as `--engine` names it; `None` if that is not known any more.
-    pub client_engine: Option<String>,
-    /// The length of one step of the series.
-    pub step: Nanos,
-    /// Requests completed by step; adds up to `ledger.counts.completed`.
-    pub completed_by_step: Vec<u64>,
+/// A view of a recorded run of `load`: one part with one variant, whose first block holds the measured trial.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadReport<'a> {
+    run: &'a Run,
+    part: &'a Part,
+    variant: &'a Variant,
+    trial: &'a Trial,
 }
 
-impl LoadReport {
+impl<'a> LoadReport<'a> {
     /// The report of a recorded run of `load`; `None` for other runs and for one that was cut off before its end.
-    pub fn from_run(run: &Run) -> Option<LoadReport> {
+    pub fn from_run(run: &'a Run) -> Option<LoadReport<'a>> {
         if run.kind != RunKind::Load {
             return None;
         }
         let part = run.parts.first()?;
-        let trial = part.blocks.first()?.trials.first()?;
-        let warning = |finding: &&record::Finding| finding.severity == record::Severity::Warning;
-        let threads = run.machine.facts.get(CLIENT_THREADS).and_then(|n| n.parse().ok());
-        Some(LoadReport {
-            target: part.variants.first()?.target.clone(),
-            load: part.load.clone(),
-            reasons: run.reasons.iter().chain(&part.reasons).cloned().collect(),
-            warnings: part.findings.iter().filter(warning).map(|f| f.sentence.clone()).collect(),
-            ledger: trial.ledger.clone(),
-            duration: trial.window,
-            completed_in_window: trial.completed_in_window,
-            payload_bytes: trial.payload_bytes,
-            bulk: part.bulk,
-            offered_per_s: trial.offered_per_s,
-            latency: trial.latency.clone(),
-            service_time: trial.service_time.clone(),
-            lateness: trial.lateness.clone(),
-            client_cpu: trial.client_cpu,
-            client_threads: threads.unwrap_or(0),
-            client_thread_cpu: thread_cpu(run.machine.facts.get(CLIENT_THREAD_CPU)),
-            client_engine: run.machine.facts.get(CLIENT_ENGINE).cloned(),
-            step: trial.step,
-            completed_by_step: trial.completed_by_step.clone(),
-        })
+        let trial = part.measured_blocks().flat_map(Block::measured_trials).next()?;
+        Some(LoadReport { run, part, variant: part.variants.first()?, trial })
+    }
+
+    /// The ledger of the measured trial, lead-in and drain included.
+    pub fn ledger(&self) -> &'a Ledger {
+        &self.trial.ledger
+    }
+
+    /// The load in words: `10 connections, closed loop`.
+    fn load(&self) -> String {
+        setting::load(&self.part.load, &[(self.trial.offer, self.trial.offered_per_s)])
+    }
+
+    /// Load and client in a line: `10 connections, closed loop, client not pinned, measured for 5 s`.
+    pub(crate) fn setting(&self) -> String {
+        format!(
+            "{}, {}, measured for {}",
+            self.load(),
+            setting::client_layout(&self.part.layout),
+            self.duration()
+        )
+    }
+
+    /// The times of the report: latency of an open loop, service time of a closed one.
+    pub fn times(&self) -> &'a Distribution {
+        view::times(self.trial)
+    }
+
+    fn duration(&self) -> Nanos {
+        self.trial.window
+    }
+
+    /// Share of the busiest client thread's time that it was busy; `None` where no thread is known,
+    /// and for threads that spin, which are busy whatever they wait for.
+    fn busiest(&self) -> Option<f64> {
+        let threads = &self.trial.client;
+        let busiest = threads.iter().map(ThreadUse::busy).reduce(f64::max);
+        // What a thread does before and after a slice of milliseconds is more than the slice.
+        busiest.map(|share| share.min(1.0)).filter(|_| !self.part.load.busy_poll)
     }
 
     /// Verified responses per second of window; 0 if there was no window.
     pub fn throughput_per_s(&self) -> f64 {
-        self.per_second(self.completed_in_window)
+        self.per_second(self.trial.completed_in_window)
     }
 
     /// Payload bytes per second of window; 0 if there was no window.
     pub fn bytes_per_s(&self) -> f64 {
-        self.per_second(self.payload_bytes)
+        self.per_second(self.trial.payload_bytes)
     }
 
     fn per_second(&self, count: u64) -> f64 {
-        if self.duration.0 == 0 { 0.0 } else { count as f64 / self.duration.as_secs_f64() }
+        let seconds = self.duration().as_secs_f64();
+        if seconds == 0.0 { 0.0 } else { count as f64 / seconds }
     }
 
-    /// The object that `docs/schema/load-1.json` describes.
+    /// The object that `docs/schema/load-2.json` describes.
     pub fn to_json(&self) -> Value {
-        let latency = self.latency.as_ref().unwrap_or(&self.service_time);
+        let LoadReport { run, part, variant, trial } = *self;
+        let told = |severity: Severity| -> Vec<String> {
+            let told = fact::finding_lines(part).into_iter();
+            told.filter(|told| told.severity == severity).map(|told| told.line()).collect()
+        };
+        let threads = &trial.client;
         json!({
-            "schema": 1,
-            "target": self.target,
-            "load": self.load,
-            "verdict": if self.reasons.is_empty() { "ok" } else { "invalid" },
-            "reasons": self.reasons,
-            "warnings": self.warnings,
-            "ledger": ledger_json(&self.ledger),
-            "duration_ns": self.duration.0,
+            "schema": 2,
+            "run": run.id.as_str(),
+            "state": state_json(run.state),
+            "verdict": if validity::is_invalid(run) { "invalid" } else { "ok" },
+            "reasons": validity::reasons(run),
+            "warnings": told(Severity::Warning),
+            "notes": told(Severity::Note),
+            "target": variant.target,
+            "load": load_json(&part.load),
+            "layout": part.layout,
+            "served_by": variant.served_by.as_ref().map(served_by_json),
+            "ledger": ledger_json(&trial.ledger),
+            "errors": trial.ledger.errors,
+            "statuses": self.statuses(),
+            "duration_ns": trial.window.0,
             "throughput_per_s": self.throughput_per_s(),
             "bytes_per_s": self.bytes_per_s(),
-            "offered_per_s": self.offered_per_s,
-            "latency_ns": distribution_json(latency),
-            "service_time_ns": distribution_json(&self.service_time),
-            "lateness_ns": self.lateness.as_ref().map(distribution_json),
-            "errors": self.ledger.errors,
+            "offered_per_s": trial.offered_per_s,
+            "latency_ns": distribution_json(self.times()),
+            "service_time_ns": distribution_json(&trial.service_time),
+            "lateness_ns": trial.lateness.as_ref().map(distribution_json),
             "client": {
-                "cpu_ns": self.client_cpu.0,
-                "threads": self.client_threads,
-                "thread_cpu_ns": self.client_thread_cpu.iter().map(|cpu| cpu.0).collect::<Vec<_>>(),
-                "engine": self.client_engine,
+                "cpu_ns": (!threads.is_empty()).then(|| trial.client_cpu().0),
+                "threads": part.load.threads,
+                "thread_cpu_ns": threads.iter().map(|thread| thread.cpu.0).collect::<Vec<_>>(),
+                "thread_wall_ns": threads.iter().map(|thread| thread.wall.0).collect::<Vec<_>>(),
+                "busiest": self.busiest(),
             },
-            "series": { "step_ns": self.step.0, "completed": self.completed_by_step },
+            "series": { "step_ns": trial.step.0, "completed": trial.completed_by_step },
+            "validity": part.findings.iter().map(|f| finding_json(part, f)).collect::<Vec<_>>(),
         })
     }
 
     /// One screen of text, ending in a newline.
     pub fn terminal(&self, style: &Style) -> String {
         let mut lines = Vec::new();
-        lines.push(style.bold(&fit(&self.target, style.columns())));
-        lines.push(style.dim(&format!("{}, measured for {}", self.load, self.duration)));
-        for reason in &self.reasons {
+        lines.push(style.bold(&fit(&self.variant.target, style.columns())));
+        lines.extend(wrap(&self.setting(), style.columns(), 2).iter().map(|line| style.dim(line)));
+        if let Some((word, rest)) = view::state_in_words(self.run) {
+            let text = format!("{word}: {rest}");
+            lines.extend(wrap(&text, style.columns(), 2).iter().map(|line| style.warn(line)));
+        }
+        for reason in self.run.error.iter().cloned().chain(validity::of_part(self.part)) {
             let text = format!("INVALID: {reason}");
             lines.extend(wrap(&text, style.columns(), 2).iter().map(|line| style.bad(line)));
         }
         lines.push(String::new());
-        lines.push(self.speed(style));
+        let (first, rest) = self.speed();
+        let beside = rest.join("   ");
+        match width(&first) + 3 + width(&beside) <= style.columns() {
+            true => lines.push(format!("{}   {beside}", style.bold(&first))),
+            false => lines.extend(std::iter::once(style.bold(&first)).chain(rest)),
+        }
         lines.push(String::new());
         lines.extend(self.percentiles(style));
         lines.push(String::new());
         lines.extend(self.pictures(style));
         lines.extend(self.accounts(style));
-        for warning in &self.warnings {
-            lines.extend(labelled(style, "warning", warning));
+        for told in validity::others(self.part) {
+            lines.extend(labelled(style, fact::severity(told.severity), &told.line()));
         }
-        let mut out: String = lines.iter().map(|line| format!("{}\n", line.trim_end())).collect();
-        if !out.ends_with('\n') {
-            out.push('\n');
+        if let Some(words) = setting::disturbance(self.part, &self.run.machine) {
+            lines.extend(labelled(style, "disturbed", &words));
         }
-        out
+        lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
-    fn speed(&self, style: &Style) -> String {
+    /// The figure that counts, and what stands beside it.
+    pub(crate) fn speed(&self) -> (String, Vec<String>) {
         let rate = format!("{} requests/s", format_rate(self.throughput_per_s()));
         let bytes = bandwidth(self.bytes_per_s());
-        let (first, second) = if self.bulk { (bytes, rate) } else { (rate, bytes) };
-        let mut line = format!("{}   {second}", style.bold(&first));
-        if let Some(offered) = self.offered_per_s {
-            line += &format!("   offered {} requests/s", format_rate(offered));
-        }
-        line
+        let (first, second) = if self.part.is_bulk() { (bytes, rate) } else { (rate, bytes) };
+        let offered = self.trial.offered_per_s;
+        let offered = offered.map(|rate| format!("offered {} requests/s", format_rate(rate)));
+        (first, std::iter::once(second).chain(offered).collect())
     }
 
     fn percentiles(&self, style: &Style) -> Vec<String> {
-        let heads = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
         let cells = |label: &str, cells: &[String]| -> String {
             cells.iter().fold(left(label, 8), |line, cell| line + &right(cell, 9))
         };
-        let mut lines = vec![style.dim(&cells("", &heads.map(str::to_owned)))];
-        let row = |label: &str, d: &Distribution| {
+        // A terminal that is too narrow for all of them gets them one below the other.
+        let beside = ((style.columns() - 8) / 9).clamp(1, TIMES.len());
+        let rows = self.times_rows();
+        let mut lines = Vec::new();
+        for first in (0..TIMES.len()).step_by(beside) {
+            let range = first..(first + beside).min(TIMES.len());
+            let heads = TIMES.map(str::to_owned);
+            lines.push(style.dim(&cells("", &heads[range.clone()])));
+            for (label, values) in &rows {
+                let label = label.strip_suffix(" time").unwrap_or(label);
+                lines.push(cells(label, &values[range.clone()]));
+            }
+        }
+        for text in self.times_in_words() {
+            lines.extend(wrap(&text, style.columns(), 2).iter().map(|line| style.dim(line)));
+        }
+        lines
+    }
+
+    /// The times that were measured, by name, each with the figures of [`TIMES`].
+    pub(crate) fn times_rows(&self) -> Vec<(&'static str, [String; 8])> {
+        let row = |d: &Distribution| {
             let values = [
                 d.min_ns,
                 d.p50_ns,
@@ -193,40 +211,51 @@ impl LoadReport {
                 d.max_ns,
                 d.mean_ns.round() as u64,
             ];
-            cells(label, &values.map(|nanos| Nanos(nanos).to_string()))
+            values.map(|nanos| Nanos(nanos).to_string())
         };
-        if let Some(latency) = &self.latency {
-            lines.push(row("latency", latency));
-        }
-        lines.push(row("service", &self.service_time));
-        if let Some(lateness) = &self.lateness {
-            lines.push(row("lateness", lateness));
-        }
-        let words = match &self.latency {
-            Some(_) => {
+        let mut rows = Vec::new();
+        rows.extend(self.trial.latency.as_ref().map(|latency| ("latency", row(latency))));
+        rows.push(("service time", row(&self.trial.service_time)));
+        rows.extend(self.trial.lateness.as_ref().map(|lateness| ("lateness", row(lateness))));
+        rows
+    }
+
+    /// What the times are, and of which requests.
+    pub(crate) fn times_in_words(&self) -> [String; 2] {
+        let words = match self.trial.offer {
+            Offer::Open => {
                 "latency: done − scheduled; service: done − sent; lateness: sent − scheduled"
             }
-            None => "service: done − sent; each connection waits for its answer (closed loop)",
+            _ => "service: done − sent; each connection waits for its answer (closed loop)",
         };
-        lines.push(style.dim(words));
-        lines
+        let counts = &self.trial.ledger.counts;
+        let of = match (counts.dropped, counts.failed) {
+            (0, 0) => String::new(),
+            (0, _) => "; excludes failed requests".to_owned(),
+            (_, 0) => "; excludes dropped requests".to_owned(),
+            _ => "; excludes dropped and failed requests".to_owned(),
+        };
+        let completed = format_count(self.times().count);
+        let requests = if self.times().count == 1 { "request" } else { "requests" };
+        [words.to_owned(), format!("of {completed} completed {requests}{of}")]
     }
 
     fn pictures(&self, style: &Style) -> Vec<String> {
         let columns = style.columns().min(80) - 32;
         let mut lines = Vec::new();
-        let times = self.latency.as_ref().unwrap_or(&self.service_time);
-        if let Ok(Some(histogram)) = times.histogram()
+        if let Ok(Some(histogram)) = self.times().histogram()
             && let Some((bars, low, high)) = shape_of(&histogram, columns)
         {
             let range = format!("{} – {}", Nanos(low), Nanos(high));
             lines.push(format!("{}{bars}  {}", style.dim(&left("shape", 11)), style.dim(&range)));
         }
         // The last step is seldom whole, so it would look like a fall.
-        let whole = &self.completed_by_step[..self.completed_by_step.len().saturating_sub(1)];
-        if whole.len() > 1 && self.step.0 > 0 {
+        let steps = &self.trial.completed_by_step;
+        let whole = &steps[..steps.len().saturating_sub(1)];
+        if whole.len() > 1 && self.trial.step.0 > 0 {
             let merged = squeeze(whole, columns);
-            let highest = whole.iter().max().copied().unwrap_or(0) as f64 / self.step.as_secs_f64();
+            let highest =
+                whole.iter().max().copied().unwrap_or(0) as f64 / self.trial.step.as_secs_f64();
             let range = format!("0 – {}/s", format_rate(highest));
             let label = style.dim(&left("over time", 11));
             lines.push(format!("{label}{}  {}", bars(&merged), style.dim(&range)));
@@ -234,46 +263,72 @@ impl LoadReport {
         lines
     }
 
-    /// `CPU by thread: 4.2s 4.1s`.
-    fn threads(&self) -> String {
-        let times: Vec<String> = self.client_thread_cpu.iter().map(|cpu| cpu.to_string()).collect();
-        format!("CPU by thread: {}", times.join(" "))
-    }
-
     fn accounts(&self, style: &Style) -> Vec<String> {
-        let mut lines = labelled(style, "ledger", &self.ledger.line());
-        let errors: Vec<String> = self
-            .ledger
-            .errors
-            .iter()
-            .map(|(kind, count)| format!("{} {kind}", format_count(*count)))
-            .collect();
-        let errors = if errors.is_empty() { "none".to_owned() } else { errors.join(", ") };
-        lines.extend(labelled(style, "errors", &errors));
-        let sent = self.ledger.counts.sent;
-        if let Some(each) = self.client_cpu.0.checked_div(sent) {
-            let each = Nanos(each);
-            let mut text = format!("{each} of CPU per request");
-            if self.client_threads > 0 {
-                let threads = crate::text::plural(self.client_threads as usize, "thread");
-                text += &format!(", {threads}");
-            }
-            if let Some(engine) = &self.client_engine {
-                text += &format!(", {engine}");
-            }
-            lines.extend(labelled(style, "client", &text));
+        let ledger = &self.trial.ledger;
+        let broken = equations::is_broken(ledger);
+        let mut lines: Vec<String> = Vec::new();
+        let clauses = equations::wrapped(ledger, style.columns() - 11);
+        for (index, line) in clauses.iter().enumerate() {
+            let label = style.dim(&left(if index == 0 { "ledger" } else { "" }, 11));
+            let line = if broken { style.bad(line) } else { line.clone() };
+            lines.push(format!("{label}{line}"));
         }
-        if self.client_thread_cpu.len() > 1 {
-            lines.extend(labelled(style, "", &self.threads()));
+        let failures = equations::failures(&ledger.errors);
+        let failures = if failures.is_empty() { "none".to_owned() } else { failures };
+        lines.extend(labelled(style, "errors", &failures));
+        if let Some(statuses) = self.statuses_in_words() {
+            lines.extend(labelled(style, "statuses", &statuses));
         }
+        lines.extend(labelled(style, "client", &self.client()));
         lines
     }
-}
 
-/// The times that a recorded run keeps as text.
-fn thread_cpu(fact: Option<&String>) -> Vec<Nanos> {
-    let times = fact.map(|text| text.split(' ').map(|time| time.parse().map(Nanos)).collect());
-    times.and_then(Result::ok).unwrap_or_default()
+    /// Requests by HTTP status: completed ones under the expected status, and those that failed for theirs.
+    fn statuses(&self) -> BTreeMap<String, u64> {
+        let ledger = &self.trial.ledger;
+        let mut statuses = BTreeMap::new();
+        if let Some(status) = self.part.load.status {
+            statuses.insert(status.to_string(), ledger.counts.completed);
+        }
+        for (kind, count) in &ledger.errors {
+            if let Some(status) = kind.strip_prefix("status ") {
+                *statuses.entry(status.to_owned()).or_default() += count;
+            }
+        }
+        statuses.retain(|_, count| *count > 0);
+        statuses
+    }
+
+    /// `200: 59,354, 502: 3`; `None` where no status is known.
+    pub(crate) fn statuses_in_words(&self) -> Option<String> {
+        let statuses = self.statuses();
+        let words = statuses.iter().map(|(status, n)| format!("{status}: {}", format_count(*n)));
+        (!statuses.is_empty()).then(|| words.collect::<Vec<_>>().join(", "))
+    }
+
+    /// `9.40 µs of CPU per request, 2 threads, the busiest 14% busy, epoll`.
+    pub(crate) fn client(&self) -> String {
+        let load = &self.part.load;
+        let mut words = Vec::new();
+        let sent = self.trial.ledger.counts.sent;
+        words.push(match self.trial.client_cpu().0.checked_div(sent) {
+            Some(each) if !self.trial.client.is_empty() => {
+                format!("{} of CPU per request", Nanos(each))
+            }
+            _ => "CPU per request unknown".to_owned(),
+        });
+        words.push(crate::text::plural(u64::from(load.threads), "thread"));
+        if let Some(busiest) = self.busiest() {
+            let share = format!("{:.0}%", 100.0 * busiest);
+            let which = if self.trial.client.len() > 1 { "the busiest " } else { "" };
+            words.push(format!("{which}{share} busy"));
+        }
+        words.push(match load.engines.as_slice() {
+            [] => "I/O backend unknown".to_owned(),
+            engines => setting::engines(engines),
+        });
+        words.join(", ")
+    }
 }
 
 fn labelled(style: &Style, label: &str, text: &str) -> Vec<String> {

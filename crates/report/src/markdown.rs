@@ -1,12 +1,12 @@
 //! A run as GitHub-flavoured Markdown, to paste into an issue or a README.
 
-use record::{Comparison, Part, Run, Severity, Variant};
-use stats::Verdict;
+use record::{Metric, Part, Run, Variant};
 
-use crate::answer::{self, answer, ratio_cells};
 use crate::html::{Picture, pictures};
-use crate::text::{one_line, shell, time};
-use crate::view;
+use crate::load::{LoadReport, TIMES};
+use crate::text::{capitalised, one_line, shell, time};
+use crate::verdict::{self, Answer, ratio_cells};
+use crate::{fact, ledger, setting, validity, view};
 
 /// The report as Markdown.
 pub fn markdown(run: &Run) -> String {
@@ -22,14 +22,14 @@ pub fn markdown_with_pictures(run: &Run, folder: &str) -> String {
 
 fn page(run: &Run, folder: Option<&str>) -> String {
     let mut out = format!("## {}\n\n", escape(&run.title));
-    if run.question != run.title {
+    if run.question != run.title && !run.question.is_empty() {
         out += &format!("{}\n\n", escape(&run.question));
     }
-    if let Some(words) = view::state_in_words(run) {
-        out += &format!("> {words}\n\n");
+    if let Some((word, rest)) = view::state_in_words(run) {
+        out += &format!("> {word}: {rest}\n\n");
     }
-    for reason in &run.reasons {
-        out += &format!("**INVALID**: {}\n\n", escape(reason));
+    if let Some(error) = &run.error {
+        out += &format!("**INVALID**: {}\n\n", escape(error));
     }
     out += &answers(run);
     let about = view::about(run);
@@ -46,7 +46,7 @@ fn page(run: &Run, folder: Option<&str>) -> String {
         if run.parts.len() > 1 {
             out += &format!("### {}\n\n", escape(&view::heading(part)));
         }
-        out += &part_section(part, &embed(Some(&part.name)));
+        out += &part_section(run, part, &embed(Some(&part.name)));
     }
     out += &format!("Machine: {}.\n\n", escape(&view::machine_line(run)));
     out += &format!("Run `{}`, tachograph {}. Repeat it with:\n\n", run.id, escape(&run.version));
@@ -75,8 +75,8 @@ fn image(picture: &Picture, folder: &str) -> String {
 }
 
 fn answers(run: &Run) -> String {
-    let lines = answer(run);
-    let line = |answer: &answer::Answer<'_>| match answer.part {
+    let lines = verdict::answer(run);
+    let line = |answer: &Answer<'_>| match answer.part {
         "" => format!("- {}.\n", escape(&answer.words)),
         part => format!("- **{}**: {}.\n", escape(part), escape(&answer.words)),
     };
@@ -89,34 +89,60 @@ fn answers(run: &Run) -> String {
     }
 }
 
-fn part_section(part: &Part, pictures: &str) -> String {
+fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
     let mut out = String::new();
-    for reason in answer::reasons(part) {
+    for reason in validity::of_part(part) {
         out += &format!("**INVALID**: {}\n\n", escape(&reason));
     }
     out += pictures;
+    if let Some(report) = LoadReport::from_run(run) {
+        return out + &load(run, part, &report);
+    }
     out += &table(part);
     out += &verdicts(part);
     out += &others(part);
-    out += &list(
-        part.variants
-            .iter()
-            .filter(|v| !v.summaries.is_empty())
-            .map(|variant| format!("{}: {}", escape(&variant.name), variant.ledger.line())),
-    );
-    // What is INVALID stands above.
-    let findings = view::findings(part).into_iter();
-    out += &list(findings.filter(|(severity, _)| *severity != Severity::Invalid).map(
-        |(severity, sentence)| {
-            format!("{}: {}", view::severity_in_words(severity), escape(&sentence))
-        },
-    ));
-    let mut setting = vec![part.load.clone(), part.layout.clone(), view::blocks_in_words(part)];
-    if part.quick {
-        setting.push("shortened for a quick look".to_owned());
+    let measured = part.variants.iter().filter(|v| v.ledger.counts.offered > 0);
+    out +=
+        &list(measured.map(|variant| {
+            format!("{}: {}", escape(&variant.name), ledger::line(&variant.ledger))
+        }));
+    if let Some(words) = setting::disturbance(part, &run.machine) {
+        out += &format!("{}.\n\n", escape(&capitalised(&words)));
     }
-    setting.retain(|words| !words.is_empty());
-    out + &format!("{}.\n\n", escape(&setting.join("; ")))
+    // What makes the part INVALID stands above.
+    out += &list(
+        validity::others(part)
+            .into_iter()
+            .map(|told| format!("{}: {}", fact::severity(told.severity), escape(&told.line()))),
+    );
+    out + &format!("{}.\n\n", escape(&setting::line(part)))
+}
+
+/// A run of `load`: one trial, and nothing that it is compared with.
+fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
+    let mut out = format!("| | {} |\n", TIMES.join(" | "));
+    out += &format!("| :-- |{}\n", " --: |".repeat(TIMES.len()));
+    for (name, values) in report.times_rows() {
+        out += &format!("| {name} | {} |\n", values.join(" | "));
+    }
+    let [words, of] = report.times_in_words();
+    out += &format!("\n{}; {of}.\n\n", capitalised(&words));
+    let (first, rest) = report.speed();
+    let speed = std::iter::once(first).chain(rest).collect::<Vec<_>>().join(", ");
+    let mut items = vec![speed, ledger::line(report.ledger())];
+    let failures = ledger::failures(&report.ledger().errors);
+    items.extend((!failures.is_empty()).then(|| format!("failed: {failures}")));
+    items.extend(report.statuses_in_words().map(|words| format!("statuses: {words}")));
+    items.push(format!("client: {}", report.client()));
+    let disturbed = setting::disturbance(part, &run.machine);
+    items.extend(disturbed.map(|words| format!("disturbed: {words}")));
+    items.extend(
+        validity::others(part)
+            .into_iter()
+            .map(|told| format!("{}: {}", fact::severity(told.severity), told.line())),
+    );
+    out += &list(items.iter().map(|item| escape(item)));
+    out + &format!("{}.\n\n", escape(&capitalised(&report.setting())))
 }
 
 fn list(items: impl Iterator<Item = String>) -> String {
@@ -136,12 +162,12 @@ fn table(part: &Part) -> String {
             true => format!(" {} |", escape(&published_cell(part, variant))),
             false => String::new(),
         };
-        out += &format!("| {} |{last}\n", row(part, index, variant).join(" | "));
+        out += &format!("| {} |{last}\n", row(part, index).join(" | "));
     }
-    let few = if !view::few_blocks(part) || part.variants.iter().all(|v| v.summaries.is_empty()) {
-        ""
-    } else {
-        " Too few blocks for intervals."
+    let measured = (0..part.variants.len()).any(|index| view::figures(part, index).is_some());
+    let few = match view::is_provisional(part) && measured {
+        true => format!(" Provisional: {}.", verdict::blocks_so_far(part)),
+        false => String::new(),
     };
     out += &format!("\np50 and p99: {}.{few}\n\n", view::times_in_words(part));
     if let Some(words) = view::bytes_in_words(part) {
@@ -150,7 +176,8 @@ fn table(part: &Part) -> String {
     out + &other_published(part)
 }
 
-fn row(part: &Part, index: usize, variant: &Variant) -> [String; 7] {
+fn row(part: &Part, index: usize) -> [String; 7] {
+    let variant = &part.variants[index];
     let name = escape(&variant.name);
     let failed = base::format_count(variant.ledger.counts.failed);
     let empty = |words: String, failed| {
@@ -160,21 +187,22 @@ fn row(part: &Part, index: usize, variant: &Variant) -> [String; 7] {
     if let Some(reason) = &variant.skipped {
         return empty(format!("skipped: {}", escape(reason)), String::new());
     }
-    let Some(figures) = view::figures(part, variant) else {
-        let refused = answer::is_refused(part, index);
-        let words = if refused { "refused" } else { "in no accepted block" };
+    let void = |metric: Metric, value: String| match validity::is_void(part, index, metric) {
+        true => format!("~~{value}~~ INVALID"),
+        false => value,
+    };
+    let Some(figures) = view::figures(part, index) else {
+        let refused = validity::is_void(part, index, Metric::Throughput);
+        let words = if refused { "INVALID" } else { "no valid data" };
         return empty(words.to_owned(), failed);
     };
     [
         name,
-        match (answer::is_refused(part, index), view::throughput(part, figures.throughput.value)) {
-            (true, value) => format!("~~{value}~~ refused"),
-            (false, value) => value,
-        },
-        view::throughput_interval(part, &figures.throughput),
-        time(figures.times.p50_ns.value),
-        time(figures.times.p99_ns.value),
-        figures.cpu_ns.map_or("–".to_owned(), |cpu| time(cpu.value)),
+        void(Metric::Throughput, view::throughput(part, figures.throughput.value)),
+        view::throughput_interval(part, &figures),
+        void(Metric::P50, time(figures.times.p50_ns.value)),
+        void(Metric::P99, time(figures.times.p99_ns.value)),
+        figures.cpu_ns.map_or("–".to_owned(), |cpu| void(Metric::Cpu, time(cpu.value))),
         failed,
     ]
 }
@@ -203,25 +231,23 @@ fn other_published(part: &Part) -> String {
     sources.dedup();
     if !sources.is_empty() {
         let sources = escape(&sources.join("; "));
-        out += &format!(
-            "Published: {sources}. Machines differ, so only ratios can be set side by side.\n\n"
-        );
+        out += &format!("Published: {sources}. Machines differ, so compare only ratios.\n\n");
     }
     out
 }
 
 fn verdicts(part: &Part) -> String {
-    let verdicts = answer::verdicts(part);
+    let verdicts = verdict::verdicts(part);
     let mut out = verdicts.lead.map_or_else(String::new, |lead| format!("{lead}\n\n"));
     out += &list(verdicts.rows.iter().map(|(comparison, sentence)| {
         let beside = view::published_ratio(part, comparison);
-        let beside = beside.filter(|_| comparison.verdict != Verdict::Invalid).map(|(ratio, _)| {
-            format!(" Published {ratio:.2}×, here {}.", answer::ratio_in_words(comparison))
+        let beside = beside.filter(|_| !validity::is_refused(comparison)).map(|(ratio, _)| {
+            format!(" Published {ratio:.2}×, here {}.", verdict::ratio_in_words(comparison))
         });
         escape(sentence) + &beside.unwrap_or_default()
     }));
     if let Some(words) = verdicts.circumstances {
-        out += &format!("{}.\n\n", escape(&answer::capitalised(&words)));
+        out += &format!("{}.\n\n", escape(&capitalised(&words)));
     }
     out
 }
@@ -233,7 +259,7 @@ fn others(part: &Part) -> String {
         return String::new();
     }
     let mut metrics: Vec<&str> =
-        others.iter().map(|c| view::metric_in_words(&c.metric, part.bulk)).collect();
+        others.iter().map(|c| setting::metric(c.metric, part.is_bulk())).collect();
     metrics.dedup();
     // GitHub reads a table inside only after an empty line.
     let mut out = format!(
@@ -246,16 +272,12 @@ fn others(part: &Part) -> String {
         let (value, interval) = ratio_cells(comparison);
         out += &format!(
             "| {} | {} | {value} | {interval} | {} |\n",
-            escape(&sides(part, comparison)),
-            view::metric_in_words(&comparison.metric, part.bulk),
-            view::verdict_in_words(comparison),
+            escape(&view::sides(part, comparison)),
+            setting::metric(comparison.metric, part.is_bulk()),
+            verdict::in_short(comparison),
         );
     }
     out + "\n</details>\n\n"
-}
-
-fn sides(part: &Part, comparison: &Comparison) -> String {
-    format!("{} ÷ {}", view::name(part, comparison.variant), view::name(part, comparison.baseline))
 }
 
 /// Paragraphs that keep their lines.

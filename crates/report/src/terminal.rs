@@ -1,12 +1,13 @@
 //! One screen of plain text for a run.
 
-use record::{Part, Run, RunKind, Severity, Variant};
+use std::ops::Range;
+
+use record::{Part, Run, RunKind, Severity};
 use stats::Verdict;
 
-use crate::answer;
 use crate::load::LoadReport;
-use crate::text::{Style, fit, left, one_line, right, shell, time, width, wrap};
-use crate::view;
+use crate::text::{Style, capitalised, fit, left, one_line, right, shell, time, width, wrap};
+use crate::{fact, ledger, setting, validity, verdict, view};
 
 /// The report for a terminal or a pipe, ending in a newline.
 ///
@@ -25,6 +26,9 @@ pub fn terminal(run: &Run, style: &Style) -> String {
     page.foot(run);
     page.out
 }
+
+/// Columns of the names of variants at least, beside their figures.
+const NAME_MIN: usize = 7;
 
 struct Page<'a> {
     style: &'a Style,
@@ -65,18 +69,18 @@ impl Page<'_> {
     fn head(&mut self, run: &Run) {
         let style = self.style;
         self.paragraph(&run.title, 0, |line| style.bold(line));
-        if run.question != run.title {
+        if run.question != run.title && !run.question.is_empty() {
             self.paragraph(&run.question, 0, str::to_owned);
         }
-        if let Some(words) = view::state_in_words(run) {
-            self.paragraph(words, 0, |line| style.warn(line));
+        if let Some((word, rest)) = view::state_in_words(run) {
+            self.paragraph(&format!("{word}: {rest}"), 0, |line| style.warn(line));
         }
-        for reason in &run.reasons {
-            self.paragraph(&format!("INVALID: {reason}"), 2, |line| style.bad(line));
+        if let Some(error) = &run.error {
+            self.paragraph(&format!("INVALID: {error}"), 2, |line| style.bad(line));
         }
         if run.parts.len() > 1 {
             self.blank();
-            for answer in answer::answer(run) {
+            for answer in verdict::answer(run) {
                 self.paragraph(&format!("{}: {}", answer.part, answer.words), 2, str::to_owned);
             }
         }
@@ -89,13 +93,8 @@ impl Page<'_> {
             let title = format!("{}. {}", index + 1, view::heading(part));
             self.paragraph(&title, 3, |line| style.bold(line));
         }
-        let mut setting = vec![part.load.clone(), part.layout.clone(), view::blocks_in_words(part)];
-        if part.quick {
-            setting.push("shortened for a quick look".to_owned());
-        }
-        setting.retain(|words| !words.is_empty());
-        self.paragraph(&setting.join("; "), 0, |line| style.dim(line));
-        for reason in answer::reasons(part) {
+        self.paragraph(&setting::line(part), 0, |line| style.dim(line));
+        for reason in validity::of_part(part) {
             self.paragraph(&format!("INVALID: {reason}"), 2, |line| style.bad(line));
         }
         self.blank();
@@ -103,14 +102,14 @@ impl Page<'_> {
         self.blank();
         self.verdicts(part);
         self.ledger(part);
-        self.findings(part);
+        self.findings(run, part);
         self.published(part);
     }
 
     fn table(&mut self, part: &Part) {
-        let measured: Vec<&Variant> =
-            part.variants.iter().filter(|v| v.skipped.is_none()).collect();
-        let rows: Vec<[String; 6]> = measured.iter().map(|v| row(part, v)).collect();
+        let measured: Vec<usize> =
+            (0..part.variants.len()).filter(|v| part.variants[*v].skipped.is_none()).collect();
+        let rows: Vec<[String; 6]> = measured.iter().map(|v| row(part, *v)).collect();
         let heads =
             [view::throughput_unit(part), "95% interval", "p50", "p99", "CPU/req", "failed"];
         let mut columns = heads.map(width);
@@ -119,21 +118,70 @@ impl Page<'_> {
                 *column = (*column).max(width(cell));
             }
         }
-        let figures: usize = columns.iter().map(|column| column + 2).sum();
+        for range in self.beside_each_other(&columns) {
+            self.rows(part, &measured, &rows, (&heads, &columns), range);
+        }
+        for variant in &part.variants {
+            if let Some(reason) = &variant.skipped {
+                let name = fit(&variant.name, self.style.columns() / 2);
+                self.paragraph(&format!("{name} was skipped: {reason}"), 2, str::to_owned);
+            }
+        }
+        if !rows.is_empty() {
+            let words = format!("p50 and p99: {}", view::times_in_words(part));
+            self.paragraph(&words, 2, |line| self.style.dim(line));
+            if let Some(words) = view::bytes_in_words(part) {
+                self.paragraph(&words, 2, |line| self.style.dim(line));
+            }
+        }
+        if let Some(words) = validity::void_in_words(part) {
+            self.paragraph(&words, 2, |line| self.style.bad(line));
+        }
+    }
+
+    /// Which columns fit beside each other: all of them, unless the terminal is narrow.
+    fn beside_each_other(&self, columns: &[usize; 6]) -> Vec<Range<usize>> {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let mut used = usize::MAX;
+        for (index, column) in columns.iter().enumerate() {
+            used = used.saturating_add(column + 2);
+            match ranges.last_mut() {
+                Some(range) if used <= self.style.columns() => range.end = index + 1,
+                _ => {
+                    ranges.push(index..index + 1);
+                    used = NAME_MIN + column + 2;
+                }
+            }
+        }
+        ranges
+    }
+
+    /// Some columns of the rows of all variants that were measured.
+    fn rows(
+        &mut self,
+        part: &Part,
+        measured: &[usize],
+        rows: &[[String; 6]],
+        (heads, columns): (&[&str; 6], &[usize; 6]),
+        range: Range<usize>,
+    ) {
+        let figures: usize = columns[range.clone()].iter().map(|column| column + 2).sum();
         let room = self.style.columns().saturating_sub(figures);
         let longest = part.variants.iter().map(|v| width(&one_line(&v.name))).max().unwrap_or(0);
         // A name that does not fit beside its figures gets a line of its own above them.
-        let beside = longest.max(7) <= room;
-        let margin = if beside { longest.max(7) } else { room.min(7) };
+        let beside = longest.max(NAME_MIN) <= room;
+        let margin = if beside { longest.max(NAME_MIN) } else { room.min(NAME_MIN) };
         let cells = |row: &[String]| -> String {
-            row.iter()
-                .zip(columns)
-                .map(|(cell, column)| format!("  {}", right(cell, column)))
+            row[range.clone()]
+                .iter()
+                .zip(&columns[range.clone()])
+                .map(|(cell, column)| format!("  {}", right(cell, *column)))
                 .collect()
         };
         let head = format!("{}{}", left("variant", margin), cells(&heads.map(str::to_owned)));
         self.line(&self.style.dim(&head));
-        for (variant, row) in measured.iter().zip(&rows) {
+        for (index, row) in measured.iter().zip(rows) {
+            let variant = &part.variants[*index];
             let failed = variant.ledger.counts.failed > 0;
             let mut figures = cells(row);
             if failed {
@@ -148,43 +196,18 @@ impl Page<'_> {
                 self.line(&format!("{}{figures}", " ".repeat(margin)));
             }
         }
-        for variant in &part.variants {
-            if let Some(reason) = &variant.skipped {
-                let name = fit(&variant.name, self.style.columns() / 2);
-                self.paragraph(&format!("{name}  skipped: {reason}"), 2, str::to_owned);
-            }
-        }
-        if !rows.is_empty() {
-            let words = format!("p50 and p99: {}", view::times_in_words(part));
-            self.paragraph(&words, 2, |line| self.style.dim(line));
-            if let Some(words) = view::bytes_in_words(part) {
-                self.paragraph(&words, 2, |line| self.style.dim(line));
-            }
-        }
-        let refused = |index: &usize| answer::is_refused(part, *index);
-        let refused: Vec<usize> = (0..part.variants.len()).filter(refused).collect();
-        let words = if refused.len() == part.variants.len() {
-            "These figures are from an invalid run and not to be used.".to_owned()
-        } else {
-            let names = refused.iter().map(|index| part.variants[*index].name.as_str());
-            let names = names.collect::<Vec<_>>().join(", ");
-            format!("The figures of {names} are not to be used.")
-        };
-        if !refused.is_empty() {
-            self.paragraph(&words, 2, |line| self.style.bad(line));
-        }
     }
 
     fn verdicts(&mut self, part: &Part) {
         let style = self.style;
         let (_, others) = view::split_comparisons(part);
-        let verdicts = answer::verdicts(part);
+        let verdicts = verdict::verdicts(part);
         let said = verdicts.lead.is_some() || !verdicts.rows.is_empty();
         if let Some(lead) = verdicts.lead {
             self.paragraph(&lead, 2, |line| style.warn(line));
         }
         for (comparison, sentence) in &verdicts.rows {
-            let paint = |line: &str| match comparison.verdict {
+            let paint = |line: &str| match comparison.judgement.verdict {
                 Verdict::Faster | Verdict::Slower | Verdict::Equivalent => style.good(line),
                 Verdict::NoDifference => style.bold(line),
                 Verdict::Inconclusive => style.warn(line),
@@ -194,10 +217,11 @@ impl Page<'_> {
             let beside: Vec<String> = others
                 .iter()
                 .filter(|c| (c.baseline, c.variant) == (comparison.baseline, comparison.variant))
-                .filter(|c| c.verdict != Verdict::Invalid)
+                // Where the primary verdict is INVALID, another one that is too is no news.
+                .filter(|c| !(validity::is_refused(comparison) && validity::is_refused(c)))
                 .map(|c| {
-                    let metric = view::metric_in_words(&c.metric, part.bulk);
-                    format!("{metric} {}", answer::ratio_in_words(c))
+                    let metric = setting::metric(c.metric, part.is_bulk());
+                    format!("{metric} {}", verdict::ratio_in_words(c))
                 })
                 .collect();
             if !beside.is_empty() {
@@ -206,18 +230,18 @@ impl Page<'_> {
             }
         }
         if let Some(words) = verdicts.circumstances {
-            let words = format!("{}.", answer::capitalised(&words));
+            let words = format!("{}.", capitalised(&words));
             self.paragraph(&words, 2, |line| style.dim(line));
         }
         if !said && part.variants.len() > 1 {
-            self.paragraph("No verdict: there are not enough blocks to compare.", 2, str::to_owned);
+            self.paragraph(&verdict::no_verdict(), 2, str::to_owned);
         }
     }
 
     fn ledger(&mut self, part: &Part) {
         let style = self.style;
-        let measured: Vec<&Variant> =
-            part.variants.iter().filter(|v| !v.summaries.is_empty()).collect();
+        let measured: Vec<_> =
+            part.variants.iter().filter(|v| v.ledger.counts.offered > 0).collect();
         if measured.is_empty() {
             return;
         }
@@ -225,29 +249,34 @@ impl Page<'_> {
         let names: Vec<String> = measured.iter().map(|v| fit(&v.name, 17)).collect();
         let margin = names.iter().map(|name| width(name)).max().unwrap_or(0).max(9) + 2;
         for (variant, name) in measured.iter().zip(&names) {
-            let line = variant.ledger.line();
-            let broken = line.contains('≠');
-            let paint = |line: &str| if broken { style.bad(line) } else { line.to_owned() };
-            self.beside(margin, name, &line, paint);
+            let broken = ledger::is_broken(&variant.ledger);
+            let columns = style.columns() - margin;
+            for (index, line) in ledger::wrapped(&variant.ledger, columns).iter().enumerate() {
+                let label = style.dim(&left(if index == 0 { name } else { "" }, margin));
+                let line = if broken { style.bad(line) } else { line.clone() };
+                self.line(&format!("{label}{line}"));
+            }
         }
     }
 
-    fn findings(&mut self, part: &Part) {
+    fn findings(&mut self, run: &Run, part: &Part) {
         let style = self.style;
-        if !part.findings.is_empty() || !part.published.is_empty() {
+        let disturbance = setting::disturbance(part, &run.machine);
+        // What makes the part INVALID stands above.
+        let findings = validity::others(part);
+        if !findings.is_empty() || disturbance.is_some() || !part.published.is_empty() {
             self.blank();
         }
-        for (severity, sentence) in view::findings(part) {
-            // What is INVALID stands above, unless nobody gave it as a reason.
-            if severity == Severity::Invalid && !part.reasons.is_empty() {
-                continue;
-            }
-            let paint = |line: &str| match severity {
+        if let Some(words) = disturbance {
+            self.labelled("disturbed", &words, str::to_owned);
+        }
+        for told in findings {
+            let paint = |line: &str| match told.severity {
                 Severity::Invalid => style.bad(line),
                 Severity::Warning => style.warn(line),
-                Severity::Note | Severity::Rejected => line.to_owned(),
+                Severity::Note => line.to_owned(),
             };
-            self.labelled(view::severity_in_words(severity), &sentence, paint);
+            self.labelled(fact::severity(told.severity), &told.line(), paint);
         }
     }
 
@@ -268,12 +297,10 @@ impl Page<'_> {
         }
         for comparison in view::split_comparisons(part).0 {
             if let Some((published, _)) = view::published_ratio(part, comparison) {
-                let (variant, baseline) = (comparison.variant, comparison.baseline);
-                let names =
-                    format!("{} ÷ {}", view::name(part, variant), view::name(part, baseline));
+                let names = view::sides(part, comparison);
                 let mut text = format!("{names}: {published:.2}×");
-                if comparison.verdict != Verdict::Invalid {
-                    text += &format!("; here {}", answer::ratio_in_words(comparison));
+                if !validity::is_refused(comparison) {
+                    text += &format!("; here {}", verdict::ratio_in_words(comparison));
                 }
                 self.labelled("", &text, str::to_owned);
             }
@@ -282,13 +309,13 @@ impl Page<'_> {
 
     fn foot(&mut self, run: &Run) {
         self.blank();
-        self.labelled("machine", &view::machine_line(run), str::to_owned);
+        self.beside(13, "machine", &view::machine_line(run), str::to_owned);
         // Commands are never broken over lines, so that they can be copied.
         let repeat = one_line(&shell(&run.command_line));
-        let margin = |label: &str| self.style.dim(&left(label, 11));
+        let margin = |label: &str| self.style.dim(&left(label, 13));
         let lines = [
             format!("{}{repeat}", margin("repeat")),
-            format!("{}tachograph report {} --html > report.html", margin("picture"), run.id),
+            format!("{}tachograph report {} --html > report.html", margin("HTML report"), run.id),
         ];
         for line in lines {
             self.line(&line);
@@ -297,14 +324,14 @@ impl Page<'_> {
 }
 
 /// The cells of a variant that was measured.
-fn row(part: &Part, variant: &Variant) -> [String; 6] {
-    let failed = base::format_count(variant.ledger.counts.failed);
+fn row(part: &Part, variant: usize) -> [String; 6] {
+    let failed = base::format_count(part.variants[variant].ledger.counts.failed);
     let Some(figures) = view::figures(part, variant) else {
         return ["–", "–", "–", "–", "–", &failed].map(str::to_owned);
     };
     [
         view::throughput(part, figures.throughput.value),
-        view::throughput_interval(part, &figures.throughput),
+        view::throughput_interval(part, &figures),
         time(figures.times.p50_ns.value),
         time(figures.times.p99_ns.value),
         figures.cpu_ns.map_or("–".to_owned(), |cpu| time(cpu.value)),

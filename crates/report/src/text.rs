@@ -163,9 +163,25 @@ pub(crate) fn ratio(estimate: &Estimate) -> (String, String) {
     (value.unwrap_or_else(dash), interval.unwrap_or_else(dash))
 }
 
-/// `1 block`, `2 blocks`.
-pub(crate) fn plural(count: usize, one: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
+/// `1 block`, `2 blocks`, `1,000 blocks`.
+pub(crate) fn plural(count: u64, one: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {one}{s}", base::format_count(count))
+}
+
+/// `a`, `a and b`, `a, b and c`.
+pub(crate) fn listed(items: &[String]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.clone(),
+        [all @ .., last] => format!("{} and {last}", all.join(", ")),
+    }
+}
+
+/// The text with a capital first letter.
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
 /// A command line that a shell reads back as these arguments.

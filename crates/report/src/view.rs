@@ -1,40 +1,109 @@
 //! What all exporters ask of a run: its headline figures and its state in words.
 
+use std::borrow::Cow;
+
 use base::format_rate;
 use record::{
-    Block, Comparison, Distribution, Finding, Part, Run, RunState, Severity, Summary, Trial,
-    Variant,
+    Block, Comparison, Distribution, Metric, Offer, Part, Run, RunKind, RunState, Summary, Trial,
 };
-use stats::{Estimate, Verdict};
+use stats::Estimate;
 
-use crate::{answer, text};
+use crate::verdict::words::is_few;
+use crate::{setting, text};
 
 /// The figures that stand in a variant's row.
-pub(crate) struct Figures<'a> {
+pub(crate) struct Figures {
     /// Requests per second, or bytes per second in a bulk part.
     pub(crate) throughput: Estimate,
     /// The summary that latency is read from.
-    pub(crate) times: &'a Summary,
+    pub(crate) times: Summary,
     /// CPU of the stack per request.
     pub(crate) cpu_ns: Option<Estimate>,
+    /// Whether they are provisional: of fewer blocks than a verdict needs, or of a block that did not end.
+    pub(crate) so_far: bool,
+}
+
+/// A variant's summaries: those of the analysis, or, where there are none, what its trials come to so far.
+pub(crate) fn summaries(part: &Part, variant: usize) -> Cow<'_, [Summary]> {
+    match part.variants.get(variant) {
+        Some(analysed) if !analysed.summaries.is_empty() => Cow::from(&analysed.summaries),
+        _ => Cow::from(from_trials(part, variant)),
+    }
+}
+
+/// What a variant's trials come to without an analysis: of complete blocks, or of all if none is complete.
+fn from_trials(part: &Part, variant: usize) -> Vec<Summary> {
+    let any_complete = part.complete_blocks().next().is_some();
+    let blocks = part.measured_blocks().filter(|block| !any_complete || block.is_complete());
+    let trials: Vec<&Trial> = blocks
+        .flat_map(Block::measured_trials)
+        .filter(|t| t.variant as usize == variant && t.window.0 > 0 && t.completed_in_window > 0)
+        .collect();
+    let of_offer = |offer: Offer| -> Option<Summary> {
+        let trials = || trials.iter().filter(|trial| trial.offer == offer);
+        let first = trials().next()?;
+        let mean = |of: &dyn Fn(&Trial) -> f64| unbounded(geometric_mean(trials().map(|t| of(t))));
+        let cpu = |of: fn(&Trial) -> Option<base::Nanos>| {
+            let each = |t: &Trial| {
+                of(t).map_or(f64::NAN, |cpu| cpu.0 as f64 / t.ledger.counts.completed.max(1) as f64)
+            };
+            trials().all(|t| of(t).is_some_and(|cpu| cpu.0 > 0)).then(|| mean(&each))
+        };
+        let window: f64 = trials().map(|t| t.window.as_secs_f64()).sum();
+        let bytes: f64 = trials().map(|t| t.payload_bytes as f64).sum();
+        Some(Summary {
+            offer,
+            offered_per_s: first.offered_per_s,
+            throughput_per_s: mean(&Trial::throughput_per_s),
+            bytes_per_s: bytes / window,
+            p50_ns: mean(&|t| times(t).p50_ns as f64),
+            p90_ns: mean(&|t| times(t).p90_ns as f64),
+            p99_ns: mean(&|t| times(t).p99_ns as f64),
+            cpu_ns_per_request: cpu(|t| t.stack_cpu),
+            machine_ns_per_request: cpu(|t| t.machine_busy),
+            peak_memory_bytes: trials().filter_map(|t| t.peak_memory_bytes).max(),
+        })
+    };
+    [Offer::Closed, Offer::Open].into_iter().filter_map(of_offer).collect()
+}
+
+/// An estimate without an interval.
+fn unbounded(value: f64) -> Estimate {
+    Estimate { value, low: 0.0, high: f64::INFINITY }
+}
+
+/// The geometric mean; NaN of none.
+pub(crate) fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
+    let values: Vec<f64> = values.collect();
+    // The mean of one value is that value, to the last digit.
+    if let [one] = values.as_slice() {
+        return *one;
+    }
+    let sum: f64 = values.iter().map(|value| value.ln()).sum();
+    (sum / values.len() as f64).exp()
 }
 
 /// The summary that says how much a variant can do: closed loop if there is one.
-pub(crate) fn capacity(variant: &Variant) -> Option<&Summary> {
-    variant.summaries.iter().find(|s| s.offer == "closed").or(variant.summaries.first())
+pub(crate) fn capacity(part: &Part, variant: usize) -> Option<Summary> {
+    under(part, variant, Offer::Closed)
 }
 
 /// The summary that says how long a variant takes: open loop if there is one.
-pub(crate) fn promptness(variant: &Variant) -> Option<&Summary> {
-    variant.summaries.iter().find(|s| s.offer == "open").or(variant.summaries.first())
+pub(crate) fn latency_summary(part: &Part, variant: usize) -> Option<Summary> {
+    under(part, variant, Offer::Open)
+}
+
+/// The summary under an offer, or the first where that was not offered.
+fn under(part: &Part, variant: usize, offer: Offer) -> Option<Summary> {
+    let summaries = summaries(part, variant);
+    summaries.iter().find(|s| s.offer == offer).or(summaries.first()).cloned()
 }
 
 /// A variant's row; `None` if nothing was measured.
-pub(crate) fn figures<'a>(part: &Part, variant: &'a Variant) -> Option<Figures<'a>> {
-    let capacity = capacity(variant)?;
-    let times = promptness(variant)?;
+pub(crate) fn figures(part: &Part, variant: usize) -> Option<Figures> {
+    let capacity = capacity(part, variant)?;
     let mut throughput = capacity.throughput_per_s;
-    if part.bulk {
+    if part.is_bulk() {
         let scale = capacity.bytes_per_s / throughput.value;
         let scaled = |value: f64| value * scale;
         throughput = Estimate {
@@ -43,22 +112,31 @@ pub(crate) fn figures<'a>(part: &Part, variant: &'a Variant) -> Option<Figures<'
             high: scaled(throughput.high),
         };
     }
-    Some(Figures { throughput, times, cpu_ns: capacity.cpu_ns_per_request })
+    Some(Figures {
+        throughput,
+        times: latency_summary(part, variant)?,
+        cpu_ns: capacity.cpu_ns_per_request,
+        so_far: is_provisional(part),
+    })
 }
 
 /// The head of the throughput column.
 pub(crate) fn throughput_unit(part: &Part) -> &'static str {
-    if part.bulk { "GB/s" } else { "requests/s" }
+    if part.is_bulk() { "GB/s" } else { "requests/s" }
 }
 
 /// A throughput without its unit: `1,837`, or `3.21` in a bulk part.
 pub(crate) fn throughput(part: &Part, value: f64) -> String {
-    if part.bulk { format_rate(value / 1e9) } else { format_rate(value) }
+    if part.is_bulk() { format_rate(value / 1e9) } else { format_rate(value) }
 }
 
-/// `1,820–1,854`; `–` where too few blocks stand behind it.
-pub(crate) fn throughput_interval(part: &Part, estimate: &Estimate) -> String {
-    if few_blocks(part) {
+/// `1,820–1,854`; `so far` where too few blocks stand behind it.
+pub(crate) fn throughput_interval(part: &Part, figures: &Figures) -> String {
+    let estimate = &figures.throughput;
+    if figures.so_far {
+        return "so far".to_owned();
+    }
+    if !estimate.is_bounded() {
         return "–".to_owned();
     }
     format!("{}–{}", throughput(part, estimate.low), throughput(part, estimate.high))
@@ -66,18 +144,39 @@ pub(crate) fn throughput_interval(part: &Part, estimate: &Estimate) -> String {
 
 /// What the percentiles of a part are percentiles of.
 pub(crate) fn times_in_words(part: &Part) -> String {
-    match part.variants.iter().find_map(promptness) {
-        Some(Summary { offer, offered_per_s: Some(rate), .. }) if offer == "open" => {
-            format!("latency, open loop at {} requests/s", format_rate(*rate))
+    let timed = (0..part.variants.len()).find_map(|variant| latency_summary(part, variant));
+    let dropped = part.variants.iter().any(|variant| variant.ledger.counts.dropped > 0);
+    // What was dropped or failed took no time that could be measured.
+    let of = if dropped { " of completed requests" } else { "" };
+    match timed {
+        Some(summary) if summary.offer == Offer::Open => {
+            format!("latency{of}, {}", setting::offer(Offer::Open, summary.offered_per_s))
         }
-        Some(summary) if summary.offer == "open" => "latency, open loop".to_owned(),
-        _ => "service time, closed loop".to_owned(),
+        _ => format!("service time{of}, closed loop"),
     }
 }
 
 /// The offer whose times stand in the tables and curves.
-pub(crate) fn times_offer(part: &Part) -> &str {
-    part.variants.iter().find_map(promptness).map_or("closed", |s| s.offer.as_str())
+pub(crate) fn times_offer(part: &Part) -> Offer {
+    let timed = (0..part.variants.len()).find_map(|variant| latency_summary(part, variant));
+    timed.map_or(Offer::Closed, |summary| summary.offer)
+}
+
+/// How requests were offered in a part, with the rate of an open loop.
+pub(crate) fn offers(part: &Part) -> Vec<(Offer, Option<f64>)> {
+    let trials = part.measured_blocks().flat_map(Block::measured_trials);
+    let summaries = part.variants.iter().flat_map(|variant| &variant.summaries);
+    let all = trials
+        .map(|trial| (trial.offer, trial.offered_per_s))
+        .chain(summaries.map(|summary| (summary.offer, summary.offered_per_s)));
+    let mut offers: Vec<(Offer, Option<f64>)> = Vec::new();
+    for (offer, rate) in all {
+        if !offers.iter().any(|(known, _)| *known == offer) {
+            offers.push((offer, rate));
+        }
+    }
+    offers.sort_by_key(|(offer, _)| *offer);
+    offers
 }
 
 /// Answers smaller than this are judged by their number, not by their bytes.
@@ -86,34 +185,29 @@ const BYTES_WORTH_SAYING: f64 = 1024.0;
 /// How many bytes each variant moves and what they cost, where answers are large:
 /// `tcp 1.21 GB/s at 0.81 s of CPU per GB`.
 pub(crate) fn bytes_in_words(part: &Part) -> Option<String> {
-    let of = |variant: &Variant| {
-        let closed = capacity(variant)?;
+    let of = |index: usize| {
+        let closed = capacity(part, index)?;
         let bytes = closed.bytes_per_s / closed.throughput_per_s.value;
-        if part.bulk || !bytes.is_finite() || bytes < BYTES_WORTH_SAYING {
+        if part.is_bulk() || !bytes.is_finite() || bytes < BYTES_WORTH_SAYING {
             return None;
         }
         let cost = closed.cpu_ns_per_request.map_or_else(String::new, |cpu| {
             format!(" at {} s of CPU per GB", format_rate(cpu.value / bytes))
         });
-        Some(format!("{} {}{cost}", variant.name, text::bandwidth(closed.bytes_per_s)))
+        let name = &part.variants[index].name;
+        Some(format!("{name} {}{cost}", text::bandwidth(closed.bytes_per_s)))
     };
-    let words: Vec<String> = part.variants.iter().filter_map(of).collect();
+    let words: Vec<String> = (0..part.variants.len()).filter_map(of).collect();
     (!words.is_empty()).then(|| format!("bodies: {}", words.join(", ")))
 }
 
-/// Whether anything was measured under this offer.
-pub(crate) fn has_offer(part: &Part, offer: &str) -> bool {
-    part.measured_blocks().flat_map(|block| &block.trials).any(|trial| trial.offer == offer)
-}
-
-/// Accepted trials of a variant under an offer, with their blocks.
-pub(crate) fn trials<'a>(
-    part: &'a Part,
+/// Trials of a variant under an offer in complete blocks, with their blocks.
+pub(crate) fn trials(
+    part: &Part,
     variant: usize,
-    offer: &'a str,
-) -> impl Iterator<Item = (&'a Block, &'a Trial)> {
-    part.measured_blocks()
-        .filter(|block| block.accepted())
+    offer: Offer,
+) -> impl Iterator<Item = (&Block, &Trial)> {
+    part.complete_blocks()
         .flat_map(|block| block.trials.iter().map(move |trial| (block, trial)))
         .filter(move |(_, trial)| trial.variant as usize == variant && trial.offer == offer)
 }
@@ -122,14 +216,6 @@ pub(crate) fn trials<'a>(
 /// request is due at the moment it is sent and so both are the same.
 pub(crate) fn times(trial: &Trial) -> &Distribution {
     trial.latency.as_ref().unwrap_or(&trial.service_time)
-}
-
-/// The middle of some numbers; `None` of none.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let upper = values.get(values.len() / 2)?;
-    let lower = values[(values.len() - 1) / 2];
-    Some((lower + upper) / 2.0)
 }
 
 /// A variant's name by its index.
@@ -142,86 +228,40 @@ pub(crate) fn split_comparisons(part: &Part) -> (Vec<&Comparison>, Vec<&Comparis
     part.comparisons.iter().partition(|comparison| comparison.primary)
 }
 
+/// `unix ÷ tcp`.
+pub(crate) fn sides(part: &Part, comparison: &Comparison) -> String {
+    format!("{} ÷ {}", name(part, comparison.variant), name(part, comparison.baseline))
+}
+
 /// Whether figures of this part have no interval worth showing.
 pub(crate) fn few_blocks(part: &Part) -> bool {
-    answer::is_few(block_counts(part).0)
+    is_few(part.complete_blocks().count())
 }
 
-/// How many blocks were accepted and how many rejected.
-pub(crate) fn block_counts(part: &Part) -> (usize, usize) {
-    let accepted = part.measured_blocks().filter(|block| block.accepted()).count();
-    (accepted, part.measured_blocks().count() - accepted)
-}
-
-/// `12 blocks, 1 rejected`.
-pub(crate) fn blocks_in_words(part: &Part) -> String {
-    let (accepted, rejected) = block_counts(part);
-    let mut words = text::plural(accepted, "block");
-    if rejected > 0 {
-        words += &format!(", {rejected} rejected");
-    }
-    words
-}
-
-/// What a metric is called in a table.
-pub(crate) fn metric_in_words(metric: &str, bulk: bool) -> &str {
-    match metric {
-        "throughput" if bulk => "bytes/s",
-        "throughput" => "requests/s",
-        "cpu" => "CPU per request",
-        "memory" => "peak memory",
-        other => other,
+/// Whether figures are provisional: no block is complete, or too few are for what is compared.
+pub(crate) fn is_provisional(part: &Part) -> bool {
+    match part.complete_blocks().count() {
+        0 => true,
+        complete => is_few(complete) && part.variants.len() > 1,
     }
 }
 
-/// A verdict in one or two words.
-pub(crate) fn verdict_in_words(comparison: &Comparison) -> &'static str {
-    let larger = comparison.ratio.value > 1.0;
-    match (comparison.verdict, comparison.metric.as_str()) {
-        (Verdict::Faster | Verdict::Slower, "cpu" | "memory") if larger => "more",
-        (Verdict::Faster | Verdict::Slower, "cpu" | "memory") => "less",
-        (Verdict::Faster, _) => "faster",
-        (Verdict::Slower, _) => "slower",
-        (Verdict::NoDifference, _) => "no difference detected",
-        (Verdict::Equivalent, _) => "equivalent",
-        (Verdict::Inconclusive, _) if answer::too_few(comparison) => "too few blocks",
-        (Verdict::Inconclusive, _) => "inconclusive",
-        (Verdict::Invalid, _) => "INVALID",
-    }
-}
-
-/// A sentence without Markdown's emphasis.
-pub(crate) fn plain(sentence: &str) -> String {
-    sentence.replace("**", "")
-}
-
-/// What has to be said about how the run ended; `None` if it went to its end.
-pub(crate) fn state_in_words(run: &Run) -> Option<&'static str> {
-    match run.state {
-        RunState::Done => None,
-        RunState::Running => {
-            Some("Cut off: the run was killed, or is still going on. What it had by then is shown.")
+/// What has to be said about how the run ended, as a word and a sentence; `None` if it went to its end.
+pub(crate) fn state_in_words(run: &Run) -> Option<(&'static str, &'static str)> {
+    match (run.state, run.kind) {
+        (RunState::Done, _) => None,
+        (RunState::Running, _) => Some((
+            "Cut off",
+            "The run was killed, or is still running. This report shows its data so far.",
+        )),
+        (RunState::Interrupted, RunKind::Load) => {
+            Some(("Stopped early", "This report shows the data so far."))
         }
-        RunState::Interrupted => Some(
-            "Stopped early: somebody who stops a run has seen its data, so the intervals are the wider ones that stay valid at any time.",
-        ),
-        RunState::Failed => Some("Failed: the run could not go on. What it had by then is shown."),
-    }
-}
-
-/// Every reason for which a run is invalid, those of its parts named for them.
-pub(crate) fn reasons(run: &Run) -> Vec<String> {
-    let mut reasons = run.reasons.clone();
-    for part in &run.parts {
-        for reason in &part.reasons {
-            if run.parts.len() > 1 {
-                reasons.push(format!("{}: {reason}", part.name));
-            } else {
-                reasons.push(reason.clone());
-            }
+        (RunState::Interrupted, _) => Some(("Stopped early", "Intervals are widened accordingly.")),
+        (RunState::Failed, _) => {
+            Some(("Failed", "The run could not continue. This report shows its data so far."))
         }
     }
-    reasons
 }
 
 /// A part's heading: its name before its question, unless the question holds the name.
@@ -241,106 +281,42 @@ pub(crate) fn about(run: &Run) -> String {
     about.and_then(|about| about.as_str()).unwrap_or_default().trim().to_owned()
 }
 
-/// Findings in words, the gravest first, one for each kind: what differs in its numbers only is
-/// told by its worst case.
-pub(crate) fn findings(part: &Part) -> Vec<(Severity, String)> {
-    let mut kinds: Vec<Vec<&Finding>> = Vec::new();
-    for finding in &part.findings {
-        let same = |kind: &&mut Vec<&Finding>| {
-            let first = kind[0];
-            (&first.check, first.severity) == (&finding.check, finding.severity)
-                && (first.variant == finding.variant && finding.block.is_some()
-                    || skeleton(part, first) == skeleton(part, finding))
-        };
-        match kinds.iter_mut().find(same) {
-            Some(kind) => kind.push(finding),
-            None => kinds.push(vec![finding]),
-        }
-    }
-    kinds.sort_by_key(|kind| std::cmp::Reverse(rank(kind[0].severity)));
-    kinds.iter().map(|kind| (kind[0].severity, in_one(part, kind))).collect()
-}
-
-/// A finding's sentence without its variant and its numbers.
-fn skeleton(part: &Part, finding: &Finding) -> String {
-    let variant = finding.variant.map_or("", |variant| name(part, variant));
-    let rest = if variant.is_empty() {
-        finding.sentence.clone()
-    } else {
-        finding.sentence.replace(variant, "")
-    };
-    rest.chars().filter(|c| !c.is_ascii_digit() && !"+-.".contains(*c)).collect()
-}
-
-fn in_one(part: &Part, kind: &[&Finding]) -> String {
-    let off = |finding: &Finding| (finding.value.abs() - finding.limit).abs();
-    let worst = kind.iter().copied().reduce(|a, b| if off(b) > off(a) { b } else { a });
-    let Some(worst) = worst else { return String::new() };
-    let mut blocks: Vec<u32> = kind.iter().filter_map(|finding| finding.block).collect();
-    blocks.sort_unstable();
-    blocks.dedup();
-    if kind.len() > 1 && worst.check == "drift" {
-        let variant = worst.variant.map_or("?", |variant| name(part, variant));
-        return format!(
-            "throughput changed within blocks: in {}, by {} at most ({variant})",
-            text::plural(blocks.len(), "block"),
-            format!("{:+.0}%", 100.0 * worst.value).replace('-', "−")
-        );
-    }
-    let mut sentence = plain(&worst.sentence);
-    let mut others: Vec<&str> = kind
-        .iter()
-        .filter(|finding| finding.variant != worst.variant)
-        .filter_map(|finding| finding.variant.map(|variant| name(part, variant)))
-        .collect();
-    others.sort_unstable();
-    others.dedup();
-    if !others.is_empty() {
-        sentence += &format!(" (also: {})", others.join(", "));
-    } else if blocks.len() > 1 {
-        sentence += &format!(" (and in {})", text::plural(blocks.len() - 1, "more block"));
-    }
-    sentence
-}
-
-fn rank(severity: Severity) -> u8 {
-    match severity {
-        Severity::Note => 0,
-        Severity::Rejected => 1,
-        Severity::Warning => 2,
-        Severity::Invalid => 3,
-    }
-}
-
-/// What a severity is called.
-pub(crate) fn severity_in_words(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Note => "note",
-        Severity::Warning => "warning",
-        Severity::Rejected => "rejected",
-        Severity::Invalid => "INVALID",
-    }
-}
-
 /// The machine in one line.
 pub(crate) fn machine_line(run: &Run) -> String {
     let m = &run.machine;
     let mut words = vec![
         m.cpu_model.clone(),
-        text::plural(m.cpus as usize, "CPU"),
+        text::plural(u64::from(m.cpus), "CPU"),
         base::Bytes(m.memory_bytes).to_string(),
         format!("Linux {}", m.kernel),
         m.os.clone(),
     ];
-    words.extend(m.hypervisor.clone());
+    words.extend(m.hypervisor.as_deref().map(|name| match hypervisor_name(name) {
+        Some(name) => format!("virtual machine ({name})"),
+        None => "virtual machine".to_owned(),
+    }));
     words.retain(|word| !word.is_empty());
     words.join(", ")
+}
+
+/// Whether the machine is virtualised, and by what if that is known: `yes (KVM)`.
+pub(crate) fn virtualised(run: &Run) -> String {
+    match run.machine.hypervisor.as_deref().map(hypervisor_name) {
+        None => "no".to_owned(),
+        Some(None) => "yes".to_owned(),
+        Some(Some(name)) => format!("yes ({name})"),
+    }
+}
+
+/// The name of a hypervisor, unless it has none; earlier records call that one `a hypervisor`.
+fn hypervisor_name(name: &str) -> Option<&str> {
+    Some(name).filter(|name| !matches!(*name, "unnamed" | "a hypervisor"))
 }
 
 /// The published ratio that stands beside a comparison of throughputs, if both its variants were published
 /// by the same source.
 pub(crate) fn published_ratio(part: &Part, comparison: &Comparison) -> Option<(f64, String)> {
-    if comparison.metric != "throughput" {
+    if comparison.metric != Metric::Throughput {
         return None;
     }
     let figure = |variant: u32, source: Option<&str>| {
@@ -363,9 +339,10 @@ mod tests {
     fn a_heading_says_its_part_once() {
         let part = |name: &str, question: &str| {
             let json = serde_json::json!({
-                "name": name, "question": question, "layout": "", "load": "", "variants": [],
-                "blocks": [], "comparisons": [], "findings": [], "published": [], "reasons": [],
-                "precision": 0.02, "quick": false, "bulk": false,
+                "name": name, "question": question, "layout": record::Layout::default(),
+                "load": record::Load::default(), "variants": [], "blocks": [], "comparisons": [],
+                "findings": [], "published": [], "precision": 0.02, "quick": false,
+                "disturbance": null,
             });
             heading(&serde_json::from_value(json).unwrap())
         };
@@ -377,9 +354,8 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_an_even_number_lies_between_the_middle_two() {
-        assert_eq!(median(vec![]), None);
-        assert_eq!(median(vec![3.0]), Some(3.0));
-        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), Some(2.5));
+    fn a_geometric_mean_of_nothing_is_no_number() {
+        assert!(geometric_mean([].into_iter()).is_nan());
+        assert!((geometric_mean([2.0, 8.0].into_iter()) - 4.0).abs() < 1e-12);
     }
 }

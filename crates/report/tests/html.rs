@@ -5,8 +5,8 @@ mod sample;
 
 use insta::assert_snapshot;
 use record::RunState;
-use tachograph_report::chart::{Forest, ForestRow, forest};
-use tachograph_report::{html, pictures};
+use report::chart::{Forest, ForestRow, forest};
+use report::{html, pictures};
 
 /// Every tag of a document, as name and whether it closes; panics where text is not well formed.
 fn tags(text: &str) -> Vec<(String, bool)> {
@@ -82,21 +82,27 @@ fn a_page_fetches_nothing_and_runs_nothing() {
 fn a_page_says_what_the_run_says() {
     let run = sample::tcp_unix();
     let page = html(&run);
-    assert!(page.contains(&run.parts[0].comparisons[0].sentence));
+    assert!(
+        page.contains("unix serves 1.123× tcp (95% CI 1.119–1.128; 12 blocks; 10 connections, ")
+    );
     assert!(page.contains("tachograph run flask-gunicorn-nginx --seed 4711"));
     assert!(page.contains("1,837 req/s, latency 5.44 ms mean"));
     assert!(page.contains("AMD EPYC 7B13"));
-    assert!(page.contains("area = 186,116 requests"));
-    assert!(page.contains("= </span> 186,116") || page.contains("=</span> 186,116"));
-    assert!(page.contains("block 5 was rejected"));
+    assert!(page.contains("area = 184,558 requests"));
+    assert!(page.contains("sent 184,558 <b class=\"equal\">=</b> 184,558 completed"));
+    assert!(page.contains("block 5 does not count"));
+    assert!(page.contains("on a quiet machine the interval would have been about ±0.6%"));
 }
 
 #[test]
 fn several_parts_are_answered_below_the_question() {
     let page = html(&sample::refused());
     let header = page.split_once("</header>").unwrap().0;
-    assert!(header.contains("<li><b>sockets</b>: unix serves 1.120× tcp (1.114–1.125).</li>"));
-    assert!(header.contains("<li><b>unix</b>: refused: 58,889 of 201,011 requests failed"));
+    assert!(header.contains("<li><b>sockets</b>: unix serves 1.123× tcp (1.119–1.128).</li>"));
+    assert!(
+        header
+            .contains("<li><b>short-backlog</b>: INVALID: unix: 58,889 of 199,724 requests failed")
+    );
     assert!(header.contains("One *socket* of two kinds."));
     assert!(!page.contains("not quiet"));
 }
@@ -105,11 +111,14 @@ fn several_parts_are_answered_below_the_question() {
 fn an_invalid_run_is_struck_out() {
     let page = html(&sample::invalid());
     assert!(page.contains("<h3>INVALID</h3>"));
-    assert!(page.contains("verdict void"));
-    assert!(page.contains("class=\"struck\""));
-    assert!(page.contains("<span class=\"unequal\">≠</span> 201,008"));
+    assert!(page.contains("verdict refused\"><div class=\"ratio\"><span>INVALID</span>"));
+    assert!(page.contains("served 199,721 <b class=\"unequal\">≠</b> 199,724 completed"));
     assert!(!page.contains("verdict faster"));
-    assert_eq!(page.matches("<tr class=\"struck\">").count(), 1, "tcp's own figures are sound");
+    assert_eq!(page.matches("struck\">").count(), 5, "tcp's own figures are sound");
+    let late = html(&sample::late());
+    assert!(late.contains("verdict faster") && !late.contains("<h3>INVALID</h3>"));
+    assert!(late.contains("; no verdict on p50 and p99</li>"));
+    assert!(late.contains("class=\"struck\""));
     assert!(!html(&sample::tcp_unix()).contains("class=\"struck\""));
 }
 
@@ -119,7 +128,7 @@ fn a_run_with_little_in_it_says_so() {
     let cut_off = html(&sample::cut_off());
     assert!(cut_off.contains("<h3>Cut off</h3>"));
     assert!(cut_off.contains("No verdict: there are not enough blocks to compare."));
-    assert!(cut_off.contains("nothing measured in an accepted block"));
+    assert!(cut_off.contains("no valid data"));
 
     let mut run = sample::tcp_unix();
     run.parts[0].blocks.clear();
@@ -128,10 +137,12 @@ fn a_run_with_little_in_it_says_so() {
         variant.skipped = Some("python3 is not installed: apt install python3".to_owned());
     }
     run.parts[0].comparisons.clear();
+    run.parts[0].findings.clear();
     let nothing = html(&run);
     check_balance("nothing", &nothing);
     assert!(nothing.contains("Nothing could be measured: every variant was skipped."));
     assert!(nothing.contains("No trial had ended."));
+    assert!(!nothing.contains("Every check passed"));
 
     run.parts.clear();
     run.state = RunState::Failed;
@@ -141,12 +152,34 @@ fn a_run_with_little_in_it_says_so() {
 }
 
 #[test]
+fn a_load_shows_its_figures_and_its_ledger() {
+    let page = html(&sample::load());
+    assert!(page.contains("<span>1,846</span><small>requests/s</small>"), "{page}");
+    assert!(page.contains("Half of the requests took at most 5.30 ms, 99% at most 12.0 ms"));
+    assert!(page.contains("service time, closed loop"));
+    assert!(page.contains("sent 10,338 <b class=\"equal\">=</b> 10,338 completed"));
+    for wrong in ["Nothing was measured", "Provisional", "Too few blocks", "No verdict"] {
+        assert!(!page.contains(wrong), "{wrong}");
+    }
+    let open = html(&sample::load_unsustained());
+    assert!(open.contains("latency of completed requests, open loop at 2,000 requests/s"));
+    assert!(open.contains("<h3>INVALID</h3>") && !open.contains("closed loop"));
+}
+
+#[test]
+fn blocks_that_did_not_end_show_figures_so_far() {
+    let page = html(&sample::hopeless());
+    assert!(page.contains("<b>1,851</b>") && page.contains("Provisional: 0 of 6 blocks."));
+    assert!(page.contains("No verdict: there are not enough blocks to compare."));
+}
+
+#[test]
 fn figures_that_are_not_numbers_do_not_break_a_chart() {
     let mut run = sample::tcp_unix();
     let part = &mut run.parts[0];
-    part.comparisons[0].ratio.high = f64::INFINITY;
-    part.comparisons[1].ratio.value = f64::NAN;
-    part.comparisons[2].ratio.low = -1.0;
+    part.comparisons[0].judgement.ratio.high = f64::INFINITY;
+    part.comparisons[1].judgement.ratio.value = f64::NAN;
+    part.comparisons[2].judgement.ratio.low = -1.0;
     part.variants[0].summaries[0].throughput_per_s.value = f64::NAN;
     part.blocks[0].trials[0].window = base::Nanos::ZERO;
     part.blocks[0].trials[1].step = base::Nanos::ZERO;
@@ -155,7 +188,8 @@ fn figures_that_are_not_numbers_do_not_break_a_chart() {
     part.blocks[3].trials[3].service_time.hdr_v2 = vec![1, 2, 3];
     let page = html(&run);
     check_balance("odd", &page);
-    assert!(!page.contains("NaN") && !page.contains("inf"));
+    let odd = page.lines().find(|line| line.contains("NaN") || line.contains("inf"));
+    assert_eq!(odd, None);
 }
 
 #[test]
@@ -171,7 +205,7 @@ fn a_picture_stands_alone_in_light_and_dark() {
     assert!(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
     assert!(file.contains("@media (prefers-color-scheme: dark)"));
     assert!(file.contains("<title>Requests per second, relative to tcp</title>"));
-    assert!(file.contains("<desc>unix: 1.120× (1.114–1.125) faster</desc>"));
+    assert!(file.contains("<desc>unix: 1.123× (1.119–1.128) faster</desc>"));
 }
 
 #[test]
@@ -205,7 +239,6 @@ fn of_sizes(sizes: [u64; 3]) -> record::Run {
     for size in sizes {
         let mut part = part.clone();
         part.name = format!("{size}B");
-        part.reasons.clear();
         for trial in part.blocks.iter_mut().flat_map(|block| &mut block.trials) {
             trial.payload_bytes = trial.completed_in_window * size;
         }
@@ -237,7 +270,6 @@ fn parts_of_growing_answers_are_drawn_by_size() {
 fn a_reader_picks_the_baseline_of_the_grid() {
     let mut run = sample::tcp_unix();
     let part = &mut run.parts[0];
-    part.reasons.clear();
     let mut pipe = part.variants[0].clone();
     pipe.name = "pipe".to_owned();
     for summary in &mut pipe.summaries {
@@ -258,7 +290,58 @@ fn a_reader_picks_the_baseline_of_the_grid() {
     {
         assert!(page.contains(told), "{told} is not in the page");
     }
-    // What is refused is nobody's measure.
-    run.parts[1].reasons.push("refused".to_owned());
+    // What is INVALID is no measure for others.
+    let gap = ledger::Discrepancy { law: ledger::Law::Sent, left: 2, right: 1 };
+    let finding =
+        record::Finding::of_variant(record::Severity::Invalid, 0, record::Fact::Ledger { gap });
+    sample::forbid(&mut run.parts[1], finding, &sample::ALL);
     assert!(!html(&run).contains("pipe ÷ tcp, other"));
+}
+
+#[test]
+fn a_single_load_was_told_in_the_words_of_a_comparison() {
+    for (mut run, offer) in
+        [(sample::load(), "closed loop"), (sample::load_unsustained(), "open loop at 2,000")]
+    {
+        // What was sent before the measured trial is in the variant's ledger, and in no figure.
+        run.parts[0].variants[0].ledger.counts.sent += 3;
+        let sent = run.parts[0].blocks[0].trials[1].ledger.counts.sent;
+        let page = html(&run);
+        let markdown = report::markdown(&run);
+        for text in [&page, &markdown] {
+            for word in [
+                "Nothing was measured",
+                "o verdict",
+                "Every check passed",
+                "compared",
+                "geometric mean",
+                "block after block",
+                "1 block",
+                "95% interval",
+                "order of slices",
+            ] {
+                assert!(!text.contains(word), "'{word}' is in\n{text}");
+            }
+            assert!(text.contains(offer), "{offer}");
+            assert!(text.contains(&format!("sent {} ", base::format_count(sent))), "{text}");
+        }
+        assert!(markdown.contains("| service time |"), "{markdown}");
+    }
+}
+
+#[test]
+fn the_marks_of_an_axis_repeated_themselves() {
+    let mut run = sample::load();
+    // A trial so short that its seconds were all written 0 or 1.
+    run.parts[0].blocks[0].trials[1].completed_by_step.truncate(6);
+    let labels = |page: &str| -> Vec<String> {
+        let wide = page.rsplit("<div class=\"wide\">").next().unwrap().to_owned();
+        let wide = wide.split("<div class=\"narrow\">").next().unwrap().to_owned();
+        let texts = wide.split("<text class=\"muted mid small\"").skip(1);
+        texts.map(|t| t.split(['>', '<']).nth(1).unwrap().to_owned()).collect()
+    };
+    let found = labels(&html(&run));
+    let mut distinct = found.clone();
+    distinct.dedup();
+    assert!(found.len() > 2 && found == distinct, "{found:?}");
 }

@@ -4,8 +4,9 @@
 mod sample;
 
 use jsonschema::Validator;
+use record::{Offer, RunState};
+use report::{LoadReport, Style, html, is_invalid, json, reasons, terminal};
 use serde_json::Value;
-use tachograph_report::{LoadReport, json};
 
 fn schema(text: &str) -> (Value, Validator) {
     let schema: Value = serde_json::from_str(text).unwrap();
@@ -14,11 +15,11 @@ fn schema(text: &str) -> (Value, Validator) {
 }
 
 fn load() -> Validator {
-    schema(include_str!("../../../docs/schema/load-1.json")).1
+    schema(include_str!("../../../docs/schema/load-2.json")).1
 }
 
 fn compare() -> Validator {
-    schema(include_str!("../../../docs/schema/compare-1.json")).1
+    schema(include_str!("../../../docs/schema/compare-2.json")).1
 }
 
 fn complaints(validator: &Validator, value: &Value) -> Vec<String> {
@@ -28,7 +29,7 @@ fn complaints(validator: &Validator, value: &Value) -> Vec<String> {
 #[test]
 fn every_run_fits_its_schema() {
     for (name, run) in sample::all() {
-        let validator = if name == "load" { load() } else { compare() };
+        let validator = if run.kind == record::RunKind::Load { load() } else { compare() };
         assert_eq!(complaints(&validator, &json(&run)), [] as [String; 0], "{name}");
     }
 }
@@ -50,8 +51,8 @@ fn objects<'a>(schema: &'a Value, found: &mut Vec<&'a Value>) {
 #[test]
 fn a_schema_allows_and_requires_exactly_what_it_names() {
     for text in [
-        include_str!("../../../docs/schema/load-1.json"),
-        include_str!("../../../docs/schema/compare-1.json"),
+        include_str!("../../../docs/schema/load-2.json"),
+        include_str!("../../../docs/schema/compare-2.json"),
     ] {
         let (schema, _) = schema(text);
         let mut found = Vec::new();
@@ -79,7 +80,7 @@ fn a_schema_refuses_what_is_missing_or_of_another_kind() {
     let good = json(&sample::tcp_unix());
     let changes: [fn(&mut Value); 4] = [
         |v| drop(v.as_object_mut().unwrap().remove("verdict")),
-        |v| v["schema"] = 2.into(),
+        |v| v["schema"] = 1.into(),
         |v| v["variants"][0]["latency_ns"]["p99"] = 1.5.into(),
         |v| v["comparisons"][0]["verdict"] = "better".into(),
     ];
@@ -94,7 +95,7 @@ fn a_schema_refuses_what_is_missing_or_of_another_kind() {
 fn the_figures_are_those_of_the_run() {
     let run = sample::tcp_unix();
     let value = json(&run);
-    assert_eq!(value["schema"], 1);
+    assert_eq!(value["schema"], 2);
     assert_eq!(value["verdict"], "ok");
     assert_eq!(value["started"], "2026-11-21T07:15:30.25Z");
     let unix = &value["variants"][1];
@@ -104,7 +105,12 @@ fn the_figures_are_those_of_the_run() {
     assert_eq!(unix["ledger"]["served"], unix["ledger"]["completed"]);
     assert_eq!(value["comparisons"][0]["verdict"], "faster");
     assert_eq!(value["comparisons"][0]["baseline"], "tcp");
-    assert_eq!(value["validity"][0]["check"], "steal");
+    assert_eq!(value["validity"][1]["check"], "null_server");
+    assert_eq!(value["validity"][1]["fact"]["factor"], 2.4);
+    assert_eq!(value["parts"][0]["disturbance"]["rounds_left_out"], 12);
+    let slices = unix["trials"][0]["slices"].as_array().unwrap();
+    assert_eq!(slices.len(), run.parts[0].blocks[0].trials[1].slices.len());
+    assert_eq!(slices[1]["round"], 1);
 }
 
 #[test]
@@ -112,6 +118,12 @@ fn a_run_that_is_invalid_or_cut_off_says_why() {
     let invalid = json(&sample::invalid());
     assert_eq!(invalid["verdict"], "invalid");
     assert!(invalid["reasons"][0].as_str().unwrap().contains("3 requests fewer"));
+    let because = invalid["comparisons"][0]["because"][0].as_u64().unwrap() as usize;
+    assert_eq!(invalid["validity"][because]["check"], "ledger");
+    let refused = json(&sample::refused());
+    let last = refused["comparisons"].as_array().unwrap().last().unwrap();
+    let because = last["because"][0].as_u64().unwrap() as usize;
+    assert_eq!(refused["validity"][because]["check"], "failures");
     let cut_off = json(&sample::cut_off());
     assert_eq!(cut_off["verdict"], "invalid");
     assert_eq!(cut_off["state"], "cut_off");
@@ -123,7 +135,7 @@ fn a_run_that_is_invalid_or_cut_off_says_why() {
 fn numbers_that_are_not_numbers_are_null() {
     let mut run = sample::tcp_unix();
     run.parts[0].variants[0].summaries[0].throughput_per_s.high = f64::INFINITY;
-    run.parts[0].comparisons[0].ratio.low = f64::NAN;
+    run.parts[0].comparisons[0].judgement.ratio.low = f64::NAN;
     run.parts[0].blocks[0].trials[0].window = base::Nanos::ZERO;
     let value = json(&run);
     assert!(value["variants"][0]["throughput_per_s"]["high"].is_null());
@@ -132,8 +144,62 @@ fn numbers_that_are_not_numbers_are_null() {
 }
 
 #[test]
+fn a_secondary_metric_that_is_invalid_leaves_the_run_valid() {
+    let run = sample::late();
+    let value = json(&run);
+    assert_eq!((value["verdict"].as_str(), is_invalid(&run)), (Some("ok"), false));
+    assert_eq!(reasons(&run), [] as [String; 0]);
+    let verdicts: Vec<(&str, &str)> = value["comparisons"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|c| (c["metric"].as_str().unwrap(), c["verdict"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        verdicts,
+        [("throughput", "faster"), ("p50", "invalid"), ("p99", "invalid"), ("cpu", "faster")]
+    );
+    let uneven = sample::uneven();
+    assert!(is_invalid(&uneven));
+    assert!(reasons(&uneven)[0].starts_with("other processes were busy during 62% of unix's"));
+}
+
+#[test]
+fn a_run_that_failed_is_invalid() {
+    let mut run = sample::tcp_unix();
+    assert!(!is_invalid(&run));
+    run.state = RunState::Failed;
+    run.error = Some("no space is left for the record".to_owned());
+    assert!(is_invalid(&run));
+    assert_eq!(reasons(&run), ["no space is left for the record"]);
+    assert_eq!(json(&run)["verdict"], "invalid");
+}
+
+/// One estimator has one name: a percentile is the same number wherever it is printed.
+#[test]
+fn a_percentile_is_the_same_number_everywhere() {
+    let run = sample::tcp_unix();
+    let value = json(&run);
+    let text = terminal(&run, &Style::default());
+    let page = html(&run);
+    for (index, variant) in run.parts[0].variants.iter().enumerate() {
+        let open = variant.summaries.iter().find(|s| s.offer == Offer::Open).unwrap();
+        let p50 = open.p50_ns.value.round() as u64;
+        let of_variant = &value["variants"][index];
+        assert_eq!(of_variant["latency_ns"]["p50"], p50);
+        assert_eq!(of_variant["offers"][1]["p50_ns"]["geometric_mean"], p50);
+        let printed = base::Nanos(p50).to_string();
+        let row = text.lines().find(|line| line.starts_with(&variant.name)).unwrap();
+        assert!(row.contains(&printed), "{row}");
+        assert!(page.contains(&format!("<td>{printed}<small>")), "{printed}");
+        assert!(page.contains(&format!("{}: 50% took at most {printed}", variant.name)));
+    }
+}
+
+#[test]
 fn a_load_in_a_closed_loop_has_latency_equal_to_service_time() {
-    let report = LoadReport::from_run(&sample::load()).unwrap();
+    let run = sample::load();
+    let report = LoadReport::from_run(&run).unwrap();
     let value = report.to_json();
     assert_eq!(value["latency_ns"], value["service_time_ns"]);
     assert_eq!(value["client"]["threads"], 1);
@@ -142,18 +208,33 @@ fn a_load_in_a_closed_loop_has_latency_equal_to_service_time() {
     assert_eq!(value["ledger"]["completed"], series);
     assert!(value["ledger"]["served"].is_null());
     assert_eq!(LoadReport::from_run(&sample::tcp_unix()), None);
+    assert_eq!(value, json(&run));
 }
 
 #[test]
 fn a_load_that_failed_is_invalid_and_fits_the_schema() {
-    let mut report = LoadReport::from_run(&sample::load()).unwrap();
-    report.reasons.push("2 of 10338 requests failed: 2 timeout".to_owned());
-    report.ledger.errors.insert("timeout".to_owned(), 2);
-    report.duration = base::Nanos::ZERO;
-    report.service_time = record::Distribution::default();
-    report.completed_by_step.clear();
-    let value = report.to_json();
+    let mut run = sample::load_unsustained();
+    let value = json(&run);
     assert_eq!(value["verdict"], "invalid");
+    assert!(value["reasons"][0].as_str().unwrap().starts_with("the server did not sustain"));
+    assert_eq!(value["ledger"]["reconnected"], 4);
+    assert_eq!(value["client"]["thread_cpu_ns"].as_array().unwrap().len(), 2);
+
+    let trial = &mut run.parts[0].blocks[0].trials[1];
+    trial.window = base::Nanos::ZERO;
+    trial.service_time = record::Distribution::default();
+    trial.completed_by_step.clear();
+    trial.client.clear();
+    let value = json(&run);
     assert_eq!(value["throughput_per_s"], 0.0);
+    assert!(value["client"]["cpu_ns"].is_null() && value["client"]["busiest"].is_null());
     assert_eq!(complaints(&load(), &value), [] as [String; 0]);
+}
+
+#[test]
+fn a_load_that_was_stopped_says_so() {
+    let mut run = sample::load();
+    run.state = RunState::Interrupted;
+    assert_eq!(json(&run)["state"], "interrupted");
+    assert!(terminal(&run, &Style::default()).contains("\nStopped early: "));
 }

@@ -1,5 +1,7 @@
 //! The built-in experiments: files that are part of the binary, so that it needs no folder beside it.
 
+mod eject;
+
 use std::path::{Path, PathBuf};
 
 use include_dir::{Dir, File, include_dir};
@@ -15,6 +17,8 @@ pub(crate) struct Found {
     main: SourceFile,
     included: Vec<SourceFile>,
     files: Option<PathBuf>,
+    /// Whether it came with the binary.
+    built_in: bool,
 }
 
 /// What an experiment's file asks for.
@@ -56,6 +60,7 @@ impl Found {
             return Ok(Experiment::Accuracy(experiment));
         }
         let mut plan = spec::parse_plan_files(&self.main, &self.included)?;
+        self.check_files()?;
         plan.files.clone_from(&self.files);
         Ok(Experiment::Plan(Box::new(plan)))
     }
@@ -86,7 +91,8 @@ pub(crate) fn find(name: &str) -> Result<Found, Failure> {
         return from_binary(name, Some(extract(&EXPERIMENTS, "experiments")?));
     }
     Err(Failure::new(format!(
-        "there is no experiment '{name}'; built in are {}; a file of your own needs a path, e.g. ./{name}.toml",
+        "no experiment '{name}'; built-in experiments are {}; a file needs a path, e.g. \
+         ./{name}.toml",
         known.join(", ")
     )))
 }
@@ -110,7 +116,7 @@ fn from_binary(name: &str, files: Option<PathBuf>) -> Result<Found, Failure> {
             }
         }
     }
-    Ok(Found { main, included, files })
+    Ok(Found { main, included, files, built_in: true })
 }
 
 /// The patterns of the files that an experiment includes; one for the recorders has none.
@@ -144,7 +150,7 @@ fn from_disk(name: &str, path: &Path) -> Result<Found, Failure> {
     let files = folder
         .canonicalize()
         .map_err(|error| Failure::new(format!("cannot find the folder of {name}: {error}")))?;
-    Ok(Found { main, included, files: Some(files) })
+    Ok(Found { main, included, files: Some(files), built_in: false })
 }
 
 /// The files that a pattern of `include` names, in alphabetical order.

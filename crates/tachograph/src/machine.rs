@@ -2,26 +2,15 @@
 
 use std::process::Command;
 
-use record::Machine;
+use base::Machine;
 
 /// Reads the machine's description; what cannot be read is left empty.
 pub(crate) fn describe() -> Machine {
-    let facts = host::machine();
-    Machine {
-        cpu_model: facts.cpu_model,
-        cpus: facts.cpus,
-        memory_bytes: facts.memory_bytes,
-        kernel: facts.kernel,
-        os: facts.os,
-        hypervisor: facts.hypervisor,
-        governor: facts.governor,
-        connection_tracking: facts.connection_tracking,
-        cgroup: facts.cgroup,
-        facts: [("python3", "--version"), ("nginx", "-v")]
-            .into_iter()
-            .filter_map(|(program, flag)| Some((program.to_owned(), version(program, flag)?)))
-            .collect(),
-    }
+    let programs = [("python3", "--version"), ("nginx", "-v")];
+    let versions = programs
+        .into_iter()
+        .filter_map(|(program, flag)| Some((program.to_owned(), version(program, flag)?)));
+    Machine { facts: versions.collect(), ..host::machine() }
 }
 
 /// The first line that `program flag` prints, or `None` if it is not there.

@@ -4,10 +4,11 @@ mod commands;
 mod experiments;
 mod failure;
 mod flags;
+mod gate;
 mod machine;
 mod output;
 mod progress;
-mod store;
+mod stores;
 
 use std::process::ExitCode;
 

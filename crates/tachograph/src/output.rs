@@ -33,12 +33,12 @@ fn terminal_width() -> Option<usize> {
 /// When text is coloured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ColourWhen {
-    /// On terminals, unless NO_COLOR is set.
+    /// On terminals, unless NO_COLOR is set
     #[default]
     Auto,
-    /// Always.
+    /// Always
     Always,
-    /// Never.
+    /// Never
     Never,
 }
 
@@ -78,7 +78,21 @@ pub(crate) fn note(text: &str) {
 
 /// Prints an error to standard error.
 pub(crate) fn error(text: &str) {
-    note(&format!("tachograph: {text}"));
+    note(&format!("error: {text}"));
+}
+
+/// Fails if a file cannot be written, before there is anything to write; `-` is standard output.
+pub(crate) fn check_writable(path: &std::path::Path) -> Result<(), Failure> {
+    // A pipe or a device may take being opened and closed for the end of what it gets.
+    if path == std::path::Path::new("-")
+        || path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir())
+    {
+        return Ok(());
+    }
+    match std::fs::OpenOptions::new().append(true).create(true).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::new(format!("cannot write {}: {error}", path.display()))),
+    }
 }
 
 /// Writes a file for a person, or standard output for `-`.

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use base::Nanos;
+use conduct::{Doing, Event, Watcher};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::{Event, Watcher};
 
 use crate::output;
 
@@ -86,12 +86,18 @@ impl Watcher for Progress {
                 self.show("", 0.0);
             }
             Event::Doing { what, variant, share_done } => {
+                let what = match what {
+                    Doing::Trying => "trying",
+                    Doing::Starting => "starting",
+                    Doing::WarmingUp => "warming up",
+                    Doing::Loading => "loading",
+                };
                 self.show(&format!("{what} {variant}"), *share_done);
             }
-            Event::Rejected { number, reasons } => {
-                self.line(&format!("block {number} was rejected: {}", reasons.join("; ")));
+            Event::Skipped { variant, error } => {
+                self.line(&format!("skipping {variant}: {error}"));
             }
-            Event::Note(text) => self.line(text),
+            Event::Found { part, finding } => self.line(&report::note(part, finding)),
         }
     }
 }

@@ -30,8 +30,8 @@ fn a_socket_path_that_is_too_long_is_refused() {
 }
 
 #[test]
-fn tls_is_not_spoken() {
-    Place::new().run(&["load", "https://127.0.0.1/"]).status(2).says("TLS");
+fn https_is_not_supported() {
+    Place::new().run(&["load", "https://127.0.0.1/"]).status(2).says("HTTPS");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn a_full_disk_is_said() {
     let listen = format!("tcp://127.0.0.1:{port}");
     let _server = Server::start(&["--listen", &listen]);
     let url = format!("http://127.0.0.1:{port}/");
-    let ended = Place::new().run(&["load", "-n", "10", "--json", "/dev/full", &url]);
+    let ended = Place::new().run(&["load", "-n", "10", "--export-json=/dev/full", &url]);
     ended.status(2).says("/dev/full");
 }
 

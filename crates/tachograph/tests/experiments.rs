@@ -40,7 +40,7 @@ fn every_variant_serves_or_says_what_it_lacks(args: &[&str], variants: usize) {
     }
     assert_eq!(place.leftovers(), Vec::<std::path::PathBuf>::new());
     let packages = place.run(&["doctor", args[0]]).out;
-    let there = "(in an environment of their own)";
+    let there = "(in a separate environment)";
     assert!(!packages.contains("Python packages") || packages.contains(there), "{packages}");
 }
 
@@ -96,27 +96,20 @@ fn doctor_says_of_python_packages_what_it_knows() {
     place
         .finish(command)
         .prints("note    Python packages ")
-        .prints("(not there yet: the first run");
+        .prints("(not installed yet: the first run");
 }
 
 /// A server dropped into a copy of the folder is looked for, and nothing else was changed.
 #[test]
 fn a_further_file_is_a_further_contender() {
     let place = Place::new();
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../experiments");
-    std::fs::create_dir(place.path("python-servers")).unwrap();
-    for file in std::fs::read_dir(folder.join("python-servers")).unwrap() {
-        let file = file.unwrap();
-        let copy = place.path("python-servers").join(file.file_name());
-        std::fs::copy(file.path(), copy).unwrap();
-    }
-    std::fs::copy(folder.join("python-servers.toml"), place.path("mine.toml")).unwrap();
+    place.run(&["run", "python-servers", "--eject", "mine"]).status(0);
     let further = "[[variant]]\nname = \"further\"\ngroups = [\"of-2013\"]\n\
                    target = \"http://127.0.0.1:$PORT/\"\nprocess = { command = \"further\" }\n\
                    needs = { further = \"apt install further\" }\n";
-    place.write("python-servers/further.toml", further);
+    place.write("mine/python-servers/further.toml", further);
     let missing = "MISSING further; install it with: apt install further";
-    place.run(&["doctor", "./mine.toml"]).status(1).prints(missing);
+    place.run(&["doctor", "./mine/python-servers.toml"]).status(1).prints(missing);
 }
 
 /// A file whose baseline needs a program that no machine has.
@@ -144,8 +137,8 @@ fn a_baseline_that_cannot_start_is_replaced_by_the_first_that_can() {
     let place = Place::new();
     without_baseline(&place);
     let ended = place.run(&["run", "./three.toml", "--quick", "--max-time", "6s"]);
-    ended.says("absent is left out: ").says("apt install no-such-package");
-    let sentence = "the baseline absent could not start, so the others are compared with second";
+    ended.says("skipping absent: ").says("apt install no-such-package");
+    let sentence = "absent could not start, so the others are compared with second";
     ended.says(sentence);
     assert!(!ended.out.contains("not enough blocks to compare"), "{}", ended.out);
     let report = place.run(&["report", "last", "--json"]).json();
@@ -184,7 +177,7 @@ fn a_secret_that_a_failing_command_prints_is_neither_recorded_nor_shown() {
     command.env("TACHOGRAPH_RECORD", place.path("record.sqlite"));
     command.env("ZZ_DEPLOY_TOKEN", secrets[0]).env("zz_db_password", secrets[1]);
     let ended = place.finish(command);
-    ended.says("leaks is left out: ").says("ZZ_DEPLOY_TOKEN=[ZZ_DEPLOY_TOKEN redacted]");
+    ended.says("skipping leaks: ").says("ZZ_DEPLOY_TOKEN=[ZZ_DEPLOY_TOKEN redacted]");
     ended.says("zz_db_password=[zz_db_password redacted]");
 
     let read = |name: &str| std::fs::read(place.path(name)).unwrap();
@@ -216,7 +209,7 @@ fn a_short_backlog_is_refused_with_the_words_of_nginx() {
     assert_eq!(report["verdict"], "invalid");
     let reason = report["reasons"][0].as_str().unwrap();
     for words in
-        ["short-backlog, ", " requests failed: ", "status 502", "nginx: ", " connect() to "]
+        ["short-backlog: ", " requests failed (", "status 502", "nginx: ", " connect() to "]
     {
         assert!(reason.contains(words), "'{words}' is not in '{reason}'");
     }

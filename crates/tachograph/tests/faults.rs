@@ -6,9 +6,10 @@
 
 mod support;
 
+use std::io::ErrorKind;
 use std::process::Stdio;
 
-use support::{Ended, Place, Server, TACHOGRAPH, free_port, turn};
+use support::{Ended, Place, Server, TACHOGRAPH, free_port, holds_within, not_run, turn};
 
 /// A quick comparison of the built-in server, sound as `a`, with `faults` as `b`.
 fn against_a_sound_server(place: &Place, faults: &str, further: &[&str]) -> Ended {
@@ -44,6 +45,12 @@ fn invalid_because(ended: &Ended, words: &str) {
     assert!(reasons.contains(words), "'{words}' is not in {reasons}");
 }
 
+/// Each start of the faulty server breaks one answer of so many. `prove faults` takes the rarity of
+/// the design, 10,000; a machine that is busy with other work does not reach as many in a short block.
+fn every() -> String {
+    std::env::var("TACHOGRAPH_TEST_FAULT_EVERY").unwrap_or_else(|_| "2000".to_owned())
+}
+
 #[test]
 fn a_sound_server_is_valid() {
     let _turn = turn();
@@ -60,38 +67,56 @@ fn a_sound_server_is_valid() {
 }
 
 #[test]
-fn one_dropped_reply_in_ten_thousand() {
+fn one_dropped_reply() {
     let _turn = turn();
-    let ended = against_a_sound_server(&Place::new(), "--drop-every 10000", &[]);
-    invalid_because(&ended, "closed before an answer");
+    let ended = against_a_sound_server(&Place::new(), &format!("--drop-every {}", every()), &[]);
+    invalid_because(&ended, "closed before a response");
 }
 
 #[test]
 fn one_corrupted_byte() {
     let _turn = turn();
-    let ended = against_a_sound_server(&Place::new(), "--corrupt-every 10000", &[]);
+    let ended = against_a_sound_server(&Place::new(), &format!("--corrupt-every {}", every()), &[]);
     invalid_because(&ended, "body differs");
 }
 
 #[test]
 fn a_truncated_body() {
     let _turn = turn();
-    let ended = against_a_sound_server(&Place::new(), "--truncate-every 10000", &[]);
-    invalid_because(&ended, "closed within an answer");
+    let ended =
+        against_a_sound_server(&Place::new(), &format!("--truncate-every {}", every()), &[]);
+    invalid_because(&ended, "closed within a response");
 }
 
 #[test]
 fn a_request_counted_twice() {
     let _turn = turn();
-    let ended = against_a_sound_server(&Place::new(), "--count-twice-every 10000", &[]);
+    let ended =
+        against_a_sound_server(&Place::new(), &format!("--count-twice-every {}", every()), &[]);
     invalid_because(&ended, "more than the client completed");
+}
+
+#[test]
+fn a_request_counted_twice_that_the_server_counts_late() {
+    let place = Place::new();
+    let listen = format!("tcp://127.0.0.1:{}", free_port());
+    let count = place.path("served");
+    // Of 1,000 requests the last one, long after its answer; three more are probes.
+    let faults = ["--count-twice-every", "1003", "--count-late", "100ms"];
+    let counted = ["--listen", &listen, "--served-file", count.to_str().unwrap()];
+    let _server = Server::start(&[&counted[..], &faults].concat());
+    let url = listen.replace("tcp", "http");
+    let by = format!("counter_file={}", count.display());
+    let ended = place.run(&["load", "-n", "1000", "--served-by", &by, "--json", &url]);
+    let json = ended.status(1).json();
+    assert_eq!(json["ledger"]["served"], 1001, "{json:#}");
 }
 
 #[test]
 fn a_server_that_stalls() {
     let _turn = turn();
     let ended =
-        against_a_sound_server(&Place::new(), "--stall-after 20000", &["--timeout", "500ms"]);
+        against_a_sound_server(&Place::new(), "--stall-after 3000", &["--timeout", "500ms"]);
     invalid_because(&ended, "timeout");
 }
 
@@ -103,9 +128,9 @@ fn a_server_that_slows_down() {
     let _server =
         Server::start(&["--listen", &listen, "--slow-after", "1500ms", "--slow-by", "1ms"]);
     let url = format!("http://127.0.0.1:{port}/");
-    let json = place.run(&["load", "-d", "3s", "--json", "-", &url]).status(0).json();
+    let json = place.run(&["load", "-d", "3s", "--json", &url]).status(0).json();
     let warnings = json["warnings"].to_string();
-    assert!(warnings.contains("not steady"), "{warnings}");
+    assert!(warnings.contains("throughput of the server changed by −"), "{warnings}");
 }
 
 #[test]
@@ -125,19 +150,19 @@ fn a_backlog_of_one() {
 #[test]
 fn a_tiny_port_range() {
     if !rustix::process::geteuid().is_root() {
-        eprintln!("needs root for a network namespace of its own; run as root to see it");
-        return;
+        return not_run("it needs root for a network namespace of its own");
     }
     let place = Place::new();
     let script = format!(
         "ip link set lo up && sysctl -qw net.ipv4.ip_local_port_range='40000 40030' && \
-         {TACHOGRAPH} serve-fixture --listen tcp://127.0.0.2:8080 >/dev/null & server=$!; sleep 1; \
-         {TACHOGRAPH} load --new-connection -c 64 -d 1s --json - http://127.0.0.2:8080/; status=$?; \
+         {TACHOGRAPH} serve-fixture --listen tcp://127.0.0.2:8080 >listening & server=$!; \
+         until grep -q listening listening; do sleep 0.02; done; \
+         {TACHOGRAPH} load --new-connection -c 64 -d 1s --json http://127.0.0.2:8080/; status=$?; \
          kill $server; exit $status"
     );
     let mut command = place.command(&[]);
     let mut unshare = std::process::Command::new("unshare");
-    unshare.args(["-n", "sh", "-c", &script]).stdin(Stdio::null());
+    unshare.args(["-n", "sh", "-c", &script]).current_dir(place.dir.path()).stdin(Stdio::null());
     for (name, value) in command.get_envs() {
         if let Some(value) = value {
             unshare.env(name, value);
@@ -147,7 +172,7 @@ fn a_tiny_port_range() {
     let ended = place.finish(command);
     let json = ended.json();
     // Either every connection found a port because source addresses rotate, and that is said, or the shortage is an error.
-    let said = json["warnings"].to_string().contains("ran out of ports")
+    let said = json["notes"].to_string().contains("ran out of ports")
         || json["errors"].to_string().contains("ports");
     assert!(said, "{json:#}");
 }
@@ -175,14 +200,11 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        for _ in 0..100 {
-            match std::fs::remove_dir(&self.0) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    std::thread::sleep(std::time::Duration::from_millis(20));
-                }
-                _ => return,
-            }
-        }
+        // It can be removed once the last process in it has ended.
+        holds_within(
+            std::time::Duration::from_secs(10),
+            || !matches!(std::fs::remove_dir(&self.0), Err(e) if e.kind() != ErrorKind::NotFound),
+        );
     }
 }
 
@@ -193,9 +215,8 @@ fn a_throttled_client() {
         Ok(quota) => quota,
         Err(error) => {
             let root = rustix::process::geteuid().is_root();
-            eprintln!("needs root and a writable control group ({error})");
             assert!(!root || std::env::var_os("CI").is_none(), "CI can set a quota: {error}");
-            return;
+            return not_run(&format!("it needs root and a writable control group ({error})"));
         }
     };
     let place = Place::new();
@@ -217,10 +238,19 @@ fn a_throttled_client() {
             None => command.env_remove(name),
         };
     }
-    let json = place.finish(command).status(1).json();
-    assert_eq!(json["comparisons"][0]["verdict"], "invalid", "{json:#}");
-    let findings = json["validity"].to_string();
-    assert!(findings.contains("a CPU quota throttled"), "{findings}");
+    // It hits both variants alike, so that it is said and widens the interval.
+    let json = place.finish(command).json();
+    let checks = json["validity"].as_array().unwrap().iter();
+    let throttled = checks.filter(|finding| finding["check"] == "throttled");
+    assert_eq!(throttled.count(), 1, "{json:#}");
+}
+
+/// The share of a variant's slices in which other processes used more than a fifth of a CPU.
+fn busy_share(variant: &serde_json::Value) -> f64 {
+    let trials = variant["trials"].as_array().unwrap().iter();
+    let slices = trials.flat_map(|trial| trial["slices"].as_array().unwrap());
+    let used: Vec<f64> = slices.filter_map(|slice| slice["other_cpus"].as_f64()).collect();
+    used.iter().filter(|cpus| **cpus > 0.2).count() as f64 / used.len().max(1) as f64
 }
 
 #[test]
@@ -253,15 +283,20 @@ fn a_cpu_hog_during_one_variant_only() {
         "-n",
         "b",
         "--max-time",
-        "5s",
+        "45s",
         "--json",
         &sound,
         &hogged,
     ]);
     hog.kill().unwrap();
     hog.wait().unwrap();
-    let json = ended.status(1).json();
+    let json = ended.json();
+    // Beside a neighbour that never rests, one that comes with a variant cannot be told from it.
+    if busy_share(&json["variants"][0]) > 0.3 {
+        return not_run("other processes were busy all the time");
+    }
+    ended.status(1);
     let findings = json["validity"].to_string();
-    assert!(findings.contains("something other than it"), "{findings}");
+    assert!(findings.contains("other processes were busy during"), "{findings}");
     assert_eq!(json["comparisons"][0]["verdict"], "invalid");
 }

@@ -1,4 +1,4 @@
-//! Documents that are generated from the command line's definition: none may drift.
+//! Documents that are generated from the definition of the command line are up to date.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -9,11 +9,11 @@ use std::process::{Command, Stdio};
 
 use support::Place;
 
-/// Writes docs/commands.md anew instead of comparing it.
+/// Rewrites docs/commands.md instead of comparing it.
 const UPDATE: &str = "TACHOGRAPH_UPDATE_DOCS";
 
 const HEAD: &str = "# Every command and option\n\nGenerated from `tachograph --help`; \
-`TACHOGRAPH_UPDATE_DOCS=1 cargo test -p tachograph --test generated` writes it anew.\n";
+`TACHOGRAPH_UPDATE_DOCS=1 cargo test -p tachograph --test generated` regenerates it.\n";
 
 /// The names of all commands, as `tachograph --help` lists them.
 fn commands(help: &str) -> Vec<String> {
@@ -24,7 +24,7 @@ fn commands(help: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_page_of_all_commands_is_what_help_says() {
+fn the_page_of_all_commands_equals_the_help() {
     let place = Place::new();
     let help = |args: &[&str]| place.run(args).status(0).out.trim_end().to_owned();
     let top = help(&["--help"]);
@@ -42,7 +42,10 @@ fn the_page_of_all_commands_is_what_help_says() {
     }
     let kept = std::fs::read_to_string(&path).unwrap_or_default();
     let differs = kept.lines().zip(page.lines()).find(|(kept, now)| kept != now);
-    assert!(kept == page, "docs/commands.md has drifted ({UPDATE}=1 writes it anew): {differs:?}");
+    assert!(
+        kept == page,
+        "docs/commands.md is out of date ({UPDATE}=1 regenerates it): {differs:?}"
+    );
 }
 
 #[test]

@@ -9,15 +9,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use backfill::proof::{self, Size};
 use base::Seed;
+use proofs::imports::{self as proof, Size};
 use support::{Ended, Place, TACHOGRAPH};
 
 fn killed_often(record: &str, place: &Place) {
     let size = Size { least: 3_000, most: 9_000 };
     let proof = proof::prove(record, place.dir.path(), Seed(1), 6, size, |file| {
         let mut command = place.command(&["import", "-f", "influx", "--precision", "s", "--quiet"]);
-        command.arg(file).env("TACHOGRAPH_RECORD", record);
+        // Little memory, so that much is written before the kill.
+        command.args(["--head-memory", "16KiB"]).arg(file).env("TACHOGRAPH_RECORD", record);
         command
     });
     let proof = proof.unwrap();
@@ -33,7 +34,7 @@ fn an_import_that_is_killed_again_and_again_has_every_line_once_in_sqlite() {
 #[test]
 fn an_import_that_is_killed_again_and_again_has_every_line_once_in_postgresql() {
     let place = Place::new();
-    let server = slots::throwaway::Throwaway::start(&["fsync=off"]).unwrap();
+    let server = throwaway::Throwaway::start(&["fsync=off"]).unwrap();
     killed_often(&server.database("record").unwrap(), &place);
 }
 
@@ -54,7 +55,7 @@ fn contents(place: &Place, record: &Path) -> String {
 #[test]
 fn a_full_disk_is_told_and_the_import_goes_on_once_there_is_room() {
     let place = Place::new();
-    let file = place.write("m.txt", &many(60_000));
+    let file = place.write("m.txt", &many(300_000));
     let whole = place.path("whole.sqlite");
     let mut import = place.command(&["import", "m.txt", "-f", "graphite"]);
     import.env("TACHOGRAPH_RECORD", &whole);
@@ -63,9 +64,9 @@ fn a_full_disk_is_told_and_the_import_goes_on_once_there_is_room() {
     std::fs::create_dir(&disk).unwrap();
     // A small disk of its own, which only these commands see, and which then grows.
     let script = r#"
-        mount -t tmpfs -o size=1500k none "$1" || exit 77
+        mount -t tmpfs -o size=700k none "$1" || exit 77
         export TACHOGRAPH_RECORD="$1/record.sqlite"
-        "$2" import "$3" -f graphite; echo "first: $?"
+        "$2" import "$3" -f graphite --head-memory 1MiB; echo "first: $?"
         mount -o remount,size=200m none "$1"
         "$2" import "$3" -f graphite; echo "then: $?"
         cp "$1"/record.sqlite* "$4"
@@ -76,9 +77,9 @@ fn a_full_disk_is_told_and_the_import_goes_on_once_there_is_room() {
     let ended = place.finish(command);
     assert_ne!(ended.status, Some(77), "no disk of one's own can be made here: {}", ended.err);
     assert!(ended.out.contains("first: 2\n"), "{}{}", ended.out, ended.err);
-    assert!(ended.err.contains("no space is left for the record"), "{}", ended.err);
+    assert!(ended.err.contains("no space left for the record"), "{}", ended.err);
     assert!(
-        ended.err.contains("record.sqlite: free some, or set TACHOGRAPH_RECORD"),
+        ended.err.contains("record.sqlite: free some space, or set TACHOGRAPH_RECORD"),
         "{}",
         ended.err
     );
@@ -89,12 +90,12 @@ fn a_full_disk_is_told_and_the_import_goes_on_once_there_is_room() {
 #[test]
 fn a_database_that_goes_away_is_told_and_the_import_goes_on_once_it_is_back() {
     let place = Place::new();
-    let mut server = slots::throwaway::Throwaway::start(&[]).unwrap();
+    let mut server = throwaway::Throwaway::start(&[]).unwrap();
     let url = server.database("record").unwrap();
     let text = many(60_000);
     place.write("m.txt", &text);
     let import = || {
-        let mut command = place.command(&["import", "-", "-f", "graphite"]);
+        let mut command = place.command(&["import", "-", "-f", "graphite", "--head-memory", "0"]);
         command.stdin(std::fs::File::open(place.path("m.txt")).unwrap());
         command.env("TACHOGRAPH_RECORD", &url);
         command
@@ -112,16 +113,16 @@ fn a_database_that_goes_away_is_told_and_the_import_goes_on_once_it_is_back() {
     drop(pipe);
     let ended = support::wait(child, Duration::from_secs(60));
     assert_eq!(ended.status, Some(2), "{}{}", ended.out, ended.err);
-    let wanted = "tachograph: standard input: the connection to PostgreSQL at ";
+    let wanted = "error: standard input: the connection to PostgreSQL at ";
     assert!(ended.err.starts_with(wanted), "{}", ended.err);
-    assert!(ended.err.contains("the same command goes on from there"), "{}", ended.err);
+    assert!(ended.err.contains("run the same command to resume"), "{}", ended.err);
     let gone = place.finish(import());
     assert_eq!(gone.status, Some(2));
     assert!(gone.err.contains("does not answer"), "{}", gone.err);
     server.resume().unwrap();
     let ended = place.finish(import());
     assert_eq!(ended.status, Some(0), "{}", ended.err);
-    assert!(ended.out.contains("there already: "), "{}", ended.out);
+    assert!(ended.out.contains("already imported: "), "{}", ended.out);
     let whole = place.path("whole.sqlite");
     let mut command = import();
     command.env("TACHOGRAPH_RECORD", &whole);
@@ -146,7 +147,7 @@ fn every_bad_line_is_refused_with_its_reason_and_kept_aside() {
     assert_eq!(ended.status, Some(1), "{}", ended.err);
     let aside = String::from_utf8_lossy(&aside).into_owned();
     for (line, reason, kept) in [
-        (2, "the value is not a number", "nan nan 1430701200"),
+        (2, "the value is NaN", "nan nan 1430701200"),
         (3, "the value is infinite", "inf inf 1430701200"),
         (4, "the line is not UTF-8", "bad\u{fffd} 1 1430701200"),
         (5, "further in the future", "future 1 99999999999"),
@@ -160,7 +161,7 @@ fn every_bad_line_is_refused_with_its_reason_and_kept_aside() {
         assert!(lines.next().unwrap().contains(reason), "{line}: {aside}");
         assert_eq!(lines.next(), Some(kept));
     }
-    assert!(ended.out.contains("kept aside in a.txt.refused"), "{}", ended.out);
+    assert!(ended.out.contains("kept in a.txt.refused"), "{}", ended.out);
     assert!(ended.out.lines().all(|line| line.chars().count() <= 80), "{}", ended.out);
 
     let (ended, _) =
@@ -178,7 +179,7 @@ fn every_bad_line_is_refused_with_its_reason_and_kept_aside() {
     let limit = ["-f", "graphite", "--max-series", "3"];
     let (ended, aside) = refused(&place, "s.txt", five.as_bytes(), &limit);
     assert!(ended.out.contains("2 too_many_series"), "{}", ended.out);
-    assert!(String::from_utf8_lossy(&aside).contains("# line 4: it would be a new series beyond"));
+    assert!(String::from_utf8_lossy(&aside).contains("# line 4: the limit on series is reached"));
     let (ended, _) =
         refused(&place, "i.txt", b"i a=1 1\ni b=\"text\" 1\ni,=x a=1 1\n", &["-f", "influx"]);
     assert!(ended.out.contains("1 text_value"), "{}", ended.out);
@@ -189,7 +190,7 @@ fn standard_input_is_a_file_like_any_other() {
     let place = Place::new();
     let text = "sold 0 1430701270\nsold 50 1430701282\nsold x 1430701283\n";
     let import = || {
-        let mut command = place.command(&["import", "-", "-f", "graphite"]);
+        let mut command = place.command(&["import", "-", "-f", "graphite", "--head-memory", "0"]);
         command.stdin(std::fs::File::open(place.write("in.txt", text)).unwrap());
         place.finish(command)
     };
@@ -199,7 +200,7 @@ fn standard_input_is_a_file_like_any_other() {
     assert!(std::fs::read_to_string(place.path("stdin.refused")).unwrap().contains("sold x"));
     let again = import();
     assert_eq!(again.status, Some(0), "what was refused before is not told again: {}", again.out);
-    assert!(again.out.contains("there already: 3"), "{}", again.out);
+    assert!(again.out.contains("already imported: 3"), "{}", again.out);
 }
 
 #[test]
@@ -225,13 +226,13 @@ fn a_secret_in_the_url_is_never_shown_and_runs_are_refused_there() {
         assert!(!said.contains("s3cret"), "{args:?}: {said}");
         let refuses = ["report", "compare", "run", "load"].contains(&args[0]);
         assert_eq!(
-            said.contains("in a SQLite file, and the record is PostgreSQL"),
+            said.contains("in a SQLite file, but the record is PostgreSQL"),
             refuses,
             "{args:?}: {said}"
         );
         if refuses {
             assert_eq!(ended.status, Some(2), "{args:?}");
-            assert!(said.contains("give --record FILE"), "{said}");
+            assert!(said.contains("add --record FILE"), "{said}");
         }
     }
     let other = "mysql://ada:s3cret@db/metrics";
@@ -240,7 +241,8 @@ fn a_secret_in_the_url_is_never_shown_and_runs_are_refused_there() {
     let ended = place.finish(command);
     assert_eq!(
         ended.err,
-        "tachograph: the record cannot be kept at mysql://…: give the path of a SQLite file, or postgres://user@host/database\n"
+        "error: mysql:// is not supported for the record: use the path of a SQLite file, or \
+         postgres://user@host/database\n"
     );
     assert!(!place.path("mysql:").exists());
 }

@@ -6,9 +6,8 @@ mod support;
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
-use support::{Place, free_port};
+use support::{Place, eventually, free_port};
 
 /// An nginx with one worker and an access log, stopped when the test ends.
 struct Nginx(Child);
@@ -57,14 +56,12 @@ fn ledger_against_the_log(listen: &str, url: &str, ready: impl Fn() -> bool, fur
     let listen = listen.replace("$DIR", &place.dir.path().display().to_string());
     let url = url.replace("$DIR", &place.dir.path().display().to_string());
     let _nginx = Nginx::start(&place, &listen);
-    let began = Instant::now();
     let socket = place.path("s.sock");
-    while !ready() && std::os::unix::net::UnixStream::connect(&socket).is_err() {
-        assert!(began.elapsed() < Duration::from_secs(10), "nginx is not ready");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    eventually("nginx's readiness", || {
+        ready() || std::os::unix::net::UnixStream::connect(&socket).is_ok()
+    });
     let by = format!("log={}", place.path("access.log").display());
-    let mut args = vec!["load", "-n", "20000", "--served-by", &by, "--json", "-", &url];
+    let mut args = vec!["load", "-n", "20000", "--served-by", &by, "--json", &url];
     args.extend(further);
     let json = place.run(&args).status(0).json();
     assert_eq!(json["ledger"]["completed"], 20_000);

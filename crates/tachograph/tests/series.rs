@@ -54,7 +54,7 @@ fn the_same_file_again_changes_nothing_compressed_or_grown() {
     let again = place.run(&["import", "sold.txt.gz", "-f", "graphite"]);
     assert_eq!(
         again.out,
-        "sold.txt.gz\n  lines 5, updates 0, series 1\n  lines that were there already: 5\n"
+        "sold.txt.gz\n  lines 5, updates 0, series 1\n  lines already imported: 5\n"
     );
     assert_eq!(total(), 1050.0);
     place.write("sold.txt", &format!("{UPDATES}sold 7 1430701311\n"));
@@ -72,10 +72,10 @@ fn refused_lines_are_shown_and_kept_and_can_be_put_right() {
     assert_eq!(
         ended.out,
         "sold.csv\n  lines 4, updates 1, series 1\n  from 1970-01-01T00:00:00Z to 1970-01-01T00:00:10Z\n  \
-           refused, in whole or in part: 2 (1 bad_number, 1 fraction)\n    \
+           refused: 2 (1 bad_number, 1 fraction)\n    \
              line 3: 10,20,7.5,a\n      a count must be a whole number; use a level or a rate for fractions\n    \
-             line 4: 20,30,x,b\n      the value is not a number as this format writes one\n  \
-           kept aside in sold.csv.refused\n"
+             line 4: 20,30,x,b\n      the value is not a number in this format\n  \
+           kept in sold.csv.refused\n"
     );
     let kept = std::fs::read_to_string(place.path("sold.csv.refused")).unwrap();
     let right = kept.replace("7.5", "7").replace(",x,", ",8,");
@@ -92,14 +92,14 @@ fn refused_lines_are_shown_and_kept_and_can_be_put_right() {
 fn what_cannot_be_done_says_what_to_do() {
     let place = Place::new();
     for (args, text) in [
-        (&["query", "sold"][..], "yet; 'tachograph import' makes one, and so does a run"),
+        (&["query", "sold"][..], "yet; 'tachograph import' and every run create it"),
         (
             &["import", "sold.txt"],
-            "the name of sold.txt does not say what is in it: give --format graphite, influx, statsd, csv, rrd or whisper",
+            "the format of sold.txt is unknown: add --format graphite, influx, statsd, csv, rrd or whisper",
         ),
         (&["import", "nowhere.csv"], "nowhere.csv: it cannot be read: No such file"),
-        (&["import", "x.txt", "--retention", "10s"], "give a step and an age, as 10s:1d"),
-        (&["query", "a{b}"], "name series as measurement:field{tag=value,tag=value}"),
+        (&["import", "x.txt", "--retention", "10s"], "use STEP:AGE, e.g. 10s:1d"),
+        (&["query", "a{b}"], "write series as measurement:field{tag=value,tag=value}"),
     ] {
         let ended = place.run(args);
         assert_eq!(ended.status, Some(2), "{args:?}: {}", ended.out);
@@ -108,10 +108,7 @@ fn what_cannot_be_done_says_what_to_do() {
     place.write("bad.wsp", "this is not a whisper file, although it is long enough");
     let ended = place.run(&["import", "bad.wsp"]);
     assert_eq!(ended.status, Some(2));
-    assert_eq!(
-        ended.err,
-        "tachograph: bad.wsp: it is not a whisper file: its aggregation is not known\n"
-    );
+    assert_eq!(ended.err, "error: bad.wsp: it is not a whisper file: its aggregation is unknown\n");
 }
 
 fn rrdtool(place: &Place, args: &str) -> String {
@@ -235,32 +232,29 @@ fn a_series_keeps_the_mode_that_it_was_made_in() {
     assert_eq!(ended.status, Some(2), "{}", ended.out);
     assert_eq!(
         ended.err,
-        "tachograph: sold.txt: sold exists, and only a new series can be kept as rrdtool would: leave --rrd out, or import it under another name\n"
+        "error: sold.txt: sold exists without RRDtool's state: omit --rrd, or import under \
+         another name\n"
     );
     let ended = import("late.txt", &["--rrd"]);
-    assert!(ended.out.contains("refused, in whole or in part: 1 (1 not_after)"), "{}", ended.out);
+    assert!(ended.out.contains("refused: 1 (1 not_after)"), "{}", ended.out);
     place.write("more.txt", "made 3 1430701300\n");
     let ended = import("more.txt", &[]);
     assert_eq!(
         ended.err,
-        "tachograph: more.txt: made was made to be kept as rrdtool would: import it with --rrd, or under another name\n"
+        "error: more.txt: made was created with --rrd: add --rrd, or import under another name\n"
     );
     assert_eq!(place.run(&["series", "made"]).out, "made  gauge, every 10 s, as rrdtool\n");
     place.write("i.csv", "start,end,value\n0,10,75\n");
     let ended = place.run(&["import", "i.csv", "--rrd"]);
-    assert!(
-        ended.err.contains("i is given as intervals, which rrdtool does not know"),
-        "{}",
-        ended.err
-    );
+    assert!(ended.err.contains("i has intervals, which rrdtool does not support"), "{}", ended.err);
     let ended = place.run(&["import", "x.wsp", "--rrd"]);
-    assert!(ended.err.contains("leave --rrd out"), "{}", ended.err);
+    assert!(ended.err.contains("omit --rrd"), "{}", ended.err);
 }
 
 #[test]
 fn a_postgresql_database_serves_as_well() {
     let place = Place::new();
-    let server = slots::throwaway::Throwaway::start(&[]).unwrap_or_else(|error| panic!("{error}"));
+    let server = throwaway::Throwaway::start(&[]).unwrap_or_else(|error| panic!("{error}"));
     let url = server.database("record").unwrap();
     place.write("sold.txt", UPDATES);
     let run = |args: &[&str]| {
@@ -271,7 +265,7 @@ fn a_postgresql_database_serves_as_well() {
     let ended = run(&["import", "sold.txt", "--format", "graphite"]);
     assert_eq!(ended.status, Some(0), "{}", ended.err);
     let again = run(&["import", "sold.txt", "--format", "graphite"]);
-    assert!(again.out.ends_with("there already: 5\n"), "{}", again.out);
+    assert!(again.out.ends_with("already imported: 5\n"), "{}", again.out);
     let queried = run(&["query", "sold", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&queried.out).unwrap();
     assert_eq!(json["series"][0]["total"], 1050.0, "{}", queried.err);

@@ -37,7 +37,7 @@ fn the_published_tables_are_reproduced_beside_ours() {
     let long = ended.out.lines().filter(|line| line.chars().count() > 80);
     assert_eq!(long.collect::<Vec<_>>(), Vec::<&str>::new());
     let ended = place.run(&["run", "./mine.toml", "--json"]);
-    ended.status(2).says("--json is for experiments that load servers");
+    ended.status(2).says("--json applies only to experiments that load servers");
 }
 
 #[test]

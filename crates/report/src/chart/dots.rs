@@ -17,10 +17,10 @@ pub struct Dots {
     pub format: Format,
     /// Names of the variants.
     pub names: Vec<String>,
-    /// Number of blocks, rejected ones included.
+    /// Number of blocks, those that do not count included.
     pub blocks: u32,
-    /// Numbers of the blocks that were rejected.
-    pub rejected: Vec<u32>,
+    /// Numbers of the blocks that do not count.
+    pub left_out: Vec<u32>,
     /// The trials.
     pub dots: Vec<Dot>,
     /// An estimate and its interval for each variant that has one.
@@ -38,7 +38,7 @@ pub struct Dot {
     pub value: f64,
 }
 
-/// An estimate over all accepted blocks.
+/// An estimate over all complete blocks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level {
     /// Index of its variant.
@@ -66,15 +66,15 @@ pub fn dots(data: &Dots, width: u32) -> Svg {
     let column = (right - left) / blocks;
     let x = |block: u32| left + (f64::from(block) - 0.5) * column;
 
-    canvas.text("muted small", 2.0, top - 10.0, &data.unit);
+    canvas.small_line(top - 10.0, &data.unit);
     let ticks = y.ticks(5);
     for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
         let tick = *tick;
         canvas.line("grid", (left, y.at(tick)), (right, y.at(tick)));
         canvas.text("muted end small", left - 8.0, y.at(tick) + 4.0, &label);
     }
-    for block in &data.rejected {
-        let tip = format!("block {block} was rejected");
+    for block in &data.left_out {
+        let tip = format!("block {block} does not count");
         canvas.rect("gone", x(*block) - column / 2.0, top, column, PLOT, &tip);
     }
     block_numbers(&mut canvas, data.blocks, x, bottom + 16.0, (right - left) / 26.0);
@@ -89,14 +89,14 @@ pub fn dots(data: &Dots, width: u32) -> Svg {
     let spread = if data.names.len() > 1 { (column * 0.5).min(18.0) } else { 0.0 };
     for dot in data.dots.iter().filter(|dot| dot.value.is_finite()) {
         let name = data.names.get(dot.variant).map_or("", String::as_str);
-        let rejected = data.rejected.contains(&dot.block);
-        let note = if rejected { " (rejected)" } else { "" };
+        let left_out = data.left_out.contains(&dot.block);
+        let note = if left_out { " (does not count)" } else { "" };
         let value = data.format.write(dot.value);
         let tip = format!("{name}, block {}{note}: {value} {}", dot.block, data.unit);
         let share = dot.variant as f64 / (data.names.len().max(2) - 1) as f64 - 0.5;
         let at = (x(dot.block) + share * spread, y.at(dot.value));
         let size = if column < 14.0 { 3.2 } else { 4.4 };
-        canvas.mark(if rejected { "hollow" } else { "mark" }, dot.variant, at, size, &tip);
+        canvas.mark(if left_out { "hollow" } else { "mark" }, dot.variant, at, size, &tip);
     }
     canvas.finish(bottom + 38.0)
 }

@@ -42,6 +42,8 @@ pub struct ForestRow {
 
 const ROW: f64 = 46.0;
 const FOOT: f64 = 42.0;
+/// The room that the words of a row take at its top.
+const TEXT: f64 = 20.0;
 
 /// Draws ratios with their intervals.
 pub fn forest(forest: &Forest, width: u32) -> Svg {
@@ -70,7 +72,11 @@ pub fn forest(forest: &Forest, width: u32) -> Svg {
         );
     }
     let one = x.at(1.0);
-    canvas.line("one", (one, 0.0), (one, bottom));
+    for row in 0..forest.rows.len().max(1) {
+        // The line leaves out each row's words, which may lie across it in a narrow chart.
+        let top = row as f64 * ROW;
+        canvas.line("one", (one, top + TEXT), (one, (top + ROW).min(bottom)));
+    }
     side_words(&mut canvas, forest, one, bottom + 33.0, right);
     for (index, row) in forest.rows.iter().enumerate() {
         draw_row(&mut canvas, row, &x, index as f64 * ROW, right);

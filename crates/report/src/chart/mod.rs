@@ -67,7 +67,7 @@ impl Format {
             Format::Bandwidth if value < 1e9 => (1e6, " MB/s"),
             Format::Bandwidth => (1e9, " GB/s"),
         };
-        let decimals = (-(step / scale).log10()).ceil().clamp(0.0, 3.0) as usize;
+        let decimals = (-(step / scale).log10()).ceil().clamp(0.0, 9.0) as usize;
         let text = format!("{:.decimals$}", value / scale);
         let (whole, rest) = text.split_once('.').unwrap_or((&text, ""));
         let whole = whole.parse().map_or(whole.to_owned(), base::format_count);
@@ -91,6 +91,7 @@ mod tests {
         assert_eq!(Format::Rate.ticks(&[2.5, 3.0, 3.5]), ["2.5", "3", "3.5"]);
         let bytes = Format::Bandwidth.ticks(&[5e6, 1e8, 1e9, 2e9]);
         assert_eq!(bytes, ["5 MB/s", "100 MB/s", "1 GB/s", "2 GB/s"]);
+        assert_eq!(Format::Rate.ticks(&[0.0, 2e-4, 4e-4]), ["0", "0.0002", "0.0004"]);
         assert_eq!(Format::Rate.ticks(&[]), [] as [String; 0]);
     }
 }

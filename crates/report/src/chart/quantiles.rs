@@ -52,7 +52,7 @@ pub fn quantiles(data: &Quantiles, width: u32) -> Svg {
     let last = points().map(|(q, ..)| rarity(*q)).fold(10.0, f64::max);
     let x = Scale::log(1.0, last * 1.02, left, right);
 
-    canvas.text("muted small", 2.0, top - 10.0, &data.unit);
+    canvas.small_line(top - 10.0, &data.unit);
     let ticks = y.ticks(6);
     for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
         let tick = *tick;
@@ -90,5 +90,26 @@ fn draw_curve(canvas: &mut Canvas, data: &Quantiles, curve: &Curve, x: &Scale, y
             let tip = format!("{}: {name} took at most {}", curve.name, data.format.write(*time));
             canvas.mark("mark", curve.series, place(*q, *time), 4.4, &tip);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_axis_is_was_cut_off_in_a_narrow_window() {
+        let unit = "p99 of latency of completed requests, open loop at 6,342 requests/s";
+        let data = Quantiles {
+            title: String::new(),
+            description: String::new(),
+            unit: unit.to_owned(),
+            format: Format::Time,
+            curves: vec![Curve { points: vec![(0.5, 1.0, 2.0, 3.0)], ..Curve::default() }],
+        };
+        assert!(quantiles(&data, 748).inline().contains(unit));
+        let narrow = quantiles(&data, 340).inline();
+        assert!(!narrow.contains(unit) && narrow.contains("open loop at"), "{narrow}");
+        assert!(narrow.contains('…'), "{narrow}");
     }
 }

@@ -27,7 +27,7 @@ pub struct Strip {
     pub total: String,
     /// Colour and shape.
     pub series: usize,
-    /// Per trial: its block's number, whether the block was accepted, and the
+    /// Per trial: its block's number, whether the block counts, and the
     /// completed requests of each step of `step_s` seconds.
     pub trials: Vec<(u32, bool, Vec<u64>)>,
     /// The length of one step in seconds.
@@ -63,15 +63,13 @@ pub fn strips(data: &Strips, width: u32) -> Svg {
         draw_strip(&mut canvas, data, strip, &x, &y, (top, bottom, right));
         top = bottom + 12.0;
     }
-    for tick in x.ticks(if width < 500 { 4 } else { 8 }) {
-        canvas.text(
-            "muted mid small",
-            x.at(tick).min(right - 8.0),
-            top + 4.0,
-            &format!("{tick:.0}"),
-        );
+    let ticks = x.ticks(if width < 500 { 4 } else { 8 });
+    for (tick, label) in ticks.iter().zip(Format::Rate.ticks(&ticks)) {
+        canvas.text("muted mid small", x.at(*tick).min(right - 8.0), top + 4.0, &label);
     }
-    canvas.text("muted small end", right, top + 22.0, "seconds under load, block after block");
+    let several = data.strips.iter().any(|strip| strip.trials.len() > 1);
+    let after = if several { ", block after block" } else { "" };
+    canvas.text("muted small end", right, top + 22.0, &format!("seconds under load{after}"));
     canvas.finish(top + 26.0)
 }
 
@@ -87,20 +85,20 @@ fn draw_strip(
     canvas.mark("mark", strip.series, (6.0, top + 10.0), 4.5, "");
     canvas.text("strong", 18.0, top + 14.0, &fit(&strip.name, room));
     canvas.text("muted end small", right, top + 14.0, &strip.total);
-    let ticks = y.ticks(2);
+    let ticks = Some(y.ticks(2)).filter(|ticks| ticks.len() > 1).unwrap_or_else(|| y.ticks(4));
     for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
         let tick = *tick;
         canvas.line("grid", (LEFT, y.at(tick)), (right, y.at(tick)));
         canvas.text("muted end small", LEFT - 8.0, y.at(tick) + 4.0, &label);
     }
     let mut start = 0.0;
-    for (block, accepted, steps) in &strip.trials {
+    for (block, counts, steps) in &strip.trials {
         let end = start + steps.len() as f64 * strip.step_s;
         let (from, to) = (x.at(start), x.at(end));
-        let tip = if *accepted {
+        let tip = if *counts {
             format!("block {block}")
         } else {
-            format!("block {block} was rejected")
+            format!("block {block} does not count")
         };
         let outline = outline(steps, strip.step_s, start, (from, to), x, y);
         let mut area = vec![(from, bottom)];
@@ -109,7 +107,7 @@ fn draw_strip(
         let series = strip.series % SERIES;
         canvas.polygon(&format!("area s{series}"), &area);
         canvas.polyline(&format!("line trace s{series}"), &outline);
-        let class = if *accepted { "tip" } else { "gone" };
+        let class = if *counts { "tip" } else { "gone" };
         canvas.rect(class, from, top + HEAD, to - from, STRIP, &tip);
         canvas.line("grid", (to, top + HEAD), (to, bottom));
         start = end;
@@ -139,4 +137,24 @@ fn outline(
         points.push((x.at(start + b as f64 * step_s), y.at(rate)));
     }
     points
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_seconds_of_a_short_trial_differ() {
+        let strip = Strip { trials: vec![(1, true, vec![5; 10])], step_s: 0.1, ..Strip::default() };
+        let data = Strips {
+            title: String::new(),
+            description: String::new(),
+            format: Format::Rate,
+            strips: vec![strip],
+        };
+        let text = strips(&data, 748).inline();
+        for label in [">0<", ">0.2<", ">0.4<", ">1<"] {
+            assert!(text.contains(label), "{label} is not in {text}");
+        }
+    }
 }

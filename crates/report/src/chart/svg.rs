@@ -231,6 +231,12 @@ impl Canvas {
         self.legend(&names, top)
     }
 
+    /// A small grey line of words from the left edge, shortened to the width of the picture.
+    pub(crate) fn small_line(&mut self, y: f64, words: &str) {
+        let columns = (f64::from(self.svg.width) - 4.0) / SMALL_GLYPH;
+        self.text("muted small", 2.0, y, &crate::text::fit(words, columns as usize));
+    }
+
     /// Marks and names in as many rows as they need; a series without a name has no mark. Returns the height used.
     pub(crate) fn legend(&mut self, names: &[&str], top: f64) -> f64 {
         let width = f64::from(self.svg.width);
@@ -248,6 +254,9 @@ impl Canvas {
         y + 10.0 - top
     }
 }
+
+/// About the width of a small character in pixels.
+const SMALL_GLYPH: f64 = 5.8;
 
 /// The mean advance of a glyph at the charts' 12 px; digits are wider, so estimates are on the safe side.
 pub(crate) const GLYPH: f64 = 6.6;

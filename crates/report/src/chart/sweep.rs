@@ -73,14 +73,14 @@ pub fn sweep(data: &Sweep, width: u32) -> Svg {
     let margin = middle * APART + 8.0;
     let x = Scale::log(smallest, largest, left + margin, right - margin);
 
-    canvas.text("muted small", 2.0, top - 10.0, &data.unit);
+    canvas.small_line(top - 10.0, &data.unit);
     let ticks = y.ticks(6);
     for (tick, label) in ticks.iter().zip(data.format.ticks(&ticks)) {
         canvas.line("grid", (left, y.at(*tick)), (right, y.at(*tick)));
         canvas.text("muted end small", left - 8.0, y.at(*tick) + 4.0, &label);
     }
     sizes_below(&mut canvas, sizes, &x, (top, bottom));
-    canvas.text("muted small end", right, bottom + 34.0, "bytes in an answer");
+    canvas.text("muted small end", right, bottom + 34.0, "response size in bytes");
     for (place, line) in data.lines.iter().enumerate() {
         let beside = (place as f64 - middle) * APART;
         draw_line(&mut canvas, data, line, |bytes| x.at(bytes) + beside, &y);

@@ -1,12 +1,11 @@
 //! From a part of a run to the data of its charts.
 
-use record::{Comparison, Part, Trial};
+use record::{Comparison, Metric, Offer, Part, Trial};
 use stats::{Estimate, Verdict};
 
-use crate::answer;
 use crate::chart::{Curve, Dot, Dots, Forest, ForestRow, Format, Level, Quantiles, Strip, Strips};
 use crate::text::time;
-use crate::view;
+use crate::{setting, validity, verdict, view};
 
 /// What the marks of a forest plot are, as a paragraph below it.
 pub(super) fn forest_legend(data: &Forest) -> String {
@@ -18,10 +17,9 @@ pub(super) fn forest_words(data: &Forest) -> String {
     let published = data.rows.iter().any(|row| row.published.is_some());
     let diamond = if published { " The open diamond is the published ratio." } else { "" };
     let few = data.rows.iter().any(|row| row.value.is_finite() && !row.low.is_finite());
-    let few =
-        if few { " A mark without a line rests on too few blocks for an interval." } else { "" };
+    let few = if few { " A mark without a line has too few blocks for an interval." } else { "" };
     let invalid = data.rows.iter().any(|row| row.invalid && row.value.is_finite());
-    let invalid = if invalid { " What is struck out is INVALID." } else { "" };
+    let invalid = if invalid { " Struck-out names are INVALID." } else { "" };
     format!(
         "Marks are estimates, lines their intervals; the vertical line is 1, no difference.{few}{diamond}{invalid}"
     )
@@ -37,11 +35,11 @@ pub(crate) fn forest(part: &Part, comparisons: &[&Comparison]) -> Forest {
         Some(first) if one_baseline => crate::text::fit(view::name(part, first.baseline), 28),
         _ => "the other".to_owned(),
     };
-    let primary = comparisons.iter().all(|c| c.metric == "throughput");
+    let primary = comparisons.iter().all(|c| c.metric == Metric::Throughput);
     let metric = match comparisons.first() {
-        Some(first) if primary && !part.bulk && first.primary => "Requests per second",
-        Some(first) if primary && part.bulk && first.primary => "Bytes per second",
-        Some(first) if comparisons.len() == 1 => view::metric_in_words(&first.metric, part.bulk),
+        Some(first) if primary && !part.is_bulk() && first.primary => "Requests per second",
+        Some(first) if primary && part.is_bulk() && first.primary => "Bytes per second",
+        Some(first) if comparisons.len() == 1 => setting::metric(first.metric, part.is_bulk()),
         _ => "Ratios",
     };
     let (below, above) =
@@ -56,30 +54,33 @@ pub(crate) fn forest(part: &Part, comparisons: &[&Comparison]) -> Forest {
 }
 
 fn forest_row(part: &Part, comparison: &Comparison) -> ForestRow {
-    let metric = view::metric_in_words(&comparison.metric, part.bulk);
+    let metric = setting::metric(comparison.metric, part.is_bulk());
     let name = view::name(part, comparison.variant);
     let label = if comparison.primary { name.to_owned() } else { format!("{metric}, {name}") };
-    let words = match comparison.verdict {
-        Verdict::Invalid => "INVALID".to_owned(),
-        _ => format!("{} {}", answer::ratio_in_words(comparison), short(comparison)),
+    let invalid = validity::is_refused(comparison);
+    let few = verdict::too_few(comparison);
+    let words = match invalid {
+        true => "INVALID".to_owned(),
+        false if few => verdict::ratio_in_words(comparison),
+        false => format!("{} {}", verdict::ratio_in_words(comparison), short(comparison)),
     };
-    let few = answer::too_few(comparison);
+    let ratio = &comparison.judgement.ratio;
     ForestRow {
         label,
         words,
-        value: comparison.ratio.value,
-        low: if few { f64::NAN } else { comparison.ratio.low },
-        high: if few { f64::NAN } else { comparison.ratio.high },
+        value: ratio.value,
+        low: if few { f64::NAN } else { ratio.low },
+        high: if few { f64::NAN } else { ratio.high },
         series: comparison.variant as usize,
         published: view::published_ratio(part, comparison).map(|(ratio, _)| ratio),
-        invalid: comparison.verdict == Verdict::Invalid,
+        invalid,
     }
 }
 
 fn short(comparison: &Comparison) -> &'static str {
-    match comparison.verdict {
+    match comparison.judgement.verdict {
         Verdict::NoDifference => "no difference",
-        _ => view::verdict_in_words(comparison),
+        _ => verdict::in_short(comparison),
     }
 }
 
@@ -92,32 +93,34 @@ fn names(part: &Part, dots: &[Dot]) -> Vec<String> {
     part.variants.iter().enumerate().map(name).collect()
 }
 
-fn capacity_offer(part: &Part) -> String {
-    part.variants.iter().find_map(view::capacity).map_or("closed".to_owned(), |s| s.offer.clone())
+fn capacity_offer(part: &Part) -> Offer {
+    let measured = (0..part.variants.len()).find_map(|index| view::capacity(part, index));
+    measured.map_or(Offer::Closed, |summary| summary.offer)
 }
 
 /// An estimate to draw: without its interval where too few blocks stand behind it.
 pub(super) fn shown(part: &Part, e: Estimate) -> Estimate {
-    if view::few_blocks(part) { Estimate { low: e.value, high: e.value, ..e } } else { e }
+    let hidden = view::few_blocks(part) || !e.is_bounded();
+    if hidden { Estimate { low: e.value, high: e.value, ..e } } else { e }
 }
 
 /// Throughput of every trial by block; `None` without any.
 pub(crate) fn throughput_dots(part: &Part) -> Option<Dots> {
-    let figure = |trial: &Trial| match part.bulk {
+    let figure = |trial: &Trial| match part.is_bulk() {
         true => trial.payload_bytes as f64 / trial.window.as_secs_f64() / 1e9,
         false => trial.throughput_per_s(),
     };
-    let level = |(variant, v): (usize, &record::Variant)| {
-        let figures = view::figures(part, v)?;
-        let scale = if part.bulk { 1e-9 } else { 1.0 };
+    let level = |variant: usize| {
+        let figures = view::figures(part, variant)?;
+        let scale = if part.is_bulk() { 1e-9 } else { 1.0 };
         let e = shown(part, figures.throughput);
         Some(Level { variant, value: e.value * scale, low: e.low * scale, high: e.high * scale })
     };
-    let levels = part.variants.iter().enumerate().filter_map(level).collect();
+    let levels = (0..part.variants.len()).filter_map(level).collect();
     let unit = view::throughput_unit(part).to_owned();
     dots(
         part,
-        &capacity_offer(part),
+        capacity_offer(part),
         "Every trial's throughput by block",
         unit,
         Format::Rate,
@@ -129,11 +132,11 @@ pub(crate) fn throughput_dots(part: &Part) -> Option<Dots> {
 /// The 99th percentile of every trial by block; `None` without any.
 pub(crate) fn p99_dots(part: &Part) -> Option<Dots> {
     let figure = |trial: &Trial| view::times(trial).p99_ns as f64;
-    let level = |(variant, v): (usize, &record::Variant)| {
-        let e = shown(part, view::promptness(v)?.p99_ns);
+    let level = |variant: usize| {
+        let e = shown(part, view::latency_summary(part, variant)?.p99_ns);
         Some(Level { variant, value: e.value, low: e.low, high: e.high })
     };
-    let levels = part.variants.iter().enumerate().filter_map(level).collect();
+    let levels = (0..part.variants.len()).filter_map(level).collect();
     let title = "Every trial's 99th percentile by block";
     let unit = format!("p99 of {}", view::times_in_words(part));
     dots(part, view::times_offer(part), title, unit, Format::Time, figure, levels)
@@ -141,7 +144,7 @@ pub(crate) fn p99_dots(part: &Part) -> Option<Dots> {
 
 fn dots(
     part: &Part,
-    offer: &str,
+    offer: Offer,
     title: &str,
     unit: String,
     format: Format,
@@ -173,7 +176,7 @@ fn dots(
         format,
         names: names(part, &dots),
         blocks: part.measured_blocks().map(|block| block.index).max().unwrap_or(0),
-        rejected: part.measured_blocks().filter(|b| !b.accepted()).map(|b| b.index).collect(),
+        left_out: part.measured_blocks().filter(|b| !b.is_complete()).map(|b| b.index).collect(),
         dots,
         levels,
     })
@@ -192,11 +195,11 @@ pub(crate) fn quantiles(part: &Part) -> Option<Quantiles> {
         })
         .filter(|curve| !curve.points.is_empty())
         .collect();
-    let p99 = |variant: &record::Variant| {
-        let p99 = view::promptness(variant)?.p99_ns.value;
-        Some(format!("{} 99% within {}", variant.name, time(p99)))
+    let p99 = |index: usize| {
+        let p99 = view::latency_summary(part, index)?.p99_ns.value;
+        Some(format!("{} 99% within {}", part.variants[index].name, time(p99)))
     };
-    let words: Vec<String> = part.variants.iter().filter_map(p99).collect();
+    let words: Vec<String> = (0..part.variants.len()).filter_map(p99).collect();
     (!curves.is_empty()).then(|| Quantiles {
         title: "Times by percentile".to_owned(),
         description: format!("{}: {}.", view::times_in_words(part), words.join(", ")),
@@ -206,7 +209,7 @@ pub(crate) fn quantiles(part: &Part) -> Option<Quantiles> {
     })
 }
 
-/// Lowest, median and highest value among the accepted trials at quantiles that
+/// Lowest, geometric mean and highest value among the trials of complete blocks at quantiles that
 /// each have at least ten requests beyond them in every trial.
 fn curve(part: &Part, variant: usize) -> Vec<(f64, f64, f64, f64)> {
     let histograms: Vec<_> = view::trials(part, variant, view::times_offer(part))
@@ -227,7 +230,7 @@ fn curve(part: &Part, variant: usize) -> Vec<(f64, f64, f64, f64)> {
                 histograms.iter().map(|h| h.value_at_quantile(quantile) as f64).collect();
             values.sort_by(f64::total_cmp);
             let (low, high) = (*values.first()?, *values.last()?);
-            Some((quantile, low, view::median(values)?, high))
+            Some((quantile, low, view::geometric_mean(values.into_iter()), high))
         })
         .collect()
 }
@@ -254,15 +257,15 @@ fn strip(part: &Part, series: usize) -> Strip {
     for block in part.measured_blocks() {
         for trial in block.measured_trials().filter(|t| t.variant as usize == series) {
             strip.step_s = trial.step.as_secs_f64();
-            strip.trials.push((block.index, block.accepted(), trial.completed_by_step.clone()));
-            if block.accepted() {
+            strip.trials.push((block.index, block.is_complete(), trial.completed_by_step.clone()));
+            if block.is_complete() {
                 total += trial.completed_by_step.iter().sum::<u64>();
             }
         }
     }
-    strip.total = match strip.trials.iter().any(|(_, accepted, _)| *accepted) {
+    strip.total = match strip.trials.iter().any(|(_, complete, _)| *complete) {
         true => format!("area = {} requests", base::format_count(total)),
-        false => "in no accepted block".to_owned(),
+        false => "no complete block".to_owned(),
     };
     strip
 }

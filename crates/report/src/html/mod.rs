@@ -7,10 +7,9 @@ mod tables;
 
 use record::{Run, RunKind};
 
-use crate::answer::{self, capitalised};
 use crate::chart::{self, COLOURS, Svg, escape, style};
-use crate::text::shell;
-use crate::view;
+use crate::text::{capitalised, shell};
+use crate::{validity, verdict, view};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -73,42 +72,32 @@ fn answers(run: &Run) -> String {
     if run.parts.len() < 2 {
         return String::new();
     }
-    let line = |answer: answer::Answer<'_>| {
+    let line = |answer: verdict::Answer<'_>| {
         format!("<li><b>{}</b>: {}.</li>\n", escape(answer.part), escape(&answer.words))
     };
-    let lines: String = answer::answer(run).into_iter().map(line).collect();
+    let lines: String = verdict::answer(run).into_iter().map(line).collect();
     format!("<ul class=\"answer\">\n{lines}</ul>\n")
-}
-
-/// Every reason for which a run is invalid, once, those of several parts named for them.
-fn reasons(run: &Run) -> Vec<String> {
-    let of_part = |part: &record::Part| {
-        let named = |reason: String| match run.parts.len() > 1 && !reason.starts_with(&part.name) {
-            true => format!("{}: {reason}", part.name),
-            false => reason,
-        };
-        answer::reasons(part).into_iter().map(named).collect::<Vec<_>>()
-    };
-    run.reasons.iter().cloned().chain(run.parts.iter().flat_map(of_part)).collect()
 }
 
 /// What has to be said before any figure.
 fn notices(run: &Run) -> String {
     let mut out = String::new();
-    let reasons = reasons(run);
+    let mut reasons: Vec<String> = run.error.iter().cloned().collect();
+    for part in run.parts.iter().filter(|part| validity::is_part_invalid(part)) {
+        let named = |reason: String| match run.parts.len() > 1 && !reason.starts_with(&part.name) {
+            true => format!("{}: {reason}", part.name),
+            false => reason,
+        };
+        reasons.extend(validity::of_part(part).into_iter().map(named));
+    }
     if !reasons.is_empty() {
         out += "<section class=\"invalid\"><h3>INVALID</h3>";
         for reason in &reasons {
             out += &format!("<p>{}</p>", escape(reason));
         }
-        let all = !run.reasons.is_empty() || run.parts.iter().all(|p| !p.reasons.is_empty());
-        let which = if all { "The figures below" } else { "The figures of such a part" };
-        out += &format!(
-            "<p class=\"muted small\">{which} are shown to find the cause, not to be used.</p></section>\n"
-        );
+        out += "<p class=\"muted small\">Figures that are struck out are shown to find the cause: do not use them.</p></section>\n";
     }
-    if let Some(words) = view::state_in_words(run) {
-        let (word, rest) = words.split_once(": ").unwrap_or(("", words));
+    if let Some((word, rest)) = view::state_in_words(run) {
         out += &format!(
             "<section class=\"notice\"><h3>{word}</h3><p>{}</p></section>\n",
             capitalised(rest)
@@ -125,14 +114,17 @@ fn machine(run: &Run) -> String {
         None => "not visible from here",
     };
     let cgroup = match m.cgroup {
-        0 => "none that we may use".to_owned(),
+        0 => "none available".to_owned(),
         version => format!("version {version}"),
     };
     let mut rows = vec![
-        ("processor", format!("{}, {}", m.cpu_model, crate::text::plural(m.cpus as usize, "CPU"))),
+        (
+            "processor",
+            format!("{}, {}", m.cpu_model, crate::text::plural(u64::from(m.cpus), "CPU")),
+        ),
         ("memory", base::Bytes(m.memory_bytes).to_string()),
         ("system", format!("{}, Linux {}", m.os, m.kernel)),
-        ("hypervisor", m.hypervisor.clone().unwrap_or_else(|| "none seen".to_owned())),
+        ("virtualised", view::virtualised(run)),
         ("frequency", m.governor.clone().unwrap_or_else(|| "no governor".to_owned())),
         ("connection tracking", tracking.to_owned()),
         ("cgroup", cgroup),
@@ -148,11 +140,16 @@ fn machine(run: &Run) -> String {
 fn repeat(run: &Run) -> String {
     let command = escape(&shell(&run.command_line));
     let mut out = format!("<h2>Repeat it</h2>\n<section><pre>{command}</pre>\n");
+    let choices = match run.kind {
+        RunKind::Load => "when the requests of an open loop are sent",
+        _ => "the order of slices, ports, paths and padding",
+    };
     out += &format!(
-        "<p class=\"small muted\">The seed, {}, replays every random choice: the order of slices, ports, paths and padding.</p>\n",
+        "<p class=\"small muted\">The seed, {}, replays every random choice: {choices}.</p>\n",
         run.seed
     );
-    if run.kind == RunKind::Compare {
+    let starts = run.parts.iter().flat_map(|part| &part.variants).any(|v| !v.commands.is_empty());
+    if run.kind == RunKind::Compare && starts {
         out += "<p class=\"small muted\">Each command is started with <code>PORT</code> and <code>SOCKET</code> in its environment.</p>\n";
     }
     if !run.plan.is_empty() {
@@ -212,7 +209,7 @@ pub fn pictures(run: &Run) -> Vec<Picture> {
             pictures.push(Picture { name, part, caption, svg });
         };
         let (primary, _) = view::split_comparisons(part);
-        if primary.iter().any(|c| c.ratio.value.is_finite()) {
+        if primary.iter().any(|c| c.judgement.ratio.value.is_finite()) {
             let data = charts::forest(part, &primary);
             let caption = format!("{}. {}", data.title, charts::forest_words(&data));
             add("ratio", caption, chart::forest(&data, WIDE));

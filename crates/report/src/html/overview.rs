@@ -1,22 +1,23 @@
 //! All parts of a run in one picture: their ratios below each other, and, where
 //! several parts compare the same variants, as a grid.
 
-use record::{Comparison, Part, Run, Summary};
-use stats::{Estimate, Verdict};
+use record::{Comparison, Metric, Offer, Part, Run, Summary};
+use stats::Estimate;
 
 use super::{both, charts};
-use crate::answer;
 use crate::chart::{self, Forest, Format, Heat, HeatCell, HeatRow, Sweep, SweepLine, SweepPoint};
-use crate::view;
+use crate::{validity, verdict, view};
 
 /// More ratios than this in one picture are not read any more; each part has its own then.
 const ROWS_MAX: usize = 30;
 
 /// What a grid shows.
-pub(super) const GRID: &str = "Throughput as a multiple of each part's baseline, which is 1×. Bold: the interval leaves 1 out. Blue is faster, orange slower.";
+pub(super) const GRID: &str = "Throughput as a multiple of each part's baseline, which is 1×. \
+    Bold: the interval excludes 1. Blue is faster, orange slower.";
 
 /// What figures by size show.
-pub(super) const SWEEP: &str = "Both axes are logarithmic. Marks are estimates, those of one size side by side; upright lines are their intervals where these reach beyond the mark; too few blocks have none. Parts that are INVALID are left out.";
+pub(super) const SWEEP: &str = "Both axes are logarithmic. Marks are estimates, vertical lines \
+    their intervals; estimates from too few blocks have none. INVALID parts are omitted.";
 
 /// Whose multiples the ratios of all parts are.
 pub(super) fn baselines(run: &Run) -> String {
@@ -101,17 +102,17 @@ fn grids(run: &Run) -> String {
 const SIZE_STEP_MIN: f64 = 1.5;
 
 /// What a size is worth a picture of: name of the file, title, unit, format, and from a summary and
-/// the bytes in an answer the figure.
+/// the response size in bytes the figure.
 type Figure =
     (&'static str, &'static str, &'static str, Format, fn(&Summary, f64) -> Option<Estimate>);
 
 const FIGURES: [Figure; 3] = [
-    ("requests", "Requests per second by size of answer", "requests/s", Format::Rate, |s, _| {
+    ("requests", "Requests per second by response size", "requests/s", Format::Rate, |s, _| {
         Some(s.throughput_per_s)
     }),
     (
         "bytes",
-        "Bytes per second by size of answer",
+        "Bytes per second by response size",
         "bytes of bodies per second",
         Format::Bandwidth,
         |s, bytes| Some(scaled(s.throughput_per_s, bytes)),
@@ -119,7 +120,7 @@ const FIGURES: [Figure; 3] = [
     // Nanoseconds per byte are seconds per 10⁹ bytes.
     (
         "cost",
-        "CPU time per gigabyte by size of answer",
+        "CPU time per gigabyte by response size",
         "s of CPU per GB",
         Format::Rate,
         |s, bytes| Some(scaled(s.cpu_ns_per_request?, 1.0 / bytes)),
@@ -133,8 +134,11 @@ fn scaled(estimate: Estimate, by: f64) -> Estimate {
 /// Figures by the size of answers, with the names of their pictures, where the parts of a run are
 /// the same variants with larger and larger answers.
 pub(super) fn sweeps(run: &Run) -> Vec<(&'static str, Sweep)> {
-    let parts: Vec<&Part> =
-        run.parts.iter().filter(|part| part.reasons.is_empty() && !part.bulk).collect();
+    let parts: Vec<&Part> = run
+        .parts
+        .iter()
+        .filter(|part| !validity::is_part_invalid(part) && !part.is_bulk())
+        .collect();
     let sizes: Option<Vec<f64>> = parts.iter().map(|part| answer_bytes(part)).collect();
     let Some(sizes) = sizes.filter(|sizes| sizes.len() > 2) else { return Vec::new() };
     if sizes.windows(2).any(|pair| pair[1] < SIZE_STEP_MIN * pair[0]) {
@@ -143,8 +147,8 @@ pub(super) fn sweeps(run: &Run) -> Vec<(&'static str, Sweep)> {
     let names: Vec<&str> = parts[0].variants.iter().map(|variant| variant.name.as_str()).collect();
     let draw = |&(file, title, unit, format, figure): &Figure| {
         let point = |part: &Part, name: &str, bytes: f64| {
-            let variant = part.variants.iter().find(|variant| variant.name == name)?;
-            let estimate = figure(view::capacity(variant)?, bytes)?;
+            let variant = part.variants.iter().position(|variant| variant.name == name)?;
+            let estimate = figure(&view::capacity(part, variant)?, bytes)?;
             let Estimate { value, low, high } = charts::shown(part, estimate);
             Some(SweepPoint { bytes, value, low, high })
         };
@@ -171,7 +175,7 @@ pub(super) fn sweeps(run: &Run) -> Vec<(&'static str, Sweep)> {
 /// Bytes in the body of an answer, the mean of all of a part's that were measured in its closed
 /// loop; `None` where none was or they are empty.
 fn answer_bytes(part: &Part) -> Option<f64> {
-    let trials = |variant| view::trials(part, variant, "closed").map(|(_, trial)| trial);
+    let trials = |variant| view::trials(part, variant, Offer::Closed).map(|(_, trial)| trial);
     let all = || (0..part.variants.len()).flat_map(trials);
     let bytes: u64 = all().map(|trial| trial.payload_bytes).sum();
     let answers: u64 = all().map(|trial| trial.completed_in_window).sum();
@@ -247,11 +251,14 @@ fn grid(run: &Run, title: String, cell: impl Fn(&Part, &str) -> HeatCell) -> Hea
     }
 }
 
-/// What a variant of a part serves; nothing of a part that is refused.
+/// What a variant of a part serves; nothing of one whose throughput is INVALID.
 fn throughput_of(part: &Part, name: &str) -> Option<f64> {
-    let variant = part.variants.iter().find(|variant| variant.name == name)?;
-    let summary = view::capacity(variant).filter(|_| part.reasons.is_empty())?;
-    Some(summary.throughput_per_s.value).filter(|value| value.is_finite() && *value > 0.0)
+    let variant = part.variants.iter().position(|variant| variant.name == name)?;
+    if validity::is_void(part, variant, Metric::Throughput) {
+        return None;
+    }
+    Some(view::capacity(part, variant)?.throughput_per_s.value)
+        .filter(|value| value.is_finite() && *value > 0.0)
 }
 
 /// A cell of a grid against a variant that the reader has picked.
@@ -279,19 +286,19 @@ fn cell(part: &Part, name: &str) -> HeatCell {
     let Some(index) = part.variants.iter().position(|variant| variant.name == name) else {
         return HeatCell { words: String::new(), ..HeatCell::default() };
     };
-    let throughput = |c: &&Comparison| c.metric == "throughput";
+    let throughput = |c: &&Comparison| c.metric == Metric::Throughput;
     let comparisons = || part.comparisons.iter().filter(throughput);
     if let Some(comparison) = comparisons().find(|c| c.variant as usize == index) {
-        let estimate = &comparison.ratio;
-        if comparison.verdict == Verdict::Invalid || !estimate.value.is_finite() {
+        let estimate = &comparison.judgement.ratio;
+        if validity::is_refused(comparison) || !estimate.value.is_finite() {
             return empty;
         }
-        let (value, _) = answer::ratio_cells(comparison);
+        let (value, _) = verdict::ratio_cells(comparison);
         return HeatCell {
             ratio: Some(estimate.value),
-            tip: format!("{name}, {}: {}", part.name, answer::ratio_in_words(comparison)),
+            tip: format!("{name}, {}: {}", part.name, verdict::ratio_in_words(comparison)),
             words: value,
-            decided: !answer::too_few(comparison) && (estimate.low > 1.0 || estimate.high < 1.0),
+            decided: !verdict::too_few(comparison) && (estimate.low > 1.0 || estimate.high < 1.0),
         };
     }
     if comparisons().any(|c| c.baseline as usize == index) {

@@ -1,22 +1,22 @@
 //! One part of a run: its verdict first, then what it rests on.
 
-use record::{Comparison, Part, Run};
+use record::{Comparison, Metric, Offer, Part, Run, RunKind};
 use stats::Verdict;
 
 use super::{both, charts, tables};
-use crate::answer::{self, capitalised};
 use crate::chart::{self, escape};
-use crate::text::time;
-use crate::view;
+use crate::load::LoadReport;
+use crate::text::{capitalised, time};
+use crate::{setting, validity, verdict, view};
 
 /// What trials as dots show.
 pub(super) const TRIALS: &str =
-    "Every block started each variant afresh. Bands are the intervals of the estimates.";
+    "Every block starts each variant fresh. Bands are the intervals of the estimates.";
 /// What times by percentile show.
-pub(super) const TIMES: &str = "Lines are the medians over trials, bands reach from the lowest to the highest trial; a line ends where a trial has fewer than ten slower requests.";
+pub(super) const TIMES: &str = "Lines are geometric means over trials, bands reach from the lowest to the highest trial; a line ends where a trial has fewer than ten slower requests.";
 /// What requests over time show.
 pub(super) const SPEED: &str =
-    "As on a tachograph's disc the area is the distance: rate × time is exactly the count.";
+    "The area under a curve is the number of requests, as on a tachograph's disc: rate × time.";
 
 pub(crate) fn part(run: &Run, index: usize, part: &Part) -> String {
     let mut out = String::new();
@@ -25,24 +25,22 @@ pub(crate) fn part(run: &Run, index: usize, part: &Part) -> String {
     } else {
         out += "<h2 class=\"unseen\">Result</h2>\n";
     }
-    let mut setting = vec![part.load.clone(), part.layout.clone(), view::blocks_in_words(part)];
-    if part.quick {
-        setting.push("shortened for a quick look".to_owned());
+    if let Some(report) = LoadReport::from_run(run) {
+        return out + &load(run, part, &report);
     }
-    setting.retain(|words| !words.is_empty());
-    out += &format!("<p class=\"muted\">{}</p>\n", escape(&setting.join("; ")));
-    out += &verdicts(part);
-    out += &format!("<section><h3>Figures</h3>\n{}</section>\n", tables::figures(part));
+    out += &format!("<p class=\"muted\">{}</p>\n", escape(&setting::line(part)));
+    out += &verdicts(run, part);
+    out += &format!("<section><h3>Figures</h3>\n{}</section>\n", tables::figures(run, part));
     out += &ratios(part);
     out += &trials(part);
     out += &percentiles(part);
     out += &over_time(part);
     out += &format!(
-        "<section><h3>Ledger</h3>\n<p class=\"small muted\">Every request of every block, rejected ones included, from ready to stopped, counted by the client, by the server and by the recorded series.</p>\n{}{}</section>\n",
+        "<section><h3>Ledger</h3>\n<p class=\"small muted\">Every request of every block but the calibration, from ready to stopped, as the client, the server and the recorded series counted it.</p>\n{}{}</section>\n",
         tables::ledger(part),
         tables::ledger_notes(part)
     );
-    out += &tables::findings(part);
+    out += &tables::findings(run, part);
     out += &tables::published(part);
     out + &format!(
         "<section><h3>{}</h3>\n{}</section>\n",
@@ -51,18 +49,43 @@ pub(crate) fn part(run: &Run, index: usize, part: &Part) -> String {
     )
 }
 
-fn verdicts(part: &Part) -> String {
+/// A run of `load`: one trial, and nothing that it is compared with.
+fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
+    let mut out = format!("<p class=\"muted\">{}</p>\n", escape(&report.setting()));
+    out += &alone(part);
+    out += &format!("<section><h3>Figures</h3>\n{}</section>\n", tables::times(report));
+    if let Some(data) = charts::quantiles(part) {
+        out += &format!(
+            "<section><h3>Latency distribution</h3>\n{}<p class=\"small muted\">The line ends where fewer than ten requests were slower.</p></section>\n",
+            both(|w| chart::quantiles(&data, w))
+        );
+    }
+    if let Some(data) = charts::strips(part) {
+        out += &format!(
+            "<section><h3>Requests per second over time</h3>\n{}<p class=\"small muted\">{SPEED}</p></section>\n",
+            both(|w| chart::strips(&data, w))
+        );
+    }
+    out += &format!(
+        "<section><h3>Ledger</h3>\n<p class=\"small muted\">Every request that was measured, as the client, the server and the recorded series counted it.</p>\n{}{}</section>\n",
+        tables::ledger_of(&[(0, &part.variants[0].name, report.ledger())]),
+        tables::ledger_notes(part)
+    );
+    out + &tables::findings(run, part)
+}
+
+fn verdicts(run: &Run, part: &Part) -> String {
     let (primary, _) = view::split_comparisons(part);
     if primary.is_empty() {
         let words = match part.variants.iter().filter(|v| v.skipped.is_none()).count() {
-            0 => "Nothing could be measured: every variant was skipped.",
-            1 => return alone(part),
-            _ => "No verdict: there are not enough blocks to compare.",
+            0 => "Nothing could be measured: every variant was skipped.".to_owned(),
+            _ if run.kind == RunKind::Load || part.variants.len() == 1 => return alone(part),
+            _ => verdict::no_verdict(),
         };
         return format!("<section><p class=\"empty\">{words}</p></section>\n");
     }
     let several = if primary.len() > 1 { " several" } else { "" };
-    let verdicts = answer::verdicts(part);
+    let verdicts = verdict::verdicts(part);
     let small = |words: &str| format!("<p class=\"small muted\">{}.</p>\n", escape(words));
     let lead = verdicts.lead.map_or_else(String::new, |lead| format!("<p>{}</p>\n", escape(&lead)));
     let rows: String = verdicts.rows.iter().map(|(c, sentence)| verdict(c, sentence)).collect();
@@ -75,11 +98,11 @@ fn verdicts(part: &Part) -> String {
 
 /// The headline of a part that has one variant only.
 fn alone(part: &Part) -> String {
-    let variant = part.variants.iter().find(|variant| variant.skipped.is_none());
-    let Some(figures) = variant.and_then(|variant| view::figures(part, variant)) else {
+    let index = part.variants.iter().position(|variant| variant.skipped.is_none()).unwrap_or(0);
+    let Some(figures) = view::figures(part, index) else {
         return "<section><p class=\"empty\">Nothing was measured.</p></section>\n".to_owned();
     };
-    let class = if part.reasons.is_empty() { "none" } else { "void" };
+    let class = if validity::is_void(part, index, Metric::Throughput) { "void" } else { "none" };
     let value = view::throughput(part, figures.throughput.value);
     format!(
         "<section class=\"verdicts\"><div class=\"verdict {class}\"><div class=\"ratio\"><span>{value}</span><small>{}</small></div><p>Half of the requests took at most {}, 99% at most {}: {}.</p></div></section>\n",
@@ -91,19 +114,20 @@ fn alone(part: &Part) -> String {
 }
 
 fn verdict(comparison: &Comparison, sentence: &str) -> String {
-    let (value, interval) = answer::ratio_cells(comparison);
-    let class = match comparison.verdict {
+    let (value, interval) = verdict::ratio_cells(comparison);
+    let judgement = &comparison.judgement;
+    let class = match judgement.verdict {
         Verdict::Faster => "faster",
         Verdict::Slower => "slower",
         Verdict::NoDifference => "none",
         Verdict::Equivalent => "equivalent",
         Verdict::Inconclusive => "inconclusive",
-        Verdict::Invalid => "void",
+        Verdict::Invalid => "refused",
     };
-    let percent = comparison.confidence * 100.0;
-    let small = match comparison.verdict {
-        Verdict::Invalid => "not to be used".to_owned(),
-        _ if answer::too_few(comparison) => "too few blocks".to_owned(),
+    let percent = judgement.confidence * 100.0;
+    let small = match judgement.verdict {
+        Verdict::Invalid => "no ratio".to_owned(),
+        _ if verdict::too_few(comparison) => "so far".to_owned(),
         _ => format!("{interval} ({percent:.0}%)"),
     };
     format!(
@@ -115,9 +139,9 @@ fn verdict(comparison: &Comparison, sentence: &str) -> String {
 fn ratios(part: &Part) -> String {
     let (primary, others) = view::split_comparisons(part);
     let mut out = String::new();
-    if primary.iter().any(|c| c.ratio.value.is_finite()) {
+    if primary.iter().any(|c| c.judgement.ratio.value.is_finite()) {
         let data = charts::forest(part, &primary);
-        let metric = view::metric_in_words(&primary[0].metric, part.bulk);
+        let metric = setting::metric(primary[0].metric, part.is_bulk());
         out +=
             &format!("<section><h3>Ratio of {metric}</h3>\n{}", both(|w| chart::forest(&data, w)));
         out += &format!("{}</section>\n", charts::forest_legend(&data));
@@ -147,14 +171,14 @@ fn trials(part: &Part) -> String {
     if let Some(p99) = charts::p99_dots(part) {
         out += &both(|w| chart::dots(&p99, w));
     }
-    let rejected = if throughput.rejected.is_empty() { "" } else { " Grey blocks were rejected." };
-    out + &format!("<p class=\"small muted\">{TRIALS}{rejected}</p></section>\n")
+    let grey = if throughput.left_out.is_empty() { "" } else { " Grey blocks do not count." };
+    out + &format!("<p class=\"small muted\">{TRIALS}{grey}</p></section>\n")
 }
 
 fn percentiles(part: &Part) -> String {
     charts::quantiles(part).map_or(String::new(), |data| {
         format!(
-            "<section><h3>How long requests took</h3>\n{}<p class=\"small muted\">{TIMES}</p></section>\n",
+            "<section><h3>Latency distribution</h3>\n{}<p class=\"small muted\">{TIMES}</p></section>\n",
             both(|w| chart::quantiles(&data, w))
         )
     })
@@ -164,14 +188,16 @@ fn over_time(part: &Part) -> String {
     let Some(data) = charts::strips(part) else {
         return String::new();
     };
-    let offers = match (view::has_offer(part, "closed"), view::has_offer(part, "open")) {
+    let offers = view::offers(part);
+    let offered = |wanted: Offer| offers.iter().any(|(offer, _)| *offer == wanted);
+    let offers = match (offered(Offer::Closed), offered(Offer::Open)) {
         (true, true) => " In each block the closed loop comes first, then the open one.",
         _ => "",
     };
-    let rejected = if part.measured_blocks().all(record::Block::accepted) {
+    let rejected = if part.measured_blocks().all(record::Block::is_complete) {
         ""
     } else {
-        " Grey blocks were rejected and are not in the sums."
+        " Grey blocks do not count and are not in the sums."
     };
     format!(
         "<section><h3>Requests per second over time</h3>\n{}<p class=\"small muted\">{SPEED}{offers}{rejected}</p></section>\n",

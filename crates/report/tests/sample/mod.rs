@@ -2,13 +2,14 @@
 #![allow(dead_code, clippy::unwrap_used)] // each test file uses some of them; a sample may fail its test
 
 use std::f64::consts::TAU;
+use std::sync::OnceLock;
 
-use base::{Nanos, Rng, RunId, Seed, Timestamp};
+use base::{CpuSet, Nanos, Rng, RunId, Seed, Timestamp};
 use hdrhistogram::Histogram;
-use ledger::{Counts, Ledger};
+use ledger::{Counts, Discrepancy, Law, Ledger};
 use rand::RngExt;
 use record::*;
-use stats::{Estimate, Verdict};
+use stats::{Estimate, Judgement, Opinion, Verdict};
 
 /// What a variant is like.
 struct Shape {
@@ -84,13 +85,22 @@ impl Maker {
             self.times(completed, service_ns * jitter, if open.is_some() { 0.35 } else { 0.09 });
         let latency = open.map(|_| self.times(completed, service_ns * jitter * 1.04, 0.37));
         let lateness = open.map(|_| self.times(completed, 4_200.0, 0.5));
+        let slice = |round: u32| Slice {
+            round,
+            window: Nanos::from_millis(250),
+            completed: completed / 20 + u64::from(u64::from(round) < completed % 20),
+            other_cpus: Some(0.01 * f64::from(round % 4)),
+            stolen: Some(0.0),
+            kept: true,
+        };
+        let slices = (0..20).map(slice).collect();
         let cpu = shape.cpu_ns * (0.006 * self.normal()).exp() * all as f64;
         Trial {
             variant,
-            offer: if open.is_some() { "open" } else { "closed" }.to_owned(),
+            offer: if open.is_some() { Offer::Open } else { Offer::Closed },
             offered_per_s: open,
             started: at,
-            slices: 20,
+            slices,
             window,
             completed_in_window: completed,
             payload_bytes: completed * 12,
@@ -105,8 +115,10 @@ impl Maker {
             lateness,
             stack_cpu: Some(Nanos(cpu as u64)),
             machine_busy: Some(Nanos((cpu * 1.31) as u64)),
-            client_cpu: Nanos((all as f64 * 9_400.0) as u64),
-            client_busy: 0.14 + 0.02 * self.rng.random_range(0.0..1.0),
+            client: vec![ThreadUse {
+                cpu: Nanos((all as f64 * 9_400.0) as u64),
+                wall: Nanos::from_millis(5_600),
+            }],
             peak_memory_bytes: Some(shape.memory_bytes + self.rng.random_range(0..60) * 4096),
             completed_by_step: self.series(all, 23),
             step: STEP,
@@ -130,9 +142,9 @@ impl Maker {
             started: at,
             elapsed: Nanos::from_millis(28_400),
             order,
-            rejected: Vec::new(),
+            state: BlockState::Complete,
             canary: [Nanos::from_micros(200_350), Nanos::from_micros(200_610)],
-            steal: 0.002 * self.rng.random_range(0.0..1.0),
+            steal: Some(0.002 * self.rng.random_range(0.0..1.0)),
             trials,
             lives: Vec::new(),
         }
@@ -153,36 +165,46 @@ fn geometric(values: &[f64]) -> Estimate {
     Estimate { value: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
 }
 
-fn metric(trial: &Trial, name: &str) -> f64 {
+/// Figures that a summary has beside the metrics.
+#[derive(Clone, Copy)]
+enum Figure {
+    Of(Metric),
+    P90,
+    Machine,
+}
+
+fn figure(trial: &Trial, figure: Figure) -> f64 {
     let times = trial.latency.as_ref().unwrap_or(&trial.service_time);
-    match name {
-        "throughput" => trial.throughput_per_s(),
-        "p50" => times.p50_ns as f64,
-        "p90" => times.p90_ns as f64,
-        "p99" => times.p99_ns as f64,
-        "cpu" => trial.stack_cpu.unwrap().0 as f64 / trial.ledger.counts.completed as f64,
-        _ => trial.machine_busy.unwrap().0 as f64 / trial.ledger.counts.completed as f64,
+    let completed = trial.ledger.counts.completed as f64;
+    match figure {
+        Figure::Of(Metric::Throughput) => trial.throughput_per_s(),
+        Figure::Of(Metric::P50) => times.p50_ns as f64,
+        Figure::P90 => times.p90_ns as f64,
+        Figure::Of(Metric::P99) => times.p99_ns as f64,
+        Figure::Of(Metric::Cpu) => trial.stack_cpu.unwrap().0 as f64 / completed,
+        Figure::Of(Metric::Memory) => trial.peak_memory_bytes.unwrap() as f64,
+        Figure::Machine => trial.machine_busy.unwrap().0 as f64 / completed,
     }
 }
 
-fn values(blocks: &[Block], variant: u32, offer: &str, name: &str) -> Vec<f64> {
-    let trials = blocks.iter().filter(|b| b.accepted()).flat_map(|b| &b.trials);
-    trials.filter(|t| t.variant == variant && t.offer == offer).map(|t| metric(t, name)).collect()
+fn values(blocks: &[Block], variant: u32, offer: Offer, of: Figure) -> Vec<f64> {
+    let trials = blocks.iter().filter(|b| b.is_complete()).flat_map(|b| &b.trials);
+    trials.filter(|t| t.variant == variant && t.offer == offer).map(|t| figure(t, of)).collect()
 }
 
-fn summary(blocks: &[Block], variant: u32, offer: &str, offered_per_s: Option<f64>) -> Summary {
-    let estimate = |name: &str| geometric(&values(blocks, variant, offer, name));
-    let throughput_per_s = estimate("throughput");
+fn summary(blocks: &[Block], variant: u32, offer: Offer, offered_per_s: Option<f64>) -> Summary {
+    let estimate = |of| geometric(&values(blocks, variant, offer, of));
+    let throughput_per_s = estimate(Figure::Of(Metric::Throughput));
     Summary {
-        offer: offer.to_owned(),
+        offer,
         offered_per_s,
         throughput_per_s,
         bytes_per_s: throughput_per_s.value * 12.0,
-        p50_ns: estimate("p50"),
-        p90_ns: estimate("p90"),
-        p99_ns: estimate("p99"),
-        cpu_ns_per_request: Some(estimate("cpu")),
-        machine_ns_per_request: Some(estimate("machine")),
+        p50_ns: estimate(Figure::Of(Metric::P50)),
+        p90_ns: estimate(Figure::P90),
+        p99_ns: estimate(Figure::Of(Metric::P99)),
+        cpu_ns_per_request: Some(estimate(Figure::Of(Metric::Cpu))),
+        machine_ns_per_request: Some(estimate(Figure::Machine)),
         peak_memory_bytes: blocks
             .iter()
             .flat_map(|b| &b.trials)
@@ -195,17 +217,18 @@ fn summary(blocks: &[Block], variant: u32, offer: &str, offered_per_s: Option<f6
 fn comparison(
     part: &Part,
     variant: u32,
-    metric: &str,
-    offer: &str,
+    metric: Metric,
+    offer: Offer,
     adjusted_for: u32,
 ) -> Comparison {
-    let a = values(&part.blocks, 0, offer, metric);
-    let b = values(&part.blocks, variant, offer, metric);
+    let a = values(&part.blocks, 0, offer, Figure::Of(metric));
+    let b = values(&part.blocks, variant, offer, Figure::Of(metric));
     let ratios: Vec<f64> = a.iter().zip(&b).map(|(a, b)| b / a).collect();
     let ratio = geometric(&ratios);
-    let primary = metric == "throughput";
-    let higher_is_better = metric == "throughput";
+    let primary = metric == Metric::Throughput;
+    let higher_is_better = metric == Metric::Throughput;
     let verdict = match (ratio.low > 1.0, ratio.high < 1.0) {
+        _ if ratios.len() < stats::DECIDING_BLOCKS_MIN => Verdict::Inconclusive,
         (true, _) if higher_is_better => Verdict::Faster,
         (true, _) => Verdict::Slower,
         (_, true) if higher_is_better => Verdict::Slower,
@@ -213,38 +236,21 @@ fn comparison(
         _ if ratio.high - ratio.low < 0.04 => Verdict::NoDifference,
         _ => Verdict::Inconclusive,
     };
-    let (name, base) = (&part.variants[variant as usize].name, &part.variants[0].name);
-    let blocks = ratios.len() as u32;
-    let sentence = match verdict {
-        Verdict::NoDifference => format!(
-            "No difference detected: the data rule out {name} being more than {:.1}% slower or {:.1}% faster than {base} (95%).",
-            (1.0 - ratio.low) * 100.0,
-            (ratio.high - 1.0) * 100.0
-        ),
-        Verdict::Inconclusive => format!(
-            "Inconclusive: {name} against {base} {:+.1}% to {:+.1}% with a target of ±1%; about 38 more blocks (19 min) in a new run.",
-            (ratio.low - 1.0) * 100.0,
-            (ratio.high - 1.0) * 100.0
-        ),
-        _ => format!(
-            "{name} serves {:.2}× {base} (95% CI {:.2}–{:.2}; {blocks} blocks; {}; {}).",
-            ratio.value, ratio.low, ratio.high, part.load, part.layout
-        ),
-    };
-    Comparison {
-        baseline: 0,
-        variant,
-        metric: metric.to_owned(),
-        offer: offer.to_owned(),
-        primary,
+    let judgement = Judgement {
         ratio,
-        confidence: 0.95,
-        adjusted_for,
-        blocks,
         verdict,
-        sentence,
+        precision: part.precision,
+        confidence: 0.95,
+        adjusted_for: if primary { adjusted_for } else { 1 },
+        margin: None,
+        blocks: ratios.len() as u32,
+        merged: 1,
+        second_opinion_p: Some(0.001),
+        second_opinion: Opinion::Agrees,
         anytime: false,
-    }
+        more_blocks: (verdict == Verdict::Inconclusive).then_some(38),
+    };
+    Comparison { baseline: 0, variant, metric, offer, primary, judgement, because: Vec::new() }
 }
 
 fn machine() -> Machine {
@@ -258,7 +264,7 @@ fn machine() -> Machine {
         governor: None,
         connection_tracking: Some(false),
         cgroup: 2,
-        facts: [("gunicorn", "23.0.0"), ("python", "3.13.5"), ("client threads", "1")]
+        facts: [("gunicorn", "23.0.0"), ("python", "3.13.5")]
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
             .into(),
     }
@@ -266,6 +272,7 @@ fn machine() -> Machine {
 
 fn part(seed: u64, shapes: &[Shape], blocks: u32, open: Option<f64>, started: Timestamp) -> Part {
     let mut maker = Maker { rng: Seed(seed).rng("sample") };
+    let block_count = blocks;
     let blocks: Vec<Block> = (1..=blocks)
         .map(|index| {
             let at = started.as_second() + i64::from(index) * 29;
@@ -275,25 +282,32 @@ fn part(seed: u64, shapes: &[Shape], blocks: u32, open: Option<f64>, started: Ti
     let mut part = Part {
         name: "main".to_owned(),
         question: "Which of them serves more?".to_owned(),
-        layout: "client on CPU 1, stack on CPU 0".to_owned(),
-        load: "10 connections, closed loop".to_owned(),
+        layout: Layout { client: CpuSet::one(1), stack: CpuSet::one(0) },
+        load: Load { connections: 10, threads: 1, engines: vec![Engine::Epoll], ..Load::default() },
         variants: Vec::new(),
         blocks,
         comparisons: Vec::new(),
         findings: Vec::new(),
         published: Vec::new(),
-        reasons: Vec::new(),
         precision: 0.01,
         quick: false,
-        bulk: false,
+        disturbance: Some(Disturbance {
+            other_cpus: Some(0.01),
+            stolen: Some(0.0),
+            rounds: 20 * block_count,
+            rounds_left_out: 0,
+            half_width: Some(0.005),
+            half_width_if_quiet: Some(0.005),
+        }),
     };
     for (variant, shape) in shapes.iter().enumerate() {
         part.variants.push(Variant {
             name: shape.name.to_owned(),
             commands: vec![shape.command.to_owned()],
             target: shape.target.to_owned(),
-            served_by: Some("counter files of the WSGI middleware".to_owned()),
+            served_by: Some(ServedBy::Wsgi),
             skipped: None,
+            ceiling: false,
             ledger: Ledger::default(),
             summaries: Vec::new(),
         });
@@ -301,10 +315,13 @@ fn part(seed: u64, shapes: &[Shape], blocks: u32, open: Option<f64>, started: Ti
     }
     let others = shapes.len() as u32 - 1;
     for variant in 1..=others {
-        for (metric, offer) in
-            [("throughput", "closed"), ("p50", "open"), ("p99", "open"), ("cpu", "closed")]
-        {
-            if offer == "closed" || open.is_some() {
+        for (metric, offer) in [
+            (Metric::Throughput, Offer::Closed),
+            (Metric::P50, Offer::Open),
+            (Metric::P99, Offer::Open),
+            (Metric::Cpu, Offer::Closed),
+        ] {
+            if offer == Offer::Closed || open.is_some() {
                 let comparison = comparison(&part, variant, metric, offer, others);
                 part.comparisons.push(comparison);
             }
@@ -316,14 +333,14 @@ fn part(seed: u64, shapes: &[Shape], blocks: u32, open: Option<f64>, started: Ti
 
 fn summarise(part: &mut Part, variant: usize, open: Option<f64>) {
     let mut ledger = Ledger { served: Some(0), series: Some(0), ..Ledger::default() };
-    for trial in part.blocks.iter().filter(|b| b.accepted()).flat_map(|b| &b.trials) {
+    for trial in part.blocks.iter().filter(|b| b.is_complete()).flat_map(|b| &b.trials) {
         if trial.variant == variant as u32 {
             ledger.extend(&trial.ledger);
         }
     }
-    let mut summaries = vec![summary(&part.blocks, variant as u32, "closed", None)];
+    let mut summaries = vec![summary(&part.blocks, variant as u32, Offer::Closed, None)];
     if open.is_some() {
-        summaries.push(summary(&part.blocks, variant as u32, "open", open));
+        summaries.push(summary(&part.blocks, variant as u32, Offer::Open, open));
     }
     part.variants[variant].ledger = ledger;
     part.variants[variant].summaries = summaries;
@@ -345,7 +362,7 @@ fn run(id: &str, kind: RunKind, name: &str, title: &str, question: &str, parts: 
         seed: Seed(4711),
         plan: String::new(),
         machine: machine(),
-        reasons: Vec::new(),
+        error: None,
         parts,
     }
 }
@@ -382,40 +399,45 @@ fn published(variant: Option<&str>, figure: &str, throughput_per_s: Option<f64>)
     }
 }
 
-/// Two variants, twelve blocks, closed and open loop, one block rejected.
+/// Two variants, twelve blocks that count and one that failed, closed and open loop, on a machine
+/// that also did other work.
 pub(crate) fn tcp_unix() -> Run {
+    // Many samples begin as this one, and drawing its requests takes the longest of all.
+    static RUN: OnceLock<Run> = OnceLock::new();
+    RUN.get_or_init(make_tcp_unix).clone()
+}
+
+fn make_tcp_unix() -> Run {
     let mut part = part(1, &[TCP, UNIX], 12, Some(918.0), at());
     part.published = vec![
         published(Some("tcp"), "1,837 req/s, latency 5.44 ms mean", Some(1_837.0)),
         published(Some("unix"), "2,019 req/s, latency 4.95 ms mean", Some(2_019.0)),
     ];
     let mut bad = part.blocks[4].clone();
-    bad.rejected = vec!["steal 3.1% is above 2%".to_owned()];
-    bad.steal = 0.031;
+    bad.state = BlockState::Failed;
     for (i, block) in part.blocks.iter_mut().enumerate().skip(4) {
         block.index = i as u32 + 2;
     }
     part.blocks.insert(4, bad);
     part.findings = vec![
         Finding {
-            check: "steal".to_owned(),
-            severity: Severity::Rejected,
-            block: Some(5),
-            variant: None,
-            value: 0.031,
-            limit: 0.02,
-            sentence: "Block 5: the hypervisor took 3.1% of the CPU time (limit 2%); the block was run again.".to_owned(),
-        },
-        Finding {
-            check: "client_limited".to_owned(),
             severity: Severity::Warning,
-            block: None,
-            variant: Some(1),
-            value: 2.4,
-            limit: 3.0,
-            sentence: "unix is client-limited: the null server on the same transport serves only 2.4 times as much. Give the client more threads (--threads) or CPUs.".to_owned(),
+            block: Some(5),
+            variant: Some(0),
+            fact: Fact::StackFailed {
+                error: "gunicorn ended with status 3: Worker failed to boot".to_owned(),
+            },
         },
+        Finding::of_variant(Severity::Warning, 1, Fact::NullServer { factor: 2.4, limit: 3.0 }),
     ];
+    part.disturbance = Some(Disturbance {
+        other_cpus: Some(0.31),
+        stolen: Some(0.0),
+        rounds: 96,
+        rounds_left_out: 12,
+        half_width: Some(0.009),
+        half_width_if_quiet: Some(0.006),
+    });
     run(
         "20261121-071530-k3f9",
         RunKind::Run,
@@ -448,6 +470,11 @@ pub(crate) fn hostile() -> Run {
 
 /// Five variants, one of them skipped, no open loop.
 pub(crate) fn layers() -> Run {
+    static RUN: OnceLock<Run> = OnceLock::new();
+    RUN.get_or_init(make_layers).clone()
+}
+
+fn make_layers() -> Run {
     let shape =
         |name, command, rate_per_s, scatter| Shape { name, command, rate_per_s, scatter, ..TCP };
     let shapes = [
@@ -463,6 +490,7 @@ pub(crate) fn layers() -> Run {
         commands: vec!["apache2 -X -f $DIR/httpd.conf".to_owned()],
         target: "http://127.0.0.1:$PORT/".to_owned(),
         served_by: None,
+        ceiling: false,
         skipped: Some(
             "apache2 is not installed: apt install apache2 libapache2-mod-wsgi-py3".to_owned(),
         ),
@@ -481,38 +509,61 @@ pub(crate) fn layers() -> Run {
     )
 }
 
+/// Makes the comparisons of some metrics INVALID because of a new finding.
+pub(crate) fn forbid(part: &mut Part, finding: Finding, metrics: &[Metric]) {
+    let index = part.findings.len() as u32;
+    part.findings.push(finding);
+    for comparison in part.comparisons.iter_mut().filter(|c| metrics.contains(&c.metric)) {
+        comparison.judgement.verdict = Verdict::Invalid;
+        comparison.because.push(index);
+    }
+}
+
+/// All metrics, of which a ledger that does not add up leaves none.
+pub(crate) const ALL: [Metric; 5] =
+    [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu, Metric::Memory];
+
 /// The server counted three requests fewer than the client.
 pub(crate) fn invalid() -> Run {
     let mut run = tcp_unix();
     run.id = RunId("20261121-090000-bad1".to_owned());
     let part = &mut run.parts[0];
     let ledger = &mut part.variants[1].ledger;
-    let served = ledger.counts.completed - 3;
-    ledger.served = Some(served);
-    let sentence = format!(
-        "unix: the server counted 3 requests fewer than the client completed ({served} against {}).",
-        ledger.counts.completed
-    );
-    part.reasons = vec![sentence.clone()];
-    part.findings.insert(
-        0,
-        Finding {
-            check: "ledger".to_owned(),
-            severity: Severity::Invalid,
-            block: None,
-            variant: Some(1),
-            value: 3.0,
-            limit: 0.0,
-            sentence: format!(
-                "{sentence} Look for a proxy that answers by itself, or a worker that was killed."
-            ),
-        },
-    );
-    for comparison in &mut part.comparisons {
-        comparison.verdict = Verdict::Invalid;
-        comparison.sentence =
-            "INVALID: the server counted 3 requests fewer than the client sent.".to_owned();
-    }
+    let completed = ledger.counts.completed;
+    ledger.served = Some(completed - 3);
+    let gap = Discrepancy { law: Law::Served, left: completed - 3, right: completed };
+    forbid(part, Finding::of_variant(Severity::Invalid, 1, Fact::Ledger { gap }), &ALL);
+    run
+}
+
+/// The client was late with the requests to one variant: its latency is INVALID, and nothing else.
+pub(crate) fn late() -> Run {
+    let mut run = tcp_unix();
+    run.id = RunId("20261121-091500-late".to_owned());
+    let fact = Fact::Uneven {
+        source: Disturber::Lateness,
+        other: 0,
+        here: 0.003,
+        there: 0.000_04,
+        p: 0.000_2,
+    };
+    let finding = Finding::of_variant(Severity::Invalid, 1, fact);
+    forbid(&mut run.parts[0], finding, &[Metric::P50, Metric::P99]);
+    run
+}
+
+/// Something else ran whenever one variant did.
+pub(crate) fn uneven() -> Run {
+    let mut run = tcp_unix();
+    run.id = RunId("20261121-093000-even".to_owned());
+    let fact = Fact::Uneven {
+        source: Disturber::OtherProcesses,
+        other: 0,
+        here: 0.62,
+        there: 0.03,
+        p: 0.000_1,
+    };
+    forbid(&mut run.parts[0], Finding::of_variant(Severity::Invalid, 1, fact), &ALL);
     run
 }
 
@@ -520,9 +571,10 @@ pub(crate) fn invalid() -> Run {
 pub(crate) fn interrupted() -> Run {
     let mut part = part(3, &[TCP, UNIX], 5, None, at());
     for comparison in &mut part.comparisons {
-        comparison.anytime = true;
-        comparison.ratio.low *= 0.97;
-        comparison.ratio.high *= 1.03;
+        let judgement = &mut comparison.judgement;
+        judgement.anytime = true;
+        judgement.ratio.low *= 0.97;
+        judgement.ratio.high *= 1.03;
     }
     let mut run = run(
         "20261121-100000-stop",
@@ -539,9 +591,10 @@ pub(crate) fn interrupted() -> Run {
 /// Killed before the first block ended.
 pub(crate) fn cut_off() -> Run {
     let mut part = part(4, &[TCP, UNIX], 1, None, at());
-    part.blocks[0].rejected = vec!["the run ended before this block did".to_owned()];
+    part.blocks[0].state = BlockState::Unfinished;
     part.blocks[0].trials.truncate(1);
     part.comparisons.clear();
+    part.disturbance = None;
     for variant in &mut part.variants {
         variant.summaries.clear();
         variant.ledger = Ledger::default();
@@ -559,15 +612,31 @@ pub(crate) fn cut_off() -> Run {
     run
 }
 
-/// One target, as `load` records it.
-pub(crate) fn load() -> Run {
-    let mut part = part(5, &[TCP], 1, None, at());
-    part.variants[0].commands.clear();
-    part.variants[0].name = "http://127.0.0.1:8000/".to_owned();
-    part.variants[0].target = "http://127.0.0.1:8000/".to_owned();
-    part.variants[0].served_by = None;
-    part.variants[0].ledger.served = None;
-    part.blocks[0].trials[0].ledger.served = None;
+/// One target, as `load` records it: a warm-up and a measured trial in one block.
+fn load_of(open: Option<f64>) -> Run {
+    let mut part = part(5, &[TCP], 1, open, at());
+    let variant = &mut part.variants[0];
+    variant.commands.clear();
+    variant.name = "http://127.0.0.1:8000/".to_owned();
+    variant.target = "http://127.0.0.1:8000/".to_owned();
+    variant.served_by = None;
+    variant.summaries.clear();
+    let block = &mut part.blocks[0];
+    // Of the closed and the open trial that the maker makes, the last is the one that is wanted.
+    let mut trial = block.trials.pop().unwrap();
+    trial.ledger.served = None;
+    trial.stack_cpu = None;
+    trial.machine_busy = None;
+    trial.peak_memory_bytes = None;
+    variant.ledger = trial.ledger.clone();
+    let warm_up = Trial { offer: Offer::WarmUp, offered_per_s: None, ..trial.clone() };
+    block.trials = vec![warm_up, trial];
+    part.layout.stack = CpuSet::default();
+    part.load.status = Some(200);
+    part.question = "How fast is http://127.0.0.1:8000/?".to_owned();
+    part.name = "load".to_owned();
+    part.disturbance = None;
+    part.findings.push(Finding::of_variant(Severity::Note, 0, Fact::NotServed));
     run(
         "20261121-120000-load",
         RunKind::Load,
@@ -578,6 +647,44 @@ pub(crate) fn load() -> Run {
     )
 }
 
+/// One target in a closed loop.
+pub(crate) fn load() -> Run {
+    load_of(None)
+}
+
+/// One target in an open loop that it did not sustain, on two client threads.
+pub(crate) fn load_unsustained() -> Run {
+    let mut run = load_of(Some(2_000.0));
+    run.id = RunId("20261121-121500-open".to_owned());
+    let part = &mut run.parts[0];
+    part.load.threads = 2;
+    part.load.engines = vec![Engine::IoUring];
+    let trial = &mut part.blocks[0].trials[1];
+    let other = ThreadUse { cpu: Nanos::from_millis(310), ..trial.client[0] };
+    trial.client.push(other);
+    let counts = &mut trial.ledger.counts;
+    counts.dropped = 7_823;
+    counts.offered += counts.dropped;
+    counts.failed = 2;
+    counts.completed -= 2;
+    counts.reconnected = 4;
+    trial.ledger.series = Some(counts.completed);
+    trial.completed_by_step[0] -= 2;
+    trial.ledger.errors.insert("timeout".to_owned(), 2);
+    part.variants[0].ledger = trial.ledger.clone();
+    let counts = trial.ledger.counts;
+    let fact = Fact::Unsustained {
+        achieved: counts.completed as f64 / counts.offered as f64,
+        limit: 0.99,
+        dropped: counts.dropped,
+        connections_cap: Some(10),
+    };
+    part.findings.insert(0, Finding::of_variant(Severity::Invalid, 0, fact));
+    let busy = Fact::ClientBusy { share: 0.97, threads: 2 };
+    part.findings.push(Finding::of_variant(Severity::Warning, 0, busy));
+    run
+}
+
 /// Streams of bytes, in GB/s, in two parts.
 pub(crate) fn bulk() -> Run {
     let shapes = [
@@ -585,7 +692,7 @@ pub(crate) fn bulk() -> Run {
         Shape { rate_per_s: 66_000.0, scatter: 0.02, ..UNIX },
     ];
     let mut first = part(6, &shapes, 6, None, at());
-    first.bulk = true;
+    first.load.exchange = Exchange::Bulk { bytes: 65_536 };
     first.name = "bulk".to_owned();
     first.question = "How many bytes per second go through?".to_owned();
     for variant in &mut first.variants {
@@ -616,11 +723,15 @@ pub(crate) fn all() -> Vec<(&'static str, Run)> {
         ("hostile", hostile()),
         ("layers", layers()),
         ("invalid", invalid()),
+        ("late", late()),
+        ("uneven", uneven()),
         ("interrupted", interrupted()),
         ("cut_off", cut_off()),
         ("load", load()),
+        ("load_unsustained", load_unsustained()),
         ("bulk", bulk()),
         ("few_blocks", few_blocks()),
+        ("hopeless", hopeless()),
         ("refused", refused()),
     ]
 }
@@ -632,60 +743,83 @@ pub(crate) fn few_blocks() -> Run {
     let part = &mut run.parts[0];
     part.blocks.truncate(2);
     for comparison in &mut part.comparisons {
-        comparison.blocks = 2;
-        comparison.verdict = Verdict::Inconclusive;
-        comparison.ratio.low = 0.0;
-        comparison.ratio.high = 9_388_685_609.0;
-        comparison.sentence = "Inconclusive: −99.7% to +49834% with a target of ±2% (a ÷ b in requests/s; 2 blocks; adjusted for 4 comparisons; 10 connections, closed loop); about 183,823 more blocks (1363.6 h) in a new run. Quick look: shorter than a full run.".to_owned();
+        let judgement = &mut comparison.judgement;
+        judgement.blocks = 2;
+        judgement.verdict = Verdict::Inconclusive;
+        judgement.ratio.low = 0.0;
+        judgement.ratio.high = 9_388_685_609.0;
+        judgement.more_blocks = Some(183_823);
     }
     run
 }
 
-/// The trap of a short backlog: all blocks rejected, one variant refused, the same message everywhere.
+/// No block ended, but there are trials of each.
+pub(crate) fn hopeless() -> Run {
+    let mut part = part(9, &[TCP, UNIX], 3, Some(918.0), at());
+    part.comparisons.clear();
+    for variant in &mut part.variants {
+        variant.summaries.clear();
+    }
+    for block in &mut part.blocks {
+        block.state = BlockState::Failed;
+        part.findings.push(Finding {
+            severity: Severity::Warning,
+            block: Some(block.index),
+            variant: Some(1),
+            fact: Fact::StackFailed { error: "gunicorn ended with status 3".to_owned() },
+        });
+    }
+    run(
+        "20261121-140000-none",
+        RunKind::Compare,
+        "compare",
+        "tcp against unix",
+        "Which serves more?",
+        vec![part],
+    )
+}
+
+/// A good part beside one whose short backlog made requests fail, with the same message in every block.
 pub(crate) fn refused() -> Run {
     let mut run = tcp_unix();
     run.parts[0].findings.clear();
     run.parts[0].published.clear();
     run.parts[0].name = "sockets".to_owned();
     let mut part = run.parts[0].clone();
-    let message = "unix, warm-up: 10007 of 18452 requests failed: 10007 status 502 (last line of its log: nginx: connect() to unix:/1.sock failed (11: Resource temporarily unavailable))";
-    part.name = "unix".to_owned();
+    part.name = "short-backlog".to_owned();
     part.question = "What becomes of a short backlog of unix?".to_owned();
-    part.reasons = vec![
-        "2 of 2 blocks were rejected; the machine was not quiet enough to believe the others"
-            .to_owned(),
-        format!("no block could be used; the last reason was: {message}"),
-        message.to_owned(),
-    ];
-    part.blocks.truncate(2);
-    let finding = |check: &str, severity, block, sentence: &str| Finding {
-        check: check.to_owned(),
-        severity,
-        block: Some(block),
-        variant: Some(1),
-        value: 1.0,
-        limit: 0.0,
-        sentence: sentence.to_owned(),
-    };
-    for block in &mut part.blocks {
-        let foreign = "while unix was loaded, something other than it used 27% of a CPU";
-        block.rejected = vec![foreign.to_owned()];
-        part.findings.push(finding("errors", Severity::Invalid, block.index, message));
-        part.findings.push(finding("foreign_cpu", Severity::Rejected, block.index, foreign));
+    part.blocks.truncate(7);
+    for block in part.blocks.iter().filter(|block| block.is_complete()) {
+        for offer in [Offer::WarmUp, Offer::Closed] {
+            part.findings.push(Finding {
+                severity: Severity::Invalid,
+                block: Some(block.index),
+                variant: Some(1),
+                fact: Fact::Failures {
+                    offer,
+                    failed: 10_007,
+                    sent: 18_452,
+                    kinds: [("status 502".to_owned(), 10_007)].into(),
+                    log: Some(
+                        "nginx: connect() to unix:/1.sock failed (11: Resource temporarily unavailable)"
+                            .to_owned(),
+                    ),
+                },
+            });
+        }
     }
-    for variant in &mut part.variants {
-        variant.summaries.clear();
-    }
+    let because: Vec<u32> = (0..part.findings.len() as u32).collect();
     let ledger = &mut part.variants[1].ledger;
     ledger.counts.completed -= 58_889;
     ledger.counts.failed = 58_889;
+    ledger.served = Some(ledger.counts.completed);
+    ledger.series = Some(ledger.counts.completed);
     ledger.errors.insert("status 502".to_owned(), 58_889);
     part.comparisons.retain(|c| c.primary);
     for comparison in &mut part.comparisons {
-        comparison.verdict = Verdict::Invalid;
-        comparison.sentence = format!("INVALID: {message}.");
-        comparison.ratio = Estimate { value: f64::NAN, low: 0.0, high: f64::INFINITY };
-        comparison.blocks = 0;
+        comparison.judgement.verdict = Verdict::Invalid;
+        comparison.judgement.blocks = 6;
+        comparison.because = because.clone();
     }
     run.parts.push(part);
     run.plan = "[experiment]\nname = \"x\"\nabout = \"\"\"\nOne *socket* of two kinds.\n\"\"\"\n"

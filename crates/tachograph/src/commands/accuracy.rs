@@ -14,14 +14,15 @@ const QUICK: u32 = 50_000;
 pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global) -> Outcome {
     if let Some(flag) = unfit(flags) {
         return Err(Failure::new(format!(
-            "{flag} is for experiments that load servers; {} takes --seed, --quick and --show",
+            "{flag} applies only to experiments that load servers; {} accepts --seed, --quick and \
+             --show",
             experiment.experiment.name
         )));
     }
     if flags.schedule.quick {
         experiment.series.random = experiment.series.random.min(QUICK);
     }
-    let seed = flags.schedule.seed.unwrap_or_else(Seed::from_time);
+    let seed = flags.schedule.machine.seed.unwrap_or_else(Seed::from_time);
     let width = output::style(global.color).width;
     let head = &experiment.experiment;
     output::print(&format!("{}\n{}", head.title, output::wrapped(&head.question, 0, width)));
@@ -52,20 +53,22 @@ pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global)
 
 /// A flag that means nothing here.
 fn unfit(flags: &RunFlags) -> Option<&'static str> {
-    let (schedule, verdict) = (&flags.schedule, &flags.verdict);
+    let (schedule, result) = (&flags.schedule, &flags.result);
     let given = [
         (!flags.only.is_empty(), "--only"),
         (!flags.skip.is_empty(), "--skip"),
+        (flags.offer.closed_only, "--closed-only"),
         (schedule.precision.is_some(), "--precision"),
         (schedule.max_time.is_some(), "--max-time"),
         (schedule.isolated, "--isolated"),
         (schedule.margin.is_some(), "--margin"),
-        (!verdict.fail_if.is_empty(), "--fail-if"),
-        (verdict.json, "--json"),
-        (verdict.export_json.is_some(), "--export-json"),
-        (verdict.export_markdown.is_some(), "--export-markdown"),
-        (verdict.export_csv.is_some(), "--export-csv"),
-        (verdict.export_html.is_some(), "--export-html"),
+        (result.name.is_some(), "--name"),
+        (!result.fail_if.is_empty(), "--fail-if"),
+        (result.json, "--json"),
+        (result.export_json.is_some(), "--export-json"),
+        (result.export_markdown.is_some(), "--export-markdown"),
+        (result.export_csv.is_some(), "--export-csv"),
+        (result.export_html.is_some(), "--export-html"),
     ];
     given.into_iter().find_map(|(given, flag)| given.then_some(flag))
 }

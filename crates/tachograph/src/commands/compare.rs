@@ -1,23 +1,28 @@
 //! `tachograph compare`: start each command, load each in interleaved rounds, say which is faster.
 
 use record::RunKind;
-use spec::{Arrivals, CompareArgs, Offer, ServedBy};
+use spec::{Arrivals, CompareArgs, Offer, Parameter, ServedBy, Values};
 
+use super::hooks::around;
 use super::measure::carry_out;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::flags::Global;
 use crate::flags::compare::CompareFlags;
 
 pub(crate) fn run(flags: &CompareFlags, global: &Global) -> Outcome {
-    let served_by =
-        flags.served_by.iter().map(|text| ServedBy::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let commands = Commands::of(flags)?;
+    let served_by = commands
+        .served_by
+        .iter()
+        .map(|text| ServedBy::parse(text))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut offers = vec![Offer::Closed];
-    if !flags.closed_only {
+    if !flags.offer.closed_only {
         offers.push(Offer::OpenShare { share: flags.open_share, arrivals: Arrivals::Poisson });
     }
     let plan = spec::compare_plan(&CompareArgs {
-        commands: flags.commands.clone(),
-        names: flags.name.clone(),
+        commands: commands.commands,
+        names: commands.names,
         path: flags.path.clone(),
         load: flags.request.load(false)?,
         precision: flags.schedule.precision,
@@ -31,6 +36,78 @@ pub(crate) fn run(flags: &CompareFlags, global: &Global) -> Outcome {
         offers,
         primary: flags.primary,
         ready_timeout: Some(flags.ready_timeout),
+        prepare: commands.prepare,
     })?;
-    carry_out(&plan, RunKind::Compare, None, &flags.schedule, &flags.verdict, global)
+    around(&commands.setup, &commands.cleanup, || {
+        carry_out(&plan, RunKind::Compare, None, &flags.schedule, &flags.result, global)
+    })
+}
+
+/// The commands with every parameter replaced, and what belongs to each.
+struct Commands {
+    commands: Vec<String>,
+    names: Vec<String>,
+    served_by: Vec<String>,
+    prepare: Vec<String>,
+    setup: Vec<String>,
+    cleanup: Vec<String>,
+}
+
+impl Commands {
+    fn of(flags: &CompareFlags) -> Result<Commands, Failure> {
+        let parameters = parameters(flags)?;
+        let expanded = spec::expand_parameters(&flags.commands, &parameters)?;
+        let fill = |text: &str, values: &Values| {
+            values.iter().fold(text.to_owned(), |text, (hole, value)| text.replace(hole, value))
+        };
+        let each = |text: &Option<String>| -> Vec<String> {
+            let texts = text.iter().flat_map(|text| expanded.iter().map(|(_, v)| fill(text, v)));
+            texts.collect()
+        };
+        // A name that has no hole would be that of several commands.
+        let name = |(index, values): &(usize, Values)| {
+            let given = flags.command_name.get(*index)?;
+            let filled = fill(given, values);
+            let told: Vec<String> = values
+                .iter()
+                .filter(|(hole, _)| !given.contains(hole.as_str()))
+                .map(|(hole, value)| format!("{}={value}", hole.trim_matches(['{', '}'])))
+                .collect();
+            let words = std::iter::once(filled).chain(told).collect::<Vec<_>>().join(" ");
+            Some(words)
+        };
+        let names: Vec<String> = match parameters.is_empty() {
+            true => flags.command_name.clone(),
+            false => expanded.iter().map_while(name).collect(),
+        };
+        let served_by = match flags.served_by.len() {
+            given if given == flags.commands.len() => {
+                expanded.iter().map(|(index, v)| fill(&flags.served_by[*index], v)).collect()
+            }
+            _ => flags.served_by.clone(),
+        };
+        Ok(Commands {
+            commands: expanded.iter().map(|(at, v)| fill(&flags.commands[*at], v)).collect(),
+            names,
+            served_by,
+            prepare: each(&flags.prepare),
+            setup: each(&flags.hooks.setup),
+            cleanup: each(&flags.hooks.cleanup),
+        })
+    }
+}
+
+fn parameters(flags: &CompareFlags) -> Result<Vec<Parameter>, Failure> {
+    let mut parameters = Vec::new();
+    for words in flags.parameter_scan.chunks(3) {
+        if let [name, low, high] = words {
+            parameters.push(Parameter::scan(name, low, high, &flags.parameter_step_size)?);
+        }
+    }
+    for words in flags.parameter_list.chunks(2) {
+        if let [name, values] = words {
+            parameters.push(Parameter::list(name, values)?);
+        }
+    }
+    Ok(parameters)
 }

@@ -29,7 +29,7 @@ pub(crate) fn run(flags: &ContainerFlags) -> Outcome {
         health: flags.health.clone(),
         healthy_file: flags.healthy_file.clone(),
     };
-    let stop = stage::signals::install().map_err(Failure::new)?;
+    let stop = stage::signals::install_to_clear_up().map_err(Failure::new)?;
     attend(&options, &stop).map_err(Failure::new)?;
     Ok(Status::Well)
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use stage::container::Engine;
 
+use super::neighbours;
 use crate::experiments::{self, Experiment};
 use crate::failure::{Outcome, Status};
 use crate::flags::Global;
 use crate::flags::doctor::DoctorFlags;
-use crate::store::Place;
+use crate::stores::Place;
 use crate::{machine, output};
 
 pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
@@ -51,14 +52,15 @@ fn machine_text() -> String {
     if machine.cpus < 2 {
         line(
             WARN,
-            "only one CPU: client and server share it, so figures hold for that layout only",
+            "only one CPU: client and server share it, and figures apply only to that layout",
         );
     }
     if let Some(hypervisor) = &machine.hypervisor {
         line(
             WARN,
             &format!(
-                "a virtual machine ({hypervisor}): expect noise from neighbours; blocks in which CPU time was stolen are rejected"
+                "a virtual machine ({hypervisor}): expect wider intervals while other guests of \
+                 the host are busy"
             ),
         );
     }
@@ -74,20 +76,32 @@ fn machine_text() -> String {
     match machine.connection_tracking {
         Some(true) => line(
             WARN,
-            "connection tracking is on the path of loopback: it costs 30–45% of new TCP connections and its table may fill; to take loopback off it: sudo iptables -t raw -A PREROUTING -i lo -j NOTRACK && sudo iptables -t raw -A OUTPUT -o lo -j NOTRACK",
+            "connection tracking includes loopback: it costs 30–45% of new TCP connections, and \
+             its table may fill up; to exclude loopback: sudo iptables -t raw -A PREROUTING -i lo \
+             -j NOTRACK && sudo iptables -t raw -A OUTPUT -o lo -j NOTRACK",
         ),
-        Some(false) => line(OK, "connection tracking is not on the path of loopback"),
-        None => line(WARN, "cannot tell whether connection tracking is on the path of loopback"),
+        Some(false) => line(OK, "connection tracking excludes loopback"),
+        None => line(WARN, "cannot determine whether connection tracking includes loopback"),
     }
     match machine.cgroup {
         0 => line(
             WARN,
-            "no cgroup that we may make: CPU and memory of stacks are added up over their processes",
+            "no permission to create cgroups: CPU and memory of stacks are summed over their \
+             processes",
         ),
         version => line(
             OK,
             &format!("cgroup v{version}: CPU and memory of stacks are counted by the kernel"),
         ),
+    }
+    match host::Neighbours::look() {
+        Err(error) => {
+            line(WARN, &format!("cannot determine which other processes are busy: {error}"))
+        }
+        Ok(seen) => match neighbours::words(&seen, &base::CpuSet::default()) {
+            Some(words) => line(WARN, &format!("{words}: {}", neighbours::COST)),
+            None => line(OK, "no other process keeps a CPU busy"),
+        },
     }
     text
 }
@@ -101,7 +115,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How to have an engine where none runs.
 const FOR_ITSELF: &str =
-    "or, as root, let scripts/with-docker.sh of the source tree start one for the run alone";
+    "or, as root, let scripts/with-docker.sh of the source tree start one for a single run";
 
 /// What an experiment needs.
 struct Needs {
@@ -183,16 +197,17 @@ impl Needs {
         }
         if !self.python.is_empty() {
             let (sign, how) = match stage::python::is_installed(&self.python) {
-                true => (OK, "in an environment of their own"),
+                true => (OK, "in a separate environment"),
                 false => (
                     WARN,
-                    "not there yet: the first run installs them into an environment of their own, for which it needs the network",
+                    "not installed yet: the first run installs them in a separate environment, \
+                     which needs the network",
                 ),
             };
             *text += &format!("    {sign} Python packages {} ({how})\n", self.python.join(", "));
         }
         if self.programs.is_empty() && !self.engine {
-            *text += &format!("    {OK} nothing but tachograph itself\n");
+            *text += &format!("    {OK} only tachograph itself\n");
         }
         all_there
     }

@@ -1,30 +1,34 @@
 //! `tachograph import`: files of other programs into the record, exactly once.
 
 mod aside;
-mod told;
+mod result;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Read, Seek as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use backfill::{BackfillError, Lines, Options, RrdMode, Summary, files};
-use ingest::files::{Rrd, Whisper};
-use ingest::text::{Columns, Csv, Graphite, Influx, Parser, Reader, Statsd};
-use ingest::{Arrival, FileError, Precision};
+use formats::files::{Rrd, Whisper};
+use formats::text::{Columns, Csv, Graphite, Influx, Parser, Reader, Statsd};
+use formats::{Arrival, FileError, Precision};
+use import::{BackfillError, Lines, Options, RrdMode, Summary, files};
 use series::{Kind, Limits, Step};
-use slots::{Retention, SeriesLimit, Store};
+use store::{Retention, SeriesLimit, Store, StoreError};
 
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::import::{Format, ImportFlags, usual_archives};
 use crate::flags::series::now_us;
-use crate::{output, store};
+use crate::{output, stores};
 use aside::Aside;
-use told::{Told, name, time};
+use result::{ImportResult, name, time};
 use watch::Watcher;
+
+/// How often a file is read again.
+const TRIES_MAX: u32 = 10;
 
 /// 0001-01-01T00:00:00Z in microseconds since 1970.
 const YEAR_1_US: i64 = -62_135_596_800_000_000;
@@ -34,21 +38,26 @@ pub(crate) fn run(flags: &ImportFlags, global: &Global) -> Outcome {
     let formats = formats.collect::<Result<Vec<_>, _>>()?;
     check_rrd(flags, &formats)?;
     let stop = stage::signals::install().map_err(Failure::new)?;
-    let mut store = store::open(global)?;
+    let mut store = stores::open(global)?;
     retain(&mut *store, flags, step(flags)?)?;
     let mut all = Summary::default();
     for (file, format) in flags.files.iter().zip(formats) {
-        let options = options(flags, format)?;
-        let summary = one(&mut *store, file, format, flags, &options, global, &stop)
+        let mut options = options(flags, format)?;
+        // A pipe may go on for long; what it has said until now is there to be read.
+        if std::fs::metadata(file).is_ok_and(|found| found.is_file()) {
+            options.written_each = None;
+        }
+        let summary = import_with_retries(&mut *store, file, format, flags, options, global, &stop)
             .map_err(|failure| Failure::new(format!("{}: {failure}", name(file))))?;
         all.add(&summary);
         if summary.stopped {
-            output::note("stopped; the same command goes on from here");
+            output::note("stopped; run the same command to resume");
             break;
         }
     }
     warn_of_ages(&mut *store, &all)?;
-    Ok(if all.refused.total() > 0 || all.stopped { Status::VerdictFailed } else { Status::Well })
+    let left = all.refused.total() > 0 || all.torn.is_some();
+    Ok(if left || all.stopped { Status::VerdictFailed } else { Status::Well })
 }
 
 /// What a file holds, by what was said or by its name.
@@ -63,7 +72,8 @@ fn format_of(file: &Path, flags: &ImportFlags) -> Result<Format, Failure> {
         Some("wsp") => Ok(Format::Whisper),
         Some("xml") => Ok(Format::Rrd),
         _ => Err(Failure::new(format!(
-            "the name of {} does not say what is in it: give --format graphite, influx, statsd, csv, rrd or whisper",
+            "the format of {} is unknown: add --format graphite, influx, statsd, csv, rrd or \
+             whisper",
             file.display()
         ))),
     }
@@ -79,15 +89,13 @@ fn check_rrd(flags: &ImportFlags, formats: &[Format]) -> Result<(), Failure> {
     };
     match formats.iter().find(|format| unfit(format)) {
         None => Ok(()),
-        Some(Format::Rrd) => Err(Failure::new(
-            "an RRD has its own archives and start: leave --rra and --rrd-start out",
-        )),
+        Some(Format::Rrd) => {
+            Err(Failure::new("an RRD has its own archives and start: omit --rra and --rrd-start"))
+        }
         Some(Format::Statsd) => Err(Failure::new(
-            "StatsD's counts become intervals, which rrdtool does not know: leave --rrd out",
+            "StatsD counts become intervals, which rrdtool does not support: omit --rrd",
         )),
-        Some(_) => Err(Failure::new(
-            "a whisper file has no updates that rrdtool could take: leave --rrd out",
-        )),
+        Some(_) => Err(Failure::new("a whisper file has no updates for rrdtool: omit --rrd")),
     }
 }
 
@@ -106,8 +114,18 @@ fn options(flags: &ImportFlags, format: Format) -> Result<Options, Failure> {
     let most = i64::try_from(flags.max_series).unwrap_or(i64::MAX);
     let series =
         SeriesLimit { series: most.max(SeriesLimit::DEFAULT.series), ..SeriesLimit::DEFAULT };
-    let limits = limits();
-    Ok(Options { heartbeat_us, lateness_us, lane, limits, series, rrd, ..Options::new(step) })
+    let (limits, whole, head_bytes) = (limits(), flags.complete, flags.head_memory);
+    Ok(Options {
+        heartbeat_us,
+        lateness_us,
+        lane,
+        limits,
+        series,
+        rrd,
+        whole,
+        head_bytes,
+        ..Options::new(step)
+    })
 }
 
 /// From the year 1, which every database knows, to ten minutes from now.
@@ -153,7 +171,8 @@ fn warn_of_ages(store: &mut dyn Store, summary: &Summary) -> Result<(), Failure>
     };
     if from_us < now_us().saturating_sub(longest_us) {
         output::note(&format!(
-            "the data begin at {}, and nothing is kept longer than {} days: they will be dropped when old slots are; to keep them: --retention 1h:forever",
+            "the data begin at {}, but the longest retention is {} days, so they will be dropped; \
+             to keep them: --retention 1h:forever",
             time(from_us),
             longest_us / 86_400_000_000
         ));
@@ -161,6 +180,36 @@ fn warn_of_ages(store: &mut dyn Store, summary: &Summary) -> Result<(), Failure>
     Ok(())
 }
 
+/// Imports a file, and once more where that can help: what was written stays, and the file is
+/// read again.
+fn import_with_retries(
+    store: &mut dyn Store,
+    file: &Path,
+    format: Format,
+    flags: &ImportFlags,
+    mut options: Options,
+    global: &Global,
+    stop: &Arc<AtomicBool>,
+) -> Result<Summary, Failure> {
+    let mut tries = 0;
+    loop {
+        let is_again = file != Path::new("-") && tries < TRIES_MAX;
+        match one(store, file, format, flags, &options, global, stop)? {
+            // Of many pieces at once it is not known which lines to refuse.
+            Err(BackfillError::Store(StoreError::Overflow { .. }))
+                if is_again && options.head_bytes > 0 =>
+            {
+                options.head_bytes = 0;
+            }
+            // Another import of the same file was faster.
+            Err(BackfillError::Store(StoreError::Overtaken)) if is_again => {}
+            done => return done.map_err(broken_off),
+        }
+        tries += 1;
+    }
+}
+
+/// Imports a file; the inner error is that of the import itself.
 fn one(
     store: &mut dyn Store,
     file: &Path,
@@ -169,24 +218,30 @@ fn one(
     options: &Options,
     global: &Global,
     stop: &Arc<AtomicBool>,
-) -> Result<Summary, Failure> {
-    let (input, size) = open(file)?;
+) -> Result<Result<Summary, BackfillError>, Failure> {
+    let (input, size) = open(file, flags.max_unpacked.0)?;
     let read = Arc::new(AtomicU64::new(0));
-    let mut stream = ingest::open(Counted { input, read: read.clone() })?.stream;
+    let mut stream =
+        formats::open(Counted { input, read: read.clone() }, flags.max_unpacked.0)?.stream;
     let mut header = Vec::new();
     if format == Format::Csv {
         (header, stream) = with_header(stream)?;
     }
-    let aside = Aside::new(flags.refused.clone().unwrap_or_else(|| beside(file)), header);
+    let aside = flags.refused.clone().unwrap_or_else(|| beside(file));
+    let aside = Aside::new(aside, header, flags.max_refused.0);
     let mut watcher = Watcher::new(aside, stop.clone(), read, size, global.quiet);
     let imported = match format {
         Format::Rrd => {
-            let fields = files::of_rrd(
-                &Rrd::read(stream)?,
-                &measurement(file, flags),
-                &flags.tags,
-                flags.rrd,
-            );
+            let rrd = Rrd::read(stream)?;
+            if !rrd.left_out.is_empty() {
+                output::note(&format!(
+                    "{}: omitted {}: predictions are not measurements",
+                    name(file),
+                    counted(&rrd.left_out)
+                ));
+            }
+            let fields = files::of_rrd(&rrd, &measurement(file, flags), &flags.tags, flags.rrd);
+            drop(rrd);
             files::import(store, &fields?, options, now_us(), &mut watcher)
         }
         Format::Whisper => {
@@ -195,7 +250,7 @@ fn one(
             let left = whisper.expired + whisper.not_numbers;
             if left > 0 {
                 output::note(&format!(
-                    "{}: {} points were left behind in their ring, {} are no numbers",
+                    "{}: {} points had expired from their archive; {} are NaN",
                     file.display(),
                     whisper.expired,
                     whisper.not_numbers
@@ -211,39 +266,59 @@ fn one(
                 arrival: Arrival { now_us: now_us(), at_us: flags.at },
                 meaning,
             };
-            backfill::import(store, lines, options, &mut watcher)
+            import::import(store, lines, options, &mut watcher)
         }
     };
     watcher.finish();
-    let summary = imported.map_err(broken_off)?;
+    let summary = match imported {
+        Ok(summary) => summary,
+        Err(error) => return Ok(Err(error)),
+    };
     // What came in pieces too small to be packed at once; old slots seldom change again.
     store
-        .seal(now_us().saturating_sub(slots::SEALED_AFTER_US))
+        .seal(now_us().saturating_sub(store::SEALED_AFTER_US))
         .map_err(|error| broken_off(error.into()))?;
     let width = output::style(global.color).width;
-    output::print(&Told { file, summary: &summary, watcher: &watcher, width }.text());
-    Ok(summary)
+    output::print(&ImportResult { file, summary: &summary, watcher: &watcher, width }.text());
+    Ok(Ok(summary))
+}
+
+/// Archives by their consolidation: `2 archives of HWPREDICT, 1 of FAILURES`.
+fn counted(names: &[String]) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    names.iter().for_each(|name| *counts.entry(name).or_default() += 1);
+    let mut parts = counts.into_iter().map(|(name, count)| {
+        let archives = if count == 1 { "archive" } else { "archives" };
+        format!("{count} {archives} of {name}")
+    });
+    let first = parts.next().unwrap_or_default();
+    parts.fold(first, |all, part| format!("{all}, {part}"))
 }
 
 /// An import that ended before its file did.
 fn broken_off(error: BackfillError) -> Failure {
     match error {
         BackfillError::Store(_) | BackfillError::Aside(_) => Failure::new(format!(
-            "{error}; what was written stays, and the same command goes on from there"
+            "{error}; the imported part is kept; run the same command to resume"
         )),
         error => error.into(),
     }
 }
 
-fn open(file: &Path) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
+/// Opens a file; one that is compressed is checked as a whole before anything of it is taken.
+fn open(file: &Path, unpacked_max: u64) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
     if file == Path::new("-") {
         return Ok((Box::new(io::stdin()), None));
     }
-    let opened =
+    let mut opened =
         File::open(file).map_err(|error| Failure::new(format!("it cannot be read: {error}")))?;
     let size = opened.metadata()?;
     if size.is_dir() {
-        return Err(Failure::new("it is a folder; name the files in it"));
+        return Err(Failure::new("it is a folder; name its files"));
+    }
+    if size.is_file() {
+        formats::check(opened.try_clone()?, unpacked_max)?;
+        opened.rewind()?;
     }
     Ok((Box::new(opened), Some(size.len())))
 }
@@ -253,13 +328,18 @@ fn with_header(mut stream: Box<dyn BufRead>) -> Result<(Vec<u8>, Box<dyn BufRead
     let mut start = Vec::new();
     loop {
         let from = start.len();
-        stream.by_ref().take(ingest::LINE_MAX as u64).read_until(b'\n', &mut start)?;
+        stream.by_ref().take(formats::LINE_MAX as u64).read_until(b'\n', &mut start)?;
         let line = &start[from..];
         if line.is_empty() {
             return Err(FileError::NoHeader);
         }
-        if !line.trim_ascii().is_empty() && !line.starts_with(b"#") {
-            let header = line.trim_ascii_end().to_vec();
+        if !line.trim_ascii().is_empty() && !line.trim_ascii_start().starts_with(b"#") {
+            // A quoted name may hold line ends; quotes within it come in pairs.
+            while start[from..].iter().filter(|byte| **byte == b'"').count() % 2 == 1
+                && stream.by_ref().take(formats::LINE_MAX as u64).read_until(b'\n', &mut start)? > 0
+                && start.len() - from < formats::LINE_MAX
+            {}
+            let header = start[from..].trim_ascii_end().to_vec();
             return Ok((header, Box::new(io::Cursor::new(start).chain(stream))));
         }
     }

@@ -12,7 +12,7 @@ pub(crate) fn run(flags: &ManFlags) -> Outcome {
         None => output::print(&page(definition())?),
         Some(folder) => {
             std::fs::create_dir_all(folder).map_err(|error| {
-                Failure::new(format!("cannot make {}: {error}", folder.display()))
+                Failure::new(format!("cannot create {}: {error}", folder.display()))
             })?;
             let mut command = definition();
             command.build();

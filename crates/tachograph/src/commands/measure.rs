@@ -1,22 +1,24 @@
 //! What `compare` and `run` share: carrying out a plan, recording it and saying how it ended.
 
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use base::Seed;
-use lab::Recording;
+use conduct::Recording;
 use record::{Run, RunKind, RunState};
 use spec::Plan;
 use stats::Verdict;
 
+use super::neighbours;
 use crate::experiments;
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
-use crate::flags::compare::{ScheduleFlags, VerdictFlags};
+use crate::flags::compare::ScheduleFlags;
+use crate::flags::shared::ResultFlags;
 use crate::machine;
 use crate::output;
 use crate::progress::Progress;
-use crate::store::runs_file;
+use crate::stores::runs_file;
 
 /// Carries out a plan and does with the result what the flags say.
 pub(crate) fn carry_out(
@@ -24,29 +26,27 @@ pub(crate) fn carry_out(
     kind: RunKind,
     keep_files: Option<&Path>,
     schedule: &ScheduleFlags,
-    verdict: &VerdictFlags,
+    result: &ResultFlags,
     global: &Global,
 ) -> Outcome {
-    let names: Vec<String> = plan.parts[0].variants.iter().map(|v| v.name.clone()).collect();
-    let conditions = verdict
-        .fail_if
-        .iter()
-        .map(|text| spec::FailIf::parse(text)?.with_variants(&names))
-        .collect::<Result<Vec<_>, _>>()?;
+    let conditions = crate::gate::conditions(&result.fail_if, plan)?;
+    check_exports(result)?;
     let mut recording = Recording::open(runs_file(global, "runs are recorded")?)?;
     let stop = stage::signals::install().map_err(Failure::new)?;
-    let _alone = stage::exclusive()?;
-    let seed = schedule.seed.unwrap_or_else(Seed::from_time);
+    let _alone = alone(schedule, &stop)?;
+    if !global.quiet {
+        tell_of_neighbours(schedule);
+    }
+    let seed = schedule.machine.seed.unwrap_or_else(Seed::from_time);
     let path_prepend = python_environments(plan, global)?;
-    let mut machine = machine::describe();
-    machine.facts.insert(report::CLIENT_ENGINE.to_owned(), engines(plan));
-    let options = lab::Options {
+    let options = conduct::Options {
         kind,
+        name: result.name.clone(),
         seed,
         executable: executable()?,
         command_line: repeating_command(seed),
-        machine,
-        cpus: schedule.cpus.clone().unwrap_or_default(),
+        machine: machine::describe(),
+        cpus: schedule.machine.cpus.clone().unwrap_or_default(),
         keep_files: keep_files.map(folder_for_files).transpose()?,
         path_prepend,
         max_time: schedule.max_time,
@@ -55,29 +55,51 @@ pub(crate) fn carry_out(
     };
     let run = {
         let mut progress = Progress::new(global.quiet);
-        lab::run(plan, &options, &mut recording, &mut progress)?
+        conduct::run(plan, &options, &mut recording, &mut progress)?
     };
-    let status = conclude(&run, &conditions, verdict, global)?;
+    let status = conclude(plan, &run, &conditions, result, global)?;
     Ok(status)
+}
+
+/// Claims the CPUs of the run, once no other measurement has them. Whom it waits for is said even
+/// if progress is not wanted: a command that stands still without a word looks broken.
+fn alone(schedule: &ScheduleFlags, stop: &AtomicBool) -> Result<stage::Exclusive, Failure> {
+    let cpus = schedule.machine.cpus.clone().unwrap_or_default();
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command = words.join(" ");
+    if schedule.no_wait {
+        return Ok(stage::exclusive(&cpus, &command)?);
+    }
+    let mut waited = false;
+    let exclusive = stage::exclusive_when_free(&cpus, &command, stop, &mut |holder| {
+        waited = true;
+        output::note(&format!(
+            "note: waiting for another measurement on this machine ({holder}); use --no-wait to \
+             fail instead"
+        ));
+    })?;
+    if waited {
+        output::note("note: the other measurement has ended");
+    }
+    Ok(exclusive)
+}
+
+/// Says what else is busy, so that nobody wonders later why the intervals are wide.
+fn tell_of_neighbours(schedule: &ScheduleFlags) {
+    let cpus = schedule.machine.cpus.clone().unwrap_or_default();
+    // A machine that does not tell is measured on all the same.
+    let Ok(seen) = host::Neighbours::look() else { return };
+    if let Some(words) = neighbours::words(&seen, &cpus) {
+        output::note(&format!("note: {words}: {}", neighbours::COST));
+    }
 }
 
 /// Makes the folder where stacks' files are kept, and says where it is whatever the stacks' own folder.
 fn folder_for_files(folder: &Path) -> Result<PathBuf, Failure> {
     std::fs::create_dir_all(folder).and_then(|()| folder.canonicalize()).map_err(|error| {
-        Failure::new(format!("cannot make the folder {} for files: {error}", folder.display()))
+        Failure::new(format!("cannot create the folder {} for files: {error}", folder.display()))
     })
-}
-
-/// What moves the client's bytes, for all variants that a plan has; `auto` is epoll where variants
-/// are compared.
-fn engines(plan: &spec::Plan) -> String {
-    let name = |load: &spec::Load| match load.engine {
-        spec::EngineChoice::Auto | spec::EngineChoice::Epoll => "epoll",
-        spec::EngineChoice::IoUring => "io-uring",
-    };
-    let variants = plan.parts.iter().flat_map(|part| &part.variants);
-    let names: BTreeSet<&str> = variants.map(|variant| name(&variant.load)).collect();
-    names.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// The folders of programs from the Python environments that the plan needs: one for all
@@ -116,7 +138,7 @@ fn python_environments(plan: &Plan, global: &Global) -> Result<Vec<PathBuf>, Fai
         match stage::python::ensure_env(&requirements, None, &mut say) {
             Ok(folder) => folders.push(folder),
             Err(error) if error.is_interruption() => return Err(error.into()),
-            Err(error) => output::note(&format!("{error}; variants that need it are left out")),
+            Err(error) => output::note(&format!("{error}; variants that need it are skipped")),
         }
     }
     Ok(folders)
@@ -126,89 +148,98 @@ fn python_environments(plan: &Plan, global: &Global) -> Result<Vec<PathBuf>, Fai
 pub(crate) type Render = fn(&Run) -> String;
 
 fn conclude(
+    plan: &Plan,
     run: &Run,
     conditions: &[spec::FailIf],
-    verdict: &VerdictFlags,
+    result: &ResultFlags,
     global: &Global,
 ) -> Outcome {
-    let exports: [(&Option<PathBuf>, Render); 4] = [
-        (&verdict.export_json, report_json),
-        (&verdict.export_markdown, report::markdown),
-        (&verdict.export_csv, report::csv),
-        (&verdict.export_html, report::html),
-    ];
-    if verdict.json {
+    publish(run, result, global)?;
+    if let Some(failure) = unmeasured(run) {
+        return Err(failure);
+    }
+    if run.state == RunState::Interrupted && !has_every_verdict(plan, run) {
+        return Err(Failure::new(
+            "stopped before every comparison had its verdict; the data so far are recorded",
+        ));
+    }
+    Ok(gated(run, conditions, result))
+}
+
+/// Prints a run's report and writes it to every file that was asked for.
+pub(crate) fn publish(run: &Run, result: &ResultFlags, global: &Global) -> Result<(), Failure> {
+    if result.json {
         output::print(&report_json(run));
     } else {
         output::print(&report::terminal(run, &output::style(global.color)));
     }
-    for (file, render) in exports {
+    let renders: [Render; 4] = [report_json, report::markdown, report::csv, report::html];
+    for (file, render) in exports(result).into_iter().zip(renders) {
         if let Some(file) = file {
             output::write_file(file, &render(run))?;
         }
     }
-    if run.parts.iter().all(|part| part.variants.iter().all(|v| v.skipped.is_some()))
-        && run.state != RunState::Interrupted
-    {
-        return Err(Failure::new("nothing was measured, because no variant could be started"));
-    }
-    let measured = run.parts.iter().any(|part| part.blocks.iter().any(|block| block.index > 0));
-    if !measured && run.state == RunState::Interrupted {
-        return Err(Failure::new("stopped before anything was measured"));
-    }
-    // Fewer than two able variants leave nothing to compare, which is what `compare` was asked for.
-    if run.kind == RunKind::Compare
-        && let Some(skipped) = run.parts[0].variants.iter().find(|v| v.skipped.is_some())
-    {
-        let reason = skipped.skipped.as_deref().unwrap_or_default();
-        return Err(Failure::new(format!("{} could not be measured: {reason}", skipped.name)));
-    }
+    Ok(())
+}
+
+/// Fails if a file cannot be written, before anything is measured.
+pub(crate) fn check_exports(result: &ResultFlags) -> Result<(), Failure> {
+    exports(result).into_iter().flatten().try_for_each(|file| output::check_writable(file))
+}
+
+/// The files for JSON, Markdown, CSV and HTML.
+fn exports(result: &ResultFlags) -> [Option<&PathBuf>; 4] {
+    let ResultFlags { export_json, export_markdown, export_csv, export_html, .. } = result;
+    [export_json.as_ref(), export_markdown.as_ref(), export_csv.as_ref(), export_html.as_ref()]
+}
+
+/// The exit status that a run deserves, conditions included; each condition's outcome is printed.
+pub(crate) fn gated(run: &Run, conditions: &[spec::FailIf], result: &ResultFlags) -> Status {
     let mut status = status_of(run);
-    for condition in conditions {
-        let holds = condition.evaluate(&|variant, metric| lookup(run, variant, metric))?;
-        if holds {
-            output::note(&format!("tachograph: failed, because {condition}"));
+    for outcome in crate::gate::gate(run, conditions) {
+        output::note(&report::gate(&outcome));
+        if outcome.fails(result.fail_if_inconclusive) {
             status = Status::VerdictFailed;
         }
     }
-    Ok(status)
+    status
+}
+
+/// Why a run measured nothing that it was asked for, whether it went to its end or was stopped.
+fn unmeasured(run: &Run) -> Option<Failure> {
+    let skipped = |v: &record::Variant| v.skipped.is_some();
+    let variants = || run.parts.iter().flat_map(|part| &part.variants);
+    // Fewer than two able variants leave nothing to compare, which is what `compare` was asked for.
+    if let Some(variant) = variants().find(|v| skipped(v)).filter(|_| run.kind == RunKind::Compare)
+    {
+        let error = variant.skipped.as_deref().unwrap_or_default();
+        return Some(Failure::new(format!("{} could not be measured: {error}", variant.name)));
+    }
+    (run.state != RunState::Interrupted && variants().all(skipped))
+        .then(|| Failure::new("nothing was measured: no variant could be started"))
+}
+
+/// Whether nothing that the plan asks for was left open when the run was stopped: each part has
+/// comparisons, and behind each there are enough blocks for a verdict.
+fn has_every_verdict(plan: &Plan, run: &Run) -> bool {
+    let is_open = |c: &record::Comparison| {
+        let judgement = &c.judgement;
+        c.primary && (judgement.verdict == Verdict::Inconclusive || !judgement.ratio.is_bounded())
+    };
+    let is_decided =
+        |part: &record::Part| !part.comparisons.is_empty() && !part.comparisons.iter().any(is_open);
+    run.parts.len() == plan.parts.len() && run.parts.iter().all(is_decided)
 }
 
 /// The exit status that a run deserves.
 pub(crate) fn status_of(run: &Run) -> Status {
-    let invalid = !run.reasons.is_empty()
-        || run.parts.iter().any(|part| {
-            !part.reasons.is_empty()
-                || part.comparisons.iter().any(|c| c.verdict == Verdict::Invalid)
-        });
-    if invalid { Status::VerdictFailed } else { Status::Well }
-}
-
-/// A variant's figure for `--fail-if`, in the first part of the run.
-fn lookup(run: &Run, variant: &str, metric: &str) -> Option<f64> {
-    let part = run.parts.first()?;
-    let variant = part.variants.iter().find(|v| v.name == variant)?;
-    if metric == "errors" {
-        return Some(variant.ledger.counts.failed as f64);
-    }
-    let find = |offer: &str| variant.summaries.iter().find(|s| s.offer == offer);
-    let closed = find("closed").or_else(|| find("open"))?;
-    let timed = find("open").or_else(|| find("closed"))?;
-    match metric {
-        "throughput" => Some(closed.throughput_per_s.value),
-        "p50" => Some(timed.p50_ns.value),
-        "p90" => Some(timed.p90_ns.value),
-        "p99" => Some(timed.p99_ns.value),
-        "cpu" => closed.cpu_ns_per_request.map(|estimate| estimate.value),
-        "memory" => closed.peak_memory_bytes.map(|bytes| bytes as f64),
-        _ => None,
-    }
+    if report::is_invalid(run) { Status::VerdictFailed } else { Status::Well }
 }
 
 /// Our own binary, by a path that stays good when it is replaced on disk while we run.
 pub(crate) fn executable() -> Result<PathBuf, Failure> {
     std::env::current_exe()
-        .map_err(|error| Failure::new(format!("cannot find our own binary: {error}")))
+        .map_err(|error| Failure::new(format!("cannot find tachograph's own binary: {error}")))
 }
 
 /// The command line as typed, with the seed that makes it repeat the same choices.

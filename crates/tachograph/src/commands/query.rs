@@ -4,19 +4,19 @@ mod show;
 mod slots_of;
 
 use series::rrd::format_value;
-use slots::{Series, Store};
+use store::{Series, Store};
 
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::series::{QueryFlags, Shown};
-use crate::{output, store};
+use crate::{output, stores};
 use slots_of::{Found, Request};
 
 pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
     if flags.xff.is_some_and(|xff| !(0.0..=1.0).contains(&xff)) {
         return Err(Failure::new("--xff must be from 0 to 1"));
     }
-    let mut store = store::open_read_only(global)?;
+    let mut store = stores::open_read_only(global)?;
     let mut wanted: Vec<Series> = Vec::new();
     for selector in &flags.selectors {
         for series in store.find(selector)? {
@@ -26,9 +26,7 @@ pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
         }
     }
     if wanted.is_empty() {
-        return Err(Failure::new(
-            "no series is named like that; 'tachograph series' lists those that there are",
-        ));
+        return Err(Failure::new("no such series; 'tachograph series' lists all series"));
     }
     if flags.rrd {
         return rrd(&mut *store, &wanted, flags);
@@ -38,12 +36,14 @@ pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
     let fits = (width.saturating_sub(show::MARGIN)).max(1);
     if flags.format == Shown::Plot {
         request.points = request.points.min(fits as i64);
+        request.at_most = true;
     }
     let found = slots_of::read(&mut *store, &wanted, &request)?;
     let columns = found.series.iter().map(|(_, slots)| slots.len()).max().unwrap_or(0);
     if flags.format == Shown::Plot && columns > fits {
         return Err(Failure::new(format!(
-            "the picture would be {columns} columns wide, and {fits} fit here: give a longer --step, less time, or --format table"
+            "the chart would be {columns} columns wide, but only {fits} fit: use a longer --step, \
+             a shorter range, or --format table"
         )));
     }
     output::print(&text(&found, flags.format));
@@ -65,7 +65,7 @@ fn rrd(store: &mut dyn Store, wanted: &[Series], flags: &QueryFlags) -> Outcome 
     for series in wanted {
         let Some(rrd) = store.rrd(series.id)? else {
             return Err(Failure::new(format!(
-                "{} was not made for rrdtool's semantics; leave --rrd out",
+                "{} was imported without --rrd; omit --rrd",
                 series.identity
             )));
         };

@@ -2,31 +2,42 @@
 
 use std::path::{Path, PathBuf};
 
-use record::Store;
-use slots::StoreError;
+use record::{Run, Store};
+use store::StoreError;
 
-use super::measure::{Render, report_json, status_of};
-use crate::failure::{Failure, Outcome};
+use super::measure::{Render, report_json};
+use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::report::ReportFlags;
 use crate::output;
-use crate::store::runs_file;
+use crate::stores::runs_file;
 
 pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
     let path = runs_file(global, "runs are recorded")?;
     if !path.exists() {
         return Err(Failure::new(format!(
-            "there is no record at {} yet; runs of 'tachograph compare' and 'tachograph run' are kept there",
+            "no record at {} yet; 'tachograph compare' and 'tachograph run' create it",
             path.display()
         )));
     }
-    let mut run = Store::open_read_only(&path)?.load(&flags.run)?;
-    // The ledger's fourth column is what the database holds now.
-    match slots::Sqlite::open_read_only(&path) {
-        Ok(mut series) => lab::reread_series(&mut run, &mut series)?,
-        Err(StoreError::NoSeries(_)) => lab::reread_series(&mut run, &mut slots::Memory::new())?,
-        Err(error) => return Err(error.into()),
+    if let [a, b] = flags.runs.as_slice() {
+        let alone = [
+            (flags.html.is_some(), "--html"),
+            (flags.markdown.is_some(), "--markdown"),
+            (flags.csv.is_some(), "--csv"),
+            (flags.json.is_some(), "--json"),
+            (flags.svg.is_some(), "--svg"),
+        ];
+        if let Some((_, flag)) = alone.into_iter().find(|(given, _)| *given) {
+            return Err(Failure::new(format!(
+                "{flag} writes one run; for two runs, call it for each"
+            )));
+        }
+        let (a, b) = (read(&path, a)?, read(&path, b)?);
+        output::print(&report::beside(&a, &b, &output::style(global.color)));
+        return Ok(Status::Well);
     }
+    let run = read(&path, flags.runs.first().map_or("last", String::as_str))?;
     let mut exported = false;
     if let Some(file) = &flags.markdown {
         let text = match &flags.svg {
@@ -45,8 +56,9 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
         }
     }
     if let Some(folder) = &flags.svg {
-        std::fs::create_dir_all(folder)
-            .map_err(|error| Failure::new(format!("cannot make {}: {error}", folder.display())))?;
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Failure::new(format!("cannot create {}: {error}", folder.display()))
+        })?;
         for picture in report::pictures(&run) {
             let file = folder.join(format!("{}.svg", picture.name));
             output::write_file(&file, &picture.svg.standalone())?;
@@ -56,7 +68,20 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
     if !exported {
         output::print(&report::terminal(&run, &output::style(global.color)));
     }
-    Ok(status_of(&run))
+    Ok(if report::is_invalid(&run) { Status::VerdictFailed } else { Status::Well })
+}
+
+/// A recorded run. The ledger's fourth column is what the database holds now.
+fn read(path: &Path, name: &str) -> Result<Run, Failure> {
+    let mut run = Store::open_read_only(path)?.load(name)?;
+    match store::Sqlite::open_read_only(path) {
+        Ok(mut series) => conduct::reread_series(&mut run, &mut series)?,
+        Err(StoreError::NoSeries(_)) => {
+            conduct::reread_series(&mut run, &mut store::Memory::new())?
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(run)
 }
 
 /// The folder as a page in `file` refers to it: nothing if they lie beside each other.

@@ -1,7 +1,7 @@
 //! `tachograph run`: an experiment from a file.
 
 use record::RunKind;
-use spec::{Contrast, Margin, Part, Plan};
+use spec::{Contrast, Margin, Offer, Part, Plan};
 
 use super::accuracy;
 use super::measure::carry_out;
@@ -16,6 +16,21 @@ pub(crate) fn run(flags: &RunFlags, global: &Global) -> Outcome {
     let found = experiments::find(&flags.experiment)?;
     if flags.show {
         output::print(&found.text());
+        if let Some(words) = found.needs_in_words() {
+            output::note(&format!(
+                "note: {words}; to copy all of it: tachograph run {} --eject FOLDER",
+                flags.experiment
+            ));
+        }
+        return Ok(Status::Well);
+    }
+    if let Some(folder) = &flags.eject {
+        let ejected = found.eject(folder)?;
+        output::print(&format!(
+            "{}\nrun it with: tachograph run {}\n",
+            ejected.files.join("\n"),
+            ejected.experiment.display()
+        ));
         return Ok(Status::Well);
     }
     let mut plan = match found.experiment()? {
@@ -29,8 +44,11 @@ pub(crate) fn run(flags: &RunFlags, global: &Global) -> Outcome {
     for part in &mut plan.parts {
         shorten(part, &flags.schedule);
     }
+    if flags.offer.closed_only {
+        leave_closed(&mut plan)?;
+    }
     let keep = flags.keep_files.as_deref();
-    carry_out(&plan, RunKind::Run, keep, &flags.schedule, &flags.verdict, global)
+    carry_out(&plan, RunKind::Run, keep, &flags.schedule, &flags.result, global)
 }
 
 /// Keeps what `--only` and `--skip` leave: whole parts by name, or variants within parts.
@@ -44,7 +62,8 @@ fn choose(plan: &mut Plan, only: &[String], skip: &[String]) -> Result<(), Failu
     plan.parts.retain(|part| !part.variants.is_empty());
     if plan.parts.is_empty() {
         return Err(Failure::new(
-            "--only and --skip leave nothing to run; 'tachograph run --show NAME' prints the names",
+            "nothing left to run after --only and --skip; 'tachograph run --show NAME' prints the \
+             names",
         ));
     }
     Ok(())
@@ -94,6 +113,20 @@ fn shorten(part: &mut Part, flags: &ScheduleFlags) {
     schedule.precision = flags.precision.unwrap_or(schedule.precision);
     schedule.isolated |= flags.isolated;
     schedule.margin = flags.margin.map(Margin).or(schedule.margin);
+}
+
+/// Leaves out every open loop.
+fn leave_closed(plan: &mut Plan) -> Result<(), Failure> {
+    for part in &mut plan.parts {
+        part.offers.retain(|offer| *offer == Offer::Closed);
+        if part.offers.is_empty() {
+            return Err(Failure::new(format!(
+                "part '{}' has no closed loop, so --closed-only leaves nothing of it",
+                part.name
+            )));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use slots::{Identity, Selector, Series};
+use store::{Identity, Selector, Series};
 
 use crate::failure::{Outcome, Status};
 use crate::flags::Global;
 use crate::flags::series::SeriesFlags;
-use crate::{output, store};
+use crate::{output, stores};
 
 pub(crate) fn run(flags: &SeriesFlags, global: &Global) -> Outcome {
-    let found = store::open_read_only(global)?.find(&flags.selector)?;
+    let found = stores::open_read_only(global)?.find(&flags.selector)?;
     let lines = if flags.measurements {
         measurements(&found)
     } else if flags.tags {
@@ -23,9 +23,9 @@ pub(crate) fn run(flags: &SeriesFlags, global: &Global) -> Outcome {
     if lines.is_empty() {
         let none = flags.selector == Selector::default();
         text += if none {
-            "no series yet: 'tachograph import' makes some, and so does every run\n"
+            "no series yet; 'tachograph import' and every run add some\n"
         } else {
-            "no series is named like that; 'tachograph series' lists all\n"
+            "no such series; 'tachograph series' lists all series\n"
         };
     }
     if lines.len() > flags.limit {

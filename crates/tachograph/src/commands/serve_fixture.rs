@@ -18,7 +18,7 @@ pub(crate) fn run(flags: &FixtureFlags) -> Outcome {
         Target::Raw(endpoint) => endpoint,
         Target::Http { .. } => {
             return Err(Failure::new(format!(
-                "'{}' is not a place to listen; write tcp://host:port or unix:/path",
+                "'{}' is not an address to listen on; write tcp://host:port or unix:/path",
                 flags.listen
             )));
         }
@@ -67,6 +67,7 @@ fn faults(flags: &FixtureFlags) -> Faults {
         corrupt_every: every(flags.corrupt_every),
         truncate_every: every(flags.truncate_every),
         count_twice_every: every(flags.count_twice_every),
+        count_late: time(flags.count_late),
         count_never_every: every(flags.count_never_every),
         stall_after: flags.stall_after,
         fail_after: flags.fail_after,

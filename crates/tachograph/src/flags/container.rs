@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 
 pub(crate) const EXAMPLES: &str = "\
-It is how an experiment's containers are started; see experiments/docker.toml. The engine is the
-one that DOCKER_HOST names, or the one at /var/run/docker.sock.
+Experiments use this command to start their containers; see experiments/docker.toml. The engine is
+the one in DOCKER_HOST, or the one at /var/run/docker.sock.
 
 Example:
   tachograph container --publish 8001:8000 --volume /tmp/shared -- python3 -m http.server 8000";
@@ -14,39 +14,39 @@ Example:
 /// Flags of `container`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ContainerFlags {
-    /// An image that the engine has or can fetch, or host: the system's own programs, read-only
+    /// Image, fetched if necessary; "host" uses this system's programs, read-only
     #[arg(long, default_value = "host", value_name = "IMAGE")]
     pub(crate) image: String,
-    /// Build the image from this Dockerfile and the folder that it is in
+    /// Build the image from this Dockerfile, with its folder as context
     #[arg(long, value_name = "DOCKERFILE", conflicts_with = "image")]
     pub(crate) build: Option<PathBuf>,
-    /// bridge, host, none, or own=ADDRESS,GATEWAY: a bridge of its own
+    /// Network: bridge, host, none, or own=ADDRESS,GATEWAY for a separate bridge
     #[arg(long, default_value = "bridge", value_name = "NETWORK", value_parser = parse_network)]
     pub(crate) network: NetworkFlag,
-    /// Forward a port of the host to one of the container; may be given several times
+    /// Forward a port of the host to the container; repeatable
     #[arg(long, value_name = "HOST:CONTAINER", value_parser = parse_ports)]
     pub(crate) publish: Vec<(u16, u16)>,
-    /// Share a folder, at the same path; may be given several times
+    /// Mount a folder at the same path; repeatable
     #[arg(long, value_name = "FOLDER")]
     pub(crate) volume: Vec<PathBuf>,
-    /// Let it read a folder, at the same path; may be given several times
+    /// Mount a folder read-only at the same path; repeatable
     #[arg(long, value_name = "FOLDER")]
     pub(crate) read_only: Vec<PathBuf>,
-    /// Give it a variable of our own environment; may be given several times
+    /// Pass this environment variable to the container; repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Vec<String>,
-    /// A shell's command that the engine runs in it every second; status 0 says that it is healthy
+    /// Shell command that the engine runs in the container every second; status 0 means healthy
     #[arg(long, value_name = "COMMAND")]
     pub(crate) health: Option<String>,
-    /// Make this file when the container is healthy for the first time
+    /// Create this file when the container is first healthy
     #[arg(long, value_name = "FILE")]
     pub(crate) healthy_file: Option<PathBuf>,
-    /// The command and its arguments
+    /// Command and its arguments
     #[arg(value_name = "COMMAND", required = true, last = true, num_args = 1..)]
     pub(crate) command: Vec<String>,
 }
 
-/// Which network.
+/// The container's network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NetworkFlag {
     /// The engine's own bridge.

@@ -7,7 +7,7 @@ use clap::Args;
 /// Flags of `doctor`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DoctorFlags {
-    /// Only this experiment's needs
+    /// Check only for this experiment
     #[arg(value_name = "EXPERIMENT")]
     pub(crate) experiment: Option<String>,
 }
@@ -15,7 +15,7 @@ pub(crate) struct DoctorFlags {
 /// Flags of `completions`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompletionsFlags {
-    /// The shell
+    /// Shell
     #[arg(value_name = "SHELL")]
     pub(crate) shell: clap_complete::Shell,
 }
@@ -23,7 +23,7 @@ pub(crate) struct CompletionsFlags {
 /// Flags of `man`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ManFlags {
-    /// Write tachograph.1 and a page for each command into this folder
+    /// Write tachograph.1 and a page for each command to this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) out: Option<PathBuf>,
 }

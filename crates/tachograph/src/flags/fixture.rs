@@ -8,74 +8,77 @@ use clap::Args;
 /// Flags of `serve-fixture`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct FixtureFlags {
-    /// Where to listen: tcp://host:port, unix:/path, unix:@name, unix-dgram:/path, unix-seqpacket:/path, socketpair:/path
+    /// Address to listen on: tcp://host:port, unix:/path, unix:@name, unix-dgram:/path, unix-seqpacket:/path, socketpair:/path
     #[arg(long, value_name = "TARGET")]
     pub(crate) listen: String,
-    /// What is spoken there
+    /// Protocol
     #[arg(long, default_value = "http", value_name = "MODE")]
     pub(crate) mode: FixtureMode,
-    /// The answer's text
+    /// Response body
     #[arg(long, value_name = "TEXT", conflicts_with = "body_size")]
     pub(crate) body: Option<String>,
-    /// The answer's size, instead of a text
+    /// Size of the response body
     #[arg(long, value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) body_size: Option<Bytes>,
     /// Backlog of the listening socket
     #[arg(long, default_value_t = 4096, value_name = "N")]
     pub(crate) backlog: u16,
-    /// Keep the count of requests served in this file: 8 bytes, little-endian
+    /// Keep the count of served requests in this file (8 bytes, little-endian)
     #[arg(long, value_name = "FILE")]
     pub(crate) served_file: Option<PathBuf>,
-    /// Drop one answer in N
+    /// Drop one response in N
     #[arg(long, value_name = "N", help_heading = "Faults")]
     pub(crate) drop_every: Option<u64>,
-    /// Corrupt one byte of one answer in N
+    /// Corrupt one byte of one response in N
     #[arg(long, value_name = "N", help_heading = "Faults")]
     pub(crate) corrupt_every: Option<u64>,
-    /// Truncate the body of one answer in N
+    /// Truncate the body of one response in N
     #[arg(long, value_name = "N", help_heading = "Faults")]
     pub(crate) truncate_every: Option<u64>,
     /// Count one request in N twice
     #[arg(long, value_name = "N", help_heading = "Faults")]
     pub(crate) count_twice_every: Option<u64>,
-    /// Leave one request in N uncounted
+    /// Delay of the second count
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults", requires = "count_twice_every")]
+    pub(crate) count_late: Option<Nanos>,
+    /// Don't count one request in N
     #[arg(long, value_name = "N", help_heading = "Faults")]
     pub(crate) count_never_every: Option<u64>,
-    /// Answer 503 at once after N requests
+    /// Respond with 503 after N requests
     #[arg(long, value_name = "N", help_heading = "Faults")]
     pub(crate) fail_after: Option<u64>,
-    /// Answer nothing any more after N requests
+    /// Stop responding after N requests
     #[arg(long, value_name = "N", help_heading = "Faults")]
     pub(crate) stall_after: Option<u64>,
     /// Delay one request in K by --delay
     #[arg(long, value_name = "K", help_heading = "Faults", requires = "delay")]
     pub(crate) delay_every: Option<u64>,
-    /// How long a delayed request waits
+    /// Delay of a delayed request
     #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults")]
     pub(crate) delay: Option<Nanos>,
-    /// Burn this much CPU time on every request
+    /// Burn this much CPU time per request
     #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults")]
     pub(crate) burn: Option<Nanos>,
     /// Serve at most this many requests per second (token bucket)
     #[arg(long, value_name = "RATE", value_parser = base::parse_rate, help_heading = "Faults")]
     pub(crate) limit: Option<f64>,
-    /// Hold every answer back by --slow-by after this long
+    /// Delay every response by --slow-by after this time
     #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults", requires = "slow_by")]
     pub(crate) slow_after: Option<Nanos>,
-    /// How long answers are held back once --slow-after has passed
+    /// Delay of responses after --slow-after
     #[arg(long, value_name = "TIME", value_parser = Nanos::parse, help_heading = "Faults")]
     pub(crate) slow_by: Option<Nanos>,
 }
 
-/// What the fixture speaks.
+/// Protocol of the fixture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum FixtureMode {
-    /// HTTP/1.1 with a canned answer.
+    /// HTTP/1.1 with a fixed response
     Http,
-    /// Send the answer and close.
+    /// Send the response and close
     Oneshot,
-    /// Send back what came.
+    /// Send every message back
     Echo,
-    /// Stream without end.
+    /// Send an endless stream
     Bulk,
 }

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use base::Nanos;
+use base::{Bytes, Nanos};
 use clap::{Args, ValueEnum};
-use ingest::{Precision, parse_time};
+use formats::{Precision, parse_time};
 use series::Kind;
 use series::rrd::{Archive, Consolidation};
-use slots::Retention;
+use store::Retention;
 
 use super::series::{parse_length, parse_tag, parse_when};
 
@@ -19,98 +19,111 @@ Examples:
   tachograph import sold.txt --format graphite --rrd --rra AVERAGE:0.5:1:8640
   tachograph import whisper/servers/web1/cpu.wsp --root whisper
 
-The same file twice changes nothing, and one that has grown adds what is new. Lines that
-are refused are kept aside in FILE.refused, each under a comment that says why; put them
-right and import that file.
+Importing a file again changes nothing; a file that has grown adds only its new lines. A last
+line without a line end is left for the next import. Refused lines are kept in FILE.refused,
+each under a comment with the reason; correct them and import that file.
 
-A StatsD line arrives when it says so: '|T1656581400' at its end, or seconds before it as
-'ts %.s' writes them; or else at --at.";
+The arrival time of a StatsD line is its suffix '|T1656581400', a prefix of seconds as
+written by 'ts %.s', or --at.";
 
 /// Flags of `import`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ImportFlags {
-    /// Files, plain or compressed by gzip; - is standard input
+    /// Files, plain or gzip-compressed; - for standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// What is in them; by default what their names say: .csv, .wsp, .xml
+    /// File format [default: from the file name: .csv, .wsp, .xml]
     #[arg(long, short, value_name = "FORMAT")]
     pub(crate) format: Option<Format>,
-    /// The measurement of files that name none [default: the file's name]
+    /// Measurement of files without one [default: from the file name]
     #[arg(long, value_name = "NAME")]
     pub(crate) measurement: Option<String>,
-    /// The folder below which a whisper file's path is its measurement
+    /// Root folder: the path of a whisper file below it is the measurement
     #[arg(long, value_name = "FOLDER")]
     pub(crate) root: Option<PathBuf>,
-    /// A tag of every series of an RRD or whisper file
+    /// Tag of all series of an RRD or whisper file; repeatable
     #[arg(long = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
     pub(crate) tags: Vec<(String, String)>,
-    /// Keep new series as rrdtool would as well, so that query --rrd shows what rrdtool fetch
-    /// would: of points in text, and of an RRD with the state and rows that it has
+    /// Also keep RRDtool's state for new series, for `query --rrd`
     #[arg(long)]
     pub(crate) rrd: bool,
-    /// With --rrd, an archive as rrdtool create takes it; may be given several times
-    /// [default: AVERAGE:0.5:1:8640, and AVERAGE, MIN, MAX of 6 and of 360 steps]
+    /// With --rrd, an archive as for rrdtool create; repeatable [default: AVERAGE:0.5:1:8640, and
+    /// AVERAGE, MIN, MAX of 6 and of 360 steps]
     #[arg(long = "rra", value_name = "CF:XFF:STEPS:ROWS", value_parser = parse_archive, requires = "rrd")]
     pub(crate) archives: Vec<Archive>,
-    /// With --rrd, what rrdtool create --start is told [default: 10 s before the first point]
+    /// With --rrd, start time as for rrdtool create --start [default: 10 s before the first point]
     #[arg(long, value_name = "TIME", value_parser = parse_when, requires = "rrd")]
     pub(crate) rrd_start: Option<i64>,
-    /// What values are [default: gauge; of a CSV file with start and end: count]
+    /// Kind of values: gauge, counter, derive, absolute, count or level [default: gauge, or count
+    /// for CSV files with start and end]
     #[arg(long, value_name = "KIND", value_parser = parse_kind)]
     pub(crate) kind: Option<Kind>,
-    /// The unit of integer times: ns, us, ms, s [default: ns for influx, s for csv]
+    /// Unit of integer timestamps: ns, us, ms or s [default: ns for influx, s for csv]
     #[arg(long, value_name = "UNIT", value_parser = parse_precision)]
     pub(crate) precision: Option<Precision>,
-    /// When lines without a time arrived: seconds since 1970, or as 2015-05-04T01:01:22Z
+    /// Arrival time of lines without one: seconds since 1970, or e.g. 2015-05-04T01:01:22Z
     #[arg(long, value_name = "TIME", value_parser = parse_when)]
     pub(crate) at: Option<i64>,
-    /// Where refused lines are kept [default: FILE.refused, or stdin.refused]
+    /// File for refused lines [default: FILE.refused, or stdin.refused]
     #[arg(long, value_name = "FILE")]
     pub(crate) refused: Option<PathBuf>,
-    /// The step of new series, and StatsD's window
+    /// Stop when the file of refused lines reaches this size
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = Bytes::parse)]
+    pub(crate) max_refused: Bytes,
+    /// Maximum unpacked size of a compressed file
+    #[arg(long, default_value = "64GiB", value_name = "SIZE", value_parser = Bytes::parse)]
+    pub(crate) max_unpacked: Bytes,
+    /// Import the last line even without a line end
+    #[arg(long)]
+    pub(crate) complete: bool,
+    /// Step of new series, and StatsD window
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = parse_length)]
     pub(crate) step: Nanos,
-    /// The longest silence that a point may speak for [default: two steps]
+    /// Longest gap that a point covers [default: two steps]
     #[arg(long, value_name = "TIME", value_parser = parse_length)]
     pub(crate) heartbeat: Option<Nanos>,
-    /// How late a point may come
+    /// Maximum delay of a late point
     #[arg(long, default_value = "10m", value_name = "TIME", value_parser = parse_length)]
     pub(crate) lateness: Nanos,
-    /// The lane that is written: a name for whoever measured
+    /// Writer name, for several writers of one series
     #[arg(long, default_value = "", value_name = "NAME")]
     pub(crate) lane: String,
-    /// A step and how long it is kept, as 10s:1d or 1h:forever [default, for a new record: 10s:1d, 1m:7d, 1h:3y]
+    /// Retention of a step, e.g. 10s:1d or 1h:forever; repeatable [default for a new record: 10s:1d,
+    /// 1m:7d, 1h:3y]
     #[arg(long = "retention", value_name = "STEP:AGE", value_parser = parse_retention)]
     pub(crate) retentions: Vec<Retention>,
-    /// The most series that a file may have
+    /// Maximum number of series per file
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) max_series: usize,
+    /// Memory for updates that are not yet written; 0 writes every piece of a file at once
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = parse_memory)]
+    pub(crate) head_memory: usize,
     #[command(flatten)]
     pub(crate) csv: CsvFlags,
 }
 
-/// Which column of a CSV file is what.
+/// Columns of a CSV file.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Columns of CSV files")]
 pub(crate) struct CsvFlags {
-    /// The start of an interval
+    /// Start of an interval
     #[arg(long, default_value = "start", value_name = "COLUMN")]
     pub(crate) start_column: String,
-    /// Its end
+    /// End of an interval
     #[arg(long, default_value = "end", value_name = "COLUMN")]
     pub(crate) end_column: String,
-    /// The time of a point, in files without start and end
+    /// Time of a point, in files without start and end
     #[arg(long, default_value = "time", value_name = "COLUMN")]
     pub(crate) time_column: String,
-    /// The values; every other column is a tag
+    /// Values; all other columns are tags
     #[arg(long, default_value = "value", value_name = "COLUMN,COLUMN", value_delimiter = ',')]
     pub(crate) values: Vec<String>,
-    /// What stands between columns
+    /// Field separator
     #[arg(long, default_value = ",", value_name = "CHARACTER")]
     pub(crate) separator: char,
 }
 
-/// What a file holds.
+/// File formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Graphite plaintext: path value timestamp
@@ -121,9 +134,9 @@ pub(crate) enum Format {
     Statsd,
     /// CSV with a header
     Csv,
-    /// The output of rrdtool dump
+    /// Output of rrdtool dump
     Rrd,
-    /// A whisper file
+    /// Whisper file
     Whisper,
 }
 
@@ -135,12 +148,20 @@ fn parse_kind(text: &str) -> Result<Kind, String> {
         "absolute" => Ok(Kind::Absolute),
         "count" => Ok(Kind::Count),
         "level" => Ok(Kind::Level),
-        _ => Err("give gauge, counter, derive, absolute, count or level".to_owned()),
+        _ => Err("use gauge, counter, derive, absolute, count or level".to_owned()),
     }
 }
 
+fn parse_memory(text: &str) -> Result<usize, String> {
+    if text == "0" {
+        return Ok(0);
+    }
+    let bytes = base::Bytes::parse(text).map_err(|error| error.to_string())?;
+    usize::try_from(bytes.0).map_err(|error| error.to_string())
+}
+
 fn parse_precision(text: &str) -> Result<Precision, String> {
-    Precision::parse(text).ok_or_else(|| "give ns, us, ms or s".to_owned())
+    Precision::parse(text).ok_or_else(|| "use ns, us, ms or s".to_owned())
 }
 
 /// Reads `AVERAGE:0.5:1:8640`, with or without RRDtool's `RRA:` before it.
@@ -157,7 +178,7 @@ fn parse_archive(text: &str) -> Result<Archive, String> {
         parts.next().is_none().then_some(archive)
     };
     read().ok_or_else(|| {
-        "give AVERAGE, MIN, MAX or LAST, the xff, steps and rows, as AVERAGE:0.5:1:8640".to_owned()
+        "use CF:XFF:STEPS:ROWS with AVERAGE, MIN, MAX or LAST, e.g. AVERAGE:0.5:1:8640".to_owned()
     })
 }
 
@@ -174,7 +195,7 @@ pub(crate) fn usual_archives() -> Vec<Archive> {
 
 /// Reads `10s:1d`: a step, and an age in s, m, h, d, w or y, or `forever`.
 fn parse_retention(text: &str) -> Result<Retention, String> {
-    let wrong = || "give a step and an age, as 10s:1d, 1m:7d or 1h:forever".to_owned();
+    let wrong = || "use STEP:AGE, e.g. 10s:1d, 1m:7d or 1h:forever".to_owned();
     let (step, age) = text.split_once(':').ok_or_else(wrong)?;
     let step_s = seconds(step).ok_or_else(wrong)?;
     let age_s = match age {
@@ -213,8 +234,15 @@ mod tests {
         assert_eq!(parse_archive("AVERAGE:0.5:1:8640"), Ok(archive));
         assert_eq!(parse_archive("RRA:AVERAGE:0.5:1:8640"), Ok(archive));
         for text in ["AVERAGE", "MEAN:0.5:1:10", "AVERAGE:0.5:1:10:2", "LAST:x:1:1"] {
-            assert!(parse_archive(text).unwrap_err().starts_with("give AVERAGE, MIN"), "{text}");
+            assert!(parse_archive(text).unwrap_err().starts_with("use CF:XFF"), "{text}");
         }
+    }
+
+    #[test]
+    fn memory_is_a_size_or_nothing() {
+        assert_eq!(parse_memory("0"), Ok(0));
+        assert_eq!(parse_memory("64MiB"), Ok(64 << 20));
+        assert!(parse_memory("much").is_err());
     }
 
     #[test]
@@ -223,7 +251,7 @@ mod tests {
         assert_eq!(parse_retention("1h:forever"), Ok(Retention::from_secs(3600, None).unwrap()));
         for text in ["10s", "10:1d", "0s:1d", "10s:0d", "10s:", "x:1d"] {
             let error = parse_retention(text).unwrap_err();
-            assert_eq!(error, "give a step and an age, as 10s:1d, 1m:7d or 1h:forever", "{text}");
+            assert_eq!(error, "use STEP:AGE, e.g. 10s:1d, 1m:7d or 1h:forever", "{text}");
         }
     }
 }

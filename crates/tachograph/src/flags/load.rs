@@ -4,80 +4,84 @@ use std::path::PathBuf;
 
 use base::{Bytes, Nanos};
 use clap::Args;
-use spec::{Arrivals, EngineChoice, Exchange, Expect, HttpRequest, Load};
+use spec::{Arrivals, EngineChoice, Exchange, Expect, HttpRequest, Load, Mode, ServedBy, Target};
 
+use super::shared::{HookFlags, MachineFlags, OfferFlags, ResultFlags};
 use crate::failure::Failure;
 
 pub(crate) const EXAMPLES: &str = "\
 Targets:
   http://host:port/path          HTTP/1.1 over TCP; [::1] for IPv6
-  http://unix:/path.sock:/path   HTTP/1.1 over a Unix socket; unix:@name: is abstract
+  http://unix:/path.sock:/path   HTTP/1.1 over a Unix socket; unix:@name: for an abstract one
   tcp://host:port, unix:/path    raw bytes, with --exchange
 Examples:
   tachograph load http://127.0.0.1:8000/
   tachograph load -c 64 -d 10s --unix-socket /run/app.sock http://localhost/users
-  tachograph load -r 2000 http://127.0.0.1:8000/      # open loop, honest latencies
-  tachograph load -n 1000000 --json out.json http://127.0.0.1:8000/
+  tachograph load -r 2000 http://127.0.0.1:8000/      # open loop at 2,000 requests/s
+  tachograph load -n 1000000 --export-json out.json http://127.0.0.1:8000/
   tachograph load --exchange echo --size 64 unix:/run/echo.sock";
 
-/// What is sent and how the connections are used.
+/// The request, and how connections are used.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RequestFlags {
-    /// Connections in use at once
-    #[arg(short, long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    pub(crate) connections: u32,
-    /// Client threads, each with its own event loop and CPU
+    /// Number of concurrent connections [default: 10; `load --rate` opens more as needed]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) connections: Option<u32>,
+    /// Maximum connections of an open loop [default: --connections, or 1000 for `load --rate`]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) max_connections: Option<u32>,
+    /// Number of client threads, each with its own event loop and CPU
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(crate) threads: u32,
-    /// Make a new connection for every request
+    /// Open a new connection for every request
     #[arg(long)]
     pub(crate) new_connection: bool,
-    /// What moves the client's bytes
+    /// I/O backend
     #[arg(long, default_value = "auto", value_name = "ENGINE")]
     pub(crate) engine: EngineFlag,
-    /// Spin instead of sleeping while no answer comes: needs a CPU of its own for every thread
+    /// Spin instead of sleeping; needs one CPU per thread
     #[arg(long)]
     pub(crate) busy_poll: bool,
-    /// Reset TCP connections instead of closing them (SO_LINGER 0), so that no port waits in TIME_WAIT
+    /// Reset TCP connections instead of closing them (SO_LINGER 0), to avoid TIME_WAIT
     #[arg(long)]
     pub(crate) linger_zero: bool,
     /// HTTP method
     #[arg(short, long, default_value = "GET", value_name = "METHOD")]
     pub(crate) method: String,
-    /// HTTP header, `Name: value`; may be given several times
+    /// HTTP header, e.g. 'Accept: text/html'; repeatable
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
-    /// Request body; @FILE reads it from a file
+    /// Request body, or @FILE to read it from a file
     #[arg(long, value_name = "TEXT")]
     pub(crate) body: Option<String>,
-    /// A request without its whole answer after this long has failed
+    /// Timeout of a request
     #[arg(long, default_value = "10s", value_name = "TIME", value_parser = Nanos::parse)]
     pub(crate) timeout: Nanos,
-    /// The only status that is right [default: that of the first answers]
+    /// Expected status code [default: that of the first responses]
     #[arg(long, value_name = "STATUS", value_parser = clap::value_parser!(u16).range(100..=999))]
     pub(crate) expect_status: Option<u16>,
-    /// The only body that is right; @FILE reads it from a file [default: that of the first answers]
+    /// Expected body, or @FILE to read it from a file [default: that of the first responses]
     #[arg(long, value_name = "TEXT")]
     pub(crate) expect_body: Option<String>,
-    /// The only length of the body that is right
+    /// Expected length of the body
     #[arg(long, value_name = "BYTES", value_parser = parse_length)]
     pub(crate) expect_length: Option<u64>,
-    /// What a raw target is asked for
+    /// Kind of exchange with a raw target
     #[arg(long, value_name = "KIND")]
     pub(crate) exchange: Option<ExchangeKind>,
-    /// Size of a message (echo) or of the unit that is counted (bulk)
+    /// Message size (echo), or bytes that count as one request (bulk)
     #[arg(long, default_value = "64", value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) size: Bytes,
 }
 
-/// What moves the client's bytes.
+/// I/O backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum EngineFlag {
-    /// The better one for the load where it can be had; `compare` and `run`: epoll.
+    /// The faster one for the load; always epoll in `compare` and `run`
     Auto,
-    /// Readiness: works everywhere.
+    /// Readiness-based, available everywhere
     Epoll,
-    /// Completions: Linux 6.1, and not where a container forbids it.
+    /// Completion-based, needs Linux 6.1; often forbidden in containers
     IoUring,
 }
 
@@ -91,68 +95,67 @@ impl From<EngineFlag> for EngineChoice {
     }
 }
 
-/// Kinds of exchange that a raw target can be asked for.
+/// Kinds of exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ExchangeKind {
-    /// HTTP/1.1.
+    /// HTTP/1.1
     Http,
-    /// Connect, read to the end, compare.
+    /// Connect, read to the end, compare
     Oneshot,
-    /// Send a message and read it back, on a kept connection.
+    /// Send a message and read it back, on a persistent connection
     Echo,
-    /// Read an endless stream; what counts is bytes per second.
+    /// Read an endless stream, counting bytes per second
     Bulk,
 }
 
 /// Flags of `load`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LoadFlags {
-    /// Where the load goes
+    /// URL or raw address, see below
     #[arg(value_name = "TARGET")]
     pub(crate) target: String,
-    /// Connect through this Unix socket instead of the target's host, as curl does
+    /// Connect through this Unix socket instead of TCP
     #[arg(long, value_name = "PATH")]
     pub(crate) unix_socket: Option<String>,
-    /// How long to measure
-    #[arg(short, long, default_value = "5s", value_name = "TIME", value_parser = Nanos::parse)]
+    /// Duration of the measurement
+    #[arg(short, long, default_value = "5s", value_name = "TIME", value_parser = parse_duration)]
     pub(crate) duration: Nanos,
-    /// Send exactly this many requests instead
+    /// Stop after this many requests
     #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) requests: Option<u64>,
-    /// Requests per second in all, whatever the server does: an open loop
+    /// Send this many requests per second in total, whatever the server does (open loop)
     #[arg(short, long, value_name = "RATE", value_parser = base::parse_rate)]
     pub(crate) rate: Option<f64>,
-    /// How an open loop spaces its requests
+    /// Spacing of requests in an open loop
     #[arg(long, default_value = "poisson", value_name = "KIND", requires = "rate")]
     pub(crate) arrivals: ArrivalsKind,
-    /// Load for this long before measuring
+    /// Warm-up before the measurement
     #[arg(long, default_value = "0s", value_name = "TIME", value_parser = Nanos::parse)]
     pub(crate) warmup: Nanos,
     #[command(flatten)]
     pub(crate) request: RequestFlags,
-    /// Where the server's own count is read (see `tachograph compare --help`)
+    /// Source of the server-side count (see `tachograph compare --help`)
     #[arg(long, value_name = "WHERE")]
     pub(crate) served_by: Option<String>,
-    /// Print JSON, or write it to a file
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", require_equals = false)]
-    pub(crate) json: Option<PathBuf>,
-    /// Write latencies as an HdrHistogram interval log
+    /// Write latencies to an HdrHistogram interval log
     #[arg(long, value_name = "FILE")]
     pub(crate) hdr: Option<PathBuf>,
-    /// Pin the client's threads to these CPUs, e.g. 1 or 2-3
-    #[arg(long, value_name = "LIST")]
-    pub(crate) cpus: Option<base::CpuSet>,
-    /// Seed of the random arrivals, to repeat them
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<base::Seed>,
+    #[command(flatten)]
+    pub(crate) offer: OfferFlags,
+    #[command(flatten)]
+    pub(crate) hooks: HookFlags,
+    #[command(flatten)]
+    pub(crate) machine: MachineFlags,
+    #[command(flatten)]
+    pub(crate) result: ResultFlags,
 }
 
 /// Spacing of arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ArrivalsKind {
-    /// Exponential gaps: independent users.
+    /// Random, with exponential gaps
     Poisson,
-    /// Equal gaps.
+    /// Equal gaps
     Uniform,
 }
 
@@ -165,11 +168,73 @@ impl From<ArrivalsKind> for Arrivals {
     }
 }
 
+impl LoadFlags {
+    /// The target that these flags name.
+    pub(crate) fn target(&self) -> Result<Target, Failure> {
+        Ok(match &self.unix_socket {
+            Some(socket) => Target::parse_with_unix_socket(&self.target, socket)?,
+            None => Target::parse(&self.target)?,
+        })
+    }
+
+    /// The load on it. An open loop opens what it needs, unless the connections are given.
+    pub(crate) fn plan(&self) -> Result<conduct::LoadPlan, Failure> {
+        let target = self.target()?;
+        if self.offer.closed_only && self.rate.is_some() {
+            return Err(Failure::new("--rate makes an open loop, and --closed-only skips it"));
+        }
+        let mut load = self.request.load(matches!(target, Target::Raw(_)))?;
+        let mode = match self.rate {
+            None => Mode::Closed,
+            Some(rate_per_s) => Mode::Open { rate_per_s, arrivals: self.arrivals.into() },
+        };
+        load.connections_max = self.request.connections_max(self.rate.is_some());
+        Ok(conduct::LoadPlan {
+            target,
+            load,
+            mode,
+            duration: self.duration,
+            requests: self.requests,
+            warmup: self.warmup,
+            served_by: self.served_by.as_deref().map(ServedBy::parse).transpose()?,
+        })
+    }
+}
+
+/// A length of time in which something can be measured.
+fn parse_duration(text: &str) -> Result<Nanos, String> {
+    let duration = Nanos::parse(text).map_err(|error| error.to_string())?;
+    match duration >= Nanos::from_millis(1) {
+        true => Ok(duration),
+        false => Err("the minimum is 1ms".to_owned()),
+    }
+}
+
 fn parse_length(text: &str) -> Result<u64, base::UnitError> {
     Bytes::parse(text).map(|bytes| bytes.0)
 }
 
+/// Connections unless a person says otherwise.
+const CONNECTIONS: u32 = 10;
+
+/// The most connections of an open loop that may open what it needs: far more than most servers
+/// serve at once, and few enough for the usual limit of open files.
+const OPEN_CONNECTIONS_MAX: u32 = 1000;
+
 impl RequestFlags {
+    /// Connections in use at once, or to begin with.
+    pub(crate) fn connections(&self) -> u32 {
+        let most = self.max_connections.unwrap_or(u32::MAX);
+        self.connections.unwrap_or(CONNECTIONS.min(most))
+    }
+
+    /// How many connections there may be in all; only an open loop that is told nothing of
+    /// connections, if `grows`, takes as many as it needs.
+    pub(crate) fn connections_max(&self, grows: bool) -> Option<u32> {
+        let needed = grows && self.connections.is_none();
+        self.max_connections.or(needed.then_some(OPEN_CONNECTIONS_MAX))
+    }
+
     /// The load that these flags describe. `raw` says that the target is not HTTP.
     pub(crate) fn load(&self, raw: bool) -> Result<Load, Failure> {
         let exchange = match (self.exchange, raw) {
@@ -194,8 +259,9 @@ impl RequestFlags {
             length: self.expect_length,
         };
         Ok(Load {
-            connections: self.connections,
-            threads: self.threads.min(self.connections),
+            connections: self.connections(),
+            connections_max: self.connections_max(false),
+            threads: self.threads.min(self.connections()),
             new_connection: self.new_connection || exchange == Exchange::Oneshot,
             engine: self.engine.into(),
             busy_poll: self.busy_poll,

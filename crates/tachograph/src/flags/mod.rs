@@ -9,6 +9,7 @@ pub(crate) mod load;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod series;
+pub(crate) mod shared;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -16,19 +17,30 @@ use crate::output::ColourWhen;
 
 /// Benchmarks whose numbers add up.
 ///
-/// Give tachograph commands that start servers. It starts each, loads each in
-/// interleaved rounds over TCP or Unix sockets, checks every response, counts
-/// every request on both ends, and says which is faster, by how much, and how
-/// sure it is.
+/// Compares servers on this machine: starts each, loads them in interleaved
+/// rounds over TCP or Unix sockets, checks every response, counts every request
+/// on both ends, and reports which is faster, by how much, and how certain that
+/// is. Records metrics as exact time series in SQLite or PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(
     name = "tachograph",
     version,
     propagate_version = true,
     max_term_width = 100,
-    after_help = "Every option can also be set by an environment variable: TACHOGRAPH_ and its name in \
-capitals, e.g. TACHOGRAPH_CONNECTIONS=64.\n\
-Exit status: 0 measured and all well; 1 measured, but a verdict failed; 2 could not measure.\n\
+    after_help = "\
+Exit status:\n\
+\x20 0  measured, and all is well\n\
+\x20 1  measured, but a check failed: errors, ledger, --fail-if\n\
+\x20 2  could not measure, or stopped before every comparison had its verdict\n\
+\n\
+Environment:\n\
+\x20 TACHOGRAPH_<OPTION>   Default of any option, e.g. TACHOGRAPH_CONNECTIONS=64\n\
+\x20 TACHOGRAPH_LOCK_DIR   Folder of the CPU locks\n\
+\x20                       [default: /run/user/UID/tachograph or /tmp/tachograph-UID]\n\
+\n\
+Ctrl-C or SIGTERM stops a run early and reports the data so far; a second one exits at once.\n\
+A second measurement waits for the first unless --cpus gives each its own CPUs.\n\
+\n\
 Start with: tachograph doctor"
 )]
 pub(crate) struct Cli {
@@ -41,10 +53,10 @@ pub(crate) struct Cli {
 /// Options of every command.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Global {
-    /// The database of runs [default: tachograph/record.sqlite in the XDG data folder]
+    /// Database of runs and series [default: tachograph/record.sqlite in the XDG data folder]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(crate) record: Option<std::path::PathBuf>,
-    /// When to colour the output
+    /// When to use colours
     #[arg(
         long,
         global = true,
@@ -53,48 +65,48 @@ pub(crate) struct Global {
         help_heading = "Global options"
     )]
     pub(crate) color: ColourWhen,
-    /// Print no progress
+    /// Suppress progress output
     #[arg(long, global = true, help_heading = "Global options")]
     pub(crate) quiet: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Load one target, as wrk or oha would, and check every answer
+    /// Load one target, like wrk or oha, and check every response
     #[command(after_help = load::EXAMPLES)]
     Load(load::LoadFlags),
-    /// Start each command, load each in interleaved rounds, and say which is faster
+    /// Compare servers: start each command, load them in interleaved rounds
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::CompareFlags),
-    /// Run an experiment: a built-in one by name, or a file
+    /// Run an experiment, built-in or from a file
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunFlags),
-    /// List the built-in experiments and the recorded runs
+    /// List built-in experiments and recorded runs
     List(report::ListFlags),
-    /// Show a recorded run again: terminal, HTML, Markdown, CSV or JSON
+    /// Show a recorded run as text, HTML, Markdown, CSV or JSON
     #[command(after_help = report::EXAMPLES)]
     Report(report::ReportFlags),
-    /// Read files of other programs into the record: Graphite, Influx, StatsD, CSV, RRD, whisper
+    /// Import series from Graphite, Influx, StatsD, CSV, RRD or whisper files
     #[command(after_help = import::EXAMPLES)]
     Import(import::ImportFlags),
-    /// Show series: their rate and total over time, as a table, a picture, CSV or JSON
+    /// Show rates and totals of series as a table, chart, CSV or JSON
     #[command(after_help = series::EXAMPLES)]
     Query(series::QueryFlags),
-    /// List the series of the record, their measurements or tags
+    /// List recorded series, measurements or tags
     Series(series::SeriesFlags),
-    /// Say what this machine has, what each experiment still needs, and the command that installs it
+    /// Check this machine: what is missing, and how to install it
     Doctor(doctor::DoctorFlags),
-    /// The built-in native server: null server, raw exchanges, and faults on demand
+    /// Run the built-in test server: HTTP, raw exchanges, and faults on demand
     ServeFixture(fixture::FixtureFlags),
-    /// Start a container, look after it, and remove it when asked to stop
+    /// Run a container, and remove it on exit
     #[command(after_help = container::EXAMPLES)]
     Container(container::ContainerFlags),
-    /// Print completions for a shell
+    /// Print shell completions
     #[command(
         after_help = "Example: tachograph completions bash > ~/.local/share/bash-completion/completions/tachograph"
     )]
     Completions(doctor::CompletionsFlags),
-    /// Print the manual page, or write one per command into a folder
+    /// Print the manual page, or write one per command to a folder
     #[command(after_help = "Example: tachograph man | man -l -")]
     Man(doctor::ManFlags),
 }

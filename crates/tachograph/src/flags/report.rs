@@ -7,13 +7,14 @@ use clap::Args;
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   tachograph report last
+  tachograph report before after          # two runs side by side
   tachograph report last --html report.html
   tachograph report 20261121-071530 --csv -";
 
 /// Flags of `list`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ListFlags {
-    /// Show at most this many recorded runs
+    /// Maximum number of recorded runs
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) limit: usize,
 }
@@ -21,22 +22,22 @@ pub(crate) struct ListFlags {
 /// Flags of `report`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReportFlags {
-    /// A run's id, the beginning of one, or `last`
-    #[arg(value_name = "RUN", default_value = "last")]
-    pub(crate) run: String,
-    /// Write one self-contained HTML file (- for standard output)
+    /// Id of a run, the start of one, the name of one, or `last`; two are shown side by side
+    #[arg(value_name = "RUN", default_value = "last", num_args = 1..=2)]
+    pub(crate) runs: Vec<String>,
+    /// Write a single HTML file (- for standard output)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) html: Option<PathBuf>,
-    /// Write Markdown (- for standard output); with --svg it shows the pictures
+    /// Write Markdown (- for standard output); includes the charts of --svg
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) markdown: Option<PathBuf>,
-    /// Write every trial as CSV (- for standard output)
+    /// Write all trials as CSV (- for standard output)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) csv: Option<PathBuf>,
     /// Write JSON (- for standard output)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     pub(crate) json: Option<PathBuf>,
-    /// Write every chart as an SVG file into this folder
+    /// Write all charts as SVG files to this folder
     #[arg(long, value_name = "FOLDER")]
     pub(crate) svg: Option<PathBuf>,
 }

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use base::Nanos;
 use clap::{Args, ValueEnum};
-use slots::Selector;
+use store::Selector;
 
 use super::import::parse_absolute;
 
@@ -14,22 +14,22 @@ Examples:
   tachograph query 'requests:count{host=a}' --from -1h --format plot
   tachograph query sold --from 2015-05-04T01:00:00Z --until 2015-05-04T02:00:00Z --step 1m --format csv
 
-A series is named measurement:field{tag=value,tag=value}; what is left out may be anything.
-'tachograph series' lists them.";
+A series is named measurement:field{tag=value,tag=value}; omitted parts match anything.
+'tachograph series' lists all series.";
 
 /// Flags of `series`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SeriesFlags {
-    /// Which: measurement:field{tag=value}; what is left out may be anything
+    /// Series to list, as measurement:field{tag=value}; omitted parts match anything
     #[arg(value_name = "SERIES", default_value = "", value_parser = parse_selector)]
     pub(crate) selector: Selector,
-    /// List the measurements, with how many series each has
+    /// List measurements and their number of series
     #[arg(long, conflicts_with = "tags")]
     pub(crate) measurements: bool,
-    /// List the tags with their values
+    /// List tags and their values
     #[arg(long)]
     pub(crate) tags: bool,
-    /// Show at most this many lines
+    /// Maximum number of lines
     #[arg(long, default_value_t = 1000, value_name = "N")]
     pub(crate) limit: usize,
 }
@@ -37,45 +37,45 @@ pub(crate) struct SeriesFlags {
 /// Flags of `query`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct QueryFlags {
-    /// Which: measurement:field{tag=value}; what is left out may be anything
+    /// Series to show, as measurement:field{tag=value}; omitted parts match anything
     #[arg(value_name = "SERIES", required = true, value_parser = parse_selector)]
     pub(crate) selectors: Vec<Selector>,
-    /// The first instant: a time, or so long ago, as -1h [default: the first that is known]
+    /// Start of the range: a time, or an age such as -1h [default: earliest data]
     #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true)]
     pub(crate) from: Option<i64>,
-    /// The end [default: the last that is known]
+    /// End of the range [default: latest data]
     #[arg(long, value_name = "TIME", value_parser = parse_when, allow_hyphen_values = true)]
     pub(crate) until: Option<i64>,
-    /// The length of a slot [default: what gives about --points]
+    /// Length of a slot [default: chosen for about --points slots]
     #[arg(long, value_name = "TIME", value_parser = parse_length)]
     pub(crate) step: Option<Nanos>,
-    /// How many slots are wanted
+    /// Approximate number of slots
     #[arg(long, default_value_t = 60, value_name = "N")]
     pub(crate) points: u32,
-    /// The part of a slot that may be unknown while its rate is shown [default: the series' own]
+    /// Maximum unknown part of a slot with a rate [default: that of the series]
     #[arg(long, value_name = "0..1")]
     pub(crate) xff: Option<f64>,
-    /// How it is shown
+    /// Output format
     #[arg(long, short, default_value = "table", value_name = "FORMAT")]
     pub(crate) format: Shown,
-    /// Show what rrdtool fetch would, of series that were made for it
+    /// Print what rrdtool fetch would, for series imported with --rrd
     #[arg(long)]
     pub(crate) rrd: bool,
-    /// With --rrd, the consolidation: AVERAGE, MIN, MAX or LAST
+    /// Consolidation function for --rrd: AVERAGE, MIN, MAX or LAST
     #[arg(long, default_value = "AVERAGE", value_name = "CF", value_parser = parse_consolidation)]
     pub(crate) cf: series::rrd::Consolidation,
 }
 
-/// How slots are shown.
+/// Output formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Shown {
-    /// Columns for people
+    /// Aligned columns
     Table,
-    /// A picture in the terminal
+    /// Chart in the terminal
     Plot,
-    /// CSV with a header; unknown is empty
+    /// CSV with a header; unknown values are empty
     Csv,
-    /// JSON; unknown is null
+    /// JSON; unknown values are null
     Json,
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn parse_tag(text: &str) -> Result<(String, String), String> {
         Some((key, value)) if !key.is_empty() && !value.is_empty() => {
             Ok((key.to_owned(), value.to_owned()))
         }
-        _ => Err("give a tag as key=value".to_owned()),
+        _ => Err("write a tag as key=value".to_owned()),
     }
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn parse_length(text: &str) -> Result<Nanos, String> {
 /// Reads a time: seconds since 1970, RFC 3339, or so long ago as `-1h`; microseconds since the epoch.
 pub(crate) fn parse_when(text: &str) -> Result<i64, String> {
     let wrong = || {
-        "give a time as 2015-05-04T01:01:22Z or 1430701282, or how long ago as -15m, -2h or -7d"
+        "use a time such as 2015-05-04T01:01:22Z or 1430701282, or an age such as -15m, -2h or -7d"
             .to_owned()
     };
     let ago = text.strip_prefix('-').filter(|ago| ago.ends_with(|c: char| c.is_alphabetic()));
@@ -125,7 +125,7 @@ pub(crate) fn now_us() -> i64 {
 
 /// Reads `measurement:field{key=value,key=value}`, every part of which may be left out.
 pub(crate) fn parse_selector(text: &str) -> Result<Selector, String> {
-    let wrong = || "name series as measurement:field{tag=value,tag=value}".to_owned();
+    let wrong = || "write series as measurement:field{tag=value,tag=value}".to_owned();
     let (name, tags) = match text.split_once('{') {
         Some((name, tags)) => (name, tags.strip_suffix('}').ok_or_else(wrong)?),
         None => (text, ""),
@@ -143,7 +143,7 @@ pub(crate) fn parse_selector(text: &str) -> Result<Selector, String> {
 fn parse_consolidation(text: &str) -> Result<series::rrd::Consolidation, String> {
     let mut all = series::rrd::Consolidation::ALL.into_iter();
     all.find(|known| known.name().eq_ignore_ascii_case(text))
-        .ok_or_else(|| "give AVERAGE, MIN, MAX or LAST".to_owned())
+        .ok_or_else(|| "use AVERAGE, MIN, MAX or LAST".to_owned())
 }
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(parse_selector(":p99").unwrap().field.as_deref(), Some("p99"));
         for text in ["a{b", "a{b}", "a{=c}"] {
             let error = parse_selector(text).unwrap_err();
-            assert_eq!(error, "name series as measurement:field{tag=value,tag=value}");
+            assert_eq!(error, "write series as measurement:field{tag=value,tag=value}");
         }
     }
 
@@ -176,6 +176,6 @@ mod tests {
         for text in ["d", "-1d", "99999999999999d"] {
             assert!(parse_length(text).unwrap_err().contains("is not a time such as"), "{text}");
         }
-        assert!(parse_when("yesterday").unwrap_err().starts_with("give a time as 2015"));
+        assert!(parse_when("yesterday").unwrap_err().starts_with("use a time such as 2015"));
     }
 }

@@ -4,13 +4,13 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Two experiments at once refuse each other, so tests that measure take turns.
+/// Two measurements at once would disturb each other, so tests that measure take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Waits for this test's turn to measure.
@@ -59,6 +59,8 @@ impl Place {
             .env("XDG_CACHE_HOME", cache())
             .env("TMPDIR", self.temp())
             .env("TACHOGRAPH_RECORD", self.path("record.sqlite"))
+            // Whoever measures on this machine is no business of a test, nor the other way round.
+            .env("TACHOGRAPH_LOCK_DIR", self.path("lock"))
             .env_remove("NO_COLOR")
             .stdin(Stdio::null());
         command
@@ -81,6 +83,16 @@ impl Place {
         wait(child, Duration::from_secs(120))
     }
 
+    /// How many rows of the record `query` finds, as in `trial WHERE block > 0`; none before the
+    /// record is there, or while it is being made.
+    pub(crate) fn rows(&self, query: &str) -> u64 {
+        let script = "import sqlite3, sys\ndb = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\nprint(db.execute('select count(*) from ' + sys.argv[2]).fetchone()[0])";
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).arg(self.path("record.sqlite")).arg(query);
+        let out = command.stdin(Stdio::null()).output().unwrap();
+        String::from_utf8_lossy(&out.stdout).trim().parse().unwrap_or(0)
+    }
+
     /// Whether any temporary folder of a run is still there.
     pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
         std::fs::read_dir(self.temp()).unwrap().map(|entry| entry.unwrap().path()).collect()
@@ -90,6 +102,40 @@ impl Place {
 /// A cache that all tests share, so that Python environments are made once.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
+}
+
+/// Whether a condition comes to hold within a time that only a fault exceeds.
+pub(crate) fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + limit;
+    while !condition() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
+
+/// Waits for something that must come, with patience for a busy machine.
+#[track_caller]
+pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    assert!(holds_within(Duration::from_secs(120), condition), "this never came: {what}");
+}
+
+/// Says that a test cannot run here. `xtask prove faults` counts it as not run, and CI does not
+/// accept it.
+#[track_caller]
+pub(crate) fn not_run(why: &str) {
+    let thread = std::thread::current();
+    let name = thread.name().unwrap_or("a test").to_owned();
+    #[allow(clippy::print_stderr, reason = "whoever runs the tests should know")]
+    {
+        eprintln!("NOT RUN, {name}: {why}");
+    }
+    if let Some(file) = std::env::var_os("TACHOGRAPH_TEST_NOT_RUN") {
+        let mut file = std::fs::File::options().append(true).create(true).open(file).unwrap();
+        writeln!(file, "{name}").unwrap();
+    }
 }
 
 /// Waits for a child, and kills it when it takes too long.
@@ -106,18 +152,12 @@ pub(crate) fn wait(mut child: Child, limit: Duration) -> Ended {
         let _ = err.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     });
-    let began = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if began.elapsed() > limit {
-            let _ = child.kill();
-            let _ = child.wait();
-            panic!("did not end within {limit:?}");
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    };
+    if !holds_within(limit, || child.try_wait().unwrap().is_some()) {
+        let _ = child.kill();
+        let _ = child.wait();
+        panic!("did not end within {limit:?}");
+    }
+    let status = child.wait().unwrap();
     Ended { status: status.code(), out: out.join().unwrap(), err: err.join().unwrap() }
 }
 

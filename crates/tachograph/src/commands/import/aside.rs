@@ -4,7 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use backfill::Refused;
+use base::Bytes;
+use import::Refused;
 
 /// Refused lines, each under a comment that says why; made when there is one.
 ///
@@ -15,11 +16,14 @@ pub(super) struct Aside {
     /// What a file must begin with, so that it can be imported itself.
     header: Vec<u8>,
     file: Option<BufWriter<File>>,
+    /// How many bytes it has, and may have at most.
+    bytes: u64,
+    bytes_max: u64,
 }
 
 impl Aside {
-    pub(super) fn new(path: PathBuf, header: Vec<u8>) -> Aside {
-        Aside { path, header, file: None }
+    pub(super) fn new(path: PathBuf, header: Vec<u8>, bytes_max: u64) -> Aside {
+        Aside { path, header, file: None, bytes: 0, bytes_max }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -40,12 +44,25 @@ impl Aside {
         let Refused { line, reasons } = refused;
         let file = match &mut self.file {
             Some(file) => file,
-            None => self.file.insert(make(&self.path, &self.header)?),
+            None => {
+                let file = make(&self.path, &self.header)?;
+                self.bytes = file.get_ref().metadata()?.len();
+                self.file.insert(file)
+            }
         };
+        let mut head = String::new();
         if line.first {
             let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-            writeln!(file, "# line {}: {}", line.number, reasons.join("; "))?;
+            head = format!("# line {}: {}\n", line.number, reasons.join("; "));
         }
+        self.bytes += (head.len() + line.bytes.len() + 1) as u64;
+        if self.bytes > self.bytes_max {
+            return Err(io::Error::other(format!(
+                "it would exceed {}; check --format, move it away, or raise --max-refused",
+                Bytes(self.bytes_max)
+            )));
+        }
+        file.write_all(head.as_bytes())?;
         file.write_all(line.bytes)?;
         if line.last { file.write_all(b"\n") } else { Ok(()) }
     }

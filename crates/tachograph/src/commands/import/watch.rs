@@ -4,8 +4,9 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
-use backfill::{Refused, Summary, Watch};
+use import::{Refused, Summary, Watch};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::aside::Aside;
@@ -23,6 +24,7 @@ pub(super) struct Watcher {
     stop: Arc<AtomicBool>,
     read: Arc<AtomicU64>,
     bar: Option<ProgressBar>,
+    began: Instant,
     shown: Vec<(u64, String, String)>,
 }
 
@@ -45,7 +47,7 @@ impl Watcher {
             bar.set_style(style);
             bar
         });
-        Watcher { aside, stop, read, bar, shown: Vec::new() }
+        Watcher { aside, stop, read, bar, began: Instant::now(), shown: Vec::new() }
     }
 
     pub(super) fn finish(&self) {
@@ -84,7 +86,10 @@ impl Watch for Watcher {
     fn progress(&mut self, summary: &Summary) {
         if let Some(bar) = &self.bar {
             bar.set_position(self.read.load(Ordering::Relaxed));
-            bar.set_message(format!("{} lines", summary.lines));
+            let seconds = self.began.elapsed().as_secs_f64().max(0.001);
+            let rate = (summary.lines as f64 / seconds).round() as u64;
+            let lines = base::format_count(summary.lines);
+            bar.set_message(format!("{lines} lines, {} lines/s", base::format_count(rate)));
         }
     }
 

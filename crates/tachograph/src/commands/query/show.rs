@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use series::{Combined, Flavor};
-use slots::Series;
+use store::Series;
 
 use super::slots_of::Found;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use series::{Accumulator, Combined, SECOND_US, Step, combine};
-use slots::{Series, Store};
+use store::{Series, Store};
 
 use crate::failure::Failure;
 use crate::flags::series::QueryFlags;
@@ -12,9 +12,9 @@ use crate::flags::series::QueryFlags;
 const SLOTS_MAX: i64 = 100_000;
 
 /// Lengths that people think in, in seconds.
-const NICE_S: [i64; 22] = [
+const NICE_S: [i64; 25] = [
     1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 7_200, 10_800, 21_600,
-    43_200, 86_400, 604_800, 2_592_000,
+    43_200, 86_400, 172_800, 345_600, 604_800, 1_209_600, 2_592_000,
 ];
 
 /// What is asked for. Times in microseconds since the epoch.
@@ -24,6 +24,8 @@ pub(super) struct Request {
     pub(super) until_us: Option<i64>,
     pub(super) step_us: Option<i64>,
     pub(super) points: i64,
+    /// Whether there may not be more slots than that.
+    pub(super) at_most: bool,
     pub(super) xff: Option<f64>,
 }
 
@@ -34,6 +36,7 @@ impl Request {
             until_us: flags.until,
             step_us: flags.step.map(|step| (step.0 / 1_000) as i64),
             points: i64::from(flags.points.max(1)),
+            at_most: false,
             xff: flags.xff,
         }
     }
@@ -55,7 +58,7 @@ pub(super) fn read(
 ) -> Result<Found, Failure> {
     let steps: Vec<Step> = store.retentions()?.into_iter().map(|r| r.step).collect();
     let (Some(_), Some(coarsest)) = (steps.first(), steps.last().copied()) else {
-        return Err(Failure::new("the record has no series yet; 'tachograph import' makes some"));
+        return Err(Failure::new("the record has no series yet; 'tachograph import' adds some"));
     };
     let ids: Vec<i64> = wanted.iter().map(|series| series.id).collect();
     let (from_us, until_us) = span(store, &ids, coarsest, request)?;
@@ -64,7 +67,8 @@ pub(super) fn read(
     let count = (until_us - first_us).div_euclid(step.us()) + 1;
     if count > SLOTS_MAX {
         return Err(Failure::new(format!(
-            "that would be {count} slots, and {SLOTS_MAX} are the most; give a longer --step or less time"
+            "that would be {count} slots, but the limit is {SLOTS_MAX}; use a longer --step or a \
+             shorter range"
         )));
     }
     let rows = store.slots(base, &ids, first_us, until_us)?;
@@ -109,7 +113,7 @@ fn span(
     match (from_us, until_us) {
         (Some(from_us), Some(until_us)) if from_us < until_us => Ok((from_us, until_us)),
         (Some(_), Some(_)) => Err(Failure::new("--until must be after --from")),
-        _ => Err(Failure::new("nothing is known of that time; leave --from and --until out")),
+        _ => Err(Failure::new("no data in that range; omit --from and --until")),
     }
 }
 
@@ -128,9 +132,8 @@ fn choose(
     let wanted = match request.step_us {
         Some(us) => Step::from_micros(us),
         None => {
-            let us = (until_us - from_us) / request.points;
-            let nice = NICE_S.iter().map(|s| s * SECOND_US).find(|nice_us| *nice_us >= us);
-            Step::from_micros(nice.unwrap_or(us).max(steps[0].us()))
+            let us = nice((until_us - from_us) / request.points, request.at_most);
+            Step::from_micros(us.max(steps[0].us()))
         }
     };
     let wanted =
@@ -149,7 +152,7 @@ fn choose(
     }
     if let Some(us) = request.step_us {
         return Err(Failure::new(format!(
-            "no slots of {} s are kept of that time; leave --step out, or give a multiple of {}",
+            "no {} s resolution is stored; omit --step, or use a multiple of {}",
             us as f64 / 1e6,
             steps
                 .iter()
@@ -166,6 +169,17 @@ fn choose(
     Ok((base, base))
 }
 
+/// The usual length of time that is nearest to `us` by ratio; no shorter one if there may not be
+/// more slots than were asked for.
+fn nice(us: i64, at_most: bool) -> i64 {
+    let all = || NICE_S.iter().map(|s| s * SECOND_US);
+    let ratio = |nice: i64| (nice as f64 / us.max(1) as f64).ln().abs();
+    match at_most {
+        true => all().find(|nice| *nice >= us).unwrap_or(us),
+        false => all().min_by(|a, b| ratio(*a).total_cmp(&ratio(*b))).unwrap_or(us),
+    }
+}
+
 fn first_known(
     store: &mut dyn Store,
     ids: &[i64],
@@ -175,4 +189,20 @@ fn first_known(
 ) -> Result<Option<i64>, Failure> {
     let rows = store.slots(step, ids, step.slot_of(from_us), until_us)?;
     Ok(rows.first().map(|(key, _)| key.slot_us))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn about_sixty_points_gave_eleven_rows() {
+        // 60 to 90 days: a week was the next usual length above a day.
+        let day = 86_400 * SECOND_US;
+        for days in 1..400 {
+            let rows = days * day / nice(days * day / 60, false);
+            assert!((40..=90).contains(&rows) || days > 240, "{rows} rows for {days} days");
+            assert!(days * day / nice(days * day / 60, true) <= 60);
+        }
+    }
 }

@@ -1,0 +1,20 @@
+//! Units, ids, clocks and seeded randomness that every other crate shares.
+//!
+//! No I/O happens here beyond reading a clock. A quantity carries its unit in
+//! its type ([`Nanos`], [`Bytes`]) or, where it is a bare number, in its name
+//! (`throughput_per_s`, `cpu_ns`).
+
+mod clock;
+mod cpus;
+mod id;
+mod machine;
+mod seed;
+mod units;
+
+pub use clock::{Clock, ManualClock, MonotonicClock, timestamp_now};
+pub use cpus::{CpuSet, CpuSetError};
+pub use id::RunId;
+pub use jiff::Timestamp;
+pub use machine::Machine;
+pub use seed::{Rng, Seed};
+pub use units::{Bytes, Nanos, UnitError, format_count, format_rate, parse_fraction, parse_rate};

@@ -1,0 +1,27 @@
+//! Runs, blocks, trials, histograms and verdicts: the plain data and their SQLite store.
+//!
+//! A [`Run`] is what every exporter reads. A [`Store`] keeps runs in one SQLite
+//! file, each trial as soon as it ends, so that a run which is killed keeps what
+//! it had. The tables are meant to be read with SQL; the view `trials` is the
+//! place to start.
+//!
+//! Not here: how a number was measured (drive, lab) or what it means (stats).
+
+mod distribution;
+mod error;
+mod finding;
+mod gate;
+mod model;
+mod read;
+mod schema;
+mod store;
+mod write;
+
+pub use base::Machine;
+pub use distribution::HistogramError;
+pub use error::RecordError;
+pub use finding::{Disturber, Fact, Finding, Severity, Unchecked};
+pub use gate::{GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown};
+pub use model::*;
+pub use store::{FirstComparison, RunLine, Store, default_path};
+pub use write::add_trial;

@@ -1,0 +1,286 @@
+//! The record as a run, a report and a person with SQL see it.
+
+#![allow(clippy::unwrap_used)] // a test may fail anywhere, its helpers included
+
+mod support;
+
+use base::RunId;
+use proptest::prelude::*;
+use record::*;
+use rusqlite::Connection;
+use support::Draw;
+use tempfile::TempDir;
+
+fn fresh() -> (TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path().join("deep/er/record.sqlite")).unwrap();
+    (folder, store)
+}
+
+/// A run of the given seed that has a part, a variant and a block with a trial.
+fn rich(seed: u64) -> Run {
+    (seed..seed + 10_000)
+        .map(|seed| Draw::new(seed).run())
+        .find(|run| run.parts.iter().any(|p| p.blocks.iter().any(|b| b.trials.len() > 2)))
+        .unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_saved_is_what_is_loaded(seed: u64) {
+        let (_folder, mut store) = fresh();
+        let run = Draw::new(seed).run();
+        store.begin(&run).unwrap();
+        prop_assert_eq!(store.load(run.id.as_str()).unwrap(), run);
+    }
+
+    #[test]
+    fn a_run_written_piece_by_piece_is_the_same(seed: u64) {
+        let (_folder, mut store) = fresh();
+        let run = Draw::new(seed).run();
+        let bare = Run { state: RunState::Running, finished: None, error: None, parts: vec![], ..run.clone() };
+        store.begin(&bare).unwrap();
+        for (index, part) in run.parts.iter().enumerate() {
+            let mut before = Part { comparisons: vec![], findings: vec![], blocks: vec![], ..part.clone() };
+            for variant in &mut before.variants {
+                variant.summaries.clear();
+            }
+            store.save_part(&run.id, index, &before).unwrap();
+            for block in &part.blocks {
+                for trial in &block.trials {
+                    store.save_trial(&run.id, index, block.index, trial).unwrap();
+                }
+                store.save_block(&run.id, index, block).unwrap();
+            }
+            store.save_part(&run.id, index, part).unwrap();
+        }
+        store.finish(&run).unwrap();
+        prop_assert_eq!(store.load("last").unwrap(), run);
+    }
+}
+
+#[test]
+fn a_run_that_was_killed_keeps_its_trials_but_not_half_a_block() {
+    let (folder, mut store) = fresh();
+    let mut run = rich(1);
+    run.state = RunState::Running;
+    let at = run.parts.iter().position(|p| p.blocks.iter().any(|b| b.trials.len() > 2)).unwrap();
+    let block = run.parts[at].blocks.iter().find(|b| b.trials.len() > 2).unwrap().clone();
+    for part in &mut run.parts {
+        part.blocks.clear();
+    }
+    store.begin(&run).unwrap();
+    store.save_trial(&run.id, at, block.index, &block.trials[0]).unwrap();
+    store.save_trial(&run.id, at, block.index, &block.trials[1]).unwrap();
+    store.save_trial(&run.id, at, block.index, &block.trials[1]).unwrap();
+    let path = store.path().to_owned();
+    std::mem::forget(store);
+
+    let read = Store::open_read_only(&path).unwrap().load("last").unwrap();
+    assert_eq!(read.state, RunState::Running);
+    let kept = &read.parts[at].blocks[0];
+    assert_eq!(kept.state, BlockState::Unfinished);
+    assert!(read.parts[at].complete_blocks().all(|block| block.index != kept.index));
+    assert_eq!(kept.trials, block.trials[..2]);
+    drop(folder);
+}
+
+#[test]
+fn runs_are_found_by_name_by_prefix_and_as_last() {
+    let (_folder, mut store) = fresh();
+    let mut run = rich(2);
+    for (id, started) in [
+        ("20261121-071530-aaaa", "2026-11-21T07:15:30Z"),
+        ("20261121-071530-aabb", "2026-11-21T07:15:30.5Z"),
+        ("20261122-000000-aaaa", "2026-11-22T00:00:00Z"),
+    ] {
+        run.id = RunId(id.to_owned());
+        run.started = started.parse().unwrap();
+        store.begin(&run).unwrap();
+    }
+    let found = |name: &str| store.load(name).map(|run| run.id.0).map_err(|e| e.to_string());
+    assert_eq!(found("last").unwrap(), "20261122-000000-aaaa");
+    assert_eq!(found("20261122").unwrap(), "20261122-000000-aaaa");
+    assert_eq!(found("20261121-071530-aabb").unwrap(), "20261121-071530-aabb");
+    assert_eq!(
+        found("20261121").unwrap_err(),
+        "'20261121' matches 2 runs (20261121-071530-aabb, 20261121-071530-aaaa): use more of the \
+         name"
+    );
+    let path = store.path().display();
+    assert_eq!(
+        found("2027").unwrap_err(),
+        format!("no run named '2027' in {path}: `tachograph list` shows all runs")
+    );
+    assert!(found("").is_err());
+    assert!(found("%").is_err());
+}
+
+#[test]
+fn the_list_is_newest_first_and_says_what_came_out() {
+    let (_folder, mut store) = fresh();
+    let mut run = rich(3);
+    for day in 1..=5 {
+        run.id = RunId(format!("2026110{day}-000000-aaaa"));
+        run.started = format!("2026-11-0{day}T00:00:00Z").parse().unwrap();
+        store.begin(&run).unwrap();
+    }
+    let lines = store.list(3).unwrap();
+    let ids: Vec<&str> = lines.iter().map(|line| line.id.as_str()).collect();
+    assert_eq!(ids, ["20261105-000000-aaaa", "20261104-000000-aaaa", "20261103-000000-aaaa"]);
+    let complete = run.parts.iter().flat_map(|p| &p.blocks).filter(|b| b.is_complete()).count();
+    assert_eq!(lines[0].blocks, complete as u64);
+    assert_eq!(lines[0].question, run.question);
+}
+
+/// A run with one part of two variants, one primary comparison and one block.
+fn compared() -> Run {
+    let mut run = rich(8);
+    let at = run.parts.iter().position(|p| p.blocks.iter().any(|b| b.trials.len() > 2)).unwrap();
+    let mut part = run.parts.remove(at);
+    let comparison = (9..9_999)
+        .flat_map(|seed| Draw::new(seed).run().parts)
+        .find_map(|part| part.comparisons.into_iter().next())
+        .unwrap();
+    part.variants.truncate(1);
+    part.variants.push(Variant { name: "b".to_owned(), ..part.variants[0].clone() });
+    part.variants[0].name = "a".to_owned();
+    part.blocks.retain(|block| block.trials.len() > 2);
+    part.blocks.truncate(1);
+    for block in &mut part.blocks {
+        block.trials.retain(|trial| trial.variant == 0);
+        block.lives.retain(|life| life.variant == 0);
+    }
+    part.comparisons =
+        vec![Comparison { baseline: 0, variant: 1, primary: true, because: vec![], ..comparison }];
+    part.comparisons[0].judgement.verdict = stats::Verdict::Faster;
+    part.findings.clear();
+    Run { kind: RunKind::Compare, state: RunState::Done, error: None, parts: vec![part], ..run }
+}
+
+#[test]
+fn the_list_tells_the_first_primary_verdict_and_whether_it_stands() {
+    let forbidding = Finding {
+        severity: Severity::Invalid,
+        block: None,
+        variant: Some(1),
+        fact: Fact::BodyVaries { length: false },
+    };
+    let line = |run: &Run| {
+        let (_folder, mut store) = fresh();
+        store.begin(run).unwrap();
+        store.list(1).unwrap().remove(0)
+    };
+    let run = compared();
+    let comparison = &run.parts[0].comparisons[0];
+    let first = line(&run).first.unwrap();
+    assert_eq!((first.variant.as_str(), first.baseline.as_str()), ("b", "a"));
+    assert_eq!((first.metric, &first.judgement), (comparison.metric, &comparison.judgement));
+    assert!(line(&run).valid);
+
+    let failed = Run { error: Some("no space is left".to_owned()), ..run.clone() };
+    assert!(!line(&failed).valid);
+
+    let mut secondary = run.clone();
+    secondary.parts[0].findings.push(forbidding);
+    let touched = Comparison { primary: false, because: vec![0], ..comparison.clone() };
+    secondary.parts[0].comparisons.push(touched);
+    secondary.parts[0].comparisons[1].judgement.verdict = stats::Verdict::Invalid;
+    assert!(line(&secondary).valid, "a secondary metric does not spoil the run");
+
+    let mut primary = secondary.clone();
+    primary.parts[0].comparisons[0].judgement.verdict = stats::Verdict::Invalid;
+    assert!(!line(&primary).valid);
+
+    let mut alone = secondary;
+    alone.parts[0].comparisons.clear();
+    assert_eq!((line(&alone).valid, line(&alone).first), (false, None));
+}
+
+#[test]
+fn the_list_tells_how_much_a_load_served() {
+    let (_folder, mut store) = fresh();
+    let mut run = compared();
+    assert_eq!(run.kind, RunKind::Compare);
+    run.kind = RunKind::Load;
+    for trial in &mut run.parts[0].blocks[0].trials {
+        trial.window = base::Nanos::from_secs(2);
+        trial.completed_in_window = 5_000;
+    }
+    store.begin(&run).unwrap();
+    let measured = run.parts[0].blocks[0].measured_trials().count() > 0;
+    assert_eq!(store.list(1).unwrap()[0].throughput_per_s, measured.then_some(2_500.0));
+}
+
+#[test]
+fn a_deleted_run_leaves_nothing_behind() {
+    let (_folder, mut store) = fresh();
+    let run = rich(4);
+    store.begin(&run).unwrap();
+    assert_eq!(store.delete("last").unwrap(), run.id);
+    assert!(store.list(9).unwrap().is_empty());
+    let db = Connection::open(store.path()).unwrap();
+    for table in [
+        "part",
+        "variant",
+        "summary",
+        "comparison",
+        "finding",
+        "block",
+        "trial",
+        "distribution",
+        "trial_series",
+    ] {
+        let left: i64 =
+            db.query_row(&format!("SELECT count(*) FROM {table}"), [], |r| r.get(0)).unwrap();
+        assert_eq!(left, 0, "{table}");
+    }
+    assert_eq!(
+        store.delete("last").unwrap_err().to_string(),
+        format!(
+            "no runs recorded in {} yet: start one with `tachograph compare` or `tachograph run`",
+            store.path().display()
+        )
+    );
+}
+
+#[test]
+fn a_person_with_sql_reads_one_row_per_trial() {
+    let (_folder, mut store) = fresh();
+    let run = rich(5);
+    store.begin(&run).unwrap();
+    let db = Connection::open(store.path()).unwrap();
+    let trials = run.parts.iter().flat_map(|p| &p.blocks).flat_map(|b| &b.trials);
+    let (rows, completed): (i64, i64) = db
+        .query_row("SELECT count(*), sum(completed % 1000) FROM trials", [], |r| {
+            Ok((r.get(0)?, r.get(1)?))
+        })
+        .unwrap();
+    assert_eq!(rows as usize, trials.clone().count());
+    assert_eq!(completed, trials.map(|t| t.ledger.counts.completed as i64 % 1000).sum::<i64>());
+}
+
+#[test]
+fn tables_are_strict_and_the_log_is_written_ahead() {
+    let (_folder, store) = fresh();
+    let db = Connection::open(store.path()).unwrap();
+    let mode: String = db.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+    let strict: i64 = db
+        .query_row("SELECT count(*) FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND strict = 0 AND name NOT LIKE 'sqlite_%'", [], |r| r.get(0))
+        .unwrap();
+    assert_eq!(strict, 0);
+}
+
+#[test]
+fn two_processes_may_record_at_once() {
+    let (_folder, mut one) = fresh();
+    let mut two = Store::open(one.path()).unwrap();
+    let (a, b) = (rich(6), rich(7_000_000));
+    one.begin(&a).unwrap();
+    two.begin(&b).unwrap();
+    assert_eq!(one.list(9).unwrap().len(), 2);
+    assert_eq!(two.load(a.id.as_str()).unwrap(), a);
+}

@@ -1,0 +1,416 @@
+//! Runs of every shape from one seed.
+
+use base::{Nanos, Rng, RunId, Seed, Timestamp};
+use hdrhistogram::Histogram;
+use ledger::{Counts, Discrepancy, Law, Ledger};
+use rand::RngExt;
+use record::*;
+use stats::{Estimate, Judgement, Opinion, Verdict};
+
+/// Draws values for every field, odd ones included.
+pub(crate) struct Draw(Rng);
+
+impl Draw {
+    pub(crate) fn new(seed: u64) -> Draw {
+        Draw(Seed(seed).rng("record"))
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0.random_range(0..limit)
+    }
+
+    fn flag(&mut self) -> bool {
+        self.below(2) == 1
+    }
+
+    fn some<T>(&mut self, draw: impl FnOnce(&mut Draw) -> T) -> Option<T> {
+        self.flag().then(|| draw(self))
+    }
+
+    fn many<T>(&mut self, limit: u64, mut draw: impl FnMut(&mut Draw) -> T) -> Vec<T> {
+        (0..self.below(limit)).map(|_| draw(self)).collect()
+    }
+
+    fn text(&mut self) -> String {
+        const TEXTS: [&str; 8] = [
+            "",
+            "tcp",
+            "gunicorn -b '127.0.0.1:$PORT' a:b",
+            "it's \"quoted\" \\ and\nbroken",
+            "naïve ≠ 日本 🦀",
+            "'; DROP TABLE run; --",
+            "<script>alert(1)</script>",
+            "null",
+        ];
+        TEXTS[self.below(8) as usize].to_owned()
+    }
+
+    fn count(&mut self) -> u64 {
+        match self.below(6) {
+            0 => 0,
+            1 => u64::MAX - self.below(3),
+            2 => (1 << 53) + self.below(9),
+            _ => self.below(1_000_000),
+        }
+    }
+
+    fn real(&mut self) -> f64 {
+        match self.below(6) {
+            0 => 0.0,
+            1 => f64::INFINITY,
+            2 => -0.1,
+            3 => 1e300,
+            _ => self.0.random_range(0.0..1e6),
+        }
+    }
+
+    fn nanos(&mut self) -> Nanos {
+        Nanos(self.count())
+    }
+
+    fn time(&mut self) -> Timestamp {
+        Timestamp::from_nanosecond(1_795_000_000_000_000_000 + i128::from(self.below(1 << 60)))
+            .unwrap()
+    }
+
+    fn one_of<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    fn estimate(&mut self) -> Estimate {
+        Estimate { value: self.real(), low: self.real(), high: self.real() }
+    }
+
+    fn ledger(&mut self) -> Ledger {
+        Ledger {
+            counts: Counts {
+                offered: self.count(),
+                dropped: self.count(),
+                sent: self.count(),
+                completed: self.count(),
+                failed: self.count(),
+                in_flight: self.count(),
+                reconnected: self.count(),
+            },
+            served: self.some(Draw::count),
+            series: self.some(Draw::count),
+            errors: self.many(3, |d| (d.text(), d.count())).into_iter().collect(),
+        }
+    }
+
+    fn distribution(&mut self) -> Distribution {
+        let mut histogram = Histogram::<u64>::new(3).unwrap();
+        for _ in 0..self.below(50) {
+            histogram.record(self.below(1 << 40)).unwrap();
+        }
+        Distribution::from_histogram(&histogram)
+    }
+
+    fn slice(&mut self) -> Slice {
+        Slice {
+            round: self.below(99) as u32,
+            window: self.nanos(),
+            completed: self.count(),
+            other_cpus: self.some(Draw::real),
+            stolen: self.some(Draw::real),
+            kept: self.flag(),
+        }
+    }
+
+    fn thread(&mut self) -> ThreadUse {
+        // All threads of a trial together are one column, so their sum has to fit.
+        ThreadUse { cpu: Nanos(self.below(1 << 40)), wall: self.nanos() }
+    }
+
+    fn trial(&mut self, variant: u32, offer: Offer) -> Trial {
+        Trial {
+            variant,
+            offer,
+            offered_per_s: self.some(Draw::real),
+            started: self.time(),
+            slices: self.many(9, Draw::slice),
+            window: self.nanos(),
+            completed_in_window: self.count(),
+            payload_bytes: self.count(),
+            ledger: self.ledger(),
+            latency: self.some(Draw::distribution),
+            service_time: self.distribution(),
+            lateness: self.some(Draw::distribution),
+            stack_cpu: self.some(Draw::nanos),
+            machine_busy: self.some(Draw::nanos),
+            client: self.many(4, Draw::thread),
+            peak_memory_bytes: self.some(Draw::count),
+            completed_by_step: self.many(9, |d| d.below(3)),
+            step: self.nanos(),
+            env_padding_bytes: self.below(4096) as u32,
+        }
+    }
+
+    fn block(&mut self, index: u32, variants: u32) -> Block {
+        use BlockState::*;
+        let mut trials = Vec::new();
+        for variant in 0..variants {
+            for offer in [Offer::WarmUp, Offer::Closed, Offer::Open] {
+                if self.below(4) > 0 {
+                    trials.push(self.trial(variant, offer));
+                }
+            }
+        }
+        Block {
+            index,
+            started: self.time(),
+            elapsed: self.nanos(),
+            order: self.many(8, |d| d.below(5) as u32),
+            state: self.one_of(&[Calibration, Complete, Interrupted, Failed, Unfinished]),
+            canary: [self.nanos(), self.nanos()],
+            steal: self.some(Draw::real),
+            trials,
+            lives: (0..variants).map(|variant| Life { variant, ledger: self.ledger() }).collect(),
+        }
+    }
+
+    fn offer(&mut self) -> Offer {
+        self.one_of(&[Offer::Closed, Offer::Open, Offer::WarmUp, Offer::Calibration])
+    }
+
+    fn summary(&mut self) -> Summary {
+        Summary {
+            offer: self.offer(),
+            offered_per_s: self.some(Draw::real),
+            throughput_per_s: self.estimate(),
+            bytes_per_s: self.real(),
+            p50_ns: self.estimate(),
+            p90_ns: self.estimate(),
+            p99_ns: self.estimate(),
+            cpu_ns_per_request: self.some(Draw::estimate),
+            machine_ns_per_request: self.some(Draw::estimate),
+            peak_memory_bytes: self.some(Draw::count),
+        }
+    }
+
+    fn served_by(&mut self) -> ServedBy {
+        let place = self.text();
+        match self.below(6) {
+            0 => ServedBy::Wsgi,
+            1 => ServedBy::StubStatus(place),
+            2 => ServedBy::Page(place),
+            3 => ServedBy::LogLines(place),
+            4 => ServedBy::FileSize(place),
+            _ => ServedBy::CounterFile(place),
+        }
+    }
+
+    fn variant(&mut self) -> Variant {
+        Variant {
+            name: self.text(),
+            commands: self.many(3, Draw::text),
+            target: self.text(),
+            served_by: self.some(Draw::served_by),
+            skipped: self.some(Draw::text),
+            ceiling: self.flag(),
+            ledger: self.ledger(),
+            summaries: self.many(3, Draw::summary),
+        }
+    }
+
+    /// An estimate as JSON keeps it: an upper end that is not finite is infinite.
+    fn ratio(&mut self) -> Estimate {
+        let low = self.below(1_000) as f64 / 1_024.0;
+        let high = if self.flag() { f64::INFINITY } else { low + 0.5 };
+        Estimate { value: low + 0.25, low, high }
+    }
+
+    fn judgement(&mut self) -> Judgement {
+        use Verdict::*;
+        Judgement {
+            ratio: self.ratio(),
+            verdict: self.one_of(&[
+                Faster,
+                Slower,
+                NoDifference,
+                Equivalent,
+                Inconclusive,
+                Invalid,
+            ]),
+            precision: 0.02,
+            confidence: 0.95,
+            adjusted_for: self.below(9) as u32,
+            margin: self.some(|_| 0.02),
+            blocks: self.below(99) as u32,
+            merged: 1 + self.below(3) as u32,
+            second_opinion_p: self.some(|d| d.below(1_024) as f64 / 1_024.0),
+            second_opinion: self.one_of(&[
+                Opinion::Agrees,
+                Opinion::Disagrees,
+                Opinion::Unavailable,
+            ]),
+            anytime: self.flag(),
+            more_blocks: self.some(|d| d.below(999) as u32),
+        }
+    }
+
+    fn comparison(&mut self) -> Comparison {
+        use Metric::*;
+        Comparison {
+            baseline: self.below(5) as u32,
+            variant: self.below(5) as u32,
+            metric: self.one_of(&[Throughput, P50, P99, Cpu, Memory]),
+            offer: self.offer(),
+            primary: self.flag(),
+            judgement: self.judgement(),
+            because: self.many(3, |d| d.below(4) as u32),
+        }
+    }
+
+    fn fact(&mut self) -> Fact {
+        match self.below(8) {
+            0 => Fact::Ledger {
+                gap: Discrepancy {
+                    law: self.one_of(&[Law::Offered, Law::Sent, Law::Served, Law::Series]),
+                    left: self.count(),
+                    right: self.count(),
+                },
+            },
+            1 => Fact::Failures {
+                offer: self.offer(),
+                failed: self.count(),
+                sent: self.count(),
+                kinds: self.many(3, |d| (d.text(), d.count())).into_iter().collect(),
+                log: self.some(Draw::text),
+            },
+            2 => Fact::Uneven {
+                source: Disturber::OtherProcesses,
+                other: 1,
+                here: 0.5,
+                there: 0.25,
+                p: 0.001,
+            },
+            3 => Fact::Unsustained {
+                achieved: 0.25,
+                limit: 0.99,
+                dropped: self.count(),
+                connections_cap: self.some(|d| d.below(99) as u32),
+            },
+            4 => Fact::Governor { before: vec![self.text()], after: self.many(3, Draw::text) },
+            5 => {
+                Fact::Lateness { p99: self.nanos(), limit: self.nanos(), shared_cpus: self.flag() }
+            }
+            6 => Fact::Unchecked { what: Unchecked::TcpCounters },
+            _ => Fact::NotServed,
+        }
+    }
+
+    fn finding(&mut self) -> Finding {
+        Finding {
+            severity: self.one_of(&[Severity::Note, Severity::Warning, Severity::Invalid]),
+            block: self.some(|d| d.below(9) as u32),
+            variant: self.some(|d| d.below(9) as u32),
+            fact: self.fact(),
+        }
+    }
+
+    fn layout(&mut self) -> Layout {
+        let set = |d: &mut Draw| d.many(4, |d| d.below(8) as usize).into_iter().collect();
+        Layout { client: set(self), stack: set(self) }
+    }
+
+    fn load(&mut self) -> Load {
+        let bytes = self.below(1 << 20);
+        Load {
+            connections: self.below(1_000) as u32,
+            threads: self.below(9) as u32,
+            new_connection: self.flag(),
+            exchange: self.one_of(&[
+                Exchange::Http,
+                Exchange::Oneshot,
+                Exchange::Echo { bytes },
+                Exchange::Bulk { bytes },
+            ]),
+            engines: self.many(3, |d| d.one_of(&[Engine::Epoll, Engine::IoUring])),
+            busy_poll: self.flag(),
+            linger_zero: self.flag(),
+            status: Some(200),
+        }
+    }
+
+    fn disturbance(&mut self) -> Disturbance {
+        let share = |d: &mut Draw| d.below(1_024) as f64 / 1_024.0;
+        Disturbance {
+            other_cpus: self.some(share),
+            stolen: self.some(share),
+            rounds: self.below(99) as u32,
+            rounds_left_out: self.below(99) as u32,
+            half_width: self.some(share),
+            half_width_if_quiet: self.some(share),
+        }
+    }
+
+    fn published(&mut self) -> Published {
+        Published {
+            variant: self.some(Draw::text),
+            figure: self.text(),
+            throughput_per_s: self.some(|d| d.below(1_000_000) as f64 / 8.0),
+            source: self.text(),
+        }
+    }
+
+    fn part(&mut self) -> Part {
+        let variants = 1 + self.below(4) as u32;
+        let blocks = self.below(4) as u32;
+        Part {
+            name: self.text(),
+            question: self.text(),
+            layout: self.layout(),
+            load: self.load(),
+            variants: (0..variants).map(|_| self.variant()).collect(),
+            blocks: (1..=blocks).map(|index| self.block(index, variants)).collect(),
+            comparisons: self.many(4, Draw::comparison),
+            findings: self.many(4, Draw::finding),
+            published: self.many(3, Draw::published),
+            precision: 0.01,
+            quick: self.flag(),
+            disturbance: self.some(Draw::disturbance),
+        }
+    }
+
+    fn machine(&mut self) -> Machine {
+        Machine {
+            cpu_model: self.text(),
+            cpus: self.below(256) as u32,
+            memory_bytes: self.count(),
+            kernel: self.text(),
+            os: self.text(),
+            hypervisor: self.some(Draw::text),
+            governor: self.some(Draw::text),
+            connection_tracking: self.some(Draw::flag),
+            cgroup: self.below(3) as u32,
+            facts: self.many(4, |d| (d.text(), d.text())).into_iter().collect(),
+        }
+    }
+
+    pub(crate) fn run(&mut self) -> Run {
+        let started = self.time();
+        Run {
+            id: RunId::new(started, self.count()),
+            kind: self.one_of(&[RunKind::Load, RunKind::Compare, RunKind::Run]),
+            state: self.one_of(&[
+                RunState::Running,
+                RunState::Done,
+                RunState::Interrupted,
+                RunState::Failed,
+            ]),
+            name: self.text(),
+            title: self.text(),
+            question: self.text(),
+            started,
+            finished: self.some(Draw::time),
+            command_line: self.many(5, Draw::text),
+            version: self.text(),
+            seed: Seed(self.count()),
+            plan: self.text(),
+            machine: self.machine(),
+            error: self.some(Draw::text),
+            parts: self.many(4, Draw::part),
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The proof that an import which is killed and called again holds every line once.
+//!
+//! Files of counts over intervals, of points and of lines that are refused are
+//! imported by a program that is killed at random moments and started again until it ends
+//! by itself. What the store then holds is compared with what an import that nobody
+//! disturbed makes of the same file, and its counts with what the file says.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use base::Seed;
+use formats::text::{Influx, Reader};
+use formats::{Arrival, Precision};
+use import::{BackfillError, Lines, Options, Refused, Watch, import};
+use rand::RngExt as _;
+use series::{Accumulator, Kind, Limits, SECOND_US, SlotKey, Step};
+use store::{Memory, Retention, Selector, Store, StoreError};
+
+/// 2026-01-01T00:00:00Z, where the files begin.
+const START_S: i64 = 1_767_225_600;
+
+/// The longest that one import of a file may take.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How large a file is.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// The fewest lines.
+    pub least: usize,
+    /// The most.
+    pub most: usize,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Proof {
+    /// How often the program was killed.
+    pub kills: u64,
+    /// Files that were imported in the end.
+    pub files: u64,
+    /// Their lines.
+    pub lines: u64,
+    /// What the files count, in all.
+    pub counted: i64,
+    /// What the store counts, in all.
+    pub stored: i64,
+    /// Slots that were compared with what they should be, in all retentions.
+    pub slots: u64,
+    /// Slots that were not what they should be.
+    pub wrong: u64,
+    /// Refused lines that were not kept aside.
+    pub not_aside: u64,
+}
+
+impl Proof {
+    /// Whether nothing was lost, nothing is there twice and nothing was wrong.
+    pub fn holds(&self) -> bool {
+        self.slots > 0 && self.wrong == 0 && self.not_aside == 0 && self.counted == self.stored
+    }
+}
+
+/// A file with what it says.
+struct File {
+    text: String,
+    counted: i64,
+    /// The numbers of the lines that are refused.
+    refused: Vec<u64>,
+}
+
+/// The file of a number: all its series begin with `f<number>`.
+fn file(seed: Seed, number: u64, size: Size) -> File {
+    let mut rng = seed.derive("file", number).rng("lines");
+    let count = rng.random_range(size.least..=size.most);
+    let mut file = File { text: String::new(), counted: 0, refused: Vec::new() };
+    for i in 0..count {
+        let at_s = START_S + i as i64 / 20;
+        let series = rng.random_range(0..20);
+        file.text += &match rng.random_range(0..100) {
+            0 => {
+                file.refused.push(i as u64 + 1);
+                format!("f{number},host=h{series} value=oops {at_s}\n")
+            }
+            1..40 => format!(
+                "f{number}g,host=h{series} value={}.25 {at_s}\n",
+                rng.random_range(0..1_000)
+            ),
+            _ => {
+                let (events, seconds) =
+                    (rng.random_range(0..1_000_i64), rng.random_range(1..90_i64));
+                file.counted += events;
+                let start_s = at_s - seconds;
+                format!("f{number}c,host=h{series} n={events}i,_start={start_s}i,_end={at_s}i\n")
+            }
+        };
+    }
+    file
+}
+
+fn steps() -> Vec<Retention> {
+    [10, 60, 3_600].into_iter().filter_map(|s| Retention::from_secs(s, None)).collect()
+}
+
+/// Imports files into `place`, killing whoever does it `kills` times.
+///
+/// `program` starts an import of a file of Influx lines with times in seconds; it must
+/// end with status 0 or 1. `folder` is for the files.
+///
+/// # Errors
+/// A program that fails by itself, with what it said; a store that cannot be read.
+pub fn prove(
+    place: &str,
+    folder: &Path,
+    seed: Seed,
+    kills: u64,
+    size: Size,
+    program: impl Fn(&Path) -> Command,
+) -> Result<Proof, String> {
+    let text = |error: StoreError| error.to_string();
+    let mut proof = Proof::default();
+    let mut rng = seed.rng("moments");
+    // So that those of the program are the steps that are compared.
+    store::open(place).map_err(text)?.retain(&steps()).map_err(text)?;
+    let mut usual = Duration::from_millis(100);
+    for number in 0.. {
+        if proof.kills >= kills {
+            break;
+        }
+        let file = file(seed, number, size);
+        let path = folder.join(format!("f{number}.txt"));
+        std::fs::write(&path, &file.text).map_err(|error| error.to_string())?;
+        loop {
+            // The wanted moment may lie beyond the end of an import: then that one was not killed.
+            let life = usual.mul_f64(rng.random_range(0.0..1.1));
+            let began = Instant::now();
+            let limit = if proof.kills < kills { life } else { PATIENCE };
+            match live(program(&path), limit)? {
+                Ended::Killed if proof.kills < kills => proof.kills += 1,
+                Ended::Killed => return Err("an import takes too long".to_owned()),
+                Ended::ByItself => {
+                    usual = usual.max(began.elapsed()).min(2 * began.elapsed());
+                    break;
+                }
+            }
+        }
+        proof.files += 1;
+        proof.counted += file.counted;
+        compare(place, number, &file, &path, &mut proof).map_err(text)?;
+    }
+    Ok(proof)
+}
+
+enum Ended {
+    Killed,
+    ByItself,
+}
+
+/// Lets a program live so long.
+fn live(mut command: Command, life: Duration) -> Result<Ended, String> {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(|error| format!("the importing program: {error}"))?;
+    let began = Instant::now();
+    while began.elapsed() < life {
+        if child.try_wait().map_err(|error| error.to_string())?.is_some() {
+            return by_itself(child);
+        }
+        std::thread::sleep(Duration::from_micros(500).min(life.saturating_sub(began.elapsed())));
+    }
+    if child.try_wait().map_err(|error| error.to_string())?.is_some() {
+        return by_itself(child);
+    }
+    child.kill().and_then(|()| child.wait()).map_err(|error| error.to_string())?;
+    Ok(Ended::Killed)
+}
+
+fn by_itself(child: Child) -> Result<Ended, String> {
+    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    match output.status.code() {
+        Some(0 | 1) => Ok(Ended::ByItself),
+        _ => Err(format!("the import failed: {}", String::from_utf8_lossy(&output.stderr).trim())),
+    }
+}
+
+/// Keeps nothing aside: the program does.
+struct Quiet;
+
+impl Watch for Quiet {
+    fn refused(&mut self, _: Refused<'_>) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Compares what the store holds of a file with what an undisturbed import makes of it.
+fn compare(
+    place: &str,
+    number: u64,
+    file: &File,
+    path: &Path,
+    proof: &mut Proof,
+) -> Result<(), StoreError> {
+    let mut memory = Memory::new();
+    memory.retain(&steps())?;
+    let lines = Lines {
+        input: file.text.as_bytes(),
+        reader: Reader::new(
+            Box::new(Influx::new(Kind::Gauge, Precision::Seconds)),
+            Limits::DEFAULT,
+            1_000,
+        ),
+        arrival: Arrival { now_us: i64::MAX / 2, at_us: None },
+        meaning: String::new(),
+    };
+    let step = steps().first().map(|r| r.step).ok_or(StoreError::NoRetention(0))?;
+    match import(&mut memory, lines, &Options::new(step), &mut Quiet) {
+        Ok(summary) => proof.lines += summary.lines,
+        Err(BackfillError::Store(error)) => return Err(error),
+        Err(error) => {
+            return Err(StoreError::Value {
+                place: path.display().to_string(),
+                cause: error.to_string(),
+            });
+        }
+    }
+    let mut store = store::open(place)?;
+    for retention in steps() {
+        let wanted = contents(&mut memory, number, retention.step)?;
+        let found = contents(&mut *store, number, retention.step)?;
+        proof.slots += wanted.len() as u64;
+        let differing = wanted.iter().filter(|(key, row)| found.get(key) != Some(row)).count();
+        let unwanted = found.keys().filter(|key| !wanted.contains_key(key)).count();
+        proof.wrong += (differing + unwanted) as u64;
+        if retention.step == step {
+            let counts =
+                found.iter().filter(|((name, ..), _)| name.starts_with(&format!("f{number}c")));
+            proof.stored += counts.map(|(_, row)| row.integral.as_f64() as i64).sum::<i64>();
+        }
+    }
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".refused");
+    let kept = std::fs::read_to_string(aside).unwrap_or_default();
+    let lacks = |line: &&u64| !kept.contains(&format!("# line {line}: "));
+    proof.not_aside += file.refused.iter().filter(lacks).count() as u64;
+    Ok(())
+}
+
+/// What a store has of a file: slots by series, time and lane.
+fn contents(
+    store: &mut dyn Store,
+    number: u64,
+    step: Step,
+) -> Result<BTreeMap<(String, i64, i32), Accumulator>, StoreError> {
+    let mut contents = BTreeMap::new();
+    for measurement in [format!("f{number}c"), format!("f{number}g")] {
+        let selector = Selector { measurement: Some(measurement), ..Selector::default() };
+        let series = store.find(&selector)?;
+        let names: BTreeMap<i64, String> =
+            series.iter().map(|series| (series.id, series.identity.to_string())).collect();
+        let ids: Vec<i64> = names.keys().copied().collect();
+        let (from_us, until_us) = ((START_S - 3_600) * SECOND_US, (START_S + 86_400) * SECOND_US);
+        for (SlotKey { slot_us, series, lane }, row) in
+            store.slots(step, &ids, from_us, until_us)?
+        {
+            contents.insert((names[&series].clone(), slot_us, lane), row);
+        }
+    }
+    Ok(contents)
+}

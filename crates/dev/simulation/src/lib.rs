@@ -1,0 +1,237 @@
+//! The proof of the method: worlds whose truth is known, measured and judged by the code that judges real runs.
+//!
+//! Each scenario is played many times. A run draws slices, adds them up to
+//! trials, pairs trials in blocks, lets Stein's procedure fix the number of
+//! blocks after the pilot, and is judged by [`judge`]. Only the slices are invented.
+
+mod noise;
+mod scenarios;
+mod table;
+mod world;
+
+pub use scenarios::{Scenario, run_all, scenarios};
+pub use table::markdown;
+
+use base::Seed;
+use world::{History, Order};
+
+use stats::{
+    Aim, Better, Evidence, Judgement, Spread, Stein, Verdict, anytime_half_width, judge,
+    log_ratios, median,
+};
+
+/// At most this many blocks in a simulated run.
+const BLOCKS_MAX: u32 = 60;
+/// The difference that is there to be found, as a fraction.
+const DIFFERENCE: f64 = 0.02;
+/// Fewest blocks after which someone looks.
+const LOOK_MIN: usize = 4;
+
+/// When a simulated run stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stop {
+    /// Stein's procedure after a pilot of this many blocks.
+    Stein { pilot: usize },
+    /// Someone looks after every block at the anytime-valid interval and stops when it misleads the most.
+    AtTheWorst,
+    /// The same with Student's interval, which is not made for it.
+    AtTheWorstByStudent,
+}
+
+/// What came of one scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScenarioResult {
+    /// Short name.
+    pub name: &'static str,
+    /// What disturbs the measurement, in words.
+    pub about: &'static str,
+    /// Coverage that is wanted, lowest and highest; `None` for a scenario that
+    /// shows what happens without the method, or beyond what it promises.
+    pub goal: Option<(f64, f64)>,
+    /// Runs with a true difference of 2%, and as many without any.
+    pub runs: u32,
+    /// Runs with the difference whose interval (all intervals, of several variants) held the truth.
+    pub covered: u32,
+    /// Runs without a difference that nevertheless said faster or slower.
+    pub false_alarms: u32,
+    /// Runs with the difference that found it (all of them, of several variants).
+    pub found: u32,
+    /// Runs with the difference that found the opposite.
+    pub wrong_sign: u32,
+    /// Blocks per run, median.
+    pub blocks: f64,
+    /// Half-width of the interval as a fraction, median.
+    pub half_width: f64,
+}
+
+impl ScenarioResult {
+    /// Share of runs whose interval held the truth.
+    pub fn coverage(&self) -> f64 {
+        f64::from(self.covered) / f64::from(self.runs)
+    }
+
+    /// Whether coverage is what was wanted.
+    pub fn passed(&self) -> bool {
+        self.goal.is_none_or(|(low, high)| (low..=high).contains(&self.coverage()))
+    }
+}
+
+impl Scenario {
+    /// Plays the scenario `runs` times with a difference of 2% and `runs` times without.
+    pub fn run(&self, runs: u32, seed: Seed) -> ScenarioResult {
+        let mut result = ScenarioResult {
+            name: self.name,
+            about: self.about,
+            goal: self.goal,
+            runs,
+            covered: 0,
+            false_alarms: 0,
+            found: 0,
+            wrong_sign: 0,
+            blocks: 0.0,
+            half_width: 0.0,
+        };
+        let (mut blocks, mut half_widths) = (Vec::new(), Vec::new());
+        for run in 0..u64::from(runs) {
+            let with = self.play(DIFFERENCE.ln_1p(), seed.derive(self.noise, 2 * run));
+            result.covered += u32::from(with.covered);
+            result.found += u32::from(with.faster);
+            result.wrong_sign += u32::from(with.slower);
+            blocks.push(with.blocks);
+            half_widths.push(with.half_width);
+            let without = self.play(0.0, seed.derive(self.noise, 2 * run + 1));
+            result.false_alarms += u32::from(without.alarm);
+        }
+        result.blocks = median(&blocks).unwrap_or(f64::NAN);
+        result.half_width = median(&half_widths).unwrap_or(f64::NAN);
+        result
+    }
+
+    fn play(&self, difference: f64, seed: Seed) -> Outcome {
+        let mut truth = vec![difference; self.variants];
+        truth[0] = 0.0;
+        let mut history = History::new(&self.world, &truth, seed);
+        match self.stop {
+            Stop::Stein { pilot } => self.play_planned(&mut history, pilot, difference),
+            Stop::AtTheWorst | Stop::AtTheWorstByStudent => {
+                self.play_watched(&mut history, difference)
+            }
+        }
+    }
+
+    fn aim(&self) -> Aim {
+        Aim { precision: 0.01, confidence: 0.95, adjusted_for: self.variants as u32 - 1 }
+    }
+
+    fn play_planned(&self, history: &mut History, pilot: usize, difference: f64) -> Outcome {
+        let mut trials: Vec<Vec<f64>> =
+            (0..pilot).map(|block| history.interleaved_block(block)).collect();
+        let pilots = contrasts(&trials);
+        let pilots: Vec<&[f64]> = pilots.iter().map(Vec::as_slice).collect();
+        let plan = Stein::plan_all(&pilots, &self.aim(), BLOCKS_MAX);
+        let blocks = plan.blocks as usize;
+        trials.extend((pilot..blocks).map(|block| history.interleaved_block(block)));
+        if self.order == Order::Sequential {
+            trials = history.sequential(blocks);
+        }
+        let judgements: Vec<Judgement> =
+            contrasts(&trials).iter().map(|d| judge(&self.evidence(d, pilot, false))).collect();
+        Outcome::of(&judgements, difference)
+    }
+
+    /// Someone looks after every block. What counts is the worst that they may stop at.
+    fn play_watched(&self, history: &mut History, difference: f64) -> Outcome {
+        let trials: Vec<Vec<f64>> =
+            (0..BLOCKS_MAX as usize).map(|block| history.interleaved_block(block)).collect();
+        let all = &contrasts(&trials)[0];
+        let anytime = self.stop == Stop::AtTheWorst;
+        let look = |blocks: usize| {
+            let d = &all[..blocks];
+            Outcome::of(&[judge(&self.evidence(d, blocks, anytime))], difference)
+        };
+        let mut worst = look(all.len());
+        for blocks in LOOK_MIN..all.len() {
+            // Judging costs more than the interval, and only an interval that excludes something can mislead.
+            let excludes = |value: f64| {
+                Spread::of(&all[..blocks]).is_some_and(|spread| {
+                    let half = if anytime {
+                        anytime_half_width(&spread, self.aim().alpha())
+                    } else {
+                        spread.t_half_width(self.aim().alpha())
+                    };
+                    (spread.mean - value).abs() > half
+                })
+            };
+            if excludes(difference) || excludes(0.0) {
+                worst = worst.or_worse(look(blocks));
+            }
+        }
+        worst
+    }
+
+    fn evidence<'d>(&self, d: &'d [f64], pilot_blocks: usize, interrupted: bool) -> Evidence<'d> {
+        Evidence {
+            d,
+            pilot_blocks,
+            aim: self.aim(),
+            margin: None,
+            better: Better::Higher,
+            interrupted,
+            invalid: false,
+        }
+    }
+}
+
+/// The log ratios of every further variant to the first, over blocks.
+fn contrasts(trials: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let variants = trials.first().map_or(0, Vec::len);
+    (1..variants)
+        .map(|variant| {
+            let pairs: Vec<(f64, f64)> =
+                trials.iter().map(|trial| (trial[0], trial[variant])).collect();
+            log_ratios(&pairs).expect("a simulated server always serves something")
+        })
+        .collect()
+}
+
+/// What one simulated run came to.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    covered: bool,
+    faster: bool,
+    slower: bool,
+    alarm: bool,
+    blocks: f64,
+    half_width: f64,
+}
+
+impl Outcome {
+    fn of(judgements: &[Judgement], difference: f64) -> Outcome {
+        let verdict = |wanted: Verdict| move |judged: &Judgement| judged.verdict == wanted;
+        let half_width = |judged: &Judgement| (judged.ratio.high / judged.ratio.low).sqrt() - 1.0;
+        Outcome {
+            covered: judgements.iter().all(|judged| judged.ratio.holds(difference.exp())),
+            faster: judgements.iter().all(verdict(Verdict::Faster)),
+            slower: judgements.iter().any(verdict(Verdict::Slower)),
+            alarm: judgements
+                .iter()
+                .any(|judged| matches!(judged.verdict, Verdict::Faster | Verdict::Slower)),
+            blocks: judgements.iter().map(|judged| f64::from(judged.blocks)).fold(0.0, f64::max),
+            half_width: judgements.iter().map(half_width).fold(0.0, f64::max),
+        }
+    }
+
+    /// Two moments of one run, of which a person may choose the more misleading.
+    fn or_worse(self, other: Outcome) -> Outcome {
+        Outcome {
+            covered: self.covered && other.covered,
+            faster: self.faster || other.faster,
+            slower: self.slower || other.slower,
+            alarm: self.alarm || other.alarm,
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

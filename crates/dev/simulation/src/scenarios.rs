@@ -1,0 +1,180 @@
+//! The scenarios, with the coverage that each must reach.
+
+use base::Seed;
+
+use crate::world::{Bursts, Order, Start, World};
+use crate::{ScenarioResult, Stop};
+
+/// A world, and how it is measured.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// Scenarios that share this are played on the very same noise.
+    pub(super) noise: &'static str,
+    pub(super) goal: Option<(f64, f64)>,
+    pub(super) world: World,
+    pub(super) variants: usize,
+    pub(super) order: Order,
+    pub(super) stop: Stop,
+}
+
+/// Noise of the size seen on a shared machine of two CPUs: d spreads by about 2% from block to block.
+const NORMAL: World = World {
+    start: Start::Normal(0.01),
+    slice_sd: 0.03,
+    block_sd: 0.03,
+    drift_per_slice: 0.0,
+    wandering: (0.0, 0.0),
+    bursts: None,
+};
+/// A tenth of a percent per slice: 2% per block.
+const DRIFTING: World = World { drift_per_slice: -0.001, ..NORMAL };
+/// Neighbours who come and go over minutes.
+const WANDERING: World = World { wandering: (0.99, 0.05), ..NORMAL };
+
+const PLANNED: Scenario = Scenario {
+    name: "normal",
+    about: "normal noise per slice, block and start",
+    noise: "normal",
+    goal: Some((0.935, 0.965)),
+    world: NORMAL,
+    variants: 2,
+    order: Order::Interleaved,
+    stop: Stop::Stein { pilot: 10 },
+};
+const AT_LEAST_93: Option<(f64, f64)> = Some((0.93, 1.0));
+
+/// All scenarios: first those with a goal, then the contrasts.
+pub fn scenarios() -> Vec<Scenario> {
+    vec![
+        PLANNED,
+        Scenario {
+            name: "quick",
+            about: "the same with a pilot of 6 blocks",
+            noise: "quick",
+            stop: Stop::Stein { pilot: 6 },
+            ..PLANNED
+        },
+        Scenario {
+            name: "drift",
+            about: "the machine slows by 0.1% per slice, 2% per block",
+            noise: "drift",
+            goal: AT_LEAST_93,
+            world: DRIFTING,
+            ..PLANNED
+        },
+        Scenario {
+            name: "AR(1)",
+            about: "the machine's speed wanders by 5%, neighbouring slices correlate by 0.99",
+            noise: "AR(1)",
+            goal: AT_LEAST_93,
+            world: WANDERING,
+            ..PLANNED
+        },
+        Scenario {
+            name: "t3 tails",
+            about: "levels of starts follow Student's t with 3 degrees of freedom",
+            noise: "t3 tails",
+            goal: AT_LEAST_93,
+            world: World { start: Start::HeavyTailed(0.01), ..NORMAL },
+            ..PLANNED
+        },
+        Scenario {
+            name: "bursts",
+            about: "everything is 30% slower for 5 slices on average, 1 slice in 20 affected",
+            noise: "bursts",
+            goal: AT_LEAST_93,
+            world: World {
+                bursts: Some(Bursts { begin: 0.0105, go_on: 0.8, depth: 0.3567 }),
+                ..NORMAL
+            },
+            ..PLANNED
+        },
+        Scenario {
+            name: "a neighbour",
+            about: "everything runs at half speed a third of the time, for 20 slices on average",
+            noise: "a neighbour",
+            goal: AT_LEAST_93,
+            world: World {
+                bursts: Some(Bursts { begin: 0.025, go_on: 0.95, depth: std::f64::consts::LN_2 }),
+                ..NORMAL
+            },
+            ..PLANNED
+        },
+        Scenario {
+            name: "two speeds",
+            about: "the machine toggles between two speeds 1.4 apart, each for 12 slices on average",
+            noise: "two speeds",
+            goal: AT_LEAST_93,
+            world: World {
+                bursts: Some(Bursts { begin: 1.0 / 12.0, go_on: 11.0 / 12.0, depth: 0.3365 }),
+                ..NORMAL
+            },
+            ..PLANNED
+        },
+        Scenario {
+            name: "bimodal restarts",
+            about: "3 starts of 10 settle 4% lower",
+            noise: "bimodal restarts",
+            goal: AT_LEAST_93,
+            world: World { start: Start::Bimodal { sd: 0.005, share: 0.3, lower: 0.04 }, ..NORMAL },
+            ..PLANNED
+        },
+        Scenario {
+            name: "Ctrl-C at the worst moment",
+            about: "someone looks after each of 60 blocks and stops when it misleads the most",
+            noise: "Ctrl-C",
+            goal: Some((0.95, 1.0)),
+            stop: Stop::AtTheWorst,
+            ..PLANNED
+        },
+        Scenario {
+            name: "5 variants",
+            about: "4 comparisons with one baseline, all intervals must hold",
+            noise: "5 variants",
+            goal: Some((0.935, 1.0)),
+            variants: 5,
+            ..PLANNED
+        },
+        Scenario {
+            name: "drift, one after the other",
+            about: "the drift again, all trials of one variant before those of the other",
+            noise: "drift",
+            goal: None,
+            world: DRIFTING,
+            order: Order::Sequential,
+            ..PLANNED
+        },
+        Scenario {
+            name: "AR(1), one after the other",
+            about: "the wandering machine again, all trials of one variant before those of the other",
+            noise: "AR(1)",
+            goal: None,
+            world: WANDERING,
+            order: Order::Sequential,
+            ..PLANNED
+        },
+        Scenario {
+            name: "Ctrl-C, Student's interval",
+            about: "the worst moment again, without the anytime-valid interval",
+            noise: "Ctrl-C",
+            goal: None,
+            stop: Stop::AtTheWorstByStudent,
+            ..PLANNED
+        },
+        Scenario {
+            name: "starts that resemble each other",
+            about: "beyond the promise: levels of successive starts correlate by 0.5",
+            noise: "starts that resemble each other",
+            goal: None,
+            world: World { start: Start::Correlated { sd: 0.02, correlation: 0.5 }, ..NORMAL },
+            ..PLANNED
+        },
+    ]
+}
+
+/// Plays every scenario `runs` times with a difference and `runs` times without.
+pub fn run_all(runs: u32, seed: Seed) -> Vec<ScenarioResult> {
+    scenarios().iter().map(|scenario| scenario.run(runs, seed)).collect()
+}

@@ -1,0 +1,249 @@
+//! A machine with servers whose true speeds are known.
+
+use base::{Rng, Seed};
+
+use crate::noise::{happens, normal, student_3};
+use stats::mirrored_order;
+
+/// Requests that a slice of the baseline completes when nothing disturbs it: half a second at 10,000/s.
+const REQUESTS_PER_SLICE: f64 = 5_000.0;
+/// Slices per variant and block: a window of 5 s in slices of half a second.
+pub(super) const SLICES: usize = 10;
+
+/// How the level differs from one start of a server to the next, on the scale of logarithms.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Start {
+    /// Normal with this standard deviation.
+    Normal(f64),
+    /// Student's t with 3 degrees of freedom times this scale: now and then a start is far off.
+    HeavyTailed(f64),
+    /// Normal, and `share` of the starts settle `lower` below the others.
+    Bimodal { sd: f64, share: f64, lower: f64 },
+    /// Normal, and each start resembles the one before it with this correlation.
+    Correlated { sd: f64, correlation: f64 },
+}
+
+/// Slowdowns that hit whatever runs at the time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Bursts {
+    /// Probability that one begins in a quiet slice.
+    pub(super) begin: f64,
+    /// Probability that one goes on for another slice.
+    pub(super) go_on: f64,
+    /// How much slower everything is, on the scale of logarithms.
+    pub(super) depth: f64,
+}
+
+/// What disturbs a measurement. All sizes are on the scale of logarithms: 0.01 is about 1%.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct World {
+    /// Level of each start.
+    pub(super) start: Start,
+    /// Standard deviation of a single slice.
+    pub(super) slice_sd: f64,
+    /// Standard deviation of the machine's level from block to block.
+    pub(super) block_sd: f64,
+    /// Change of the machine's level with every slice.
+    pub(super) drift_per_slice: f64,
+    /// The machine's own wandering, an AR(1) process over slices: correlation of neighbours, standard deviation.
+    pub(super) wandering: (f64, f64),
+    /// Slowdowns, if there are any.
+    pub(super) bursts: Option<Bursts>,
+}
+
+/// In which order the blocks and variants take their turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Blocks of all variants, their slices in mirrored order.
+    Interleaved,
+    /// All trials of the first variant, then all of the next.
+    Sequential,
+}
+
+/// One history of the world: its noise is a function of the moment and of
+/// the start, whichever order the measurement has. So two orders can be
+/// compared on the same data.
+pub(super) struct History<'a> {
+    world: &'a World,
+    /// True level of each variant, on the scale of logarithms.
+    truth: &'a [f64],
+    rng: Rng,
+    starts: StartLevels,
+    orders: Rng,
+    /// The machine's level in each slice so far.
+    moments: Vec<f64>,
+    wandering: f64,
+    block: f64,
+    in_burst: bool,
+}
+
+impl<'a> History<'a> {
+    pub(super) fn new(world: &'a World, truth: &'a [f64], seed: Seed) -> History<'a> {
+        let mut rng = seed.rng("machine");
+        let wandering = world.wandering.1 * normal(&mut rng);
+        History {
+            world,
+            truth,
+            rng,
+            starts: StartLevels { rng: seed.rng("starts"), levels: Vec::new() },
+            orders: seed.rng("order"),
+            moments: Vec::new(),
+            wandering,
+            block: 0.0,
+            in_burst: false,
+        }
+    }
+
+    /// Throughput of every variant in an interleaved block, in requests per slice.
+    /// Blocks are to be asked for in order, from 0.
+    pub(super) fn interleaved_block(&mut self, block: usize) -> Vec<f64> {
+        let variants = self.truth.len();
+        let order = mirrored_order(variants, SLICES, &mut self.orders);
+        let mut trials = vec![0.0; variants];
+        for (i, &variant) in order.iter().enumerate() {
+            trials[variant] += self.completed(variant, block, block * order.len() + i);
+        }
+        trials.iter().map(|completed| completed / SLICES as f64).collect()
+    }
+
+    /// Throughput of every variant in each of `blocks` blocks, measured one variant after the other.
+    pub(super) fn sequential(&mut self, blocks: usize) -> Vec<Vec<f64>> {
+        (0..blocks)
+            .map(|block| {
+                (0..self.truth.len())
+                    .map(|variant| {
+                        let first = (variant * blocks + block) * SLICES;
+                        let trial: f64 = (first..first + SLICES)
+                            .map(|moment| self.completed(variant, block, moment))
+                            .sum();
+                        trial / SLICES as f64
+                    })
+                    .collect()
+            })
+            .collect()
+    }
+
+    /// Requests that a variant completes in the slice at a moment: a whole number, as in life.
+    fn completed(&mut self, variant: usize, block: usize, moment: usize) -> f64 {
+        let start = self.starts.level(self.world.start, self.truth.len(), variant, block);
+        let level = self.truth[variant] + start + self.machine(moment);
+        (REQUESTS_PER_SLICE * level.exp()).round()
+    }
+
+    fn machine(&mut self, moment: usize) -> f64 {
+        while self.moments.len() <= moment {
+            let next = self.next_moment();
+            self.moments.push(next);
+        }
+        self.moments[moment]
+    }
+
+    fn next_moment(&mut self) -> f64 {
+        let world = self.world;
+        if self.moments.len().is_multiple_of(self.truth.len() * SLICES) {
+            self.block = world.block_sd * normal(&mut self.rng);
+        }
+        let (correlation, sd) = world.wandering;
+        self.wandering = correlation * self.wandering
+            + sd * (1.0 - correlation * correlation).sqrt() * normal(&mut self.rng);
+        let burst = match world.bursts {
+            Some(bursts) => {
+                let probability = if self.in_burst { bursts.go_on } else { bursts.begin };
+                self.in_burst = happens(&mut self.rng, probability);
+                if self.in_burst { -bursts.depth } else { 0.0 }
+            }
+            None => 0.0,
+        };
+        let drift = world.drift_per_slice * self.moments.len() as f64;
+        drift + self.block + self.wandering + burst + world.slice_sd * normal(&mut self.rng)
+    }
+}
+
+/// The level of each start, drawn block by block for all variants.
+struct StartLevels {
+    rng: Rng,
+    levels: Vec<f64>,
+}
+
+impl StartLevels {
+    fn level(&mut self, start: Start, variants: usize, variant: usize, block: usize) -> f64 {
+        let wanted = block * variants + variant;
+        while self.levels.len() <= wanted {
+            let before = self.levels.len().checked_sub(variants).map(|i| self.levels[i]);
+            let next = self.draw(start, before);
+            self.levels.push(next);
+        }
+        self.levels[wanted]
+    }
+
+    fn draw(&mut self, start: Start, before: Option<f64>) -> f64 {
+        let rng = &mut self.rng;
+        match start {
+            Start::Normal(sd) => sd * normal(rng),
+            Start::HeavyTailed(scale) => scale * student_3(rng),
+            Start::Bimodal { sd, share, lower } => {
+                sd * normal(rng) - if happens(rng, share) { lower } else { 0.0 }
+            }
+            Start::Correlated { sd, correlation } => match before {
+                Some(before) => {
+                    correlation * before
+                        + sd * (1.0 - correlation * correlation).sqrt() * normal(rng)
+                }
+                None => sd * normal(rng),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STILL: World = World {
+        start: Start::Normal(0.0),
+        slice_sd: 0.0,
+        block_sd: 0.0,
+        drift_per_slice: 0.0,
+        wandering: (0.0, 0.0),
+        bursts: None,
+    };
+
+    #[test]
+    fn a_still_world_shows_the_truth() {
+        let truth = [0.0, 0.1_f64];
+        let mut history = History::new(&STILL, &truth, Seed(1));
+        assert_eq!(history.interleaved_block(0), [5000.0, 5526.0]);
+        assert_eq!(history.sequential(2), [[5000.0, 5526.0], [5000.0, 5526.0]]);
+    }
+
+    #[test]
+    fn the_mirror_cancels_a_drift_that_sequential_order_takes_for_a_difference() {
+        let world = World { drift_per_slice: -0.001, ..STILL };
+        let truth = [0.0, 0.0];
+        let mut history = History::new(&world, &truth, Seed(1));
+        let block = history.interleaved_block(0);
+        assert!((block[1] / block[0] - 1.0).abs() < 1e-4, "{block:?}");
+        let sequential = history.sequential(20);
+        let ratio = sequential[0][1] / sequential[0][0];
+        assert!((ratio / (-0.2_f64).exp() - 1.0).abs() < 1e-3, "{ratio}");
+    }
+
+    #[test]
+    fn bursts_slow_everything_down_for_a_while() {
+        let bursts = Some(Bursts { begin: 0.05, go_on: 0.8, depth: 0.7 });
+        let world = World { bursts, ..STILL };
+        let mut history = History::new(&world, &[0.0], Seed(3));
+        let slow = (0..10_000).filter(|&moment| history.machine(moment) < -0.5).count();
+        // In balance a share of 0.05 ÷ (0.05 + 0.2) of all slices is slow.
+        assert!((1_700..2_300).contains(&slow), "{slow}");
+    }
+
+    #[test]
+    fn correlated_starts_resemble_the_one_before_of_the_same_variant() {
+        let mut starts = StartLevels { rng: Seed(4).rng("starts"), levels: Vec::new() };
+        let start = Start::Correlated { sd: 1.0, correlation: 0.8 };
+        let first: Vec<f64> = (0..2000).map(|block| starts.level(start, 2, 0, block)).collect();
+        let correlation = stats::lag1_autocorrelation(&first);
+        assert!((correlation - 0.8).abs() < 0.05, "{correlation}");
+    }
+}

@@ -1,0 +1,200 @@
+//! A temporary PostgreSQL server on a Unix socket, for tests, proofs and benches.
+//!
+//! It lives in a temporary folder, and ends with the process that made it,
+//! however that ends: a shell holds the other end of a pipe and stops the server
+//! when the pipe closes.
+
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use postgres::{Client, NoTls};
+
+/// How long the server may take to answer after it was started.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Stops the server when the pipe closes, or when it is told to crash; then the folder stays.
+const GUARD: &str = r#"
+dir=$1; shift
+"$@" >>"$dir/log" 2>&1 &
+server=$!
+read -r word
+if [ "$word" = crash ]; then kill -QUIT "$server"; else kill -INT "$server"; fi
+wait "$server"
+[ "$word" = crash ] || rm -rf "$dir"
+"#;
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum NoServer {
+    /// Its programs are not installed.
+    #[error("PostgreSQL's server is not installed: apt-get install postgresql")]
+    Missing,
+    /// It could not be set up or started.
+    #[error("a throw-away PostgreSQL could not be started: {0}")]
+    Failed(String),
+}
+
+/// A running server.
+#[derive(Debug)]
+pub struct Throwaway {
+    folder: PathBuf,
+    programs: PathBuf,
+    settings: Vec<String>,
+    guard: Option<Child>,
+}
+
+impl Throwaway {
+    /// Makes and starts a server with further settings, such as `fsync=off`.
+    ///
+    /// # Errors
+    /// [`NoServer`].
+    pub fn start(settings: &[&str]) -> Result<Throwaway, NoServer> {
+        let programs = programs().ok_or(NoServer::Missing)?;
+        let folder = new_folder()?;
+        let settings = settings.iter().map(|s| (*s).to_owned()).collect();
+        let mut server = Throwaway { folder, programs, settings, guard: None };
+        server.init()?;
+        server.resume()?;
+        Ok(server)
+    }
+
+    /// Starts the server again after [`Throwaway::crash`].
+    ///
+    /// # Errors
+    /// [`NoServer::Failed`] with what the server said.
+    pub fn resume(&mut self) -> Result<(), NoServer> {
+        let mut command = Command::new("sh");
+        command.args(["-c", GUARD, "guard"]).arg(&self.folder).args(as_postgres());
+        command.arg(self.programs.join("postgres"));
+        command.arg("-D").arg(self.folder.join("data")).arg("-k").arg(&self.folder);
+        command.args(["-c", "listen_addresses=", "-c", "max_connections=50"]);
+        for setting in &self.settings {
+            command.args(["-c", setting]);
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        // In a group of its own, so that Ctrl-C reaches us and not the guard.
+        self.guard = Some(command.process_group(0).spawn().map_err(failed)?);
+        let deadline = Instant::now() + START_TIMEOUT;
+        loop {
+            match Client::connect(&self.url("postgres"), NoTls) {
+                Ok(_) => return Ok(()),
+                Err(_) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(50))
+                }
+                Err(error) => {
+                    let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+                    return Err(NoServer::Failed(format!("{error}\n{log}")));
+                }
+            }
+        }
+    }
+
+    /// Stops the server without any order, as a crash would; what was committed is there after [`Throwaway::resume`].
+    pub fn crash(&mut self) {
+        if let Some(mut guard) = self.guard.take() {
+            if let Some(pipe) = &mut guard.stdin {
+                // A guard that has already gone has nothing to be told.
+                let _ = pipe.write_all(b"crash\n");
+            }
+            let _ = guard.wait();
+        }
+    }
+
+    /// The URL of one of its databases.
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres:///{database}?host={}&user=postgres", self.folder.display())
+    }
+
+    /// Makes an empty database, and gives its URL.
+    ///
+    /// # Errors
+    /// [`NoServer::Failed`] with what the server said.
+    pub fn database(&self, name: &str) -> Result<String, NoServer> {
+        let mut client = Client::connect(&self.url("postgres"), NoTls).map_err(failed)?;
+        client.batch_execute(&format!("CREATE DATABASE {name}")).map_err(failed)?;
+        Ok(self.url(name))
+    }
+
+    /// Where the server keeps its files.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn init(&self) -> Result<(), NoServer> {
+        let mut command = Command::new("env");
+        command.args(as_postgres()).arg(self.programs.join("initdb"));
+        command.args(["-U", "postgres", "-A", "trust", "-N", "-E", "UTF8", "--no-locale", "-D"]);
+        let output = command.arg(self.folder.join("data")).output().map_err(failed)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(NoServer::Failed(String::from_utf8_lossy(&output.stderr).into_owned()))
+    }
+}
+
+impl Drop for Throwaway {
+    fn drop(&mut self) {
+        match self.guard.take() {
+            Some(mut guard) => {
+                drop(guard.stdin.take());
+                let _ = guard.wait();
+            }
+            None => {
+                let _ = std::fs::remove_dir_all(&self.folder);
+            }
+        }
+    }
+}
+
+fn failed(error: impl std::error::Error) -> NoServer {
+    let mut text = error.to_string();
+    if let Some(cause) = error.source() {
+        text = format!("{text}: {cause}");
+    }
+    NoServer::Failed(text)
+}
+
+/// Where `initdb` and `postgres` are: on the path, or where Debian keeps the newest version.
+fn programs() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut versions: Vec<PathBuf> = versions.map(|entry| entry.path()).collect();
+    let number = |path: &Path| path.file_name()?.to_str()?.parse::<f64>().ok();
+    versions.sort_by(|a, b| number(b).unwrap_or(0.0).total_cmp(&number(a).unwrap_or(0.0)));
+    folders.extend(versions.into_iter().map(|version| version.join("bin")));
+    folders.into_iter().find(|f| f.join("initdb").exists() && f.join("postgres").exists())
+}
+
+/// PostgreSQL refuses to run as root, so root runs it as the user `postgres`.
+fn as_postgres() -> Vec<&'static str> {
+    if is_root() {
+        vec!["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    } else {
+        Vec::new()
+    }
+}
+
+fn is_root() -> bool {
+    let me = std::fs::metadata("/proc/self");
+    me.is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0)
+}
+
+/// A folder that belongs to whoever runs the server. Its path is short, because that of a Unix socket must be.
+fn new_folder() -> Result<PathBuf, NoServer> {
+    let mut command = Command::new("env");
+    command.args(as_postgres()).args(["mktemp", "-d"]);
+    let output = command
+        .arg(std::env::temp_dir().join("tachograph-pg-XXXXXX"))
+        .current_dir("/")
+        .output()
+        .map_err(failed)?;
+    let path = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if path.is_empty() {
+        return Err(NoServer::Failed(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    Ok(PathBuf::from(path))
+}

@@ -1,0 +1,133 @@
+//! `prove aa` and `prove sixty`: the same gunicorn against itself.
+
+use std::process::ExitCode;
+
+use crate::binary::{Outcome, run_experiment};
+use crate::options::Options;
+use crate::{say, usage_error};
+
+/// Of 60 runs, at most this many may call a difference where there is none; of others, in proportion.
+/// Binomial(60, 0.05) exceeds 7 once in a hundred times.
+const ALARMS_MAX_OF_60: f64 = 7.0;
+/// Wanted half-width after a minute.
+const SIXTY_HALF_WIDTH: f64 = 0.01;
+
+/// Two variants that do not differ.
+const EXPERIMENT: &str = r#"
+[experiment]
+name = "aa"
+title = "gunicorn against itself"
+question = "Is a server faster than itself?"
+python = ["gunicorn==27.0.1"]
+baseline = "a"
+offers = ["closed"]
+
+[schedule]
+@@SCHEDULE@@
+
+[stack.hello]
+target = "http://127.0.0.1:$PORT/"
+served_by = "wsgi"
+files."hello.py" = """
+from tachograph_counter import count
+def app(environ, start_response):
+    start_response('200 OK', [('Content-Length', '12')])
+    return [b'Hello World!']
+app = count(app)
+"""
+process.command = "gunicorn --bind 127.0.0.1:$PORT --workers 1 --pythonpath $DIR hello:app"
+process.ready = "127.0.0.1:$PORT"
+
+[[variant]]
+name = "a"
+stack = "hello"
+
+[[variant]]
+name = "b"
+stack = "hello"
+"#;
+
+/// Blocks as `--quick` has them, without a wish for precision, so that each run costs the same.
+const SHORT: &str =
+    "pilot_blocks = 6\nmax_blocks = 6\nwindow = \"800ms\"\nwarmup = \"300ms\"\nprecision = \"1%\"";
+/// The default schedule, cut at a minute.
+const MINUTE: &str = "max_time = \"60s\"\nprecision = \"1%\"";
+
+/// Counts how often a server seems to differ from itself.
+pub(crate) fn prove(words: &[&str]) -> ExitCode {
+    let options = match Options::parse(words, 60) {
+        Ok(options) => options,
+        Err(what) => return usage_error(&what),
+    };
+    let outcomes = match series(&options, SHORT, &["--quick".to_owned()]) {
+        Ok(outcomes) => outcomes,
+        Err(what) => {
+            say(&format!("prove aa: {what}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    let alarms = outcomes.iter().filter(|o| ["faster", "slower"].contains(&o.verdict.as_str()));
+    let alarms = alarms.count();
+    let allowed = ALARMS_MAX_OF_60 / 60.0 * outcomes.len() as f64;
+    summary(&outcomes);
+    say(&format!("false alarms: {alarms} of {}, allowed {allowed:.0}", outcomes.len()));
+    ExitCode::from(u8::from(alarms as f64 > allowed))
+}
+
+/// How narrow the interval between two equal servers is after 60 seconds.
+pub(crate) fn prove_sixty(words: &[&str]) -> ExitCode {
+    let options = match Options::parse(words, 3) {
+        Ok(options) => options,
+        Err(what) => return usage_error(&what),
+    };
+    let outcomes = match series(&options, MINUTE, &[]) {
+        Ok(outcomes) => outcomes,
+        Err(what) => {
+            say(&format!("prove sixty: {what}"));
+            return ExitCode::FAILURE;
+        }
+    };
+    summary(&outcomes);
+    let mut widths: Vec<f64> = outcomes.iter().map(Outcome::half_width).collect();
+    widths.sort_by(f64::total_cmp);
+    let median = widths[widths.len() / 2];
+    say(&format!(
+        "median half-width after 60 s: {:.2}%, wanted at most {:.0}%",
+        100.0 * median,
+        100.0 * SIXTY_HALF_WIDTH
+    ));
+    ExitCode::from(u8::from(median > SIXTY_HALF_WIDTH))
+}
+
+fn series(options: &Options, schedule: &str, flags: &[String]) -> Result<Vec<Outcome>, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let toml = EXPERIMENT.replace("@@SCHEDULE@@", schedule);
+    say("| run | verdict | ratio | interval | half-width | blocks |");
+    say("| --: | --- | --: | --- | --: | --: |");
+    let mut outcomes = Vec::new();
+    for run in 0..options.runs {
+        let seed = options.seed.derive("run", u64::from(run)).0 >> 12;
+        let further = [vec!["--seed".to_owned(), seed.to_string()], flags.to_vec()].concat();
+        let o = run_experiment(folder.path(), &toml, &further)?;
+        say(&format!(
+            "| {} | {} | {:.4} | {:.4}–{:.4} | {:.2}% | {} |",
+            run + 1,
+            o.verdict,
+            o.ratio,
+            o.low,
+            o.high,
+            100.0 * o.half_width(),
+            o.blocks
+        ));
+        outcomes.push(o);
+    }
+    Ok(outcomes)
+}
+
+fn summary(outcomes: &[Outcome]) {
+    let invalid: Vec<&Outcome> = outcomes.iter().filter(|o| o.verdict == "invalid").collect();
+    say(&format!("\ninvalid runs: {} of {}", invalid.len(), outcomes.len()));
+    for outcome in invalid {
+        say(&format!("- {}", outcome.reasons));
+    }
+}

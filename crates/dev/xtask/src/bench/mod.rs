@@ -1,0 +1,80 @@
+//! `bench`: our own load engine beside other clients, line by line of the goals, into docs/performance.md.
+
+mod clients;
+mod lines;
+mod native;
+mod options;
+mod page;
+mod process;
+mod results;
+mod rounds;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+pub(crate) use native::run as client;
+pub(crate) use process::become_pinned;
+
+use crate::bench::lines::LINES;
+use crate::bench::options::Options;
+use crate::bench::results::Results;
+use crate::bench::rounds::Bench;
+use crate::{say, usage_error};
+
+/// Measures the lines that are asked for, keeps the numbers and writes the page.
+pub(crate) fn bench(words: &[&str]) -> ExitCode {
+    let options = match Options::parse(words) {
+        Ok(options) => options,
+        Err(what) => return usage_error(&what),
+    };
+    match measure(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            say(&format!("bench: {what}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Writes the page from the numbers that are kept, without measuring.
+pub(crate) fn write_page() -> ExitCode {
+    let written = Results::load(&docs().join(NUMBERS)).and_then(|results| save_page(&results));
+    match written {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            say(&format!("bench: {what}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+const NUMBERS: &str = "results/performance.json";
+
+/// The project's documents: beside this package where cargo runs it, else below the current folder.
+fn docs() -> PathBuf {
+    match std::env::var_os("CARGO_MANIFEST_DIR") {
+        Some(package) => Path::new(&package).join("../../../docs"),
+        None => PathBuf::from("docs"),
+    }
+}
+
+fn save_page(results: &Results) -> Result<(), String> {
+    results::write(&docs().join("performance.md"), &page::page(results))
+}
+
+fn measure(options: &Options) -> Result<(), String> {
+    let numbers = docs().join(NUMBERS);
+    let mut results = Results::load(&numbers)?;
+    let bench = Bench::new(options)?;
+    for line in LINES.iter().filter(|line| options.wants(line.id)) {
+        let measured = bench.measure(line)?;
+        page::goals(line, &measured).iter().for_each(|row| say(row.trim_end()));
+        say(page::section(line, &measured).trim_end());
+        say("");
+        results.lines.insert(line.id.to_owned(), measured);
+        // After each line, so that one that fails later loses nothing.
+        results.save(&numbers)?;
+        save_page(&results)?;
+    }
+    Ok(())
+}

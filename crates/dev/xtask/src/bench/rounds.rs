@@ -1,0 +1,308 @@
+//! Rounds: a fresh server, then every client in its turn.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use stage::Exclusive;
+
+use super::clients::{Client, Installed, Outcome, Place};
+use super::lines::{Line, Offer, Transport, Work};
+use super::options::Options;
+use super::process::{Cost, Pinned};
+use super::results::{Measured, Run};
+use crate::{binary, say};
+
+/// The server's CPU; also the client's where they share one.
+const SERVER_CPU: usize = 0;
+const CLIENT_CPU: usize = 1;
+
+/// How long a client may take beyond its turn, and a server to listen.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Everything that the lines share.
+pub(super) struct Bench {
+    options: Options,
+    /// No experiment runs at the same time.
+    _exclusive: Exclusive,
+    stop: Arc<AtomicBool>,
+    ours: PathBuf,
+    own: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+/// One server with what it counts.
+struct Server {
+    // Ends with this value.
+    _process: Pinned,
+    place: Place,
+    count: PathBuf,
+}
+
+impl Bench {
+    pub(super) fn new(options: &Options) -> Result<Bench, String> {
+        let cpus = host::machine().cpus;
+        if cpus < 2 {
+            return Err(format!(
+                "this machine has {cpus} CPU, and client and server need one each"
+            ));
+        }
+        let text = |error: std::io::Error| error.to_string();
+        Ok(Bench {
+            options: options.clone(),
+            _exclusive: stage::exclusive(&base::CpuSet::default(), "xtask bench")
+                .map_err(|error| error.to_string())?,
+            stop: stage::signals::install().map_err(text)?,
+            ours: binary::path()?,
+            own: std::env::current_exe().map_err(text)?,
+            folder: tempfile::tempdir().map_err(text)?,
+        })
+    }
+
+    /// Measures one line in all its rounds.
+    pub(super) fn measure(&self, line: &Line) -> Result<Measured, String> {
+        let (mut here, mut skipped) = (Vec::new(), Vec::new());
+        for client in line.clients {
+            match client.find(&self.ours, &self.own) {
+                Some(installed) => here.push(installed),
+                None => skipped.extend(
+                    client.program().map(|(name, how)| format!("{name} is not installed ({how})")),
+                ),
+            }
+        }
+        let (offered_per_s, auto) = self.prepare(line)?;
+        let mut measured = Measured {
+            date: base::timestamp_now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            machine: machine(),
+            versions: versions(&here),
+            skipped,
+            seed: self.options.seed.0,
+            rounds: self.options.rounds,
+            seconds: self.options.seconds,
+            offered_per_s,
+            auto,
+            runs: Vec::new(),
+        };
+        let mut broken = Vec::new();
+        for (round, order) in self.orders(line, here.len()).into_iter().enumerate() {
+            say(&format!("{}: round {} of {}", line.id, round + 1, self.options.rounds));
+            let server = self.serve(line)?;
+            for installed in order.iter().filter_map(|i| here.get(*i)) {
+                if broken.contains(&installed.client) {
+                    continue;
+                }
+                match self.turn(line, installed, &server, offered_per_s) {
+                    Ok(run) => measured.runs.push(Run { round: round as u32 + 1, ..run }),
+                    Err(what) if self.stop.load(Ordering::Relaxed) => return Err(what),
+                    Err(what) => {
+                        let name = installed.client.name();
+                        measured
+                            .skipped
+                            .push(format!("{name} failed in round {}: {what}", round + 1));
+                        broken.push(installed.client);
+                    }
+                }
+            }
+        }
+        // Half a client's rounds would be compared with the wrong ones of the others.
+        measured.runs.retain(|run| broken.iter().all(|client| client.name() != run.client));
+        if measured.runs.is_empty() { Err(measured.skipped.join("; ")) } else { Ok(measured) }
+    }
+
+    /// The clients' order in each round: random, and its mirror image in the next.
+    fn orders(&self, line: &Line, clients: usize) -> Vec<Vec<usize>> {
+        let mut rng = self.options.seed.rng(line.id);
+        let pairs = self.options.rounds.div_ceil(2);
+        let orders = (0..pairs).flat_map(|_| {
+            let order = stats::mirrored_order(clients, 2, &mut rng);
+            [order[..clients].to_vec(), order[clients..].to_vec()]
+        });
+        orders.take(self.options.rounds as usize).collect()
+    }
+
+    fn turn(
+        &self,
+        line: &Line,
+        installed: &Installed,
+        server: &Server,
+        rate: Option<f64>,
+    ) -> Result<Run, String> {
+        let arguments = installed.client.arguments(line, &server.place, self.options.seconds, rate);
+        let before = server.served();
+        let (outcome, cost) = self.load(line, installed, &arguments, &server.place)?;
+        let served = match (before, server.served()) {
+            (Some(before), Some(after)) if line.work != Work::Bulk => Some(after - before),
+            _ => None,
+        };
+        if let Some(served) = served
+            && served < outcome.completed
+        {
+            return Err(format!(
+                "it says {} requests, and the server counted {served}",
+                outcome.completed
+            ));
+        }
+        Ok(Run {
+            round: 0,
+            client: installed.client.name().to_owned(),
+            rate_per_s: outcome.rate_per_s,
+            completed: outcome.completed,
+            served,
+            failed: outcome.failed,
+            user_s: cost.user_s,
+            system_s: cost.system_s,
+            lateness_p99_ns: outcome.lateness_p99_ns,
+        })
+    }
+
+    /// Runs one client to its end.
+    fn load(
+        &self,
+        line: &Line,
+        installed: &Installed,
+        arguments: &[String],
+        place: &Place,
+    ) -> Result<(Outcome, Cost), String> {
+        // iperf3 speaks to its own kind only.
+        let _peer = match installed.client {
+            Client::Iperf3 => Some(self.iperf3(installed, place)?),
+            _ => None,
+        };
+        let cpu = if line.same_cpu { SERVER_CPU } else { CLIENT_CPU };
+        let client = self.start(cpu, &installed.path, arguments)?;
+        let limit = Duration::from_secs_f64(self.options.seconds) + PATIENCE;
+        let (text, cost) = client.finish(limit, &self.stop)?;
+        Ok((installed.client.read(line.work, &text)?, cost))
+    }
+
+    fn start(
+        &self,
+        cpu: usize,
+        program: &std::path::Path,
+        arguments: &[String],
+    ) -> Result<Pinned, String> {
+        Pinned::start(&self.own, cpu, program, arguments, &self.folder.path().join("record.sqlite"))
+    }
+
+    fn iperf3(&self, installed: &Installed, place: &Place) -> Result<Pinned, String> {
+        let arguments =
+            ["-s", "-1", "--forceflush", "-p", &place.other_port.to_string()].map(str::to_owned);
+        let mut server = self.start(SERVER_CPU, &installed.path, &arguments)?;
+        self.until_printed(&mut server, "listening")?;
+        Ok(server)
+    }
+
+    /// What has to be known before the rounds: the rate of an open loop, and the engine that ours takes by itself.
+    fn prepare(&self, line: &Line) -> Result<(Option<f64>, Option<String>), String> {
+        let Some(ours) = Client::Epoll.find(&self.ours, &self.own) else {
+            return Err("ours is not there".to_owned());
+        };
+        let server = self.serve(line)?;
+        let auto = |line: &Line, seconds: f64, rate: Option<f64>| {
+            let mut arguments = ours.client.arguments(line, &server.place, seconds, rate);
+            if let Some(engine) = arguments.iter().position(|word| word == "--engine") {
+                arguments[engine + 1] = "auto".to_owned();
+            }
+            self.load(line, &ours, &arguments, &server.place)
+        };
+        let offered = match line.work {
+            Work::Open(Offer::PerSecond(rate)) => Some(rate),
+            Work::Open(Offer::OfCapacity(share)) => {
+                let closed = Line { work: Work::Kept, ..*line };
+                Some((auto(&closed, self.options.seconds, None)?.0.rate_per_s * share).round())
+            }
+            _ => None,
+        };
+        let (outcome, _) = auto(line, 0.2, offered)?;
+        Ok((offered, outcome.engine))
+    }
+
+    fn serve(&self, line: &Line) -> Result<Server, String> {
+        let folder = self.folder.path();
+        let place = Place {
+            port: free_port()?,
+            other_port: free_port()?,
+            socket: folder.join("server.sock"),
+        };
+        let count = folder.join("served");
+        let listen = match line.transport {
+            Transport::Tcp => format!("tcp://127.0.0.1:{}", place.port),
+            Transport::Unix => format!("unix:{}", place.socket.display()),
+        };
+        let mode = if line.work == Work::Bulk { "bulk" } else { "http" };
+        let counted = count.display().to_string();
+        let arguments =
+            ["serve-fixture", "--mode", mode, "--listen", &listen, "--served-file", &counted];
+        let mut process = self.start(SERVER_CPU, &self.ours, &arguments.map(str::to_owned))?;
+        self.until_printed(&mut process, "listening")?;
+        Ok(Server { _process: process, place, count })
+    }
+
+    fn until_printed(&self, process: &mut Pinned, word: &str) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            let text = process.printed();
+            if text.contains(word) {
+                return Ok(());
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Err("stopped".to_owned());
+            }
+            if process.ended()?.is_some() || began.elapsed() > PATIENCE {
+                return Err(format!("the server did not begin to listen: {}", text.trim()));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Server {
+    /// The requests that it has served so far.
+    fn served(&self) -> Option<u64> {
+        let bytes = std::fs::read(&self.count).ok()?;
+        Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))
+    }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> Result<u16, String> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
+    listener
+        .map(|address| address.port())
+        .map_err(|error| format!("there is no free port: {error}"))
+}
+
+fn versions(here: &[Installed]) -> BTreeMap<String, String> {
+    let foreign = here.iter().filter(|installed| installed.client.program().is_some());
+    let mut versions: BTreeMap<String, String> = foreign
+        .map(|installed| (installed.client.name().to_owned(), installed.version.clone()))
+        .collect();
+    if let Some(ours) = here.iter().find(|installed| installed.client.engine().is_some()) {
+        versions.insert("tachograph".to_owned(), ours.version.clone());
+    }
+    versions
+}
+
+/// The machine in words.
+fn machine() -> String {
+    let facts = host::machine();
+    let tracked = match facts.connection_tracking {
+        Some(true) => "connections over loopback are tracked",
+        Some(false) => "connections over loopback are not tracked",
+        None => "it cannot be seen whether connections over loopback are tracked",
+    };
+    let beside =
+        facts.hypervisor.map(|name| format!(", in a virtual machine ({name})")).unwrap_or_default();
+    format!(
+        "{}, {} CPUs, {}, {}, Linux {}{beside}; {tracked}",
+        facts.cpu_model,
+        facts.cpus,
+        base::Bytes(facts.memory_bytes),
+        facts.os,
+        facts.kernel.trim(),
+    )
+}

@@ -1,0 +1,151 @@
+//! Ours as it is used: Graphite lines in a file, through `tachograph import`, until SQL sees them.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use series::Step;
+use store::Selector;
+
+use super::points::{Load, STEP_S, Values};
+use super::{Filled, Unfilled, cpu, ours};
+use crate::binary;
+
+/// The order of the lines of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    /// Slot after slot over all series, as things happen.
+    Arrival,
+    /// Series after series.
+    Series,
+}
+
+pub(super) fn sqlite_arrival(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    to_sqlite(load, folder, Order::Arrival)
+}
+
+pub(super) fn sqlite_series(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    to_sqlite(load, folder, Order::Series)
+}
+
+pub(super) fn postgres_arrival(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    to_postgres(load, folder, Order::Arrival)
+}
+
+pub(super) fn postgres_series(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    to_postgres(load, folder, Order::Series)
+}
+
+fn to_sqlite(load: &Load, folder: &Path, order: Order) -> Result<Filled, Unfilled> {
+    let record = folder.join("record");
+    std::fs::create_dir(&record)?;
+    let place = record.join("record.sqlite").display().to_string();
+    let filled = import(load, folder, order, &place, || 0.0)?;
+    Ok(Filled { bytes: cpu::bytes(&record), ..filled })
+}
+
+fn to_postgres(load: &Load, folder: &Path, order: Order) -> Result<Filled, Unfilled> {
+    let server = ours::start()?;
+    let place = server.database("bench").map_err(|e| e.to_string())?;
+    let pid = cpu::postgres_pid(server.folder())?;
+    let filled = import(load, folder, order, &place, || cpu::server_s(pid))?;
+    let sizes = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class \
+                 WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
+    Ok(Filled { bytes: ours::ask(&place, sizes)?, ..filled })
+}
+
+/// Imports a file, and makes sure that every point is there.
+fn import(
+    load: &Load,
+    folder: &Path,
+    order: Order,
+    place: &str,
+    server_s: impl Fn() -> f64,
+) -> Result<Filled, Unfilled> {
+    if !STEP_S.is_multiple_of(load.per_slot) {
+        return Err(Unfilled::Failed("Graphite's times are whole seconds".to_owned()));
+    }
+    let lines = folder.join("lines.txt");
+    write(load, &lines, order)?;
+    let cpu_s = || cpu::children_s() + server_s();
+    let (began, before_s) = (Instant::now(), cpu_s());
+    let output = Command::new(binary::path()?)
+        .args(["import", "--quiet", "--format", "graphite"])
+        .arg(&lines)
+        .env("TACHOGRAPH_RECORD", place)
+        .stdin(Stdio::null())
+        .output()?;
+    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
+    if !output.status.success() {
+        return Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned()));
+    }
+    let found = updates(place)?;
+    if found != load.each() * load.series {
+        return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
+    }
+    Ok(Filled { points: found, wall_s, cpu_s, bytes: 0 })
+}
+
+/// The updates of all slots of an hour.
+fn updates(place: &str) -> Result<u64, String> {
+    let mut store = store::open(place).map_err(|e| e.to_string())?;
+    let series = store.find(&Selector::default()).map_err(|e| e.to_string())?;
+    let ids: Vec<i64> = series.iter().map(|series| series.id).collect();
+    let hour = Step::from_secs(3_600).ok_or("an hour is no step")?;
+    let mut n = 0;
+    for ids in ids.chunks(1_000) {
+        let slots = store.slots(hour, ids, i64::MIN, i64::MAX).map_err(|e| e.to_string())?;
+        n += slots.iter().map(|(_, slot)| slot.n).sum::<i64>();
+    }
+    u64::try_from(n).map_err(|e| e.to_string())
+}
+
+/// Writes the same lines in one order or the other.
+fn write(load: &Load, path: &Path, order: Order) -> std::io::Result<()> {
+    let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    let mut values = Values::new(load.values);
+    let (series, each) = (load.series as usize, load.each() as usize);
+    let values: Vec<f64> = (0..series * each).map(|_| values.next()).collect();
+    let mut line = |of: usize, point: usize| {
+        let value = values[of * each + point];
+        let at_s = load.at_ms(point as u64) / 1_000;
+        writeln!(file, "servers.rack{}.host{of}.load {value} {at_s}", of % 100)
+    };
+    match order {
+        Order::Series => {
+            (0..series).try_for_each(|of| (0..each).try_for_each(|at| line(of, at)))?;
+        }
+        Order::Arrival => {
+            (0..each).try_for_each(|at| (0..series).try_for_each(|of| line(of, at)))?;
+        }
+    }
+    file.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::points::Pattern;
+    use super::*;
+
+    #[test]
+    fn both_orders_have_the_same_lines() {
+        let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
+        let load = Load { points: 60, series: 3, per_slot: 2, values: Pattern::Walk };
+        let lines = |order| {
+            let path = folder.path().join("lines");
+            write(&load, &path, order).unwrap_or_else(|e| panic!("{e}"));
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let (mut arrival, mut series) = (lines(Order::Arrival), lines(Order::Series));
+        assert!(arrival[0].starts_with("servers.rack0.host0.load "), "{}", arrival[0]);
+        assert!(arrival[0].ends_with(" 1767225605") && arrival[1].ends_with(" 1767225605"));
+        assert!(series[1].ends_with(" 1767225610"));
+        assert_ne!(arrival, series);
+        arrival.sort();
+        series.sort();
+        assert_eq!((arrival.len(), arrival), (60, series));
+    }
+}

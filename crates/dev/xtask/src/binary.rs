@@ -1,0 +1,95 @@
+//! Running target/release/tachograph and reading what it says.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+/// The binary under proof, beside this one.
+pub(crate) fn path() -> Result<PathBuf, String> {
+    let ours = std::env::current_exe().map_err(|error| error.to_string())?;
+    let path = ours.with_file_name("tachograph");
+    match path.is_file() {
+        true => Ok(path),
+        false => Err(format!(
+            "{} is not there; build it first: cargo build --release -p tachograph",
+            path.display()
+        )),
+    }
+}
+
+/// A comparison's outcome, from the JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Outcome {
+    pub(crate) verdict: String,
+    pub(crate) ratio: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) blocks: u64,
+    pub(crate) reasons: String,
+}
+
+impl Outcome {
+    /// Half the interval's width, as a share of the ratio.
+    pub(crate) fn half_width(&self) -> f64 {
+        ((self.high / self.low).sqrt() - 1.0).abs()
+    }
+}
+
+/// Runs an experiment file quietly, with a record of its own, and reads the first comparison.
+pub(crate) fn run_experiment(
+    folder: &Path,
+    toml: &str,
+    further: &[String],
+) -> Result<Outcome, String> {
+    run_experiment_with(&path()?, folder, toml, further, None)
+}
+
+/// The same with another binary, and within a control group if one is named.
+pub(crate) fn run_experiment_with(
+    binary: &Path,
+    folder: &Path,
+    toml: &str,
+    further: &[String],
+    group: Option<&Path>,
+) -> Result<Outcome, String> {
+    let file = folder.join("experiment.toml");
+    std::fs::write(&file, toml).map_err(|error| error.to_string())?;
+    let mut command = match group {
+        None => Command::new(binary),
+        Some(group) => {
+            let mut shell = Command::new("sh");
+            shell
+                .args(["-c", "echo $$ > \"$0/cgroup.procs\" && exec \"$@\""])
+                .arg(group)
+                .arg(binary);
+            shell
+        }
+    };
+    let output = command
+        .args(["run", "--quiet", "--json"])
+        .arg(&file)
+        .args(further)
+        .env("TACHOGRAPH_RECORD", folder.join("record.sqlite"))
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let json: Value = serde_json::from_str(&text)
+        .map_err(|_| format!("no result: {}", String::from_utf8_lossy(&output.stderr).trim()))?;
+    outcome(&json).ok_or_else(|| "the result holds no comparison".to_owned())
+}
+
+fn outcome(json: &Value) -> Option<Outcome> {
+    let comparison = json["comparisons"].as_array()?.first()?;
+    let end = |name: &str| comparison[name].as_f64().unwrap_or(f64::NAN);
+    let reasons = json["reasons"].as_array()?.iter().filter_map(Value::as_str);
+    Some(Outcome {
+        verdict: comparison["verdict"].as_str()?.to_owned(),
+        ratio: end("ratio"),
+        low: end("low"),
+        high: end("high"),
+        blocks: comparison["blocks"].as_u64()?,
+        reasons: reasons.collect::<Vec<_>>().join("; "),
+    })
+}

@@ -1,0 +1,161 @@
+//! `prove faults`: each fault of the method, caught every time.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::{Command, ExitCode, Output, Stdio};
+
+use crate::options::Options;
+use crate::{say, usage_error};
+
+/// Names a file to which a test that cannot run here writes its own name (`tests/support`): the
+/// test harness knows only passed and failed.
+const NOT_RUN: &str = "TACHOGRAPH_TEST_NOT_RUN";
+
+/// One answer in so many is broken by the tests of rare faults; without it, one in fewer.
+const FAULT_EVERY: (&str, &str) = ("TACHOGRAPH_TEST_FAULT_EVERY", "10000");
+
+/// Runs the tests of faults again and again and counts how often each was caught.
+pub(crate) fn prove(words: &[&str]) -> ExitCode {
+    let options = match Options::parse(words, 20) {
+        Ok(options) => options,
+        Err(what) => return usage_error(&what),
+    };
+    match count(options.runs) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(what) => {
+            say(&format!("prove faults: {what}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn count(runs: u32) -> Result<bool, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let listed = test(&["--list"], None)?;
+    let mut tally =
+        Tally::new(String::from_utf8_lossy(&listed.stdout).lines().filter_map(listed_name));
+    if tally.0.is_empty() {
+        return Err(String::from_utf8_lossy(&listed.stderr).trim().to_owned());
+    }
+    for run in 1..=runs {
+        let skipped = folder.path().join(run.to_string());
+        let output = test(&[], Some(&skipped))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            say(&format!("pass {run}:\n{text}"));
+        }
+        // There is no file where every test could run.
+        let skipped = std::fs::read_to_string(&skipped).unwrap_or_default();
+        tally.add(&text, &skipped);
+    }
+    say(tally.table(runs).trim_end());
+    Ok(tally.all_caught(runs))
+}
+
+fn test(args: &[&str], not_run: Option<&Path>) -> Result<Output, String> {
+    let mut command = Command::new(env!("CARGO"));
+    command.args(["test", "--release", "-p", "tachograph", "--test", "faults", "--"]).args(args);
+    command.env(FAULT_EVERY.0, FAULT_EVERY.1);
+    match not_run {
+        Some(file) => command.env(NOT_RUN, file),
+        None => command.env_remove(NOT_RUN),
+    };
+    command.stdin(Stdio::null()).output().map_err(|error| error.to_string())
+}
+
+/// How often each fault was caught and missed. Whatever is neither did not run.
+struct Tally(BTreeMap<String, (u32, u32)>);
+
+impl Tally {
+    fn new<'a>(names: impl Iterator<Item = &'a str>) -> Tally {
+        Tally(names.map(|name| (name.to_owned(), (0, 0))).collect())
+    }
+
+    /// Adds one pass: what the harness printed, and the names of the tests that could not run.
+    fn add(&mut self, text: &str, skipped: &str) {
+        for (name, passed) in text.lines().filter_map(outcome) {
+            if skipped.lines().any(|skipped| skipped == name) {
+                continue;
+            }
+            let (caught, missed) = self.0.entry(name.to_owned()).or_default();
+            *caught += u32::from(passed);
+            *missed += u32::from(!passed);
+        }
+    }
+
+    fn table(&self, runs: u32) -> String {
+        let mut text =
+            "| fault | caught | missed | not run | of |\n| --- | --: | --: | --: | --: |\n"
+                .to_owned();
+        for (name, (caught, missed)) in &self.0 {
+            let not_run = runs.saturating_sub(caught + missed);
+            let name = name.replace('_', " ");
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "| {name} | {caught} | {missed} | {not_run} | {runs} |");
+        }
+        text
+    }
+
+    fn all_caught(&self, runs: u32) -> bool {
+        self.0.values().all(|(caught, missed)| *caught == runs && *missed == 0)
+    }
+}
+
+/// The name of a test, from a line of the harness's list.
+fn listed_name(line: &str) -> Option<&str> {
+    line.strip_suffix(": test")
+}
+
+/// The name of a test that ran and whether it passed, from a line of the harness.
+fn outcome(line: &str) -> Option<(&str, bool)> {
+    let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
+    match outcome {
+        "ok" => Some((name, true)),
+        // Ignored, perhaps with a reason.
+        _ if outcome.starts_with("ignored") => None,
+        _ => Some((name, false)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_the_harness_are_read() {
+        assert_eq!(outcome("test a_truncated_body ... ok"), Some(("a_truncated_body", true)));
+        assert_eq!(outcome("test a_truncated_body ... FAILED"), Some(("a_truncated_body", false)));
+        for line in [
+            "running 11 tests",
+            "test x has been running for over 60 seconds",
+            "test x ... ignored",
+            "test x ... ignored, needs root",
+            "",
+        ] {
+            assert_eq!(outcome(line), None, "{line}");
+        }
+        assert_eq!(listed_name("a_truncated_body: test"), Some("a_truncated_body"));
+        assert_eq!(listed_name("3 tests, 0 benchmarks"), None);
+    }
+
+    #[test]
+    fn a_proof_that_did_not_run_was_counted_as_caught() {
+        let mut tally = Tally::new(["root_only", "sound", "never_reached"].into_iter());
+        tally.add("test root_only ... ok\ntest sound ... ok\n", "root_only\n");
+        tally.add("test root_only ... ok\ntest sound ... FAILED\n", "");
+        assert_eq!(
+            tally.table(2),
+            "| fault | caught | missed | not run | of |\n\
+             | --- | --: | --: | --: | --: |\n\
+             | never reached | 0 | 0 | 2 | 2 |\n\
+             | root only | 1 | 0 | 1 | 2 |\n\
+             | sound | 1 | 1 | 0 | 2 |\n"
+        );
+        assert!(!tally.all_caught(2));
+        let mut all = Tally::new(["sound"].into_iter());
+        all.add("test sound ... ok\n", "");
+        assert!(all.all_caught(1) && !all.all_caught(2));
+    }
+}

@@ -1,0 +1,61 @@
+//! `prove imports`: kill −9 in the middle of imports; called again, each line is there once.
+
+use std::process::{Command, ExitCode};
+
+use proofs::imports::{self, Proof, Size};
+use throwaway::Throwaway;
+
+use crate::options::Options;
+use crate::{binary, say, usage_error};
+
+/// Large enough for an import to take some tenths of a second.
+const SIZE: Size = Size { least: 2_000, most: 40_000 };
+
+/// Kills imports, and compares what SQLite and PostgreSQL hold with what the files say.
+pub(crate) fn prove(words: &[&str]) -> ExitCode {
+    let options = match Options::parse(words, 500) {
+        Ok(options) => options,
+        Err(what) => return usage_error(&what),
+    };
+    match prove_both(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(what) => {
+            say(&format!("prove imports: {what}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn prove_both(options: &Options) -> Result<bool, String> {
+    let tachograph = binary::path()?;
+    let server = Throwaway::start(&[]).map_err(|e| e.to_string())?;
+    let postgresql = server.database("proof").map_err(|e| e.to_string())?;
+    say(
+        "| database | kills | files | lines | counted | in the database | slots compared | wrong | refused lines not kept aside |",
+    );
+    say("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    let mut holds = true;
+    for name in ["SQLite", "PostgreSQL"] {
+        let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let place = match name {
+            "SQLite" => folder.path().join("record.sqlite").display().to_string(),
+            _ => postgresql.clone(),
+        };
+        let kills = u64::from(options.runs);
+        let proof = imports::prove(&place, folder.path(), options.seed, kills, SIZE, |file| {
+            let mut command = Command::new(&tachograph);
+            command.args(["import", "--quiet", "--format", "influx", "--precision", "s"]);
+            // Little memory, so that much is written before the kill.
+            command.args(["--head-memory", "16KiB"]);
+            command.arg(file).env("TACHOGRAPH_RECORD", &place);
+            command
+        })?;
+        let Proof { kills, files, lines, counted, stored, slots, wrong, not_aside } = proof;
+        say(&format!(
+            "| {name} | {kills} | {files} | {lines} | {counted} | {stored} | {slots} | {wrong} | {not_aside} |"
+        ));
+        holds &= proof.holds();
+    }
+    Ok(holds)
+}

@@ -1,0 +1,167 @@
+//! `prove injection`: servers with exactly known differences.
+
+use std::process::ExitCode;
+
+use crate::binary::run_experiment;
+use crate::options::Options;
+use crate::{say, usage_error};
+
+/// Of 60 comparisons at most this many may miss the truth; of others, in proportion.
+const MISSES_MAX_OF_60: f64 = 7.0;
+
+/// A way to make one server differ from another by a known share.
+struct Injection {
+    name: &'static str,
+    metric: &'static str,
+    /// Flags of the fixture for the baseline and for a server that differs by `share`.
+    flags: fn(f64) -> (String, String),
+    /// The true ratio variant ÷ baseline of the metric.
+    truth: fn(f64) -> f64,
+    offers: &'static str,
+}
+
+const INJECTIONS: [Injection; 3] = [
+    Injection {
+        name: "throughput, by a token bucket",
+        metric: "throughput",
+        flags: |share| ("--limit 4000".to_owned(), format!("--limit {}", 4000.0 * (1.0 - share))),
+        truth: |share| 1.0 - share,
+        offers: r#"["closed"]"#,
+    },
+    Injection {
+        name: "p99, by a delay of one request in 50",
+        metric: "p99",
+        flags: |share| {
+            let by = |ms: f64| format!("--delay-every 50 --delay {}us", ms * 1000.0);
+            (by(20.0), by(20.0 * (1.0 + share)))
+        },
+        truth: |share| 1.0 + share,
+        offers: r#"["closed", { open = "2000/s" }]"#,
+    },
+    Injection {
+        name: "CPU per request, by burning it",
+        metric: "cpu",
+        flags: |share| ("--burn 400us".to_owned(), format!("--burn {}us", 400.0 * (1.0 + share))),
+        truth: |share| 1.0 + share,
+        offers: r#"["closed"]"#,
+    },
+];
+
+const SHARES: [f64; 3] = [0.02, 0.05, 0.20];
+/// What the fixture needs besides what is injected dilutes the difference by no more than this share of it.
+const DILUTION: f64 = 0.06;
+
+fn experiment(injection: &Injection, share: f64) -> String {
+    let (a, b) = (injection.flags)(share);
+    format!(
+        r#"
+[experiment]
+name = "injection"
+title = "a known difference"
+question = "Is a known difference found?"
+baseline = "a"
+primary = "{metric}"
+offers = {offers}
+
+[load]
+connections = 8
+
+[schedule]
+pilot_blocks = 6
+max_blocks = 12
+window = "800ms"
+warmup = "200ms"
+precision = "1%"
+
+[stack.fixture]
+target = "http://127.0.0.1:$PORT/"
+served_by = {{ counter_file = "$DIR/served" }}
+process.command = "$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT --served-file $DIR/served $FAULT"
+process.ready = "127.0.0.1:$PORT"
+
+[[variant]]
+name = "a"
+stack = "fixture"
+vars = {{ FAULT = "{a}" }}
+
+[[variant]]
+name = "b"
+stack = "fixture"
+vars = {{ FAULT = "{b}" }}
+"#,
+        metric = injection.metric,
+        offers = injection.offers,
+    )
+}
+
+/// Whether known differences are found, with the right sign and size.
+pub(crate) fn prove(words: &[&str]) -> ExitCode {
+    let options = match Options::parse(words, 60) {
+        Ok(options) => options,
+        Err(what) => return usage_error(&what),
+    };
+    match count(&options) {
+        Ok((misses, wrong)) => {
+            let allowed = MISSES_MAX_OF_60 / 60.0 * f64::from(options.runs);
+            say(&format!(
+                "\nmisses: {misses} of {}, allowed {allowed:.0}; wrong signs: {wrong}",
+                options.runs
+            ));
+            ExitCode::from(u8::from(f64::from(misses) > allowed || wrong > 0))
+        }
+        Err(what) => {
+            say(&format!("prove injection: {what}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn count(options: &Options) -> Result<(u32, u32), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    say("| run | injected | truth | verdict | ratio | interval | blocks | outcome |");
+    say("| --: | --- | --: | --- | --: | --- | --: | --- |");
+    let (mut misses, mut wrong) = (0, 0);
+    for run in 0..options.runs {
+        let injection = &INJECTIONS[run as usize % INJECTIONS.len()];
+        let share = SHARES[run as usize / INJECTIONS.len() % SHARES.len()];
+        let seed = options.seed.derive("run", u64::from(run)).0 >> 12;
+        let toml = experiment(injection, share);
+        let o = run_experiment(
+            folder.path(),
+            &toml,
+            &["--quick".to_owned(), "--seed".to_owned(), seed.to_string()],
+        )?;
+        let truth = (injection.truth)(share);
+        let decided = ["faster", "slower"].contains(&o.verdict.as_str());
+        let right_side = (o.ratio > 1.0) == (truth > 1.0);
+        let slack = DILUTION * (truth - 1.0).abs();
+        let holds = o.low - slack <= truth && truth <= o.high + slack;
+        let outcome = match (decided, right_side, holds) {
+            (true, false, _) => {
+                wrong += 1;
+                "WRONG SIGN"
+            }
+            (true, true, true) => "found",
+            (true, true, false) => {
+                misses += 1;
+                "missed: interval without the truth"
+            }
+            (false, ..) => {
+                misses += 1;
+                "missed: not decided"
+            }
+        };
+        say(&format!(
+            "| {} | {} | {:.3} | {} | {:.4} | {:.4}–{:.4} | {} | {outcome} |",
+            run + 1,
+            injection.name,
+            truth,
+            o.verdict,
+            o.ratio,
+            o.low,
+            o.high,
+            o.blocks,
+        ));
+    }
+    Ok((misses, wrong))
+}

@@ -1,0 +1,134 @@
+//! Tasks of the project itself: `cargo run --release -p xtask -- prove simulation`, `… -- bench`.
+
+mod aa;
+mod accuracy;
+mod batches;
+mod bench;
+mod bench_slots;
+mod binary;
+mod container_kills;
+mod corpus;
+mod faults;
+mod imports;
+mod injection;
+mod kills;
+mod noise;
+mod options;
+mod simulation;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo run --release -p xtask -- TASK
+
+tasks:
+  prove simulation [--runs N] [--seed N]
+        play the method's scenarios (2,000 runs each by default) and print
+        their coverage as a Markdown table; fails if a goal is missed
+  prove aa [--runs N] [--seed N]
+        compare the same gunicorn with itself (60 times by default) and count false alarms
+  prove sixty [--runs N] [--seed N]
+        how far apart two equal gunicorns can seem after 60 seconds (3 times by default)
+  prove injection [--runs N] [--seed N]
+        servers with exactly known differences of 2, 5 and 20% (60 comparisons by default)
+  prove noise [--runs N] [--seed N] [--profile NAME] [--seconds S] [--closed-only] [--binary FILE]
+        two equal servers, and two that differ by 5%, beside neighbours that the proof starts
+        itself (4 comparisons of 60 s of each kind and profile by default): runs with a verdict,
+        false alarms, coverage and half-widths, beside wrk; --binary measures another build
+  prove faults [--runs N]
+        servers that lie or are slow, a throttled client, a CPU hog: how often each is
+        caught (20 passes of the tests by default, about two minutes each)
+  prove kills [--runs N] [--seed N]
+        kill -9 at random moments (100 times by default); nothing may stay behind
+  prove container-kills [--runs N] [--seed N]
+        the same for runs whose stacks are containers (30 times by default); call it by
+        scripts/with-docker.sh where no Docker Engine runs
+  prove batches [--runs N] [--seed N]
+        kill -9 a program with ten writers of series, in SQLite and in PostgreSQL (500 times
+        each by default); what was acknowledged must be there once
+  prove imports [--runs N] [--seed N]
+        kill -9 tachograph import, into SQLite and into PostgreSQL (500 times each by
+        default), and call it again; every line must be there once
+  prove corpus FILE
+        the inputs of influxdata/line-protocol (lineprotocol/testdata/corpus.json there)
+        through our parser, compared with what its own decoder makes of them
+  prove accuracy [--runs N] [--seed N]
+        the experiment series-accuracy: the same updates through the real rrdtool, the real
+        whisper and ours, then N random ones (1,000,000 by default); needs no built binary
+  prove all
+        all of these but container-kills and corpus, which need an engine and a file, one after the other
+
+  bench-series [--only NAME,NAME…] [--points N] [--series N] [--per-slot N] [--rounds N]
+               [--values walk|counts|noise]
+        fill ours, rrdtool, whisper and others with the same history (10,000,000 points of
+        10,000 series, one and ten to a slot) and write docs/series-performance.md
+  bench [--only LINE]… [--rounds N] [--seconds S] [--seed N]
+        our load engine beside wrk, ab, h2load, oha, hey and iperf3, whichever are on PATH:
+        5 rounds of 1 s by default, into docs/performance.md and its numbers beside it
+  bench page
+        docs/performance.md from the numbers that are kept
+
+All but the simulation and the batches run target/release/tachograph: build it first.
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["prove", "simulation", options @ ..] => simulation::prove(options),
+        ["prove", "aa", options @ ..] => aa::prove(options),
+        ["prove", "sixty", options @ ..] => aa::prove_sixty(options),
+        ["prove", "injection", options @ ..] => injection::prove(options),
+        ["prove", "faults", options @ ..] => faults::prove(options),
+        ["prove", "noise", options @ ..] => noise::prove(options),
+        // What the laboratory starts beside a comparison.
+        ["neighbour", words @ ..] => noise::become_neighbour(words),
+        ["prove", "kills", options @ ..] => kills::prove(options),
+        ["prove", "container-kills", options @ ..] => container_kills::prove(options),
+        ["prove", "batches", options @ ..] => batches::prove(options),
+        ["prove", "imports", options @ ..] => imports::prove(options),
+        ["prove", "corpus", words @ ..] => corpus::prove(words),
+        ["prove", "accuracy", options @ ..] => accuracy::prove(options),
+        ["prove", "all"] => all(),
+        ["bench-series", options @ ..] => bench_slots::bench(options),
+        ["fill-series", words @ ..] => bench_slots::fill(words),
+        ["bench", "page"] => bench::write_page(),
+        ["bench", options @ ..] => bench::bench(options),
+        // What the bench calls itself for.
+        ["bench-pinned", words @ ..] => bench::become_pinned(words),
+        ["bench-client", words @ ..] => bench::client(words),
+        ["write-batches", words @ ..] => batches::write(words),
+        _ => usage_error("no such task"),
+    }
+}
+
+/// Every proof, so that one that fails does not keep the others from running.
+fn all() -> ExitCode {
+    let proofs: [fn(&[&str]) -> ExitCode; 10] = [
+        simulation::prove,
+        accuracy::prove,
+        kills::prove,
+        batches::prove,
+        imports::prove,
+        aa::prove_sixty,
+        aa::prove,
+        injection::prove,
+        noise::prove,
+        faults::prove,
+    ];
+    let failed = proofs.iter().filter(|proof| proof(&[]) != ExitCode::SUCCESS).count();
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Says what is wrong and what can be asked for; exit status 2.
+#[allow(clippy::print_stderr, reason = "a task speaks to the person who called it")]
+fn usage_error(what: &str) -> ExitCode {
+    eprint!("{what}\n\n{USAGE}");
+    ExitCode::from(2)
+}
+
+/// Prints a line of a proof's result.
+#[allow(clippy::print_stdout, reason = "the result of a task is what it prints")]
+fn say(line: &str) {
+    println!("{line}");
+}

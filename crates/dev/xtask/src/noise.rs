@@ -1,0 +1,330 @@
+//! `prove noise`: comparisons beside neighbours that the proof starts itself (docs/method.md).
+//!
+//! Each profile is measured with two equal servers and with two that differ by a known 5%. What
+//! counts: runs that end with a verdict, false alarms, intervals that hold the truth, and how wide
+//! they are. Beside it stands what two runs of wrk one after the other would have said.
+
+mod neighbour;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+use crate::binary::{self, Outcome};
+use crate::options::Options;
+use crate::{say, usage_error};
+use neighbour::{Kind, Neighbours, Quota};
+
+pub(crate) use neighbour::become_neighbour;
+
+/// CPU time that each request burns. The server's own work for a request, some 15 µs, is the same
+/// for both, so that a burn of 5% more makes it 1.0493 times as slow.
+const BURN: &str = "1ms";
+const BURN_MORE: &str = "1050us";
+const TRUTH: f64 = 1.0 / 1.0493;
+/// A truth that is known to a thousandth is held by an interval that misses it by less.
+const TRUTH_OFF: f64 = 0.001;
+
+/// A kind of disturbance.
+struct Profile {
+    name: &'static str,
+    neighbours: &'static [Kind],
+    quota: bool,
+}
+
+/// CPU 0 is the stack's and CPU 1 the client's, as `--layout split` divides two CPUs.
+const PROFILES: [Profile; 12] = [
+    Profile { name: "quiet", neighbours: &[], quota: false },
+    Profile { name: "stack-30", neighbours: &[Kind::bursts(Some(0), 0.3)], quota: false },
+    Profile { name: "stack-60", neighbours: &[Kind::bursts(Some(0), 0.6)], quota: false },
+    Profile { name: "client-30", neighbours: &[Kind::bursts(Some(1), 0.3)], quota: false },
+    Profile { name: "client-60", neighbours: &[Kind::bursts(Some(1), 0.6)], quota: false },
+    Profile {
+        name: "both-30",
+        neighbours: &[Kind::bursts(Some(0), 0.3), Kind::bursts(Some(1), 0.3)],
+        quota: false,
+    },
+    Profile { name: "unpinned-60", neighbours: &[Kind::bursts(None, 0.6)], quota: false },
+    Profile { name: "compiler", neighbours: &[Kind::Compiler], quota: false },
+    Profile {
+        name: "every-second",
+        neighbours: &[Kind::every(Some(0), 1_000, 0.15)],
+        quota: false,
+    },
+    Profile { name: "memory", neighbours: &[Kind::Memory], quota: false },
+    Profile { name: "near-the-slice", neighbours: &[Kind::every(Some(0), 50, 0.5)], quota: false },
+    Profile { name: "quota", neighbours: &[], quota: true },
+];
+
+const EXPERIMENT: &str = r#"
+[experiment]
+name = "noise"
+title = "beside neighbours"
+question = "Is a known difference found, and none where there is none?"
+baseline = "a"
+offers = @@OFFERS@@
+
+[load]
+connections = 8
+
+[schedule]
+max_time = "@@SECONDS@@s"
+precision = "0.2%"
+
+[stack.fixture]
+target = "http://127.0.0.1:$PORT/"
+served_by = { counter_file = "$DIR/served" }
+process.command = "$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT --served-file $DIR/served --burn $BURN"
+process.ready = "127.0.0.1:$PORT"
+
+[[variant]]
+name = "a"
+stack = "fixture"
+vars = { BURN = "@@A@@" }
+
+[[variant]]
+name = "b"
+stack = "fixture"
+vars = { BURN = "@@B@@" }
+"#;
+
+/// What is asked for.
+struct Wanted {
+    options: Options,
+    profile: Option<String>,
+    seconds: u32,
+    closed_only: bool,
+    binary: PathBuf,
+}
+
+impl Wanted {
+    fn parse(words: &[&str]) -> Result<Wanted, String> {
+        let mut shared = Vec::new();
+        let (mut profile, mut seconds, mut closed_only, mut binary) = (None, 60, false, None);
+        let mut words = words.iter();
+        while let Some(name) = words.next() {
+            let mut value = || words.next().copied().ok_or(format!("{name} lacks its value"));
+            match *name {
+                "--profile" => profile = Some(value()?.to_owned()),
+                "--seconds" => {
+                    let text = value()?;
+                    seconds =
+                        text.parse().map_err(|_| format!("--seconds {text}: not a number"))?;
+                }
+                "--binary" => binary = Some(PathBuf::from(value()?)),
+                "--closed-only" => closed_only = true,
+                _ => shared.extend([*name, value()?]),
+            }
+        }
+        if let Some(name) = &profile
+            && !PROFILES.iter().any(|profile| profile.name == name)
+        {
+            let names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
+            return Err(format!("--profile {name}: one of {}", names.join(", ")));
+        }
+        let binary = match binary {
+            Some(binary) => binary,
+            None => binary::path()?,
+        };
+        let options = Options::parse(&shared, 4)?;
+        Ok(Wanted { options, profile, seconds, closed_only, binary })
+    }
+}
+
+/// What the runs of one profile came to.
+#[derive(Default)]
+struct Tally {
+    runs: u32,
+    failed: u32,
+    invalid: u32,
+    alarms: u32,
+    equal_runs: u32,
+    covered: u32,
+    with_interval: u32,
+    half_widths: Vec<f64>,
+    wrk_off: Vec<f64>,
+}
+
+impl Tally {
+    fn note(&mut self, outcome: Option<&Outcome>, truth: f64) {
+        self.runs += 1;
+        self.equal_runs += u32::from(truth == 1.0);
+        let Some(o) = outcome else {
+            self.failed += 1;
+            return;
+        };
+        if o.verdict == "invalid" {
+            self.invalid += 1;
+            return;
+        }
+        let differs = ["faster", "slower"].contains(&o.verdict.as_str());
+        self.alarms += u32::from(truth == 1.0 && differs);
+        if o.low.is_finite() && o.high.is_finite() && o.low > 0.0 {
+            self.with_interval += 1;
+            let off = if truth == 1.0 { 0.0 } else { TRUTH_OFF };
+            let holds = o.low * (1.0 - off) <= truth && truth <= o.high * (1.0 + off);
+            self.covered += u32::from(holds);
+            self.half_widths.push(o.half_width());
+        }
+    }
+}
+
+fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// Runs the laboratory and prints its table.
+pub(crate) fn prove(words: &[&str]) -> ExitCode {
+    let wanted = match Wanted::parse(words) {
+        Ok(wanted) => wanted,
+        Err(what) => return usage_error(&what),
+    };
+    match table(&wanted) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(what) => {
+            say(&format!("prove noise: {what}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints a row per profile; whether every profile has its goals: 95% of runs with a verdict, no
+/// more than 7 false alarms in 60, and 93% of intervals that hold the truth, but for what chance
+/// adds to few runs.
+fn table(wanted: &Wanted) -> Result<bool, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    say(&format!(
+        "{} runs of {} s of each kind, seed {}",
+        wanted.options.runs, wanted.seconds, wanted.options.seed
+    ));
+    say(
+        "\n| neighbours | runs | no verdict | false alarms | intervals that hold the truth | median half-width | wrk, one after the other, off by |",
+    );
+    say("| --- | --: | --: | --: | --: | --: | --: |");
+    let mut all_well = true;
+    for profile in PROFILES.iter().filter(|p| wanted.profile.as_deref().is_none_or(|n| n == p.name))
+    {
+        let mut tally = Tally::default();
+        for run in 0..wanted.options.runs {
+            for (b, truth) in [(BURN, 1.0), (BURN_MORE, TRUTH)] {
+                let seed = wanted.options.seed.derive(profile.name, u64::from(run)).0 >> 12;
+                let _neighbours = Neighbours::start(profile.neighbours, seed)?;
+                let quota = profile.quota.then(Quota::set).transpose()?;
+                let outcome = compare(wanted, folder.path(), b, seed, quota.as_ref());
+                tally.note(outcome.as_ref().ok(), truth);
+                if let Err(what) = outcome {
+                    say(&format!("{}: {what}", profile.name));
+                }
+                if let Some(ratio) = wrk(wanted, folder.path(), b) {
+                    tally.wrk_off.push((ratio / truth).ln().abs());
+                }
+            }
+        }
+        all_well &= print(profile.name, &mut tally);
+    }
+    Ok(all_well)
+}
+
+fn print(name: &str, tally: &mut Tally) -> bool {
+    let percent =
+        |value: Option<f64>| value.map_or("–".to_owned(), |v| format!("{:.2}%", 100.0 * v));
+    let without = tally.failed + tally.invalid;
+    say(&format!(
+        "| {name} | {} | {without} | {} of {} | {} of {} | ±{} | {} |",
+        tally.runs,
+        tally.alarms,
+        tally.equal_runs,
+        tally.covered,
+        tally.with_interval,
+        percent(median(&mut tally.half_widths)),
+        percent(median(&mut tally.wrk_off)),
+    ));
+    // One run beyond a goal is chance where there are few.
+    let over = |n: u32, share: f64, of: u32| f64::from(n) > share * f64::from(of) + 1.0;
+    let missed = tally.with_interval - tally.covered;
+    !over(without, 0.05, tally.runs)
+        && !over(tally.alarms, 7.0 / 60.0, tally.equal_runs)
+        && !over(missed, 0.07, tally.with_interval)
+}
+
+fn compare(
+    wanted: &Wanted,
+    folder: &Path,
+    b: &str,
+    seed: u64,
+    quota: Option<&Quota>,
+) -> Result<Outcome, String> {
+    let offers =
+        if wanted.closed_only { "[\"closed\"]" } else { "[\"closed\", { open = \"50%\" }]" };
+    let toml = EXPERIMENT
+        .replace("@@OFFERS@@", offers)
+        .replace("@@SECONDS@@", &wanted.seconds.to_string())
+        .replace("@@A@@", BURN)
+        .replace("@@B@@", b);
+    let further = ["--quick", "--seed", &seed.to_string()].map(str::to_owned);
+    binary::run_experiment_with(&wanted.binary, folder, &toml, &further, quota.map(Quota::folder))
+}
+
+/// The ratio by two runs of wrk, one after the other, as long together as a comparison; `None`
+/// where there is no wrk.
+fn wrk(wanted: &Wanted, folder: &Path, b: &str) -> Option<f64> {
+    let a = wrk_rate(wanted, folder, BURN)?;
+    Some(wrk_rate(wanted, folder, b)? / a)
+}
+
+fn wrk_rate(wanted: &Wanted, folder: &Path, burn: &str) -> Option<f64> {
+    let socket = std::net::TcpListener::bind("127.0.0.1:0").ok()?;
+    let port = socket.local_addr().ok()?.port();
+    drop(socket);
+    let listen = format!("tcp://127.0.0.1:{port}");
+    let mut server = Command::new("taskset")
+        .args(["-c", "0"])
+        .arg(&wanted.binary)
+        .args(["serve-fixture", "--listen", &listen, "--burn", burn])
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .spawn()
+        .ok()?;
+    let listens = (0..10_000).any(|_| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let output = Command::new("taskset")
+        .args(["-c", "1", "wrk", "-t1", "-c8"])
+        .arg(format!("-d{}", wanted.seconds / 2))
+        .arg(format!("http://127.0.0.1:{port}/"))
+        .stderr(Stdio::null())
+        .output();
+    let _ = server.kill();
+    let _ = server.wait();
+    let text = String::from_utf8(output.ok().filter(|_| listens)?.stdout).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("Requests/sec:"))?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcome(verdict: &str, low: f64, high: f64) -> Outcome {
+        let (blocks, reasons) = (8, String::new());
+        Outcome {
+            verdict: verdict.to_owned(),
+            ratio: (low * high).sqrt(),
+            low,
+            high,
+            blocks,
+            reasons,
+        }
+    }
+
+    #[test]
+    fn a_tally_counts_alarms_misses_and_runs_without_a_verdict() {
+        let mut tally = Tally::default();
+        tally.note(Some(&outcome("faster", 1.01, 1.02)), 1.0);
+        tally.note(Some(&outcome("inconclusive", 0.98, 1.02)), 1.0);
+        tally.note(Some(&outcome("slower", 0.94, 0.97)), TRUTH);
+        tally.note(Some(&outcome("invalid", 0.94, 0.97)), TRUTH);
+        tally.note(None, 1.0);
+        assert_eq!((tally.runs, tally.equal_runs, tally.alarms), (5, 3, 1));
+        assert_eq!((tally.with_interval, tally.covered), (3, 2));
+        assert_eq!((tally.invalid, tally.failed), (1, 1));
+    }
+}

@@ -1,0 +1,333 @@
+//! One block: every variant started fresh, warmed, and loaded in slices in mirrored random order.
+
+use std::sync::atomic::Ordering;
+
+use base::{Nanos, Seed};
+use drive::Slice;
+use rand::RngExt as _;
+use record::{BlockState, Offer, Trial};
+use spec::{Mode, Part};
+
+use crate::disturbance::kept_rounds;
+use crate::running_variant::{RunningVariant, Setting, StartError, VariantResult};
+use crate::watch::{Doing, Event, Watcher};
+
+/// One offer with its rate settled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SettledOffer {
+    pub(crate) offer: Offer,
+    pub(crate) mode: Mode,
+    /// Measured time per variant and block.
+    pub(crate) window: Nanos,
+}
+
+/// What a block is to do.
+pub(crate) struct BlockPlan<'a> {
+    pub(crate) part: &'a Part,
+    /// Variants that take part: all but the skipped ones.
+    pub(crate) variants: Vec<usize>,
+    pub(crate) offers: Vec<SettledOffer>,
+    pub(crate) warmup: Nanos,
+    /// How long a lead-in has to last for the slowest variant.
+    pub(crate) lead_in: Nanos,
+    /// How long a loop takes until it holds as many long requests as it ever will.
+    pub(crate) settling: Nanos,
+    pub(crate) seed: Seed,
+}
+
+/// What a block came to.
+pub(crate) struct BlockOutcome {
+    pub(crate) order: Vec<u32>,
+    pub(crate) ended: Vec<VariantResult>,
+    /// The variant that failed to take part, and why: the block ended there.
+    pub(crate) failure: Option<(usize, String)>,
+    pub(crate) interrupted: bool,
+    /// Processes that left the CPUs of their stack, by variant.
+    pub(crate) unpinned: Vec<(usize, String)>,
+    /// The CPU frequency governors before and after, where they differ.
+    pub(crate) governors: Option<(Vec<String>, Vec<String>)>,
+}
+
+impl BlockOutcome {
+    pub(crate) fn state(&self) -> BlockState {
+        match (self.interrupted, &self.failure) {
+            (true, _) => BlockState::Interrupted,
+            (false, Some(_)) => BlockState::Failed,
+            (false, None) => BlockState::Complete,
+        }
+    }
+
+    /// The trials of each variant's life, in the order of `ended`. Rounds in which others took
+    /// more CPU time than usual are in their ledgers and in none of their figures; `resolved` tells
+    /// whether that can be seen for slices as short as these.
+    pub(crate) fn trials(&self, resolved: bool) -> Vec<Vec<Trial>> {
+        let closed = self.kept(Offer::Closed, resolved);
+        let open = self.kept(Offer::Open, resolved);
+        let kept = |offer: Offer, round: u32| {
+            let rounds = match offer {
+                Offer::Closed => &closed,
+                Offer::Open => &open,
+                Offer::WarmUp | Offer::Calibration => return true,
+            };
+            rounds.get(round as usize).copied().unwrap_or(true)
+        };
+        self.ended.iter().map(|ended| ended.trials(&kept)).collect()
+    }
+
+    /// Which rounds of an offer are kept. A round's size is the mean over its slices.
+    fn kept(&self, offer: Offer, resolved: bool) -> Vec<bool> {
+        let tallies = self.ended.iter().flat_map(|ended| &ended.tallies);
+        let mut rounds: Vec<(f64, f64)> = Vec::new();
+        for (round, taken) in
+            tallies.filter(|tally| tally.offer == offer).flat_map(|tally| tally.taken_cpus())
+        {
+            let round = round as usize;
+            rounds.resize(rounds.len().max(round + 1), (0.0, 0.0));
+            rounds[round].0 += taken;
+            rounds[round].1 += 1.0;
+        }
+        let means: Vec<f64> = rounds.iter().map(|(sum, n)| sum / n.max(1.0)).collect();
+        if resolved { kept_rounds(&means) } else { vec![true; means.len()] }
+    }
+}
+
+/// The share of a slice that is loaded but not measured, while caches and queues fill again: at
+/// least the first, and no more than the second where requests are slow.
+pub(crate) const LEAD_IN_SHARE: f64 = 0.2;
+pub(crate) const LEAD_IN_SHARE_MAX: f64 = 0.4;
+
+/// A slice of an open loop lasts at least this long: what waits at its end is dropped, and a
+/// queue needs time to build up to the length that it has.
+const OPEN_SLICE_MIN: Nanos = Nanos::from_millis(100);
+
+/// How long answers in flight are waited for after a slice; the load's own timeout bounds it too.
+fn drain_of(variant: &spec::Variant) -> Nanos {
+    variant.load.timeout
+}
+
+/// A slice of this length whose lead-in lasts as long as is `wanted`, within the two shares.
+pub(crate) fn slice_of(variant: &spec::Variant, mode: Mode, length: Nanos, wanted: Nanos) -> Slice {
+    let share = |share: f64| Nanos((length.0 as f64 * share) as u64);
+    let lead_in = wanted.max(share(LEAD_IN_SHARE)).min(share(LEAD_IN_SHARE_MAX));
+    Slice { mode, lead_in, window: length - lead_in, requests: None, drain: drain_of(variant) }
+}
+
+/// Shortens the window by twice `cycle`, of which a random part is loaded before it.
+///
+/// A loop begins in the same way in every slice, and a server that does something every so many
+/// requests then does it at the same moments of every slice. A window that begins or ends at a
+/// fixed moment would always hold too much of that or too little; one that is placed
+/// anywhere in a cycle, with equal chances, holds on average what there is. The sum of two equal
+/// chances does so even where `cycle`, a service time, is a little less than the true cycle.
+fn place_at_random(slice: &mut Slice, cycle: Nanos, rng: &mut base::Rng) {
+    let room = (cycle * 2).min(Nanos(slice.window.0 / 2));
+    slice.window = slice.window - room;
+    let share = (rng.random::<f64>() + rng.random::<f64>()) / 2.0;
+    slice.lead_in += Nanos((room.0 as f64 * share) as u64);
+}
+
+/// The variants of `group` in mirrored random order, `slices` of each.
+fn mirrored(group: &[usize], slices: u32, rng: &mut base::Rng) -> Vec<usize> {
+    let order = stats::mirrored_order(group.len(), slices as usize, rng);
+    order.into_iter().map(|place| group[place]).collect()
+}
+
+/// The variants of `group`, each once, in random order.
+fn shuffled(group: &[usize], rng: &mut base::Rng) -> Vec<usize> {
+    let mut order = mirrored(group, 2, rng);
+    order.reverse();
+    let mut seen = Vec::new();
+    for v in order {
+        if !seen.contains(&v) {
+            seen.push(v);
+        }
+    }
+    seen
+}
+
+/// Runs one block to its end, or until it cannot go on or is interrupted. Every stack is stopped on return.
+pub(crate) fn run_block(
+    plan: &BlockPlan<'_>,
+    around: &Setting<'_>,
+    watcher: &mut dyn Watcher,
+) -> BlockOutcome {
+    let mut rng = plan.seed.rng("order");
+    let schedule = &plan.part.schedule;
+    let groups: Vec<Vec<usize>> = if schedule.isolated {
+        shuffled(&plan.variants, &mut rng).into_iter().map(|v| vec![v]).collect()
+    } else {
+        vec![plan.variants.clone()]
+    };
+    let mut outcome = BlockOutcome {
+        order: Vec::new(),
+        ended: Vec::new(),
+        failure: None,
+        interrupted: false,
+        unpinned: Vec::new(),
+        governors: None,
+    };
+    let governors = host::governors();
+    let groups_count = groups.len();
+    for (i, group) in groups.into_iter().enumerate() {
+        let mut progress = Progress {
+            watcher: &mut *watcher,
+            done: 0.0,
+            base: i as f64 / groups_count as f64,
+            scale: 1.0 / groups_count as f64,
+        };
+        let mut all_running = Vec::new();
+        let order = &mut outcome.order;
+        let result =
+            run_group(plan, around, &group, &mut rng, &mut all_running, order, &mut progress);
+        let unpinned = |running: &RunningVariant| Some((running.variant, running.unpinned()?));
+        outcome.unpinned.extend(all_running.iter().filter_map(unpinned));
+        if let Err((variant, error)) = result {
+            // A person who stops the run makes the slice fall short.
+            if !around.stop.load(Ordering::Relaxed) {
+                outcome.failure = Some((variant, error.to_string()));
+            }
+        }
+        outcome.interrupted |= around.stop.load(Ordering::Relaxed);
+        while let Some(running) = all_running.pop() {
+            outcome.ended.push(running.end());
+        }
+        if outcome.interrupted || outcome.failure.is_some() {
+            break;
+        }
+    }
+    let governors_after = host::governors();
+    outcome.governors = (governors != governors_after).then_some((governors, governors_after));
+    outcome.ended.sort_by_key(|ended| ended.life.variant);
+    outcome
+}
+
+fn run_group(
+    plan: &BlockPlan<'_>,
+    around: &Setting<'_>,
+    group: &[usize],
+    rng: &mut base::Rng,
+    all_running: &mut Vec<RunningVariant>,
+    loaded: &mut Vec<u32>,
+    progress: &mut Progress<'_>,
+) -> Result<(), (usize, StartError)> {
+    let variants = &plan.part.variants;
+    // Stacks start in random order too, so that none is always the first to find its caches cold.
+    for v in shuffled(group, rng) {
+        progress.tell(Doing::Starting, &variants[v].name, 0.0);
+        let seed = plan.seed.derive("variant", v as u64);
+        let running =
+            RunningVariant::start(v, &variants[v], around, seed).map_err(|error| (v, error))?;
+        all_running.push(running);
+        if around.stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+    }
+    let offers: Nanos = plan.offers.iter().fold(Nanos::ZERO, |sum, offer| sum + offer.window);
+    let total = (plan.warmup + offers).0 as f64 * group.len() as f64;
+    // The warm-up is interleaved like the load: two halves in mirrored order.
+    let half = Nanos(plan.warmup.0 / 2);
+    for v in mirrored(group, 2, rng) {
+        if half == Nanos::ZERO {
+            break;
+        }
+        progress.tell(Doing::WarmingUp, &variants[v].name, half.0 as f64 / total);
+        let slice = slice_of(&variants[v], Mode::Closed, half, plan.lead_in);
+        load(all_running, v, Offer::WarmUp, 0, &slice, around)?;
+        if around.stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+    }
+    for offer in &plan.offers {
+        let slice = match offer.offer {
+            Offer::Open => plan.part.schedule.slice.max(OPEN_SLICE_MIN).min(offer.window),
+            _ => plan.part.schedule.slice,
+        };
+        let slices = offer.window.0.div_ceil(slice.0).max(1) as u32;
+        let order = mirrored(group, slices, rng);
+        let per_variant = order.len() / group.len();
+        let length = Nanos(offer.window.0 / per_variant as u64);
+        for (i, v) in order.into_iter().enumerate() {
+            loaded.push(v as u32);
+            progress.tell(Doing::Loading, &variants[v].name, length.0 as f64 / total);
+            let mut slice = slice_of(&variants[v], offer.mode, length, plan.lead_in);
+            place_at_random(&mut slice, plan.settling, rng);
+            let round = (i / group.len()) as u32;
+            load(all_running, v, offer.offer, round, &slice, around)?;
+            if around.stop.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn load(
+    all_running: &mut [RunningVariant],
+    v: usize,
+    offer: Offer,
+    round: u32,
+    slice: &Slice,
+    around: &Setting<'_>,
+) -> Result<(), (usize, StartError)> {
+    let running = all_running
+        .iter_mut()
+        .find(|running| running.variant == v)
+        .expect("the order names only variants of the group, and all of them were started");
+    running.load(offer, round, slice, around.meter).map_err(|error| (v, error))?;
+    running.check_alive().map_err(|error| (v, error.into()))
+}
+
+/// Tells the watcher how far a block has come.
+struct Progress<'a> {
+    watcher: &'a mut dyn Watcher,
+    done: f64,
+    base: f64,
+    scale: f64,
+}
+
+impl Progress<'_> {
+    /// Tells what begins now, and books `share` of the block for it.
+    fn tell(&mut self, what: Doing, variant: &str, share: f64) {
+        let share_done = (self.base + self.scale * self.done).min(1.0);
+        self.watcher.event(&Event::Doing { what, variant: variant.to_owned(), share_done });
+        self.done += share;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_of_one_length_lie_anywhere_in_their_slice() {
+        let mut rng = Seed(1).rng("windows");
+        let (length, cycle) = (Nanos::from_millis(100), Nanos::from_millis(10));
+        let mut begins = Vec::new();
+        for _ in 0..1_000 {
+            let lead_in = Nanos::from_millis(12);
+            let window = length - lead_in;
+            let mut slice =
+                Slice { mode: Mode::Closed, lead_in, window, requests: None, drain: length };
+            place_at_random(&mut slice, cycle, &mut rng);
+            assert_eq!(slice.window, Nanos::from_millis(68));
+            assert!(slice.lead_in + slice.window <= length);
+            begins.push(slice.lead_in.0 as f64 / 1e6);
+        }
+        let mean = begins.iter().sum::<f64>() / begins.len() as f64;
+        // 12 + 20 ÷ 2, within four standard errors of the sum of two uniform distributions.
+        assert!((mean - 22.0).abs() < 4.0 * 10.0 / 6f64.sqrt() / 1000f64.sqrt(), "{mean}");
+    }
+
+    #[test]
+    fn half_of_a_window_is_left_however_long_requests_are() {
+        let mut slice = Slice {
+            mode: Mode::Closed,
+            lead_in: Nanos(12),
+            window: Nanos(88),
+            requests: None,
+            drain: Nanos::ZERO,
+        };
+        place_at_random(&mut slice, Nanos(1_000), &mut Seed(1).rng("windows"));
+        assert_eq!(slice.window, Nanos(44));
+    }
+}

@@ -1,0 +1,246 @@
+//! The calibration block: is every variant able to run, what does it answer, how much
+//! can it take, how long does it warm up, and could the client have gone faster?
+//!
+//! Its trials are recorded but never analysed, so that what is fixed here (the
+//! rate of the open loop, the warm-up) does not depend on the data that decide.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
+
+use base::{Nanos, Seed};
+use drive::Learned;
+use record::Offer;
+use spec::{Endpoint, Exchange, Mode, Part, Process, Ready, Stack, Target, Variant};
+
+use crate::block::slice_of;
+use crate::running_variant::{RunningVariant, Setting, StartError, VariantResult};
+use crate::watch::{Doing, Event, Watcher};
+
+/// Buckets in which the warm-up is looked for: 250 ms in a full run, less in a quick look.
+const BUCKETS: u64 = 16;
+
+/// How many times longer the second look at a slow server takes.
+const SLOW_FACTOR: u64 = 6;
+
+/// The share of the connections' time that long requests may take without being waited for
+/// before a slice is measured: what Little's law may be off by.
+const LONG_SHARE: f64 = 0.02;
+
+/// What calibration found out about one variant.
+pub(crate) struct Calibrated {
+    pub(crate) variant: usize,
+    pub(crate) learned: Option<Learned>,
+    /// Verified responses per second, closed loop, over the later half.
+    pub(crate) capacity_per_s: f64,
+    /// What all but a fiftieth of the connections' time goes into: requests no longer than this.
+    pub(crate) long_service_time: Nanos,
+    /// When the last change of level was over, if the variant settled at all.
+    pub(crate) settled_after: Option<Nanos>,
+    /// What the null server on the same transport served, where one stands in for this kind of exchange.
+    pub(crate) null_capacity_per_s: Option<f64>,
+    pub(crate) ended: VariantResult,
+}
+
+/// What calibration came to for all variants.
+pub(crate) struct Calibration {
+    pub(crate) variants: Vec<Calibrated>,
+    /// Variants that could not be started, with the reason.
+    pub(crate) skipped: BTreeMap<usize, String>,
+}
+
+/// How long a full run's calibration loads each variant; a quick look's is shorter.
+const WATCHED: Nanos = Nanos::from_secs(4);
+const WATCHED_QUICK: Nanos = Nanos::from_secs(1);
+
+/// How long the calibration of a part loads each variant.
+pub(crate) fn watched(part: &Part) -> Nanos {
+    if part.schedule.quick { WATCHED_QUICK } else { WATCHED }
+}
+
+/// Tries every variant alone. One that cannot start is skipped; the others go on, unless `all` are needed.
+pub(crate) fn calibrate(
+    part: &Part,
+    all: bool,
+    around: &Setting<'_>,
+    seed: Seed,
+    watcher: &mut dyn Watcher,
+) -> Calibration {
+    watcher.event(&Event::Calibrating);
+    let mut calibration = Calibration { variants: Vec::new(), skipped: BTreeMap::new() };
+    let mut null_capacities: Vec<(NullKey, Option<f64>)> = Vec::new();
+    let count = part.variants.len() as f64;
+    for (index, variant) in part.variants.iter().enumerate() {
+        if around.stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let share_done = index as f64 / count;
+        watcher.event(&Event::Doing {
+            what: Doing::Trying,
+            variant: variant.name.clone(),
+            share_done,
+        });
+        match calibrate_one(part, index, variant, around, seed.derive("calibrate", index as u64)) {
+            Err(_) if around.stop.load(Ordering::Relaxed) => break,
+            Err(error) => {
+                calibration.skipped.insert(index, error.to_string());
+                if all {
+                    break;
+                }
+            }
+            Ok(mut calibrated) => {
+                if let Some(key) = null_key(variant, calibrated.learned.as_ref()) {
+                    let known = null_capacities.iter().find(|(k, _)| *k == key).map(|(_, c)| *c);
+                    let capacity = known.unwrap_or_else(|| {
+                        let capacity =
+                            null_capacity(part, &key, variant, around, seed.derive("null", 0)).ok();
+                        null_capacities.push((key, capacity));
+                        capacity
+                    });
+                    calibrated.null_capacity_per_s = capacity;
+                }
+                calibration.variants.push(calibrated);
+            }
+        }
+    }
+    calibration
+}
+
+fn calibrate_one(
+    part: &Part,
+    index: usize,
+    variant: &Variant,
+    around: &Setting<'_>,
+    seed: Seed,
+) -> Result<Calibrated, StartError> {
+    let mut running = RunningVariant::start(index, variant, around, seed)?;
+    let learned = running.learned.clone();
+    let refusal = learned.as_ref().and_then(|learned| wrong_answer(variant, learned));
+    if let Some(sentence) = refusal {
+        running.end();
+        return Err(StartError::Unfit(sentence));
+    }
+    let length = watched(part);
+    let mut slice = slice_of(variant, Mode::Closed, length, Nanos::ZERO);
+    slice.lead_in = Nanos::ZERO;
+    let bucket = Nanos(length.0 / BUCKETS);
+    let tally = running.load(Offer::Calibration, 0, &slice, around.meter)?;
+    let first = tally.window;
+    let trial = tally.trial(index, 0, &|_| true);
+    let mut long_service_time = tally.long_service_time(LONG_SHARE);
+    // Rates of whole buckets; the last one may hold no more than the drain.
+    let steps_per_bucket = (bucket.0 / around.step.0.max(1)).max(1) as usize;
+    let rates: Vec<f64> = trial
+        .completed_by_step
+        .chunks(steps_per_bucket)
+        .take((length.0 / (around.step.0 * steps_per_bucket as u64)) as usize)
+        .map(|steps| steps.iter().sum::<u64>() as f64)
+        .collect();
+    let bucket = around.step * steps_per_bucket as u64;
+    let settled_after = stats::steady_state(&rates).map(|at| bucket * at as u64);
+    let later = &rates[rates.len() / 2..];
+    let mut capacity_per_s =
+        later.iter().sum::<f64>() / (later.len().max(1) as f64 * bucket.as_secs_f64());
+    let connections = u64::from(variant.load.connections);
+    if trial.ledger.counts.completed < 4 * connections {
+        // Requests so slow that the first look saw the start of the loop and little else.
+        slice.window = Nanos(SLOW_FACTOR * length.0);
+        let tally = running.load(Offer::Calibration, 1, &slice, around.meter)?;
+        let seconds = (tally.window.length - first.length).as_secs_f64();
+        capacity_per_s = (tally.window.completed - first.completed) as f64 / seconds.max(1e-9);
+        long_service_time = tally.long_service_time(LONG_SHARE);
+    }
+    running.check_alive()?;
+    let ended = running.end();
+    Ok(Calibrated {
+        variant: index,
+        learned,
+        capacity_per_s,
+        long_service_time,
+        settled_after,
+        null_capacity_per_s: None,
+        ended,
+    })
+}
+
+/// A first answer that nobody would want to measure unknowingly.
+fn wrong_answer(variant: &Variant, learned: &Learned) -> Option<String> {
+    let status = learned.status?;
+    (status >= 400 && variant.load.expect.status.is_none()).then(|| {
+        format!(
+            "the first answer was status {status}; if that is expected, add --expect-status \
+             {status}"
+        )
+    })
+}
+
+/// What makes two variants comparable to one null server.
+#[derive(Clone, Debug, PartialEq)]
+struct NullKey {
+    unix: bool,
+    oneshot: bool,
+    new_connection: bool,
+    body_bytes: u64,
+}
+
+fn null_key(variant: &Variant, learned: Option<&Learned>) -> Option<NullKey> {
+    // The variables in a target never change what kind of socket it is.
+    let shape = variant.target.replace("$PORT", "1").replace("${PORT}", "1");
+    let shape = shape.replace("$SOCKET", "/s").replace("${SOCKET}", "/s");
+    let unix = match Target::parse(&shape).ok()?.endpoint() {
+        Endpoint::Tcp { .. } => false,
+        Endpoint::Unix(_) | Endpoint::Abstract(_) => true,
+        _ => return None,
+    };
+    let oneshot = match variant.load.exchange {
+        Exchange::Http(_) => false,
+        Exchange::Oneshot => true,
+        Exchange::Echo { .. } | Exchange::Bulk { .. } => return None,
+    };
+    let body_bytes = learned.and_then(|l| l.length).unwrap_or(12).min(1 << 20);
+    Some(NullKey { unix, oneshot, new_connection: variant.load.new_connection, body_bytes })
+}
+
+/// How fast the client gets answers from a server that does next to nothing.
+fn null_capacity(
+    part: &Part,
+    key: &NullKey,
+    like: &Variant,
+    around: &Setting<'_>,
+    seed: Seed,
+) -> Result<f64, StartError> {
+    let (listen, scheme) = match (key.unix, key.oneshot) {
+        (false, false) => ("tcp://127.0.0.1:$PORT", "http://127.0.0.1:$PORT/"),
+        (true, false) => ("unix:$SOCKET", "http://unix:$SOCKET:/"),
+        (false, true) => ("tcp://127.0.0.1:$PORT", "tcp://127.0.0.1:$PORT"),
+        (true, true) => ("unix:$SOCKET", "unix:$SOCKET"),
+    };
+    let mode = if key.oneshot { "oneshot" } else { "http" };
+    let ready =
+        if key.unix { Ready::Socket("$SOCKET".into()) } else { Ready::Port("$PORT".into()) };
+    let process = Process {
+        name: "null server".into(),
+        command: format!(
+            "$TACHOGRAPH serve-fixture --listen {listen} --mode {mode} --body-size {}",
+            key.body_bytes
+        ),
+        env: BTreeMap::new(),
+        ready: vec![ready],
+        ready_timeout: Nanos::from_secs(5),
+        stop_signal: spec::StopSignal::Term,
+        stop_timeout: Nanos::from_secs(2),
+    };
+    let mut variant = Variant {
+        name: "null server".into(),
+        stack: Stack { processes: vec![process], ..Stack::default() },
+        target: scheme.into(),
+        served_by: None,
+        ..like.clone()
+    };
+    variant.load.expect = spec::Expect::default();
+    let mut running = RunningVariant::start(0, &variant, around, seed)?;
+    let length = if part.schedule.quick { 400 } else { 800 };
+    let slice = slice_of(&variant, Mode::Closed, Nanos::from_millis(length), Nanos::ZERO);
+    let rate = running.load(Offer::Calibration, 0, &slice, around.meter)?.throughput_per_s();
+    running.end();
+    Ok(rate)
+}

@@ -1,0 +1,121 @@
+//! What the edges of slices do to a closed loop's throughput.
+//!
+//! A throughput counts requests that *end* in the window. Those under way at its beginning brought
+//! work in with them, those under way at its end take work out. Over many slices the two balance,
+//! unless every slice is cut at the same moments of what the server does: then the count is off,
+//! by about as much as the balance is.
+
+use std::collections::BTreeSet;
+
+use record::{Block, Fact, Finding, Offer, Severity};
+use stats::Spread;
+
+use crate::block::BlockOutcome;
+
+/// By how much the balance may differ from zero, significantly, as a share of the connections' time.
+const OFF_MAX: f64 = 0.01;
+
+/// The level at which an imbalance is significant, two-sided.
+const ALPHA: f64 = 0.05;
+
+/// The balance of every variant in every block.
+#[derive(Debug, Default)]
+pub(crate) struct Edges {
+    balances: Vec<Balance>,
+}
+
+#[derive(Debug)]
+struct Balance {
+    block: u32,
+    variant: u32,
+    /// Work brought into the window less work taken out of it, as a share of the connections' time.
+    share: f64,
+}
+
+impl Edges {
+    /// Takes note of a block.
+    pub(crate) fn note(&mut self, block: u32, part: &spec::Part, outcome: &BlockOutcome) {
+        for ended in &outcome.ended {
+            let variant = ended.life.variant;
+            let connections = part.variants[variant as usize].load.connections;
+            let closed = ended.tallies.iter().filter(|tally| tally.offer == Offer::Closed);
+            self.balances.extend(closed.filter(|tally| tally.counts.failed == 0).map(|tally| {
+                let share = tally.share_by_littles_law(connections) - tally.busy_share(connections);
+                Balance { block, variant, share }
+            }));
+        }
+    }
+
+    /// A warning for each variant whose balance over the complete blocks is significantly different from zero.
+    pub(crate) fn findings(&self, blocks: &[Block], variants: usize) -> Vec<Finding> {
+        let complete: BTreeSet<u32> =
+            blocks.iter().filter(|b| b.is_complete()).map(|b| b.index).collect();
+        let warning = |variant: usize| {
+            let mine = self.balances.iter().filter(|b| b.variant as usize == variant);
+            let shares: Vec<f64> =
+                mine.filter(|b| complete.contains(&b.block)).map(|b| b.share).collect();
+            let spread = Spread::of(&shares)?;
+            let half_width = spread.t_half_width(ALPHA);
+            let fact = Fact::Edges { mean: spread.mean, half_width };
+            (spread.mean.abs() - half_width > OFF_MAX)
+                .then(|| Finding::of_variant(Severity::Warning, variant, fact))
+        };
+        (0..variants).filter_map(warning).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::BlockState;
+
+    use super::*;
+
+    fn block(index: u32, failed: bool) -> Block {
+        Block {
+            index,
+            started: base::timestamp_now(),
+            elapsed: base::Nanos::ZERO,
+            order: Vec::new(),
+            state: if failed { BlockState::Failed } else { BlockState::Complete },
+            canary: [base::Nanos::ZERO; 2],
+            steal: None,
+            trials: Vec::new(),
+            lives: Vec::new(),
+        }
+    }
+
+    fn edges(shares: &[f64]) -> Edges {
+        let balance =
+            |(i, share): (usize, &f64)| Balance { block: i as u32 + 1, variant: 1, share: *share };
+        Edges { balances: shares.iter().enumerate().map(balance).collect() }
+    }
+
+    fn checks(shares: &[f64], failed: &[u32]) -> Vec<(Option<u32>, f64)> {
+        let blocks: Vec<Block> =
+            (1..=shares.len() as u32).map(|i| block(i, failed.contains(&i))).collect();
+        let found = edges(shares).findings(&blocks, 2);
+        let seen = |finding: &Finding| match finding.fact {
+            Fact::Edges { mean, .. } => (finding.variant, (mean * 1e3).round() / 1e3),
+            _ => unreachable!("edges find nothing else"),
+        };
+        found.iter().map(seen).collect()
+    }
+
+    #[test]
+    fn a_balance_that_differs_significantly_is_told() {
+        assert_eq!(checks(&[0.05, 0.06, 0.05, 0.06], &[]), [(Some(1), 0.055)]);
+        assert_eq!(checks(&[-0.05, -0.06, -0.05, -0.06], &[]), [(Some(1), -0.055)]);
+    }
+
+    #[test]
+    fn chance_is_not() {
+        assert_eq!(checks(&[0.05, -0.06, 0.05, -0.03], &[]), []);
+        assert_eq!(checks(&[0.008, 0.009, 0.008, 0.009], &[]), [], "too little to matter");
+        assert_eq!(checks(&[0.05], &[]), [], "one block says nothing of chance");
+    }
+
+    #[test]
+    fn failed_blocks_do_not_count() {
+        assert_eq!(checks(&[0.001, 0.9, 0.002, 0.9], &[2, 4]), []);
+    }
+}

@@ -1,0 +1,525 @@
+//! `load`: one trial on a target that somebody else started, after its probes and a warm-up.
+//!
+//! It is recorded as any run is: one part, one variant, and one block with two trials. `warm-up` has
+//! the three probes and the warm-up, `closed` or `open` has the measured slice, drain included.
+//! Both together are the life of the connections.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use base::{CpuSet, Nanos, RunId, Seed, Timestamp};
+use drive::{EngineKind, Histogram, Learned, Live, Observation, Session, Slice};
+use ledger::Ledger;
+use record::{
+    Block, BlockState, Fact, Life, Machine, Offer, Part, Run, RunKind, RunState, Severity, Trial,
+    Unchecked, Variant,
+};
+use spec::{Endpoint, Exchange, Load, Mode, ServedBy, Target};
+
+use crate::analyse;
+use crate::disturbance::Meter;
+use crate::error::LabError;
+use crate::running_variant::Counter;
+use crate::tally::{Cost, Tally, empty};
+use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, Inspector, drift_of_slices};
+use crate::watch::{Doing, Event, Recorder, Watcher};
+
+/// The resolution of the recorded series.
+const STEP: Nanos = Nanos::from_millis(100);
+/// How many service times a bucket lasts in which a change of level is looked for: connections
+/// that keep in step with each other complete all at once, and a bucket holds one such burst more
+/// or less.
+const DRIFT_SERVICE_TIMES: u64 = 40;
+/// Fewer buckets show no level.
+const DRIFT_BUCKETS_MIN: usize = 8;
+/// Sockets more in TIME_WAIT than before that are worth a word.
+const TIME_WAIT_MIN: u64 = 1000;
+
+/// What is loaded, and how.
+#[derive(Clone, Debug)]
+pub struct LoadPlan {
+    /// Where the load goes.
+    pub target: Target,
+    /// What is sent.
+    pub load: Load,
+    /// Closed or open loop.
+    pub mode: Mode,
+    /// How long to measure; ignored if `requests` is set.
+    pub duration: Nanos,
+    /// Measure exactly this many requests instead.
+    pub requests: Option<u64>,
+    /// Loads for this long before measuring.
+    pub warmup: Nanos,
+    /// Where the server's own count is read.
+    pub served_by: Option<ServedBy>,
+}
+
+/// How a load is carried out, apart from its plan.
+#[derive(Clone, Debug)]
+pub struct LoadOptions {
+    /// The run's name, if it has one.
+    pub name: Option<String>,
+    /// The seed of the arrivals.
+    pub seed: Seed,
+    /// The command that repeats the run.
+    pub command_line: Vec<String>,
+    /// What this machine is.
+    pub machine: Machine,
+    /// The CPUs that client threads are pinned to; empty for no pinning.
+    pub cpus: CpuSet,
+    /// Where the counts can be read while it runs.
+    pub live: Arc<Live>,
+    /// Set to end the load early.
+    pub stop: drive::StopFlag,
+}
+
+/// What a load came to.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The run as it was recorded.
+    pub run: Run,
+    /// Latency (open loop) or service time (closed loop) of what completed in the window, in
+    /// nanoseconds; empty if nothing was measured.
+    pub times: Histogram,
+    /// From the first measured request to the end of the drain.
+    pub elapsed: Nanos,
+}
+
+/// Loads a target and records it. What was measured before an interruption is in the returned run.
+///
+/// # Errors
+/// If the target does not answer or answers with an error that was not expected, if the server's
+/// count cannot be read, or if the record cannot be written.
+pub fn load(
+    plan: &LoadPlan,
+    options: &LoadOptions,
+    recorder: &mut dyn Recorder,
+    watcher: &mut dyn Watcher,
+) -> Result<Loaded, LabError> {
+    let counter = plan.served_by.as_ref().map(Counter::standing).transpose()?;
+    let mut session = Session::open(
+        &plan.target,
+        &plan.load,
+        &drive::Options {
+            cpus: options.cpus.clone(),
+            seed: options.seed,
+            step: STEP,
+            stop: options.stop.clone(),
+        },
+    )?;
+    session.watch(Arc::clone(&options.live));
+    let mut loading = Loading {
+        plan,
+        stop: &options.stop,
+        served: counter.as_ref().map(|_| 0),
+        counter,
+        meter: Meter::open(),
+        inspector: Inspector { block: 1, client_shares: false, findings: Vec::new() },
+    };
+    let (warm, status) = loading.probe(&mut session)?;
+    let mut run = blank(plan, options, session.engine());
+    run.parts[0].load.status = status;
+    recorder.begin(&run).map_err(LabError::Record)?;
+    let result = loading.run(session, warm, &mut run, recorder, watcher);
+    run.finished = Some(base::timestamp_now());
+    run.state = match &result {
+        Err(_) => RunState::Failed,
+        Ok(_) if options.stop.load(Ordering::Relaxed) => RunState::Interrupted,
+        Ok(_) => RunState::Done,
+    };
+    run.error = result.as_ref().err().map(ToString::to_string);
+    let finished = recorder.finish(&run).map_err(LabError::Record);
+    let seen = result?;
+    finished?;
+    let elapsed = seen.as_ref().map_or(Nanos::ZERO, |seen| seen.elapsed);
+    let times = match (seen, plan.mode) {
+        (Some(seen), Mode::Closed) => seen.service_time,
+        (Some(seen), Mode::Open { .. }) => seen.latency,
+        (None, _) => empty(),
+    };
+    Ok(Loaded { run, times, elapsed })
+}
+
+/// A load on its way.
+struct Loading<'a> {
+    plan: &'a LoadPlan,
+    stop: &'a drive::StopFlag,
+    counter: Option<Counter>,
+    /// The server's count as it was read last; `None` if there is none or it could not be read.
+    served: Option<u64>,
+    meter: Meter,
+    inspector: Inspector,
+}
+
+impl Loading<'_> {
+    /// Learns the answer, unless the exchange has none to learn, and refuses an error page. With it
+    /// comes the status that every answer has to have, for HTTP.
+    fn probe(&mut self, session: &mut Session) -> Result<(Tally, Option<u16>), LabError> {
+        let mut warm = Tally::new(Offer::WarmUp, None, STEP);
+        let began = Instant::now();
+        let learned = match self.plan.load.exchange {
+            Exchange::Http(_) | Exchange::Oneshot => Some(session.learn()?),
+            Exchange::Echo { .. } | Exchange::Bulk { .. } => None,
+        };
+        let (counts, errors) = session.life();
+        warm.add_probes(&counts, &errors, began.elapsed().into());
+        let mut status = self.plan.load.expect.status;
+        if let Some(learned) = learned {
+            self.inspect_answer(&learned)?;
+            status = status.or(learned.status);
+        }
+        Ok((warm, status))
+    }
+
+    fn inspect_answer(&mut self, learned: &Learned) -> Result<(), LabError> {
+        let declared = self.plan.load.expect.status.is_some();
+        match learned.status.filter(|_| !declared) {
+            Some(status) if status >= 400 => return Err(LabError::ErrorPage { status }),
+            Some(status) if status >= 300 => {
+                self.find(Severity::Warning, Fact::ErrorPage { status });
+            }
+            _ => {}
+        }
+        if learned.varies {
+            let length = learned.length.is_none();
+            self.find(Severity::Warning, Fact::BodyVaries { length });
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, severity: Severity, fact: Fact) {
+        self.inspector.find(severity, Some(0), fact);
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Warms up, measures, and records both.
+    fn run(
+        mut self,
+        mut session: Session,
+        mut warm: Tally,
+        run: &mut Run,
+        recorder: &mut dyn Recorder,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Option<Observation>, LabError> {
+        recorder.part(run, 0, &run.parts[0]).map_err(LabError::Record)?;
+        let clock = Instant::now();
+        let before = host::Snapshot::take().ok();
+        let plan = self.plan;
+        let slice = Slice {
+            mode: plan.mode,
+            lead_in: Nanos::ZERO,
+            window: plan.duration,
+            requests: plan.requests,
+            drain: plan.load.timeout,
+        };
+        let variant = plan.target.to_string();
+        if plan.warmup > Nanos::ZERO {
+            let what = Doing::WarmingUp;
+            watcher.event(&Event::Doing { what, variant: variant.clone(), share_done: 0.0 });
+            let slice = Slice { window: plan.warmup, requests: None, ..slice };
+            self.slice(&mut session, &mut warm, &slice)?;
+        }
+        let mut block = blank_block(run.started);
+        let completed = session.life().0.completed;
+        self.write(&warm, completed, run, &mut block, recorder)?;
+        let mut seen = None;
+        if !self.stopped() {
+            let total = (plan.warmup + plan.duration).as_secs_f64().max(1e-9);
+            let share_done = plan.warmup.as_secs_f64() / total;
+            watcher.event(&Event::Doing { what: Doing::Loading, variant, share_done });
+            let (offer, rate) = match plan.mode {
+                Mode::Closed => (Offer::Closed, None),
+                Mode::Open { rate_per_s, .. } => (Offer::Open, Some(rate_per_s)),
+            };
+            let mut tally = Tally::new(offer, rate, STEP);
+            let observed = self.slice(&mut session, &mut tally, &slice)?;
+            if offer == Offer::Open {
+                run.parts[0].load.connections = observed.connections_limit.connections;
+            }
+            let completed = close(session, &mut tally);
+            self.write(&tally, completed, run, &mut block, recorder)?;
+            self.inspect(&warm, &tally, &observed);
+            self.inspect_network(&tally, before.as_ref(), run.machine.connection_tracking);
+            seen = Some(observed);
+        }
+        if self.stopped() {
+            block.state = BlockState::Interrupted;
+        }
+        block.elapsed = clock.elapsed().into();
+        block.lives.push(life(&block.trials));
+        recorder.block(run, 0, &block).map_err(LabError::Record)?;
+        for trial in &block.trials {
+            for gap in trial.ledger.audit() {
+                self.find(Severity::Invalid, Fact::Ledger { gap });
+            }
+        }
+        let part = &mut run.parts[0];
+        part.blocks.push(block);
+        part.findings = self.inspector.findings;
+        analyse::add_up_ledgers(part);
+        recorder.part_done(run, 0, &run.parts[0]).map_err(LabError::Record)?;
+        Ok(seen)
+    }
+
+    /// Loads the target for one slice and adds it to `tally`.
+    fn slice(
+        &self,
+        session: &mut Session,
+        tally: &mut Tally,
+        slice: &Slice,
+    ) -> Result<Observation, LabError> {
+        let throttled = stage::throttled();
+        let moment = self.meter.moment();
+        let started = base::timestamp_now();
+        let seen = session.run(slice)?;
+        let cost = Cost {
+            stack_cpu: None,
+            meanwhile: self.meter.moment().since(&moment),
+            peak_memory_bytes: None,
+            throttled: throttled.zip(stage::throttled()).map(|(a, b)| b.saturating_sub(a)),
+        };
+        tally.add(&seen, cost, 0, started, slice.lead_in);
+        Ok(seen)
+    }
+
+    /// Records a trial with the server's count of its requests, once that has caught up with all
+    /// that were `completed` so far.
+    fn write(
+        &mut self,
+        tally: &Tally,
+        completed: u64,
+        run: &Run,
+        block: &mut Block,
+        recorder: &mut dyn Recorder,
+    ) -> Result<(), LabError> {
+        let mut trial = tally.trial(0, 0, &|_| true);
+        if let Some(counter) = &mut self.counter {
+            let (served, error) = counter.settle(completed);
+            trial.ledger.served =
+                served.zip(self.served).map(|(now, then)| now.saturating_sub(then));
+            self.served = served;
+            if let Some(error) = error {
+                self.find(Severity::Invalid, Fact::ServedUnreadable { error });
+            }
+        }
+        trial.ledger.series =
+            recorder.trial(run, 0, block.index, &trial, &tally.seen).map_err(LabError::Record)?;
+        block.trials.push(trial);
+        Ok(())
+    }
+
+    /// What the two trials themselves show.
+    fn inspect(&mut self, warm: &Tally, tally: &Tally, seen: &Observation) {
+        let open = tally.offer == Offer::Open;
+        self.inspector.failures_of(Some(0), warm, open, None);
+        self.inspector.failures_of(Some(0), tally, open, None);
+        self.inspector.lateness(Some(0), tally);
+        let busiest = seen.threads.iter().map(|t| t.cpu.0 as f64 / t.wall.0.max(1) as f64);
+        let share = busiest.fold(0.0, f64::max);
+        // A thread that spins is busy all the time, whatever it waits for, and starting it is most
+        // of what a thread costs in a few milliseconds.
+        let long = seen.elapsed >= STEP;
+        if share > CLIENT_BUSY_MAX && long && !open && !self.plan.load.busy_poll {
+            let threads = self.plan.load.threads;
+            self.find(Severity::Warning, Fact::ClientBusy { share, threads });
+        }
+        let counts = &seen.counts;
+        let achieved = counts.completed as f64 / counts.offered.max(1) as f64;
+        if open && counts.offered > 0 && achieved < ACHIEVED_MIN {
+            let cap = seen.connections_limit.connections;
+            let fact = Fact::Unsustained {
+                achieved,
+                limit: ACHIEVED_MIN,
+                dropped: counts.dropped,
+                connections_cap: (seen.dropped_for_want_of_connections > 0).then_some(cap),
+            };
+            self.find(Severity::Invalid, fact);
+        }
+        let slow = Nanos(seen.service_time.value_at_quantile(0.99));
+        if !open && let Some(change) = drift(whole_steps(seen), seen.step, slow) {
+            self.find(Severity::Warning, Fact::Drift { change });
+        }
+        let throttled = tally.slices.iter().filter_map(|slice| slice.cost.throttled).sum();
+        if throttled > 0 {
+            self.find(Severity::Warning, Fact::Throttled { times: throttled });
+        }
+    }
+
+    /// What the load did to the machine's network, and that to the load.
+    fn inspect_network(
+        &mut self,
+        tally: &Tally,
+        before: Option<&host::Snapshot>,
+        tracked: Option<bool>,
+    ) {
+        if !matches!(self.plan.target.endpoint(), Endpoint::Tcp { .. }) {
+            return;
+        }
+        if tracked == Some(true) {
+            self.find(Severity::Warning, Fact::Tracked);
+        }
+        let first = self.inspector.findings.len();
+        self.inspector.counters(Some(0), tally);
+        // The counters are the whole machine's, and what fills its queue is also how a server
+        // answers to too many connections: it is told, and forbids nothing.
+        for finding in &mut self.inspector.findings[first..] {
+            finding.severity = finding.severity.min(Severity::Warning);
+        }
+        if tally.slices.iter().any(|slice| slice.cost.meanwhile.counters.is_none()) {
+            self.find(Severity::Note, Fact::Unchecked { what: Unchecked::TcpCounters });
+        }
+        let waiting = |snapshot: &host::Snapshot| snapshot.time_wait_sockets;
+        let after = host::Snapshot::take().ok();
+        let both = after.as_ref().and_then(waiting).zip(before.and_then(waiting));
+        let more = both.map_or(0, |(now, then)| now.saturating_sub(then));
+        if self.plan.load.new_connection && more >= TIME_WAIT_MIN {
+            let ports = host::ephemeral_ports()
+                .map(|(first, last)| u32::from(last).saturating_sub(u32::from(first)) + 1);
+            self.find(Severity::Warning, Fact::TimeWaitSockets { more, ports });
+        }
+    }
+}
+
+/// Closes the connections: how many requests were completed over their life.
+fn close(session: Session, tally: &mut Tally) -> u64 {
+    let (before, errors_before) = session.life();
+    let (after, mut errors) = session.close();
+    for (kind, n) in &mut errors {
+        *n -= errors_before.get(kind).copied().unwrap_or(0);
+    }
+    errors.retain(|_, n| *n > 0);
+    if after.completed < before.completed {
+        tally.retract(before.completed - after.completed, &errors);
+    }
+    after.completed
+}
+
+/// The change of level within steps that lie wholly in the measured window, if there is one that
+/// can be told from the bursts in which connections complete. `slow` is a long service time.
+fn drift(steps: &[u64], step: Nanos, slow: Nanos) -> Option<f64> {
+    let per_bucket = (slow * DRIFT_SERVICE_TIMES).0.div_ceil(step.0.max(1)).max(1);
+    let buckets = steps.chunks_exact(usize::try_from(per_bucket).ok()?);
+    let rates: Vec<f64> = buckets.map(|bucket| bucket.iter().sum::<u64>() as f64).collect();
+    if rates.len() < DRIFT_BUCKETS_MIN {
+        return None;
+    }
+    drift_of_slices(&rates, rates.iter().sum::<f64>() as u64)
+}
+
+/// The steps that lie wholly inside the window.
+fn whole_steps(seen: &Observation) -> &[u64] {
+    let whole = (seen.window.length.0 / seen.step.0.max(1)) as usize;
+    &seen.completed_by_step[..whole.min(seen.completed_by_step.len())]
+}
+
+/// The ledger of all trials together.
+fn life(trials: &[Trial]) -> Life {
+    let mut ledgers = trials.iter().map(|trial| &trial.ledger);
+    let mut ledger: Ledger = ledgers.next().cloned().unwrap_or_default();
+    ledgers.for_each(|later| ledger.extend(later));
+    Life { variant: 0, ledger }
+}
+
+fn blank_block(started: Timestamp) -> Block {
+    Block {
+        index: 1,
+        started,
+        elapsed: Nanos::ZERO,
+        order: vec![0],
+        state: BlockState::Complete,
+        canary: [Nanos::ZERO; 2],
+        steal: None,
+        trials: Vec::new(),
+        lives: Vec::new(),
+    }
+}
+
+/// The run before anything but the probes has been sent.
+fn blank(plan: &LoadPlan, options: &LoadOptions, engine: EngineKind) -> Run {
+    let target = plan.target.to_string();
+    let engine = match engine {
+        EngineKind::Epoll => record::Engine::Epoll,
+        EngineKind::IoUring => record::Engine::IoUring,
+    };
+    let started = base::timestamp_now();
+    let part = Part {
+        name: "load".to_owned(),
+        question: String::new(),
+        layout: record::Layout { client: options.cpus.clone(), stack: CpuSet::default() },
+        load: record::Load { engines: vec![engine], ..analyse::shared_load(&plan.load) },
+        variants: vec![Variant {
+            name: target.clone(),
+            commands: Vec::new(),
+            target: target.clone(),
+            served_by: plan.served_by.as_ref().map(analyse::served_by),
+            skipped: None,
+            ceiling: false,
+            ledger: Ledger::default(),
+            summaries: Vec::new(),
+        }],
+        blocks: Vec::new(),
+        comparisons: Vec::new(),
+        findings: Vec::new(),
+        published: Vec::new(),
+        precision: 0.0,
+        quick: false,
+        disturbance: None,
+    };
+    Run {
+        id: RunId::new(started, options.seed.derive("id", u64::from(std::process::id())).0),
+        kind: RunKind::Load,
+        state: RunState::Running,
+        name: options.name.clone().unwrap_or_else(|| "load".to_owned()),
+        title: target,
+        question: String::new(),
+        started,
+        finished: None,
+        command_line: options.command_line.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: options.seed,
+        plan: String::new(),
+        machine: options.machine.clone(),
+        error: None,
+        parts: vec![part],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Completed requests by step of 100 connections to a server that takes `service` for every
+    /// request, for 5 s: they stay in step with each other.
+    fn in_step(service: Nanos) -> Vec<u64> {
+        let length = Nanos::from_secs(5);
+        let mut steps = vec![0; (length.0 / STEP.0) as usize];
+        let mut at = service;
+        while at < length {
+            steps[(at.0 / STEP.0) as usize] += 100;
+            at += service;
+        }
+        steps
+    }
+
+    #[test]
+    fn a_constant_server_of_50_ms_is_steady() {
+        for service_us in [900, 9_700, 50_150, 53_000] {
+            let service = Nanos::from_micros(service_us);
+            assert_eq!(drift(&in_step(service), STEP, service), None, "{service}");
+        }
+    }
+
+    #[test]
+    fn a_server_that_halves_its_speed_drifts() {
+        let service = Nanos::from_millis(1);
+        let mut steps = in_step(service);
+        let half = steps.len() / 2;
+        steps[half..].iter_mut().for_each(|n| *n /= 2);
+        let change = drift(&steps, STEP, service).unwrap();
+        assert!((change + 0.5).abs() < 0.05, "{change}");
+    }
+}

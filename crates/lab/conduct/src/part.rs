@@ -1,0 +1,667 @@
+//! One part of a plan: calibration, pilot, the blocks that the pilot calls for, analysis.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use base::{Nanos, Seed};
+use record::{Block, BlockState, Fact, Finding, Offer, Part, Run, RunKind, Severity, Trial};
+use spec::{Contrast, Mode};
+
+use crate::analyse;
+use crate::block::{
+    BlockOutcome, BlockPlan, LEAD_IN_SHARE, LEAD_IN_SHARE_MAX, SettledOffer, run_block,
+};
+use crate::calibrate::{Calibrated, Calibration, calibrate, watched};
+use crate::edges::Edges;
+use crate::error::LabError;
+use crate::layout::Cpus;
+use crate::running_variant::{Setting, VariantResult};
+use crate::uneven::Unevenness;
+use crate::validity::{Conduct, Inspector, over_all_blocks};
+use crate::watch::{Event, Recorder, Watcher};
+
+/// A variant that the null server beats by less than this is limited by the client.
+const NULL_FACTOR_MIN: f64 = 3.0;
+/// How many mean service times of the slowest variant a lead-in lasts.
+const LEAD_IN_SERVICE_TIMES: f64 = 2.0;
+
+/// How many mean service times of the slowest variant a window lasts at least: two slices with
+/// their lead-ins.
+const WINDOW_SERVICE_TIMES: f64 = 2.0 * LEAD_IN_SERVICE_TIMES / LEAD_IN_SHARE;
+
+/// The longest that a window is made for the sake of slow requests, and the same in a quick look.
+const WINDOW_MAX: Nanos = Nanos::from_secs(30);
+const QUICK_WINDOW_MAX: Nanos = Nanos::from_secs(10);
+
+/// A part on its way.
+pub(crate) struct PartRunner<'a> {
+    pub(crate) plan: spec::Part,
+    pub(crate) index: usize,
+    pub(crate) setting: Setting<'a>,
+    pub(crate) cpus: Cpus,
+    pub(crate) seed: Seed,
+    pub(crate) canary: &'a host::Canary,
+    progress: Option<Underway>,
+}
+
+/// What a run of blocks needs to go on where it stopped.
+struct Underway {
+    /// The plan with what the calibration settled.
+    plan: spec::Part,
+    /// The variants that take part: those that could start and have not failed since.
+    able: Vec<usize>,
+    offers: Vec<SettledOffer>,
+    warmup: Nanos,
+    settling: Nanos,
+    lead_in: Nanos,
+    /// Blocks wanted so far: the pilot, and after it what its variance calls for.
+    wanted: u32,
+    planned_after_pilot: bool,
+    /// Blocks begun so far.
+    number: u32,
+    /// Time spent in blocks.
+    spent: Duration,
+    edges: Edges,
+    unevenness: Unevenness,
+    conducts: Vec<Conduct>,
+    last_canary: Nanos,
+}
+
+/// Who a part talks to while it runs.
+pub(crate) struct Company<'a> {
+    pub(crate) recorder: &'a mut dyn Recorder,
+    pub(crate) watcher: &'a mut dyn Watcher,
+}
+
+impl<'a> PartRunner<'a> {
+    pub(crate) fn new(
+        plan: spec::Part,
+        index: usize,
+        setting: Setting<'a>,
+        cpus: Cpus,
+        seed: Seed,
+        canary: &'a host::Canary,
+    ) -> PartRunner<'a> {
+        PartRunner { plan, index, setting, cpus, seed, canary, progress: None }
+    }
+
+    /// Tries every variant and records what that took. Blocks can follow if any is able to run.
+    ///
+    /// Where the part has to end by `deadline`, pilot and windows are shortened to fit in.
+    pub(crate) fn calibrate(
+        &mut self,
+        run: &mut Run,
+        deadline: Option<Deadline>,
+        company: &mut Company<'_>,
+    ) -> Result<(), LabError> {
+        run.parts.push(blank(&self.plan, &self.cpus));
+        company.recorder.part(run, self.index, &run.parts[self.index]).map_err(LabError::Record)?;
+        let (started, clock) = (base::timestamp_now(), Instant::now());
+        let all = run.kind == RunKind::Compare;
+        let calibration = calibrate(&self.plan, all, &self.setting, self.seed, company.watcher);
+        let elapsed = clock.elapsed().into();
+        self.record_calibration(run, &calibration, (started, elapsed), company)?;
+        let able: Vec<usize> = calibration.variants.iter().map(|c| c.variant).collect();
+        self.stand_in_for_baseline(run, &able, company);
+        let hopeless = all && !calibration.skipped.is_empty();
+        if !self.stopped() && !able.is_empty() && !hopeless {
+            self.progress = Some(self.underway(&calibration, able, deadline));
+        }
+        Ok(())
+    }
+
+    /// Runs blocks until there are as many as wanted, or none can be ended by `deadline`. May be
+    /// called again with a later one.
+    pub(crate) fn blocks(
+        &mut self,
+        run: &mut Run,
+        deadline: Option<Deadline>,
+        company: &mut Company<'_>,
+    ) -> Result<(), LabError> {
+        let Some(mut underway) = self.progress.take() else { return Ok(()) };
+        let result = self.blocks_of(&mut underway, run, deadline, company);
+        self.progress = Some(underway);
+        result
+    }
+
+    /// Whether the blocks that the pilot called for could not all be run.
+    pub(crate) fn wants_more(&self, run: &Run) -> bool {
+        let complete = run.parts[self.index].complete_blocks().count() as u32;
+        self.progress.as_ref().is_some_and(|underway| {
+            complete < underway.wanted && !self.nothing_left(&run.parts[self.index], underway)
+        })
+    }
+
+    /// Judges the part and records it whole.
+    pub(crate) fn conclude(
+        &mut self,
+        run: &mut Run,
+        company: &mut Company<'_>,
+    ) -> Result<(), LabError> {
+        let part = &mut run.parts[self.index];
+        if let Some(underway) = &self.progress {
+            // The interval is made from the pilot that the number of blocks was made from.
+            self.plan.schedule.pilot_blocks = underway.plan.schedule.pilot_blocks;
+            let complete: Vec<u32> = part.complete_blocks().map(|block| block.index).collect();
+            let mut found = over_all_blocks(&self.plan, &underway.conducts);
+            let median = median_latency(part);
+            found.extend(underway.unevenness.findings(&self.plan.contrasts, &complete, median));
+            found.extend(underway.edges.findings(&part.blocks, self.plan.variants.len()));
+            part.findings.extend(found);
+        }
+        analyse::conclude(&self.plan, part, self.stopped());
+        company
+            .recorder
+            .part_done(run, self.index, &run.parts[self.index])
+            .map_err(LabError::Record)
+    }
+
+    fn stopped(&self) -> bool {
+        self.setting.stop.load(Ordering::Relaxed)
+    }
+
+    fn underway(
+        &self,
+        calibration: &Calibration,
+        able: Vec<usize>,
+        deadline: Option<Deadline>,
+    ) -> Underway {
+        let mut plan = with_learned(&self.plan, calibration);
+        if let Some(deadline) = deadline {
+            let left = deadline.aim.saturating_duration_since(Instant::now());
+            plan.schedule = schedule_within(&plan, able.len(), left.into());
+        }
+        let long = calibration.variants.iter().map(|c| c.long_service_time).max();
+        let settling = long.unwrap_or(Nanos::ZERO).min(Nanos(plan.schedule.slice.0 / 2));
+        let warmup = self.warmup(calibration).unwrap_or(plan.schedule.warmup);
+        Underway {
+            offers: settle_offers(&plan, calibration),
+            warmup: warmup.min(plan.schedule.warmup * 3),
+            settling,
+            lead_in: lead_in(&self.plan, calibration),
+            wanted: plan.schedule.pilot_blocks,
+            planned_after_pilot: false,
+            number: 0,
+            spent: Duration::ZERO,
+            edges: Edges::default(),
+            unevenness: Unevenness::default(),
+            conducts: vec![Conduct::default(); plan.variants.len()],
+            last_canary: self.canary.run(),
+            plan,
+            able,
+        }
+    }
+
+    /// Compares with the first variant that can run where the baseline of all contrasts cannot.
+    fn stand_in_for_baseline(&mut self, run: &mut Run, able: &[usize], company: &mut Company<'_>) {
+        let Some((missing, contrasts)) = without_baseline(&self.plan.contrasts, able) else {
+            return;
+        };
+        let fact = Fact::Baseline { stand_in: contrasts[0].baseline as u32 };
+        let finding = Finding::of_variant(Severity::Warning, missing, fact);
+        run.parts[self.index].findings.push(finding.clone());
+        let part = Box::new(run.parts[self.index].clone());
+        company.watcher.event(&Event::Found { part, finding });
+        self.plan.contrasts = contrasts;
+    }
+
+    fn record_calibration(
+        &mut self,
+        run: &mut Run,
+        calibration: &Calibration,
+        (started, elapsed): (base::Timestamp, Nanos),
+        company: &mut Company<'_>,
+    ) -> Result<(), LabError> {
+        let part = &mut run.parts[self.index];
+        for (v, error) in &calibration.skipped {
+            part.variants[*v].skipped = Some(error.clone());
+            let variant = part.variants[*v].name.clone();
+            company.watcher.event(&Event::Skipped { variant, error: error.clone() });
+        }
+        if self.warmup(calibration).is_none() && !self.plan.schedule.quick {
+            let fact = Fact::WarmUp { watched: watched(&self.plan) };
+            let (severity, block) = (Severity::Warning, Some(0));
+            part.findings.push(Finding { severity, block, variant: None, fact });
+        }
+        for c in &calibration.variants {
+            if let Some(null) = c.null_capacity_per_s
+                && null < NULL_FACTOR_MIN * c.capacity_per_s
+            {
+                let factor = null / c.capacity_per_s;
+                let fact = Fact::NullServer { factor, limit: NULL_FACTOR_MIN };
+                part.findings.push(Finding::of_variant(Severity::Warning, c.variant, fact));
+            }
+        }
+        analyse::note_differing_answers(calibration, part);
+        let mut found = analyse::redirects(calibration, &self.plan);
+        if self.plan.variants.iter().all(|variant| variant.stack.processes.is_empty()) {
+            let (severity, fact) = (Severity::Note, Fact::Standing);
+            found.push(Finding { severity, block: None, variant: None, fact });
+        }
+        for finding in found {
+            part.findings.push(finding.clone());
+            let part = Box::new(part.clone());
+            company.watcher.event(&Event::Found { part, finding });
+        }
+        let mut block = Block {
+            index: 0,
+            started,
+            elapsed,
+            order: calibration.variants.iter().map(|c| c.variant as u32).collect(),
+            state: BlockState::Calibration,
+            canary: [Nanos::ZERO; 2],
+            steal: None,
+            trials: Vec::new(),
+            lives: Vec::new(),
+        };
+        for c in &calibration.variants {
+            let trials = c.ended.trials(&|_, _| true);
+            self.write_life(run, &mut block, &c.ended, trials, company)?;
+        }
+        company.recorder.block(run, self.index, &block).map_err(LabError::Record)?;
+        run.parts[self.index].blocks.push(block);
+        Ok(())
+    }
+
+    /// 1.5 times the slowest variant's last change of level, but no less than the schedule's; `None` if a variant never settled.
+    fn warmup(&self, calibration: &Calibration) -> Option<Nanos> {
+        let settled: Option<Vec<Nanos>> =
+            calibration.variants.iter().map(|c| c.settled_after).collect();
+        let slowest = settled?.into_iter().max().unwrap_or(Nanos::ZERO);
+        Some(Nanos(slowest.0 * 3 / 2).max(self.plan.schedule.warmup))
+    }
+
+    fn blocks_of(
+        &mut self,
+        underway: &mut Underway,
+        run: &mut Run,
+        deadline: Option<Deadline>,
+        company: &mut Company<'_>,
+    ) -> Result<(), LabError> {
+        loop {
+            let complete = run.parts[self.index].complete_blocks().count() as u32;
+            if complete >= underway.wanted && !underway.planned_after_pilot {
+                underway.planned_after_pilot = true;
+                let part = &run.parts[self.index];
+                underway.wanted = analyse::blocks_wanted(&underway.plan, part).max(complete);
+            }
+            let done = complete >= underway.wanted
+                || self.stopped()
+                || self.nothing_left(&run.parts[self.index], underway)
+                || time_is_up(underway, deadline);
+            if done {
+                return Ok(());
+            }
+            let left = underway.wanted - complete;
+            let remaining = remaining(underway, left, deadline);
+            let number = complete + 1;
+            company.watcher.event(&Event::Block { number, of: underway.wanted, remaining });
+            let began = Instant::now();
+            self.block(underway, run, company)?;
+            underway.spent += began.elapsed();
+        }
+    }
+
+    /// Runs one block, looks at it and records it.
+    fn block(
+        &mut self,
+        underway: &mut Underway,
+        run: &mut Run,
+        company: &mut Company<'_>,
+    ) -> Result<(), LabError> {
+        underway.number += 1;
+        let number = underway.number;
+        cool_down(&self.setting.stop);
+        let plan = BlockPlan {
+            part: &underway.plan,
+            variants: underway.able.clone(),
+            offers: underway.offers.clone(),
+            warmup: underway.warmup,
+            settling: underway.settling,
+            lead_in: underway.lead_in,
+            seed: self.seed.derive("block", u64::from(number)),
+        };
+        let (started, clock) = (base::timestamp_now(), Instant::now());
+        let before = host::Snapshot::take().ok();
+        let outcome = run_block(&plan, &self.setting, company.watcher);
+        let change = before.zip(host::Snapshot::take().ok()).map(|(a, b)| b.since(&a));
+        let canary = [underway.last_canary, self.canary.run()];
+        underway.last_canary = canary[1];
+
+        let resolved = self.setting.meter.resolves(underway.plan.schedule.slice);
+        let mut inspector = Inspector {
+            block: number,
+            client_shares: self.cpus.layout().is_shared(),
+            findings: Vec::new(),
+        };
+        inspector.inspect(&outcome, &underway.offers, change.as_ref());
+        let mut findings = inspector.findings;
+        underway.edges.note(number, &underway.plan, &outcome);
+        for ended in &outcome.ended {
+            let v = ended.life.variant as usize;
+            underway.conducts[v].note(ended, &underway.plan.variants[v]);
+            underway.unevenness.note(number, ended, resolved);
+        }
+        if let Some((failed, _)) = &outcome.failure
+            && outcome.state() == BlockState::Failed
+        {
+            underway.able.retain(|v| v != failed);
+        }
+        let block = Block {
+            index: number,
+            started,
+            elapsed: clock.elapsed().into(),
+            order: outcome.order.clone(),
+            state: outcome.state(),
+            canary,
+            steal: change.map(|change| change.steal),
+            trials: Vec::new(),
+            lives: Vec::new(),
+        };
+        let block = self.write_down(run, block, &outcome, resolved, &mut findings, company)?;
+        let part = &mut run.parts[self.index];
+        part.blocks.push(block);
+        for finding in findings {
+            let worth_telling = finding.is_invalid();
+            part.findings.push(finding.clone());
+            if worth_telling {
+                let part = Box::new(Part { blocks: Vec::new(), ..part.clone() });
+                company.watcher.event(&Event::Found { part, finding });
+            }
+        }
+        Ok(())
+    }
+
+    fn write_down(
+        &self,
+        run: &Run,
+        mut block: Block,
+        outcome: &BlockOutcome,
+        resolved: bool,
+        findings: &mut Vec<Finding>,
+        company: &mut Company<'_>,
+    ) -> Result<Block, LabError> {
+        for (ended, trials) in outcome.ended.iter().zip(outcome.trials(resolved)) {
+            self.write_life(run, &mut block, ended, trials, company)?;
+        }
+        for life in &block.lives {
+            let gaps = life.ledger.audit();
+            findings.extend(gaps.into_iter().filter(|gap| gap.law == ledger::Law::Series).map(
+                |gap| Finding {
+                    severity: Severity::Invalid,
+                    block: Some(block.index),
+                    variant: Some(life.variant),
+                    fact: Fact::Ledger { gap },
+                },
+            ));
+        }
+        company.recorder.block(run, self.index, &block).map_err(LabError::Record)?;
+        Ok(block)
+    }
+
+    /// Writes down the trials of a variant's life in a block, and reads back what their series add up to.
+    fn write_life(
+        &self,
+        run: &Run,
+        block: &mut Block,
+        ended: &VariantResult,
+        trials: Vec<Trial>,
+        company: &mut Company<'_>,
+    ) -> Result<(), LabError> {
+        let mut life = ended.life.clone();
+        let mut series = Some(0);
+        for (mut trial, tally) in trials.into_iter().zip(&ended.tallies) {
+            trial.ledger.series = company
+                .recorder
+                .trial(run, self.index, block.index, &trial, &tally.seen)
+                .map_err(LabError::Record)?;
+            series = series.zip(trial.ledger.series).map(|(sum, part)| sum + part);
+            block.trials.push(trial);
+        }
+        life.ledger.series = series;
+        block.lives.push(life);
+        Ok(())
+    }
+
+    /// Whether every contrast has lost a side.
+    fn nothing_left(&self, part: &Part, underway: &Underway) -> bool {
+        if self.plan.contrasts.is_empty() {
+            let broken: BTreeSet<u32> = part.invalid().filter_map(|f| f.variant).collect();
+            return underway.able.iter().all(|v| broken.contains(&(*v as u32)));
+        }
+        !analyse::sound_contrasts(&self.plan, part).iter().any(|contrast| {
+            underway.able.contains(&contrast.baseline) && underway.able.contains(&contrast.variant)
+        })
+    }
+}
+
+/// What a block takes for each variant beside warm-up and windows: its start, its end, and reading
+/// the server's count until it is quiet.
+const BLOCK_OVERHEAD: Nanos = Nanos::from_millis(700);
+/// A window is shortened to no less than this, or to four slices.
+const WINDOW_MIN: Nanos = Nanos::from_millis(300);
+
+/// The schedule for a part that has `left` of its time: where that is too short for the pilot and
+/// one more block, the pilot has fewer blocks, though no fewer than a verdict takes; and where it is
+/// too short for those, windows are shorter.
+///
+/// A block's start and warm-up cost the same however long its windows are, so a few long blocks
+/// measure more than many short ones.
+fn schedule_within(plan: &spec::Part, variants: usize, left: Nanos) -> spec::Schedule {
+    let mut schedule = plan.schedule.clone();
+    let (variants, offers) = (variants.max(1) as u64, plan.offers.len().max(1) as u64);
+    let beside_windows = schedule.warmup + BLOCK_OVERHEAD;
+    let block = (beside_windows + schedule.window * offers) * variants;
+    let deciding = stats::DECIDING_BLOCKS_MIN as u32;
+    let fit = (left.0 / block.0.max(1)).saturating_sub(1);
+    if fit >= u64::from(schedule.pilot_blocks) {
+        return schedule;
+    }
+    let fewest = deciding.min(schedule.pilot_blocks);
+    schedule.pilot_blocks = (fit as u32).clamp(fewest, schedule.pilot_blocks);
+    let per_variant = Nanos(left.0 / u64::from(schedule.pilot_blocks + 1) / variants);
+    let fits = Nanos(per_variant.saturating_sub(beside_windows).0 / offers);
+    schedule.window = fits.max(WINDOW_MIN).max(schedule.slice * 4).min(schedule.window);
+    schedule
+}
+
+/// When a part should have run its blocks.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline {
+    /// No block is begun that would end later than this.
+    pub(crate) aim: Instant,
+    /// The same for the first six blocks: fewer decide nothing, so a slow machine gets longer.
+    pub(crate) latest: Instant,
+}
+
+impl Deadline {
+    /// How much longer than its time a part may take for its first six blocks, as a share.
+    const LONGER: f64 = 0.5;
+
+    /// A share of one in `parts` of what is left of `time`, which began `elapsed` ago.
+    pub(crate) fn share_of(time: Nanos, elapsed: Duration, parts: usize) -> Deadline {
+        let (now, time) = (Instant::now(), Duration::from(time));
+        let share = |time: Duration| now + time.saturating_sub(elapsed) / parts.max(1) as u32;
+        Deadline { aim: share(time), latest: share(time.mul_f64(1.0 + Deadline::LONGER)) }
+    }
+}
+
+/// Whether another block would end after the deadline.
+fn time_is_up(underway: &Underway, deadline: Option<Deadline>) -> bool {
+    let Some(deadline) = deadline else { return false };
+    let until = until(underway, deadline);
+    mean_block(underway).is_some_and(|next| Instant::now() + next > until)
+}
+
+/// When the next block has to have ended.
+fn until(underway: &Underway, deadline: Deadline) -> Instant {
+    match (underway.number as usize) < stats::DECIDING_BLOCKS_MIN {
+        true => deadline.latest,
+        false => deadline.aim,
+    }
+}
+
+/// How long `left` more blocks take; no longer than there is time for.
+fn remaining(underway: &Underway, left: u32, deadline: Option<Deadline>) -> Option<Nanos> {
+    let until = deadline.map(|deadline| until(underway, deadline));
+    let room = until.map(|until| until.saturating_duration_since(Instant::now()));
+    Some(within(mean_block(underway)? * left, room))
+}
+
+fn within(wanted: Duration, room: Option<Duration>) -> Nanos {
+    room.map_or(wanted, |room| wanted.min(room)).into()
+}
+
+/// How long a block takes; `None` before the first one.
+fn mean_block(underway: &Underway) -> Option<Duration> {
+    (underway.number > 0).then(|| underway.spent / underway.number)
+}
+
+/// The median latency of a part's open loops; zero where there is none.
+fn median_latency(part: &Part) -> Nanos {
+    let trials = part.complete_blocks().flat_map(|block| &block.trials);
+    let open = trials.filter(|trial| trial.offer == Offer::Open);
+    let medians: Vec<f64> =
+        open.filter_map(|trial| Some(trial.latency.as_ref()?.p50_ns as f64)).collect();
+    Nanos(stats::median(&medians).unwrap_or(0.0) as u64)
+}
+
+/// The offers of a part with their rates and windows.
+fn settle_offers(plan: &spec::Part, calibration: &Calibration) -> Vec<SettledOffer> {
+    let slowest =
+        calibration.variants.iter().map(|c| c.capacity_per_s).fold(f64::INFINITY, f64::min);
+    let window = plan.schedule.window;
+    let settle = |offer: &spec::Offer| {
+        let (offer, mode) = match *offer {
+            spec::Offer::Closed => (Offer::Closed, Mode::Closed),
+            spec::Offer::OpenRate { rate_per_s, arrivals } => {
+                (Offer::Open, Mode::Open { rate_per_s, arrivals })
+            }
+            spec::Offer::OpenShare { share, arrivals } => {
+                (Offer::Open, Mode::Open { rate_per_s: share * slowest, arrivals })
+            }
+        };
+        let sound = match mode {
+            Mode::Open { rate_per_s, .. } => rate_per_s.is_finite() && rate_per_s >= 1.0,
+            Mode::Closed => true,
+        };
+        sound.then_some(SettledOffer { offer, mode, window })
+    };
+    plan.offers.iter().filter_map(settle).collect()
+}
+
+/// Contrasts with the first able variant, where all of them have a baseline that is not able:
+/// that baseline, and the contrasts.
+fn without_baseline(contrasts: &[Contrast], able: &[usize]) -> Option<(usize, Vec<Contrast>)> {
+    let missing = contrasts.first()?.baseline;
+    if able.contains(&missing) || contrasts.iter().any(|c| c.baseline != missing) {
+        return None;
+    }
+    let mut left: Vec<usize> = contrasts.iter().map(|c| c.variant).collect();
+    left.retain(|variant| able.contains(variant));
+    let baseline = left.iter().copied().min()?;
+    left.retain(|variant| *variant != baseline);
+    let contrasts: Vec<Contrast> =
+        left.into_iter().map(|variant| Contrast { baseline, variant }).collect();
+    (!contrasts.is_empty()).then_some((missing, contrasts))
+}
+
+/// The part as it stands before anything has run.
+pub(crate) fn blank(plan: &spec::Part, cpus: &Cpus) -> Part {
+    Part {
+        name: plan.name.clone(),
+        question: plan.question.clone(),
+        layout: cpus.layout(),
+        load: analyse::load_of(plan),
+        variants: plan.variants.iter().map(analyse::blank_variant).collect(),
+        blocks: Vec::new(),
+        comparisons: Vec::new(),
+        findings: Vec::new(),
+        published: plan
+            .published
+            .iter()
+            .map(|p| record::Published {
+                variant: p.variant.clone(),
+                figure: p.figure.clone(),
+                throughput_per_s: p.throughput_per_s,
+                source: p.source.clone(),
+            })
+            .collect(),
+        precision: plan.schedule.precision,
+        quick: plan.schedule.quick,
+        disturbance: None,
+    }
+}
+
+/// The plan with each variant bound to the answer that calibration saw, so that a
+/// stack which later starts with another answer is caught.
+fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec::Part {
+    let mut plan = plan.clone();
+    plan.schedule.window = settled_window(&plan, calibration);
+    plan.schedule.slice = settled_slice(&plan, calibration);
+    for calibrated in &calibration.variants {
+        let Some(learned) = &calibrated.learned else { continue };
+        let expect = &mut plan.variants[calibrated.variant].load.expect;
+        expect.status = expect.status.or(learned.status);
+        expect.length = expect.length.or(learned.length);
+        if expect.body.is_none() {
+            expect.body.clone_from(&learned.body);
+        }
+    }
+    plan
+}
+
+/// The mean service time of a calibrated variant in seconds, by Little's law.
+fn mean_service_time_s(plan: &spec::Part, calibrated: &Calibrated) -> f64 {
+    let connections = f64::from(plan.variants[calibrated.variant].load.connections);
+    connections / calibrated.capacity_per_s.max(1e-9)
+}
+
+/// The schedule's window, or longer where requests take so long that it would hold a handful.
+fn settled_window(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    let means = calibration.variants.iter().map(|c| mean_service_time_s(plan, c));
+    let needed_s = WINDOW_SERVICE_TIMES * means.fold(0.0, f64::max);
+    let longest = if plan.schedule.quick { QUICK_WINDOW_MAX } else { WINDOW_MAX };
+    plan.schedule.window.max(Nanos::from_secs_f64(needed_s).min(longest))
+}
+
+/// How long a lead-in has to last: two mean service times of the slowest variant, and as long as
+/// the requests into which a good part of the connections' time goes. A loop that is younger than
+/// they are holds too few of them.
+fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    let of_variant = |c: &Calibrated| {
+        let mean_s = mean_service_time_s(plan, c);
+        (LEAD_IN_SERVICE_TIMES * mean_s).max(c.long_service_time.as_secs_f64())
+    };
+    let longest_s = calibration.variants.iter().map(of_variant).fold(0.0, f64::max);
+    Nanos::from_secs_f64(longest_s.min(3600.0))
+}
+
+/// The schedule's slice, or longer where requests are slow: the lead-in of a slice has to
+/// outlast the requests with which it begins, or the slice would count the slow start
+/// of a loop that is not closed yet. No longer than half a window, so that each variant has two.
+fn settled_slice(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    let needed = Nanos((lead_in(plan, calibration).0 as f64 / LEAD_IN_SHARE_MAX) as u64);
+    let schedule = &plan.schedule;
+    schedule.slice.max(needed.min(Nanos(schedule.window.0 / 2)))
+}
+
+/// Waits until the connection-tracking table has room again, for a minute at the most.
+///
+/// Sockets in TIME_WAIT are not waited for. Every block has fresh ports, so
+/// they are in nobody's way, and a server that closes 8,000 connections a
+/// second would be waited for most of the time.
+fn cool_down(stop: &drive::StopFlag) {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(61) && !stop.load(Ordering::Relaxed) {
+        match host::Snapshot::take() {
+            Ok(now) if now.is_crowded() => std::thread::sleep(Duration::from_millis(100)),
+            _ => return,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "part_tests.rs"]
+mod tests;

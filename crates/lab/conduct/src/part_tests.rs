@@ -1,0 +1,164 @@
+//! What a part comes to where a variant cannot start, or breaks what it is measured by.
+
+use ledger::Counts;
+
+use super::*;
+use crate::slices;
+
+const TEXT: &str = r#"
+[experiment]
+name = "x"
+title = "t"
+question = "q"
+offers = ["closed"]
+variant = [
+    { name = "sound", target = "http://127.0.0.1:$PORT", process = { command = "x" } },
+    { name = "short", target = "http://127.0.0.1:$PORT", process = { command = "x" } },
+]
+"#;
+
+fn plan() -> spec::Part {
+    let text = TEXT.replace("\nvariant = [", "\n[[part]]\nname = \"p\"\nvariant = [");
+    spec::parse_plan(&text, "x.toml").unwrap().parts.remove(0)
+}
+
+fn trial(variant: u32, completed: u64, failed: u64) -> Trial {
+    slices::tests::trial(variant, Counts { completed, failed, ..Counts::default() })
+}
+
+fn invalid(block: u32, variant: u32, fact: Fact) -> Finding {
+    Finding { severity: Severity::Invalid, block: Some(block), variant: Some(variant), fact }
+}
+
+fn failures(block: u32, variant: u32) -> Finding {
+    let kinds = ledger::Errors::from([("status 502".to_owned(), 400)]);
+    let offer = Offer::Closed;
+    invalid(block, variant, Fact::Failures { offer, failed: 400, sent: 1000, kinds, log: None })
+}
+
+/// A part of eight blocks in which the second variant serves 1.2 times the first, with small noise.
+fn eight_blocks() -> Part {
+    let mut part = blank(&plan(), &Cpus::divide(spec::Layout::Free, &Default::default(), 1));
+    for index in 1..=8 {
+        let noise = u64::from(index) * 37 % 11;
+        part.blocks.push(Block {
+            index,
+            started: base::Timestamp::from_second(1_795_000_000).unwrap(),
+            elapsed: Nanos::from_secs(1),
+            order: vec![0, 1],
+            state: BlockState::Complete,
+            canary: [Nanos::ZERO; 2],
+            steal: None,
+            trials: vec![trial(0, 10_000 + noise, 0), trial(1, 12_000 - noise, 0)],
+            lives: Vec::new(),
+        });
+    }
+    part
+}
+
+fn concluded(mut part: Part, findings: Vec<Finding>) -> Part {
+    part.findings = findings;
+    analyse::conclude(&plan(), &mut part, false);
+    part
+}
+
+fn verdict(part: &Part, metric: record::Metric) -> stats::Verdict {
+    part.comparisons.iter().find(|c| c.metric == metric).unwrap().judgement.verdict
+}
+
+#[test]
+fn what_failed_forbids_the_verdict_and_leaves_the_others_figures() {
+    let part = concluded(eight_blocks(), (1..=8).map(|block| failures(block, 1)).collect());
+    let comparison = &part.comparisons[0];
+    assert_eq!(comparison.judgement.verdict, stats::Verdict::Invalid);
+    assert_eq!(comparison.because, (0..8).collect::<Vec<u32>>());
+    assert_eq!(part.variants[0].summaries.len(), 1);
+}
+
+#[test]
+fn a_disturbed_machine_never_forbids_a_verdict() {
+    let governor = Finding {
+        severity: Severity::Note,
+        block: Some(3),
+        variant: None,
+        fact: Fact::Governor { before: vec!["a".into()], after: vec!["b".into()] },
+    };
+    let late = Finding::of_variant(
+        Severity::Warning,
+        1,
+        Fact::Lateness { p99: Nanos(570_000), limit: Nanos(100_000), shared_cpus: false },
+    );
+    let part = concluded(eight_blocks(), vec![governor, late]);
+    assert_eq!(verdict(&part, record::Metric::Throughput), stats::Verdict::Faster);
+}
+
+#[test]
+fn lateness_that_goes_with_a_variant_leaves_throughput_alone() {
+    let fact = Fact::Uneven {
+        source: record::Disturber::Lateness,
+        other: 0,
+        here: 1e-3,
+        there: 1e-5,
+        p: 1e-6,
+    };
+    let part = concluded(eight_blocks(), vec![Finding::of_variant(Severity::Invalid, 1, fact)]);
+    assert_eq!(verdict(&part, record::Metric::Throughput), stats::Verdict::Faster);
+}
+
+#[test]
+fn a_series_that_does_not_add_up_to_what_completed_forbids_every_verdict() {
+    let gap = ledger::Discrepancy { law: ledger::Law::Series, left: 9, right: 10 };
+    let part = concluded(eight_blocks(), vec![invalid(2, 0, Fact::Ledger { gap })]);
+    assert!(part.comparisons.iter().all(|c| c.judgement.verdict == stats::Verdict::Invalid));
+}
+
+#[test]
+fn the_first_able_variant_stands_in_for_a_baseline_that_is_not() {
+    let with = |baseline: usize, variants: &[usize]| -> Vec<Contrast> {
+        variants.iter().map(|variant| Contrast { baseline, variant: *variant }).collect()
+    };
+    let star = with(2, &[0, 1, 3]);
+    assert_eq!(without_baseline(&star, &[0, 1, 2]), None, "the baseline is able");
+    assert_eq!(without_baseline(&star, &[1, 3]), Some((2, with(1, &[3]))));
+    assert_eq!(without_baseline(&star, &[3, 1, 0]), Some((2, with(0, &[1, 3]))));
+    assert_eq!(without_baseline(&star, &[3]), None, "nothing to compare it with");
+    let pairs = [Contrast { baseline: 0, variant: 1 }, Contrast { baseline: 2, variant: 3 }];
+    assert_eq!(
+        without_baseline(&pairs, &[1, 2, 3]),
+        None,
+        "pairs are a choice of the experiment's"
+    );
+    assert_eq!(without_baseline(&[], &[0]), None);
+}
+
+#[test]
+fn a_short_time_takes_blocks_from_the_pilot_before_it_shortens_windows() {
+    let plan = plan();
+    let within = |secs| {
+        let schedule = schedule_within(&plan, 2, Nanos::from_secs(secs));
+        (schedule.pilot_blocks, schedule.window.0 / 1_000_000)
+    };
+    // Two variants with 1 s of warm-up, windows of 2 s and 0.7 s beside them: 7.4 s a block.
+    assert_eq!(within(600), (10, 2000), "as the schedule has it");
+    assert_eq!(within(81), (9, 2000), "room for ten blocks, of which one is kept in hand");
+    // 7 blocks in 42 s: 3 s for each variant, less 1.7 s.
+    assert_eq!(within(42), (6, 1300));
+    assert_eq!(within(5), (6, 300), "the shortest");
+}
+
+#[test]
+fn a_quick_look_keeps_its_six_blocks() {
+    let mut plan = plan();
+    plan.schedule = plan.schedule.quickened();
+    let schedule = schedule_within(&plan, 2, Nanos::from_secs(30));
+    // 7 blocks of two variants in 30 s: 2.14 s each, less 0.4 s of warm-up and 0.7 s beside it.
+    assert_eq!((schedule.pilot_blocks, schedule.window.0 / 1_000_000), (6, 1042));
+}
+
+#[test]
+fn more_time_was_said_to_be_left_than_there_was() {
+    let (wanted, room) = (Duration::from_secs(140), Duration::from_secs(45));
+    assert_eq!(within(wanted, Some(room)), Nanos::from_secs(45));
+    assert_eq!(within(room, Some(wanted)), Nanos::from_secs(45));
+    assert_eq!(within(wanted, None), Nanos::from_secs(140));
+}

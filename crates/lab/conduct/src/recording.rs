@@ -1,0 +1,235 @@
+//! A run into the record: what exporters read, and the same as series, in one file.
+//!
+//! A trial and its series are written in one transaction, so that whatever ends
+//! a run leaves either both or neither. Each trial is one batch of the run's own
+//! writer, so that none of its counts is there twice.
+//!
+//! A series is a measure of one variant under one offer (`requests:completed{run=…,variant=…,offer=…}`);
+//! its lane is the number of the block, which is how what a single trial added
+//! is told from the others at every resolution.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use base::RunId;
+use import::Fingerprint;
+use record::{Block, Offer, Part, Run, Trial};
+use series::{Accumulator, Delta, Integral, Kind, SlotKey, Spec, Step};
+use store::{
+    Applied, Changes, Identity, NewSeries, Retention, SeriesLimit, Sqlite, Store as _, StoreError,
+    Writer,
+};
+
+use crate::slices::{Measure, SliceSeen};
+use crate::watch::Recorder;
+
+/// The step of what is recorded of runs: slices are shorter, but a file holds
+/// years of runs at this step before it has more partitions than SQLite's views take.
+const STEP_S: i64 = 1;
+
+/// A run is not refused because other programs have used up the series of the record.
+const NO_LIMIT: SeriesLimit = SeriesLimit { series: i64::MAX, tags: usize::MAX, bytes: usize::MAX };
+
+/// The record of a run on its way.
+#[derive(Debug)]
+pub struct Recording {
+    runs: record::Store,
+    series: Sqlite,
+    known: HashMap<Identity, i64>,
+    /// How many trials have been written.
+    trials: u64,
+}
+
+/// The retention of runs' series, which are kept as long as the runs themselves.
+pub(crate) fn retention() -> Option<Retention> {
+    Retention::from_secs(STEP_S, None)
+}
+
+/// What identifies a series of a trial.
+pub(crate) fn identity(
+    measure: Measure,
+    run: &Run,
+    part: &Part,
+    variant: usize,
+    offer: Offer,
+) -> Identity {
+    let variant = part.variants.get(variant).map_or("", |variant| &variant.name);
+    let tags = [
+        ("experiment", run.name.as_str()),
+        ("run", run.id.as_str()),
+        ("part", &part.name),
+        ("variant", variant),
+        ("offer", offer.word()),
+    ];
+    let tags = tags.into_iter().filter(|(_, value)| !value.is_empty());
+    let mut identity = Identity::new(measure.measurement, tags);
+    identity.field = measure.field.to_owned();
+    identity
+}
+
+/// What rows add up to; a count that was made a fraction by hand is rounded away from `completed`.
+pub(crate) fn total<'a>(rows: impl IntoIterator<Item = &'a Accumulator>, completed: u64) -> u64 {
+    let mut sum = Integral::ZERO;
+    for row in rows {
+        sum = sum + row.integral;
+    }
+    match sum {
+        Integral::Count(count) => u64::try_from(count).unwrap_or(0),
+        Integral::Area(area) if area < completed as f64 => area.floor() as u64,
+        Integral::Area(area) => area.ceil() as u64,
+    }
+}
+
+impl Recording {
+    /// Opens the record at `path`, and makes it where it does not exist.
+    ///
+    /// # Errors
+    /// Those of [`Sqlite::open`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Recording, StoreError> {
+        let path = path.as_ref();
+        let runs = record::Store::open(path)?;
+        let mut series = Sqlite::open(path)?;
+        series.retain(&retention().into_iter().collect::<Vec<_>>())?;
+        Ok(Recording { runs, series, known: HashMap::new(), trials: 0 })
+    }
+
+    fn write(
+        &mut self,
+        run: &Run,
+        part: usize,
+        block: u32,
+        trial: &Trial,
+        slices: &[SliceSeen],
+    ) -> Result<Option<u64>, String> {
+        let step = retention().map(|retention| retention.step).ok_or("there is no such step")?;
+        let lane = i32::try_from(block).map_err(|error| error.to_string())?;
+        let updates = updates(slices)?;
+        let of =
+            |measure| identity(measure, run, &run.parts[part], trial.variant as usize, trial.offer);
+        self.make(updates.iter().map(|(measure, _)| (of(*measure), measure.kind)), step)
+            .map_err(text)?;
+        let mut changes = Changes::default();
+        for (measure, interval) in &updates {
+            let Some(series) = self.known.get(&of(*measure)).copied() else { continue };
+            for (slot_us, part) in interval.slots(step) {
+                changes.add(step, SlotKey { slot_us, series, lane }, Delta::widen(part));
+            }
+        }
+        self.apply(&run.id, part, block, trial, &changes).map_err(text)?;
+        let Some(id) = self.known.get(&of(Measure::COMPLETED)).copied() else {
+            return Ok(Some(0));
+        };
+        let starts = slices.iter().map(|slice| slice.span_us().0);
+        let ends = slices.iter().map(|slice| slice.span_us().1);
+        let (from_us, until_us) = (starts.min().unwrap_or(0), ends.max().unwrap_or(0));
+        let rows = self.series.slots(step, &[id], step.slot_of(from_us), until_us).map_err(text)?;
+        let mine = rows.iter().filter(|(key, _)| key.lane == lane).map(|(_, row)| row);
+        Ok(Some(total(mine, trial.ledger.counts.completed)))
+    }
+
+    /// Makes the series that are not known yet, all at once.
+    fn make(
+        &mut self,
+        wanted: impl Iterator<Item = (Identity, Kind)>,
+        step: Step,
+    ) -> Result<(), StoreError> {
+        let new: BTreeMap<Identity, Kind> =
+            wanted.filter(|(identity, _)| !self.known.contains_key(identity)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        // A slice is shorter than a slot, and its rate is of the time for which it is known.
+        let wanted: Vec<NewSeries> = new
+            .into_iter()
+            .map(|(identity, kind)| NewSeries {
+                xff: 1.0,
+                ..NewSeries::new(identity, Spec::new(kind, step))
+            })
+            .collect();
+        for made in self.series.series(&wanted, &NO_LIMIT)? {
+            let made = made.map_err(|reason| StoreError::Value {
+                place: self.series.place(),
+                cause: reason.to_string(),
+            })?;
+            self.known.insert(made.identity, made.id);
+        }
+        Ok(())
+    }
+
+    /// Writes a trial and its series, both or neither.
+    fn apply(
+        &mut self,
+        run: &RunId,
+        part: usize,
+        block: u32,
+        trial: &Trial,
+        changes: &Changes,
+    ) -> Result<Applied, StoreError> {
+        let writer = writer(run);
+        let seq = self.trials + 1;
+        let apply = |series: &mut Sqlite| {
+            series.apply_with(writer, seq, changes, |db| {
+                record::add_trial(db, run, part, block, trial)
+            })
+        };
+        let applied = match apply(&mut self.series) {
+            // Finer retentions of others may have gone on for longer than anybody dropped what expired.
+            Err(StoreError::TooManyPartitions { .. }) => {
+                self.series.maintain(base::timestamp_now().as_microsecond())?;
+                apply(&mut self.series)?
+            }
+            applied => applied?,
+        };
+        self.trials = seq;
+        Ok(applied)
+    }
+}
+
+/// Whoever writes the trials of a run.
+fn writer(run: &RunId) -> Writer {
+    Fingerprint::new("run").writer(run.as_str())
+}
+
+fn updates(slices: &[SliceSeen]) -> Result<Vec<(Measure, series::Interval)>, String> {
+    let mut all = Vec::new();
+    for slice in slices {
+        all.extend(slice.updates().map_err(|refusal| refusal.to_string())?);
+    }
+    Ok(all)
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl Recorder for Recording {
+    fn begin(&mut self, run: &Run) -> Result<(), String> {
+        self.runs.begin(run).map_err(text)
+    }
+    fn part(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String> {
+        self.runs.save_part(&run.id, index, part).map_err(text)
+    }
+    fn trial(
+        &mut self,
+        run: &Run,
+        part: usize,
+        block: u32,
+        trial: &Trial,
+        slices: &[SliceSeen],
+    ) -> Result<Option<u64>, String> {
+        self.write(run, part, block, trial, slices)
+    }
+    fn block(&mut self, run: &Run, part: usize, block: &Block) -> Result<(), String> {
+        self.runs.save_block(&run.id, part, block).map_err(text)
+    }
+    fn part_done(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String> {
+        self.part(run, index, part)
+    }
+    fn finish(&mut self, run: &Run) -> Result<(), String> {
+        self.runs.finish(run).map_err(text)
+    }
+}
+
+#[cfg(test)]
+#[path = "recording_tests.rs"]
+mod tests;

@@ -1,0 +1,164 @@
+//! The ledger's fourth column once more, from the database as it is now.
+
+use std::collections::HashMap;
+
+use ledger::Ledger;
+use record::{Block, Fact, Finding, Offer, Part, Run, Severity};
+use series::{Accumulator, SECOND_US, SlotKey, Step};
+use stats::Verdict;
+use store::{Selector, Store, StoreError};
+
+use crate::recording::{identity, retention, total};
+use crate::slices::Measure;
+
+/// How far beyond the blocks of a part its slots are looked for first.
+const MARGIN_US: i64 = 60 * SECOND_US;
+
+/// Reads the series of a recorded run, puts what they add up to into its ledgers, and makes the
+/// run invalid where that is no longer what was read when the trial ended.
+///
+/// A run whose series are not in the store loses the column.
+///
+/// # Errors
+/// Those of the store.
+pub fn reread_series(run: &mut Run, store: &mut dyn Store) -> Result<(), StoreError> {
+    let Some(step) = retention().map(|retention| retention.step) else { return Ok(()) };
+    let selector = Selector {
+        measurement: Some(Measure::COMPLETED.measurement.to_owned()),
+        field: Some(Measure::COMPLETED.field.to_owned()),
+        tags: [("run".to_owned(), run.id.0.clone())].into(),
+    };
+    let ids: HashMap<_, _> =
+        store.find(&selector)?.into_iter().map(|s| (s.identity, s.id)).collect();
+    let shell = Run { parts: Vec::new(), ..run.clone() };
+    for part in &mut run.parts {
+        let names = part.clone();
+        let of = |variant: u32, offer: Offer| {
+            let identity = identity(Measure::COMPLETED, &shell, &names, variant as usize, offer);
+            ids.get(&identity).copied()
+        };
+        let mut rows = Rows::read(store, step, part, of)?;
+        let mut findings = Vec::new();
+        for block in &mut part.blocks {
+            reread_block(block, &mut rows, of, &mut findings)?;
+        }
+        part.findings.extend(findings);
+        forbid(part);
+        add_up(part);
+    }
+    Ok(())
+}
+
+/// The slots of a part's series.
+struct Rows<'s> {
+    store: &'s mut dyn Store,
+    step: Step,
+    rows: HashMap<i64, Vec<(SlotKey, Accumulator)>>,
+}
+
+impl Rows<'_> {
+    fn read<'s>(
+        store: &'s mut dyn Store,
+        step: Step,
+        part: &Part,
+        of: impl Fn(u32, Offer) -> Option<i64>,
+    ) -> Result<Rows<'s>, StoreError> {
+        let trials = || part.blocks.iter().flat_map(|block| &block.trials);
+        let mut ids: Vec<i64> = trials().filter_map(|t| of(t.variant, t.offer)).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let starts = trials().map(|trial| trial.started.as_microsecond());
+        let ends = part.blocks.iter().map(|block| {
+            block.started.as_microsecond().saturating_add((block.elapsed.0 / 1_000) as i64)
+        });
+        let last_us = starts.clone().chain(ends).max().unwrap_or(0);
+        let first_us = starts.min().unwrap_or(0);
+        let mut rows: HashMap<i64, Vec<_>> = HashMap::new();
+        let (from_us, until_us) = (first_us - MARGIN_US, last_us + MARGIN_US);
+        for (key, row) in store.slots(step, &ids, step.slot_of(from_us), until_us)? {
+            rows.entry(key.series).or_default().push((key, row));
+        }
+        Ok(Rows { store, step, rows })
+    }
+
+    /// What a block added to a series.
+    fn total(&mut self, id: i64, block: u32, completed: u64) -> Result<u64, StoreError> {
+        let sum = |rows: &[(SlotKey, Accumulator)]| {
+            let mine = rows.iter().filter(|(key, _)| i64::from(key.lane) == i64::from(block));
+            total(mine.map(|(_, row)| row), completed)
+        };
+        let found = self.rows.get(&id).map_or(0, |rows| sum(rows));
+        if found == completed {
+            return Ok(found);
+        }
+        // Before anything is called changed: the clock may have been set while the run went on.
+        let all = self.store.slots(self.step, &[id], i64::MIN, i64::MAX)?;
+        let found = sum(&all);
+        self.rows.insert(id, all);
+        Ok(found)
+    }
+}
+
+fn reread_block(
+    block: &mut Block,
+    rows: &mut Rows<'_>,
+    of: impl Fn(u32, Offer) -> Option<i64>,
+    findings: &mut Vec<Finding>,
+) -> Result<(), StoreError> {
+    for trial in &mut block.trials {
+        let completed = trial.ledger.counts.completed;
+        let before = trial.ledger.series.unwrap_or(completed);
+        trial.ledger.series = match of(trial.variant, trial.offer) {
+            Some(id) => Some(rows.total(id, block.index, completed)?),
+            None => None,
+        };
+        let Some(now) = trial.ledger.series.filter(|now| *now != before) else { continue };
+        findings.push(Finding {
+            severity: Severity::Invalid,
+            block: Some(block.index),
+            variant: Some(trial.variant),
+            fact: Fact::SeriesChanged { offer: trial.offer, before, now, completed },
+        });
+    }
+    for life in &mut block.lives {
+        let trials = block.trials.iter().filter(|trial| trial.variant == life.variant);
+        life.ledger.series = trials
+            .map(|trial| trial.ledger.series)
+            .try_fold(0_u64, |sum, series| Some(sum.saturating_add(series?)));
+    }
+    Ok(())
+}
+
+/// Takes back the verdicts on variants whose slots were changed.
+fn forbid(part: &mut Part) {
+    let changed: Vec<(u32, u32)> = part
+        .findings
+        .iter()
+        .enumerate()
+        .filter(|(_, f)| matches!(f.fact, Fact::SeriesChanged { .. }))
+        .filter_map(|(index, f)| Some((index as u32, f.variant?)))
+        .collect();
+    for comparison in &mut part.comparisons {
+        let sides = [comparison.baseline, comparison.variant];
+        let mine = changed.iter().filter(|(_, variant)| sides.contains(variant));
+        comparison.because.extend(mine.map(|(index, _)| *index));
+        if !comparison.because.is_empty() {
+            comparison.judgement.verdict = Verdict::Invalid;
+        }
+    }
+}
+
+/// The column of each variant: that of its lives, the calibration left out.
+fn add_up(part: &mut Part) {
+    for v in 0..part.variants.len() {
+        let lives = part.measured_blocks().flat_map(|block| &block.lives);
+        let ledgers: Vec<&Ledger> =
+            lives.filter(|life| life.variant as usize == v).map(|life| &life.ledger).collect();
+        if ledgers.is_empty() {
+            continue;
+        }
+        let series =
+            ledgers.iter().try_fold(0_u64, |sum, ledger| Some(sum.saturating_add(ledger.series?)));
+        part.variants[v].ledger.series = series;
+    }
+}

@@ -1,0 +1,175 @@
+//! A whole run: from a plan to everything that is known of it.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use base::{CpuSet, Nanos, RunId, Seed};
+use record::{Machine, Run, RunKind, RunState};
+use spec::Plan;
+use stage::{Stage, StageOptions};
+
+use crate::disturbance::Meter;
+use crate::error::LabError;
+use crate::layout::Cpus;
+use crate::part::{Company, Deadline, PartRunner};
+use crate::running_variant::Setting;
+use crate::watch::{Event, Recorder, Watcher};
+
+/// How a run is carried out, apart from its plan.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The run's name, if it has one of its own.
+    pub name: Option<String>,
+    /// Which command asked for it.
+    pub kind: RunKind,
+    /// The seed of every random choice.
+    pub seed: Seed,
+    /// Our own binary, which serves as guard and as null server.
+    pub executable: PathBuf,
+    /// The command that repeats the run.
+    pub command_line: Vec<String>,
+    /// What this machine is.
+    pub machine: Machine,
+    /// The CPUs that may be used; all that are online if empty.
+    pub cpus: CpuSet,
+    /// Where copies of the stacks' files are left, by part and variant; nowhere if `None`.
+    pub keep_files: Option<PathBuf>,
+    /// Folders that come first on the PATH of every process.
+    pub path_prepend: Vec<PathBuf>,
+    /// Further environment of every process.
+    pub extra_env: Vec<(String, String)>,
+    /// At most this long for all parts together; `None` leaves it to the plan.
+    pub max_time: Option<Nanos>,
+    /// Set to end the run early.
+    pub stop: drive::StopFlag,
+}
+
+/// The resolution of a trial's recorded series.
+const STEP: Nanos = Nanos::from_millis(50);
+
+/// Carries out a plan. What was measured before an interruption is in the returned run.
+pub fn run(
+    plan: &Plan,
+    options: &Options,
+    recorder: &mut dyn Recorder,
+    watcher: &mut dyn Watcher,
+) -> Result<Run, LabError> {
+    let started = base::timestamp_now();
+    let mut run = Run {
+        id: RunId::new(started, options.seed.derive("id", u64::from(std::process::id())).0),
+        kind: options.kind,
+        state: RunState::Running,
+        name: options.name.clone().unwrap_or_else(|| plan.name.clone()),
+        title: plan.title.clone(),
+        question: plan.question.clone(),
+        started,
+        finished: None,
+        command_line: options.command_line.clone(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: options.seed,
+        plan: plan.source.clone(),
+        machine: options.machine.clone(),
+        error: None,
+        parts: Vec::new(),
+    };
+    recorder.begin(&run).map_err(LabError::Record)?;
+    let result = parts(plan, options, &mut run, recorder, watcher);
+    run.finished = Some(base::timestamp_now());
+    run.state = match &result {
+        Err(_) => RunState::Failed,
+        Ok(()) if options.stop.load(Ordering::Relaxed) => RunState::Interrupted,
+        Ok(()) => RunState::Done,
+    };
+    if let Err(error) = &result {
+        run.error = Some(error.to_string());
+    }
+    let finished = recorder.finish(&run).map_err(LabError::Record);
+    result?;
+    finished?;
+    Ok(run)
+}
+
+fn parts(
+    plan: &Plan,
+    options: &Options,
+    run: &mut Run,
+    recorder: &mut dyn Recorder,
+    watcher: &mut dyn Watcher,
+) -> Result<(), LabError> {
+    let online = if options.cpus.is_empty() {
+        host::online_cpus().map_err(|error| LabError::Host(error.to_string()))?
+    } else {
+        options.cpus.clone()
+    };
+    let stage = Stage::new(StageOptions::new(options.executable.clone(), run.id.clone()))?;
+    let began = Instant::now();
+    let canary = host::Canary::calibrate(&online);
+    let meter = Meter::open();
+    let mut company = Company { recorder, watcher };
+    let mut runners: Vec<PartRunner<'_>> = Vec::new();
+    let stopped = || options.stop.load(Ordering::Relaxed);
+    let count = plan.parts.len();
+    let deadline = |part: &spec::Part, parts_left: usize| match options.max_time {
+        // What a part leaves of its share goes to those after it.
+        Some(all) => Some(Deadline::share_of(all, began.elapsed(), parts_left)),
+        None => part.schedule.max_time.map(|time| Deadline::share_of(time, Duration::ZERO, 1)),
+    };
+    for (index, part) in plan.parts.iter().enumerate() {
+        if stopped() {
+            break;
+        }
+        let name = part.name.clone();
+        company.watcher.event(&Event::Part { name, number: index + 1, of: count });
+        let threads = part.variants.iter().map(|v| v.load.threads).max().unwrap_or(1);
+        let cpus = Cpus::divide(part.layout, &online, threads);
+        let setting = Setting {
+            stage: &stage,
+            cpus: cpus.clone(),
+            files: plan.files.clone(),
+            keep_files: options.keep_files.as_deref().map(|folder| folder.join(&part.name)),
+            path_prepend: options.path_prepend.clone(),
+            extra_env: options.extra_env.clone(),
+            stop: options.stop.clone(),
+            step: STEP,
+            meter: &meter,
+        };
+        let seed = options.seed.derive("part", index as u64);
+        let mut runner = PartRunner::new(part.clone(), index, setting, cpus, seed, &canary);
+        let until = deadline(part, count - index);
+        runner.calibrate(run, until, &mut company)?;
+        runner.blocks(run, until, &mut company)?;
+        runners.push(runner);
+    }
+    spend_what_is_left(run, options, &mut runners, began, &mut company)?;
+    for runner in &mut runners {
+        runner.conclude(run, &mut company)?;
+    }
+    Ok(())
+}
+
+/// Gives the time that decided parts left over to those that could not run all their blocks.
+///
+/// How many blocks a part wants follows from its pilot's variance, and how many it can have from
+/// the clock, so its result has no say in it.
+fn spend_what_is_left(
+    run: &mut Run,
+    options: &Options,
+    runners: &mut [PartRunner<'_>],
+    began: Instant,
+    company: &mut Company<'_>,
+) -> Result<(), LabError> {
+    let Some(all) = options.max_time else { return Ok(()) };
+    let unfinished: Vec<usize> = runners
+        .iter()
+        .enumerate()
+        .filter(|(_, runner)| runner.wants_more(run))
+        .map(|(index, _)| index)
+        .collect();
+    let count = unfinished.len();
+    for (i, index) in unfinished.into_iter().enumerate() {
+        let until = Deadline::share_of(all, began.elapsed(), count - i);
+        runners[index].blocks(run, Some(until), company)?;
+    }
+    Ok(())
+}

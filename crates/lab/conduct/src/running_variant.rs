@@ -1,0 +1,327 @@
+//! One variant while it is alive in a block: its stack, its connections and its counts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+use std::time::Instant;
+
+use base::{Nanos, Seed};
+use drive::{DriveError, Learned, Session, Slice};
+use ledger::{Counts, Ledger};
+use rand::RngExt as _;
+use record::{Life, Offer, Trial};
+use spec::{EngineChoice, ServedBy, Target, Variant};
+use stage::{LiveStack, Stage, StageError, StartOptions, served};
+
+use crate::disturbance::Meter;
+use crate::layout::Cpus;
+use crate::tally::{Cost, Tally};
+
+/// How often the memory of a stack is read while it is loaded: each reading looks at every process.
+const MEMORY_EVERY: Duration = Duration::from_millis(250);
+
+/// How long the server's count may lag behind the client's after the last answer:
+/// nginx writes its log, and WSGI closes the response, after the last byte has left; an idle nxweb
+/// keeps the last lines of its log for a second.
+const SETTLE: Nanos = Nanos::from_millis(2500);
+
+/// How long the server's count must not have changed: a request that it counts twice, it may count
+/// late the second time.
+const QUIET: Nanos = Nanos::from_millis(200);
+
+/// How often a stack is started when something takes its port before it does.
+const START_ATTEMPTS: u64 = 4;
+
+/// Where and how the stacks of a part run.
+pub(crate) struct Setting<'a> {
+    pub(crate) stage: &'a Stage,
+    pub(crate) cpus: Cpus,
+    pub(crate) files: Option<PathBuf>,
+    /// The folder for copies of the files of this part's stacks.
+    pub(crate) keep_files: Option<PathBuf>,
+    pub(crate) path_prepend: Vec<PathBuf>,
+    pub(crate) extra_env: Vec<(String, String)>,
+    pub(crate) stop: drive::StopFlag,
+    pub(crate) step: Nanos,
+    pub(crate) meter: &'a Meter,
+}
+
+/// Why a variant could not be brought to life.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    #[error("{0}")]
+    Unfit(String),
+}
+
+/// A variant that is up.
+pub(crate) struct RunningVariant {
+    pub(crate) variant: usize,
+    pub(crate) learned: Option<Learned>,
+    pub(crate) tallies: Vec<Tally>,
+    stack: LiveStack,
+    /// Whether the server was there before: its stack has no processes, and what it costs is unknown.
+    standing: bool,
+    session: Session,
+    counter: Option<Counter>,
+    env_padding_bytes: u32,
+    step: Nanos,
+    memory_read: Instant,
+}
+
+/// Where the server's own count comes from.
+pub(crate) struct Counter {
+    reader: served::Reader,
+    base: u64,
+    /// The WSGI counter is looked for even where nobody declared it; then zero means that nobody counts.
+    declared: bool,
+}
+
+impl RunningVariant {
+    /// Starts the stack, connects, and learns the answer from three probes.
+    pub(crate) fn start(
+        index: usize,
+        variant: &Variant,
+        around: &Setting<'_>,
+        seed: Seed,
+    ) -> Result<RunningVariant, StartError> {
+        let mut rng = seed.rng("set-up");
+        let env_padding_bytes: u32 = rng.random_range(0..=4096);
+        let stack = with_environment(&variant.stack, &around.extra_env);
+        if let Some(command) = &variant.stack.prepare {
+            stage::run_hook("--prepare", command, &around.stop)?;
+        }
+        let mut attempt = 0;
+        let stack = loop {
+            attempt += 1;
+            let options = StartOptions {
+                cpus: around.cpus.stack.clone(),
+                env_padding_bytes,
+                files: around.files.clone(),
+                keep_files: around.keep_files.as_deref().map(|f| f.join(file_name(&variant.name))),
+                path_prepend: around.path_prepend.clone(),
+                stop: around.stop.clone(),
+                ..StartOptions::new(&variant.name, seed.derive("places", attempt))
+            };
+            match around.stage.start(&stack, options) {
+                Err(error) if error.is_taken() && attempt < START_ATTEMPTS => continue,
+                other => break other?,
+            }
+        };
+        let counter = Counter::of(variant, &stack)?;
+        let target = Target::parse(&stack.expand(&variant.target))
+            .map_err(|error| StartError::Unfit(error.to_string()))?;
+        let options = drive::Options {
+            cpus: around.cpus.client.clone(),
+            seed: seed.derive("arrivals", 0),
+            step: around.step,
+            stop: around.stop.clone(),
+        };
+        let load = with_one_engine(&variant.load);
+        let mut session = Session::open(&target, &load, &options)?;
+        let mut warm = Tally::new(Offer::WarmUp, None, around.step);
+        let probing = Instant::now();
+        let learned = match variant.load.exchange {
+            spec::Exchange::Http(_) | spec::Exchange::Oneshot => Some(session.learn()?),
+            spec::Exchange::Echo { .. } | spec::Exchange::Bulk { .. } => None,
+        };
+        let (counts, errors) = session.life();
+        warm.add_probes(&counts, &errors, probing.elapsed().into());
+        Ok(RunningVariant {
+            memory_read: Instant::now() - MEMORY_EVERY,
+            variant: index,
+            learned,
+            tallies: vec![warm],
+            stack,
+            standing: variant.stack.processes.is_empty(),
+            session,
+            counter,
+            env_padding_bytes,
+            step: around.step,
+        })
+    }
+
+    /// Loads the variant for one slice of `round` under `offer` and adds what was seen to its trial.
+    pub(crate) fn load(
+        &mut self,
+        offer: Offer,
+        round: u32,
+        slice: &Slice,
+        meter: &Meter,
+    ) -> Result<&Tally, StartError> {
+        let rate = match slice.mode {
+            spec::Mode::Closed => None,
+            spec::Mode::Open { rate_per_s, .. } => Some(rate_per_s),
+        };
+        let at = match self.tallies.iter().position(|tally| tally.offer == offer) {
+            Some(at) => at,
+            None => {
+                self.tallies.push(Tally::new(offer, rate, self.step));
+                self.tallies.len() - 1
+            }
+        };
+        let throttled = stage::throttled();
+        let (moment, cpu) = (meter.moment(), self.stack_cpu());
+        let started = base::timestamp_now();
+        let seen = self.session.run(slice)?;
+        let (cpu_after, moment_after) = (self.stack_cpu(), meter.moment());
+        let mut cost = Cost {
+            stack_cpu: cpu.zip(cpu_after).map(|(a, b)| b.saturating_sub(a)),
+            meanwhile: moment_after.since(&moment),
+            peak_memory_bytes: None,
+            throttled: throttled.zip(stage::throttled()).map(|(a, b)| b.saturating_sub(a)),
+        };
+        if !self.standing && self.memory_read.elapsed() >= MEMORY_EVERY {
+            cost.peak_memory_bytes = self.stack.usage().ok().map(|usage| usage.peak_memory_bytes);
+            self.memory_read = Instant::now();
+        }
+        self.tallies[at].add(&seen, cost, round, started, slice.lead_in);
+        Ok(&self.tallies[at])
+    }
+
+    /// CPU time of the stack so far, if it can be told.
+    fn stack_cpu(&self) -> Option<Nanos> {
+        if self.standing { None } else { self.stack.cpu().ok() }
+    }
+
+    /// Whether the stack is still as it was when it was ready.
+    pub(crate) fn check_alive(&mut self) -> Result<(), StageError> {
+        self.stack.check_alive()
+    }
+
+    /// A process of the stack that may run outside the stack's CPUs, in words.
+    pub(crate) fn unpinned(&self) -> Option<String> {
+        self.stack.cpus_allowed_violation()
+    }
+
+    /// Closes the connections, reads the server's count, stops the stack, and says how it all adds up.
+    pub(crate) fn end(self) -> VariantResult {
+        let RunningVariant {
+            variant, tallies, stack, session, mut counter, env_padding_bytes, ..
+        } = self;
+        let (counts, errors) = session.close();
+        let (served, served_error) = match &mut counter {
+            Some(counter) => counter.settle(counts.completed),
+            None => (None, None),
+        };
+        let log_tail = stack.log_tail(5).join("\n");
+        let stopped = stack.stop();
+        let mut by_trials = Counts::default();
+        tallies.iter().for_each(|tally| by_trials.merge(&tally.counts));
+        VariantResult {
+            life: Life {
+                variant: variant as u32,
+                ledger: Ledger { counts, served, series: None, errors },
+            },
+            tallies,
+            env_padding_bytes,
+            by_trials,
+            served_error,
+            killed: stopped.killed,
+            log_tail,
+        }
+    }
+}
+
+impl Counter {
+    /// The counter of a stack that is ready and not yet loaded.
+    ///
+    /// A stream has none: what the server handed to the kernel and what had
+    /// arrived when the client hung up differ by what was on the way.
+    fn of(variant: &Variant, stack: &LiveStack) -> Result<Option<Counter>, StageError> {
+        if matches!(variant.load.exchange, spec::Exchange::Bulk { .. }) {
+            return Ok(None);
+        }
+        if variant.stack.processes.is_empty() {
+            return variant.served_by.as_ref().map(Counter::standing).transpose();
+        }
+        let by = variant.served_by.clone().unwrap_or(ServedBy::Wsgi);
+        let reader = served::Reader::new(&by, stack)?;
+        Counter::from_now(reader, variant.served_by.is_some()).map(Some)
+    }
+
+    /// The counter of a server that somebody else started.
+    pub(crate) fn standing(by: &ServedBy) -> Result<Counter, StageError> {
+        Counter::from_now(served::Reader::standing(by)?, true)
+    }
+
+    fn from_now(mut reader: served::Reader, declared: bool) -> Result<Counter, StageError> {
+        // The line of an earlier request may reach a log after its answer has left.
+        let base = reader.read_settled(Nanos::from_millis(20), Nanos::from_secs(1))?;
+        Ok(Counter { reader, base, declared })
+    }
+
+    /// Reads the count once it has caught up with `completed` and is quiet, or when it has had time
+    /// enough.
+    pub(crate) fn settle(&mut self, completed: u64) -> (Option<u64>, Option<String>) {
+        let is_silent = matches!(self.reader.read(), Ok(count) if count <= self.base);
+        if !self.declared && is_silent {
+            return (None, None);
+        }
+        match self.reader.read_settled_from(self.base, completed, QUIET, SETTLE) {
+            Ok(served) => (Some(served), None),
+            Err(error) if self.declared => (None, Some(error.to_string())),
+            Err(_) => (None, None),
+        }
+    }
+}
+
+/// The stack with further environment for each process, and with the folder of our WSGI counter.
+fn with_environment(stack: &spec::Stack, extra: &[(String, String)]) -> spec::Stack {
+    let mut stack = stack.clone();
+    let counters = ("TACHOGRAPH_COUNTERS".to_owned(), "$COUNTERS".to_owned());
+    for process in &mut stack.processes {
+        for (name, value) in extra.iter().chain([&counters]) {
+            process.env.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    stack
+}
+
+/// A variant's name as that of a folder.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    name.chars().map(|c| if plain(c) { c } else { '-' }).collect()
+}
+
+/// What remains of a variant after a block.
+pub(crate) struct VariantResult {
+    pub(crate) life: Life,
+    pub(crate) tallies: Vec<Tally>,
+    env_padding_bytes: u32,
+    /// What the trials' counts add up to; the session's own count of its life is in `life`.
+    pub(crate) by_trials: Counts,
+    pub(crate) served_error: Option<String>,
+    /// Processes that had to be killed because they did not stop when asked.
+    pub(crate) killed: Vec<String>,
+    pub(crate) log_tail: String,
+}
+
+impl VariantResult {
+    /// The trials as they are written down; `kept` tells for an offer and a round whether its figures count.
+    pub(crate) fn trials(&self, kept: &dyn Fn(Offer, u32) -> bool) -> Vec<Trial> {
+        let variant = self.life.variant as usize;
+        let trial = |tally: &Tally| {
+            tally.trial(variant, self.env_padding_bytes, &|round| kept(tally.offer, round))
+        };
+        self.tallies.iter().map(trial).collect()
+    }
+
+    /// The last line that the stack logged.
+    pub(crate) fn last_words(&self) -> Option<String> {
+        let line = self.log_tail.trim().lines().last()?.trim();
+        (!line.is_empty()).then(|| line.to_owned())
+    }
+}
+
+/// The load with the engine that every variant gets unless a person names another: left to itself,
+/// the client could take different ones for TCP and Unix sockets, and they would be compared too.
+fn with_one_engine(load: &spec::Load) -> spec::Load {
+    let engine = match load.engine {
+        EngineChoice::Auto => EngineChoice::Epoll,
+        named => named,
+    };
+    spec::Load { engine, ..load.clone() }
+}

@@ -1,0 +1,342 @@
+//! Slices of one variant under one offer, added up to a trial.
+
+use base::{Nanos, Timestamp};
+use drive::{ConnectionsLimit, Histogram, Observation, Window};
+use ledger::{Counts, Errors, Ledger};
+use record::{Distribution, Offer, ThreadUse, Trial};
+
+use crate::SliceSeen;
+use crate::disturbance::Meanwhile;
+
+/// What the stack spent while a slice ran, and what the machine did meanwhile.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cost {
+    pub(crate) stack_cpu: Option<Nanos>,
+    pub(crate) meanwhile: Meanwhile,
+    pub(crate) peak_memory_bytes: Option<u64>,
+    /// Times that a quota throttled the client and the stack; `None` where that is not counted.
+    pub(crate) throttled: Option<u64>,
+}
+
+/// One slice of a trial.
+#[derive(Debug)]
+pub(crate) struct TallySlice {
+    pub(crate) round: u32,
+    pub(crate) window: Window,
+    pub(crate) cost: Cost,
+    pub(crate) other_cpus: Option<f64>,
+    service_time: Sparse,
+    latency: Sparse,
+    lateness: Sparse,
+}
+
+/// A histogram's counts by value: what a slice needs until it is known whether its round is kept.
+#[derive(Debug, Default)]
+struct Sparse(Vec<(u64, u64)>);
+
+impl Sparse {
+    fn of(histogram: &Histogram) -> Sparse {
+        let steps = histogram.iter_recorded();
+        Sparse(steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect())
+    }
+
+    fn add_to(&self, sum: &mut Histogram) {
+        for (value, count) in &self.0 {
+            sum.record_n(*value, *count).expect("histograms that resize themselves take any value");
+        }
+    }
+}
+
+pub(crate) fn empty() -> Histogram {
+    Histogram::new(3).expect("three significant digits are within 0 to 5")
+}
+
+/// The sum of a trial's slices so far.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    pub(crate) offer: Offer,
+    pub(crate) offered_per_s: Option<f64>,
+    pub(crate) counts: Counts,
+    pub(crate) errors: Errors,
+    /// All windows, whether or not their rounds are kept.
+    pub(crate) window: Window,
+    pub(crate) slices: Vec<TallySlice>,
+    /// The most connections that were in use at once, and what limits them.
+    pub(crate) connections_used: u32,
+    pub(crate) connections_limit: ConnectionsLimit,
+    /// Requests dropped because every connection that the limit allows was busy.
+    pub(crate) dropped_for_want_of_connections: u64,
+    /// Times that a source address ran out of ports.
+    pub(crate) source_changes: u64,
+    /// What each slice was seen to do, for the series.
+    pub(crate) seen: Vec<SliceSeen>,
+    started: Timestamp,
+    client: Vec<ThreadUse>,
+    completed_by_step: Vec<u64>,
+    step: Nanos,
+}
+
+impl Tally {
+    pub(crate) fn new(offer: Offer, offered_per_s: Option<f64>, step: Nanos) -> Tally {
+        Tally {
+            offer,
+            offered_per_s,
+            counts: Counts::default(),
+            errors: Errors::new(),
+            window: Window::default(),
+            slices: Vec::new(),
+            connections_used: 0,
+            connections_limit: ConnectionsLimit::default(),
+            dropped_for_want_of_connections: 0,
+            source_changes: 0,
+            seen: Vec::new(),
+            started: base::timestamp_now(),
+            client: Vec::new(),
+            completed_by_step: Vec::new(),
+            step,
+        }
+    }
+
+    /// Adds requests that were sent outside any slice: the probes that teach the answer.
+    pub(crate) fn add_probes(&mut self, counts: &Counts, errors: &Errors, elapsed: Nanos) {
+        self.counts.merge(counts);
+        add_errors(&mut self.errors, errors);
+        self.completed_by_step.push(counts.completed);
+        self.seen.push(SliceSeen::of_probes(self.started, elapsed, counts));
+    }
+
+    /// Adds a slice of `round` that began at `started` and was measured after `lead_in`.
+    pub(crate) fn add(
+        &mut self,
+        seen: &Observation,
+        cost: Cost,
+        round: u32,
+        started: Timestamp,
+        lead_in: Nanos,
+    ) {
+        if self.slices.is_empty() && self.seen.is_empty() {
+            self.started = started;
+        }
+        self.seen.push(SliceSeen::new(started, lead_in, seen));
+        // What a slice left in flight is final: its connections are dropped, so it adds up.
+        self.counts.merge(&seen.counts);
+        add_errors(&mut self.errors, &seen.errors);
+        add_window(&mut self.window, &seen.window);
+        self.slices.push(TallySlice {
+            round,
+            window: seen.window,
+            other_cpus: cost.meanwhile.other_cpus(cost.stack_cpu),
+            cost,
+            service_time: Sparse::of(&seen.service_time),
+            latency: Sparse::of(&seen.latency),
+            lateness: Sparse::of(&seen.lateness),
+        });
+        self.client.resize(self.client.len().max(seen.threads.len()), ThreadUse::default());
+        for (sum, thread) in self.client.iter_mut().zip(&seen.threads) {
+            sum.cpu += thread.cpu;
+            sum.wall += thread.wall;
+        }
+        self.completed_by_step.extend(&seen.completed_by_step);
+        self.source_changes += seen.source_changes;
+        self.connections_used = self.connections_used.max(seen.connections_max_used);
+        self.connections_limit = seen.connections_limit;
+        self.dropped_for_want_of_connections += seen.dropped_for_want_of_connections;
+    }
+
+    /// Moves requests from completed to failed, because closing the connections showed that more
+    /// bytes had come after their answers than belong to them.
+    pub(crate) fn retract(&mut self, requests: u64, errors: &Errors) {
+        let mut left = requests.min(self.counts.completed);
+        self.counts.completed -= left;
+        self.counts.failed += left;
+        add_errors(&mut self.errors, errors);
+        if let Some(seen) = self.seen.last_mut() {
+            seen.retract(left);
+        }
+        // They are the last ones that were answered.
+        for step in self.completed_by_step.iter_mut().rev() {
+            let taken = left.min(*step);
+            *step -= taken;
+            left -= taken;
+        }
+    }
+
+    /// CPUs that others and the hypervisor took while a slice was loaded, for each of its slices;
+    /// nothing is known to have been taken where it cannot be seen.
+    pub(crate) fn taken_cpus(&self) -> impl Iterator<Item = (u32, f64)> + '_ {
+        self.slices.iter().map(|slice| {
+            let stolen = slice.cost.meanwhile.stolen_cpus.unwrap_or(0.0);
+            (slice.round, slice.other_cpus.unwrap_or(0.0) + stolen)
+        })
+    }
+
+    /// Throughput of each slice, for drift within the trial.
+    pub(crate) fn slice_rates(&self) -> Vec<f64> {
+        let rate = |slice: &TallySlice| {
+            slice.window.completed as f64 / slice.window.length.as_secs_f64().max(1e-9)
+        };
+        self.slices.iter().map(rate).collect()
+    }
+
+    /// The trial as it is written down; the rounds for which `kept` is false are in its ledger and
+    /// in none of its figures.
+    pub(crate) fn trial(
+        &self,
+        variant: usize,
+        env_padding_bytes: u32,
+        kept: &dyn Fn(u32) -> bool,
+    ) -> Trial {
+        let open = self.offered_per_s.is_some();
+        let mut window = Window::default();
+        let (mut service_time, mut latency, mut lateness) = (empty(), empty(), empty());
+        let mut slices = Vec::with_capacity(self.slices.len());
+        for slice in &self.slices {
+            let kept = kept(slice.round);
+            slices.push(record::Slice {
+                round: slice.round,
+                window: slice.window.length,
+                completed: slice.window.completed,
+                other_cpus: slice.other_cpus,
+                stolen: slice.cost.meanwhile.stolen,
+                kept,
+            });
+            if kept {
+                add_window(&mut window, &slice.window);
+                slice.service_time.add_to(&mut service_time);
+                slice.latency.add_to(&mut latency);
+                slice.lateness.add_to(&mut lateness);
+            }
+        }
+        let sum = |of: &dyn Fn(&TallySlice) -> Option<Nanos>| -> Option<Nanos> {
+            self.slices.iter().try_fold(Nanos::ZERO, |sum, slice| Some(sum + of(slice)?))
+        };
+        Trial {
+            variant: variant as u32,
+            offer: self.offer,
+            offered_per_s: self.offered_per_s,
+            started: self.started,
+            slices,
+            window: window.length,
+            completed_in_window: window.completed,
+            payload_bytes: window.payload_bytes,
+            ledger: Ledger {
+                counts: self.counts,
+                served: None,
+                series: None,
+                errors: self.errors.clone(),
+            },
+            latency: open.then(|| Distribution::from_histogram(&latency)),
+            service_time: Distribution::from_histogram(&service_time),
+            lateness: open.then(|| Distribution::from_histogram(&lateness)),
+            stack_cpu: sum(&|slice| slice.cost.stack_cpu),
+            machine_busy: sum(&|slice| slice.cost.meanwhile.busy),
+            client: self.client.clone(),
+            peak_memory_bytes: self.slices.iter().filter_map(|s| s.cost.peak_memory_bytes).max(),
+            completed_by_step: self.completed_by_step.clone(),
+            step: self.step,
+            env_padding_bytes,
+        }
+    }
+
+    /// The share of the window during which a request was under way on `connections`
+    /// connections, 0 to 1; the least that it lacks of 1 is what the client takes to go on.
+    pub(crate) fn busy_share(&self, connections: u32) -> f64 {
+        self.window.busy_ns as f64 / self.connection_ns(connections)
+    }
+
+    /// The same share by Little's law from the requests that completed in the window: throughput ×
+    /// mean service time ÷ connections. It differs from [`Tally::busy_share`] by the work that
+    /// requests brought into the window, less what they took out of it.
+    pub(crate) fn share_by_littles_law(&self, connections: u32) -> f64 {
+        self.window.service_time_sum_ns as f64 / self.connection_ns(connections)
+    }
+
+    fn connection_ns(&self, connections: u32) -> f64 {
+        (f64::from(connections) * self.window.length.0 as f64).max(1.0)
+    }
+
+    /// The service time beyond which requests take up no more than `share` of the connections' time.
+    pub(crate) fn long_service_time(&self, share: f64) -> Nanos {
+        let mut all = empty();
+        self.slices.iter().for_each(|slice| slice.service_time.add_to(&mut all));
+        long_value(&all, share)
+    }
+
+    /// The longest service time of all slices.
+    pub(crate) fn longest_service_time(&self) -> Nanos {
+        let values = self.slices.iter().flat_map(|slice| &slice.service_time.0);
+        Nanos(values.map(|(value, _)| *value).max().unwrap_or(0))
+    }
+
+    /// The 99th percentile of lateness and the median latency of all slices; `None` of no request.
+    pub(crate) fn lateness(&self) -> Option<(Nanos, Nanos)> {
+        let (mut lateness, mut latency) = (empty(), empty());
+        for slice in &self.slices {
+            slice.lateness.add_to(&mut lateness);
+            slice.latency.add_to(&mut latency);
+        }
+        let at = |histogram: &Histogram, q| Nanos(histogram.value_at_quantile(q));
+        (!lateness.is_empty()).then(|| (at(&lateness, 0.99), at(&latency, 0.5)))
+    }
+
+    /// Completed requests per second of window.
+    pub(crate) fn throughput_per_s(&self) -> f64 {
+        self.window.completed as f64 / self.window.length.as_secs_f64().max(1e-9)
+    }
+}
+
+/// The largest value for which the values above it make up no more than `share` of the sum of all.
+fn long_value(histogram: &Histogram, share: f64) -> Nanos {
+    let recorded: Vec<(u64, f64)> = histogram
+        .iter_recorded()
+        .map(|step| {
+            let value = step.value_iterated_to();
+            (value, value as f64 * step.count_at_value() as f64)
+        })
+        .collect();
+    let allowed = share * recorded.iter().map(|(_, sum)| sum).sum::<f64>();
+    let mut beyond = 0.0;
+    for (value, sum) in recorded.into_iter().rev() {
+        beyond += sum;
+        if beyond > allowed {
+            return Nanos(value);
+        }
+    }
+    Nanos::ZERO
+}
+
+fn add_window(sum: &mut Window, part: &Window) {
+    sum.length += part.length;
+    sum.completed += part.completed;
+    sum.payload_bytes += part.payload_bytes;
+    sum.service_time_sum_ns += part.service_time_sum_ns;
+    sum.busy_ns += part.busy_ns;
+}
+
+fn add_errors(sum: &mut Errors, part: &Errors) {
+    for (kind, n) in part {
+        *sum.entry(kind.clone()).or_default() += n;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_requests_weigh_by_the_time_that_they_take() {
+        let of = |values: &[(u64, u64)]| {
+            let mut histogram = Histogram::new(3).unwrap();
+            for (value, count) in values {
+                histogram.record_n(*value, *count).unwrap();
+            }
+            long_value(&histogram, 0.02)
+        };
+        // One request in 50 takes 1000, the others 1: they are 95% of the time.
+        assert_eq!(of(&[(1, 49), (1000, 1)]), Nanos(1000));
+        // One in 100,000 takes 1000: 1% of the time, which is let pass.
+        assert_eq!(of(&[(1, 99_999), (1000, 1)]), Nanos(1));
+        assert_eq!(of(&[(7, 3)]), Nanos(7));
+        assert_eq!(of(&[]), Nanos::ZERO);
+    }
+}

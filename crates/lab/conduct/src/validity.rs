@@ -1,0 +1,370 @@
+//! Checks: what of a block or of a whole part forbids a verdict, weakens it, or is good to know.
+//!
+//! What concerns one variant can bias a ratio, so it forbids the verdicts that it touches. What
+//! disturbs every variant alike does not: the rounds of slices spread it over all of them, and what
+//! is left of it is in the interval.
+
+use base::Nanos;
+use ledger::Tolerance;
+use record::{Fact, Finding, Metric, Offer, Part, Severity, Unchecked};
+use spec::Mode;
+
+use crate::block::{BlockOutcome, SettledOffer};
+use crate::running_variant::VariantResult;
+use crate::tally::Tally;
+
+/// The largest share of the window in which a closed loop's connections may be without a request.
+const IDLE_MAX: f64 = 0.02;
+/// What the loss of a packet costs at least: Linux sends again after 200 ms (TCP_RTO_MIN), a
+/// SYN after a second (RFC 6298). The counters are the whole machine's, and they also rise
+/// when a port is used again that an old connection still held, which is settled at once.
+const RESENT_AFTER: Nanos = Nanos::from_millis(200);
+/// Packets that were sent again in this many slices of one variant, and in none of the others',
+/// go with that variant.
+const RESENT_SLICES_MIN: usize = 3;
+/// Share of the connection-tracking table that may be in use.
+const CONNTRACK_MAX: f64 = 0.5;
+/// A client thread busier than this is the limit itself.
+pub(crate) const CLIENT_BUSY_MAX: f64 = 0.9;
+/// An open loop that achieves less than this share of its offered rate is unsustained.
+pub(crate) const ACHIEVED_MIN: f64 = 0.99;
+/// The client's 99th percentile of lateness that needs no mention, or this share of the median latency.
+const LATENESS_MAX: Nanos = Nanos::from_micros(100);
+const LATENESS_SHARE_MAX: f64 = 0.05;
+/// A change of level is looked for where slices hold at least this many requests on average.
+const DRIFT_REQUESTS_MIN: f64 = 50.0;
+
+/// Collects findings about one block.
+pub(crate) struct Inspector {
+    pub(crate) block: u32,
+    /// Whether the client has no CPU to itself.
+    pub(crate) client_shares: bool,
+    pub(crate) findings: Vec<Finding>,
+}
+
+impl Inspector {
+    pub(crate) fn find(&mut self, severity: Severity, variant: Option<usize>, fact: Fact) {
+        let variant = variant.map(|v| v as u32);
+        self.findings.push(Finding { severity, block: Some(self.block), variant, fact });
+    }
+
+    /// Everything that can be told from a block on its own.
+    pub(crate) fn inspect(
+        &mut self,
+        outcome: &BlockOutcome,
+        offers: &[SettledOffer],
+        change: Option<&host::Change>,
+    ) {
+        for ended in &outcome.ended {
+            let v = Some(ended.life.variant as usize);
+            self.failures(ended, offers);
+            self.ledger(ended);
+            for tally in &ended.tallies {
+                self.lateness(v, tally);
+                self.drift(v, tally);
+                self.counters(v, tally);
+            }
+            for killed in &ended.killed {
+                self.find(Severity::Note, v, Fact::Killed { process: killed.clone() });
+            }
+        }
+        if let Some((variant, error)) = &outcome.failure {
+            let fact = Fact::StackFailed { error: error.clone() };
+            self.find(Severity::Invalid, Some(*variant), fact);
+        }
+        for (variant, process) in &outcome.unpinned {
+            let fact = Fact::Unpinned { process: process.clone() };
+            self.find(Severity::Invalid, Some(*variant), fact);
+        }
+        if let Some((before, after)) = &outcome.governors {
+            let (before, after) = (before.clone(), after.clone());
+            self.find(Severity::Note, None, Fact::Governor { before, after });
+        }
+        if let Some(share) = change.and_then(|change| change.conntrack_share)
+            && share > CONNTRACK_MAX
+        {
+            let fact = Fact::Conntrack { share, limit: CONNTRACK_MAX };
+            self.find(Severity::Invalid, None, fact);
+        }
+    }
+
+    fn ledger(&mut self, ended: &VariantResult) {
+        let v = Some(ended.life.variant as usize);
+        if let Some(error) = &ended.served_error {
+            let fact = Fact::ServedUnreadable { error: error.clone() };
+            self.find(Severity::Invalid, v, fact);
+        }
+        let (trials, session) = (&ended.by_trials, &ended.life.ledger.counts);
+        if (trials.sent, trials.completed, trials.failed)
+            != (session.sent, session.completed, session.failed)
+        {
+            let fact = Fact::TrialsDiffer { trials: trials.sent, session: session.sent };
+            self.find(Severity::Invalid, v, fact);
+        }
+        for gap in ended.life.ledger.audit() {
+            self.find(Severity::Invalid, v, Fact::Ledger { gap });
+        }
+    }
+
+    fn failures(&mut self, ended: &VariantResult, offers: &[SettledOffer]) {
+        let v = Some(ended.life.variant as usize);
+        for tally in &ended.tallies {
+            let open = offers
+                .iter()
+                .any(|o| o.offer == tally.offer && matches!(o.mode, Mode::Open { .. }));
+            self.failures_of(v, tally, open, ended.last_words());
+        }
+    }
+
+    /// Failures of one trial beyond what its loop tolerates.
+    pub(crate) fn failures_of(
+        &mut self,
+        v: Option<usize>,
+        tally: &Tally,
+        open: bool,
+        log: Option<String>,
+    ) {
+        let tolerance = if open { Tolerance::OPEN } else { Tolerance::CLOSED };
+        let ledger = ledger::Ledger { counts: tally.counts, ..ledger::Ledger::default() };
+        if ledger.fails(tolerance) {
+            let fact = Fact::Failures {
+                offer: tally.offer,
+                failed: tally.counts.failed,
+                sent: tally.counts.sent,
+                kinds: tally.errors.clone(),
+                log,
+            };
+            self.find(Severity::Invalid, v, fact);
+        }
+    }
+
+    /// A late client touches the latency of an open loop, which is timed from the instant at which
+    /// a request was due, and so holds the lateness: a warning. Whether it went with one variant is
+    /// judged over all blocks.
+    pub(crate) fn lateness(&mut self, v: Option<usize>, tally: &Tally) {
+        if tally.offered_per_s.is_none() {
+            return;
+        }
+        let Some((p99, median)) = tally.lateness() else { return };
+        let limit = LATENESS_MAX.max(Nanos((median.0 as f64 * LATENESS_SHARE_MAX) as u64));
+        if p99 > limit {
+            let fact = Fact::Lateness { p99, limit, shared_cpus: self.client_shares };
+            self.find(Severity::Warning, v, fact);
+        }
+    }
+
+    fn drift(&mut self, v: Option<usize>, tally: &Tally) {
+        if tally.offer != Offer::Closed {
+            return;
+        }
+        if let Some(change) = drift_of_slices(&tally.slice_rates(), tally.window.completed) {
+            self.find(Severity::Note, v, Fact::Drift { change });
+        }
+    }
+
+    /// The kernel's counters of connections in trouble, as they rose during this variant's slices.
+    pub(crate) fn counters(&mut self, v: Option<usize>, tally: &Tally) {
+        if tally.source_changes > 0 {
+            self.find(Severity::Note, v, Fact::Ports { changes: tally.source_changes });
+        }
+        let waited = tally.counts.failed > 0 || tally.longest_service_time() >= RESENT_AFTER;
+        for (counter, rise) in rises(tally) {
+            let (severity, fact) = trouble(counter, rise, waited);
+            self.find(severity, v, fact);
+        }
+    }
+}
+
+/// What the rise of a counter of connections in trouble means, where requests `waited` for it or
+/// did not. The counters are the whole machine's, so what no request of ours felt was somebody
+/// else's connection.
+fn trouble(counter: &str, rise: u64, waited: bool) -> (Severity, Fact) {
+    let counter = counter.to_owned();
+    match counter.as_str() {
+        "TCPTimeWaitOverflow" => (Severity::Note, Fact::TimeWait { rise }),
+        "ListenOverflows" | "ListenDrops" => {
+            let severity = if waited { Severity::Invalid } else { Severity::Note };
+            (severity, Fact::AcceptQueue { counter, rise, waited })
+        }
+        _ => (Severity::Note, Fact::Resent { counter, rise, waited }),
+    }
+}
+
+/// The change of level within slices whose rates these are; `None` where there is none, or where
+/// slices hold so few requests that their number alone makes rates jump.
+pub(crate) fn drift_of_slices(rates: &[f64], completed: u64) -> Option<f64> {
+    let enough = completed as f64 >= DRIFT_REQUESTS_MIN * rates.len() as f64;
+    enough.then(|| stats::drift(rates)).flatten().map(|drift| drift.change)
+}
+
+/// By how much each counter rose over a tally's slices, where it did.
+fn rises(tally: &Tally) -> Vec<(&'static str, u64)> {
+    let mut sums: Vec<(&'static str, u64)> = Vec::new();
+    let changes = tally.slices.iter().filter_map(|slice| slice.cost.meanwhile.counters.as_ref());
+    for (counter, rise) in changes.flat_map(|change| change.tcp_trouble()) {
+        let rise = rise.unwrap_or(0);
+        match sums.iter_mut().find(|(name, _)| *name == counter) {
+            Some((_, sum)) => *sum += rise,
+            None => sums.push((counter, rise)),
+        }
+    }
+    // A connection that finds the queue full is counted as overflow and as drop.
+    let overflows = sums.iter().find(|(name, _)| *name == "ListenOverflows").map_or(0, |(_, n)| *n);
+    sums.retain(|(name, sum)| *sum > if *name == "ListenDrops" { overflows } else { 0 });
+    sums
+}
+
+/// What one variant did over all blocks, as far as validity needs it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Conduct {
+    /// Σ of time with a request under way, and of connections × window, in the closed loop.
+    pub(crate) busy: (f64, f64),
+    /// Slices in which packets were sent again and a request waited for it.
+    pub(crate) resent_slices: usize,
+    /// Times that a CPU quota throttled the client and the stack.
+    pub(crate) throttled: u64,
+    /// Whether any counter of connections in trouble could be read.
+    pub(crate) counters_seen: bool,
+    /// Whether CPU time of the machine and of the stack could be read.
+    pub(crate) machine_seen: bool,
+    pub(crate) stack_seen: bool,
+}
+
+impl Conduct {
+    pub(crate) fn note(&mut self, ended: &VariantResult, variant: &spec::Variant) {
+        let bulk = matches!(variant.load.exchange, spec::Exchange::Bulk { .. });
+        let connections = variant.load.connections;
+        for tally in &ended.tallies {
+            let failed = tally.counts.failed > 0;
+            // What failed kept connections busy too; that is found, and condemned, by itself.
+            if tally.offer == Offer::Closed && !bulk && !failed && tally.window.completed > 0 {
+                let all = f64::from(connections) * tally.window.length.0 as f64;
+                self.busy.0 += tally.busy_share(connections) * all;
+                self.busy.1 += all;
+            }
+            for slice in &tally.slices {
+                let counters = slice.cost.meanwhile.counters.as_ref();
+                let known = counters.into_iter().flat_map(|change| change.tcp_trouble());
+                for (counter, rise) in known.filter_map(|(name, rise)| Some((name, rise?))) {
+                    self.counters_seen = true;
+                    let resent = matches!(counter, "TCPTimeouts" | "TCPSynRetrans") && rise > 0;
+                    self.resent_slices +=
+                        usize::from(resent && tally.longest_service_time() >= RESENT_AFTER);
+                }
+                self.throttled += slice.cost.throttled.unwrap_or(0);
+                self.machine_seen |= slice.cost.meanwhile.busy.is_some();
+                self.stack_seen |= slice.cost.stack_cpu.is_some();
+            }
+        }
+    }
+}
+
+/// What can only be told of all blocks together, by what each variant did in them.
+pub(crate) fn over_all_blocks(part: &spec::Part, conducts: &[Conduct]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let ran = |conduct: &Conduct| conduct.busy.1 > 0.0 || conduct.stack_seen;
+    for (v, conduct) in conducts.iter().enumerate().filter(|(_, conduct)| ran(conduct)) {
+        // Little's law, L = λW, on the windows themselves: L is the time that requests were under
+        // way, whatever their edges, so that nothing blurs it.
+        let idle = 1.0 - conduct.busy.0 / conduct.busy.1;
+        if idle > IDLE_MAX {
+            let connections = part.variants[v].load.connections;
+            let fact = Fact::Idle { connections, share: idle, limit: IDLE_MAX };
+            found.push(Finding::of_variant(Severity::Invalid, v, fact));
+        }
+        let others = conducts.iter().enumerate().filter(|(w, _)| *w != v);
+        let alone = others.map(|(_, other)| other.resent_slices).sum::<usize>() == 0;
+        if conduct.resent_slices >= RESENT_SLICES_MIN && alone && conducts.len() > 1 {
+            let rise = conduct.resent_slices as u64;
+            let counter = "TCPTimeouts".to_owned();
+            let fact = Fact::Resent { counter, rise, waited: true };
+            found.push(Finding::of_variant(Severity::Invalid, v, fact));
+        }
+    }
+    let throttled: u64 = conducts.iter().map(|conduct| conduct.throttled).sum();
+    if throttled > 0 {
+        let (severity, fact) = (Severity::Warning, Fact::Throttled { times: throttled });
+        found.push(Finding { severity, block: None, variant: None, fact });
+    }
+    let any = |seen: fn(&Conduct) -> bool| conducts.iter().any(seen);
+    let unseen = [
+        (any(|c| c.counters_seen), Unchecked::TcpCounters),
+        (any(|c| c.machine_seen), Unchecked::MachineCpu),
+        (any(|c| c.stack_seen), Unchecked::StackCpu),
+    ];
+    let ran = conducts.iter().any(ran);
+    found.extend(unseen.into_iter().filter(|(seen, _)| !seen && ran).map(|(_, what)| Finding {
+        severity: Severity::Note,
+        block: None,
+        variant: None,
+        fact: Fact::Unchecked { what },
+    }));
+    found
+}
+
+/// Whether a finding that forbids verdicts touches this metric as taken under this offer.
+pub(crate) fn touches(fact: &Fact, metric: Metric, offer: Offer) -> bool {
+    match fact {
+        Fact::Idle { .. } => offer == Offer::Closed && metric != Metric::Memory,
+        Fact::Lateness { .. } | Fact::Unsustained { .. } => {
+            offer == Offer::Open && matches!(metric, Metric::P50 | Metric::P99)
+        }
+        Fact::Uneven { source: record::Disturber::Lateness, .. } => {
+            offer == Offer::Open && matches!(metric, Metric::P50 | Metric::P99)
+        }
+        Fact::Uneven { .. } => metric != Metric::Memory,
+        _ => true,
+    }
+}
+
+/// The findings that forbid a verdict between two variants on this metric, by index.
+pub(crate) fn forbidding(part: &Part, sides: [u32; 2], metric: Metric, offer: Offer) -> Vec<u32> {
+    let concerns = |finding: &Finding| finding.variant.is_none_or(|v| sides.contains(&v));
+    let of_contrast = |finding: &Finding| match &finding.fact {
+        Fact::Uneven { other, .. } => sides.contains(other),
+        _ => true,
+    };
+    part.findings
+        .iter()
+        .enumerate()
+        .filter(|(_, f)| f.is_invalid() && concerns(f) && of_contrast(f))
+        .filter(|(_, f)| touches(&f.fact, metric, offer))
+        .map(|(index, _)| index as u32)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_constant_server_does_not_drift() {
+        // 10 connections, 50 ms a request: slices of 100 ms hold 10, 20 or 30 requests.
+        let rates: Vec<f64> = (0..40).map(|i| if i < 20 { 200.0 } else { 300.0 }).collect();
+        assert_eq!(drift_of_slices(&rates, 800), None);
+        assert!(drift_of_slices(&rates, 80_000).is_some());
+    }
+
+    #[test]
+    fn lateness_of_the_open_loop_never_touches_throughput() {
+        let late = Fact::Uneven {
+            source: record::Disturber::Lateness,
+            other: 1,
+            here: 1e-3,
+            there: 1e-4,
+            p: 1e-6,
+        };
+        assert!(touches(&late, Metric::P99, Offer::Open));
+        assert!(!touches(&late, Metric::Throughput, Offer::Closed));
+        assert!(!touches(&late, Metric::Cpu, Offer::Closed));
+        let gap = ledger::Discrepancy { law: ledger::Law::Served, left: 1, right: 2 };
+        assert!(touches(&Fact::Ledger { gap }, Metric::Throughput, Offer::Closed));
+    }
+
+    #[test]
+    fn a_full_queue_of_another_program_forbids_nothing() {
+        assert_eq!(trouble("ListenOverflows", 5, true).0, Severity::Invalid);
+        assert_eq!(trouble("ListenDrops", 5, true).0, Severity::Invalid);
+        assert_eq!(trouble("ListenOverflows", 5, false).0, Severity::Note);
+    }
+}

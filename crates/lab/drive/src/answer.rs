@@ -1,0 +1,301 @@
+//! One answer, whatever the exchange, and what it is compared with.
+
+use std::sync::Arc;
+
+use netio::Address;
+use spec::{Exchange, Expect};
+
+use crate::Fault;
+use crate::http::{Flow, Reader, Sink};
+use crate::observe::Learned;
+
+/// How an answer's end is found.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// By HTTP's framing.
+    Http(Reader),
+    /// By the server's close.
+    UntilClose,
+    /// After this many bytes.
+    Sized { size: u64 },
+    /// By the transport, which keeps messages apart.
+    Message,
+    /// A stream without end, counted in chunks.
+    Stream {
+        chunk: u64,
+        /// Received, but not yet part of a counted chunk.
+        waiting: u64,
+    },
+}
+
+impl Answer {
+    pub(crate) fn new(exchange: &Exchange, address: &Address) -> Answer {
+        match exchange {
+            Exchange::Http(request) => Answer::Http(Reader::new(request.method == "HEAD")),
+            Exchange::Oneshot => Answer::UntilClose,
+            Exchange::Echo { .. } if address.keeps_messages() => Answer::Message,
+            Exchange::Echo { size } => Answer::Sized { size: size.0 },
+            Exchange::Bulk { chunk } => Answer::Stream { chunk: chunk.0, waiting: 0 },
+        }
+    }
+
+    /// The same for another connection to the same server.
+    pub(crate) fn another(&self) -> Answer {
+        match *self {
+            Answer::Http(ref reader) => Answer::Http(reader.another()),
+            Answer::UntilClose => Answer::UntilClose,
+            Answer::Sized { size } => Answer::Sized { size },
+            Answer::Message => Answer::Message,
+            Answer::Stream { chunk, .. } => Answer::Stream { chunk, waiting: 0 },
+        }
+    }
+
+    /// Whether the server speaks as soon as it is connected to.
+    pub(crate) fn needs_no_request(&self) -> bool {
+        matches!(self, Answer::UntilClose | Answer::Stream { .. })
+    }
+
+    /// A request has been sent.
+    pub(crate) fn begin(&mut self) {
+        if let Answer::Http(reader) = self {
+            reader.begin();
+        }
+    }
+
+    /// The connection is a new one: nothing of the old stream is waiting.
+    pub(crate) fn connected(&mut self) {
+        if let Answer::Stream { waiting, .. } = self {
+            *waiting = 0;
+        }
+    }
+
+    /// Reads the next bytes of anything but a stream in chunks.
+    pub(crate) fn push(&mut self, bytes: &[u8], check: &mut Check<'_>) -> Result<Flow, Fault> {
+        const KEPT: Flow = Flow::Done { keep_alive: true };
+        match self {
+            Answer::Http(reader) => reader.push(bytes, check),
+            Answer::UntilClose => {
+                check.body(bytes);
+                Ok(Flow::More)
+            }
+            Answer::Message => {
+                check.body(bytes);
+                Ok(KEPT)
+            }
+            Answer::Sized { size } => {
+                check.body(bytes);
+                match check.seen.bytes.cmp(size) {
+                    std::cmp::Ordering::Less => Ok(Flow::More),
+                    std::cmp::Ordering::Equal => Ok(KEPT),
+                    std::cmp::Ordering::Greater => Err(Fault::Unasked),
+                }
+            }
+            Answer::Stream { waiting, .. } => {
+                *waiting += bytes.len() as u64;
+                Ok(Flow::More)
+            }
+        }
+    }
+
+    /// Takes one whole chunk off a stream, if it is there.
+    pub(crate) fn take_chunk(&mut self, seen: &mut Seen) -> bool {
+        match self {
+            Answer::Stream { chunk, waiting } if *waiting >= *chunk => {
+                *waiting -= *chunk;
+                seen.bytes = *chunk;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The server has closed.
+    pub(crate) fn end(&mut self, seen: &Seen) -> Result<Flow, Fault> {
+        match self {
+            Answer::Http(reader) => reader.end(),
+            Answer::UntilClose if seen.bytes > 0 => Ok(Flow::Done { keep_alive: false }),
+            Answer::Stream { waiting, .. } if *waiting > 0 => Err(Fault::ClosedWithin),
+            _ if seen.bytes > 0 => Err(Fault::ClosedWithin),
+            _ => Err(Fault::ClosedBefore),
+        }
+    }
+}
+
+/// What is known about the right answer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expected {
+    status: Option<u16>,
+    body: Option<Arc<[u8]>>,
+    length: Option<u64>,
+}
+
+impl Expected {
+    /// What can be checked without having seen an answer.
+    pub(crate) fn from_load(exchange: &Exchange, expect: &Expect, message: &Arc<[u8]>) -> Expected {
+        match exchange {
+            Exchange::Echo { .. } => Expected { body: Some(message.clone()), ..Default::default() },
+            Exchange::Bulk { .. } => Expected::default(),
+            Exchange::Http(_) | Exchange::Oneshot => Expected {
+                status: expect.status,
+                body: expect.body.as_deref().map(Arc::from),
+                length: expect.length,
+            },
+        }
+    }
+
+    /// Fills what was left open with what was learned.
+    pub(crate) fn learn(&mut self, learned: &Learned) {
+        self.status = self.status.or(learned.status);
+        if self.length.is_none() && self.body.is_none() {
+            self.length = learned.length;
+            self.body = learned.body.as_deref().map(Arc::from);
+        }
+    }
+}
+
+/// What has been seen of one answer.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) status: u16,
+    /// Bytes of the body so far.
+    pub(crate) bytes: u64,
+    differs: bool,
+}
+
+impl Seen {
+    /// Whether the complete answer is the right one.
+    pub(crate) fn verdict(&self, expected: &Expected) -> Result<(), Fault> {
+        if expected.status.is_some_and(|status| status != self.status) {
+            return Err(Fault::Status(self.status));
+        }
+        let length = expected.length.or(expected.body.as_ref().map(|body| body.len() as u64));
+        if length.is_some_and(|length| length != self.bytes) {
+            return Err(Fault::LengthDiffers);
+        }
+        if self.differs { Err(Fault::BodyDiffers) } else { Ok(()) }
+    }
+}
+
+/// Compares an answer as it streams in.
+pub(crate) struct Check<'a> {
+    pub(crate) expected: &'a Expected,
+    pub(crate) seen: &'a mut Seen,
+    /// Where a probe's body is kept.
+    pub(crate) kept: Option<&'a mut Kept>,
+}
+
+/// A probe's body, as long as it is not too long to be learned.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+    is_too_long: bool,
+}
+
+impl Kept {
+    /// Room for a body of so many bytes.
+    pub(crate) fn new(bytes_max: usize) -> Kept {
+        Kept { bytes: Vec::new(), bytes_max, is_too_long: false }
+    }
+
+    /// Adds bytes. With the first one too many all are given up, and none is kept from then on.
+    fn add(&mut self, bytes: &[u8]) {
+        if self.is_too_long || self.bytes.len() + bytes.len() > self.bytes_max {
+            self.is_too_long = true;
+            self.bytes = Vec::new();
+        } else {
+            self.bytes.extend_from_slice(bytes);
+        }
+    }
+
+    /// The whole body, unless it was too long.
+    pub(crate) fn into_body(self) -> Option<Vec<u8>> {
+        (!self.is_too_long).then_some(self.bytes)
+    }
+}
+
+impl Sink for Check<'_> {
+    fn status(&mut self, status: u16) {
+        self.seen.status = status;
+    }
+
+    fn body(&mut self, bytes: &[u8]) {
+        if let Some(body) = &self.expected.body {
+            let from = usize::try_from(self.seen.bytes).unwrap_or(usize::MAX);
+            let wanted = body.get(from..).and_then(|rest| rest.get(..bytes.len()));
+            self.seen.differs |= wanted != Some(bytes);
+        }
+        self.seen.bytes += bytes.len() as u64;
+        if let Some(kept) = &mut self.kept {
+            kept.add(bytes);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn verdict(expected: &Expected, status: u16, pieces: &[&[u8]]) -> Result<(), Fault> {
+        let mut seen = Seen::default();
+        let mut check = Check { expected, seen: &mut seen, kept: None };
+        check.status(status);
+        for piece in pieces {
+            check.body(piece);
+        }
+        seen.verdict(expected)
+    }
+
+    #[test]
+    fn every_byte_of_the_body_is_compared() {
+        let mut expected = Expected::default();
+        assert_eq!(verdict(&expected, 500, &[b"anything"]), Ok(()));
+        expected.learn(&Learned {
+            status: Some(200),
+            body: Some(b"hello".to_vec()),
+            length: Some(5),
+            varies: false,
+        });
+        assert_eq!(verdict(&expected, 200, &[b"he", b"", b"llo"]), Ok(()));
+        assert_eq!(verdict(&expected, 404, &[b"hello"]), Err(Fault::Status(404)));
+        assert_eq!(verdict(&expected, 200, &[b"hell"]), Err(Fault::LengthDiffers));
+        assert_eq!(verdict(&expected, 200, &[b"hello", b"!"]), Err(Fault::LengthDiffers));
+        for i in 0..5 {
+            let mut body = b"hello".to_vec();
+            body[i] ^= 1;
+            assert_eq!(verdict(&expected, 200, &[&body]), Err(Fault::BodyDiffers), "{i}");
+        }
+    }
+
+    #[test]
+    fn a_body_beyond_the_limit_is_given_up_while_it_is_read() {
+        let mut kept = Kept::new(10);
+        for piece in [&b"01234"[..], b"56789"] {
+            kept.add(piece);
+        }
+        assert_eq!(kept.bytes, b"0123456789");
+        kept.add(b"x");
+        assert_eq!(kept.bytes.capacity(), 0);
+        kept.add(b"");
+        kept.add(b"y");
+        assert_eq!(kept.bytes.capacity(), 0, "nothing is kept from then on");
+        assert_eq!(kept.into_body(), None);
+        assert_eq!(Kept::new(0).into_body(), Some(Vec::new()));
+    }
+
+    #[test]
+    fn what_a_person_expects_stands_over_what_was_learned() {
+        let expect = Expect { status: Some(204), body: None, length: Some(3) };
+        let exchange = Exchange::Http(Default::default());
+        let mut expected = Expected::from_load(&exchange, &expect, &Arc::from(&b""[..]));
+        expected.learn(&Learned {
+            status: Some(200),
+            body: Some(b"hello".to_vec()),
+            length: Some(5),
+            varies: false,
+        });
+        assert_eq!(verdict(&expected, 204, &[b"abc"]), Ok(()));
+        assert_eq!(verdict(&expected, 200, &[b"abc"]), Err(Fault::Status(200)));
+        assert_eq!(verdict(&expected, 204, &[b"hello"]), Err(Fault::LengthDiffers));
+    }
+}

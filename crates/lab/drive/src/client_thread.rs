@@ -1,0 +1,184 @@
+//! Client threads that live as long as their session.
+//!
+//! An engine belongs to the thread that made it (io_uring insists on it), and
+//! its connections stay open between slices, so the thread stays as well. It
+//! is told what to do over a channel, and sleeps meanwhile.
+
+use std::any::Any;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use netio::{Engine, Failure};
+
+use crate::answer::Answer;
+use crate::worker::{Orders, Share, Worker};
+
+/// What a thread can be asked to do.
+enum Job {
+    OpenFirst(Arc<Orders>),
+    Run { orders: Arc<Orders>, active: usize, keep_max: Option<usize> },
+    Close(Arc<Orders>),
+}
+
+/// What it answers.
+enum Reply {
+    Made(io::Result<()>),
+    Opened(io::Result<Result<(), Failure>>),
+    Ran(Box<io::Result<Share>>),
+    Closed(u64),
+}
+
+/// One client thread and its connections.
+pub(crate) struct ClientThread {
+    jobs: Option<Sender<Job>>,
+    replies: Receiver<Reply>,
+    thread: Option<JoinHandle<()>>,
+    connections: usize,
+}
+
+impl ClientThread {
+    /// Starts a thread with an engine of its own, and a slot for each answer reader, `connections`
+    /// of which are used from the beginning of every slice.
+    pub(crate) fn start<E, M>(
+        make: M,
+        answers: Vec<Answer>,
+        connections: usize,
+        index: u32,
+    ) -> io::Result<ClientThread>
+    where
+        E: Engine,
+        M: FnOnce() -> io::Result<E> + Send + 'static,
+    {
+        let (jobs, work) = channel();
+        let (results, replies) = channel();
+        let thread =
+            std::thread::Builder::new().name(format!("client {index}")).spawn(move || {
+                match make() {
+                    Ok(engine) => {
+                        let worker = Worker::new(engine, answers, index);
+                        serve(worker, &work, &results);
+                    }
+                    // Nobody is left to be told if this cannot be sent.
+                    Err(error) => drop(results.send(Reply::Made(Err(error)))),
+                }
+            })?;
+        let mut index =
+            ClientThread { jobs: Some(jobs), replies, thread: Some(thread), connections };
+        match index.reply() {
+            Reply::Made(outcome) => outcome.map(|()| index),
+            _ => Err(out_of_step()),
+        }
+    }
+
+    /// Connections that this thread begins a slice with.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections
+    }
+
+    /// Opens the first connection, without sending anything.
+    pub(crate) fn open_first(&mut self, orders: Arc<Orders>) -> io::Result<Result<(), Failure>> {
+        self.tell(Job::OpenFirst(orders));
+        match self.reply() {
+            Reply::Opened(outcome) => outcome,
+            _ => Err(out_of_step()),
+        }
+    }
+
+    /// Begins one slice on the first `active` connections; [`ClientThread::ran`] waits for its end.
+    pub(crate) fn run(&mut self, orders: Arc<Orders>, active: usize, keep_max: Option<usize>) {
+        if !self.tell(Job::Run { orders: orders.clone(), active, keep_max }) {
+            // This thread will never come to where the others wait for it.
+            orders.fail();
+        }
+    }
+
+    /// Waits for the slice that was begun.
+    pub(crate) fn ran(&mut self) -> io::Result<Share> {
+        match self.reply() {
+            Reply::Ran(outcome) => *outcome,
+            _ => Err(out_of_step()),
+        }
+    }
+
+    /// Closes every connection; the number of those on which bytes had come after their last answer.
+    pub(crate) fn close(&mut self, orders: Arc<Orders>) -> u64 {
+        self.tell(Job::Close(orders));
+        match self.reply() {
+            Reply::Closed(tainted) => tainted,
+            _ => 0,
+        }
+    }
+
+    /// Hands over a job; false if the thread has ended, which its missing reply says too.
+    fn tell(&mut self, job: Job) -> bool {
+        self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
+    }
+
+    /// The thread's next reply.
+    fn reply(&mut self) -> Reply {
+        self.replies.recv().unwrap_or_else(|_| Reply::Made(Err(out_of_step())))
+    }
+}
+
+impl Drop for ClientThread {
+    /// Waits for the thread, so that its sockets are closed afterwards.
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic was told in a reply.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Does one job after another until nobody can give any, or one fails so badly that the engine is
+/// of no more use.
+fn serve<E: Engine>(mut worker: Worker<E>, jobs: &Receiver<Job>, replies: &Sender<Reply>) {
+    let mut last = replies.send(Reply::Made(Ok(())));
+    while last.is_ok()
+        && let Ok(job) = jobs.recv()
+    {
+        let (reply, goes_on) = match job {
+            Job::OpenFirst(orders) => {
+                let (outcome, goes_on) = guarded(|| worker.open_first(&orders));
+                (Reply::Opened(outcome), goes_on)
+            }
+            Job::Run { orders, active, keep_max } => {
+                let (outcome, goes_on) = guarded(|| worker.run(&orders, active, keep_max));
+                if outcome.is_err() {
+                    orders.fail();
+                }
+                (Reply::Ran(Box::new(outcome)), goes_on)
+            }
+            Job::Close(orders) => (Reply::Closed(worker.close(&orders)), true),
+        };
+        last = replies.send(reply);
+        if !goes_on {
+            return;
+        }
+    }
+}
+
+/// Does a piece of work; a panic becomes an error. The flag says whether the worker is still sound.
+fn guarded<T>(work: impl FnOnce() -> io::Result<T>) -> (io::Result<T>, bool) {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(outcome) => (outcome, true),
+        Err(panic) => (Err(io::Error::other(panic_words(&*panic))), false),
+    }
+}
+
+fn panic_words(panic: &(dyn Any + Send)) -> String {
+    let what = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
+        (Some(text), _) => text,
+        (_, Some(text)) => text.as_str(),
+        _ => "no message",
+    };
+    format!("a client thread panicked ({what}); this is a bug in tachograph, please report it")
+}
+
+fn out_of_step() -> io::Error {
+    io::Error::other("a client thread ended too early")
+}

@@ -1,0 +1,135 @@
+//! Sentences for what keeps the load from starting at all.
+
+use base::Nanos;
+use netio::{Failure, MAX_PATH_BYTES};
+use spec::{Endpoint, Exchange, Load, Target};
+
+use crate::{DriveError, Fault};
+
+/// The error for a target to which no connection could be made.
+pub(crate) fn unreachable(target: &Target, failure: Failure, timeout: Nanos) -> DriveError {
+    let unix = !matches!(target.endpoint(), Endpoint::Tcp { .. });
+    let why = match failure {
+        Failure::Refused if unix => "connection refused: the socket file exists, but no process \
+            listens on it; start the server, or remove a stale file"
+            .to_owned(),
+        Failure::Refused => "connection refused: nothing is listening on that port; start the \
+            server, or check the port"
+            .to_owned(),
+        Failure::NoSuchSocket => "no such socket; start the server, or check the path".to_owned(),
+        Failure::ConnectTimeout => format!(
+            "no connection within {timeout}; check the address, and whether a firewall drops \
+             packets"
+        ),
+        Failure::Unreachable => "no route to the host; check the address".to_owned(),
+        Failure::Denied => "permission denied; make the socket file and its folder writable for \
+            this user"
+            .to_owned(),
+        Failure::AcceptQueueFull => "the listener's accept queue is full; the server is not \
+            accepting connections, or its backlog is too small"
+            .to_owned(),
+        Failure::NoPortsLeft => "no local ports left; wait a minute for those in \
+            TIME_WAIT"
+            .to_owned(),
+        Failure::TooManyFiles => "too many open files; raise the limit with 'ulimit -n'".to_owned(),
+        Failure::WrongSocketType => "the file at that path is not a socket of this type".to_owned(),
+        other => other.kind(),
+    };
+    DriveError::Unreachable(format!("cannot connect to {target}: {why}"))
+}
+
+/// The error for a target whose first answer was none.
+pub(crate) fn no_answer(target: &Target, fault: Fault, timeout: Nanos) -> DriveError {
+    if let Fault::Net(failure) = fault
+        && !matches!(failure, Failure::Reset | Failure::ClosedByPeer | Failure::MessageTooLong)
+    {
+        return unreachable(target, failure, timeout);
+    }
+    let why = match fault {
+        Fault::Timeout => {
+            format!(
+                "it accepted the connection, but did not answer within {timeout}; check \
+                whether the server is stuck or busy"
+            )
+        }
+        Fault::ClosedBefore | Fault::Net(_) => {
+            "it closed the connection without an answer; check whether it expects another \
+             protocol"
+                .to_owned()
+        }
+        Fault::ClosedWithin => "it closed the connection before its answer was complete".to_owned(),
+        Fault::Tls => "the port uses TLS, but HTTPS is not supported; use a plain HTTP \
+            port"
+            .to_owned(),
+        Fault::NotHttp => {
+            "its answer is not HTTP/1; for raw bytes use tcp:// or unix: instead of http://"
+                .to_owned()
+        }
+        Fault::HeadTooLarge => "its response head is longer than 64 KiB or has more than 128 \
+            lines"
+            .to_owned(),
+        Fault::BadFraming => "its response has contradictory framing (Content-Length, \
+            Transfer-Encoding)"
+            .to_owned(),
+        Fault::BadChunk => "its response has invalid chunked encoding".to_owned(),
+        Fault::Unasked => "it sent bytes after the end of its response".to_owned(),
+        Fault::UnaskedUpgrade => "it switched protocols without a request to do so".to_owned(),
+        other => other.kind(),
+    };
+    let why = match fault {
+        Fault::Net(Failure::MessageTooLong) => {
+            "the message is too long for a datagram; use a smaller --size".to_owned()
+        }
+        _ => why,
+    };
+    DriveError::Unreachable(format!("no usable answer from {target}: {why}"))
+}
+
+/// Refuses a load that makes no sense for the target.
+pub(crate) fn check_fit(target: &Target, load: &Load) -> Result<(), DriveError> {
+    let packets =
+        matches!(target.endpoint(), Endpoint::UnixDatagram(_) | Endpoint::UnixSeqpacket(_));
+    let why = match (&load.exchange, target) {
+        _ if load.connections == 0 => "at least one connection is required",
+        _ if load.threads == 0 => "at least one thread is required",
+        _ if load.timeout == Nanos::ZERO => "a timeout of zero would fail every request",
+        (Exchange::Http(_), Target::Raw(_)) => {
+            "HTTP needs a target that begins with http://; for raw bytes choose --exchange oneshot, echo or bulk"
+        }
+        (
+            Exchange::Oneshot | Exchange::Echo { .. } | Exchange::Bulk { .. },
+            Target::Http { .. },
+        ) => "a raw exchange needs a raw target: tcp://host:port or unix:/path",
+        (Exchange::Echo { size }, _) if size.0 == 0 => "an echo needs a message of at least 1 byte",
+        (Exchange::Bulk { chunk }, _) if chunk.0 == 0 => {
+            "a bulk transfer needs a chunk of at least 1 byte"
+        }
+        (Exchange::Bulk { .. }, _) if load.new_connection => {
+            "a bulk transfer needs persistent connections"
+        }
+        (Exchange::Oneshot | Exchange::Bulk { .. } | Exchange::Http(_), _) if packets => {
+            "datagram and seqpacket sockets support only the echo exchange"
+        }
+        (Exchange::Oneshot, Target::Raw(Endpoint::Socketpair(_))) => {
+            "a socketpair supports only the echo and bulk exchanges"
+        }
+        _ => return Ok(()),
+    };
+    Err(DriveError::Unfit(format!("{target} cannot be loaded like this: {why}")))
+}
+
+/// The error for more connections than the process may have open files.
+pub(crate) fn too_many_files(connections: u64, most: u64) -> DriveError {
+    DriveError::Unfit(format!(
+        "{connections} connections need as many open files, but the limit is {most}; raise it \
+         with 'ulimit -n'"
+    ))
+}
+
+/// The error when the client's own machinery fails.
+pub(crate) fn own(error: &std::io::Error) -> DriveError {
+    DriveError::Unfit(format!("the load engine failed: {error}"))
+}
+
+// The texts name the limit as a number where netio names it as a constant.
+const _: () = assert!(MAX_PATH_BYTES == 107);

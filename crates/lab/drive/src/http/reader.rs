@@ -1,0 +1,214 @@
+//! The reader of answers: bytes in, events out, wherever the bytes are cut.
+
+use std::sync::Arc;
+
+use super::HEAD_MAX;
+use super::chunked::{Chunked, Piece};
+use super::head::{self, Framing, Head};
+use super::template::Heads;
+use crate::Fault;
+
+/// Takes what an answer consists of.
+pub trait Sink {
+    /// The status of the final answer; interim ones (1xx) are passed over.
+    fn status(&mut self, status: u16);
+
+    /// The next part of the body, without its framing.
+    fn body(&mut self, bytes: &[u8]);
+}
+
+/// What is to follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// The answer is not complete.
+    More,
+    /// The answer is complete.
+    Done {
+        /// Whether the connection can carry another request.
+        keep_alive: bool,
+    },
+}
+
+/// Reads one answer after another.
+///
+/// No I/O happens here, and nothing is copied or allocated but a head that
+/// arrives in several pieces and the first few heads, which are kept: a later
+/// one that differs only in values that do not matter is compared, not parsed.
+#[derive(Debug)]
+pub struct Reader {
+    state: State,
+    /// The heads that are kept, unless every head is to be parsed.
+    known: Option<Arc<Heads>>,
+    /// The pieces of an unfinished head.
+    head: Vec<u8>,
+    /// Whether the request's method is HEAD.
+    to_head: bool,
+    keep_alive: bool,
+    /// Whether any byte of an answer has come.
+    begun: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Head,
+    Length(u64),
+    Chunked(Chunked),
+    UntilClose,
+    Done,
+}
+
+impl Reader {
+    /// A reader of answers to requests whose method is HEAD, or is not.
+    pub fn new(to_head: bool) -> Reader {
+        Reader::with(to_head, Some(Arc::default()))
+    }
+
+    /// A reader that parses every head; it says the same as any other, and is what others are compared with.
+    pub fn parsing_every_head(to_head: bool) -> Reader {
+        Reader::with(to_head, None)
+    }
+
+    /// A reader for another connection to the same server, which shares the heads that are kept.
+    pub fn another(&self) -> Reader {
+        Reader::with(self.to_head, self.known.clone())
+    }
+
+    fn with(to_head: bool, known: Option<Arc<Heads>>) -> Reader {
+        let state = State::Done;
+        Reader { state, known, head: Vec::new(), to_head, keep_alive: false, begun: false }
+    }
+
+    /// A request has been sent: its answer is what comes next.
+    pub fn begin(&mut self) {
+        self.state = State::Head;
+        self.head.clear();
+        self.begun = false;
+    }
+
+    /// Reads the next bytes. After an error the connection is of no more use.
+    pub fn push(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<Flow, Fault> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let consumed = match &mut self.state {
+                State::Done => return Err(Fault::Unasked),
+                State::Head => self.push_head(rest, sink)?,
+                State::UntilClose => {
+                    sink.body(rest);
+                    rest.len()
+                }
+                State::Length(left) => {
+                    let n = usize::try_from(*left).unwrap_or(usize::MAX).min(rest.len());
+                    sink.body(&rest[..n]);
+                    *left -= n as u64;
+                    if *left == 0 {
+                        self.state = State::Done;
+                    }
+                    n
+                }
+                State::Chunked(chunked) => match chunked.step(rest)? {
+                    Piece::Framing(n) => n,
+                    Piece::Data(n) => {
+                        sink.body(&rest[..n]);
+                        n
+                    }
+                    Piece::End(n) => {
+                        self.state = State::Done;
+                        n
+                    }
+                },
+            };
+            rest = &rest[consumed..];
+        }
+        Ok(self.flow())
+    }
+
+    /// The server has closed: completes an answer that is delimited by that, and faults any other.
+    pub fn end(&mut self) -> Result<Flow, Fault> {
+        match self.state {
+            State::UntilClose => {
+                self.state = State::Done;
+                Ok(Flow::Done { keep_alive: false })
+            }
+            _ if self.begun => Err(Fault::ClosedWithin),
+            _ => Err(Fault::ClosedBefore),
+        }
+    }
+
+    fn flow(&self) -> Flow {
+        match self.state {
+            State::Done => Flow::Done { keep_alive: self.keep_alive },
+            _ => Flow::More,
+        }
+    }
+
+    /// Takes bytes of a head; the number that belong to it.
+    fn push_head(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Fault> {
+        self.begun = true;
+        if self.head.is_empty()
+            && let Some((head, length)) = self.known.as_ref().and_then(|heads| heads.find(bytes))
+        {
+            self.take_final(head, sink);
+            return Ok(length);
+        }
+        if self.head.is_empty()
+            && let Some(end) = head::head_end(bytes)
+        {
+            head::check_beginning(bytes)?;
+            self.take_head(&bytes[..end], sink)?;
+            return Ok(end);
+        }
+        self.push_line(bytes, sink)
+    }
+
+    /// Takes bytes up to the end of a line, so that nothing of the body is copied; their number.
+    fn push_line(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Fault> {
+        let line = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
+        let taken = line.min(HEAD_MAX + 1 - self.head.len());
+        self.head.extend_from_slice(&bytes[..taken]);
+        head::check_beginning(&self.head)?;
+        if self.head.ends_with(b"\n\n") || self.head.ends_with(b"\n\r\n") {
+            let pieces = std::mem::take(&mut self.head);
+            self.take_head(&pieces, sink)?;
+            self.head = pieces;
+            self.head.clear();
+        } else if self.head.len() >= HEAD_MAX {
+            return Err(Fault::HeadTooLarge);
+        }
+        Ok(taken)
+    }
+
+    fn take_head(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<(), Fault> {
+        if bytes.len() > HEAD_MAX {
+            return Err(Fault::HeadTooLarge);
+        }
+        let head = head::parse(bytes, self.to_head)?;
+        match head.status {
+            101 => return Err(Fault::UnaskedUpgrade),
+            100..=199 => return Ok(()),
+            _ => {}
+        }
+        if let Some(heads) = &self.known {
+            heads.learn(bytes, head);
+        }
+        self.take_final(head, sink);
+        Ok(())
+    }
+
+    /// The head of the final answer has come: what follows is its body.
+    fn take_final(&mut self, head: Head, sink: &mut impl Sink) {
+        let Head { status, framing, keep_alive } = head;
+        sink.status(status);
+        self.keep_alive = keep_alive;
+        self.state = match framing {
+            Framing::Empty => State::Done,
+            Framing::Length(length) => State::Length(length),
+            Framing::Chunked => State::Chunked(Chunked::new()),
+            Framing::UntilClose => State::UntilClose,
+        };
+    }
+}
+
+#[cfg(test)]
+mod differential;
+#[cfg(test)]
+mod tests;

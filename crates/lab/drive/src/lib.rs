@@ -1,0 +1,32 @@
+//! The load engine: opens connections to one target, loads it in slices and observes what comes back.
+//!
+//! A [`Session`] belongs to one variant: its connections stay open between
+//! slices, and its counts add up over its whole life, from the first probe to
+//! the last drained answer.
+
+mod alarm;
+mod answer;
+mod choice;
+mod client_thread;
+mod error;
+mod fault;
+pub mod http;
+mod live;
+mod observe;
+mod pacer;
+mod run;
+mod schedule;
+mod session;
+mod slice;
+mod slice_counts;
+mod worker;
+
+pub use choice::EngineKind;
+pub use fault::Fault;
+pub use live::Live;
+pub use observe::{
+    ConnectionsLimit, Histogram, Learned, LimitedBy, Observation, ThreadUse, Window,
+};
+pub use pacer::Pacer;
+pub use session::{DriveError, Options, Session};
+pub use slice::{Slice, StopFlag};

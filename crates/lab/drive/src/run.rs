@@ -1,0 +1,578 @@
+//! One slice on one thread: what happens on each connection, event by event.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use base::{Clock, MonotonicClock, Nanos};
+use netio::{Connect, Ending, Failure, Handler, Wire};
+
+use crate::Fault;
+use crate::answer::{Answer, Check, Expected, Kept, Seen};
+use crate::http::Flow;
+use crate::schedule::{Arriving, Budget};
+use crate::slice_counts::{Completion, SliceCounts, Times};
+
+/// How long a slot rests after a connection could not be made, so that a dead
+/// server costs a thousand attempts per second and connection, not a whole CPU.
+const PAUSE: Nanos = Nanos::from_millis(1);
+
+/// An open loop opens a further connection only for requests that it noticed within this time.
+/// After a pause of the client itself many are due at once: the connections that are open work
+/// those off, and hundreds of new ones would overrun the server's backlog.
+const NOTICED_IN_TIME: Nanos = Nanos::from_millis(1);
+
+/// The longest wait for an event, so that a stop is noticed.
+pub(crate) const TURN_MAX: Nanos = Nanos::from_millis(50);
+
+/// How far a slot's socket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Link {
+    Closed,
+    Connecting,
+    Open,
+}
+
+/// One slot's state, kept between slices.
+#[derive(Debug)]
+pub(crate) struct Conn {
+    pub(crate) link: Link,
+    /// Whether a request is on it.
+    busy: bool,
+    /// Whether the socket was opened for the request that is on it.
+    fresh: bool,
+    /// Bytes came that no request had asked for; the next request on it fails.
+    pub(crate) tainted: bool,
+    /// Waits for the end that was announced, to send its next request on a new connection.
+    ending: bool,
+    /// The server closed it while it was idle, and no request has gone over its successor yet.
+    lost: bool,
+    /// Whether the deadline queue holds an entry for it.
+    queued: bool,
+    scheduled: Nanos,
+    sent: Nanos,
+    answer: Answer,
+    pub(crate) seen: Seen,
+}
+
+impl Conn {
+    pub(crate) fn new(answer: Answer) -> Conn {
+        Conn {
+            link: Link::Closed,
+            busy: false,
+            fresh: false,
+            tainted: false,
+            ending: false,
+            lost: false,
+            queued: false,
+            scheduled: Nanos::ZERO,
+            sent: Nanos::ZERO,
+            answer,
+            seen: Seen::default(),
+        }
+    }
+}
+
+/// Where requests come from.
+pub(crate) enum Source<'a> {
+    /// Each connection sends as soon as its answer is there.
+    Closed(&'a Budget),
+    /// They arrive by themselves.
+    Open(Arriving),
+}
+
+/// One slice on one thread.
+pub(crate) struct Run<'a> {
+    pub(crate) conns: &'a mut [Conn],
+    /// Slots that are used from the beginning: the first ones.
+    pub(crate) active: usize,
+    /// Slots that have been used so far; more than `active` where an open loop needed them.
+    pub(crate) used: usize,
+    /// Slots that may be used.
+    used_max: usize,
+    pub(crate) times: Times,
+    pub(crate) tally: SliceCounts,
+    source: Source<'a>,
+    expected: &'a Expected,
+    timeout: Nanos,
+    /// Whether each request gets a connection of its own.
+    one_request: bool,
+    /// Where a probe's body is kept.
+    kept: Option<&'a mut Kept>,
+    /// Nothing is sent any more.
+    pub(crate) stopping: bool,
+    /// Requests under way.
+    busy: usize,
+    /// Why the last connection that was to carry no request yet could not be made.
+    pub(crate) refusal: Option<Failure>,
+    /// Slots without a request, in the order in which they are to be used (open loop).
+    free: VecDeque<usize>,
+    /// At most one entry per slot, never later than the slot's deadline.
+    deadlines: BinaryHeap<Reverse<(Nanos, usize)>>,
+    /// Slots that rest, in the order in which they resume.
+    paused: VecDeque<(Nanos, usize)>,
+}
+
+/// What a run does, apart from when.
+pub(crate) struct Work<'a> {
+    pub(crate) source: Source<'a>,
+    pub(crate) expected: &'a Expected,
+    pub(crate) timeout: Nanos,
+    pub(crate) one_request: bool,
+    pub(crate) kept: Option<&'a mut Kept>,
+    /// Connections to begin with.
+    pub(crate) active: usize,
+}
+
+fn now() -> Nanos {
+    MonotonicClock.now()
+}
+
+impl<'a> Run<'a> {
+    pub(crate) fn new(
+        conns: &'a mut [Conn],
+        tally: SliceCounts,
+        times: Times,
+        work: Work<'a>,
+    ) -> Run<'a> {
+        let slots = conns.len();
+        for conn in conns.iter_mut() {
+            conn.queued = false;
+        }
+        let active = work.active.min(slots);
+        let (free, used_max) = match work.source {
+            Source::Closed(_) => (VecDeque::new(), active),
+            Source::Open(_) => {
+                let mut free = VecDeque::with_capacity(slots);
+                free.extend(0..active);
+                (free, slots)
+            }
+        };
+        Run {
+            conns,
+            active,
+            used: active,
+            used_max,
+            times,
+            tally,
+            source: work.source,
+            expected: work.expected,
+            timeout: work.timeout,
+            one_request: work.one_request,
+            kept: work.kept,
+            stopping: false,
+            busy: 0,
+            refusal: None,
+            free,
+            deadlines: BinaryHeap::with_capacity(slots),
+            paused: VecDeque::new(),
+        }
+    }
+
+    /// Slots that may be used in all.
+    pub(crate) fn used_max(&self) -> usize {
+        self.used_max
+    }
+
+    /// Sends the first requests.
+    pub(crate) fn begin<W: Wire>(&mut self, wire: &mut W) {
+        match self.source {
+            Source::Closed(_) => (0..self.active).for_each(|slot| self.proceed(wire, slot)),
+            Source::Open(_) => self.dispatch(wire),
+        }
+    }
+
+    /// Whether every request there was has been sent and has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        let spent = match &self.source {
+            Source::Closed(budget) => budget.is_spent(),
+            Source::Open(arriving) => arriving.is_spent(),
+        };
+        self.busy == 0 && (self.stopping || spent)
+    }
+
+    /// Sends nothing more; what waits is dropped. `at` ends the window if it is before its planned end.
+    pub(crate) fn stop(&mut self, at: Nanos) {
+        if self.stopping {
+            return;
+        }
+        self.pull(at);
+        if let Source::Open(arriving) = &mut self.source {
+            let waiting = arriving.abandon();
+            self.tally.counts.dropped += waiting;
+            if self.free.is_empty() {
+                self.tally.dropped_for_want += waiting;
+            }
+        }
+        self.times.window_end = self.times.window_end.min(at);
+        self.stopping = true;
+    }
+
+    /// Does what is due by the clock: arrivals, deadlines, pauses that end, the window's end.
+    pub(crate) fn tick<W: Wire>(&mut self, wire: &mut W) {
+        let at = now();
+        if at >= self.times.window_end {
+            self.stop(at);
+        }
+        self.expire(wire, at);
+        while self.paused.front().is_some_and(|(resume, _)| *resume <= at) {
+            if let Some((_, slot)) = self.paused.pop_front() {
+                self.proceed(wire, slot);
+            }
+        }
+        self.dispatch(wire);
+    }
+
+    /// How long nothing is due by the clock, up to `early` before the next arrival.
+    pub(crate) fn idle_for(&self, early: Nanos) -> Nanos {
+        let at = now();
+        let mut until = at + TURN_MAX;
+        if !self.stopping {
+            until = until.min(self.times.window_end);
+        }
+        if let Some(Reverse((deadline, _))) = self.deadlines.peek() {
+            until = until.min(*deadline);
+        }
+        if let Some((resume, _)) = self.paused.front() {
+            until = until.min(*resume);
+        }
+        if let Source::Open(arriving) = &self.source
+            && let Some(due) = arriving.next_due()
+            && (!self.free.is_empty() || self.used < self.used_max)
+        {
+            until = until.min((self.times.start + due).saturating_sub(early));
+        }
+        until.saturating_sub(at)
+    }
+
+    /// Whether requests are to come by themselves.
+    pub(crate) fn awaits_arrivals(&self) -> bool {
+        matches!(&self.source, Source::Open(arriving) if arriving.next_due().is_some())
+    }
+
+    /// Closes the idle connections that were opened on top of those to begin with: they would keep
+    /// workers of the server busy, and the next slice is to find what this one found.
+    pub(crate) fn shrink<W: Wire>(&mut self, wire: &mut W) {
+        for slot in self.active..self.used {
+            let conn = &mut self.conns[slot];
+            wire.close(slot);
+            conn.link = Link::Closed;
+            conn.tainted = false;
+            conn.ending = false;
+            conn.lost = false;
+        }
+    }
+
+    /// Gives up on what is still under way.
+    pub(crate) fn abandon<W: Wire>(&mut self, wire: &mut W) {
+        let at = now();
+        for (slot, conn) in self.conns.iter_mut().enumerate() {
+            if std::mem::take(&mut conn.busy) {
+                self.tally.abandoned(&self.times, conn.sent, at);
+                wire.close(slot);
+                conn.link = Link::Closed;
+            }
+        }
+        self.busy = 0;
+    }
+
+    /// Takes over the arrivals that are due by `at`.
+    fn pull(&mut self, at: Nanos) {
+        if let Source::Open(arriving) = &mut self.source {
+            let until = at.min(self.times.window_end).saturating_sub(self.times.start);
+            let (arrived, dropped) = arriving.pull(until);
+            self.tally.counts.offered += arrived;
+            self.tally.counts.dropped += dropped;
+            if self.free.is_empty() {
+                self.tally.dropped_for_want += dropped;
+            }
+        }
+    }
+
+    /// Sends what waits on the connections that are free, and on further ones where the load allows
+    /// them and the requests were noticed in time.
+    fn dispatch<W: Wire>(&mut self, wire: &mut W) {
+        let Source::Open(arriving) = &self.source else { return };
+        if self.stopping {
+            return;
+        }
+        let waited_before = arriving.waiting();
+        let at = now();
+        self.pull(at);
+        let mut popped = 0;
+        while let Some(slot) = self.free.pop_front() {
+            let Source::Open(arriving) = &mut self.source else { return };
+            let Some(due) = arriving.pop() else {
+                self.free.push_front(slot);
+                return;
+            };
+            popped += 1;
+            let due = self.times.start + due;
+            self.request(wire, slot, due, due, now());
+        }
+        let since = at.saturating_sub(self.times.start).saturating_sub(NOTICED_IN_TIME);
+        let Source::Open(arriving) = &self.source else { return };
+        let new = arriving.waiting() - waited_before.saturating_sub(popped).min(arriving.waiting());
+        let in_time = arriving.waiting_since(since).min(new);
+        for _ in 0..in_time.min(self.used_max - self.used) {
+            let Source::Open(arriving) = &mut self.source else { return };
+            let Some(due) = arriving.pop() else { return };
+            let slot = self.used;
+            self.used += 1;
+            let (due, at) = (self.times.start + due, now());
+            // One that had waited before did so because no connection was free.
+            let ready = if popped < waited_before { at } else { due };
+            popped += 1;
+            self.request(wire, slot, due, ready, at);
+        }
+    }
+
+    /// The slot is free: sends its next request, if there is one.
+    fn proceed<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+        self.proceed_at(wire, slot, now());
+    }
+
+    fn proceed_at<W: Wire>(&mut self, wire: &mut W, slot: usize, at: Nanos) {
+        if !self.stopping && at >= self.times.window_end {
+            self.stop(at);
+        }
+        match &mut self.source {
+            Source::Closed(budget) => {
+                if !self.stopping && budget.take() {
+                    self.request(wire, slot, at, at, at);
+                }
+            }
+            Source::Open(_) => {
+                self.pull(at);
+                let Source::Open(arriving) = &mut self.source else { return };
+                match arriving.pop() {
+                    Some(due) if !self.stopping => {
+                        let due = self.times.start + due;
+                        // With no other slot free, the request could not go out before now.
+                        let ready = if self.free.is_empty() { at } else { due };
+                        self.request(wire, slot, due, ready, at);
+                    }
+                    _ => self.free.push_back(slot),
+                }
+            }
+        }
+    }
+
+    /// Sends one request on a slot, over a new connection if it has none. It was due at `scheduled`,
+    /// and from `ready` on there were a request and a connection for it.
+    fn request<W: Wire>(
+        &mut self,
+        wire: &mut W,
+        slot: usize,
+        scheduled: Nanos,
+        ready: Nanos,
+        at: Nanos,
+    ) {
+        self.tally.sent(&self.times, ready, at);
+        self.busy += 1;
+        let conn = &mut self.conns[slot];
+        self.tally.counts.reconnected += u64::from(std::mem::take(&mut conn.lost));
+        conn.busy = true;
+        conn.fresh = conn.link != Link::Open;
+        conn.scheduled = scheduled;
+        conn.sent = at;
+        conn.seen = Seen::default();
+        conn.answer.begin();
+        if !conn.queued {
+            conn.queued = true;
+            self.deadlines.push(Reverse((at + self.timeout, slot)));
+        }
+        match conn.link {
+            Link::Open => self.send(wire, slot),
+            Link::Connecting => {}
+            Link::Closed => self.connect(wire, slot),
+        }
+    }
+
+    /// Opens a connection, and sends the slot's request on it if it has one.
+    pub(crate) fn connect<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+        match wire.connect(slot) {
+            Ok(Connect::Done) => self.connected(wire, slot),
+            Ok(Connect::Pending) => self.conns[slot].link = Link::Connecting,
+            Err(failure) => self.not_connected(slot, failure),
+        }
+    }
+
+    fn not_connected(&mut self, slot: usize, failure: Failure) {
+        self.conns[slot].link = Link::Closed;
+        if self.conns[slot].busy {
+            let at = now();
+            self.end_request(slot, Err(Fault::Net(failure)), at);
+            self.paused.push_back((at + PAUSE, slot));
+        } else {
+            self.refusal = Some(failure);
+        }
+    }
+
+    fn send<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+        let outcome = wire.send(slot);
+        let conn = &mut self.conns[slot];
+        match outcome {
+            Ok(()) if conn.tainted => self.fail(wire, slot, Fault::Unasked),
+            Ok(()) => wire.release(slot),
+            Err(Failure::ClosedByPeer) if !conn.fresh => self.send_anew(wire, slot),
+            Err(failure) => {
+                conn.link = Link::Closed;
+                let at = now();
+                self.end_request(slot, Err(Fault::Net(failure)), at);
+                self.paused.push_back((at + PAUSE, slot));
+            }
+        }
+    }
+
+    /// The close came while the connection was idle and no byte went out on it: the request goes
+    /// over a new one.
+    fn send_anew<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+        self.tally.closed_idle += 1;
+        self.tally.counts.reconnected += 1;
+        let conn = &mut self.conns[slot];
+        conn.link = Link::Closed;
+        conn.tainted = false;
+        conn.fresh = true;
+        self.connect(wire, slot);
+    }
+
+    /// Books the end of the slot's request.
+    fn end_request(&mut self, slot: usize, outcome: Result<(), Fault>, at: Nanos) {
+        let conn = &mut self.conns[slot];
+        conn.busy = false;
+        self.busy -= 1;
+        match outcome {
+            Ok(()) => self.tally.completed(
+                &self.times,
+                Completion {
+                    scheduled: conn.scheduled,
+                    sent: conn.sent,
+                    done: at,
+                    payload_bytes: conn.seen.bytes,
+                },
+            ),
+            Err(fault) => self.tally.failed(&self.times, fault, conn.sent, at),
+        }
+    }
+
+    /// The slot's request failed, and its connection is of no more use.
+    fn fail<W: Wire>(&mut self, wire: &mut W, slot: usize, fault: Fault) {
+        wire.close(slot);
+        let conn = &mut self.conns[slot];
+        conn.link = Link::Closed;
+        conn.tainted = false;
+        let at = now();
+        self.end_request(slot, Err(fault), at);
+        self.proceed_at(wire, slot, at);
+    }
+
+    /// The whole answer is there: compares it and goes on.
+    fn answered<W: Wire>(&mut self, wire: &mut W, slot: usize, keep_alive: bool, closing: bool) {
+        let at = now();
+        let verdict = self.conns[slot].seen.verdict(self.expected);
+        self.end_request(slot, verdict, at);
+        let conn = &mut self.conns[slot];
+        if !keep_alive || self.one_request {
+            wire.retire(slot);
+            conn.link = Link::Closed;
+        } else if closing {
+            conn.ending = true;
+            return;
+        }
+        self.proceed_at(wire, slot, at);
+    }
+
+    fn expire<W: Wire>(&mut self, wire: &mut W, at: Nanos) {
+        while let Some(Reverse((entry, slot))) = self.deadlines.peek().copied() {
+            if entry > at {
+                return;
+            }
+            self.deadlines.pop();
+            let conn = &mut self.conns[slot];
+            conn.queued = false;
+            if !conn.busy {
+                continue;
+            }
+            let deadline = conn.sent + self.timeout;
+            if deadline > at {
+                conn.queued = true;
+                self.deadlines.push(Reverse((deadline, slot)));
+            } else if conn.link == Link::Connecting {
+                self.fail(wire, slot, Fault::Net(Failure::ConnectTimeout));
+            } else {
+                self.fail(wire, slot, Fault::Timeout);
+            }
+        }
+    }
+
+    /// Counts the chunks of a stream that have come in.
+    fn take_chunks<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+        loop {
+            let conn = &mut self.conns[slot];
+            if !conn.busy {
+                return wire.hold(slot);
+            }
+            if !conn.answer.take_chunk(&mut conn.seen) {
+                return;
+            }
+            self.answered(wire, slot, true, false);
+        }
+    }
+}
+
+impl<W: Wire> Handler<W> for Run<'_> {
+    fn connected(&mut self, wire: &mut W, slot: usize) {
+        let conn = &mut self.conns[slot];
+        conn.link = Link::Open;
+        conn.tainted = false;
+        conn.answer.connected();
+        if conn.busy {
+            self.send(wire, slot);
+        } else if conn.answer.needs_no_request() {
+            wire.hold(slot);
+        }
+    }
+
+    fn received(&mut self, wire: &mut W, slot: usize, bytes: &[u8], closing: bool) {
+        let conn = &mut self.conns[slot];
+        let streams = matches!(conn.answer, Answer::Stream { .. });
+        if !conn.busy && !streams {
+            conn.tainted = true;
+            return;
+        }
+        let mut check =
+            Check { expected: self.expected, seen: &mut conn.seen, kept: self.kept.as_deref_mut() };
+        match conn.answer.push(bytes, &mut check) {
+            Ok(Flow::More) if streams => self.take_chunks(wire, slot),
+            Ok(Flow::More) => {}
+            Ok(Flow::Done { keep_alive }) => self.answered(wire, slot, keep_alive, closing),
+            Err(fault) => self.fail(wire, slot, fault),
+        }
+    }
+
+    fn ended(&mut self, wire: &mut W, slot: usize, ending: Ending) {
+        let conn = &mut self.conns[slot];
+        let link = std::mem::replace(&mut conn.link, Link::Closed);
+        let was_ending = std::mem::take(&mut conn.ending);
+        if link == Link::Connecting {
+            if let Ending::Failed(failure) = ending {
+                self.not_connected(slot, failure);
+            }
+        } else if !conn.busy {
+            self.tally.closed_idle += 1;
+            conn.lost = true;
+            if was_ending {
+                self.proceed(wire, slot);
+            }
+        } else {
+            match ending {
+                Ending::Failed(Failure::ClosedByPeer) if !conn.fresh => self.send_anew(wire, slot),
+                Ending::Failed(failure) => self.fail(wire, slot, Fault::Net(failure)),
+                Ending::Closed => match conn.answer.end(&conn.seen) {
+                    Ok(_) => self.answered(wire, slot, false, true),
+                    Err(fault) => self.fail(wire, slot, fault),
+                },
+            }
+        }
+    }
+}

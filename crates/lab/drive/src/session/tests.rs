@@ -1,0 +1,115 @@
+use base::Nanos;
+use fixture::{Config, Service};
+use netio::{Engine, EpollWire, Handler};
+use spec::{Endpoint, EngineChoice};
+
+use super::*;
+
+/// An engine that panics in one of its turns.
+struct Faulty {
+    inner: Epoll,
+    turns_left: u32,
+}
+
+impl Engine for Faulty {
+    type Wire = EpollWire;
+
+    fn wire(&mut self) -> &mut EpollWire {
+        self.inner.wire()
+    }
+
+    fn turn<H: Handler<EpollWire>>(
+        &mut self,
+        timeout: Nanos,
+        handler: &mut H,
+    ) -> std::io::Result<()> {
+        assert!(self.turns_left > 0, "out of turns");
+        self.turns_left -= 1;
+        self.inner.turn(timeout, handler)
+    }
+}
+
+#[test]
+fn a_panic_in_one_client_thread_left_the_others_waiting_for_ever() {
+    let listen = Endpoint::Tcp { host: "127.0.0.1".into(), port: 0 };
+    let server = fixture::spawn(Config::new(listen, Service::hello())).unwrap();
+    let endpoint = server.endpoint().clone();
+    let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
+    let load = Load { threads: 3, engine: EngineChoice::Epoll, ..Load::default() };
+    let options = Options {
+        cpus: CpuSet::default(),
+        seed: Seed(1),
+        step: Nanos::from_millis(10),
+        stop: StopFlag::default(),
+    };
+    // Before the threads meet, and in the middle of the load.
+    for turns_left in [0, 20] {
+        let mut session = Session::open(&target, &load, &options).unwrap();
+        session.learn().unwrap();
+        let address = Address::resolve(target.endpoint()).unwrap().remove(0);
+        let setup = Setup::new(address.clone(), message(&target, &load), 3);
+        let make = move || Ok(Faulty { inner: Epoll::new(&setup)?, turns_left });
+        let answer = Answer::new(&load.exchange, &address);
+        let answers = (0..3).map(|_| answer.another()).collect();
+        session.client_threads[1] = ClientThread::start(make, answers, 3, 1).unwrap();
+        let slice = Slice { window: Nanos::from_secs(600), requests: None, ..one_request() };
+        let error = session.run(&slice).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the load engine failed: a client thread panicked (out of turns); this is a bug in \
+             tachograph, please report it"
+        );
+        // Whoever goes on all the same is told, and closing comes to an end.
+        let error = session.run(&slice).unwrap_err();
+        assert_eq!(error.to_string(), "the load engine failed: a client thread ended too early");
+        session.close();
+    }
+}
+
+#[test]
+fn nothing_could_be_read_while_a_slice_ran() {
+    let listen = Endpoint::Tcp { host: "127.0.0.1".into(), port: 0 };
+    let server = fixture::spawn(Config::new(listen, Service::hello())).unwrap();
+    let endpoint = server.endpoint().clone();
+    let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
+    let options = Options {
+        cpus: CpuSet::default(),
+        seed: Seed(1),
+        step: Nanos::from_millis(10),
+        stop: StopFlag::default(),
+    };
+    let load = Load { threads: 2, ..Load::default() };
+    let mut session = Session::open(&target, &load, &options).unwrap();
+    session.learn().unwrap();
+    let live = Arc::new(Live::default());
+    session.watch(Arc::clone(&live));
+    let slice = Slice { requests: Some(500), drain: Nanos::from_secs(10), ..one_request() };
+    let seen = session.run(&slice).unwrap();
+    assert_eq!(live.counts(), (seen.counts.completed, seen.counts.failed));
+    assert_eq!(live.counts(), (500, 0));
+    session.close();
+}
+
+#[test]
+fn the_number_of_connections_is_limited_by_the_load_or_by_open_files() {
+    let load = |connections, connections_max, new_connection| Load {
+        connections,
+        connections_max,
+        new_connection,
+        ..Load::default()
+    };
+    let within = |load: Load, most| connections_within(&load, most).map_err(|e| e.to_string());
+    assert_eq!(within(load(10, None, false), 1024), Ok((10, LimitedBy::Load)));
+    assert_eq!(within(load(10, Some(5), false), 1024), Ok((10, LimitedBy::Load)));
+    assert_eq!(within(load(10, Some(1000), false), 4096), Ok((1000, LimitedBy::Load)));
+    assert_eq!(within(load(10, Some(1000), false), 1024), Ok((960, LimitedBy::OpenFiles)));
+    assert_eq!(within(load(10, Some(1000), true), 1024), Ok((704, LimitedBy::OpenFiles)));
+    assert_eq!(within(load(900, Some(1000), true), 1024), Ok((900, LimitedBy::OpenFiles)));
+    assert_eq!(within(load(10, Some(1000), false), u64::MAX), Ok((1000, LimitedBy::Load)));
+    assert_eq!(
+        within(load(1000, None, false), 1024),
+        Err("1000 connections need as many open files, but the limit is 1024; raise it with \
+            'ulimit -n'"
+            .to_owned())
+    );
+}

@@ -1,0 +1,271 @@
+//! One thread's counts of one slice.
+
+use std::collections::BTreeMap;
+
+use base::Nanos;
+use ledger::{Counts, Errors};
+use netio::Traffic;
+
+use crate::Fault;
+use crate::observe::{ConnectionsLimit, Histogram, Observation, ThreadUse, Window};
+
+/// Where the instants of a slice lie on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) start: Nanos,
+    /// The window's beginning.
+    pub(crate) lead_end: Nanos,
+    /// The window's end; the far future while only the last answer ends it.
+    pub(crate) window_end: Nanos,
+    pub(crate) step: Nanos,
+}
+
+impl Times {
+    fn in_window(&self, at: Nanos) -> bool {
+        self.lead_end <= at && at < self.window_end
+    }
+
+    /// How much of a stretch lies in the window.
+    fn overlap(&self, from: Nanos, to: Nanos) -> Nanos {
+        to.min(self.window_end).saturating_sub(from.max(self.lead_end))
+    }
+}
+
+/// One completed request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Completion {
+    pub(crate) scheduled: Nanos,
+    pub(crate) sent: Nanos,
+    pub(crate) done: Nanos,
+    pub(crate) payload_bytes: u64,
+}
+
+/// One thread's counts of one slice.
+#[derive(Debug)]
+pub(crate) struct SliceCounts {
+    pub(crate) counts: Counts,
+    pub(crate) closed_idle: u64,
+    pub(crate) dropped_for_want: u64,
+    pub(crate) errors: BTreeMap<Fault, u64>,
+    window: Window,
+    latency: Histogram,
+    service_time: Histogram,
+    lateness: Histogram,
+    by_step: Vec<u64>,
+    open_loop: bool,
+    /// When the last request was completed or failed.
+    last: Nanos,
+}
+
+/// Three significant digits, and no limit: the histogram grows as it must.
+fn histogram() -> Histogram {
+    #[allow(clippy::expect_used)]
+    let mut histogram = Histogram::new_with_bounds(1, 10_000_000_000, 3)
+        .expect("constant bounds and digits are within what the library takes");
+    histogram.auto(true);
+    histogram
+}
+
+fn record(histogram: &mut Histogram, nanos: Nanos) {
+    // An auto-resizing histogram takes every u64 (its documentation), so that this cannot fail.
+    let _ = histogram.record(nanos.0);
+}
+
+impl SliceCounts {
+    pub(crate) fn new(open_loop: bool) -> SliceCounts {
+        SliceCounts {
+            counts: Counts::default(),
+            closed_idle: 0,
+            dropped_for_want: 0,
+            errors: BTreeMap::new(),
+            window: Window::default(),
+            latency: histogram(),
+            service_time: histogram(),
+            lateness: histogram(),
+            by_step: Vec::new(),
+            open_loop,
+            last: Nanos::ZERO,
+        }
+    }
+
+    /// A request goes out at `at` that could have gone out at `ready`; closed loops offer exactly
+    /// what they send.
+    pub(crate) fn sent(&mut self, times: &Times, ready: Nanos, at: Nanos) {
+        self.counts.sent += 1;
+        if !self.open_loop {
+            self.counts.offered += 1;
+        } else if times.in_window(at) {
+            record(&mut self.lateness, at.saturating_sub(ready));
+        }
+    }
+
+    pub(crate) fn completed(&mut self, times: &Times, completion: Completion) {
+        let Completion { scheduled, sent, done, payload_bytes } = completion;
+        self.counts.completed += 1;
+        self.last = done;
+        let step = (done.saturating_sub(times.start).0 / times.step.0.max(1)) as usize;
+        if step >= self.by_step.len() {
+            self.by_step.resize(step + 1, 0);
+        }
+        self.by_step[step] += 1;
+        self.busy(times, sent, done);
+        if !times.in_window(done) {
+            return;
+        }
+        let service_time = done.saturating_sub(sent);
+        self.window.completed += 1;
+        self.window.payload_bytes += payload_bytes;
+        self.window.service_time_sum_ns += u128::from(service_time.0);
+        record(&mut self.service_time, service_time);
+        if self.open_loop {
+            record(&mut self.latency, done.saturating_sub(scheduled));
+        }
+    }
+
+    pub(crate) fn failed(&mut self, times: &Times, fault: Fault, sent: Nanos, at: Nanos) {
+        self.counts.failed += 1;
+        self.last = at;
+        self.busy(times, sent, at);
+        *self.errors.entry(fault).or_default() += 1;
+    }
+
+    /// A request was given up at `at`.
+    pub(crate) fn abandoned(&mut self, times: &Times, sent: Nanos, at: Nanos) {
+        self.counts.in_flight += 1;
+        self.busy(times, sent, at);
+    }
+
+    fn busy(&mut self, times: &Times, from: Nanos, to: Nanos) {
+        self.window.busy_ns += u128::from(times.overlap(from, to).0);
+    }
+
+    /// The thread's observation of the whole slice, which ended at `end`.
+    pub(crate) fn finish(
+        mut self,
+        times: &Times,
+        end: Nanos,
+        before: Traffic,
+        after: Traffic,
+        cpu: Nanos,
+    ) -> Observation {
+        let window_end =
+            if times.window_end == Nanos(u64::MAX) { self.last } else { times.window_end };
+        self.window.length = window_end.saturating_sub(times.lead_end);
+        let elapsed = end.saturating_sub(times.start);
+        Observation {
+            counts: self.counts,
+            errors: self.errors.into_iter().map(|(fault, n)| (fault.kind(), n)).collect(),
+            window: self.window,
+            latency: self.latency,
+            service_time: self.service_time,
+            lateness: self.lateness,
+            completed_by_step: self.by_step,
+            step: times.step,
+            bytes_received: after.received - before.received,
+            bytes_sent: after.sent - before.sent,
+            connects: after.connects - before.connects,
+            source_changes: after.source_changes - before.source_changes,
+            connections_max_used: 0,
+            connections_limit: ConnectionsLimit::default(),
+            dropped_for_want_of_connections: self.dropped_for_want,
+            closed_idle: self.closed_idle,
+            elapsed,
+            threads: vec![ThreadUse { cpu, wall: elapsed }],
+        }
+    }
+}
+
+/// Adds what another thread saw at the same time.
+pub(crate) fn merge(into: &mut Observation, other: Observation) {
+    into.counts.merge(&other.counts);
+    add_errors(&mut into.errors, &other.errors);
+    into.window.length = into.window.length.max(other.window.length);
+    into.window.completed += other.window.completed;
+    into.window.payload_bytes += other.window.payload_bytes;
+    into.window.service_time_sum_ns += other.window.service_time_sum_ns;
+    into.window.busy_ns += other.window.busy_ns;
+    for (sum, part) in [
+        (&mut into.latency, &other.latency),
+        (&mut into.service_time, &other.service_time),
+        (&mut into.lateness, &other.lateness),
+    ] {
+        // Adding to an auto-resizing histogram cannot fail.
+        let _ = sum.add(part);
+    }
+    if into.completed_by_step.len() < other.completed_by_step.len() {
+        into.completed_by_step.resize(other.completed_by_step.len(), 0);
+    }
+    for (sum, part) in into.completed_by_step.iter_mut().zip(&other.completed_by_step) {
+        *sum += part;
+    }
+    into.bytes_received += other.bytes_received;
+    into.bytes_sent += other.bytes_sent;
+    into.connects += other.connects;
+    into.source_changes += other.source_changes;
+    into.closed_idle += other.closed_idle;
+    into.connections_max_used += other.connections_max_used;
+    into.connections_limit.connections += other.connections_limit.connections;
+    into.dropped_for_want_of_connections += other.dropped_for_want_of_connections;
+    into.elapsed = into.elapsed.max(other.elapsed);
+    into.threads.extend(other.threads);
+}
+
+/// Adds counts of errors.
+pub(crate) fn add_errors(into: &mut Errors, other: &Errors) {
+    for (kind, n) in other {
+        *into.entry(kind.clone()).or_default() += n;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMES: Times =
+        Times { start: Nanos(0), lead_end: Nanos(100), window_end: Nanos(200), step: Nanos(50) };
+
+    fn busy(request: impl Fn(&mut SliceCounts, &Times)) -> u128 {
+        let mut tally = SliceCounts::new(false);
+        request(&mut tally, &TIMES);
+        tally.window.busy_ns
+    }
+
+    fn done(sent: u64, done: u64) -> u128 {
+        let (sent, done) = (Nanos(sent), Nanos(done));
+        let completion = Completion { scheduled: sent, sent, done, payload_bytes: 0 };
+        busy(|tally, times| tally.completed(times, completion))
+    }
+
+    #[test]
+    fn requests_keep_a_connection_busy_only_within_the_window() {
+        assert_eq!(done(110, 150), 40);
+        assert_eq!(done(10, 99), 0, "over before it");
+        assert_eq!(done(60, 130), 30, "begun before it");
+        assert_eq!(done(170, 260), 30, "ended in the drain");
+        assert_eq!(done(20, 900), 100, "longer than the window");
+        assert_eq!(done(200, 210), 0, "after it");
+    }
+
+    #[test]
+    fn whatever_becomes_of_a_request_it_kept_its_connection_busy() {
+        let (from, to) = (Nanos(150), Nanos(300));
+        assert_eq!(busy(|tally, times| tally.failed(times, Fault::Timeout, from, to)), 50);
+        assert_eq!(busy(|tally, times| tally.abandoned(times, from, to)), 50);
+    }
+
+    #[test]
+    fn one_connection_without_a_pause_is_busy_all_the_time() {
+        let mut tally = SliceCounts::new(false);
+        let mut sent = Nanos(3);
+        for length in [90, 1, 22, 7, 60, 5, 80, 40] {
+            let done = sent + Nanos(length);
+            let completion = Completion { scheduled: sent, sent, done, payload_bytes: 0 };
+            tally.completed(&TIMES, completion);
+            sent = done;
+        }
+        assert_eq!(tally.window.busy_ns, 100);
+        // Sums over what ended within are another thing: 6 ns were brought in, 12 taken out.
+        assert_eq!(tally.window.completed, 4);
+        assert_eq!(tally.window.service_time_sum_ns, 22 + 7 + 60 + 5);
+    }
+}

@@ -1,0 +1,363 @@
+//! One thread's share of a session: its engine and its connections.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use base::{Clock, CpuSet, MonotonicClock, Nanos, Seed};
+use netio::{Engine, Failure, Wire};
+use rustix::thread::{sched_setaffinity, sched_yield, set_current_timer_slack};
+use rustix::time::{ClockId, clock_gettime};
+use spec::Mode;
+
+use crate::alarm::Alarm;
+use crate::answer::{Answer, Expected, Kept, Seen};
+use crate::live::Live;
+use crate::observe::{ConnectionsLimit, LimitedBy};
+use crate::pacer::Pacer;
+use crate::run::{Conn, Link, Run, Source, TURN_MAX, Work};
+use crate::schedule::{Arriving, Budget};
+use crate::slice::{Slice, StopFlag};
+use crate::slice_counts::{SliceCounts, Times};
+use crate::{Fault, Observation};
+
+/// How long a slice waits for its connections before it begins without those that are missing.
+const PREPARE_MAX: Nanos = Nanos::from_secs(1);
+
+/// How long a full accept queue is given before the next try.
+const RETRY: Nanos = Nanos::from_micros(500);
+
+/// How long a slice that a person stops still waits for the answers that are under way.
+const STOP_DRAIN: Nanos = Nanos::from_secs(1);
+
+/// Where the threads of a slice wait for one another. A thread that fails opens it for good.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    missing: Mutex<usize>,
+    change: Condvar,
+}
+
+impl Gate {
+    /// Opens when so many threads have come.
+    pub(crate) fn new(threads: usize) -> Gate {
+        Gate { missing: Mutex::new(threads), change: Condvar::new() }
+    }
+
+    fn missing(&self) -> MutexGuard<'_, usize> {
+        self.missing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until all have come.
+    fn wait(&self) {
+        let mut missing = self.missing();
+        *missing = missing.saturating_sub(1);
+        if *missing == 0 {
+            self.change.notify_all();
+        }
+        while *missing > 0 {
+            missing = self.change.wait(missing).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Opens for everybody: a thread will not come.
+    fn open(&self) {
+        *self.missing() = 0;
+        self.change.notify_all();
+    }
+}
+
+/// What every thread of a slice is told.
+pub(crate) struct Orders {
+    pub(crate) slice: Slice,
+    pub(crate) expected: Expected,
+    pub(crate) budget: Budget,
+    pub(crate) timeout: Nanos,
+    /// Whether each request gets a connection of its own.
+    pub(crate) one_request: bool,
+    pub(crate) step: Nanos,
+    pub(crate) stop: StopFlag,
+    /// Where the counts can be read meanwhile.
+    pub(crate) live: Option<Arc<Live>>,
+    pub(crate) seed: Seed,
+    pub(crate) cpus: CpuSet,
+    /// Threads of this slice.
+    pub(crate) threads: u32,
+    /// What limits the number of connections.
+    pub(crate) limited_by: LimitedBy,
+    /// Where all threads meet when their connections are open.
+    pub(crate) ready: Gate,
+    /// Set when a thread has failed, so that the others do not finish a slice that is lost.
+    pub(crate) failed: AtomicBool,
+    /// The instant at which the slice began, set by the first to leave the barrier.
+    pub(crate) start: OnceLock<Nanos>,
+}
+
+impl Orders {
+    /// A thread has failed: the others need not wait for it, nor go on.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::Relaxed);
+        self.ready.open();
+    }
+
+    /// Where the requests of one thread come from.
+    fn source(&self, index: u32) -> Source<'_> {
+        let Mode::Open { rate_per_s, arrivals } = self.slice.mode else {
+            return Source::Closed(&self.budget);
+        };
+        let share = self.slice.requests.map(|requests| {
+            let threads = u64::from(self.threads);
+            requests / threads + u64::from(u64::from(index) < requests % threads)
+        });
+        Source::Open(Arriving::new(
+            Pacer::new(arrivals, rate_per_s, index, self.threads, self.seed),
+            share,
+        ))
+    }
+
+    fn times(&self, start: Nanos) -> Times {
+        let lead_end = start + self.slice.lead_in;
+        let window_end = match self.slice.requests {
+            Some(_) => Nanos(u64::MAX),
+            None => lead_end + self.slice.window,
+        };
+        Times { start, lead_end, window_end, step: self.step }
+    }
+}
+
+/// What one thread brings back.
+pub(crate) struct Share {
+    pub(crate) observation: Observation,
+    /// The fault of a request that failed, if any did.
+    pub(crate) fault: Option<Fault>,
+    /// What was seen of the last answer on the first connection.
+    pub(crate) seen: Seen,
+    /// The body of the answer, where it was to be kept and was not too long.
+    pub(crate) kept: Option<Vec<u8>>,
+}
+
+/// One thread's engine and connections, kept between slices.
+pub(crate) struct Worker<E> {
+    engine: E,
+    conns: Vec<Conn>,
+    index: u32,
+}
+
+impl<E: Engine> Worker<E> {
+    /// A worker with one connection for each answer reader.
+    pub(crate) fn new(engine: E, answers: Vec<Answer>, index: u32) -> Worker<E> {
+        Worker { engine, conns: answers.into_iter().map(Conn::new).collect(), index }
+    }
+
+    /// Opens the first connection, without sending anything.
+    pub(crate) fn open_first(&mut self, orders: &Orders) -> io::Result<Result<(), Failure>> {
+        let mut run = new_run(&mut self.conns, orders, self.index, 1, None);
+        prepare(&mut self.engine, &mut run, orders, orders.timeout)?;
+        let refusal = run.refusal;
+        Ok(match self.conns[0].link {
+            Link::Open => Ok(()),
+            Link::Closed => Err(refusal.unwrap_or(Failure::Reset)),
+            Link::Connecting => {
+                self.engine.wire().close(0);
+                self.conns[0].link = Link::Closed;
+                Err(Failure::ConnectTimeout)
+            }
+        })
+    }
+
+    /// Runs one slice on this thread, on the first `active` connections; an open loop may take all
+    /// others on top of them. With `keep_max` a body of up to so many bytes is brought back.
+    pub(crate) fn run(
+        &mut self,
+        orders: &Orders,
+        active: usize,
+        keep_max: Option<usize>,
+    ) -> io::Result<Share> {
+        let mut body = keep_max.map(Kept::new);
+        let placed = place(&orders.cpus, self.index);
+        let cpu_before = thread_cpu();
+        let before = self.engine.wire().traffic();
+        let mut run = new_run(&mut self.conns, orders, self.index, active, body.as_mut());
+        let prepared = if orders.one_request {
+            Ok(())
+        } else {
+            prepare(&mut self.engine, &mut run, orders, orders.timeout.min(PREPARE_MAX))
+        };
+        // Every thread comes here, whatever went wrong: the others wait.
+        orders.ready.wait();
+        placed.and(prepared)?;
+        run.times = orders.times(*orders.start.get_or_init(|| MonotonicClock.now()));
+        load(&mut self.engine, &mut run, orders)?;
+        let end = MonotonicClock.now();
+        run.shrink(self.engine.wire());
+        let (used, most) = (run.used as u32, run.used_max() as u32);
+        let (times, tally) = (run.times, run.tally);
+        let fault = tally.errors.keys().next().copied();
+        let after = self.engine.wire().traffic();
+        let cpu = thread_cpu().saturating_sub(cpu_before);
+        let mut observation = tally.finish(&times, end, before, after, cpu);
+        observation.connections_max_used = used;
+        observation.connections_limit =
+            ConnectionsLimit { connections: most, by: orders.limited_by };
+        let kept = body.and_then(Kept::into_body);
+        Ok(Share { observation, fault, seen: self.conns[0].seen, kept })
+    }
+
+    /// Closes every connection; the number of those on which bytes had come after their last answer.
+    pub(crate) fn close(&mut self, orders: &Orders) -> u64 {
+        let active = self.conns.len();
+        let mut run = new_run(&mut self.conns, orders, self.index, active, None);
+        // Whatever the kernel refuses now, the connections are closed below.
+        let _ = self.engine.turn(Nanos::ZERO, &mut run);
+        let mut tainted = 0;
+        for (slot, conn) in self.conns.iter_mut().enumerate() {
+            tainted += u64::from(conn.link == Link::Open && conn.tainted);
+            conn.link = Link::Closed;
+            self.engine.wire().close(slot);
+        }
+        tainted
+    }
+}
+
+fn new_run<'a>(
+    conns: &'a mut [Conn],
+    orders: &'a Orders,
+    index: u32,
+    active: usize,
+    kept: Option<&'a mut Kept>,
+) -> Run<'a> {
+    let open_loop = matches!(orders.slice.mode, Mode::Open { .. });
+    let work = Work {
+        source: orders.source(index),
+        expected: &orders.expected,
+        timeout: orders.timeout,
+        one_request: orders.one_request,
+        kept,
+        active,
+    };
+    Run::new(conns, SliceCounts::new(open_loop), orders.times(Nanos::ZERO), work)
+}
+
+/// Takes note of what happened to idle connections, then opens those that are missing.
+///
+/// Each is tried once. Only a full accept queue is waited for: many connections
+/// at once overrun a short backlog, and no request is on them yet.
+fn prepare<E: Engine>(
+    engine: &mut E,
+    run: &mut Run<'_>,
+    orders: &Orders,
+    limit: Nanos,
+) -> io::Result<()> {
+    let until = MonotonicClock.now() + limit;
+    engine.turn(Nanos::ZERO, run)?;
+    let mut next = 0;
+    loop {
+        run.refusal = run.refusal.filter(|failure| *failure != Failure::AcceptQueueFull);
+        while next < run.active && run.refusal != Some(Failure::AcceptQueueFull) {
+            if run.conns[next].link == Link::Closed {
+                run.connect(engine.wire(), next);
+            }
+            next += usize::from(run.refusal != Some(Failure::AcceptQueueFull));
+        }
+        let all_tried = next == run.active;
+        let left = until.saturating_sub(MonotonicClock.now());
+        let active = &run.conns[..run.active];
+        let pending = active.iter().any(|conn| conn.link == Link::Connecting);
+        let is_over = orders.stop.load(Ordering::Relaxed) || orders.failed.load(Ordering::Relaxed);
+        if left == Nanos::ZERO || is_over || all_tried && !pending {
+            return Ok(());
+        }
+        engine.turn(left.min(if all_tried { TURN_MAX } else { RETRY }), run)?;
+    }
+}
+
+/// Loads until the slice is over, and drains.
+fn load<E: Engine>(engine: &mut E, run: &mut Run<'_>, orders: &Orders) -> io::Result<()> {
+    let (mut drain_end, mut alarm) = (None, Alarm::new());
+    let mut stopped_at: Option<Nanos> = None;
+    let mut told = (0, 0);
+    run.begin(engine.wire());
+    while !run.is_over() && !orders.failed.load(Ordering::Relaxed) {
+        if orders.stop.load(Ordering::Relaxed) {
+            let now = MonotonicClock.now();
+            run.stop(now);
+            stopped_at.get_or_insert(now);
+        }
+        run.tick(engine.wire());
+        let mut wait = run.idle_for(alarm.margin());
+        if run.stopping {
+            let now = MonotonicClock.now();
+            let planned = *drain_end.get_or_insert_with(|| now + orders.slice.drain);
+            let end = stopped_at.map_or(planned, |at| planned.min(at + STOP_DRAIN));
+            if now >= end {
+                break;
+            }
+            wait = wait.min(end.saturating_sub(now));
+        }
+        if run.is_over() {
+            break;
+        }
+        turn(engine, run, wait, &mut alarm)?;
+        if let Some(live) = &orders.live {
+            let counts = &run.tally.counts;
+            let now = (counts.completed, counts.failed);
+            live.add(told, now);
+            told = now;
+        }
+    }
+    run.abandon(engine.wire());
+    Ok(())
+}
+
+/// One turn. Of an idle one of an open loop the alarm learns how late the kernel wakes; while there
+/// is nothing to do in the last microseconds before an arrival, whoever else wants the CPU gets it.
+fn turn<E: Engine>(
+    engine: &mut E,
+    run: &mut Run<'_>,
+    wait: Nanos,
+    alarm: &mut Alarm,
+) -> io::Result<()> {
+    if !run.awaits_arrivals() {
+        return engine.turn(wait, run);
+    }
+    let wait = alarm.nap(wait);
+    let (began, before) = (MonotonicClock.now(), engine.wire().traffic());
+    engine.turn(wait, run)?;
+    if engine.wire().traffic() == before {
+        if wait == Nanos::ZERO {
+            sched_yield();
+        } else {
+            alarm.slept(wait, MonotonicClock.now().saturating_sub(began));
+        }
+    }
+    Ok(())
+}
+
+/// Pins the calling thread to its CPU and lets its timers be as exact as the kernel can.
+fn place(cpus: &CpuSet, index: u32) -> io::Result<()> {
+    // One nanosecond instead of the usual 50 µs, which would make every open loop late (prctl(2),
+    // PR_SET_TIMERSLACK). Where it is forbidden, the lateness that is recorded shows it.
+    let _ = set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let count = cpus.iter().count();
+    if count == 0 {
+        return Ok(());
+    }
+    if let Some(cpu) = cpus.iter().nth(index as usize % count) {
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(cpu);
+        sched_setaffinity(None, &set).map_err(|errno| {
+            io::Error::other(format!("a client thread cannot run on CPU {cpu}: {errno}"))
+        })?;
+    }
+    Ok(())
+}
+
+/// CPU time that the calling thread has used.
+fn thread_cpu() -> Nanos {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod allocations;
+#[cfg(test)]
+mod suite;

@@ -1,0 +1,363 @@
+//! One suite for every engine: a scripted server, and what a client must have counted of it.
+//!
+//! Epoll and io_uring meet a real server over TCP and Unix sockets; the
+//! simulated engine plays the same scripts, with more that can go wrong than a
+//! real kernel can be made to do on demand. What a kernel leaves to chance (where
+//! bytes are cut, which connection comes first) must not show in the counts.
+
+mod script;
+mod server;
+mod simulated;
+
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+
+use base::Seed;
+use netio::{NoUring, Uring};
+use proptest::prelude::*;
+use spec::{Arrivals, EngineChoice, Exchange, Expect, HttpRequest, Load, Target};
+
+use self::script::{Act, Script};
+use self::server::{Listener, Server};
+use self::simulated::{Chances, Simulated};
+use super::*;
+use crate::observe::Learned;
+use crate::{Options, Session};
+
+/// In which a right answer comes, with much to spare: it is seldom waited for.
+const TIMEOUT: Nanos = Nanos::from_secs(20);
+
+/// What moves the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Simulated,
+    Real(EngineChoice, Over),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Tcp,
+    Unix,
+}
+
+/// How a script is played.
+#[derive(Clone, Debug)]
+struct Play {
+    script: Script,
+    connections: u32,
+    requests: u64,
+    timeout: Nanos,
+    /// Bytes of a request's body.
+    body_bytes: usize,
+    new_connection: bool,
+}
+
+impl Play {
+    /// The whole script once on three connections.
+    fn of(script: Script) -> Play {
+        let requests = script.len();
+        let timeout = TIMEOUT;
+        Play { script, connections: 3, requests, timeout, body_bytes: 0, new_connection: false }
+    }
+
+    /// Plays on every engine that this machine has and compares what was counted with what happened.
+    fn on_every_engine(&self) {
+        for over in [Over::Tcp, Over::Unix] {
+            self.check(By::Real(EngineChoice::Epoll, over));
+        }
+        self.check(By::Simulated);
+        if io_uring_is_there() {
+            for over in [Over::Tcp, Over::Unix] {
+                self.check(By::Real(EngineChoice::IoUring, over));
+            }
+        }
+    }
+
+    fn check(&self, by: By) {
+        let seen = match by {
+            By::Simulated => self.simulate(),
+            // A Unix socket has no resets to send.
+            By::Real(_, Over::Unix) if self.has_resets() => return,
+            By::Real(engine, over) => self.really(engine, over),
+        };
+        assert_laws(&seen);
+        let (completed, errors) = self.script.truth(self.requests);
+        assert_eq!(seen.errors, errors, "{by:?} {self:?}");
+        assert_eq!(seen.counts.completed, completed, "{by:?}");
+        assert_eq!((seen.counts.sent, seen.counts.in_flight), (self.requests, 0), "{by:?}");
+    }
+
+    fn has_resets(&self) -> bool {
+        (0..self.script.len() as usize).any(|n| matches!(self.script.act(n), Act::Reset(_)))
+    }
+
+    fn simulate(&self) -> Observation {
+        let slice = Slice { requests: Some(self.requests), ..slice(false, None) };
+        let one_request = self.new_connection;
+        let connections = self.connections as usize;
+        let engine = Simulated::new(7, self.script.clone(), Chances::default(), connections);
+        simulate(engine, connections, &slice, one_request, Nanos::from_millis(200)).0
+    }
+
+    fn really(&self, engine: EngineChoice, over: Over) -> Observation {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let (listener, url) = match over {
+            Over::Unix => (Listener::unix(&path), format!("http://unix:{}:/", path.display())),
+            Over::Tcp => {
+                let (listener, port) = Listener::tcp();
+                (listener, format!("http://127.0.0.1:{port}/"))
+            }
+        };
+        let target = Target::parse(&url).unwrap();
+        let load = Load {
+            connections: self.connections,
+            new_connection: self.new_connection,
+            engine,
+            timeout: self.timeout,
+            exchange: Exchange::Http(HttpRequest {
+                body: vec![b'x'; self.body_bytes],
+                ..HttpRequest::default()
+            }),
+            expect: Expect { status: Some(200), body: Some(b"hello".to_vec()), length: None },
+            ..Load::default()
+        };
+        let request_bytes = crate::session::message(&target, &load).len();
+        let _server = Server::start(listener, self.script.clone(), request_bytes);
+        let options = Options {
+            cpus: CpuSet::default(),
+            seed: Seed(1),
+            step: Nanos::from_millis(10),
+            stop: StopFlag::default(),
+        };
+        let mut session = Session::open(&target, &load, &options).unwrap();
+        assert_eq!(
+            session.engine().name(),
+            if engine == EngineChoice::Epoll { "epoll" } else { "io-uring" }
+        );
+        let drain = TIMEOUT;
+        let slice = Slice { requests: Some(self.requests), drain, ..slice(false, None) };
+        let seen = session.run(&slice).unwrap();
+        session.close();
+        seen
+    }
+}
+
+/// Whether io_uring can be tested. Where it cannot, the suite fails unless it was told to do without.
+fn io_uring_is_there() -> bool {
+    Uring::probe().map_err(|why| without_io_uring(&why)).is_ok()
+}
+
+/// Fails unless the tests were told to do without io_uring.
+pub(super) fn without_io_uring(why: &NoUring) {
+    assert!(std::env::var_os(WITHOUT).is_some(), "{}", missing_words(why));
+}
+
+/// Set this variable to run the tests on a machine without io_uring.
+const WITHOUT: &str = "TACHOGRAPH_TEST_WITHOUT_IO_URING";
+
+fn missing_words(why: &NoUring) -> String {
+    format!(
+        "the io_uring engine was NOT tested: {why}. Run the tests where io_uring is allowed, or set {WITHOUT}=1 to leave it out knowingly"
+    )
+}
+
+fn assert_laws(seen: &Observation) {
+    let c = seen.counts;
+    assert_eq!(c.offered, c.sent + c.dropped);
+    assert_eq!(c.sent, c.completed + c.failed + c.in_flight);
+    assert_eq!(seen.errors.values().sum::<u64>(), c.failed);
+    assert_eq!(seen.completed_by_step.iter().sum::<u64>(), c.completed);
+    assert_eq!(seen.service_time.len(), seen.window.completed);
+}
+
+/// Runs one slice over `connections` simulated ones; what was seen, and which answers were delivered.
+fn simulate(
+    engine: Simulated,
+    connections: usize,
+    slice: &Slice,
+    one_request: bool,
+    timeout: Nanos,
+) -> (Observation, Vec<Act>) {
+    let exchange = Exchange::Http(Default::default());
+    let mut expected =
+        Expected::from_load(&exchange, &Expect::default(), &std::sync::Arc::from(&b""[..]));
+    let body = Some(b"hello".to_vec());
+    expected.learn(&Learned { status: Some(200), body, length: Some(5), varies: false });
+    let answers = (0..connections).map(|_| Answer::Http(crate::http::Reader::new(false))).collect();
+    let mut worker = Worker::new(engine, answers, 0);
+    let orders = Orders {
+        slice: *slice,
+        expected,
+        budget: Budget::new(slice.requests),
+        timeout,
+        one_request,
+        step: Nanos::from_millis(1),
+        stop: StopFlag::default(),
+        live: None,
+        seed: Seed(1),
+        cpus: CpuSet::default(),
+        threads: 1,
+        limited_by: LimitedBy::default(),
+        ready: Gate::new(1),
+        failed: AtomicBool::new(false),
+        start: OnceLock::new(),
+    };
+    let share = worker.run(&orders, connections, None).unwrap();
+    (share.observation, worker.engine.0.delivered)
+}
+
+fn slice(open: bool, requests: Option<u64>) -> Slice {
+    Slice {
+        mode: if open {
+            Mode::Open { rate_per_s: 20_000.0, arrivals: Arrivals::Poisson }
+        } else {
+            Mode::Closed
+        },
+        lead_in: Nanos::from_micros(200),
+        window: Nanos::from_millis(3),
+        requests,
+        drain: Nanos::from_millis(2),
+    }
+}
+
+#[test]
+fn answers_cut_at_every_byte_are_whole_answers() {
+    let length = script::sound().len();
+    Play::of(Script::new((1..length).map(Act::Cut))).on_every_engine();
+}
+
+#[test]
+fn a_close_at_every_byte_is_seen() {
+    let length = script::sound().len();
+    Play::of(Script::new((0..length).map(Act::Close))).on_every_engine();
+}
+
+#[test]
+fn a_reset_at_every_byte_is_seen() {
+    let length = script::sound().len();
+    Play::of(Script::new((0..length).map(Act::Reset))).on_every_engine();
+}
+
+#[test]
+fn requests_that_find_the_socket_full_arrive_whole_whatever_their_length() {
+    // Each is longer than a socket's buffer, by one byte more than the last: it goes out in pieces,
+    // between which there is no room, and the last piece has another length every time.
+    for body_bytes in (0..8).map(|more| 3_000_000 + more) {
+        let script = Script::new([Act::Answer, Act::Late]);
+        let play = Play { body_bytes, requests: 6, ..Play::of(script) };
+        play.on_every_engine();
+    }
+}
+
+#[test]
+fn answers_in_another_order_than_requests_are_told_apart() {
+    let script = Script::new([Act::Late, Act::Late, Act::Answer, Act::Late, Act::Cut(7)]);
+    for connections in [1, 2, 7, 40] {
+        let play = Play { connections, requests: 400, ..Play::of(script.clone()) };
+        play.on_every_engine();
+    }
+}
+
+#[test]
+fn a_connection_that_stalls_times_out_alone() {
+    let stall = Script::new([Act::Answer, Act::Stall, Act::Answer, Act::Cut(9), Act::Late]);
+    // Twice the stalls: longer than any pause of a busy machine, and no longer.
+    let timeout = Nanos::from_secs(3);
+    Play { requests: 5, timeout, ..Play::of(stall) }.on_every_engine();
+}
+
+#[test]
+fn every_kind_of_wrong_answer_is_told_from_every_other() {
+    let kinds = [
+        Act::Answer,
+        Act::Corrupt,
+        Act::LastAnswer,
+        Act::Unavailable,
+        Act::Surplus,
+        Act::Close(0),
+        Act::Late,
+        Act::Close(20),
+        Act::Cut(30),
+    ];
+    for new_connection in [false, true] {
+        let requests = 40 * kinds.len() as u64;
+        Play { requests, new_connection, ..Play::of(Script::new(kinds)) }.on_every_engine();
+    }
+}
+
+#[test]
+fn random_scripts_are_counted_alike_by_every_engine() {
+    let faults = [Act::Corrupt, Act::Unavailable, Act::Surplus, Act::Close(0), Act::Reset(0)];
+    for seed in 0..12 {
+        let mut rng = Seed(seed).rng("script");
+        let with_resets = if seed % 2 == 0 { faults.len() } else { faults.len() - 1 };
+        let script = Script::random(&mut rng, &faults[..with_resets], 150);
+        let connections = 1 + seed as u32 * 3;
+        Play { connections, ..Play::of(script) }.on_every_engine();
+    }
+}
+
+#[test]
+fn a_machine_without_io_uring_is_told_what_was_not_tested() {
+    assert_eq!(
+        missing_words(&NoUring::Missing),
+        "the io_uring engine was NOT tested: this kernel has no io_uring; use --engine epoll. Run \
+         the tests where io_uring is allowed, or set TACHOGRAPH_TEST_WITHOUT_IO_URING=1 to leave \
+         it out knowingly"
+    );
+}
+
+fn faults() -> impl Strategy<Value = Vec<Act>> {
+    let all = vec![
+        Act::AnswerAndClose,
+        Act::Corrupt,
+        Act::Unavailable,
+        Act::Close(0),
+        Act::Reset(0),
+        Act::Stall,
+    ];
+    proptest::sample::subsequence(all, 0..=6)
+}
+
+fn chances() -> impl Strategy<Value = Chances> {
+    let some = || prop_oneof![Just(0u64), Just(0), 1u64..200];
+    (some(), some(), any::<bool>()).prop_map(|(refuse, pend, dribble)| Chances {
+        refuse,
+        pend,
+        dribble,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(150))]
+
+    #[test]
+    fn whatever_goes_wrong_every_request_is_in_one_column(
+        seed: u64,
+        chances in chances(),
+        faults in faults(),
+        connections in 1usize..9,
+        open: bool,
+        requests in prop::option::of(0u64..120),
+    ) {
+        let script = Script::random(&mut Seed(seed).rng("script"), &faults, 60);
+        let engine = Simulated::new(seed, script, chances, connections);
+        let timeout = Nanos::from_millis(3);
+        let one_request = seed.is_multiple_of(5);
+        let (seen, delivered) =
+            simulate(engine, connections, &slice(open, requests), one_request, timeout);
+        assert_laws(&seen);
+        let c = seen.counts;
+        let sound = delivered.iter().filter(|act| act.error().is_none()).count() as u64;
+        prop_assert_eq!(sound, c.completed, "{:?}", seen.errors);
+        for kind in ["body differs", "status 503"] {
+            let told = delivered.iter().filter(|act| act.error() == Some(kind)).count() as u64;
+            prop_assert_eq!(told, seen.errors.get(kind).copied().unwrap_or(0));
+        }
+        if let Some(requests) = requests {
+            prop_assert_eq!(c.offered, requests);
+            prop_assert_eq!((c.dropped, c.in_flight), (0, 0));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Builders that keep the tests to what they are about.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use base::{CpuSet, Nanos, Seed};
+use drive::{DriveError, Observation, Options, Session, Slice};
+use fixture::{Config, Faults, Running, Service, spawn};
+use ledger::Counts;
+use spec::{Endpoint, Exchange, Load, Mode, Target};
+use tempfile::TempDir;
+
+/// A fixture and what reaches it.
+pub(crate) struct Rig {
+    pub(crate) fixture: Running,
+    pub(crate) target: Target,
+    pub(crate) load: Load,
+    pub(crate) options: Options,
+    _folder: TempDir,
+}
+
+/// Where a rig listens.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum On {
+    V4,
+    V6,
+    Unix,
+    Abstract,
+    Datagram,
+    Seqpacket,
+    Socketpair,
+}
+
+impl On {
+    pub(crate) const STREAMS: [On; 4] = [On::V4, On::V6, On::Unix, On::Abstract];
+
+    pub(crate) fn endpoint(self, folder: &TempDir) -> Endpoint {
+        let path = folder.path().join("s");
+        match self {
+            On::V4 => Endpoint::Tcp { host: "127.0.0.1".into(), port: 0 },
+            On::V6 => Endpoint::Tcp { host: "::1".into(), port: 0 },
+            On::Unix => Endpoint::Unix(path),
+            On::Abstract => Endpoint::Abstract(path.into_os_string().into_encoded_bytes()),
+            On::Datagram => Endpoint::UnixDatagram(path),
+            On::Seqpacket => Endpoint::UnixSeqpacket(path),
+            On::Socketpair => Endpoint::Socketpair(path),
+        }
+    }
+}
+
+pub(crate) fn options() -> Options {
+    Options {
+        cpus: CpuSet::default(),
+        seed: Seed(7),
+        step: Nanos::from_millis(10),
+        stop: Arc::new(AtomicBool::new(false)),
+    }
+}
+
+pub(crate) fn http_load(connections: u32) -> Load {
+    let engine = crate::ENGINE;
+    Load { connections, engine, timeout: Nanos::from_secs(20), ..Load::default() }
+}
+
+pub(crate) fn http_target(endpoint: &Endpoint) -> Target {
+    Target::Http { endpoint: endpoint.clone(), authority: "localhost".into(), path: "/".into() }
+}
+
+/// A fixture on `on`, and an HTTP load of four connections for it.
+pub(crate) fn rig(on: On, service: Service, faults: Faults) -> Rig {
+    rig_with(on, service, |config| config.faults = faults)
+}
+
+/// The same, with anything of its configuration changed.
+pub(crate) fn rig_with(on: On, service: Service, change: impl FnOnce(&mut Config)) -> Rig {
+    let folder = tempfile::tempdir().unwrap();
+    let mut config = Config::new(on.endpoint(&folder), service);
+    change(&mut config);
+    let fixture = spawn(config).unwrap();
+    let target = http_target(fixture.endpoint());
+    Rig { fixture, target, load: http_load(4), options: options(), _folder: folder }
+}
+
+impl Rig {
+    /// The same fixture as a raw target.
+    pub(crate) fn raw(mut self, exchange: Exchange) -> Rig {
+        self.target = Target::Raw(self.fixture.endpoint().clone());
+        self.load.exchange = exchange;
+        self
+    }
+
+    pub(crate) fn open(&self) -> Result<Session, DriveError> {
+        Session::open(&self.target, &self.load, &self.options)
+    }
+
+    /// Opens and learns.
+    pub(crate) fn session(&self) -> Session {
+        let mut session = self.open().unwrap();
+        session.learn().unwrap();
+        session
+    }
+}
+
+/// Waits for something that must come, with patience for a busy machine.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    while !condition() {
+        assert!(std::time::Instant::now() < deadline, "this never came: {what}");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+/// Exactly this many requests in a closed loop.
+pub(crate) fn requests(n: u64) -> Slice {
+    Slice { requests: Some(n), ..for_ms(0, 0) }
+}
+
+/// A closed loop for this long.
+pub(crate) fn for_ms(lead_in: u64, window: u64) -> Slice {
+    Slice {
+        mode: Mode::Closed,
+        lead_in: Nanos::from_millis(lead_in),
+        window: Nanos::from_millis(window),
+        requests: None,
+        drain: Nanos::from_secs(20),
+    }
+}
+
+/// Checks what must hold of every observation, whatever happened.
+pub(crate) fn assert_laws(seen: &Observation) {
+    let c = &seen.counts;
+    assert_counts(c);
+    assert_eq!(seen.errors.values().sum::<u64>(), c.failed, "{:?}", seen.errors);
+    assert_eq!(seen.completed_by_step.iter().sum::<u64>(), c.completed);
+    assert!(seen.window.completed <= c.completed);
+    assert_eq!(seen.service_time.len(), seen.window.completed);
+}
+
+pub(crate) fn assert_counts(c: &Counts) {
+    assert_eq!(c.offered, c.sent + c.dropped, "{c:?}");
+    assert_eq!(c.sent, c.completed + c.failed + c.in_flight, "{c:?}");
+}

@@ -1,0 +1,297 @@
+//! For how long each CPU was busy, as exactly as the kernel tells.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use base::{Clock as _, MonotonicClock, Nanos};
+
+use crate::{HostError, read};
+
+/// Where a version 1 control group hierarchy for CPU accounting is mounted, in the order of preference.
+const CPUACCT: [&str; 3] = [
+    "/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu",
+    "/sys/fs/cgroup/cpu,cpuacct/cpuacct.usage_percpu",
+    "/sys/fs/cgroup/cpu/cpuacct.usage_percpu",
+];
+
+/// Room for the file of a machine with some hundred CPUs; it grows where that is too little.
+const BUFFER_BYTES: usize = 16 << 10;
+
+/// What counts the busy time of CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CpuSource {
+    /// `cpuacct.usage_percpu` of the root control group (version 1): nanoseconds of every process.
+    Cpuacct,
+    /// `rq_cpu_time` in /proc/schedstat: nanoseconds of every process. A process is counted when it
+    /// leaves the CPU, so that one which runs on and on is counted late.
+    Schedstat,
+    /// /proc/stat: ticks, by what ran when the tick came or rounded down, as the kernel was built.
+    Ticks,
+}
+
+/// Reads the busy time of every CPU, again and again; the files stay open.
+#[derive(Debug)]
+pub struct CpuMeter {
+    source: CpuSource,
+    file: File,
+    path: PathBuf,
+    stat: File,
+    ticks_per_s: u64,
+}
+
+/// How long every CPU has been busy since boot, at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuTimes {
+    /// When, on the monotonic clock.
+    pub at: Nanos,
+    /// Each CPU, in ascending order.
+    pub cpus: Vec<CpuTime>,
+}
+
+/// One CPU's time, since boot or between two moments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuTime {
+    /// Its number.
+    pub cpu: usize,
+    /// Time in which a process ran, and with [`CpuSource::Ticks`] interrupts too.
+    pub busy: Nanos,
+    /// Time that the hypervisor gave to others although this CPU wanted to run, in steps of a tick;
+    /// `None` where it was not read.
+    pub steal: Option<Nanos>,
+}
+
+/// What happened between two moments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuUse {
+    /// Wall time between them.
+    pub elapsed: Nanos,
+    /// What each CPU did that was there both times.
+    pub cpus: Vec<CpuTime>,
+}
+
+impl CpuTimes {
+    /// What happened since an earlier moment.
+    pub fn since(&self, earlier: &CpuTimes) -> CpuUse {
+        let rise = |now: &CpuTime| {
+            let before = earlier.cpus.iter().find(|before| before.cpu == now.cpu)?;
+            Some(CpuTime {
+                cpu: now.cpu,
+                busy: now.busy.saturating_sub(before.busy),
+                steal: now.steal.zip(before.steal).map(|(now, before)| now.saturating_sub(before)),
+            })
+        };
+        CpuUse {
+            elapsed: self.at.saturating_sub(earlier.at),
+            cpus: self.cpus.iter().filter_map(rise).collect(),
+        }
+    }
+}
+
+impl CpuMeter {
+    /// Opens the most exact source that this machine has.
+    ///
+    /// # Errors
+    /// If /proc/stat cannot be read.
+    pub fn open() -> Result<CpuMeter, HostError> {
+        let ticks_per_s = rustix::param::clock_ticks_per_second();
+        let ticks = stat_times(&read("/proc/stat")?, ticks_per_s);
+        for path in CPUACCT {
+            let Ok(text) = read(path) else { continue };
+            if is_whole_machine(&percpu_times(&text), &ticks) {
+                return CpuMeter::of(CpuSource::Cpuacct, path, ticks_per_s);
+            }
+        }
+        const SCHEDSTAT: &str = "/proc/schedstat";
+        let schedstat = read(SCHEDSTAT).map(|text| schedstat_times(&text)).unwrap_or_default();
+        if is_whole_machine(&schedstat, &ticks) {
+            return CpuMeter::of(CpuSource::Schedstat, SCHEDSTAT, ticks_per_s);
+        }
+        CpuMeter::of(CpuSource::Ticks, "/proc/stat", ticks_per_s)
+    }
+
+    fn of(source: CpuSource, path: &str, ticks_per_s: u64) -> Result<CpuMeter, HostError> {
+        let open = |path: &str| File::open(path).map_err(|error| failed(Path::new(path), &error));
+        let (file, stat) = (open(path)?, open("/proc/stat")?);
+        Ok(CpuMeter { source, file, path: PathBuf::from(path), stat, ticks_per_s })
+    }
+
+    /// What counts.
+    pub fn source(&self) -> CpuSource {
+        self.source
+    }
+
+    /// How far a reading of one CPU may be behind: the kernel counts a process that runs at every
+    /// tick of its timer and whenever it leaves the CPU. A difference of two readings is off by no
+    /// more than this, however far they are apart, except that /proc/stat may count by samples.
+    pub fn resolution(&self) -> Nanos {
+        Nanos(1_000_000_000 / self.ticks_per_s.max(1))
+    }
+
+    /// How long each CPU has been busy. Steal is left out unless ticks are read anyway, so that a
+    /// reading costs one short file: some ten microseconds.
+    ///
+    /// # Errors
+    /// If the source cannot be read any more.
+    pub fn read(&self) -> Result<CpuTimes, HostError> {
+        let text = text(&self.file, &self.path)?;
+        let at = MonotonicClock.now();
+        let cpus = match self.source {
+            CpuSource::Cpuacct => percpu_times(&text),
+            CpuSource::Schedstat => schedstat_times(&text),
+            CpuSource::Ticks => stat_times(&text, self.ticks_per_s),
+        };
+        Ok(CpuTimes { at, cpus })
+    }
+
+    /// The same, with the time that was stolen. /proc/stat lists every interrupt, which costs more
+    /// the larger the machine is.
+    ///
+    /// # Errors
+    /// If a source cannot be read any more.
+    pub fn read_with_steal(&self) -> Result<CpuTimes, HostError> {
+        let mut times = self.read()?;
+        if self.source != CpuSource::Ticks {
+            let ticks = stat_times(&text(&self.stat, Path::new("/proc/stat"))?, self.ticks_per_s);
+            for time in &mut times.cpus {
+                time.steal = ticks.iter().find(|t| t.cpu == time.cpu).and_then(|t| t.steal);
+            }
+        }
+        Ok(times)
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> HostError {
+    HostError { path: path.to_owned(), why: error.to_string() }
+}
+
+/// All of a file of /proc, from its beginning: each read from there makes the kernel write it again.
+fn text(file: &File, path: &Path) -> Result<String, HostError> {
+    let mut bytes = vec![0; BUFFER_BYTES];
+    let mut length = 0;
+    loop {
+        match file.read_at(&mut bytes[length..], length as u64) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(failed(path, &error)),
+        }
+        if length == bytes.len() {
+            bytes.resize(2 * length, 0);
+        }
+    }
+    bytes.truncate(length);
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Whether a source counts all that the machine does. In a container the "root" group may be the
+/// container's own; /proc/schedstat may be there without being kept.
+fn is_whole_machine(times: &[CpuTime], ticks: &[CpuTime]) -> bool {
+    let sum = |times: &[CpuTime]| times.iter().map(|time| u128::from(time.busy.0)).sum::<u128>();
+    let (counted, known) = (sum(times), sum(ticks));
+    counted > 0 && 2 * counted > known
+}
+
+/// `cpuacct.usage_percpu`: a number of nanoseconds for each possible CPU, in order.
+fn percpu_times(text: &str) -> Vec<CpuTime> {
+    let numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
+    let time =
+        |(cpu, busy): (usize, Option<u64>)| Some(CpuTime { cpu, busy: Nanos(busy?), steal: None });
+    numbers.enumerate().filter_map(time).collect()
+}
+
+/// Lines `cpuN` of /proc/schedstat (Documentation/scheduler/sched-stats.rst, versions 15 to 17):
+/// the seventh number is the time spent running processes, in nanoseconds.
+fn schedstat_times(text: &str) -> Vec<CpuTime> {
+    let line = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
+        let cpu = words.next()?.parse().ok()?;
+        Some(CpuTime { cpu, busy: Nanos(words.nth(6)?.parse().ok()?), steal: None })
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Lines `cpuN` of /proc/stat (proc(5)): user nice system idle iowait irq softirq steal guest
+/// guest_nice, in ticks. Guest time is part of user time already.
+fn stat_times(text: &str, ticks_per_s: u64) -> Vec<CpuTime> {
+    let nanos = |ticks: u64| Nanos(ticks * (1_000_000_000 / ticks_per_s.max(1)));
+    let line = |line: &str| {
+        let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
+        let cpu = words.next()?.parse().ok()?;
+        let ticks: Vec<u64> = words.take(8).map_while(|word| word.parse().ok()).collect();
+        let [user, nice, system, _idle, _waiting, interrupts, soft, rest @ ..] = ticks.as_slice()
+        else {
+            return None;
+        };
+        let busy = nanos(user + nice + system + interrupts + soft);
+        Some(CpuTime { cpu, busy, steal: rest.first().map(|ticks| nanos(*ticks)) })
+    };
+    // The first line, without a number, is the sum.
+    text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn busy(times: &[CpuTime]) -> Vec<(usize, u64)> {
+        times.iter().map(|time| (time.cpu, time.busy.0)).collect()
+    }
+
+    #[test]
+    fn every_source_is_read_cpu_by_cpu() {
+        assert_eq!(
+            busy(&percpu_times("1448052738040 1466452289318 \n")),
+            [(0, 1_448_052_738_040), (1, 1_466_452_289_318)]
+        );
+        let schedstat = "version 15\ntimestamp 4295\ncpu0 0 0 0 0 0 0 500 9 7\ndomain0 3 1 2\ncpu3 1 2 3 4 5 6 700 8 9\n";
+        assert_eq!(busy(&schedstat_times(schedstat)), [(0, 500), (3, 700)]);
+        let stat = "cpu  9 9 9 9 9 9 9 9 9 9\ncpu0 100 10 50 1000 20 5 5 30 7 0\ncpu2 1 0 0 9 0 0 0\nintr 5\n";
+        let times = stat_times(stat, 100);
+        assert_eq!(busy(&times), [(0, 1_700_000_000), (2, 10_000_000)]);
+        assert_eq!(times[0].steal, Some(Nanos::from_millis(300)));
+        assert_eq!(times[1].steal, None, "an old kernel does not tell");
+        for text in ["", "nonsense", "cpu\ncpux 1", "cpu0 1 2"] {
+            assert_eq!(stat_times(text, 100), []);
+            assert_eq!(schedstat_times(text), []);
+        }
+    }
+
+    #[test]
+    fn a_group_of_a_container_is_not_the_machine() {
+        let time = |busy| [CpuTime { cpu: 0, busy: Nanos(busy), steal: None }];
+        assert!(is_whole_machine(&time(98), &time(100)));
+        assert!(!is_whole_machine(&time(10), &time(100)));
+        assert!(!is_whole_machine(&time(0), &time(0)), "it is not kept");
+        assert!(!is_whole_machine(&[], &time(100)));
+    }
+
+    #[test]
+    fn what_was_not_read_is_unknown_and_not_zero() {
+        let times = |at, busy, steal: Option<u64>| CpuTimes {
+            at: Nanos(at),
+            cpus: vec![CpuTime { cpu: 1, busy: Nanos(busy), steal: steal.map(Nanos) }],
+        };
+        let used = times(30, 25, Some(7)).since(&times(10, 20, Some(4)));
+        assert_eq!(used.elapsed, Nanos(20));
+        assert_eq!(used.cpus, [CpuTime { cpu: 1, busy: Nanos(5), steal: Some(Nanos(3)) }]);
+        assert_eq!(times(30, 25, Some(7)).since(&times(10, 20, None)).cpus[0].steal, None);
+        assert_eq!(times(30, 25, None).since(&CpuTimes::default()).cpus, []);
+    }
+
+    #[test]
+    fn this_machine_tells_what_it_does() {
+        let meter = CpuMeter::open().unwrap();
+        let first = meter.read_with_steal().unwrap();
+        assert!(!first.cpus.is_empty());
+        // Work until it shows: the kernel counts at its ticks.
+        let until = MonotonicClock.now() + Nanos::from_secs(60);
+        let mut rounds = 0_u64;
+        let busy = |used: &CpuUse| used.cpus.iter().any(|cpu| cpu.busy > Nanos::ZERO);
+        while !busy(&meter.read().unwrap().since(&first)) {
+            rounds = std::hint::black_box(rounds + 1);
+            assert!(MonotonicClock.now() < until, "no CPU was busy while this one was");
+        }
+    }
+}

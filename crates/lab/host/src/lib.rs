@@ -1,0 +1,62 @@
+//! What this machine is and how busy it is, read from /proc and /sys.
+//!
+//! Nothing is written. Files are read in one place and understood by pure
+//! functions, so that tests can hand them the text of any machine. What a
+//! machine does not tell is `None`, never a guess.
+
+mod canary;
+mod cpu_times;
+mod machine;
+mod neighbours;
+mod ports;
+mod process;
+mod snapshot;
+
+use std::path::{Path, PathBuf};
+
+use base::CpuSet;
+
+pub use canary::Canary;
+pub use cpu_times::{CpuMeter, CpuSource, CpuTime, CpuTimes, CpuUse};
+pub use machine::{governors, machine};
+pub use neighbours::{Neighbour, Neighbours};
+pub use ports::ephemeral_ports;
+pub use process::Process;
+pub use snapshot::{Change, Snapshot};
+
+/// A file of /proc or /sys that could not be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {path}: {why}")]
+pub struct HostError {
+    path: PathBuf,
+    why: String,
+}
+
+/// The CPUs that this process may run on (`sched_getaffinity(2)`).
+///
+/// # Errors
+/// If the kernel does not say.
+pub fn online_cpus() -> Result<CpuSet, HostError> {
+    let set = rustix::thread::sched_getaffinity(None).map_err(|error| HostError {
+        path: PathBuf::from("/proc/self/status"),
+        why: error.to_string(),
+    })?;
+    Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+}
+
+/// CPU time of this process, all its threads together, user and system (CLOCK_PROCESS_CPUTIME_ID).
+pub fn own_cpu() -> base::Nanos {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    base::Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+fn read(path: impl AsRef<Path>) -> Result<String, HostError> {
+    let path = path.as_ref();
+    std::fs::read_to_string(path)
+        .map_err(|error| HostError { path: path.to_owned(), why: error.to_string() })
+}
+
+/// The text of a file, trimmed; `None` where there is none.
+fn read_if_any(path: impl AsRef<Path>) -> Option<String> {
+    Some(read(path).ok()?.trim().to_owned())
+}

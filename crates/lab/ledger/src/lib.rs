@@ -1,0 +1,252 @@
+//! The ledger: what was offered, sent, completed and served, and whether it adds up.
+//!
+//! Pure arithmetic over plain counts. The client's count, the server's own
+//! count and the recorded series must be equal to the last request; the
+//! tolerance is zero.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// The client's side of the ledger.
+///
+/// Two laws hold for every window that began and ended with nothing unaccounted:
+/// `offered = sent + dropped` and `sent = completed + failed + in_flight`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Requests that the schedule called for.
+    pub offered: u64,
+    /// Offered but never sent: an open loop that found no free connection in time.
+    pub dropped: u64,
+    /// Requests of which at least the first byte was handed to the kernel, or a connection attempt was made for them.
+    pub sent: u64,
+    /// Answers that arrived in full and were what was expected.
+    pub completed: u64,
+    /// Requests that ended in an error, a timeout or an answer that was not what was expected.
+    pub failed: u64,
+    /// Sent, and neither completed nor failed when the count was taken.
+    pub in_flight: u64,
+    /// Requests that went over a new connection because the server had closed an idle one. They are
+    /// among `sent`, once each, and in no equation of their own.
+    #[serde(default)]
+    pub reconnected: u64,
+}
+
+impl Counts {
+    /// Adds another window's counts. `in_flight` is a level, so the later window's value stands.
+    pub fn extend(&mut self, later: &Counts) {
+        self.offered += later.offered;
+        self.dropped += later.dropped;
+        self.sent += later.sent;
+        self.completed += later.completed;
+        self.failed += later.failed;
+        self.in_flight = later.in_flight;
+        self.reconnected += later.reconnected;
+    }
+
+    /// Adds the counts of another thread or variant over the same time; here `in_flight` adds up too.
+    pub fn merge(&mut self, other: &Counts) {
+        let in_flight = self.in_flight + other.in_flight;
+        self.extend(other);
+        self.in_flight = in_flight;
+    }
+}
+
+/// What each kind of failure is called, and how often it happened.
+pub type Errors = BTreeMap<String, u64>;
+
+/// One line of the ledger, complete with the server's count and the recorded series.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// The client's counts.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// The server's own count over the same life of the stack; `None` where nobody counts there.
+    pub served: Option<u64>,
+    /// The integral of the recorded series of completed requests; `None` where none was recorded.
+    pub series: Option<u64>,
+    /// Failures by kind.
+    pub errors: Errors,
+}
+
+/// How failures count towards a verdict.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tolerance {
+    /// The largest share of sent requests that may fail: 0 in a closed loop, 0.0001 in an open one.
+    pub failed_share: f64,
+}
+
+impl Tolerance {
+    /// Closed loop: any failure is one too many.
+    pub const CLOSED: Tolerance = Tolerance { failed_share: 0.0 };
+    /// Open loop: one failure in ten thousand.
+    pub const OPEN: Tolerance = Tolerance { failed_share: 1e-4 };
+}
+
+/// An equation of the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Law {
+    /// offered = sent + dropped.
+    Offered,
+    /// sent = completed + failed + in flight.
+    Sent,
+    /// served = completed.
+    Served,
+    /// The integral of the recorded series = completed.
+    Series,
+}
+
+/// An equation that does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Discrepancy {
+    /// Which one.
+    pub law: Law,
+    /// Its left side.
+    pub left: u64,
+    /// Its right side.
+    pub right: u64,
+}
+
+impl Discrepancy {
+    /// By how many requests the left side exceeds the right one.
+    pub fn difference(&self) -> i128 {
+        i128::from(self.left) - i128::from(self.right)
+    }
+}
+
+impl Ledger {
+    /// Both sides of each equation whose counts are known.
+    ///
+    /// `served` is compared with `completed`: whether a request that failed had
+    /// reached the server cannot be known from outside, so every difference is
+    /// reported and none is explained away.
+    pub fn equations(&self) -> Vec<Discrepancy> {
+        let c = &self.counts;
+        let mut equations = vec![
+            Discrepancy {
+                law: Law::Offered,
+                left: c.offered,
+                right: c.sent.saturating_add(c.dropped),
+            },
+            Discrepancy {
+                law: Law::Sent,
+                left: c.sent,
+                right: c.completed.saturating_add(c.failed).saturating_add(c.in_flight),
+            },
+        ];
+        let known = [(Law::Served, self.served), (Law::Series, self.series)];
+        equations.extend(
+            known.into_iter().filter_map(|(law, left)| {
+                Some(Discrepancy { law, left: left?, right: c.completed })
+            }),
+        );
+        equations
+    }
+
+    /// The equations that do not hold; empty means that the ledger adds up.
+    pub fn audit(&self) -> Vec<Discrepancy> {
+        self.equations().into_iter().filter(|gap| gap.left != gap.right).collect()
+    }
+
+    /// Whether more requests failed than is tolerated.
+    pub fn fails(&self, tolerance: Tolerance) -> bool {
+        self.counts.failed as f64 > tolerance.failed_share * self.counts.sent as f64
+    }
+
+    /// Adds the ledger of a later trial of the same variant. A count that one side lacks is lacking in the sum.
+    pub fn extend(&mut self, later: &Ledger) {
+        self.counts.extend(&later.counts);
+        self.served = self.served.zip(later.served).map(|(a, b)| a + b);
+        self.series = self.series.zip(later.series).map(|(a, b)| a + b);
+        for (kind, n) in &later.errors {
+            *self.errors.entry(kind.clone()).or_default() += n;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn sound(n: u64) -> Ledger {
+        Ledger {
+            counts: Counts { offered: n, sent: n, completed: n, ..Counts::default() },
+            served: Some(n),
+            series: Some(n),
+            errors: Errors::new(),
+        }
+    }
+
+    #[test]
+    fn a_sound_ledger_has_no_discrepancy() {
+        assert_eq!(sound(1_000_000).audit(), []);
+        assert_eq!(sound(7).equations().len(), 4);
+    }
+
+    #[test]
+    fn one_in_a_million_is_seen() {
+        let mut ledger = sound(1_000_000);
+        ledger.served = Some(999_999);
+        let gap = Discrepancy { law: Law::Served, left: 999_999, right: 1_000_000 };
+        assert_eq!(ledger.audit(), [gap]);
+        assert_eq!(gap.difference(), -1);
+    }
+
+    #[test]
+    fn requests_over_new_connections_add_up_and_are_in_no_equation() {
+        let mut sum =
+            Counts { sent: 5, completed: 5, offered: 5, reconnected: 2, ..Default::default() };
+        let other = sum;
+        sum.extend(&other);
+        sum.merge(&other);
+        assert_eq!((sum.sent, sum.reconnected), (15, 6));
+        let ledger = Ledger { counts: sum, ..Ledger::default() };
+        assert_eq!(ledger.audit(), []);
+    }
+
+    #[test]
+    fn a_failure_is_tolerated_in_an_open_loop_only() {
+        let mut ledger = sound(20_000);
+        ledger.counts.completed -= 1;
+        ledger.counts.failed = 1;
+        ledger.served = Some(19_999);
+        ledger.series = Some(19_999);
+        ledger.errors.insert("timeout".to_owned(), 1);
+        assert_eq!(ledger.audit(), []);
+        assert!(!ledger.fails(Tolerance::OPEN));
+        assert!(ledger.fails(Tolerance::CLOSED));
+    }
+
+    #[test]
+    fn a_count_that_is_unknown_is_in_no_equation() {
+        let ledger = Ledger { served: None, series: None, ..sound(5) };
+        assert_eq!(ledger.audit(), []);
+        assert_eq!(ledger.equations().len(), 2);
+    }
+
+    proptest! {
+        #[test]
+        fn any_single_difference_is_found(n in 1u64..1 << 40, column in 0usize..5, by in 1u64..1000) {
+            let mut ledger = sound(n);
+            match column {
+                0 => ledger.counts.offered += by,
+                1 => ledger.counts.completed += by,
+                2 => ledger.served = Some(n + by),
+                3 => ledger.series = Some(n + by),
+                _ => ledger.counts.in_flight += by,
+            }
+            prop_assert!(!ledger.audit().is_empty());
+        }
+
+        #[test]
+        fn sound_ledgers_add_up_to_sound_ledgers(parts in prop::collection::vec(0u64..1 << 30, 1..20)) {
+            let mut sum = sound(0);
+            for part in &parts {
+                sum.extend(&sound(*part));
+            }
+            prop_assert_eq!(sum, sound(parts.iter().sum()));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Moving bytes allocates nothing, on kept connections and on new ones.
+
+#![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::path::Path;
+use std::sync::Arc;
+
+use base::Nanos;
+use netio::{Address, Connect, Ending, Engine, Epoll, Handler, Setup, Uring, Wire};
+use rustix::net::SocketAddrUnix;
+
+const SLOTS: usize = 8;
+/// Enough that every table has the size that it keeps.
+const FIRST: u64 = 2_000;
+const COUNTED: u64 = 10_000;
+const MESSAGE: &[u8] = b"sixteen bytes...";
+
+/// Sends again as soon as an answer is there, over a new connection if told to.
+struct Client {
+    answers: u64,
+    new_connection: bool,
+    waiting: [usize; SLOTS],
+}
+
+impl Client {
+    fn begin<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+        match wire.connect(slot).unwrap() {
+            Connect::Done => wire.send(slot).unwrap(),
+            Connect::Pending => {}
+        }
+    }
+}
+
+impl<W: Wire> Handler<W> for Client {
+    fn connected(&mut self, wire: &mut W, slot: usize) {
+        wire.send(slot).unwrap();
+    }
+
+    fn received(&mut self, wire: &mut W, slot: usize, bytes: &[u8], _closing: bool) {
+        self.waiting[slot] += bytes.len();
+        if self.waiting[slot] < MESSAGE.len() {
+            return;
+        }
+        self.waiting[slot] = 0;
+        self.answers += 1;
+        if self.new_connection {
+            // Not by retiring: who closes first does not matter here, and closing is what costs.
+            wire.close(slot);
+            self.begin(wire, slot);
+        } else {
+            wire.send(slot).unwrap();
+        }
+    }
+
+    fn ended(&mut self, _: &mut W, slot: usize, ending: Ending) {
+        panic!("slot {slot} ended: {ending:?}");
+    }
+}
+
+/// How often so many exchanges allocate, once the first ones are over.
+fn allocations<E: Engine>(mut engine: E, new_connection: bool) -> u64 {
+    let mut client = Client { answers: 0, new_connection, waiting: [0; SLOTS] };
+    (0..SLOTS).for_each(|slot| client.begin(engine.wire(), slot));
+    let mut run_until = |client: &mut Client, answers: u64| {
+        while client.answers < answers {
+            engine.turn(Nanos::from_secs(10), client).unwrap();
+        }
+    };
+    run_until(&mut client, FIRST);
+    let counted =
+        allocation_counter::measure(|| run_until(&mut client, FIRST + COUNTED)).count_total;
+    assert!(client.answers >= FIRST + COUNTED);
+    counted
+}
+
+/// Sends back what comes on one connection, until it is closed.
+fn echo(mut socket: impl Read + Write) {
+    let mut bytes = [0; 256];
+    while let Ok(n @ 1..) = socket.read(&mut bytes) {
+        if socket.write_all(&bytes[..n]).is_err() {
+            return;
+        }
+    }
+}
+
+/// An echo server on a Unix socket and one on TCP; each connection has a thread, as few as there are slots.
+fn servers(path: &Path) -> [Address; 2] {
+    let unix = UnixListener::bind(path).unwrap();
+    std::thread::spawn(move || {
+        for socket in unix.incoming().flatten() {
+            std::thread::spawn(|| echo(socket));
+        }
+    });
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = Address::Tcp(tcp.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for socket in tcp.incoming().flatten() {
+            std::thread::spawn(|| echo(socket));
+        }
+    });
+    let unix = SocketAddrUnix::new(path).unwrap();
+    [address, Address::Unix { address: unix, socket_type: rustix::net::SocketType::STREAM }]
+}
+
+fn setups(path: &Path) -> Vec<(Setup, bool)> {
+    let message: Arc<[u8]> = Arc::from(MESSAGE);
+    servers(path)
+        .into_iter()
+        .flat_map(|address| {
+            let tcp = matches!(address, Address::Tcp(_));
+            let setup = Setup {
+                // No port is left in TIME_WAIT by the thousands of connections of this test.
+                linger_zero: tcp,
+                ..Setup::new(address, message.clone(), SLOTS)
+            };
+            [(setup.clone(), false), (setup, true)]
+        })
+        .collect()
+}
+
+#[test]
+fn epoll_allocates_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (setup, new_connection) in setups(&folder.path().join("s")) {
+        let engine = Epoll::new(&setup).unwrap();
+        assert_eq!(allocations(engine, new_connection), 0, "{:?} {new_connection}", setup.address);
+    }
+}
+
+#[test]
+fn io_uring_allocates_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for (setup, new_connection) in setups(&folder.path().join("s")) {
+        let engine = match Uring::new(&setup) {
+            Ok(engine) => engine,
+            // Knowingly left out, as in the suite of drive.
+            Err(_) if std::env::var_os("TACHOGRAPH_TEST_WITHOUT_IO_URING").is_some() => return,
+            Err(why) => panic!(
+                "the io_uring engine was NOT tested: {why}. Run the tests where io_uring is allowed, or set TACHOGRAPH_TEST_WITHOUT_IO_URING=1 to leave it out knowingly"
+            ),
+        };
+        assert_eq!(allocations(engine, new_connection), 0, "{:?} {new_connection}", setup.address);
+    }
+}

@@ -1,0 +1,305 @@
+//! `tachograph compare CMD CMD…`: commands become a plan.
+
+use base::Nanos;
+
+use crate::error::SpecError;
+use crate::load::{Arrivals, Load};
+use crate::names::default_names;
+use crate::plan::{
+    Contrast, Layout, Margin, Metric, Offer, Part, Plan, Process, Ready, Schedule, ServedBy, Stack,
+    Variant,
+};
+use crate::target::Target;
+use crate::variables;
+
+/// What `tachograph compare` was told. Everything but the commands has a default.
+#[derive(Clone, Debug, Default)]
+pub struct CompareArgs {
+    /// The commands, as typed; the first is the baseline.
+    pub commands: Vec<String>,
+    /// Names for the first commands; the others get default names.
+    pub names: Vec<String>,
+    /// Path and query of the request; `/` if empty.
+    pub path: String,
+    /// What is sent and how the connections are used.
+    pub load: Load,
+    /// The half-width wanted, as a fraction; 1% if `None`.
+    pub precision: Option<f64>,
+    /// The declared margin of equivalence, as a fraction.
+    pub margin: Option<f64>,
+    /// A short look.
+    pub quick: bool,
+    /// One variant at a time.
+    pub isolated: bool,
+    /// At most this long in all.
+    pub max_time: Option<Nanos>,
+    /// At most this many blocks.
+    pub max_blocks: Option<u32>,
+    /// Where the servers' own counts are read: one for all, or one per command.
+    pub served_by: Vec<ServedBy>,
+    /// Where client and stacks run.
+    pub layout: Layout,
+    /// What is offered in each block; closed and then open at 50% if empty.
+    pub offers: Vec<Offer>,
+    /// The metric that decides.
+    pub primary: Metric,
+    /// How long a server may take to be ready; 30 s if `None`.
+    pub ready_timeout: Option<Nanos>,
+    /// What is run before each start of each command: nothing if empty, else one for each.
+    pub prepare: Vec<String>,
+}
+
+/// Turns commands into a plan, by hyperfine's grammar: each is one server.
+///
+/// A command that names `$SOCKET` is reached through that Unix socket, any
+/// other through `127.0.0.1:$PORT`. URLs instead of commands are servers that
+/// already run.
+///
+/// # Errors
+/// Fewer than two commands, an empty command, variables that the calling shell
+/// has already replaced by nothing, names that are too many or not unique, a
+/// path or a schedule that cannot be used.
+pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
+    check_commands(&args.commands)?;
+    let standing = are_urls(args)?;
+    let names = names(args)?;
+    let path = check_path(&args.path)?;
+    let variant = if standing { standing_variant } else { variant };
+    let variants = args
+        .commands
+        .iter()
+        .zip(&names)
+        .enumerate()
+        .map(|(i, (command, name))| variant(args, i, command, name, &path))
+        .collect::<Result<Vec<_>, _>>()?;
+    let contrasts = (1..variants.len()).map(|variant| Contrast { baseline: 0, variant }).collect();
+    let question = format!("Which is faster: {}?", names.join(" or "));
+    let part = Part {
+        name: "compare".to_owned(),
+        question: question.clone(),
+        variants,
+        offers: if args.offers.is_empty() { default_offers() } else { args.offers.clone() },
+        contrasts,
+        primary: args.primary,
+        // What already runs stays where it is.
+        layout: if standing { Layout::Free } else { args.layout },
+        schedule: schedule(args)?,
+        published: Vec::new(),
+    };
+    Ok(Plan {
+        name: "compare".to_owned(),
+        title: names.join(" vs "),
+        question,
+        about: String::new(),
+        python: Vec::new(),
+        files: None,
+        parts: vec![part],
+        source: args.commands.join("\n"),
+    })
+}
+
+/// Whether servers are compared that already run, by their URLs.
+fn are_urls(args: &CompareArgs) -> Result<bool, SpecError> {
+    let is_url = |command: &&String| {
+        let scheme = command.split_once("://").map(|(scheme, _)| scheme);
+        matches!(scheme, Some("http" | "https"))
+    };
+    match args.commands.iter().filter(is_url).count() {
+        0 => return Ok(false),
+        urls if urls < args.commands.len() => {
+            return Err(SpecError::new(
+                "servers that already run cannot be compared with servers that are started",
+            )
+            .help("give URLs only, or a command for each"));
+        }
+        _ => {}
+    }
+    if !matches!(args.path.as_str(), "" | "/") {
+        return Err(SpecError::new("--path is for commands; a URL has its own path"));
+    }
+    if !args.prepare.is_empty() {
+        return Err(SpecError::new(
+            "--prepare runs before a server starts, and a URL is not started",
+        ));
+    }
+    if args.layout == Layout::Same {
+        return Err(SpecError::new(
+            "servers that already run cannot be pinned to the client's CPU; leave out --layout",
+        ));
+    }
+    let counters = &args.served_by;
+    if (1..counters.len()).any(|i| counters[..i].contains(&counters[i]))
+        || counters.len() == 1 && args.commands.len() > 1
+    {
+        return Err(SpecError::new(
+            "a server-side count that several URLs share cannot tell their requests apart",
+        )
+        .help("give one --served-by for each URL, in their order"));
+    }
+    Ok(true)
+}
+
+/// Closed for capacity, then open at half of the slowest variant's capacity for latency.
+pub(crate) fn default_offers() -> Vec<Offer> {
+    vec![Offer::Closed, Offer::OpenShare { share: 0.5, arrivals: Arrivals::Poisson }]
+}
+
+fn check_commands(commands: &[String]) -> Result<(), SpecError> {
+    if commands.len() < 2 {
+        return Err(SpecError::new("compare needs at least two commands").help(
+            "give each server's command in single quotes, e.g. \
+             tachograph compare './old --port $PORT' './new --port $PORT'; \
+             to load one running server: tachograph load URL",
+        ));
+    }
+    for command in commands {
+        if command.trim().is_empty() {
+            return Err(SpecError::new("a command is empty").help(SINGLE_QUOTES));
+        }
+        if command.contains('\0') {
+            return Err(SpecError::new("a command contains a NUL character"));
+        }
+        if replaced_by_the_shell(command) {
+            return Err(SpecError::new(format!(
+                "the command '{command}' contains an address without $PORT or $SOCKET"
+            ))
+            .help(SINGLE_QUOTES));
+        }
+    }
+    Ok(())
+}
+
+const SINGLE_QUOTES: &str = "put each command in single quotes to keep your shell from expanding \
+    $PORT and $SOCKET";
+
+/// Whether an address stops where its port or its path should begin: what is
+/// left when a shell replaces `$PORT` or `$SOCKET` inside double quotes.
+fn replaced_by_the_shell(command: &str) -> bool {
+    command.split_whitespace().any(|word| {
+        let word = word.trim_matches(['"', '\'']);
+        ["127.0.0.1:", "0.0.0.0:", "localhost:", "[::1]:", "[::]:", "unix:", "unix://"]
+            .iter()
+            .any(|end| word.ends_with(end))
+    })
+}
+
+fn names(args: &CompareArgs) -> Result<Vec<String>, SpecError> {
+    if args.names.len() > args.commands.len() {
+        return Err(SpecError::new(format!(
+            "there are {} names for {} commands",
+            args.names.len(),
+            args.commands.len()
+        )));
+    }
+    let mut names = default_names(&args.commands);
+    for (name, given) in names.iter_mut().zip(&args.names) {
+        given.trim().clone_into(name);
+    }
+    for (i, name) in names.iter().enumerate() {
+        if name.is_empty() {
+            return Err(SpecError::new("a name is empty"));
+        }
+        if names[..i].contains(name) {
+            return Err(SpecError::new(format!("two variants are named '{name}'"))
+                .help("give each its own with -n NAME, in the order of the commands"));
+        }
+    }
+    Ok(names)
+}
+
+fn check_path(path: &str) -> Result<String, SpecError> {
+    let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
+    match Target::parse(&format!("http://127.0.0.1:1{path}")) {
+        Ok(_) => Ok(path),
+        Err(error) => Err(SpecError::new(format!("--path '{path}': {}", error.why))),
+    }
+}
+
+fn variant(
+    args: &CompareArgs,
+    index: usize,
+    command: &str,
+    name: &str,
+    path: &str,
+) -> Result<Variant, SpecError> {
+    let over_unix = variables::names(command, "SOCKET");
+    let (target, ready) = if over_unix {
+        (format!("http://unix:$SOCKET:{path}"), Ready::Socket("$SOCKET".to_owned()))
+    } else {
+        (format!("http://127.0.0.1:$PORT{path}"), Ready::Port("$PORT".to_owned()))
+    };
+    let served_by = served_by(args, index)?;
+    let process = Process {
+        name: "server".to_owned(),
+        command: command.to_owned(),
+        ready: vec![ready],
+        ready_timeout: args.ready_timeout.unwrap_or(Process::default().ready_timeout),
+        ..Process::default()
+    };
+    Ok(Variant {
+        name: name.to_owned(),
+        at: Vec::new(),
+        stack: Stack {
+            processes: vec![process],
+            prepare: args.prepare.get(index).cloned(),
+            ..Stack::default()
+        },
+        target,
+        load: args.load.clone(),
+        served_by,
+        ceiling: false,
+    })
+}
+
+/// A server that already runs, by its URL: a stack without processes.
+fn standing_variant(
+    args: &CompareArgs,
+    index: usize,
+    url: &str,
+    name: &str,
+    _path: &str,
+) -> Result<Variant, SpecError> {
+    let target = Target::parse(url).map_err(|error| SpecError::new(error.to_string()))?;
+    Ok(Variant {
+        name: name.to_owned(),
+        at: Vec::new(),
+        stack: Stack::default(),
+        target: target.to_string(),
+        load: args.load.clone(),
+        served_by: served_by(args, index)?,
+        ceiling: false,
+    })
+}
+
+fn served_by(args: &CompareArgs, index: usize) -> Result<Option<ServedBy>, SpecError> {
+    match args.served_by.as_slice() {
+        [] => Ok(None),
+        [one] => Ok(Some(one.clone())),
+        several if several.len() == args.commands.len() => Ok(Some(several[index].clone())),
+        several => Err(SpecError::new(format!(
+            "there are {} --served-by for {} commands",
+            several.len(),
+            args.commands.len()
+        ))
+        .help("give one for all commands, or one for each in their order")),
+    }
+}
+
+fn schedule(args: &CompareArgs) -> Result<Schedule, SpecError> {
+    let mut schedule = Schedule { isolated: args.isolated, ..Schedule::default() };
+    if args.quick {
+        schedule = schedule.quickened();
+    }
+    schedule.precision = args.precision.unwrap_or(schedule.precision);
+    schedule.margin = args.margin.map(Margin);
+    schedule.max_time = args.max_time;
+    if let Some(max_blocks) = args.max_blocks {
+        schedule.max_blocks = max_blocks;
+        schedule.pilot_blocks = schedule.pilot_blocks.min(max_blocks);
+    }
+    schedule.check().map_err(SpecError::new)?;
+    Ok(schedule)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+use super::*;
+
+fn args(commands: &[&str]) -> CompareArgs {
+    CompareArgs {
+        commands: commands.iter().map(|&command| command.to_owned()).collect(),
+        ..CompareArgs::default()
+    }
+}
+
+#[test]
+fn a_command_that_names_the_socket_is_reached_through_it() {
+    let plan = compare_plan(&args(&[
+        "gunicorn -b 127.0.0.1:$PORT server:app",
+        "gunicorn -b unix:${SOCKET} server:app",
+    ]))
+    .expect("a plan");
+    let [tcp, unix] = plan.parts[0].variants.as_slice() else { panic!("two variants") };
+    assert_eq!((tcp.name.as_str(), tcp.target.as_str()), ("tcp", "http://127.0.0.1:$PORT/"));
+    assert_eq!(tcp.stack.processes[0].ready, [Ready::Port("$PORT".to_owned())]);
+    assert_eq!((unix.name.as_str(), unix.target.as_str()), ("unix", "http://unix:$SOCKET:/"));
+    assert_eq!(unix.stack.processes[0].ready, [Ready::Socket("$SOCKET".to_owned())]);
+    assert_eq!(plan.parts[0].contrasts, [Contrast { baseline: 0, variant: 1 }]);
+    assert_eq!(plan.parts[0].offers, default_offers());
+    assert_eq!(plan.question, "Which is faster: tcp or unix?");
+}
+
+#[test]
+fn a_quick_look_is_shorter() {
+    let full = compare_plan(&args(&["a", "b"])).expect("a plan").parts[0].schedule.clone();
+    let quick = CompareArgs { quick: true, ..args(&["a", "b"]) };
+    let quick = compare_plan(&quick).expect("a plan").parts[0].schedule.clone();
+    assert_eq!((full.pilot_blocks, full.window, full.quick), (10, Nanos::from_secs(2), false));
+    assert_eq!(
+        (quick.pilot_blocks, quick.window, quick.quick),
+        (6, Nanos::from_millis(1200), true)
+    );
+}
+
+#[test]
+fn names_and_paths_are_taken_as_given() {
+    let given = CompareArgs {
+        names: vec!["old".to_owned()],
+        path: "hello?x=1".to_owned(),
+        ..args(&["./a $PORT", "./b $PORT"])
+    };
+    let part = compare_plan(&given).expect("a plan").parts.remove(0);
+    assert_eq!(part.variants[0].name, "old");
+    assert_eq!(part.variants[1].name, "b");
+    assert_eq!(part.variants[1].target, "http://127.0.0.1:$PORT/hello?x=1");
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let quotes = "\nhelp: put each command in single quotes to keep your shell from expanding \
+        $PORT and $SOCKET";
+    let served_by = vec![ServedBy::Wsgi, ServedBy::Wsgi];
+    let cases = [
+        (
+            args(&["one"]),
+            "compare needs at least two commands\nhelp: give each server's command in single quotes, e.g. tachograph compare './old --port $PORT' './new --port $PORT'; to load one running server: tachograph load URL".to_owned(),
+        ),
+        (args(&["one", " "]), format!("a command is empty{quotes}")),
+        (
+            args(&["gunicorn -b 127.0.0.1: a:b", "x"]),
+            format!("the command 'gunicorn -b 127.0.0.1: a:b' contains an address without $PORT \
+                or $SOCKET{quotes}"),
+        ),
+        (
+            CompareArgs { names: vec!["x".into(), "x".into()], ..args(&["a", "b"]) },
+            "two variants are named 'x'\nhelp: give each its own with -n NAME, in the order of the commands".to_owned(),
+        ),
+        (
+            CompareArgs { names: vec!["x".into(); 3], ..args(&["a", "b"]) },
+            "there are 3 names for 2 commands".to_owned(),
+        ),
+        (
+            CompareArgs { path: "/a b".to_owned(), ..args(&["a", "b"]) },
+            "--path '/a b': ' ' in the path must be written as %20".to_owned(),
+        ),
+        (
+            CompareArgs { precision: Some(0.0), ..args(&["a", "b"]) },
+            "precision must lie between 0 and 1, such as 1%".to_owned(),
+        ),
+        (
+            CompareArgs { served_by, ..args(&["a", "b", "c"]) },
+            "there are 2 --served-by for 3 commands\nhelp: give one for all commands, or one for each in their order".to_owned(),
+        ),
+    ];
+    for (args, message) in cases {
+        assert_eq!(compare_plan(&args).expect_err("an error").to_string(), message);
+    }
+}
+
+#[test]
+fn urls_were_taken_for_files_that_are_not_there() {
+    let plan = compare_plan(&args(&["http://127.0.0.1:8001/", "http://[::1]:8002/x"])).unwrap();
+    let part = &plan.parts[0];
+    let names: Vec<&str> = part.variants.iter().map(|v| v.name.as_str()).collect();
+    assert_eq!(names, ["127.0.0.1:8001", "[::1]:8002/x"]);
+    assert!(part.variants.iter().all(|v| v.stack.processes.is_empty()));
+    assert_eq!(part.variants[0].target, "http://127.0.0.1:8001/");
+    assert_eq!(part.layout, Layout::Free);
+    let twice = compare_plan(&args(&["http://h:1/", "http://h:1/"])).unwrap();
+    assert_eq!(twice.parts[0].variants[1].name, "h:1 (2)");
+}
+
+#[test]
+fn what_cannot_be_asked_of_running_servers_is_refused() {
+    let urls = ["http://h:1/", "http://h:2/"];
+    let file = |path: &str| ServedBy::CounterFile(path.to_owned());
+    let of = |args: &CompareArgs| compare_plan(args).unwrap_err().message;
+    assert_eq!(
+        of(&args(&["http://h:1/", "server $PORT"])),
+        "servers that already run cannot be compared with servers that are started"
+    );
+    assert_eq!(
+        of(&CompareArgs { path: "/x".to_owned(), ..args(&urls) }),
+        "--path is for commands; a URL has its own path"
+    );
+    let shared = "a server-side count that several URLs share cannot tell their requests apart";
+    for served_by in [vec![file("/n")], vec![file("/n"), file("/n")]] {
+        assert_eq!(of(&CompareArgs { served_by, ..args(&urls) }), shared);
+    }
+    let served_by = vec![file("/n"), file("/m")];
+    let plan = compare_plan(&CompareArgs { served_by, ..args(&urls) }).unwrap();
+    assert_eq!(plan.parts[0].variants[1].served_by, Some(file("/m")));
+    assert!(of(&args(&["https://h/", "https://i/"])).contains("https"));
+}

@@ -1,0 +1,409 @@
+//! `--fail-if 'b.p99 > 1.05 * a.p99'`: a condition on what was measured.
+//!
+//! ```text
+//! condition  = all { "or" all }
+//! all        = test { "and" test }
+//! test       = sum ( "<" | "<=" | ">" | ">=" ) sum | "(" condition ")"
+//! sum        = product { ( "+" | "-" ) product }
+//! product    = factor { ( "*" | "/" ) factor }
+//! factor     = NUMBER [ UNIT | "%" ] | measured | "-" factor | "(" sum ")"
+//! measured   = [ [ PART "/" ] VARIANT "." ] METRIC
+//! ```
+//!
+//! Parts and variants are names, quoted where they are not plain words; a variant
+//! can also be a position: `a` is the first, `b` the second. Where there is one
+//! variant only, as in `load`, a metric needs none. A plan of several
+//! parts needs the part. Times are in nanoseconds unless a unit
+//! says otherwise (`5ms`), sizes in bytes (`64MiB`), throughput in requests
+//! per second.
+
+//!
+//! What is measured is known to an interval, so a condition has three outcomes:
+//! it holds, it does not, or the measurement does not decide it.
+
+mod algebra;
+mod parse;
+mod scan;
+
+use std::fmt;
+use std::ops::Range;
+
+use crate::error::{SpecError, suggestion};
+
+/// The metrics that a condition can name, with what they hold.
+///
+/// `failed` is the ledger's column; `errors` is another name of it.
+pub const METRICS: [&str; 8] =
+    ["throughput", "p50", "p90", "p99", "cpu", "memory", "failed", "errors"];
+
+/// A condition under which a run has failed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FailIf {
+    text: String,
+    condition: Condition,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Condition {
+    Any(Vec<Condition>),
+    All(Vec<Condition>),
+    Test(Test),
+}
+
+/// One comparison of two sums.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Test {
+    left: Sum,
+    comparison: Comparison,
+    right: Sum,
+}
+
+/// How the two sides of a test are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comparison {
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+/// A metric of a variant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// The part; always there after [`FailIf::with_parts`].
+    pub part: Option<String>,
+    /// The variant's name; never empty after [`FailIf::with_parts`].
+    pub variant: String,
+    /// One of [`METRICS`].
+    pub metric: &'static str,
+    span: Range<usize>,
+}
+
+/// What a measurement says about a condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Truth {
+    /// It holds.
+    Holds,
+    /// It does not hold.
+    DoesNotHold,
+    /// The measurement leaves both possible.
+    Undecided,
+}
+
+/// All values from `low` to `high`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// A test that is about a ratio: `of` ÷ `to`, compared with `bound`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RatioTest<'a> {
+    /// The numerator.
+    pub of: &'a Measured,
+    /// The denominator: the same metric of another variant of the same part.
+    pub to: &'a Measured,
+    /// How they are compared.
+    pub comparison: Comparison,
+    /// What with.
+    pub bound: f64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Sum {
+    Number(f64),
+    Measured(Measured),
+    Negative(Box<Sum>),
+    /// Computed from left to right. A list and not a tree, so that long sums are not deep.
+    Chain(Box<Sum>, Vec<(Operator, Sum)>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Plus,
+    Minus,
+    Times,
+    Over,
+}
+
+impl FailIf {
+    /// Reads a condition.
+    ///
+    /// # Errors
+    /// Anything that is not a condition, with a caret below the place.
+    pub fn parse(text: &str) -> Result<FailIf, SpecError> {
+        let condition = parse::condition(text)?;
+        Ok(FailIf { text: text.to_owned(), condition })
+    }
+
+    /// Finds the part and the variant of every metric among `parts`, each with the names of its
+    /// variants. Positions (`a`, `b`, …) become names, a name being stronger than a position.
+    ///
+    /// # Errors
+    /// A part or a variant that there is not, or no part where there are several.
+    pub fn with_parts(mut self, parts: &[(String, Vec<String>)]) -> Result<FailIf, SpecError> {
+        let text = self.text.clone();
+        self.condition.each_measured(&mut |measured| measured.find(parts, &text))?;
+        Ok(self)
+    }
+
+    /// Decides the condition, given what decides a test of it. Every test is decided, whether or
+    /// not the condition depends on it.
+    pub fn decide(&self, test: &mut dyn FnMut(&Test) -> Truth) -> Truth {
+        self.condition.decide(test)
+    }
+}
+
+impl fmt::Display for FailIf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+fn error(text: &str, span: &Range<usize>, message: impl Into<String>) -> SpecError {
+    SpecError::new(message).at("--fail-if", text, span.clone())
+}
+
+impl Condition {
+    fn each_measured(
+        &mut self,
+        change: &mut dyn FnMut(&mut Measured) -> Result<(), SpecError>,
+    ) -> Result<(), SpecError> {
+        match self {
+            Condition::Any(parts) | Condition::All(parts) => {
+                parts.iter_mut().try_for_each(|part| part.each_measured(change))
+            }
+            Condition::Test(test) => {
+                test.left.each_measured(change)?;
+                test.right.each_measured(change)
+            }
+        }
+    }
+
+    fn decide(&self, test: &mut dyn FnMut(&Test) -> Truth) -> Truth {
+        // What settles the matter by itself, and what all others have to be otherwise.
+        let (parts, settles, otherwise) = match self {
+            Condition::Test(one) => return test(one),
+            Condition::Any(parts) => (parts, Truth::Holds, Truth::DoesNotHold),
+            Condition::All(parts) => (parts, Truth::DoesNotHold, Truth::Holds),
+        };
+        let decided: Vec<Truth> = parts.iter().map(|part| part.decide(test)).collect();
+        if decided.contains(&settles) {
+            settles
+        } else if decided.iter().all(|truth| *truth == otherwise) {
+            otherwise
+        } else {
+            Truth::Undecided
+        }
+    }
+}
+
+impl Test {
+    /// The metrics that it names, in order.
+    pub fn measured(&self) -> Vec<&Measured> {
+        let mut all = Vec::new();
+        self.left.collect(&mut all);
+        self.right.collect(&mut all);
+        all
+    }
+
+    /// The test as one of a ratio, where it is one of the same metric of two variants of a part:
+    /// `x > 1.05 * y`, `x / y > 1.05` and `x - y > 5% * y` are the same. Metrics are positive.
+    pub fn as_ratio(&self) -> Option<RatioTest<'_>> {
+        algebra::ratio(&self.left, self.comparison, &self.right)
+    }
+
+    /// Decides the test from the interval of each metric, by interval arithmetic.
+    pub fn over(&self, value: &dyn Fn(&Measured) -> Interval) -> Truth {
+        let (left, right) = (self.left.over(value), self.right.over(value));
+        self.comparison.decide(left, right)
+    }
+}
+
+impl Comparison {
+    /// Compares two intervals.
+    pub fn decide(self, left: Interval, right: Interval) -> Truth {
+        let no_value = [left.low, left.high, right.low, right.high].iter().any(|end| end.is_nan());
+        let (surely, surely_not) = match self {
+            Comparison::Less => (left.high < right.low, left.low >= right.high),
+            Comparison::LessOrEqual => (left.high <= right.low, left.low > right.high),
+            Comparison::Greater => (left.low > right.high, left.high <= right.low),
+            Comparison::GreaterOrEqual => (left.low >= right.high, left.high < right.low),
+        };
+        match (surely, surely_not) {
+            _ if no_value => Truth::Undecided,
+            (true, _) => Truth::Holds,
+            (_, true) => Truth::DoesNotHold,
+            _ => Truth::Undecided,
+        }
+    }
+
+    /// The same with its sides exchanged.
+    fn turned(self) -> Comparison {
+        match self {
+            Comparison::Less => Comparison::Greater,
+            Comparison::LessOrEqual => Comparison::GreaterOrEqual,
+            Comparison::Greater => Comparison::Less,
+            Comparison::GreaterOrEqual => Comparison::LessOrEqual,
+        }
+    }
+}
+
+impl Measured {
+    /// The same metric of another variant of the same part.
+    fn is_counterpart_of(&self, other: &Measured) -> bool {
+        self.part == other.part && self.metric == other.metric && self.variant != other.variant
+    }
+
+    fn is(&self, other: &Measured) -> bool {
+        self.part == other.part && self.metric == other.metric && self.variant == other.variant
+    }
+
+    fn find(&mut self, parts: &[(String, Vec<String>)], text: &str) -> Result<(), SpecError> {
+        let all = || parts.iter().map(|(name, _)| name.as_str());
+        let (part, names) = match &self.part {
+            Some(wanted) => parts.iter().find(|(name, _)| name == wanted).ok_or_else(|| {
+                error(text, &self.span, format!("there is no part '{wanted}'"))
+                    .help(suggestion(wanted, all()))
+            })?,
+            None => match parts {
+                [only] => only,
+                _ => {
+                    let listed = all().collect::<Vec<_>>().join(", ");
+                    let message = "name the part, because there are several";
+                    return Err(error(text, &self.span, message).help(format!(
+                        "write PART/{}; the parts are: {listed}",
+                        &text[self.span.clone()]
+                    )));
+                }
+            },
+        };
+        self.part = Some(part.clone());
+        if self.variant.is_empty() {
+            let [only] = names.as_slice() else {
+                let message = "there are several variants, so the variant has to be named";
+                return Err(error(text, &self.span, message).help(format!(
+                    "write VARIANT.{}; the variants are: {}",
+                    self.metric,
+                    names.join(", ")
+                )));
+            };
+            self.variant.clone_from(only);
+        }
+        if names.contains(&self.variant) {
+            return Ok(());
+        }
+        match position(&self.variant).and_then(|position| names.get(position)) {
+            Some(name) => {
+                self.variant.clone_from(name);
+                Ok(())
+            }
+            None => {
+                let message = format!("there is no variant '{}'", self.variant);
+                let help = suggestion(&self.variant, names.iter().map(String::as_str));
+                Err(error(text, &self.span, message).help(help))
+            }
+        }
+    }
+}
+
+impl Sum {
+    fn each_measured(
+        &mut self,
+        change: &mut dyn FnMut(&mut Measured) -> Result<(), SpecError>,
+    ) -> Result<(), SpecError> {
+        match self {
+            Sum::Number(_) => Ok(()),
+            Sum::Measured(measured) => change(measured),
+            Sum::Negative(inner) => inner.each_measured(change),
+            Sum::Chain(first, rest) => {
+                first.each_measured(change)?;
+                rest.iter_mut().try_for_each(|(_, sum)| sum.each_measured(change))
+            }
+        }
+    }
+
+    fn collect<'a>(&'a self, all: &mut Vec<&'a Measured>) {
+        match self {
+            Sum::Number(_) => {}
+            Sum::Measured(measured) => all.push(measured),
+            Sum::Negative(inner) => inner.collect(all),
+            Sum::Chain(first, rest) => {
+                first.collect(all);
+                rest.iter().for_each(|(_, sum)| sum.collect(all));
+            }
+        }
+    }
+
+    fn over(&self, value: &dyn Fn(&Measured) -> Interval) -> Interval {
+        match self {
+            Sum::Number(number) => Interval::exactly(*number),
+            Sum::Measured(measured) => value(measured),
+            Sum::Negative(inner) => {
+                let inner = inner.over(value);
+                Interval { low: -inner.high, high: -inner.low }
+            }
+            Sum::Chain(first, rest) => {
+                rest.iter().fold(first.over(value), |total, (operator, sum)| {
+                    total.with(*operator, sum.over(value))
+                })
+            }
+        }
+    }
+}
+
+impl Interval {
+    /// One value alone.
+    pub fn exactly(value: f64) -> Interval {
+        Interval { low: value, high: value }
+    }
+
+    fn is_exact(self) -> bool {
+        self.low == self.high
+    }
+
+    /// Everything that the operator can make of a value of each.
+    fn with(self, operator: Operator, other: Interval) -> Interval {
+        let of = |a: f64, b: f64| match operator {
+            Operator::Plus => a + b,
+            Operator::Minus => a - b,
+            Operator::Times => a * b,
+            Operator::Over => a / b,
+        };
+        if operator == Operator::Over && !other.is_exact() && other.low <= 0.0 && other.high >= 0.0
+        {
+            return Interval { low: f64::NEG_INFINITY, high: f64::INFINITY };
+        }
+        let ends = [
+            of(self.low, other.low),
+            of(self.low, other.high),
+            of(self.high, other.low),
+            of(self.high, other.high),
+        ];
+        // No value at any end (0 ÷ 0, or infinite − infinite) leaves none to be sure of.
+        if ends.iter().any(|end| end.is_nan()) {
+            return Interval::exactly(f64::NAN);
+        }
+        let low = ends.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = ends.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Interval { low, high }
+    }
+}
+
+/// The position that a single small letter stands for.
+fn position(name: &str) -> Option<usize> {
+    match name.as_bytes() {
+        [letter @ b'a'..=b'z'] => Some(usize::from(letter - b'a')),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

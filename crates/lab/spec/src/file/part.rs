@@ -1,0 +1,342 @@
+//! `[[part]]`: which variants are measured against each other, how and how long.
+
+use std::ops::Range;
+
+use base::{parse_fraction, parse_rate};
+
+use super::axes::combinations;
+use super::choice::{check_all_taken, chosen};
+use super::load::LOAD_KEYS;
+use super::reader::{Scope, Table, Value, Vars, plain};
+use super::variant::{Cell, cells, variant};
+use super::{File, check_name, is_table, tables, vars};
+use crate::compare::default_offers;
+use crate::error::{SpecError, suggestion};
+use crate::load::Arrivals;
+use crate::plan::{Contrast, Layout, Margin, Metric, Offer, Part, Published, Schedule, Variant};
+
+pub(super) const PART_KEYS: [&str; 14] = [
+    "name",
+    "question",
+    "variants",
+    "variant",
+    "vars",
+    "each",
+    "load",
+    "schedule",
+    "offers",
+    "baseline",
+    "contrasts",
+    "primary",
+    "layout",
+    "published",
+];
+
+pub(super) const SCHEDULE_KEYS: [&str; 10] = [
+    "precision",
+    "confidence",
+    "pilot_blocks",
+    "max_blocks",
+    "max_time",
+    "slice",
+    "window",
+    "warmup",
+    "isolated",
+    "margin",
+];
+
+/// Of `[[published]]`; the last one is for those that are told for the whole experiment.
+pub(super) const PUBLISHED_KEYS: [&str; 5] = ["variant", "figure", "throughput", "source", "part"];
+
+/// Reads the parts; a file without `[[part]]` is one part of all its variants.
+pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError> {
+    if file.parts.is_empty() {
+        return Ok(vec![Reader { file, part: None, vars: Vars::new() }.read(name.to_owned())?]);
+    }
+    check_all_taken(file)?;
+    let mut parts: Vec<Part> = Vec::new();
+    for table in &file.parts {
+        let own = vars(table, &file.declared)?;
+        for combination in combinations(file, table, own, "parts")? {
+            let reader = Reader { file, part: Some(table), vars: combination.vars };
+            let name = reader.name()?;
+            if parts.iter().any(|part| part.name == name) {
+                let help = "the name must contain every variable of each";
+                return Err(at(table, "name", format!("two parts are named '{name}'")).help(help));
+            }
+            parts.push(reader.read(name)?);
+        }
+    }
+    for table in &file.published {
+        if let Some(told) = table.plain("part")?
+            && !parts.iter().any(|part| part.name == told)
+        {
+            let names = parts.iter().map(|part| part.name.as_str());
+            let error = at(table, "part", format!("there is no part '{told}'"));
+            return Err(error.help(suggestion(&told, names)));
+        }
+    }
+    Ok(parts)
+}
+
+fn at(table: &Table<'_>, key: &str, message: impl Into<String>) -> SpecError {
+    let span = table.get(key).map_or(table.span.clone(), |value| value.span());
+    table.source.error(span, message)
+}
+
+/// Reads one part: what it does not say itself, the experiment says for all.
+struct Reader<'f, 'a> {
+    file: &'f File<'a>,
+    part: Option<&'f Table<'a>>,
+    vars: Vars,
+}
+
+impl<'a> Reader<'_, 'a> {
+    fn scope(&self) -> Scope {
+        self.file.scope(self.vars.clone())
+    }
+
+    fn name(&self) -> Result<String, SpecError> {
+        let Some(part) = self.part else { return Ok(String::new()) };
+        let name =
+            part.text("name", &self.scope())?.ok_or_else(|| part.error("[[part]] has no name"))?;
+        check_name(part, &name)?;
+        Ok(name)
+    }
+
+    fn read(&self, name: String) -> Result<Part, SpecError> {
+        let variants = self.variants()?;
+        Ok(Part {
+            question: self.question()?,
+            offers: self.offers()?,
+            contrasts: self.contrasts(&variants)?,
+            primary: self.choice("primary", &Metric::NAMES)?.unwrap_or_default(),
+            layout: self.choice("layout", &LAYOUTS)?.unwrap_or_default(),
+            schedule: self.schedule()?,
+            published: self.published(&name, &variants)?,
+            variants,
+            name,
+        })
+    }
+
+    /// The table that says this: the part if it does, else `[experiment]`.
+    fn teller(&self, key: &str) -> &Table<'a> {
+        match self.part {
+            Some(part) if part.get(key).is_some() => part,
+            _ => &self.file.experiment,
+        }
+    }
+
+    fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<Option<T>, SpecError> {
+        self.teller(key).choice(key, choices, &self.scope())
+    }
+
+    fn question(&self) -> Result<String, SpecError> {
+        let question = self.teller("question").text("question", &self.scope())?;
+        Ok(question.unwrap_or_default().trim().to_owned())
+    }
+
+    /// The experiment's table and then the part's, as far as they are there.
+    fn layers(&self, key: &str, keys: &[&str]) -> Result<Vec<Table<'a>>, SpecError> {
+        let common = if key == "load" { &self.file.load } else { &self.file.schedule };
+        let mut layers: Vec<Table<'a>> = common.iter().cloned().collect();
+        if let Some(part) = self.part {
+            layers.extend(tables(part, key, &format!("[part.{key}]"), keys)?);
+        }
+        Ok(layers)
+    }
+
+    fn variants(&self) -> Result<Vec<Variant>, SpecError> {
+        let loads = self.layers("load", &LOAD_KEYS)?;
+        let mut variants: Vec<Variant> = Vec::new();
+        for cell in self.cells()? {
+            if variants.iter().any(|known| known.name == cell.name) {
+                let message = format!("two variants are named '{}'", cell.name);
+                return Err(at(&cell.table, "name", message));
+            }
+            variants.push(variant(self.file, &cell, &self.vars, &loads)?);
+        }
+        if variants.is_empty() {
+            let place = self.part.unwrap_or(&self.file.experiment);
+            return Err(place
+                .error("there is no variant")
+                .help("a [[variant]] has a name, a process and a target"));
+        }
+        Ok(variants)
+    }
+
+    /// The variants that the part names, or all of the file; then the part's own.
+    fn cells(&self) -> Result<Vec<Cell<'a>>, SpecError> {
+        let Some(part) = self.part else { return cells(self.file, &self.file.variants) };
+        let own = tables(part, "variant", "[[part.variant]]", &super::variant::keys())?;
+        let mut chosen = match part.get("variants") {
+            Some(_) => chosen(self.file, part)?,
+            None if own.is_empty() => cells(self.file, &self.file.variants)?,
+            None => Vec::new(),
+        };
+        chosen.extend(cells(self.file, &own)?);
+        Ok(chosen)
+    }
+
+    fn offers(&self) -> Result<Vec<Offer>, SpecError> {
+        let table = self.teller("offers");
+        let values = table.one_or_many("offers");
+        if values.is_empty() {
+            return Ok(default_offers());
+        }
+        values.into_iter().map(|value| offer(table, value, &self.scope())).collect()
+    }
+
+    fn contrasts(&self, variants: &[Variant]) -> Result<Vec<Contrast>, SpecError> {
+        let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        let told = self.teller("contrasts").words("contrasts")?;
+        let unknown = |name: &str, span: Range<usize>| {
+            self.file
+                .source
+                .error(span, format!("there is no variant '{name}'"))
+                .help(suggestion(name, names.iter().copied()))
+        };
+        if !told.is_empty() {
+            return told
+                .into_iter()
+                .map(|(pair, span)| {
+                    contrast(&pair, &names).map_err(|wrong| match wrong {
+                        Some(name) => unknown(&name, span),
+                        None => self.file.source.error(
+                            span,
+                            "a contrast is written as \"VARIANT / BASELINE\", two different variants",
+                        ),
+                    })
+                })
+                .collect();
+        }
+        let table = self.teller("baseline");
+        let baseline = match table.plain("baseline")? {
+            None => 0,
+            Some(name) => names.iter().position(|known| *known == name).ok_or_else(|| {
+                let span = table.get("baseline").map_or(table.span.clone(), |value| value.span());
+                unknown(&name, span)
+            })?,
+        };
+        let others = (0..names.len()).filter(|variant| *variant != baseline);
+        Ok(others.map(|variant| Contrast { baseline, variant }).collect())
+    }
+
+    fn schedule(&self) -> Result<Schedule, SpecError> {
+        let mut schedule = Schedule::default();
+        let scope = self.scope();
+        let layers = self.layers("schedule", &SCHEDULE_KEYS)?;
+        for table in &layers {
+            read_schedule(&mut schedule, table, &scope)?;
+        }
+        match (schedule.check(), layers.last()) {
+            (Ok(()), _) => Ok(schedule),
+            (Err(message), Some(table)) => Err(table.error(message)),
+            (Err(message), None) => Err(SpecError::new(message)),
+        }
+    }
+
+    fn published(&self, name: &str, variants: &[Variant]) -> Result<Vec<Published>, SpecError> {
+        let own = match self.part {
+            Some(part) => tables(part, "published", "[[part.published]]", &PUBLISHED_KEYS[..4])?,
+            None => Vec::new(),
+        };
+        let told = if own.is_empty() { &self.file.published } else { &own };
+        // Figures told for the whole experiment go to the parts that have the
+        // variant; figures told for one part must fit it.
+        let of_all_parts = own.is_empty() && self.part.is_some();
+        let mut published = Vec::new();
+        for table in told {
+            if table.plain("part")?.is_some_and(|part| part != name) {
+                continue;
+            }
+            let entry = read_published(table)?;
+            match &entry.variant {
+                Some(name) if !variants.iter().any(|variant| variant.name == *name) => {
+                    if !of_all_parts {
+                        let message = format!("there is no variant '{name}'");
+                        return Err(at(table, "variant", message));
+                    }
+                }
+                _ => published.push(entry),
+            }
+        }
+        Ok(published)
+    }
+}
+
+const LAYOUTS: [(&str, Layout); 3] =
+    [("split", Layout::Split), ("same", Layout::Same), ("free", Layout::Free)];
+
+/// `VARIANT / BASELINE`; an error names what is not a variant, or nothing if the form is wrong.
+fn contrast(text: &str, names: &[&str]) -> Result<Contrast, Option<String>> {
+    let find = |name: &str| names.iter().position(|known| *known == name.trim());
+    let mut wrong = None;
+    for (slash, _) in text.match_indices('/') {
+        let (variant, baseline) = (&text[..slash], &text[slash + 1..]);
+        match (find(variant), find(baseline)) {
+            (Some(variant), Some(baseline)) if variant != baseline => {
+                return Ok(Contrast { baseline, variant });
+            }
+            (Some(_), Some(_)) => return Err(None),
+            (None, _) => wrong = wrong.or(Some(variant.trim().to_owned())),
+            (_, None) => wrong = wrong.or(Some(baseline.trim().to_owned())),
+        }
+    }
+    Err(wrong)
+}
+
+fn offer(table: &Table<'_>, value: &Value<'_>, scope: &Scope) -> Result<Offer, SpecError> {
+    let source = table.source;
+    let wanted = "an offer is \"closed\", { open = \"50%\" } or { open = \"2000/s\" }";
+    if !is_table(value) {
+        return match plain(source, value, "offers") {
+            Ok(word) if word == "closed" => Ok(Offer::Closed),
+            _ => Err(source.error(value.span(), wanted)),
+        };
+    }
+    let entry = Table::open(source, value, "an offer", &["open", "arrivals"])?;
+    let spacings = [("poisson", Arrivals::Poisson), ("uniform", Arrivals::Uniform)];
+    let arrivals = entry.choice("arrivals", &spacings, scope)?.unwrap_or_default();
+    let open = entry.text("open", scope)?.ok_or_else(|| entry.error(wanted))?;
+    if open.ends_with('%') {
+        return match parse_fraction(&open) {
+            Ok(share) if share > 0.0 && share <= 1.0 => Ok(Offer::OpenShare { share, arrivals }),
+            _ => Err(at(&entry, "open", "a share of the capacity lies between 0% and 100%")),
+        };
+    }
+    match parse_rate(&open) {
+        Ok(rate_per_s) => Ok(Offer::OpenRate { rate_per_s, arrivals }),
+        Err(_) => Err(at(&entry, "open", wanted)),
+    }
+}
+
+fn read_schedule(
+    schedule: &mut Schedule,
+    table: &Table<'_>,
+    scope: &Scope,
+) -> Result<(), SpecError> {
+    let or = |given: Option<f64>, value: f64| given.unwrap_or(value);
+    schedule.precision = or(table.fraction("precision", scope)?, schedule.precision);
+    schedule.confidence = or(table.fraction("confidence", scope)?, schedule.confidence);
+    schedule.pilot_blocks = table.number("pilot_blocks", scope)?.unwrap_or(schedule.pilot_blocks);
+    schedule.max_blocks = table.number("max_blocks", scope)?.unwrap_or(schedule.max_blocks);
+    schedule.max_time = table.time("max_time", scope)?.or(schedule.max_time);
+    schedule.slice = table.time("slice", scope)?.unwrap_or(schedule.slice);
+    schedule.window = table.time("window", scope)?.unwrap_or(schedule.window);
+    schedule.warmup = table.time("warmup", scope)?.unwrap_or(schedule.warmup);
+    schedule.isolated = table.flag("isolated")?.unwrap_or(schedule.isolated);
+    schedule.margin = table.fraction("margin", scope)?.map(Margin).or(schedule.margin);
+    Ok(())
+}
+
+fn read_published(table: &Table<'_>) -> Result<Published, SpecError> {
+    let scope = Scope { vars: Vars::new(), declared: Default::default() };
+    let throughput = table.rate("throughput", &scope)?;
+    Ok(Published {
+        variant: table.plain("variant")?,
+        figure: super::required(table, "figure")?,
+        throughput_per_s: throughput,
+        source: super::required(table, "source")?,
+    })
+}

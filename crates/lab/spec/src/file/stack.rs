@@ -1,0 +1,342 @@
+//! `[stack.NAME]` and the stack's side of `[[variant]]`: processes, files, needs, target.
+
+use std::collections::BTreeMap;
+
+use toml::de::DeValue;
+
+use super::reader::{Scope, Source, Table, Value, require_known, text};
+use crate::error::SpecError;
+use crate::plan::{FileTemplate, Process, Ready, ServedBy, Stack, StopSignal};
+use crate::served_by::check_pattern;
+use crate::target::{Endpoint, Target};
+use crate::variables;
+
+/// What a stack and a variant may both say.
+pub(super) const SHARED_KEYS: [&str; 8] =
+    ["process", "container", "target", "served_by", "files", "needs", "python", "vars"];
+
+/// A stack with what belongs to it: where the load goes and who counts.
+#[derive(Default)]
+pub(super) struct Assembled<'a> {
+    pub(super) stack: Stack,
+    pub(super) target: Option<(String, Target, &'a Value<'a>)>,
+    pub(super) served_by: Option<ServedBy>,
+}
+
+/// Adds up the layers: processes follow each other, files and needs of the same
+/// name are replaced, the last target and the last `served_by` count.
+pub(super) fn assemble<'a>(
+    layers: &[Table<'a>],
+    scope: &Scope,
+) -> Result<Assembled<'a>, SpecError> {
+    let mut assembled = Assembled::default();
+    let mut files = BTreeMap::new();
+    let mut needs = BTreeMap::new();
+    for table in layers {
+        for value in table.one_or_many("process") {
+            assembled.stack.processes.push(process(table, value, scope)?);
+        }
+        for value in table.one_or_many("container") {
+            let healthy = format!("$DIR/healthy-{}", assembled.stack.processes.len() + 1);
+            assembled.stack.processes.push(container(table, value, &healthy, scope)?);
+            assembled.stack.needs_engine = true;
+        }
+        for (key, value) in texts(table, "files", scope)? {
+            files.insert(key, value);
+        }
+        for (key, value) in texts(table, "needs", scope)? {
+            needs.insert(key, value);
+        }
+        for (requirement, _) in table.words("python")? {
+            if !assembled.stack.python.contains(&requirement) {
+                assembled.stack.python.push(requirement);
+            }
+        }
+        if let Some(value) = table.get("target") {
+            let (text, target) = target(table.source, value, "target", scope)?;
+            assembled.target = Some((text, target, value));
+        }
+        if let Some(value) = table.get("served_by") {
+            assembled.served_by = Some(served_by(table, value, scope)?);
+        }
+    }
+    name_processes(&mut assembled.stack.processes);
+    assembled.stack.files =
+        files.into_iter().map(|(path, text)| FileTemplate { path, text }).collect();
+    assembled.stack.needs = needs.into_iter().collect();
+    Ok(assembled)
+}
+
+/// A table of the author's names, each with a text.
+fn texts(table: &Table<'_>, key: &str, scope: &Scope) -> Result<Vec<(String, String)>, SpecError> {
+    let Some(inner) = table.free_table(key)? else { return Ok(Vec::new()) };
+    inner
+        .entries()
+        .map(|(name, span, value)| {
+            let outside = name.starts_with('/') || name.split('/').any(|part| part == "..");
+            if key == "files" && (outside || name.is_empty()) {
+                let message = format!("the file '{name}' must be inside $DIR");
+                return Err(table.source.error(span, message));
+            }
+            Ok((name.to_owned(), text(table.source, value, name, scope)?))
+        })
+        .collect()
+}
+
+/// What starts and watches a process, whatever it runs in.
+const LIFE_KEYS: [&str; 7] =
+    ["name", "command", "env", "ready", "ready_timeout", "stop_signal", "stop_timeout"];
+
+fn process<'a>(
+    table: &Table<'a>,
+    value: &'a Value<'a>,
+    scope: &Scope,
+) -> Result<Process, SpecError> {
+    let title = format!("a process of {}", table.title);
+    life(&Table::open(table.source, value, title, &LIFE_KEYS)?, None, scope)
+}
+
+/// What a process and a container have in common; `healthy` is the file that says of a container that
+/// its engine finds it healthy.
+fn life<'a>(entry: &Table<'a>, healthy: Option<&str>, scope: &Scope) -> Result<Process, SpecError> {
+    let source = entry.source;
+    let command = entry
+        .text("command", scope)?
+        .filter(|command| !command.trim().is_empty())
+        .ok_or_else(|| entry.error(format!("{} has no command", entry.title)))?;
+    let default = Process::default();
+    let env = texts(entry, "env", scope)?.into_iter().collect();
+    let ready = entry
+        .one_or_many("ready")
+        .into_iter()
+        .map(|value| ready(source, value, healthy, scope))
+        .collect::<Result<_, _>>()?;
+    let signals =
+        [("TERM", StopSignal::Term), ("INT", StopSignal::Int), ("QUIT", StopSignal::Quit)];
+    Ok(Process {
+        name: entry.text("name", scope)?.unwrap_or_default(),
+        command,
+        env,
+        ready,
+        ready_timeout: entry.time("ready_timeout", scope)?.unwrap_or(default.ready_timeout),
+        stop_signal: entry.choice("stop_signal", &signals, scope)?.unwrap_or_default(),
+        stop_timeout: entry.time("stop_timeout", scope)?.unwrap_or(default.stop_timeout),
+    })
+}
+
+/// How long a container may take to be ready if its image may have to be fetched or built first.
+const IMAGE_READY_TIMEOUT: base::Nanos = base::Nanos::from_secs(600);
+
+/// A container is a process that looks after it: `tachograph container`, given what the table says.
+fn container<'a>(
+    table: &Table<'a>,
+    value: &'a Value<'a>,
+    healthy: &str,
+    scope: &Scope,
+) -> Result<Process, SpecError> {
+    const KEYS: [&str; 7] =
+        ["image", "build", "health", "network", "publish", "volumes", "read_only"];
+    let source = table.source;
+    let keys = [&LIFE_KEYS[..], &KEYS].concat();
+    let entry = Table::open(source, value, format!("a container of {}", table.title), &keys)?;
+    let mut words = vec!["$TACHOGRAPH container".to_owned()];
+    let mut option = |name: &str, value: &str| {
+        words.push(format!("--{name} {}", shell_words::quote(value)));
+    };
+    let networks = ["bridge", "host", "none", "own"].map(|name| (name, name));
+    match entry.choice("network", &networks, scope)? {
+        Some("own") => option("network", "own=$ADDRESS,$GATEWAY"),
+        network => option("network", network.unwrap_or("bridge")),
+    }
+    let build = entry.text("build", scope)?;
+    let image = entry.text("image", scope)?;
+    let is_host = match (image.as_deref(), &build) {
+        (Some("dockerfile"), None) => {
+            let message = "image 'dockerfile' needs build, the path of the Dockerfile";
+            return Err(entry.error(message).help("such as build = \"$FILES/app/Dockerfile\""));
+        }
+        (Some("dockerfile") | None, Some(file)) => {
+            option("build", file);
+            false
+        }
+        (Some("host"), _) | (None, None) => true,
+        (Some(image), _) => {
+            option("image", image);
+            false
+        }
+    };
+    for (key, name) in [("publish", "publish"), ("volumes", "volume"), ("read_only", "read-only")] {
+        for value in entry.one_or_many(key) {
+            option(name, &text(source, value, key, scope)?);
+        }
+    }
+    if let Some(health) = entry.text("health", scope)? {
+        option("health", &health);
+    }
+    let mut process = life(&entry, Some(healthy), scope)?;
+    if process.name.is_empty() {
+        process.name = crate::names::program_of(&process.command);
+    }
+    if !is_host && entry.get("ready_timeout").is_none() {
+        process.ready_timeout = IMAGE_READY_TIMEOUT;
+    }
+    for name in process.env.keys() {
+        option("env", name);
+    }
+    if process.ready.contains(&Ready::File(healthy.to_owned())) {
+        option("healthy-file", healthy);
+    }
+    process.command = format!("{} -- {}", words.join(" "), process.command);
+    Ok(process)
+}
+
+/// Processes without a name are called after their program, numbered where two are alike.
+fn name_processes(processes: &mut [Process]) {
+    for i in 0..processes.len() {
+        if processes[i].name.is_empty() {
+            processes[i].name = crate::names::program_of(&processes[i].command);
+        }
+        let name = processes[i].name.clone();
+        let alike = processes[..i].iter().filter(|process| process.name == name).count();
+        if alike > 0 {
+            processes[i].name = format!("{name}-{}", alike + 1);
+        }
+    }
+}
+
+/// A sign of readiness is a URL that answers, an address that accepts
+/// (`127.0.0.1:$PORT`, `unix:$SOCKET`) or a `file:PATH` that is there; of a container also `healthy`.
+fn ready(
+    source: Source<'_>,
+    value: &Value<'_>,
+    healthy: Option<&str>,
+    scope: &Scope,
+) -> Result<Ready, SpecError> {
+    let written = text(source, value, "ready", scope)?;
+    require_known(source, value, &written)?;
+    if written == "healthy" {
+        return healthy.map(|file| Ready::File(file.to_owned())).ok_or_else(|| {
+            let message = "only a container has a health check";
+            source.error(value.span(), message).help("wait for an address or a file instead")
+        });
+    }
+    if let Some(path) = written.strip_prefix("file:") {
+        return Ok(Ready::File(path.to_owned()));
+    }
+    if written.contains("://") && !written.starts_with("tcp://") {
+        return Ok(Ready::Http(target(source, value, "ready", scope)?.0));
+    }
+    // Without a scheme an address is one that accepts: to ask an application
+    // would add a request to its count.
+    let address = written.trim_start_matches("tcp://");
+    let raw = if address.starts_with("unix") { address } else { &format!("tcp://{address}") };
+    match parse_with_placeholders(raw) {
+        Ok(Target::Raw(Endpoint::Tcp { .. })) => Ok(Ready::Port(address.to_owned())),
+        Ok(Target::Raw(Endpoint::Unix(_) | Endpoint::Abstract(_))) => {
+            Ok(Ready::Socket(address.trim_start_matches("unix:").to_owned()))
+        }
+        Ok(_) => Err(source
+            .error(value.span(), "readiness of this kind of socket cannot be checked")
+            .help("wait for its path instead: ready = \"file:$SOCKET\"")),
+        Err(why) => Err(source
+            .error(value.span(), format!("ready '{written}' cannot be checked: {why}"))
+            .help("write 127.0.0.1:$PORT, unix:$SOCKET, http://… or file:$DIR/…")),
+    }
+}
+
+/// A target as written, and as it will read once the runner's variables have values.
+fn target(
+    source: Source<'_>,
+    value: &Value<'_>,
+    key: &str,
+    scope: &Scope,
+) -> Result<(String, Target), SpecError> {
+    let written = text(source, value, key, scope)?;
+    require_known(source, value, &written)?;
+    match parse_with_placeholders(&written) {
+        Ok(target) => Ok((written, target)),
+        Err(why) => {
+            Err(source.error(value.span(), format!("{key} '{written}' is not a target: {why}")))
+        }
+    }
+}
+
+/// Reads a target as if the runner had already given its variables values.
+pub(crate) fn parse_with_placeholders(text: &str) -> Result<Target, String> {
+    let value = |name: &str| match name {
+        _ if name.starts_with("PORT") => Some("1".into()),
+        _ if name.starts_with("SOCKET") => Some("/socket".into()),
+        "CPUS" => Some("1".into()),
+        "ADDRESS" | "GATEWAY" => Some("10.0.0.1".into()),
+        _ => Some("/folder".into()),
+    };
+    Target::parse(&variables::replace(text, value)).map_err(|error| error.why)
+}
+
+const SERVED_BY_KEYS: [&str; 7] =
+    ["stub_status", "url", "log", "file_size", "counter_file", "pattern", "self_counting"];
+
+fn served_by<'a>(
+    table: &Table<'a>,
+    value: &'a Value<'a>,
+    scope: &Scope,
+) -> Result<ServedBy, SpecError> {
+    let source = table.source;
+    if let DeValue::String(word) = value.get_ref() {
+        return match word.as_ref() {
+            "wsgi" => Ok(ServedBy::Wsgi),
+            _ => Err(source.error(value.span(), format!("served_by cannot be '{word}'")).help(
+                "write \"wsgi\" for the WSGI counter, or { stub_status = \"http://…\" }, \
+                 { url = \"http://…\", pattern = \"…\" }, { log = \"…\" }, { file_size = \"…\" } \
+                 or { counter_file = \"…\" }",
+            )),
+        };
+    }
+    let entry = Table::open(source, value, "served_by", &SERVED_BY_KEYS)?;
+    let mut found: Vec<(&str, &'a Value<'a>)> = SERVED_BY_KEYS[..5]
+        .iter()
+        .filter_map(|key| entry.get(key).map(|value| (*key, value)))
+        .collect();
+    let (Some((key, place)), true) = (found.pop(), found.is_empty()) else {
+        let keys = SERVED_BY_KEYS[..5].join(", ");
+        return Err(entry.error(format!("served_by needs exactly one of: {keys}")));
+    };
+    let pattern = pattern(&entry, key)?;
+    if entry.get("self_counting").is_some() && key != "url" {
+        return Err(entry.error("self_counting belongs to url"));
+    }
+    let written = text(source, place, key, scope)?;
+    require_known(source, place, &written)?;
+    Ok(match key {
+        "stub_status" => ServedBy::StubStatus(target(source, place, key, scope)?.0),
+        "url" => ServedBy::Http {
+            target: target(source, place, key, scope)?.0,
+            pattern: pattern.unwrap_or_default(),
+            self_counting: entry.flag("self_counting")?.unwrap_or(false),
+        },
+        "log" => ServedBy::LogLines { path: written, pattern },
+        "file_size" => ServedBy::FileSize(written),
+        _ => ServedBy::CounterFile(written),
+    })
+}
+
+/// The regular expression: with one group around the number for a URL, optional for a log.
+fn pattern(entry: &Table<'_>, key: &str) -> Result<Option<String>, SpecError> {
+    let Some(value) = entry.get("pattern") else {
+        if key == "url" {
+            return Err(entry.error(
+                "url needs a pattern with one group around the number, such as pattern = 'served (\\d+)'",
+            ));
+        }
+        return Ok(None);
+    };
+    let source = entry.source;
+    let pattern = super::reader::plain(source, value, "pattern")?;
+    if key != "url" && key != "log" {
+        return Err(source.error(value.span(), "pattern belongs to url or log"));
+    }
+    match check_pattern(&pattern, key == "url") {
+        Ok(()) => Ok(Some(pattern)),
+        Err(why) => Err(source.error(value.span(), why)),
+    }
+}

@@ -1,0 +1,419 @@
+use base::{Bytes, Nanos};
+use proptest::prelude::*;
+
+use super::*;
+use crate::load::{Arrivals, Exchange, HttpRequest};
+use crate::plan::{Contrast, Layout, Margin, Metric, Offer, Process, Ready, ServedBy, StopSignal};
+
+const HEAD: &str = "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\n";
+
+const STACK: &str = r#"
+[stack.app]
+process = { command = "app --bind $BIND", ready = "$BIND" }
+target = "http://$BIND"
+"#;
+
+const VARIANTS: &str = r#"
+[[variant]]
+name = "tcp"
+stack = "app"
+vars = { BIND = "127.0.0.1:$PORT" }
+
+[[variant]]
+name = "unix"
+stack = "app"
+vars = { BIND = "unix:$SOCKET" }
+"#;
+
+/// A whole experiment: more keys for `[experiment]`, then whatever else.
+fn text(experiment: &str, more: &str) -> String {
+    format!("{HEAD}{experiment}{STACK}{VARIANTS}{more}")
+}
+
+fn plan(text: &str) -> Plan {
+    match parse_plan(text, "folder/x.toml") {
+        Ok(plan) => plan,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The message, the line and column, and the help.
+fn refusal(text: &str) -> (String, usize, usize, String) {
+    let error = parse_plan(text, "x.toml").expect_err(text);
+    let (line, column) = error.place.expect("a place").line_and_column();
+    (error.message, line, column, error.help.unwrap_or_default())
+}
+
+#[test]
+fn a_stack_is_written_once_and_varied_by_variables() {
+    let plan = plan(&text("", ""));
+    let part = &plan.parts[0];
+    assert_eq!((plan.parts.len(), part.name.as_str(), part.question.as_str()), (1, "x", "q"));
+    assert_eq!(plan.files.as_deref(), Some(Path::new("folder")));
+    let [tcp, unix] = part.variants.as_slice() else { panic!("two variants") };
+    assert_eq!(tcp.target, "http://127.0.0.1:$PORT");
+    assert_eq!(tcp.stack.processes[0].name, "app");
+    assert_eq!(tcp.stack.processes[0].command, "app --bind 127.0.0.1:$PORT");
+    assert_eq!(tcp.stack.processes[0].ready, [Ready::Port("127.0.0.1:$PORT".to_owned())]);
+    assert_eq!(unix.target, "http://unix:$SOCKET");
+    assert_eq!(unix.stack.processes[0].ready, [Ready::Socket("$SOCKET".to_owned())]);
+    assert_eq!(part.contrasts, [Contrast { baseline: 0, variant: 1 }]);
+    assert_eq!(part.offers, crate::compare::default_offers());
+}
+
+#[test]
+fn a_stack_that_extends_another_comes_after_it() {
+    let more = r#"
+[stack.front]
+extends = "app"
+target = "http://127.0.0.1:$PORT2/"
+served_by = { stub_status = "http://127.0.0.1:$PORT3/" }
+needs = { nginx = "apt install nginx" }
+files = { "nginx.conf" = "upstream $BIND; host $host" }
+process = [
+    { command = "nginx -c $DIR/nginx.conf", ready = "http://127.0.0.1:$PORT2/", ready_timeout = "5s", stop_signal = "QUIT", stop_timeout = 2 },
+    { command = "/bin/app", env = { HOST = "$BIND" }, ready = ["file:$DIR/a", "unix:@a-$PORT"] },
+]
+
+[[variant]]
+name = "front"
+stack = "front"
+vars = { BIND = "unix:$SOCKET" }
+"#;
+    let plan = plan(&text("", more));
+    let front = &plan.parts[0].variants[2];
+    let names: Vec<&str> = front.stack.processes.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["app", "nginx", "app-2"]);
+    let [_, nginx, app] = front.stack.processes.as_slice() else { panic!("three processes") };
+    assert_eq!(nginx.ready, [Ready::Http("http://127.0.0.1:$PORT2/".to_owned())]);
+    assert_eq!(
+        (nginx.ready_timeout, nginx.stop_timeout),
+        (Nanos::from_secs(5), Nanos::from_secs(2))
+    );
+    assert_eq!(nginx.stop_signal, StopSignal::Quit);
+    assert_eq!(app.env["HOST"], "unix:$SOCKET");
+    assert_eq!(app.ready, [Ready::File("$DIR/a".to_owned()), Ready::Socket("@a-$PORT".to_owned())]);
+    assert_eq!(front.stack.files[0].path, "nginx.conf");
+    assert_eq!(front.stack.files[0].text, "upstream unix:$SOCKET; host $host");
+    assert_eq!(front.stack.needs, [("nginx".to_owned(), "apt install nginx".to_owned())]);
+    assert_eq!(front.served_by, Some(ServedBy::StubStatus("http://127.0.0.1:$PORT3/".to_owned())));
+    assert_eq!(front.target, "http://127.0.0.1:$PORT2/");
+}
+
+#[test]
+fn a_container_is_a_process_that_looks_after_it() {
+    let container = |keys: &str| {
+        let more = format!(
+            "[[variant]]\nname = \"c\"\ntarget = \"http://127.0.0.1:$PORT/\"\ncontainer = {{ command = \"app --all\", {keys} }}\n"
+        );
+        let plan = plan(&text("", &more));
+        let stack = &plan.parts[0].variants[2].stack;
+        assert!(stack.needs_engine && !plan.parts[0].variants[0].stack.needs_engine);
+        stack.processes[0].clone()
+    };
+    let host =
+        container("publish = \"$PORT:8000\", volumes = [\"/a\", \"/b c\"], env = { X = \"1\" }");
+    assert_eq!(
+        host.command,
+        "$TACHOGRAPH container --network bridge --publish '$PORT:8000' --volume /a --volume '/b c' --env X -- app --all"
+    );
+    assert_eq!((host.name.as_str(), host.ready_timeout), ("app", Process::default().ready_timeout));
+    // What must be fetched or built first may take its time.
+    for (keys, option) in [
+        ("image = \"python:3\"", "--image python:3"),
+        ("build = \"/x/Dockerfile\"", "--build /x/Dockerfile"),
+        ("image = \"dockerfile\", build = \"/x/Dockerfile\"", "--build /x/Dockerfile"),
+        ("image = \"python:3\", build = \"/x/Dockerfile\"", "--image python:3"),
+    ] {
+        let made = container(keys);
+        assert_eq!(
+            made.command,
+            format!("$TACHOGRAPH container --network bridge {option} -- app --all")
+        );
+        assert_eq!(made.ready_timeout, Nanos::from_secs(600), "{keys}");
+    }
+    let here = container("image = \"host\", build = \"/x/Dockerfile\", network = \"own\"");
+    assert_eq!(
+        here.command,
+        "$TACHOGRAPH container --network 'own=$ADDRESS,$GATEWAY' -- app --all"
+    );
+    let asked =
+        container("health = \"test -e /ready\", ready = [\"healthy\", \"127.0.0.1:$PORT\"]");
+    assert_eq!(
+        asked.command,
+        "$TACHOGRAPH container --network bridge --health 'test -e /ready' --healthy-file '$DIR/healthy-1' -- app --all"
+    );
+    let file = Ready::File("$DIR/healthy-1".to_owned());
+    assert_eq!(asked.ready, [file, Ready::Port("127.0.0.1:$PORT".to_owned())]);
+}
+
+#[test]
+fn parts_inherit_from_the_experiment_and_each_makes_several() {
+    let experiment = "layout = \"same\"\noffers = [\"closed\"]\nbaseline = \"unix\"\n";
+    let more = r#"
+[load]
+connections = 4
+timeout = "2s"
+
+[schedule]
+precision = "2%"
+window = "1s"
+
+[[part]]
+name = "plain"
+
+[[part]]
+name = "size-$SIZE-$WHERE"
+question = "What of $SIZE?"
+each = { SIZE = ["1", "2"], WHERE = ["free", "split"] }
+variants = ["tcp"]
+layout = "$WHERE"
+offers = [{ open = "25%" }, { open = "2k/s", arrivals = "uniform" }]
+baseline = "tcp"
+primary = "p99"
+load = { connections = "$SIZE" }
+schedule = { window = "3s", margin = 0.02 }
+published = { variant = "tcp", figure = "5 req/s", throughput = 5, source = "a book" }
+"#;
+    let plan = plan(&text(experiment, more));
+    let names: Vec<&str> = plan.parts.iter().map(|part| part.name.as_str()).collect();
+    assert_eq!(names, ["plain", "size-1-free", "size-1-split", "size-2-free", "size-2-split"]);
+    let (plain, sized) = (&plan.parts[0], &plan.parts[3]);
+    assert_eq!((plain.layout, plain.question.as_str()), (Layout::Same, "q"));
+    assert_eq!(plain.contrasts, [Contrast { baseline: 1, variant: 0 }]);
+    assert_eq!(plain.offers, [Offer::Closed]);
+    assert_eq!(plain.variants[0].load.connections, 4);
+    assert_eq!((plain.schedule.precision, plain.schedule.window), (0.02, Nanos::from_secs(1)));
+    assert_eq!((sized.layout, sized.question.as_str()), (Layout::Free, "What of 2?"));
+    assert_eq!((sized.variants.len(), sized.contrasts.len()), (1, 0));
+    assert_eq!(sized.variants[0].load.connections, 2);
+    assert_eq!(sized.variants[0].load.timeout, Nanos::from_secs(2));
+    assert_eq!((sized.schedule.precision, sized.schedule.window), (0.02, Nanos::from_secs(3)));
+    assert_eq!((sized.schedule.margin, sized.primary), (Some(Margin(0.02)), Metric::P99));
+    assert_eq!(
+        sized.offers,
+        [
+            Offer::OpenShare { share: 0.25, arrivals: Arrivals::Poisson },
+            Offer::OpenRate { rate_per_s: 2000.0, arrivals: Arrivals::Uniform },
+        ]
+    );
+    assert_eq!(sized.published[0].throughput_per_s, Some(5.0));
+}
+
+#[test]
+fn a_published_figure_may_speak_of_one_part() {
+    let more = r#"
+[[part]]
+name = "size-$SIZE"
+each = { SIZE = ["1", "2"] }
+
+[[published]]
+part = "size-2"
+figure = "5 req/s"
+source = "a book"
+"#;
+    let plan = plan(&text("", more));
+    assert_eq!(plan.parts.iter().map(|part| part.published.len()).collect::<Vec<_>>(), [0, 1]);
+    let (message, _, _, help) = refusal(&text("", &more.replace("\"size-2\"", "\"size-3\"")));
+    assert_eq!(
+        (message.as_str(), help.as_str()),
+        ("there is no part 'size-3'", "did you mean 'size-1'?")
+    );
+}
+
+#[test]
+fn a_load_is_read_in_full() {
+    let more = r#"
+[load]
+connections = 8
+threads = 2
+new_connection = true
+method = "POST"
+headers = ["X-One: 1", "Host: me"]
+body = "text"
+expect_status = 201
+expect_body = "ok"
+expect_length = 2
+"#;
+    let load = plan(&text("", more)).parts[0].variants[0].load.clone();
+    assert_eq!((load.connections, load.threads, load.new_connection), (8, 2, true));
+    let headers = [("X-One", "1"), ("Host", "me")].map(|(a, b)| (a.to_owned(), b.to_owned()));
+    let request = HttpRequest {
+        method: "POST".to_owned(),
+        headers: headers.to_vec(),
+        body: b"text".to_vec(),
+    };
+    assert_eq!(load.exchange, Exchange::Http(request));
+    assert_eq!((load.expect.status, load.expect.length), (Some(201), Some(2)));
+    assert_eq!(load.expect.body.as_deref(), Some(&b"ok"[..]));
+}
+
+#[test]
+fn raw_exchanges_have_sizes() {
+    let raw = r#"
+variant = [{ name = "a", target = "unix:$SOCKET", process = { command = "a" } }]
+"#;
+    let of =
+        |load: &str| plan(&format!("{raw}{HEAD}[load]\n{load}")).parts[0].variants[0].load.clone();
+    assert_eq!(of("exchange = \"oneshot\"").exchange, Exchange::Oneshot);
+    assert_eq!(
+        of("exchange = \"echo\"\nsize = \"4KiB\"").exchange,
+        Exchange::Echo { size: Bytes(4096) }
+    );
+    assert_eq!(of("exchange = \"bulk\"\nchunk = 9").exchange, Exchange::Bulk { chunk: Bytes(9) });
+}
+
+#[test]
+fn contrasts_are_told_as_ratios() {
+    let more = "[[variant]]\nname = \"a / b\"\nstack = \"app\"\nvars = { BIND = \"h:1\" }\n";
+    let told = "contrasts = [\"unix / tcp\", \"a / b / unix\"]\n";
+    assert_eq!(
+        plan(&text(told, more)).parts[0].contrasts,
+        [Contrast { baseline: 0, variant: 1 }, Contrast { baseline: 1, variant: 2 }]
+    );
+}
+
+#[test]
+fn an_unknown_key_is_shown_with_its_place() {
+    let text = text("", "[load]\nconections = 4\n");
+    insta::assert_snapshot!(parse_plan(&text, "x.toml").expect_err("a slip"), @r#"
+    'conections' is not a key of [load]
+      --> x.toml:20:1
+       |
+    20 | conections = 4
+       | ^^^^^^^^^^
+       |
+       = help: did you mean 'connections'?
+    "#);
+}
+
+#[test]
+fn what_is_not_toml_is_shown_with_its_place() {
+    insta::assert_snapshot!(parse_plan("[experiment\nname = 1\n", "x.toml").expect_err("no TOML"), @r"
+    invalid TOML: unclosed table, expected `]`
+     --> x.toml:1:12
+      |
+    1 | [experiment
+      |            ^
+    ");
+}
+
+#[test]
+fn a_slip_in_a_variable_is_shown_inside_its_text() {
+    let text = text("", "").replace("--bind $BIND", "--bind $BNID --port $PROT");
+    insta::assert_snapshot!(parse_plan(&text, "x.toml").expect_err("a slip"), @r#"
+    $BNID is not a variable
+     --> x.toml:7:35
+      |
+    7 | process = { command = "app --bind $BNID --port $PROT", ready = "$BIND" }
+      |                                   ^^^^^
+      |
+      = help: did you mean $BIND?
+    "#);
+}
+
+mod matrices;
+mod refusals;
+
+proptest! {
+    #[test]
+    fn any_text_is_read_or_refused_but_never_panics(
+        experiment in "(offers|layout|contrasts|baseline|python|primary)? ?=? ?[a-z0-9\"\\[\\]{}%=, /]{0,20}\n?",
+        more in "(\\[\\[?(part|load|schedule|variant|stack\\.a|published)\\]?\\]\n([a-z_]{1,12} = (\"[$A-Za-z0-9 /:%]{0,9}\"|[0-9]{1,9}|true|\\[\\]|\\{\\})\n)?){0,5}"
+    ) {
+        let _ = parse_plan(&text(&experiment, &more), "x.toml").map_err(|error| error.to_string());
+        let _ = parse_plan(&more, "x.toml").map_err(|error| error.to_string());
+    }
+
+    #[test]
+    fn cutting_a_file_anywhere_is_an_error_or_a_plan(at in 0usize..2000) {
+        let whole = include_str!("../../../../../experiments/raw-sockets.toml");
+        let end = (0..=at.min(whole.len())).rev().find(|at| whole.is_char_boundary(*at)).unwrap_or(0);
+        let _ = parse_plan(&whole[..end], "x.toml").map_err(|error| error.to_string());
+    }
+}
+
+fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of experiments");
+    let mut paths: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    paths
+}
+
+fn read_file(path: &Path) -> SourceFile {
+    SourceFile {
+        path: path.display().to_string(),
+        text: std::fs::read_to_string(path).expect("a text"),
+    }
+}
+
+/// What an experiment of a folder includes.
+fn included(main: &SourceFile, folder: &Path) -> Vec<SourceFile> {
+    let patterns = includes(&main.text, &main.path).expect("what it includes");
+    patterns
+        .iter()
+        .flat_map(|pattern| match pattern.strip_suffix("/*.toml") {
+            Some(inner) => toml_files(&folder.join(inner)),
+            None => vec![folder.join(pattern)],
+        })
+        .map(|path| read_file(&path))
+        .collect()
+}
+
+#[test]
+fn the_built_in_experiments_can_be_read() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments");
+    let mut seen = 0;
+    for path in toml_files(&folder) {
+        let main = read_file(&path);
+        if main.text.contains("\n[series]\n") {
+            continue; // Its updates are read by the crate `accuracy`.
+        }
+        let plan = match parse_plan_files(&main, &included(&main, &folder)) {
+            Ok(plan) => plan,
+            Err(error) => panic!("{error}"),
+        };
+        let stem = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        assert_eq!(plan.name, stem, "an experiment is named like its file");
+        seen += 1;
+    }
+    assert!(seen >= 2, "no experiment was read");
+}
+
+#[test]
+fn a_further_file_of_python_servers_is_a_further_contender() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments");
+    let member = |name: &str, group: &str| {
+        format!(
+            "[[variant]]\nname = \"{name}\"\ngroups = [\"{group}\"]\ntarget = \"http://127.0.0.1:$PORT\"\nprocess = {{ command = \"x\" }}\n"
+        )
+    };
+    let further = [("file-x", "of-2013"), ("direct-x", "of-today"), ("proxy-x", "behind-a-proxy")];
+    let text = further.map(|(name, group)| member(name, group)).concat();
+    for name in ["python-servers.toml", "python-servers-concurrent.toml"] {
+        let main = read_file(&folder.join(name));
+        let before = included(&main, &folder);
+        let mut after = before.clone();
+        after.push(SourceFile { path: "python-servers/x.toml".to_owned(), text: text.clone() });
+        let before = parse_plan_files(&main, &before).expect("without it");
+        let after = parse_plan_files(&main, &after).expect("with it");
+        for (name, part) in further {
+            let names = |plan: &Plan| {
+                let part = plan.parts.iter().find(|known| known.name == part).expect(part);
+                part.variants.iter().map(|variant| variant.name.clone()).collect::<Vec<_>>()
+            };
+            let mut all = names(&before);
+            all.push(name.to_owned());
+            assert_eq!(names(&after), all);
+        }
+    }
+}
+
+#[test]
+fn the_example_that_people_copy_can_be_read() {
+    let readme = include_str!("../../../../../experiments/README.md");
+    let (_, rest) = readme.split_once("```toml\n").expect("an example");
+    let (example, _) = rest.split_once("```").expect("its end");
+    assert_eq!(plan(example).parts[0].variants.len(), 2);
+}

@@ -1,0 +1,163 @@
+//! `[[variant]]`: one of the things compared, with the stacks it builds on.
+
+use std::borrow::Cow;
+
+use super::axes::{Combination, combinations};
+use super::load::{LOAD_KEYS, load};
+use super::reader::{Scope, Table, Value, Vars};
+use super::stack::{Assembled, SHARED_KEYS, assemble};
+use super::{File, required, vars};
+use crate::error::{SpecError, suggestion};
+use crate::load::Exchange;
+use crate::plan::Variant;
+use crate::target::{Endpoint, Target};
+
+/// The keys of a variant.
+pub(super) fn keys() -> Vec<&'static str> {
+    [&SHARED_KEYS[..], &["name", "groups", "stack", "load", "each", "ceiling"]].concat()
+}
+
+/// A variant before it is read: a table, or one combination of its `each`.
+#[derive(Clone)]
+pub(super) struct Cell<'a> {
+    pub(super) name: String,
+    pub(super) table: Table<'a>,
+    combination: Combination,
+}
+
+/// Every variant that these tables stand for.
+pub(super) fn cells<'a>(file: &File<'a>, tables: &[Table<'a>]) -> Result<Vec<Cell<'a>>, SpecError> {
+    let mut all = Vec::new();
+    for table in tables {
+        let written = required(table, "name")?;
+        for combination in combinations(file, table, Vars::new(), "variants")? {
+            let value = |name: &str| combination.vars.get(name).map(Cow::from);
+            let name = crate::variables::replace(&written, value);
+            all.push(Cell { name, table: table.clone(), combination });
+        }
+    }
+    Ok(all)
+}
+
+/// Reads one variant as a part sees it: the part's variables and loads come last but for its own load.
+pub(super) fn variant<'a>(
+    file: &File<'a>,
+    cell: &Cell<'a>,
+    part_vars: &Vars,
+    part_loads: &[Table<'a>],
+) -> Result<Variant, SpecError> {
+    let Cell { name, table, combination } = cell.clone();
+    let mut outer = combination.vars;
+    outer.extend(part_vars.clone());
+    let mut layers = stacks(file, &table, &outer)?;
+    layers.push(table.clone());
+    let scope = scope(file, &layers, &outer)?;
+    let mut loads = part_loads.to_vec();
+    if let Some(value) = table.get("load") {
+        loads.push(Table::open(file.source, value, "load of [[variant]]", &LOAD_KEYS)?);
+    }
+    let load = load(&loads, &scope)?;
+    let Assembled { stack, target, served_by } = assemble(&layers, &scope)?;
+    let (target, parsed, place) =
+        target.ok_or_else(|| table.error(format!("variant '{name}' has no target")))?;
+    check_fit(file, place, &parsed, &load.exchange)?;
+    let ceiling = table.flag("ceiling")?.unwrap_or(false);
+    Ok(Variant { name, at: combination.at, stack, target, load, served_by, ceiling })
+}
+
+/// The variables of a variant: the part's over those of its place on the axes, over its own,
+/// over those of its stacks.
+fn scope(file: &File<'_>, layers: &[Table<'_>], part_vars: &Vars) -> Result<Scope, SpecError> {
+    let mut all = Vars::new();
+    for layer in layers {
+        all.extend(vars(layer, &file.declared)?);
+    }
+    all.extend(part_vars.clone());
+    Ok(file.scope(all))
+}
+
+/// The stacks that a variant builds on, in their order: one, or an app and what stands in
+/// front of it. Before each come those that it extends, the innermost first.
+fn stacks<'a>(
+    file: &File<'a>,
+    variant: &Table<'a>,
+    vars: &Vars,
+) -> Result<Vec<Table<'a>>, SpecError> {
+    let mut all: Vec<Table<'a>> = Vec::new();
+    for value in variant.one_or_many("stack") {
+        let chain = chain(file, value, vars)?;
+        all.extend(chain.into_iter().filter(|stack| !known(&all, stack)).collect::<Vec<_>>());
+    }
+    Ok(all)
+}
+
+fn known(stacks: &[Table<'_>], stack: &Table<'_>) -> bool {
+    stacks.iter().any(|known| known.span == stack.span)
+}
+
+fn chain<'a>(
+    file: &File<'a>,
+    first: &'a Value<'a>,
+    vars: &Vars,
+) -> Result<Vec<Table<'a>>, SpecError> {
+    let mut chain: Vec<Table<'a>> = Vec::new();
+    let mut next = Some(first);
+    while let Some(value) = next {
+        let stack = find(file, value, vars)?;
+        if known(&chain, stack) {
+            return Err(file
+                .source
+                .error(value.span(), "these stacks extend each other in a circle"));
+        }
+        next = stack.get("extends");
+        chain.push(stack.clone());
+    }
+    chain.reverse();
+    Ok(chain)
+}
+
+fn find<'f, 'a>(
+    file: &'f File<'a>,
+    value: &Value<'_>,
+    vars: &Vars,
+) -> Result<&'f Table<'a>, SpecError> {
+    let scope = file.scope(vars.clone());
+    let name = super::reader::text(file.source, value, "stack", &scope)?;
+    file.stacks.get(name.as_str()).ok_or_else(|| {
+        let error = file.source.error(value.span(), format!("there is no [stack.{name}]"));
+        match file.stacks.is_empty() {
+            true => error,
+            false => error.help(suggestion(&name, file.stacks.keys().copied())),
+        }
+    })
+}
+
+/// Whether this exchange can be spoken to this target.
+fn check_fit(
+    file: &File<'_>,
+    place: &Value<'_>,
+    target: &Target,
+    exchange: &Exchange,
+) -> Result<(), SpecError> {
+    let error =
+        |message: &str, help: &str| Err(file.source.error(place.span(), message).help(help));
+    match (target, exchange) {
+        (Target::Http { .. }, Exchange::Http(_)) => Ok(()),
+        (Target::Http { .. }, _) => error(
+            "an http:// target supports only exchange = \"http\"",
+            "for raw bytes write tcp://host:port or unix:/path/to.sock",
+        ),
+        (Target::Raw(_), Exchange::Http(_)) => error(
+            "a target without http:// does not support HTTP",
+            "write http://…, or choose exchange = \"oneshot\", \"echo\" or \"bulk\" in [load]",
+        ),
+        (
+            Target::Raw(Endpoint::UnixDatagram(_) | Endpoint::UnixSeqpacket(_)),
+            Exchange::Oneshot | Exchange::Bulk { .. },
+        ) => error(
+            "sockets of this kind support only exchange = \"echo\"",
+            "move this variant to a separate part",
+        ),
+        (Target::Raw(_), _) => Ok(()),
+    }
+}

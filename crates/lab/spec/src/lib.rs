@@ -1,0 +1,29 @@
+//! What is to be measured: targets, loads, stacks, variants and the plan of an experiment.
+//!
+//! Text comes in (an experiment file, a target on the command line), a
+//! validated plan goes out, or an error that shows where in the text it went
+//! wrong. No I/O happens here.
+
+mod compare;
+mod error;
+mod fail_if;
+mod file;
+mod load;
+mod names;
+mod parameters;
+mod plan;
+mod served_by;
+mod target;
+mod variables;
+
+pub use compare::{CompareArgs, compare_plan};
+pub use error::{Place, SpecError};
+pub use fail_if::{FailIf, Interval, METRICS, Measured, RatioTest, Test, Truth};
+pub use file::{SourceFile, includes, join_files, parse_plan, parse_plan_files};
+pub use load::{Arrivals, EngineChoice, Exchange, Expect, HttpRequest, Load, Mode};
+pub use parameters::{Parameter, Values, expand as expand_parameters};
+pub use plan::{
+    Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process, Published, Ready,
+    Schedule, ServedBy, Stack, StopSignal, Variant,
+};
+pub use target::{Endpoint, Target, TargetError};

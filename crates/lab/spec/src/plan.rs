@@ -1,0 +1,379 @@
+//! The plan of an experiment, complete and validated.
+
+use std::collections::BTreeMap;
+
+use base::Nanos;
+
+use crate::load::{Arrivals, Load};
+
+/// A question and everything needed to answer it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The experiment's name: letters, digits and dashes.
+    pub name: String,
+    /// One line of title.
+    pub title: String,
+    /// The question that the experiment answers.
+    pub question: String,
+    /// Longer prose for `list` and the report; may be empty.
+    pub about: String,
+    /// Python packages that the stacks need, as pinned requirements (`gunicorn==23.0.0`);
+    /// a managed virtual environment with them comes first on the PATH of every process.
+    pub python: Vec<String>,
+    /// Files of the experiment that stacks refer to as `$FILES/...` are resolved
+    /// against this folder; empty for `compare`.
+    pub files: Option<std::path::PathBuf>,
+    /// The parts, each with verdicts of its own; most experiments have one.
+    pub parts: Vec<Part>,
+    /// The text that the plan was read from, for the record.
+    pub source: String,
+}
+
+/// One comparison: variants that are measured against each other in the same blocks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Short name, unique within the plan.
+    pub name: String,
+    /// What this part answers.
+    pub question: String,
+    /// What is compared; at least one.
+    pub variants: Vec<Variant>,
+    /// What is offered to every variant, in this order within each block.
+    pub offers: Vec<Offer>,
+    /// Which pairs are compared; the first contrast is the primary one.
+    pub contrasts: Vec<Contrast>,
+    /// The metric that decides; others carry the word "unadjusted".
+    pub primary: Metric,
+    /// Where client and stacks run.
+    pub layout: Layout,
+    /// Blocks, slices, precision.
+    pub schedule: Schedule,
+    /// Figures that others published, printed beside ours.
+    pub published: Vec<Published>,
+}
+
+/// One of the things compared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Variant {
+    /// Its name in tables.
+    pub name: String,
+    /// Its place on the axes of a matrix, as (axis, label); empty for one written out.
+    pub at: Vec<(String, String)>,
+    /// The processes behind it.
+    pub stack: Stack,
+    /// Where the load goes, with `$PORT`, `$SOCKET` and the like still in it (see [`Stack`]).
+    pub target: String,
+    /// What is sent; the same for all variants but for what the experiment declares to differ.
+    pub load: Load,
+    /// Where the server's own count is read; `None` if nobody counts there.
+    pub served_by: Option<ServedBy>,
+    /// Whether it only shows how fast the client is, such as a server that does nothing: it is set
+    /// beside the others and not ranked among them.
+    pub ceiling: bool,
+}
+
+/// Processes in the order in which they start; they stop in reverse.
+///
+/// In every command, file template, environment value, readiness check and
+/// target these are replaced: `$PORT`, `$PORT2` … `$PORT9` (free TCP ports of
+/// 127.0.0.1), `$SOCKET`, `$SOCKET2` … `$SOCKET9` (fresh socket paths),
+/// `$DIR` (the stack's own temporary folder), `$FILES` (the experiment's
+/// folder), `$COUNTERS` (where the WSGI counter writes), `$TACHOGRAPH` (our
+/// own binary), `$CPUS` (how many CPUs the stack has). They are in the
+/// environment of every process too.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stack {
+    /// Files written before anything starts, relative to `$DIR`.
+    pub files: Vec<FileTemplate>,
+    /// The processes.
+    pub processes: Vec<Process>,
+    /// Python packages that only this stack needs, pinned; they are in [`Plan::python`] too.
+    pub python: Vec<String>,
+    /// What must be on PATH, with what to install otherwise: `("nginx", "apt install nginx")`.
+    pub needs: Vec<(String, String)>,
+    /// Whether a process of it runs in a container.
+    pub needs_engine: bool,
+    /// A command that is run by a shell, and waited for, each time before the stack is started.
+    pub prepare: Option<String>,
+}
+
+/// A file that is written for a stack, its variables replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileTemplate {
+    /// Path below `$DIR`.
+    pub path: String,
+    /// The text.
+    pub text: String,
+}
+
+/// One process of a stack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    /// Its name in messages and logs.
+    pub name: String,
+    /// The command as a person writes it; split like a shell would, or given to `sh -c` when it needs one.
+    pub command: String,
+    /// Further environment.
+    pub env: BTreeMap<String, String>,
+    /// How it is known to be ready; all must hold.
+    pub ready: Vec<Ready>,
+    /// How long that may take.
+    pub ready_timeout: Nanos,
+    /// What asks it to stop.
+    pub stop_signal: StopSignal,
+    /// How long it may take to stop before it is killed.
+    pub stop_timeout: Nanos,
+}
+
+/// A sign that a process is ready; the text still has its variables in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ready {
+    /// A TCP port of 127.0.0.1, or `host:port`, accepts.
+    Port(String),
+    /// A Unix socket accepts.
+    Socket(String),
+    /// A target answers HTTP with a status below 500.
+    Http(String),
+    /// A file exists.
+    File(String),
+}
+
+/// The signal that asks a process to stop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StopSignal {
+    /// SIGTERM.
+    #[default]
+    Term,
+    /// SIGINT.
+    Int,
+    /// SIGQUIT.
+    Quit,
+}
+
+/// Where the server's own count is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ServedBy {
+    /// The counter files of our WSGI middleware in `$COUNTERS`.
+    Wsgi,
+    /// nginx's stub_status at this target; its own reads are subtracted.
+    StubStatus(String),
+    /// A target whose body holds the count where the regular expression's first group matches;
+    /// `self_counting` says that the read itself is counted.
+    Http {
+        /// The target.
+        target: String,
+        /// The regular expression with one group.
+        pattern: String,
+        /// Whether reading it raises the count by one.
+        self_counting: bool,
+    },
+    /// The number of lines in a file that match (all, without a pattern).
+    LogLines {
+        /// The file.
+        path: String,
+        /// Only lines that match count.
+        pattern: Option<String>,
+    },
+    /// The size of a file in bytes: one byte per request.
+    FileSize(String),
+    /// A file that holds the count as a decimal number.
+    CounterFile(String),
+}
+
+/// What is offered to a variant in each block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Offer {
+    /// Closed loop.
+    Closed,
+    /// Open loop at a share of the slowest variant's capacity.
+    OpenShare {
+        /// 0.5 is half of the capacity.
+        share: f64,
+        /// Spacing.
+        arrivals: Arrivals,
+    },
+    /// Open loop at a fixed rate.
+    OpenRate {
+        /// Arrivals per second.
+        rate_per_s: f64,
+        /// Spacing.
+        arrivals: Arrivals,
+    },
+}
+
+/// A pair that is compared: `variant` ÷ `baseline`, as indices into the part's variants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contrast {
+    /// The denominator.
+    pub baseline: usize,
+    /// The numerator.
+    pub variant: usize,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Metric {
+    /// Verified responses per second in the closed loop.
+    #[default]
+    Throughput,
+    /// Median latency in the open loop (service time where only a closed loop was offered).
+    P50,
+    /// 99th percentile of the same.
+    P99,
+    /// CPU time of the stack per served request.
+    Cpu,
+    /// Peak memory of the stack.
+    Memory,
+}
+
+impl Metric {
+    /// Every metric with the name that files, options and exports give it.
+    pub const NAMES: [(&str, Metric); 5] = [
+        ("throughput", Metric::Throughput),
+        ("p50", Metric::P50),
+        ("p99", Metric::P99),
+        ("cpu", Metric::Cpu),
+        ("memory", Metric::Memory),
+    ];
+}
+
+/// Where client and stacks run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Layout {
+    /// The client has a CPU of its own; the stacks have the rest.
+    #[default]
+    Split,
+    /// Client and stacks share one CPU.
+    Same,
+    /// No pinning.
+    Free,
+}
+
+/// Blocks, slices, precision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Schedule {
+    /// The half-width wanted, as a fraction (0.01 is 1%).
+    pub precision: f64,
+    /// 1 − α, usually 0.95.
+    pub confidence: f64,
+    /// Blocks of the pilot.
+    pub pilot_blocks: u32,
+    /// At most this many blocks.
+    pub max_blocks: u32,
+    /// At most this long in all; `None` for no limit.
+    pub max_time: Option<Nanos>,
+    /// Length of one slice; longer where a variant's requests take long.
+    pub slice: Nanos,
+    /// Window per trial and offer: slices of one variant add up to it.
+    pub window: Nanos,
+    /// Warm-up per variant at the start of each block.
+    pub warmup: Nanos,
+    /// One variant at a time.
+    pub isolated: bool,
+    /// Shortened for a quick look; said in the verdict.
+    pub quick: bool,
+    /// Declared margin of equivalence.
+    pub margin: Option<Margin>,
+}
+
+impl Default for Process {
+    /// No command yet; 30 s to be ready, SIGTERM and 10 s to stop.
+    fn default() -> Process {
+        Process {
+            name: String::new(),
+            command: String::new(),
+            env: BTreeMap::new(),
+            ready: Vec::new(),
+            ready_timeout: Nanos::from_secs(30),
+            stop_signal: StopSignal::Term,
+            stop_timeout: Nanos::from_secs(10),
+        }
+    }
+}
+
+impl Default for Schedule {
+    /// A full run: a precision of 1% at 95%, a pilot of 10 blocks, windows of 2 s in slices of 25 ms.
+    ///
+    /// Ten such blocks fit into about a minute and a half. Slices are short because a
+    /// virtual machine's CPUs change their speed for tenths of a second at a time, and
+    /// what changes between the slices of a round is what blurs a block.
+    fn default() -> Schedule {
+        Schedule {
+            precision: 0.01,
+            confidence: 0.95,
+            pilot_blocks: 10,
+            max_blocks: 100,
+            max_time: None,
+            slice: Nanos::from_millis(25),
+            window: Nanos::from_secs(2),
+            warmup: Nanos::from_secs(1),
+            isolated: false,
+            quick: false,
+            margin: None,
+        }
+    }
+}
+
+impl Schedule {
+    /// Whether the schedule can be kept at all; the sentence says what cannot.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let share = |value: f64| value > 0.0 && value < 1.0;
+        if !share(self.precision) {
+            return Err("precision must lie between 0 and 1, such as 1%".to_owned());
+        }
+        if !share(self.confidence) {
+            return Err("confidence must lie between 0 and 1, such as 95%".to_owned());
+        }
+        if self.margin.is_some_and(|margin| !share(margin.0)) {
+            return Err("margin must lie between 0 and 1, such as 2%".to_owned());
+        }
+        if self.slice == Nanos::ZERO || self.window < self.slice {
+            return Err(format!(
+                "the window ({}) must hold at least one slice ({})",
+                self.window, self.slice
+            ));
+        }
+        if self.pilot_blocks < 2 {
+            return Err("pilot_blocks must be at least 2: one block has no spread".to_owned());
+        }
+        if self.max_blocks < self.pilot_blocks {
+            return Err(format!(
+                "max_blocks ({}) must not be below pilot_blocks ({})",
+                self.max_blocks, self.pilot_blocks
+            ));
+        }
+        Ok(())
+    }
+
+    /// The same schedule for a quick look: 6 blocks in the pilot, windows of 1.2 s, warm-ups of
+    /// 0.4 s, never longer than they were. Precision, margin and layout stay.
+    pub fn quickened(&self) -> Schedule {
+        let window = self.window.min(Nanos::from_millis(1200));
+        Schedule {
+            pilot_blocks: self.pilot_blocks.min(6),
+            max_blocks: self.max_blocks.min(20),
+            slice: self.slice.min(window),
+            window,
+            warmup: self.warmup.min(Nanos::from_millis(400)),
+            quick: true,
+            ..self.clone()
+        }
+    }
+}
+
+/// A margin of equivalence that was declared beforehand.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Margin(pub f64);
+
+/// A figure that others published.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Published {
+    /// The variant it speaks of, if one.
+    pub variant: Option<String>,
+    /// What was published: `1,837 req/s, latency 5.44 ms mean`.
+    pub figure: String,
+    /// The figure as requests per second, for the picture; if there is one.
+    pub throughput_per_s: Option<f64>,
+    /// Where, when, on what.
+    pub source: String,
+}

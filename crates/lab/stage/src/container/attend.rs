@@ -1,0 +1,523 @@
+//! One container, from its making to its removal.
+
+use std::collections::{BTreeSet, HashMap};
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bollard::container::LogOutput;
+use bollard::errors::Error as ClientError;
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, EndpointIpamConfig, EndpointSettings,
+    HealthConfig, HealthStatusEnum, HostConfig, Ipam, IpamConfig, NetworkCreateRequest,
+    NetworkingConfig, PortBinding, ResourcesUlimits,
+};
+use bollard::query_parameters::{
+    CreateContainerOptions, InspectContainerOptions, LogsOptionsBuilder,
+    RemoveContainerOptionsBuilder, StartContainerOptions, StopContainerOptionsBuilder,
+    WaitContainerOptions,
+};
+use futures_util::StreamExt;
+use host::Process;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::cgroup;
+use crate::container::RUN_LABEL;
+use crate::container::engine::{Engine, EngineError};
+use crate::container::image::{self, Image, folders};
+use crate::guard::Members;
+use crate::processes;
+use crate::sweep::RUN_DIR_VARIABLE;
+
+/// How often the attendant looks whether it is asked to stop, and whether the container is well.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// How long an engine may take to answer at all.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// How long a container may take to stop before the engine kills it, in seconds.
+const STOP_PATIENCE_S: i32 = 3;
+
+/// How often the engine runs a health check that the container's table gives, in nanoseconds.
+const HEALTH_INTERVAL_NS: i64 = 1_000_000_000;
+
+/// Variables that a container always gets, if they are set: what counts its requests, and
+/// what tells a sweep whose it is.
+const PASSED: [&str; 5] =
+    ["PYTHONPATH", "TACHOGRAPH_COUNTERS", RUN_DIR_VARIABLE, "TACHOGRAPH_RUN", "TACHOGRAPH_STACK"];
+
+/// How a container is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// By nothing but the files that it shares.
+    None,
+    /// As if it were a process of the host.
+    Host,
+    /// On the engine's own bridge, with ports of 127.0.0.1 forwarded: (host's, container's).
+    Published(Vec<(u16, u16)>),
+    /// On a bridge of its own at this address, with the gateway's address; ports as before.
+    Bridge {
+        /// The container's address.
+        address: String,
+        /// The host's address on the bridge.
+        gateway: String,
+        /// Ports of the gateway's address that are forwarded: (host's, container's).
+        ports: Vec<(u16, u16)>,
+    },
+}
+
+/// What is to run in a container, and how it is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ContainerOptions {
+    /// What it starts from.
+    pub image: Image,
+    /// The command, as words.
+    pub command: Vec<String>,
+    /// Names of variables of our own environment that it gets.
+    pub env: Vec<String>,
+    /// Folders that it shares with the host, at the same path; writable.
+    pub volumes: Vec<PathBuf>,
+    /// Folders that it may read, at the same path.
+    pub read_only: Vec<PathBuf>,
+    /// How it is reached.
+    pub network: Network,
+    /// A shell's command that the engine runs in it every second; 0 says that it is well. Without
+    /// one it is as the image has it.
+    pub health: Option<String>,
+    /// A file that is made when the container is well for the first time.
+    pub healthy_file: Option<PathBuf>,
+}
+
+/// Why a container could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContainerError {
+    /// The engine is not there or refuses.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// It ended by itself.
+    #[error("the container exited with status {status}. End of its output:\n{log}")]
+    Ended {
+        /// Its exit status.
+        status: i64,
+        /// Its last words.
+        log: String,
+    },
+    /// Nobody says whether it is well.
+    #[error(
+        "the container has no health check; add one (health = \"…\"), use an image with a \
+         HEALTHCHECK, or wait for an address"
+    )]
+    NoHealthCheck,
+    /// What it costs cannot be seen.
+    #[error(
+        "the container's processes are not on this machine, so their cost cannot be measured; use \
+         a local engine in the same PID namespace"
+    )]
+    Elsewhere,
+    /// Its processes cannot be listed with the stack's.
+    #[error("the container's processes cannot be listed: {0}")]
+    List(#[source] std::io::Error),
+    /// The sign that it is well cannot be given.
+    #[error("the container's health file cannot be written: {0}")]
+    HealthyFile(#[source] std::io::Error),
+}
+
+/// Makes a container, looks after it until `stop` is set or it ends, and removes it.
+///
+/// # Errors
+/// If the engine refuses, or the container ends by itself.
+pub fn attend(options: &ContainerOptions, stop: &AtomicBool) -> Result<(), ContainerError> {
+    let engine = Engine::from_environment(PATIENCE)?;
+    let image = image::ensure(&engine, &options.image)?;
+    let network = Attached::new(&engine, &options.network)?;
+    let id = create(&engine, options, image, network.as_ref())?;
+    let container = Made { engine: &engine, id };
+    container.start()?;
+    container.bring_home(&options.network)?;
+    container.wait(options.healthy_file.as_deref(), stop)
+}
+
+/// A network of its own, removed with it.
+struct Attached<'e> {
+    engine: &'e Engine,
+    id: String,
+}
+
+impl<'e> Attached<'e> {
+    fn new(engine: &'e Engine, network: &Network) -> Result<Option<Attached<'e>>, EngineError> {
+        let Network::Bridge { address, gateway, .. } = network else { return Ok(None) };
+        let prefix = address.rsplit_once('.').map_or(address.as_str(), |(prefix, _)| prefix);
+        let addresses = IpamConfig {
+            subnet: Some(format!("{prefix}.0/24")),
+            gateway: Some(gateway.clone()),
+            ..IpamConfig::default()
+        };
+        let request = NetworkCreateRequest {
+            name: format!("tachograph-{}", env::var("TACHOGRAPH_STACK").unwrap_or_default()),
+            driver: Some("bridge".to_owned()),
+            labels: Some(labels()),
+            ipam: Some(Ipam { config: Some(vec![addresses]), ..Ipam::default() }),
+            ..NetworkCreateRequest::default()
+        };
+        let made = engine.wait("to make a network", engine.client().create_network(request))?;
+        Ok(Some(Attached { engine, id: made.id }))
+    }
+}
+
+impl Drop for Attached<'_> {
+    fn drop(&mut self) {
+        // What cannot be removed now has our label, and the next run removes it.
+        let removed = self.engine.client().remove_network(&self.id);
+        let _ = self.engine.wait("to remove a network", removed);
+    }
+}
+
+/// A container that is removed when this is dropped.
+struct Made<'e> {
+    engine: &'e Engine,
+    id: String,
+}
+
+impl Made<'_> {
+    fn start(&self) -> Result<(), EngineError> {
+        let started = self.engine.client().start_container(&self.id, None::<StartContainerOptions>);
+        self.engine.wait("to start a container", started)
+    }
+
+    fn inspect(&self) -> Result<ContainerInspectResponse, EngineError> {
+        let state =
+            self.engine.client().inspect_container(&self.id, None::<InspectContainerOptions>);
+        self.engine.wait("to look at a container", state)
+    }
+
+    /// Moves what the engine has started for the stack to where the stack's own processes are, and
+    /// lists it among them.
+    fn bring_home(&self, network: &Network) -> Result<(), ContainerError> {
+        let state = self.inspect()?.state;
+        let first = state.and_then(|state| i32::try_from(state.pid?).ok()).unwrap_or(0);
+        if first == 0 {
+            // It has ended already; whoever waits for its end will tell how.
+            return Ok(());
+        }
+        if !belongs_to(first, &self.id) {
+            return Err(ContainerError::Elsewhere);
+        }
+        let ports = match network {
+            Network::Published(ports) | Network::Bridge { ports, .. } => ports.as_slice(),
+            Network::None | Network::Host => &[],
+        };
+        let heads: BTreeSet<i32> =
+            ports.iter().flat_map(|(port, _)| proxies(*port)).chain([first]).collect();
+        let mut home = BTreeSet::new();
+        // What was born before its parent was moved is found in the next round.
+        loop {
+            let processes = processes::all();
+            let born = heads.iter().flat_map(|head| processes::descendants(&processes, *head));
+            let all: BTreeSet<i32> = born.map(|one| one.pid).chain(heads.clone()).collect();
+            let new: Vec<i32> = all.difference(&home).copied().collect();
+            if new.is_empty() {
+                break;
+            }
+            for pid in new {
+                // A user who is not root may not move processes of an engine that is; they are
+                // counted by the list then.
+                let _ = cgroup::adopt(pid);
+                pin(pid);
+                home.insert(pid);
+            }
+        }
+        if let Some(dir) = env::var_os("DIR") {
+            let members = Members::of(Path::new(&dir));
+            for process in heads.into_iter().filter_map(Process::find) {
+                members.add_process(&process).map_err(ContainerError::List)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of the container, or for somebody to ask for it.
+    fn wait(&self, healthy_file: Option<&Path>, stop: &AtomicBool) -> Result<(), ContainerError> {
+        let options = None::<WaitContainerOptions>;
+        let mut ended = Box::pin(self.engine.client().wait_container(&self.id, options));
+        let mut awaited = healthy_file;
+        let answer = loop {
+            let next = async { tokio::time::timeout(LOOK, ended.next()).await };
+            match self.engine.block_on(next) {
+                _ if stop.load(Ordering::Relaxed) => return Ok(()),
+                Ok(answer) => break answer,
+                Err(_) => {}
+            }
+            if let Some(file) = awaited
+                && self.is_healthy()?
+            {
+                fs::write(file, "").map_err(ContainerError::HealthyFile)?;
+                awaited = None;
+            }
+        };
+        let status = match answer {
+            Some(Ok(told)) => told.status_code,
+            // A status other than 0 is an error to the client.
+            Some(Err(ClientError::DockerContainerWaitError { code, .. })) => code,
+            Some(error) => {
+                self.engine.wait("to wait for a container", async { error })?.status_code
+            }
+            None => -1,
+        };
+        Err(ContainerError::Ended { status, log: self.log() })
+    }
+
+    fn is_healthy(&self) -> Result<bool, ContainerError> {
+        let health = self.inspect()?.state.and_then(|state| state.health);
+        match health.and_then(|health| health.status) {
+            Some(HealthStatusEnum::HEALTHY) => Ok(true),
+            Some(HealthStatusEnum::STARTING | HealthStatusEnum::UNHEALTHY) => Ok(false),
+            Some(HealthStatusEnum::EMPTY | HealthStatusEnum::NONE) | None => {
+                Err(ContainerError::NoHealthCheck)
+            }
+        }
+    }
+
+    /// The last lines that it wrote.
+    fn log(&self) -> String {
+        let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail("12").build();
+        let lines = self.engine.client().logs(&self.id, Some(options));
+        let lines = lines.filter_map(async |line| line.ok().map(LogOutput::into_bytes));
+        let lines = async { tokio::time::timeout(PATIENCE, lines.collect::<Vec<_>>()).await };
+        let lines = self.engine.block_on(lines).unwrap_or_default().concat();
+        String::from_utf8_lossy(&lines).trim_end().to_owned()
+    }
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        let options = StopContainerOptionsBuilder::new().t(STOP_PATIENCE_S).build();
+        let stopped = self.engine.client().stop_container(&self.id, Some(options));
+        // One that has ended by itself cannot be stopped; what cannot be removed now has our
+        // label, and the next run removes it.
+        let _ = self.engine.wait("to stop a container", stopped);
+        let _ = remove(self.engine, &self.id);
+    }
+}
+
+/// Ends and removes a container with its anonymous volumes.
+pub(super) fn remove(engine: &Engine, id: &str) -> Result<(), EngineError> {
+    let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+    engine.wait("to remove a container", engine.client().remove_container(id, Some(options)))
+}
+
+fn create(
+    engine: &Engine,
+    options: &ContainerOptions,
+    image: String,
+    network: Option<&Attached<'_>>,
+) -> Result<String, EngineError> {
+    let body = description(options, image, network.map(|network| network.id.as_str()));
+    let made = engine.client().create_container(None::<CreateContainerOptions>, body);
+    Ok(engine.wait("to make a container", made)?.id)
+}
+
+/// What the engine is told of the container.
+fn description(
+    options: &ContainerOptions,
+    image: String,
+    network: Option<&str>,
+) -> ContainerCreateBody {
+    let is_host = options.image == Image::Host;
+    let mut read_only = if is_host { image::mounts() } else { folders("PYTHONPATH").collect() };
+    read_only.extend(options.read_only.iter().cloned());
+    let binds = read_only.iter().map(|folder| bind(folder, "ro"));
+    let binds = binds.chain(options.volumes.iter().map(|folder| bind(folder, "rw"))).collect();
+    // Another image has programs of its own, in folders of its own.
+    let path = is_host.then_some("PATH");
+    let names = PASSED.into_iter().chain(path).chain(options.env.iter().map(String::as_str));
+    let env = names.filter_map(|name| Some(format!("{name}={}", env::var(name).ok()?))).collect();
+    let (mode, ports, host_ip) = match &options.network {
+        Network::None => ("none", [].as_slice(), ""),
+        Network::Host => ("host", [].as_slice(), ""),
+        Network::Published(ports) => ("bridge", ports.as_slice(), "127.0.0.1"),
+        Network::Bridge { gateway, ports, .. } => {
+            (network.unwrap_or("bridge"), ports.as_slice(), gateway.as_str())
+        }
+    };
+    let published = ports.iter().map(|(outer, inner)| {
+        let binding =
+            PortBinding { host_ip: Some(host_ip.to_owned()), host_port: Some(outer.to_string()) };
+        (format!("{inner}/tcp"), Some(vec![binding]))
+    });
+    let endpoint = match (&options.network, network) {
+        (Network::Bridge { address, .. }, Some(network)) => {
+            let ipam = EndpointIpamConfig {
+                ipv4_address: Some(address.clone()),
+                ..EndpointIpamConfig::default()
+            };
+            let settings =
+                EndpointSettings { ipam_config: Some(ipam), ..EndpointSettings::default() };
+            Some(HashMap::from([(network.to_owned(), settings)]))
+        }
+        _ => None,
+    };
+    let health = options.health.as_ref().map(|command| HealthConfig {
+        test: Some(vec!["CMD-SHELL".to_owned(), command.clone()]),
+        interval: Some(HEALTH_INTERVAL_NS),
+        ..HealthConfig::default()
+    });
+    ContainerCreateBody {
+        image: Some(image),
+        cmd: Some(options.command.clone()),
+        env: Some(env),
+        labels: Some(labels()),
+        healthcheck: health,
+        exposed_ports: Some(ports.iter().map(|(_, inner)| format!("{inner}/tcp")).collect()),
+        networking_config: endpoint
+            .map(|endpoints| NetworkingConfig { endpoints_config: Some(endpoints) }),
+        host_config: Some(HostConfig {
+            binds: Some(binds),
+            network_mode: Some(mode.to_owned()),
+            port_bindings: Some(published.collect()),
+            cpuset_cpus: Some(own_cpus()),
+            init: Some(false),
+            ulimits: Some(own_limits()),
+            ..HostConfig::default()
+        }),
+        ..ContainerCreateBody::default()
+    }
+}
+
+/// Our own limits of open files and of processes, so that a stack has the same ones in a container as
+/// outside. Podman would else ask for a million of each, which fails where the machine allows less.
+fn own_limits() -> Vec<ResourcesUlimits> {
+    // -1 is how the engine's API writes that there is none.
+    let number = |n: Option<u64>| n.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
+    // There cannot be more processes than there are numbers for them, and Podman's service allows
+    // itself no more.
+    let numbers = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
+    let numbers: i64 = numbers.trim().parse().unwrap_or(i64::MAX);
+    [("nofile", Resource::Nofile, i64::MAX), ("nproc", Resource::Nproc, numbers)]
+        .map(|(name, resource, most)| {
+            let Rlimit { current, maximum } = getrlimit(resource);
+            let limit = |n: Option<u64>| Some(number(n).min(most));
+            let (soft, hard) = (limit(current), limit(maximum));
+            ResourcesUlimits { name: Some(name.to_owned()), soft, hard }
+        })
+        .to_vec()
+}
+
+fn bind(folder: &Path, access: &str) -> String {
+    let folder = folder.display();
+    format!("{folder}:{folder}:{access}")
+}
+
+fn labels() -> HashMap<String, String> {
+    HashMap::from([(RUN_LABEL.to_owned(), env::var(RUN_DIR_VARIABLE).unwrap_or_default())])
+}
+
+/// The CPUs that this process may use, as the engine likes to read them.
+fn own_cpus() -> String {
+    let Ok(set) = sched_getaffinity(None) else { return String::new() };
+    let cpus: Vec<String> =
+        (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).map(|cpu| cpu.to_string()).collect();
+    cpus.join(",")
+}
+
+/// Whether a process is one of a container's: by the control groups that the engine has put it
+/// into, which carry the container's id, or by the environment that it was given. An engine on
+/// another machine, or in another PID namespace, tells numbers that mean something else here.
+fn belongs_to(pid: i32, id: &str) -> bool {
+    let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let stack = env::var("TACHOGRAPH_STACK").ok();
+    groups.contains(id)
+        || stack.is_some_and(|stack| {
+            processes::environment_has(pid, "TACHOGRAPH_STACK", &|value| value == stack)
+        })
+}
+
+/// The processes that forward a port of the host: `docker-proxy … -host-port 8000 …`.
+fn proxies(port: u16) -> Vec<i32> {
+    let wanted = port.to_string();
+    let is_ours = |pid: &i32| {
+        let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+        let words: Vec<String> = line
+            .split(|byte| *byte == 0)
+            .map(|word| String::from_utf8_lossy(word).into_owned())
+            .collect();
+        words.first().is_some_and(|program| program.ends_with("docker-proxy"))
+            && words.windows(2).any(|pair| pair[0] == "-host-port" && pair[1] == wanted)
+    };
+    processes::all().into_iter().map(|process| process.pid).filter(is_ours).collect()
+}
+
+/// Lets every thread of a process run on our CPUs only.
+fn pin(pid: i32) {
+    let Ok(cpus) = sched_getaffinity(None) else { return };
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return };
+    for thread in threads.flatten() {
+        let id = thread.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
+        // A thread that has ended meanwhile needs no place.
+        let _ = id.map(|id| sched_setaffinity(Some(id), &cpus));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(network: Network) -> ContainerOptions {
+        ContainerOptions {
+            image: Image::Named("python:3".to_owned()),
+            command: vec!["app".to_owned()],
+            env: Vec::new(),
+            volumes: vec!["/shared".into()],
+            read_only: vec!["/files".into()],
+            network,
+            health: Some("test -e /ready".to_owned()),
+            healthy_file: None,
+        }
+    }
+
+    #[test]
+    fn a_container_is_described_as_the_engine_wants_it() {
+        let image = || "python:3".to_owned();
+        let body = description(&options(Network::Published(vec![(8001, 8000)])), image(), None);
+        let body = serde_json::to_value(body).unwrap();
+        let host = &body["HostConfig"];
+        let binds: Vec<String> = serde_json::from_value(host["Binds"].clone()).unwrap();
+        assert!(binds.contains(&"/files:/files:ro".to_owned()), "{binds:?}");
+        assert!(binds.contains(&"/shared:/shared:rw".to_owned()), "{binds:?}");
+        assert_eq!(host["NetworkMode"], "bridge");
+        assert_eq!(
+            host["PortBindings"],
+            serde_json::json!({ "8000/tcp": [{ "HostIp": "127.0.0.1", "HostPort": "8001" }] })
+        );
+        assert_eq!(body["ExposedPorts"], serde_json::json!({ "8000/tcp": {} }));
+        assert_eq!(body["Image"], "python:3");
+        assert_eq!(body["Healthcheck"]["Test"], serde_json::json!(["CMD-SHELL", "test -e /ready"]));
+        for (limit, name) in host["Ulimits"].as_array().unwrap().iter().zip(["nofile", "nproc"]) {
+            assert_eq!(limit["Name"], name);
+            assert!(limit["Soft"].as_i64().is_some_and(|soft| soft != 0), "{limit}");
+        }
+        // The host's PATH means nothing in another image.
+        assert!(
+            !body["Env"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|one| { one.as_str().is_some_and(|text| text.starts_with("PATH=")) })
+        );
+        let bridge = Network::Bridge {
+            address: "10.0.0.2".to_owned(),
+            gateway: "10.0.0.1".to_owned(),
+            ports: Vec::new(),
+        };
+        let body = description(&options(bridge), image(), Some("net"));
+        assert_eq!(body.host_config.unwrap().network_mode.unwrap(), "net");
+        let endpoints = body.networking_config.unwrap().endpoints_config.unwrap();
+        let address = endpoints["net"].ipam_config.as_ref().unwrap().ipv4_address.as_deref();
+        assert_eq!(address, Some("10.0.0.2"));
+        let body = description(&options(Network::Host), image(), None);
+        assert_eq!(body.host_config.unwrap().network_mode.unwrap(), "host");
+    }
+}

@@ -1,0 +1,262 @@
+//! What containers start from: the system's own programs, an image by its name, or one made from a
+//! Dockerfile.
+//!
+//! The image `host` needs no registry. It is an empty root file system; the folders of the system
+//! that hold programs and libraries are mounted into it, read-only. A container of it starts with
+//! the same Python, nginx or shell as the host, so that what differs is the container alone.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use bollard::body_full;
+use bollard::errors::Error as ClientError;
+use bollard::query_parameters::{BuildImageOptionsBuilder, CreateImageOptionsBuilder};
+use futures_util::{StreamExt, TryStreamExt};
+use sha2::{Digest as _, Sha256};
+
+use crate::container::engine::{Engine, EngineError, context_error};
+
+/// The name of the image `host`; the number rises when what is in it changes. It is no tag, because
+/// Podman calls whatever it imports `latest`.
+const HOST: &str = "tachograph-host-1";
+
+/// Images made from Dockerfiles have this name, and what they were made of as their tag.
+const BUILT: &str = "tachograph-built";
+
+/// The most that the folder of a Dockerfile may hold: it is sent to the engine in one piece.
+const CONTEXT_BYTES_MAX: usize = 256 << 20;
+
+/// How much of what a failed build wrote is told, in lines.
+const LINES_TOLD: usize = 12;
+
+/// What a container starts from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// The system's own programs, read-only.
+    Host,
+    /// An image by its name, which is fetched from its registry if the engine does not have it.
+    Named(String),
+    /// The image that this Dockerfile describes, with the folder that it is in.
+    Dockerfile(PathBuf),
+}
+
+/// Where programs, libraries and their settings are.
+const SYSTEM: [&str; 8] = ["/bin", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
+
+/// Folders that the root file system needs for what is mounted there.
+const EMPTY: [&str; 5] = ["dev/", "proc/", "sys/", "tmp/", "run/"];
+
+/// Lets the engine have the image; returns the name by which it knows it.
+pub(super) fn ensure(engine: &Engine, image: &Image) -> Result<String, EngineError> {
+    match image {
+        Image::Host => {
+            if !has(engine, HOST)? {
+                import(engine)?;
+            }
+            Ok(HOST.to_owned())
+        }
+        Image::Named(name) => {
+            if !has(engine, name)? {
+                pull(engine, name)?;
+            }
+            Ok(name.clone())
+        }
+        Image::Dockerfile(file) => {
+            let context = context(file).map_err(|error| context_error(file, &error))?;
+            let digest = Sha256::digest(&context);
+            let tag: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+            let name = format!("{BUILT}:{tag}");
+            if !has(engine, &name)? {
+                build(engine, file, context, &name)?;
+            }
+            Ok(name)
+        }
+    }
+}
+
+fn has(engine: &Engine, name: &str) -> Result<bool, EngineError> {
+    match engine.wait("to look at an image", engine.client().inspect_image(name)) {
+        Ok(_) => Ok(true),
+        Err(EngineError::Refused { status: 404, .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn import(engine: &Engine) -> Result<(), EngineError> {
+    let options = CreateImageOptionsBuilder::new().from_src("-").repo(HOST).tag("latest").build();
+    let body = body_full(empty_root().into());
+    let steps = engine.client().create_image(Some(options), Some(body), None);
+    engine.wait("to import an image", steps.try_for_each(async |_| Ok(())))
+}
+
+fn pull(engine: &Engine, name: &str) -> Result<(), EngineError> {
+    let last = name.rsplit('/').next().unwrap_or(name);
+    // Without a tag the engine would fetch every version that there is.
+    let whole = if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") };
+    let options = CreateImageOptionsBuilder::new().from_image(&whole).build();
+    let steps = engine.client().create_image(Some(options), None, None);
+    engine.wait("to fetch an image", steps.try_for_each(async |_| Ok(())))
+}
+
+fn build(engine: &Engine, file: &Path, context: Vec<u8>, name: &str) -> Result<(), EngineError> {
+    let dockerfile = file.file_name().unwrap_or_default().to_string_lossy();
+    let options = BuildImageOptionsBuilder::new().dockerfile(&dockerfile).t(name).rm(true).build();
+    let mut steps =
+        Box::pin(engine.client().build_image(options, None, Some(body_full(context.into()))));
+    let mut told = String::new();
+    let built = async {
+        while let Some(step) = steps.next().await {
+            told.push_str(&step?.stream.unwrap_or_default());
+        }
+        Ok::<(), ClientError>(())
+    };
+    engine.wait("to build an image", built).map_err(|error| match error {
+        EngineError::Refused { what, why, status } => {
+            let lines: Vec<&str> = told.lines().collect();
+            let last = lines[lines.len().saturating_sub(LINES_TOLD)..].join("\n");
+            EngineError::Refused {
+                what,
+                why: format!("{why}\n{last}").trim_end().to_owned(),
+                status,
+            }
+        }
+        error => error,
+    })
+}
+
+/// The folder of a Dockerfile as a tar archive that is the same whenever its files are.
+fn context(dockerfile: &Path) -> io::Result<Vec<u8>> {
+    let folder = dockerfile.parent().filter(|folder| !folder.as_os_str().is_empty());
+    fs::metadata(dockerfile)?;
+    let mut archive = tar::Builder::new(Limited(Vec::new()));
+    archive.mode(tar::HeaderMode::Deterministic);
+    archive.follow_symlinks(false);
+    archive.append_dir_all(".", folder.unwrap_or(Path::new(".")))?;
+    Ok(archive.into_inner()?.0)
+}
+
+/// Bytes that may not grow beyond what is sent to an engine in one piece.
+struct Limited(Vec<u8>);
+
+impl Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0.len() + bytes.len() > CONTEXT_BYTES_MAX {
+            let most = CONTEXT_BYTES_MAX >> 20;
+            return Err(io::Error::other(format!(
+                "its folder is larger than {most} MiB; move it to a folder with only the files it \
+                 needs"
+            )));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// What of the host is mounted: the system's folders, and those that hold the programs and
+/// Python modules of the environment.
+pub(super) fn mounts() -> BTreeSet<PathBuf> {
+    let mut mounts: BTreeSet<PathBuf> =
+        SYSTEM.iter().map(PathBuf::from).filter(|folder| folder.is_dir()).collect();
+    for folder in folders("PATH") {
+        let Some(prefix) = folder.parent().filter(|prefix| prefix.join("pyvenv.cfg").exists())
+        else {
+            continue;
+        };
+        mounts.insert(prefix.to_owned());
+        mounts.extend(home(prefix));
+    }
+    mounts.extend(folders("PYTHONPATH"));
+    let all = mounts.clone();
+    mounts.retain(|folder| !folder.ancestors().skip(1).any(|above| all.contains(above)));
+    mounts
+}
+
+/// The folders that a variable such as `PATH` names and that are there.
+pub(super) fn folders(variable: &str) -> impl Iterator<Item = PathBuf> {
+    let value = env::var_os(variable).unwrap_or_default();
+    let folders: Vec<PathBuf> = env::split_paths(&value).collect();
+    folders.into_iter().filter(|folder| folder.is_absolute() && folder.is_dir())
+}
+
+/// The installation of Python that a virtual environment refers to.
+fn home(prefix: &Path) -> Option<PathBuf> {
+    let text = fs::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
+    let home = text.lines().find_map(|line| line.strip_prefix("home = "))?;
+    Some(Path::new(home.trim()).parent()?.to_owned())
+}
+
+/// A root file system of empty folders, as a tar archive.
+fn empty_root() -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for name in EMPTY {
+        let mut header = tar::Header::new_ustar();
+        header.set_entry_type(tar::EntryType::Directory);
+        // Anybody may write to tmp, as on any system.
+        header.set_mode(if name == "tmp/" { 0o1777 } else { 0o755 });
+        header.set_size(0);
+        // Names this short always fit, and a vector takes whatever is written.
+        let _ = archive.append_data(&mut header, name, io::empty());
+    }
+    archive.into_inner().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+
+    fn listing(archive: &[u8]) -> Vec<String> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), archive).unwrap();
+        let listing = Command::new("tar")
+            .args(["-tf"])
+            .arg(file.path())
+            .stderr(Stdio::inherit())
+            .output()
+            .unwrap();
+        assert!(listing.status.success());
+        String::from_utf8(listing.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_empty_root_is_an_archive_that_tar_can_read() {
+        assert_eq!(listing(&empty_root()), EMPTY);
+    }
+
+    #[test]
+    fn a_context_is_the_folder_of_its_dockerfile_and_changes_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("Dockerfile");
+        fs::write(&file, "FROM scratch\n").unwrap();
+        fs::write(dir.path().join("app.py"), "print(1)\n").unwrap();
+        let first = context(&file).unwrap();
+        let names = listing(&first);
+        for name in ["Dockerfile", "app.py"] {
+            assert!(names.iter().any(|listed| listed.ends_with(name)), "{names:?}");
+        }
+        assert_eq!(context(&file).unwrap(), first);
+        fs::write(dir.path().join("app.py"), "print(2)\n").unwrap();
+        assert_ne!(context(&file).unwrap(), first);
+        let error = context(&dir.path().join("no-such-file")).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_folder_that_is_too_large_to_send_is_refused() {
+        let mut limited = Limited(vec![0; CONTEXT_BYTES_MAX - 1]);
+        assert!(limited.write_all(b"x").is_ok());
+        let error = limited.write_all(b"x").unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "its folder is larger than 256 MiB; move it to a folder with only the \
+            files it needs"
+        );
+    }
+}

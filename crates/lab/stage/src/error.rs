@@ -1,0 +1,377 @@
+//! What can go wrong with a stack, told to people.
+
+use std::io;
+use std::path::PathBuf;
+
+use base::Nanos;
+
+use crate::exclusive::Holder;
+use crate::protocol::Ended;
+
+/// Why a stack, or what belongs to it, could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StageError {
+    /// A folder or file of ours could not be made or read.
+    #[error("{what} {}: {}", path.display(), in_words(source))]
+    File {
+        /// What was tried: `cannot create`.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// A folder's name leaves no room for sockets below it.
+    #[error(
+        "the temporary folder {} is too long: a Unix socket in it would have {bytes} bytes, and \
+         the kernel's limit is 107. Set TMPDIR to a shorter folder, such as /tmp",
+        path.display()
+    )]
+    TempTooLong {
+        /// The folder.
+        path: PathBuf,
+        /// How long a socket's path below it would be.
+        bytes: usize,
+    },
+    /// A socket's path is too long for the kernel.
+    #[error(
+        "'{process}': the socket path {path} has {bytes} bytes, and the kernel's limit is 107. \
+         Use $SOCKET or a shorter path"
+    )]
+    SocketTooLong {
+        /// The process that would listen there.
+        process: String,
+        /// The path.
+        path: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// A command around the measurement failed.
+    #[error("the {option} command `{command}` failed: {why}")]
+    Hook {
+        /// The option that gave it.
+        option: String,
+        /// The command.
+        command: String,
+        /// How it ended.
+        why: String,
+    },
+    /// A command is malformed.
+    #[error("'{process}': the command `{command}` cannot be run: {why}")]
+    BadCommand {
+        /// The process.
+        process: String,
+        /// Its command.
+        command: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A program is not on PATH, or a file is not where it must be.
+    #[error("'{process}': there is no {}{}", sought(program), remedy(install.as_deref()))]
+    NotFound {
+        /// The process that needs it.
+        process: String,
+        /// The program, or the path of the file.
+        program: String,
+        /// How to get it, where we know.
+        install: Option<String>,
+    },
+    /// A file that the stack wants written lies elsewhere.
+    #[error(
+        "the stack's file '{0}' must be in the stack's own folder: use a relative path without '..'"
+    )]
+    BadFile(String),
+    /// A readiness check is malformed.
+    #[error("'{process}': its readiness check cannot be used: {why}")]
+    BadCheck {
+        /// The process.
+        process: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// What a process wants to listen on is in use; another port may work.
+    #[error("'{process}': {place} is already in use{}. Stop that process, or use $PORT or $SOCKET \
+        in the command", by(holder.as_deref()))]
+    Taken {
+        /// The process.
+        process: String,
+        /// `port 8000 of 127.0.0.1`.
+        place: String,
+        /// Who has it, if that is to be seen.
+        holder: Option<String>,
+    },
+    /// No port is free.
+    #[error("no free TCP port on 127.0.0.1; `ss -ltn` shows the ports in use")]
+    NoPort,
+    /// A process ended before it was ready.
+    #[error("'{process}' {ended} before it was ready (`{command}`){}{log}", background(*ended))]
+    Crashed {
+        /// The process.
+        process: String,
+        /// Its command.
+        command: String,
+        /// How it ended.
+        ended: Ended,
+        /// Its last words.
+        log: LogTail,
+    },
+    /// A process did not become ready in time.
+    #[error(
+        "'{process}' was not ready after {after}: waiting for {check}, but {seen}; --ready-timeout, or ready_timeout in an experiment, allows more time{log}"
+    )]
+    NotReady {
+        /// The process.
+        process: String,
+        /// How long we waited.
+        after: Nanos,
+        /// What for.
+        check: String,
+        /// What was there instead.
+        seen: String,
+        /// Its last words.
+        log: LogTail,
+    },
+    /// A process ended while it was needed.
+    #[error("'{process}' {ended} while it was being measured{log}")]
+    Died {
+        /// The process.
+        process: String,
+        /// How it ended.
+        ended: Ended,
+        /// Its last words.
+        log: LogTail,
+    },
+    /// The guard could not be started or has gone.
+    #[error("the process that guards the stack failed: {0}")]
+    Guard(String),
+    /// Somebody asked to stop.
+    #[error("stopped before everything was ready")]
+    Interrupted,
+    /// Another experiment runs on this machine.
+    #[error(
+        "another tachograph is measuring on this machine ({holder}); two at once would disturb \
+         each other. Omit --no-wait to wait for it, or give each its own CPUs with --cpus"
+    )]
+    Busy {
+        /// What is known of it.
+        holder: Holder,
+    },
+    /// Somebody asked to stop while another experiment was waited for.
+    #[error("stopped while waiting for another measurement")]
+    StoppedWaiting,
+    /// The locks of measurements have no place that is safe.
+    #[error("the folder {} cannot be used for CPU locks: {why}. Remove it, or set \
+        TACHOGRAPH_LOCK_DIR to a folder of your own", path.display())]
+    LockFolder {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The server's own count could not be read.
+    #[error("the server's own count cannot be read from {place}: {why}")]
+    Served {
+        /// Where it was looked for.
+        place: String,
+        /// Why that failed.
+        why: String,
+    },
+    /// The Python environment could not be made.
+    #[error("{0}")]
+    Python(String),
+}
+
+impl StageError {
+    /// Whether something that the stack wanted to listen on was taken, so that
+    /// another start, with other ports, may go well.
+    pub fn is_taken(&self) -> bool {
+        matches!(self, StageError::Taken { .. })
+    }
+
+    /// Whether it only says that somebody asked to stop.
+    pub fn is_interruption(&self) -> bool {
+        matches!(self, StageError::Interrupted | StageError::StoppedWaiting)
+    }
+
+    /// The process that it is about, how that ended, and the end of what it wrote, where one
+    /// process made the stack fail: it crashed, was not ready in time, or died later. Another start
+    /// would most likely end the same.
+    pub fn last_words(&self) -> Option<LastWords<'_>> {
+        let (process, ended, log) = match self {
+            StageError::Crashed { process, ended, log, .. }
+            | StageError::Died { process, ended, log } => (process, Some(*ended), log),
+            StageError::NotReady { process, log, .. } => (process, None, log),
+            _ => return None,
+        };
+        Some(LastWords { process, ended, log })
+    }
+
+    pub(crate) fn file(
+        what: &'static str,
+        path: impl Into<PathBuf>,
+    ) -> impl FnOnce(io::Error) -> StageError {
+        let path = path.into();
+        move |source| StageError::File { what, path, source }
+    }
+}
+
+/// What is left of a process that made its stack fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastWords<'a> {
+    /// Its name.
+    pub process: &'a str,
+    /// How it ended; `None` if it runs and is not ready.
+    pub ended: Option<Ended>,
+    /// The end of its log.
+    pub log: &'a LogTail,
+}
+
+/// The end of a process's log, indented for an error; nothing if it wrote nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogTail(pub Vec<String>);
+
+impl std::fmt::Display for LogTail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.0.is_empty() {
+            return f.write_str("; it printed nothing");
+        }
+        f.write_str(". End of its output:")?;
+        self.0.iter().try_for_each(|line| write!(f, "\n  | {line}"))
+    }
+}
+
+fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::StorageFull => "no space left on the device".to_owned(),
+        io::ErrorKind::ReadOnlyFilesystem => "the file system is read-only".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        io::ErrorKind::NotFound => "there is no such folder".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+fn sought(program: &str) -> String {
+    match program.contains('/') {
+        true => format!("file {program}"),
+        false => format!("program '{program}' on PATH"),
+    }
+}
+
+fn remedy(install: Option<&str>) -> String {
+    install.map(|how| format!("; to install it: {how}")).unwrap_or_default()
+}
+
+fn by(holder: Option<&str>) -> String {
+    holder.map(|holder| format!(" by {holder}")).unwrap_or_default()
+}
+
+fn background(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Exited(0) => "; a server must run in the foreground until it is stopped",
+        Ended::Exited(127) => "; this status means \"command not found\"",
+        _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_failed_leaves_its_last_words_and_how_it_ended() {
+        let log = LogTail(vec!["out of luck".to_owned()]);
+        let error = StageError::Crashed {
+            process: "app".to_owned(),
+            command: "false".to_owned(),
+            ended: Ended::Exited(1),
+            log: log.clone(),
+        };
+        let words = LastWords { process: "app", ended: Some(Ended::Exited(1)), log: &log };
+        assert_eq!(error.last_words(), Some(words));
+        let error = StageError::NotReady {
+            process: "app".to_owned(),
+            after: Nanos::from_secs(1),
+            check: "port 1".to_owned(),
+            seen: "nothing listens".to_owned(),
+            log: log.clone(),
+        };
+        assert_eq!(error.last_words(), Some(LastWords { ended: None, ..words }));
+        assert_eq!(StageError::NoPort.last_words(), None);
+        assert_eq!(StageError::StoppedWaiting.last_words(), None);
+    }
+
+    #[test]
+    fn errors_say_what_happened_and_what_to_do() {
+        let log = LogTail(vec!["Traceback".to_owned(), "ImportError: app".to_owned()]);
+        let name = || "app".to_owned();
+        for (error, text) in [
+            (
+                StageError::File {
+                    what: "cannot create",
+                    path: "/x".into(),
+                    source: io::ErrorKind::StorageFull.into(),
+                },
+                "cannot create /x: no space left on the device",
+            ),
+            (
+                StageError::NotFound {
+                    process: name(),
+                    program: "nginx".to_owned(),
+                    install: Some("apt install nginx".to_owned()),
+                },
+                "'app': there is no program 'nginx' on PATH; to install it: apt install nginx",
+            ),
+            (
+                StageError::Crashed {
+                    process: name(),
+                    command: "gunicorn app".to_owned(),
+                    ended: Ended::Exited(3),
+                    log,
+                },
+                "'app' exited with status 3 before it was ready (`gunicorn app`). End of its \
+                 output:\n  | Traceback\n  | ImportError: app",
+            ),
+            (
+                StageError::Crashed {
+                    process: name(),
+                    command: "true".to_owned(),
+                    ended: Ended::Exited(0),
+                    log: LogTail::default(),
+                },
+                "'app' exited with status 0 before it was ready (`true`); a server must run in \
+                 the foreground until it is stopped; it printed nothing",
+            ),
+            (
+                StageError::Taken {
+                    process: name(),
+                    place: "port 80 of 127.0.0.1".to_owned(),
+                    holder: Some("nginx (pid 7)".to_owned()),
+                },
+                "'app': port 80 of 127.0.0.1 is already in use by nginx (pid 7). Stop that \
+                 process, or use $PORT or $SOCKET in the command",
+            ),
+            (
+                StageError::Busy {
+                    holder: Holder {
+                        pid: Some(4),
+                        since: Some("07:15".to_owned()),
+                        command: Some("tachograph run docker".to_owned()),
+                    },
+                },
+                "another tachograph is measuring on this machine (pid 4, since 07:15: tachograph \
+                 run docker); two at once would disturb each other. Omit --no-wait to wait for \
+                 it, or give each its own CPUs with --cpus",
+            ),
+            (
+                StageError::Busy { holder: Holder::default() },
+                "another tachograph is measuring on this machine (pid unknown); two at once would \
+                 disturb each other. Omit --no-wait to wait for it, or give each its own CPUs \
+                 with --cpus",
+            ),
+            (StageError::StoppedWaiting, "stopped while waiting for another measurement"),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Which CPUs a measurement has to itself.
+//!
+//! Each CPU has a lock file. A measurement holds those of all CPUs that it uses,
+//! so that two with disjoint CPUs run side by side and all others take turns.
+//! The locks are the kernel's (`flock(2)`): they end with the process that holds
+//! them, however it ends.
+//!
+//! The files are in a folder that belongs to this user and that nobody else can
+//! write to. Whatever other users put into /tmp, they can neither hold these
+//! locks nor lead us to another file. The price is that measurements of two users
+//! do not see each other's locks; each finds the other among the busy processes
+//! of the machine (`host::Neighbours`).
+
+use std::env;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use base::CpuSet;
+
+use crate::error::StageError;
+
+/// Names another folder for the locks: tests must not wait for a person who measures.
+pub const LOCK_DIR_VARIABLE: &str = "TACHOGRAPH_LOCK_DIR";
+
+/// How often a measurement that waits tries again, and looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// The longest part of a command line that is shown to others, in characters.
+const COMMAND_MAX: usize = 300;
+
+/// As long as this lives, nobody else measures on its CPUs.
+#[derive(Debug)]
+pub struct Exclusive(#[expect(dead_code, reason = "they are held, not read")] Vec<File>);
+
+/// A measurement that has a CPU which another one wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process id, if known.
+    pub pid: Option<u32>,
+    /// Since when, as text, if known.
+    pub since: Option<String>,
+    /// Its command line, shortened, if known.
+    pub command: Option<String>,
+}
+
+impl std::fmt::Display for Holder {
+    /// `pid 4711, since 2026-11-22 07:31:49 UTC: tachograph run docker`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.pid {
+            Some(pid) => write!(f, "pid {pid}")?,
+            None => f.write_str("pid unknown")?,
+        }
+        if let Some(since) = &self.since {
+            write!(f, ", since {since}")?;
+        }
+        match &self.command {
+            Some(command) => write!(f, ": {command}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Claims CPUs for measuring; all that this process may run on if `cpus` is
+/// empty. `command` is shown to whoever wants one of them meanwhile.
+///
+/// # Errors
+/// [`StageError::Busy`] names the measurement that has one of them;
+/// [`StageError::LockFolder`] says why there is no place for locks.
+pub fn exclusive(cpus: &CpuSet, command: &str) -> Result<Exclusive, StageError> {
+    match try_claim(&folder()?, cpus, command)? {
+        Ok(exclusive) => Ok(exclusive),
+        Err(holder) => Err(StageError::Busy { holder }),
+    }
+}
+
+/// The same, but waits until the CPUs are free. `told` is called with each
+/// measurement that has to be waited for, once.
+///
+/// # Errors
+/// [`StageError::StoppedWaiting`] as soon as `stop` is set; else as [`exclusive`],
+/// but never that the CPUs are in use.
+pub fn exclusive_when_free(
+    cpus: &CpuSet,
+    command: &str,
+    stop: &AtomicBool,
+    told: &mut dyn FnMut(&Holder),
+) -> Result<Exclusive, StageError> {
+    let folder = folder()?;
+    let mut last: Option<Holder> = None;
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return Err(StageError::StoppedWaiting);
+        }
+        match try_claim(&folder, cpus, command)? {
+            Ok(exclusive) => return Ok(exclusive),
+            // Whoever has just taken the lock may not have described itself yet.
+            Err(holder) if holder.pid.is_none() && last.is_none() => last = Some(holder),
+            Err(holder) => {
+                if last.as_ref() != Some(&holder) {
+                    told(&holder);
+                }
+                last = Some(holder);
+            }
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Takes the locks of all CPUs, in ascending order, or none: a measurement that
+/// waits keeps nobody from CPUs that are idle.
+fn try_claim(
+    folder: &Path,
+    cpus: &CpuSet,
+    command: &str,
+) -> Result<Result<Exclusive, Holder>, StageError> {
+    let cpus = if cpus.is_empty() { own_cpus(folder)? } else { cpus.clone() };
+    let mut locks = Vec::new();
+    for cpu in cpus.iter() {
+        let path = folder.join(format!("cpu-{cpu}.lock"));
+        let mut file = open(&path).map_err(StageError::file("cannot open the lock", &path))?;
+        match file.try_lock() {
+            Ok(()) => locks.push(file),
+            Err(TryLockError::WouldBlock) => return Ok(Err(described(&mut file))),
+            Err(TryLockError::Error(error)) => {
+                return Err(StageError::file("cannot lock", &path)(error));
+            }
+        }
+    }
+    for lock in &mut locks {
+        // The words are for people; without them the lock holds all the same.
+        let _ = describe(lock, command);
+    }
+    Ok(Ok(Exclusive(locks)))
+}
+
+fn own_cpus(folder: &Path) -> Result<CpuSet, StageError> {
+    let set = rustix::thread::sched_getaffinity(None).map_err(|errno| {
+        StageError::file("cannot determine which CPUs to lock in", folder)(errno.into())
+    })?;
+    Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
+}
+
+/// The folder of this user's locks: the same however a person came here, hence
+/// systemd's folder by its path and not by a variable that `cron` and `su` lack.
+fn folder() -> Result<PathBuf, StageError> {
+    if let Some(dir) = env::var_os(LOCK_DIR_VARIABLE).filter(|dir| !dir.is_empty()) {
+        let dir = PathBuf::from(dir);
+        return own_folder(&dir).map(|()| dir);
+    }
+    let user = rustix::process::geteuid().as_raw();
+    let session = PathBuf::from(format!("/run/user/{user}"));
+    if is_own(&session).is_ok() {
+        let dir = session.join("tachograph");
+        if own_folder(&dir).is_ok() {
+            return Ok(dir);
+        }
+    }
+    let dir = PathBuf::from(format!("/tmp/tachograph-{user}"));
+    own_folder(&dir).map(|()| dir)
+}
+
+/// Makes the folder if it is missing, and refuses one that others could have prepared.
+fn own_folder(dir: &Path) -> Result<(), StageError> {
+    let refused = |why: String| StageError::LockFolder { path: dir.to_owned(), why };
+    match DirBuilder::new().mode(0o700).create(dir) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(refused(error.to_string())),
+    }
+    is_own(dir).map_err(refused)
+}
+
+/// Whether something is a folder of this user, no symbolic link, that nobody else can write to.
+fn is_own(dir: &Path) -> Result<(), String> {
+    let meta = fs::symlink_metadata(dir).map_err(|error| error.to_string())?;
+    if !meta.is_dir() {
+        return Err("it is not a folder".to_owned());
+    }
+    if meta.uid() != rustix::process::geteuid().as_raw() {
+        return Err("it belongs to another user".to_owned());
+    }
+    if meta.mode() & 0o022 != 0 {
+        return Err("other users can write to it".to_owned());
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false).mode(0o600);
+    options.custom_flags(NO_FOLLOW).open(path)
+}
+
+fn describe(file: &mut File, command: &str) -> io::Result<()> {
+    let now = base::timestamp_now().strftime("%Y-%m-%d %H:%M:%S UTC").to_string();
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let mut command: String = command.chars().take(COMMAND_MAX).map(plain).collect();
+    if command.chars().count() == COMMAND_MAX {
+        command.push('…');
+    }
+    file.set_len(0)?;
+    file.seek(SeekFrom::Start(0))?;
+    write!(file, "{}\n{now}\n{command}\n", std::process::id())
+}
+
+/// What the holder of a lock has written about itself. A description that a
+/// process left which has ended since is not the holder's.
+fn described(file: &mut File) -> Holder {
+    let mut text = String::new();
+    // An unreadable description leaves everything unsaid.
+    let _ = file.take(4096).read_to_string(&mut text);
+    let mut lines = text.lines().map(str::trim);
+    let pid: Option<u32> = lines.next().and_then(|line| line.parse().ok());
+    let Some(pid) = pid.filter(|pid| Path::new(&format!("/proc/{pid}")).exists()) else {
+        return Holder::default();
+    };
+    let mut word = || lines.next().map(str::to_owned).filter(|line| !line.is_empty());
+    Holder { pid: Some(pid), since: word(), command: word() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn cpus(list: &str) -> CpuSet {
+        list.parse().unwrap()
+    }
+
+    fn claim(dir: &Path, list: &str) -> Result<Exclusive, Holder> {
+        try_claim(dir, &cpus(list), "tachograph run mine").unwrap()
+    }
+
+    #[test]
+    fn the_second_is_told_who_was_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = claim(dir.path(), "0").unwrap();
+        let holder = claim(dir.path(), "0").unwrap_err();
+        assert_eq!(holder.pid, Some(std::process::id()));
+        let text = StageError::Busy { holder }.to_string();
+        let start = format!(
+            "another tachograph is measuring on this machine (pid {}, since 2",
+            std::process::id()
+        );
+        assert!(text.starts_with(&start), "{text}");
+        assert!(
+            text.ends_with(
+                " UTC: tachograph run mine); two at once would disturb each other. Omit --no-wait \
+                 to wait for it, or give each its own CPUs with --cpus"
+            ),
+            "{text}"
+        );
+        drop(first);
+        claim(dir.path(), "0").unwrap();
+    }
+
+    #[test]
+    fn disjoint_cpus_are_measured_on_side_by_side() {
+        let dir = tempfile::tempdir().unwrap();
+        let _first = claim(dir.path(), "0-1").unwrap();
+        let _second = claim(dir.path(), "2,5").unwrap();
+        assert!(claim(dir.path(), "1-2").is_err());
+    }
+
+    #[test]
+    fn who_waits_for_one_cpu_keeps_nobody_from_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let _first = claim(dir.path(), "1").unwrap();
+        assert!(claim(dir.path(), "0-1").is_err());
+        claim(dir.path(), "0").unwrap();
+    }
+
+    #[test]
+    fn without_a_list_all_cpus_are_claimed() {
+        let dir = tempfile::tempdir().unwrap();
+        let _all = claim(dir.path(), "").unwrap();
+        let own = own_cpus(dir.path()).unwrap();
+        assert!(!own.is_empty());
+        for cpu in own.iter() {
+            assert!(claim(dir.path(), &cpu.to_string()).is_err(), "{cpu}");
+        }
+    }
+
+    #[test]
+    fn what_a_dead_process_wrote_is_not_told_of_the_living() {
+        let dir = tempfile::tempdir().unwrap();
+        let _held = claim(dir.path(), "0").unwrap();
+        // No pid is that large (proc(5), pid_max).
+        fs::write(dir.path().join("cpu-0.lock"), "4294967295\n2020\nold\n").unwrap();
+        assert_eq!(claim(dir.path(), "0").unwrap_err(), Holder::default());
+    }
+
+    #[test]
+    fn a_folder_that_others_could_have_prepared_is_refused_and_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let open_to_all = dir.path().join("open");
+        fs::create_dir(&open_to_all).unwrap();
+        fs::set_permissions(&open_to_all, fs::Permissions::from_mode(0o777)).unwrap();
+        let (linked, target) = (dir.path().join("linked"), dir.path().join("target"));
+        fs::create_dir(&target).unwrap();
+        symlink(&target, &linked).unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "precious").unwrap();
+        for (path, why) in [
+            (&open_to_all, "other users can write to it"),
+            (&linked, "it is not a folder"),
+            (&file, "it is not a folder"),
+        ] {
+            assert_eq!(
+                own_folder(path).unwrap_err().to_string(),
+                format!(
+                    "the folder {} cannot be used for CPU locks: {why}. Remove it, or set \
+                     TACHOGRAPH_LOCK_DIR to a folder of your own",
+                    path.display()
+                )
+            );
+        }
+        assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+        assert_eq!(fs::read_dir(&target).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_in_place_of_a_lock_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        symlink(&victim, dir.path().join("cpu-0.lock")).unwrap();
+        assert!(try_claim(dir.path(), &cpus("0"), "x").is_err());
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_long_command_is_shortened_and_stays_on_one_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let command = format!("a\nb{}", "x".repeat(1000));
+        let _held = try_claim(dir.path(), &cpus("0"), &command).unwrap().unwrap();
+        let shown = claim(dir.path(), "0").unwrap_err().command.unwrap();
+        assert_eq!(shown, format!("a b{}…", "x".repeat(COMMAND_MAX - 3)));
+    }
+}

@@ -1,0 +1,333 @@
+//! The guard: a small process between tachograph and one stack.
+//!
+//! Every process of the stack descends from it. It is a subreaper, so also
+//! those that put themselves into the background stay its descendants. When its
+//! channel to tachograph closes, because tachograph was killed or has crashed,
+//! the guard ends the whole stack, removes what it made, and ends too.
+//!
+//! It has no parent-death signal of its own: that signal is bound to the thread
+//! that started it, and threads end for good reasons. The closed channel says
+//! the same without error.
+
+mod launch;
+mod members;
+mod stopping;
+mod watch;
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use host::Process;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{WaitOptions, WaitStatus, getpid, set_child_subreaper, setsid, wait};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use crate::cgroup::{CGROUP_PREFIX, Cgroup};
+use crate::protocol::{Channel, Ended, Launch, Reply, Request, Setup};
+
+pub(crate) use members::{Members, living};
+pub(crate) use stopping::remove_dir;
+pub(crate) use watch::Watch;
+
+/// How often an idle guard looks after the size of the logs.
+const TICK: Duration = Duration::from_secs(2);
+
+/// Runs the hidden subcommand `guard`; `args` is what follows that word.
+///
+/// Standard input is a socket or pipe to tachograph; nobody types this command.
+pub fn guard_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args: Vec<OsString> = args.into_iter().collect();
+    match args.first() {
+        Some(word) if word == launch::SUBCOMMAND => return launch::launch(&args[1..]),
+        Some(word) if word == watch::SUBCOMMAND => return watch::watch(&args[1..]),
+        _ => {}
+    }
+    match Guard::new().and_then(|mut guard| guard.run()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// One process of the stack that we started.
+struct Child {
+    launch: Launch,
+    pid: i32,
+    /// Children of ours that it left behind, recognised by nothing else: some
+    /// servers change their session and overwrite their environment.
+    adopted: Vec<i32>,
+    /// Whether it has ended itself; what it started may live on.
+    has_ended: bool,
+    /// Whether something of it lives on in the background that has not been reported gone.
+    in_background: bool,
+}
+
+impl Child {
+    /// The process and those that stand for it once it has ended.
+    fn heads(&self) -> Vec<i32> {
+        std::iter::once(self.pid).chain(self.adopted.iter().copied()).collect()
+    }
+}
+
+struct Guard {
+    me: i32,
+    channel: Channel,
+    /// A byte arrives here with every signal that concerns us.
+    wakes: UnixStream,
+    /// Somebody asked the guard itself to end.
+    told_to_end: Arc<AtomicBool>,
+    setup: Option<Setup>,
+    cgroup: Option<Cgroup>,
+    children: Vec<Child>,
+    requests: VecDeque<Request>,
+    /// Whether a process has ended since we last looked after those in the background.
+    reaped: bool,
+    /// Whether the kernel says that we have no child at all. As orphans become our
+    /// children, nothing of the stack lives then, however fast it forks.
+    childless: bool,
+}
+
+impl Guard {
+    fn new() -> io::Result<Guard> {
+        // A session of its own keeps the terminal's Ctrl-C away: it is
+        // tachograph that stops things, in order. It fails only for a leader of a process group.
+        let _ = setsid();
+        set_child_subreaper(Some(getpid()))?;
+        let (wakes, waker) = UnixStream::pair()?;
+        wakes.set_nonblocking(true)?;
+        let told_to_end = Arc::new(AtomicBool::new(false));
+        // Handlers rather than "ignore": children would inherit the latter.
+        // A shell lets what it starts in the background ignore SIGINT and SIGQUIT, and whoever
+        // inherits that may not be able to change it: nginx or a script could not be asked to stop.
+        // What is caught is back at its default in a new program.
+        for signal in [SIGINT, SIGQUIT] {
+            signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
+        }
+        for signal in [SIGTERM, SIGHUP] {
+            signal_hook::flag::register(signal, told_to_end.clone())?;
+            signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
+        }
+        signal_hook::low_level::pipe::register(SIGCHLD, waker)?;
+        let control = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?;
+        Ok(Guard {
+            me: std::process::id() as i32,
+            channel: Channel::new(UnixStream::from(control))?,
+            wakes,
+            told_to_end,
+            setup: None,
+            cgroup: None,
+            children: Vec::new(),
+            requests: VecDeque::new(),
+            reaped: false,
+            childless: true,
+        })
+    }
+
+    /// Serves tachograph until it says stop or is gone.
+    fn run(&mut self) -> io::Result<()> {
+        while !self.is_orphaned() {
+            self.pump(TICK);
+            self.report_background();
+            self.bound_logs();
+            while let Some(request) = self.requests.pop_front() {
+                if matches!(request, Request::Stop) {
+                    let reply = self.stop_in_order();
+                    self.clean_up();
+                    return self.channel.send(&reply);
+                }
+                let reply = self.serve(request);
+                if let Some(reply) = reply {
+                    // A failure closes the channel, which the loop notices.
+                    let _ = self.channel.send(&reply);
+                }
+            }
+        }
+        self.stop_at_once(stopping::GRACE);
+        self.clean_up();
+        Ok(())
+    }
+
+    /// Whether there is nobody left to guard for.
+    fn is_orphaned(&self) -> bool {
+        self.channel.is_closed() || self.told_to_end.load(Ordering::Relaxed)
+    }
+
+    fn serve(&mut self, request: Request) -> Option<Reply> {
+        let result = match request {
+            Request::Setup(setup) => self.set_up(setup),
+            Request::Launch(launch) => self.launch(launch),
+            Request::Remember => {
+                self.remember_all();
+                Ok(Reply::Remembered)
+            }
+            Request::Stop => return None,
+        };
+        Some(result.unwrap_or_else(|why| Reply::Failed { why }))
+    }
+
+    fn set_up(&mut self, setup: Setup) -> Result<Reply, String> {
+        if !setup.cpus.is_empty() {
+            let mut cpus = CpuSet::new();
+            for cpu in &setup.cpus {
+                if *cpu >= CpuSet::MAX_CPU {
+                    return Err(format!("there is no CPU {cpu}"));
+                }
+                cpus.set(*cpu);
+            }
+            sched_setaffinity(None, &cpus).map_err(|_| {
+                let list: base::CpuSet = setup.cpus.iter().copied().collect();
+                format!("CPU {list} is not available; `nproc` prints the number of CPUs")
+            })?;
+        }
+        let name = format!("{CGROUP_PREFIX}{}", setup.stack);
+        let members = Members::of(&setup.dir);
+        // Written down first: killed in between, we would leave a group that nobody knows of.
+        // Should the disk be full, the group is not worth failing for.
+        let announce = |dir: &Path| drop(members.add_cgroup(dir));
+        self.cgroup = Cgroup::create(setup.accounting, &name, &announce);
+        self.setup = Some(setup);
+        Ok(Reply::Ready { cgroup: self.cgroup.clone() })
+    }
+
+    fn launch(&mut self, launch: Launch) -> Result<Reply, String> {
+        let stack = self.setup.as_ref().map(|setup| setup.stack.as_str()).unwrap_or_default();
+        let pid = launch::spawn(&launch, self.children.len(), stack, self.cgroup.as_ref())
+            .map_err(|error| format!("'{}' could not be started: {error}", launch.name))?;
+        self.children.push(Child {
+            launch,
+            pid,
+            adopted: Vec::new(),
+            has_ended: false,
+            in_background: false,
+        });
+        self.childless = false;
+        if let Some(stat) = Process::find(pid) {
+            self.remember(|members| members.add_process(&stat));
+        }
+        Ok(Reply::Launched { pid })
+    }
+
+    /// Writes something down for a sweep after our own violent end. A full
+    /// disk must not keep the guard from its work.
+    fn remember(&self, write: impl FnOnce(&Members) -> io::Result<()>) {
+        if let Some(setup) = &self.setup {
+            let _ = write(&Members::of(&setup.dir));
+        }
+    }
+
+    fn remember_all(&self) {
+        for process in self.living() {
+            self.remember(|members| members.add_process(&process));
+        }
+    }
+
+    /// Waits for signals and requests, at most for `timeout`, and takes note of both.
+    fn pump(&mut self, timeout: Duration) {
+        if self.requests.is_empty() {
+            let mut fds = [
+                PollFd::new(self.channel.stream(), PollFlags::IN),
+                PollFd::new(&self.wakes, PollFlags::IN),
+            ];
+            // Once closed, the channel is always "readable" and would keep us awake.
+            let watched = if self.channel.is_closed() { &mut fds[1..] } else { &mut fds[..] };
+            let timeout = Timespec::try_from(timeout).unwrap_or_default();
+            // Interrupted by a signal: what it means is looked at below.
+            let _ = poll(watched, Some(&timeout));
+        }
+        let mut bytes = [0; 64];
+        while matches!((&self.wakes).read(&mut bytes), Ok(count) if count > 0) {}
+        self.reap();
+        match self.channel.receive() {
+            Ok(requests) => self.requests.extend(requests),
+            // What cannot be understood comes from nobody whom we could serve.
+            Err(_) => self.told_to_end.store(true, Ordering::Relaxed),
+        }
+    }
+
+    /// Takes the status of every process that has ended, ours by start or by adoption.
+    fn reap(&mut self) {
+        loop {
+            let (pid, status) = match wait(WaitOptions::NOHANG) {
+                Ok(Some(ended)) => ended,
+                Ok(None) => return self.childless = false,
+                Err(_) => return self.childless = true,
+            };
+            let pid = pid.as_raw_nonzero().get();
+            self.reaped = true;
+            let Some(index) = self.children.iter().position(|child| child.heads().contains(&pid))
+            else {
+                continue;
+            };
+            let left_behind = self.adopt(index);
+            if self.children[index].pid != pid {
+                continue;
+            }
+            let ended = how(status);
+            self.children[index].has_ended = true;
+            self.children[index].in_background = left_behind;
+            // With nobody to tell, the end of the channel is noticed elsewhere.
+            let _ = self.channel.send(&Reply::Ended { index, ended, left_behind });
+        }
+    }
+
+    /// After the end of one of a process's heads: orphans that are now children of ours
+    /// and do not belong to another process are its new heads. They are written down,
+    /// since they may still wipe the environment by which they are recognised today.
+    /// Returns whether anything of the process is alive.
+    fn adopt(&mut self, index: usize) -> bool {
+        // As in `is_gone`, one look is not enough.
+        for _ in 0..3 {
+            let others: Vec<i32> = (0..self.children.len())
+                .filter(|other| *other != index)
+                .flat_map(|other| self.members(other))
+                .map(|process| process.pid)
+                .collect();
+            let heads = self.children[index].heads();
+            let orphans = self.living().into_iter().filter(|process| {
+                process.parent == self.me
+                    && !others.contains(&process.pid)
+                    && !heads.contains(&process.pid)
+            });
+            let orphans: Vec<i32> = orphans.map(|process| process.pid).collect();
+            self.children[index].adopted.extend(orphans);
+            if !self.members(index).is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Reports processes whose last member in the background has gone.
+    fn report_background(&mut self) {
+        if !std::mem::take(&mut self.reaped) {
+            return;
+        }
+        for index in 0..self.children.len() {
+            if self.children[index].in_background && self.is_gone(index) {
+                self.children[index].in_background = false;
+                let ended = Ended::Vanished;
+                let _ = self.channel.send(&Reply::Ended { index, ended, left_behind: false });
+            }
+        }
+    }
+
+    fn bound_logs(&self) {
+        for child in &self.children {
+            launch::bound_log(&child.launch.log);
+        }
+    }
+}
+
+fn how(status: WaitStatus) -> Ended {
+    match status.terminating_signal() {
+        Some(signal) => Ended::Killed(signal),
+        None => Ended::Exited(status.exit_status().unwrap_or_default()),
+    }
+}

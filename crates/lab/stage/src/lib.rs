@@ -1,0 +1,53 @@
+//! Owns every child process: start, ready, account, stop, never leave one behind.
+//!
+//! A [`Stage`] is the temporary folder of one run and the lock on it. It starts
+//! stacks; each [`LiveStack`] has a guard process of its own (see
+//! [`guard_main`]), from which all its processes descend:
+//!
+//! ```text
+//! tachograph ──socket pair── guard ─┬─ gunicorn ── workers
+//!                                   └─ nginx ── workers
+//! ```
+//!
+//! Whatever ends tachograph closes the socket pair, and the guard then ends the
+//! stack. If the guard is killed, tachograph does it; if both are killed, the
+//! next [`Stage::new`] does it. CPU time is counted by a control group per stack
+//! where the machine permits one, else over the process tree; see [`Usage`].
+//!
+//! Nothing here knows about load, blocks or verdicts.
+
+mod cgroup;
+mod command;
+pub mod container;
+mod error;
+mod exclusive;
+mod guard;
+mod hook;
+pub mod http;
+mod ports;
+mod processes;
+mod protocol;
+pub mod python;
+mod ready;
+mod redact;
+mod run;
+pub mod served;
+pub mod signals;
+mod stack;
+mod starting;
+mod sweep;
+mod usage;
+mod vars;
+
+pub use cgroup::throttled;
+pub use command::find_need;
+pub use error::{LastWords, LogTail, StageError};
+pub use exclusive::{Exclusive, Holder, LOCK_DIR_VARIABLE, exclusive, exclusive_when_free};
+pub use guard::guard_main;
+pub use hook::run_hook;
+pub use protocol::Ended;
+pub use run::{Stage, StageOptions, sweep};
+pub use stack::{LiveStack, StopReport};
+pub use starting::StartOptions;
+pub use sweep::Swept;
+pub use usage::{Accounting, Usage, UsageSource};

@@ -1,0 +1,129 @@
+//! Free TCP ports, and who holds one that is not free.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener};
+use std::ops::RangeInclusive;
+
+use base::Rng;
+use rand::Rng as _;
+
+use crate::processes;
+
+/// How many random ports are tried before we say that none is free.
+const DRAWS_MAX: usize = 2_000;
+
+/// Draws a free port of 127.0.0.1 that is not among `taken`.
+///
+/// Ports come from below the range that the kernel gives to outgoing
+/// connections: otherwise the load's own connections could occupy the port of
+/// a server that is about to start.
+pub(crate) fn draw(rng: &mut Rng, taken: &BTreeSet<u16>) -> Option<u16> {
+    let range = server_ports(
+        &fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default(),
+    );
+    let width = u64::from(range.end() - range.start()) + 1;
+    (0..DRAWS_MAX)
+        .map(|_| range.start() + (rng.next_u64() % width) as u16)
+        .find(|port| !taken.contains(port) && is_free(*port))
+}
+
+/// The widest range of unprivileged ports outside of `ephemeral`, the kernel's `LOW HIGH`.
+fn server_ports(ephemeral: &str) -> RangeInclusive<u16> {
+    const LOWEST: u16 = 10_240;
+    let mut bounds = ephemeral.split_ascii_whitespace().filter_map(|word| word.parse::<u16>().ok());
+    let (low, high) = (bounds.next().unwrap_or(32_768), bounds.next().unwrap_or(60_999));
+    let below = low.saturating_sub(LOWEST);
+    let above = u16::MAX - high;
+    if below.max(above) < 200 {
+        return LOWEST..=u16::MAX;
+    }
+    if below >= above { LOWEST..=low - 1 } else { high + 1..=u16::MAX }
+}
+
+/// Whether nobody listens on a port of the loopback addresses.
+fn is_free(port: u16) -> bool {
+    let v6_taken = TcpListener::bind((Ipv6Addr::LOCALHOST, port))
+        .is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse);
+    !v6_taken && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+/// Who listens on a TCP port, as `nginx (pid 812)`; None if that is not to be seen.
+pub(crate) fn holder(port: u16) -> Option<String> {
+    let inodes: BTreeSet<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
+        .iter()
+        .filter_map(|file| fs::read_to_string(file).ok())
+        .flat_map(|table| listeners(&table, port))
+        .collect();
+    if inodes.is_empty() {
+        return None;
+    }
+    let process = processes::all().into_iter().find(|process| {
+        let Ok(fds) = fs::read_dir(format!("/proc/{}/fd", process.pid)) else { return false };
+        fds.flatten()
+            .filter_map(|fd| fs::read_link(fd.path()).ok())
+            .filter_map(|link| {
+                let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?;
+                Some(inodes.contains(inode))
+            })
+            .any(|ours| ours)
+    })?;
+    Some(format!("{} (pid {})", process.name, process.pid))
+}
+
+/// The inodes of the sockets that listen on a port, from a table such as `/proc/net/tcp`.
+fn listeners(table: &str, port: u16) -> Vec<String> {
+    const LISTEN: &str = "0A";
+    table
+        .lines()
+        .skip(1)
+        .filter_map(|line| {
+            let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+            let (_, local_port) = fields.get(1)?.rsplit_once(':')?;
+            let matches =
+                u16::from_str_radix(local_port, 16) == Ok(port) && *fields.get(3)? == LISTEN;
+            matches.then(|| fields.get(9).map(|inode| (*inode).to_owned()))?
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Seed;
+
+    #[test]
+    fn a_drawn_port_is_free_and_outside_of_the_kernels_own_range() {
+        let mut rng = Seed(3).rng("ports");
+        let first = draw(&mut rng, &BTreeSet::new()).unwrap();
+        let listener = TcpListener::bind(("127.0.0.1", first)).unwrap();
+        let mut again = Seed(3).rng("ports");
+        let second = draw(&mut again, &BTreeSet::new()).unwrap();
+        assert_ne!(first, second, "the seed repeats the draw, but the port is taken now");
+        let mut again = Seed(3).rng("ports");
+        assert_ne!(draw(&mut again, &BTreeSet::from([second])), Some(second));
+        assert!(holder(first).unwrap().ends_with(&format!("(pid {})", std::process::id())));
+        drop(listener);
+    }
+
+    #[test]
+    fn the_range_avoids_the_kernels_own() {
+        for (ephemeral, range) in [
+            ("32768\t60999", 10_240..=32_767),
+            ("1024 40000", 40_001..=65_535),
+            ("1024 65535", 10_240..=65_535),
+            ("", 10_240..=32_767),
+        ] {
+            assert_eq!(server_ports(ephemeral), range, "{ephemeral}");
+        }
+    }
+
+    #[test]
+    fn only_listening_sockets_of_the_port_count() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
+            0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 111 1 x\n\
+            1: 0100007F:1F90 0100007F:9999 01 00000000:00000000 00:00000000 00000000     0        0 222 1 x\n\
+            2: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 333 1 x\n";
+        assert_eq!(listeners(table, 8080), ["111"]);
+    }
+}

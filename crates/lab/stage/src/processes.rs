@@ -1,0 +1,94 @@
+//! What /proc says about processes: whose child, how much CPU, which memory.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+use host::Process;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+/// Every process that /proc shows; none if it cannot be listed.
+pub(crate) fn all() -> Vec<Process> {
+    Process::all().unwrap_or_default()
+}
+
+/// The living descendants of a process among `processes`, without itself.
+pub(crate) fn descendants(processes: &[Process], ancestor: i32) -> Vec<Process> {
+    let found = Process::descendants(processes, ancestor);
+    processes.iter().filter(|p| found.contains(&p.pid) && !p.is_dead).cloned().collect()
+}
+
+/// Whether a variable stands in the environment that a process was started with.
+///
+/// False where we may not look, or where the process has overwritten it.
+pub(crate) fn environment_has(pid: i32, name: &str, wanted: &dyn Fn(&str) -> bool) -> bool {
+    let Ok(environ) = fs::read(format!("/proc/{pid}/environ")) else { return false };
+    environ.split(|byte| *byte == 0).any(|entry| {
+        let entry = String::from_utf8_lossy(entry);
+        entry.split_once('=').is_some_and(|(key, value)| key == name && wanted(value))
+    })
+}
+
+/// The user that a process runs as.
+pub(crate) fn owner(pid: i32) -> Option<u32> {
+    Some(fs::metadata(format!("/proc/{pid}")).ok()?.uid())
+}
+
+/// Memory that belongs to a process alone plus its share of what it shares with
+/// others, in bytes: anonymous and shared memory, without files that are only mapped.
+///
+/// The proportional figures of `smaps_rollup` where we may read them, else the
+/// resident ones of `status`, which count shared pages once per process.
+pub(crate) fn memory_bytes(pid: i32) -> Option<u64> {
+    let read = |file: &str, keys: [&str; 2]| {
+        let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
+        let [a, b] = keys.map(|key| kibibytes(&text, key));
+        Some((a? + b?) * 1024)
+    };
+    read("smaps_rollup", ["Pss_Anon:", "Pss_Shmem:"])
+        .or_else(|| read("status", ["RssAnon:", "RssShmem:"]))
+}
+
+fn kibibytes(text: &str, key: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(key))?;
+    line.trim().trim_end_matches("kB").trim().parse().ok()
+}
+
+/// What tells this start of the machine from every other.
+pub(crate) fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+/// Sends a signal to exactly the process that was seen: a pid that has been
+/// given to another one since is left alone.
+pub(crate) fn signal(process: &Process, signal: Signal) {
+    let Some(pid) = Pid::from_raw(process.pid) else { return };
+    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    if Process::find(process.pid).is_some_and(|now| now.start == process.start) {
+        // The process may end between the two calls, which is what is wanted anyway.
+        let _ = pidfd_send_signal(&handle, signal);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dead_descendants_are_left_out() {
+        let process =
+            |(pid, parent, is_dead)| Process { pid, parent, is_dead, ..Process::default() };
+        let all = [(30, 20, false), (20, 10, true), (10, 1, false)].map(process);
+        let pids: Vec<i32> = descendants(&all, 10).iter().map(|p| p.pid).collect();
+        assert_eq!(pids, [30]);
+    }
+
+    #[test]
+    fn our_own_process_is_seen() {
+        let me = std::process::id() as i32;
+        assert!(all().iter().any(|process| process.pid == me));
+        assert!(memory_bytes(me).unwrap() > 0);
+        assert!(environment_has(me, "PATH", &|_| true));
+        assert!(!environment_has(me, "PATH", &|value| value == "nothing like this"));
+        assert!(!boot_id().is_empty());
+    }
+}

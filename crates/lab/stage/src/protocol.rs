@@ -1,0 +1,214 @@
+//! What tachograph and a stack's guard say to each other: JSON, one message a line.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::Accounting;
+use crate::cgroup::Cgroup;
+
+/// The longest message; a longer one can only be a mistake.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// What tachograph asks of the guard.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// The first message: what the guard is responsible for.
+    Setup(Setup),
+    /// Start a process.
+    Launch(Launch),
+    /// Write down every process of the stack, for a later sweep.
+    Remember,
+    /// Stop everything in reverse order, remove what the stack made, and end.
+    Stop,
+}
+
+/// What the guard is responsible for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Setup {
+    /// The value of `TACHOGRAPH_STACK` in every process.
+    pub(crate) stack: String,
+    /// The stack's folder, removed at the end.
+    pub(crate) dir: PathBuf,
+    /// The CPUs that the stack may use; none means all.
+    pub(crate) cpus: Vec<usize>,
+    /// How CPU time is to be counted.
+    pub(crate) accounting: Accounting,
+}
+
+/// A process to start.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Launch {
+    /// Its name in messages.
+    pub(crate) name: String,
+    pub(crate) argv: Vec<String>,
+    /// What is added to the guard's own environment.
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) working_dir: Option<PathBuf>,
+    /// Where standard output and standard error go.
+    pub(crate) log: PathBuf,
+    pub(crate) stop_signal: i32,
+    pub(crate) stop_timeout_ms: u64,
+    /// Whether the signal goes to the whole process group, because a shell leads it.
+    pub(crate) signal_group: bool,
+}
+
+/// What the guard answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// The guard is set up; how CPU time is counted.
+    Ready { cgroup: Option<Cgroup> },
+    /// The last request could not be fulfilled.
+    Failed { why: String },
+    /// A process was started.
+    Launched { pid: i32 },
+    /// Every process is written down.
+    Remembered,
+    /// A process, by its number in starting order, has ended.
+    Ended {
+        index: usize,
+        ended: Ended,
+        /// Whether processes that it started live on.
+        left_behind: bool,
+    },
+    /// Everything has stopped.
+    Stopped {
+        /// Sentences about processes that had to be killed.
+        killed: Vec<String>,
+        /// Processes that are still there, though they were killed.
+        left: Vec<i32>,
+    },
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ended {
+    /// By itself, with this status.
+    Exited(i32),
+    /// By this signal.
+    Killed(i32),
+    /// It had put itself into the background, and nothing of it is left.
+    Vanished,
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ended::Exited(status) => write!(f, "exited with status {status}"),
+            Ended::Killed(signal) => match signal_hook::low_level::signal_name(*signal) {
+                Some(name) => write!(f, "was killed by {name}"),
+                None => write!(f, "was killed by signal {signal}"),
+            },
+            Ended::Vanished => f.write_str("ended in the background"),
+        }
+    }
+}
+
+/// One end of the conversation.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    stream: UnixStream,
+    buffer: Vec<u8>,
+    closed: bool,
+}
+
+impl Channel {
+    /// Takes over one end of a socket pair.
+    pub(crate) fn new(stream: UnixStream) -> io::Result<Channel> {
+        stream.set_nonblocking(true)?;
+        Ok(Channel { stream, buffer: Vec::new(), closed: false })
+    }
+
+    /// The socket, to wait on.
+    pub(crate) fn stream(&self) -> &UnixStream {
+        &self.stream
+    }
+
+    /// Whether the other end is gone.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Says something. Messages are few and small, so a full socket means a
+    /// peer that is stuck; after five seconds it counts as gone.
+    pub(crate) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        self.stream.set_nonblocking(false)?;
+        self.stream.set_write_timeout(Some(std::time::Duration::from_secs(5)))?;
+        let sent = self.stream.write_all(&line);
+        self.stream.set_nonblocking(true)?;
+        sent.inspect_err(|_| self.closed = true)
+    }
+
+    /// Everything that has been said since the last call; does not wait.
+    pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Vec<T>> {
+        let mut chunk = [0; 16 << 10];
+        while !self.closed {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => self.closed = true,
+                Ok(count) => self.buffer.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.closed = true,
+            }
+            if self.buffer.len() > MESSAGE_BYTES_MAX {
+                self.closed = true;
+                return Err(io::Error::other("a message of the guard's channel is too long"));
+            }
+        }
+        let mut messages = Vec::new();
+        while let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.buffer.drain(..=end).collect();
+            messages.push(serde_json::from_slice(&line)?);
+        }
+        Ok(messages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_arrive_whole_and_the_end_is_noticed() {
+        let (here, there) = UnixStream::pair().unwrap();
+        let mut here = Channel::new(here).unwrap();
+        let mut there = Channel::new(there).unwrap();
+        assert!(there.receive::<Request>().unwrap().is_empty());
+        here.send(&Request::Stop).unwrap();
+        here.send(&Request::Remember).unwrap();
+        let received: Vec<Request> = there.receive().unwrap();
+        assert!(matches!(received[..], [Request::Stop, Request::Remember]));
+        assert!(!there.is_closed());
+        drop(here);
+        assert!(there.receive::<Request>().unwrap().is_empty());
+        assert!(there.is_closed());
+    }
+
+    #[test]
+    fn half_a_message_waits_for_its_other_half() {
+        let (mut here, there) = UnixStream::pair().unwrap();
+        let mut there = Channel::new(there).unwrap();
+        here.write_all(b"\"St").unwrap();
+        assert!(there.receive::<Request>().unwrap().is_empty());
+        here.write_all(b"op\"\n").unwrap();
+        assert_eq!(there.receive::<Request>().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn ends_are_told_in_words() {
+        for (ended, text) in [
+            (Ended::Exited(1), "exited with status 1"),
+            (Ended::Killed(11), "was killed by SIGSEGV"),
+            (Ended::Killed(40), "was killed by signal 40"),
+            (Ended::Vanished, "ended in the background"),
+        ] {
+            assert_eq!(ended.to_string(), text);
+        }
+    }
+}

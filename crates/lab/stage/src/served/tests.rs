@@ -1,0 +1,268 @@
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
+
+use super::*;
+
+fn reader(served_by: ServedBy, dir: &Path) -> Result<Reader, StageError> {
+    let dir = dir.display().to_string();
+    Reader::with(&served_by, |text| text.replace("$DIR", &dir).replace("$COUNTERS", &dir))
+}
+
+/// Answers each connection with the next of `answers`; None hangs up instead.
+fn server(answers: Vec<Option<&'static str>>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            if let Some(body) = answer {
+                let length = body.len();
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}")
+                    .unwrap();
+            }
+        }
+    });
+    format!("http://127.0.0.1:{port}/count")
+}
+
+#[test]
+fn our_own_readings_of_stub_status_are_subtracted() {
+    let body = |count: u64| -> &'static str {
+        let text = format!(
+            "Active connections: 2 \nserver accepts handled requests\n 7 7 {count} \nReading: 0 Writing: 1 Waiting: 1 \n"
+        );
+        text.leak()
+    };
+    let target = server(vec![Some(body(11)), Some(body(12)), Some(body(113)), Some("welcome")]);
+    let mut reader = reader(ServedBy::StubStatus(target.clone()), Path::new("/")).unwrap();
+    assert_eq!(reader.read().unwrap(), 10);
+    assert_eq!(reader.read().unwrap(), 10);
+    assert_eq!(reader.read().unwrap(), 110);
+    assert_eq!(
+        reader.read().unwrap_err().to_string(),
+        format!(
+            "the server's own count cannot be read from {target}: the response is not a page of \
+             nginx's stub_status"
+        )
+    );
+}
+
+#[test]
+fn a_page_is_searched_for_the_count() {
+    let by = |target: &str, pattern: &str, self_counting: bool| ServedBy::Http {
+        target: target.to_owned(),
+        pattern: pattern.to_owned(),
+        self_counting,
+    };
+    let dir = Path::new("/");
+    let target = server(vec![Some("served 5 of 9"), Some("served 7 of 9"), Some("served many")]);
+    let mut plain = reader(by(&target, r"served (\w+)", false), dir).unwrap();
+    assert_eq!((plain.read().unwrap(), plain.read().unwrap()), (5, 7));
+    let error = plain.read().unwrap_err().to_string();
+    assert!(error.ends_with("'many' is not a whole number"), "{error}");
+    let target = server(vec![Some("5"), Some("6"), Some("17")]);
+    let mut counting = reader(by(&target, "([0-9]+)", true), dir).unwrap();
+    let readings: Vec<u64> = (0..3).map(|_| counting.read().unwrap()).collect();
+    assert_eq!(
+        readings,
+        [5, 5, 15],
+        "ten requests and two readings between the first and the last"
+    );
+    for (pattern, why) in [
+        ("served", "'served' needs a group around the count, such as total=([0-9]+)"),
+        ("(", "'(' is not a valid regular expression"),
+    ] {
+        let error = reader(by(&target, pattern, false), dir).unwrap_err().to_string();
+        assert!(error.ends_with(why), "{error}");
+    }
+}
+
+#[test]
+fn a_reading_that_broke_off_makes_later_ones_uncertain() {
+    let target = server(vec![Some("5"), None, Some("9")]);
+    let by = ServedBy::Http { target, pattern: "([0-9]+)".to_owned(), self_counting: true };
+    let mut reader = reader(by, Path::new("/")).unwrap();
+    assert_eq!(reader.read().unwrap(), 5);
+    assert!(reader.read().is_err());
+    let error = reader.read().unwrap_err().to_string();
+    assert!(error.ends_with("the server may have counted it"), "{error}");
+}
+
+#[test]
+fn only_complete_lines_count_and_each_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("access.log");
+    let by = |pattern: Option<&str>| ServedBy::LogLines {
+        path: "$DIR/access.log".to_owned(),
+        pattern: pattern.map(str::to_owned),
+    };
+    let mut all = reader(by(None), dir.path()).unwrap();
+    let mut gets = reader(by(Some("^GET .* 200$")), dir.path()).unwrap();
+    assert_eq!(all.read().unwrap(), 0, "the server makes it with its first request");
+    for (text, lines, matching) in [
+        ("GET / 200\nGET /x 404\nGET /y 2", 2, 1),
+        ("00", 2, 1),
+        ("\n", 3, 2),
+        ("\n\nPOST / 200\n", 6, 2),
+    ] {
+        File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
+        assert_eq!((all.read().unwrap(), gets.read().unwrap()), (lines, matching), "{text}");
+    }
+    File::options().append(true).open(&path).unwrap().write_all(&[0; 10]).unwrap();
+    let error = gets.read().unwrap_err().to_string();
+    assert!(error.contains("its beginning was discarded"), "{error}");
+    fs::write(&path, "GET / 200\n").unwrap();
+    let error = all.read().unwrap_err().to_string();
+    assert!(
+        error.ends_with(
+            "access.log: it was rotated or truncated during the \
+        measurement"
+        ),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_count_that_still_moves_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("bytes");
+    let mut size = reader(ServedBy::FileSize("$DIR/bytes".to_owned()), dir.path()).unwrap();
+    let writer = thread::spawn(move || {
+        for count in 1..=20 {
+            fs::write(&path, vec![b'x'; count]).unwrap();
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let minute = Nanos::from_secs(60);
+    assert_eq!(size.read_settled(Nanos::from_secs(2), minute).unwrap(), 20);
+    writer.join().unwrap();
+    size.read_settled(minute, Nanos::ZERO).unwrap();
+}
+
+#[test]
+fn a_request_that_was_counted_twice_was_missed_when_the_second_line_came_late() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("number");
+    fs::write(&path, "12").unwrap();
+    let mut number = reader(ServedBy::CounterFile("$DIR/number".to_owned()), dir.path()).unwrap();
+    let minute = Nanos::from_secs(60);
+    // The count is what is wanted before anything is late; the line comes while it is watched.
+    let wanted = thread::scope(|scope| {
+        scope.spawn(|| fs::write(&path, "13").unwrap());
+        number.read_settled_from(2, 10, Nanos::from_secs(3), minute).unwrap()
+    });
+    assert_eq!(wanted, 11);
+}
+
+#[test]
+fn a_count_that_is_quiet_too_early_is_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("number");
+    fs::write(&path, "7").unwrap();
+    let mut number = reader(ServedBy::CounterFile("$DIR/number".to_owned()), dir.path()).unwrap();
+    let (told, tell) = std::sync::mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            // It has been quiet for much longer than it must be when the rest is counted.
+            let () = tell.recv().unwrap();
+            fs::write(&path, "10").unwrap();
+        });
+        let none = number.read_settled_from(0, 10, Nanos::ZERO, Nanos::from_millis(50)).unwrap();
+        assert_eq!(none, 7, "patience is over");
+        told.send(()).unwrap();
+        let all = number.read_settled_from(0, 10, Nanos::ZERO, Nanos::from_secs(60)).unwrap();
+        assert_eq!(all, 10);
+    });
+}
+
+#[test]
+fn a_log_in_a_folder_that_does_not_exist_is_a_mistake() {
+    let by = ServedBy::LogLines { path: "/nowhere/access.log".to_owned(), pattern: None };
+    assert_eq!(
+        reader(by, Path::new("/")).unwrap().read().unwrap_err().to_string(),
+        "the server's own count cannot be read from /nowhere/access.log: neither the file nor its \
+         folder exists"
+    );
+}
+
+#[test]
+fn sizes_and_numbers_of_files_are_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut size = reader(ServedBy::FileSize("$DIR/bytes".to_owned()), dir.path()).unwrap();
+    assert_eq!(size.read().unwrap(), 0);
+    fs::write(dir.path().join("bytes"), "xxx").unwrap();
+    assert_eq!(size.read().unwrap(), 3);
+    let mut number = reader(ServedBy::CounterFile("$DIR/number".to_owned()), dir.path()).unwrap();
+    assert_eq!(number.read().unwrap(), 0);
+    fs::write(dir.path().join("number"), " 42\n").unwrap();
+    assert_eq!(number.read().unwrap(), 42);
+    for (bytes, count) in
+        [(&258_u64.to_le_bytes()[..], 258), (&[0; 8], 0), (b"12345678", 12_345_678)]
+    {
+        fs::write(dir.path().join("number"), bytes).unwrap();
+        assert_eq!(number.read().unwrap(), count);
+    }
+    fs::write(dir.path().join("number"), "-1").unwrap();
+    let error = number.read().unwrap_err().to_string();
+    assert!(error.ends_with("it contains '-1' instead of a whole number"), "{error}");
+}
+
+#[test]
+fn a_server_that_stands_by_itself_has_no_counter_folder() {
+    assert_eq!(
+        Reader::standing(&ServedBy::Wsgi).unwrap_err().to_string(),
+        "the server's own count cannot be read from wsgi: counter files exist only for servers \
+         that tachograph starts; use a file, a log or a URL"
+    );
+    let path = "/nowhere/$DIR".to_owned();
+    let error = Reader::standing(&ServedBy::FileSize(path)).unwrap().read().unwrap_err();
+    assert!(error.to_string().contains("/nowhere/$DIR"), "{error}");
+}
+
+fn counter_file(slots: &[(u64, u64)]) -> Vec<u8> {
+    let mut bytes = WSGI_MAGIC.to_vec();
+    bytes.extend((slots.len() as u64).to_le_bytes());
+    for (entered, served) in slots {
+        bytes.extend(entered.to_le_bytes());
+        bytes.extend(served.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn every_slot_of_every_worker_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut reader = reader(ServedBy::Wsgi, dir.path()).unwrap();
+    assert_eq!(reader.read().unwrap(), 0);
+    fs::write(dir.path().join("11.count"), counter_file(&[(3, 2), (1 << 40, 1 << 40), (0, 0)]))
+        .unwrap();
+    fs::write(dir.path().join("12.count"), counter_file(&[(5, 5)])).unwrap();
+    fs::write(dir.path().join("13.count"), "").unwrap();
+    fs::write(dir.path().join("notes.txt"), "not a counter").unwrap();
+    assert_eq!(reader.read().unwrap(), (1 << 40) + 7);
+    let counts = wsgi(dir.path()).unwrap();
+    assert_eq!(counts, WsgiCounts { entered: (1 << 40) + 8, served: (1 << 40) + 7 });
+}
+
+#[test]
+fn damaged_counter_files_are_no_zeros() {
+    let whole = counter_file(&[(1, 1)]);
+    let mut huge = whole.clone();
+    huge[8..16].copy_from_slice(&u64::MAX.to_le_bytes());
+    for (bytes, why) in [
+        (&b"TGCOUNT2________"[..], "it does not start like a counter file"),
+        (&whole[..12], "its header is truncated"),
+        (&whole[..31], "it is shorter than its header states"),
+        (&huge[..], "it is shorter than its header states"),
+    ] {
+        assert_eq!(wsgi_file(bytes), Err(why));
+    }
+}

@@ -1,0 +1,507 @@
+//! A stack that runs.
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use base::{CpuSet, Nanos};
+use host::Process;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use spec::Endpoint;
+
+use crate::cgroup::Cgroup;
+use crate::error::{LogTail, StageError};
+use crate::guard;
+use crate::protocol::{Channel, Ended, Launch, Reply, Request, Setup};
+use crate::ready::Check;
+use crate::redact::Secrets;
+use crate::starting::{Place, StartOptions, says_taken, taken_by_log};
+use crate::sweep::{self, RUN_DIR_VARIABLE};
+use crate::usage::{Meter, Usage};
+use crate::vars::Variables;
+
+/// How long the guard may take for what takes it milliseconds.
+const GUARD_PATIENCE: Duration = Duration::from_secs(20);
+
+/// How many lines of a log an error shows, and how much of its end is read for them.
+const TAIL_LINES: usize = 12;
+const TAIL_BYTES: u64 = 16 << 10;
+
+/// A process of a stack, as started.
+#[derive(Clone, Debug)]
+pub(crate) struct Running {
+    name: String,
+    command: String,
+    log: PathBuf,
+    stop_timeout: Duration,
+    ended: Option<Ended>,
+}
+
+impl Running {
+    pub(crate) fn new(name: String, command: String, log: PathBuf) -> Running {
+        Running { name, command, log, stop_timeout: Duration::ZERO, ended: None }
+    }
+
+    fn tail(&self) -> LogTail {
+        LogTail(tail(&self.log, TAIL_LINES))
+    }
+}
+
+/// The conversation with the guard and what it has told.
+#[derive(Debug)]
+struct Link {
+    guard: Child,
+    channel: Channel,
+    cgroup: Option<Cgroup>,
+    processes: Vec<Running>,
+    meter: Meter,
+}
+
+/// A running stack. Dropping it stops it, as [`LiveStack::stop`] does.
+pub struct LiveStack {
+    name: String,
+    id: String,
+    vars: Variables,
+    cpus: CpuSet,
+    guard_pid: i32,
+    link: Mutex<Link>,
+    stopped: bool,
+    place: Place,
+}
+
+/// How a stack went down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StopReport {
+    /// Sentences about processes that did not stop when asked and were killed.
+    pub killed: Vec<String>,
+    /// Sentences about processes that could not even be killed.
+    pub left: Vec<String>,
+    /// What the stack had used just before.
+    pub usage: Option<Usage>,
+}
+
+impl std::fmt::Debug for LiveStack {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LiveStack").field("name", &self.name).field("id", &self.id).finish()
+    }
+}
+
+impl LiveStack {
+    /// Starts the guard of a stack that has no processes yet.
+    pub(crate) fn guarded(
+        place: Place,
+        id: String,
+        vars: Variables,
+        options: &StartOptions,
+    ) -> Result<LiveStack, StageError> {
+        let run = &place.run;
+        let failed = |error: std::io::Error| {
+            StageError::Guard(format!("cannot start {}: {error}", run.executable.display()))
+        };
+        let (here, there) = UnixStream::pair().map_err(failed)?;
+        let log = File::create(place.dir.join("log/guard.log")).map_err(failed)?;
+        let guard = Command::new(&run.executable)
+            .arg("guard")
+            .env("TACHOGRAPH_RUN", run.id.as_str())
+            .env(RUN_DIR_VARIABLE, &run.dir)
+            .env("TACHOGRAPH_STACK", &id)
+            .stdin(Stdio::from(OwnedFd::from(there)))
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .map_err(failed)?;
+        let guard_pid = guard.id() as i32;
+        let link = Link {
+            guard,
+            channel: Channel::new(here).map_err(failed)?,
+            cgroup: None,
+            processes: Vec::new(),
+            meter: Meter::default(),
+        };
+        let setup = Setup {
+            stack: id.clone(),
+            dir: place.dir.clone(),
+            cpus: options.cpus.iter().collect(),
+            accounting: run.accounting,
+        };
+        let live = LiveStack {
+            name: options.name.clone(),
+            id,
+            vars,
+            cpus: options.cpus.clone(),
+            guard_pid,
+            link: Mutex::new(link),
+            stopped: false,
+            place,
+        };
+        let mut link = live.link();
+        if let Reply::Ready { cgroup } = link.ask(&Request::Setup(setup))? {
+            link.cgroup = cgroup;
+        }
+        drop(link);
+        Ok(live)
+    }
+
+    /// Starts a process; returns its number.
+    pub(crate) fn launch(&mut self, running: Running, launch: Launch) -> Result<usize, StageError> {
+        let mut link = self.link();
+        let stop_timeout = Duration::from_millis(launch.stop_timeout_ms);
+        link.processes.push(Running { stop_timeout, ..running });
+        link.ask(&Request::Launch(launch))?;
+        Ok(link.processes.len() - 1)
+    }
+
+    /// Has the guard write down all processes, for a sweep after both of us were killed.
+    pub(crate) fn remember(&self) -> Result<(), StageError> {
+        self.link().ask(&Request::Remember).map(drop)
+    }
+
+    /// An error if a process has ended that is still starting.
+    pub(crate) fn check_starting(
+        &self,
+        index: usize,
+        endpoint: Option<&Endpoint>,
+    ) -> Result<(), StageError> {
+        let mut link = self.link();
+        link.listen()?;
+        let process = &link.processes[index];
+        let Some(ended) = process.ended else { return Ok(()) };
+        let log = process.tail();
+        if says_taken(&log.0) {
+            return Err(taken_by_log(&process.name, endpoint));
+        }
+        Err(StageError::Crashed {
+            process: process.name.clone(),
+            command: process.command.clone(),
+            ended,
+            log,
+        })
+    }
+
+    /// The same for all processes, when the last one is ready.
+    pub(crate) fn check_started(&self) -> Result<(), StageError> {
+        let count = self.link().processes.len();
+        (0..count).try_for_each(|index| self.check_starting(index, None))
+    }
+
+    /// The error for a process that took too long.
+    pub(crate) fn not_ready(
+        &self,
+        index: usize,
+        after: Nanos,
+        check: &Check,
+        seen: String,
+    ) -> StageError {
+        let process = self.link().processes[index].clone();
+        let log = process.tail();
+        if says_taken(&log.0) {
+            return taken_by_log(&process.name, check.endpoint());
+        }
+        StageError::NotReady { process: process.name, after, check: check.to_string(), seen, log }
+    }
+
+    /// The name it was started with.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value of `TACHOGRAPH_STACK` in the environment of its processes.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The stack's own folder, `$DIR`.
+    pub fn dir(&self) -> &Path {
+        &self.place.dir
+    }
+
+    /// A text with `$PORT`, `$SOCKET` and the like replaced; what is not ours stays.
+    pub fn expand(&self, text: &str) -> String {
+        self.vars.expand(text)
+    }
+
+    /// The processes of the stack that are alive, in no particular order; the guard is not one of them.
+    pub fn pids(&self) -> Vec<i32> {
+        self.living().iter().map(|process| process.pid).collect()
+    }
+
+    /// What the stack has used so far.
+    ///
+    /// # Errors
+    /// If the control group cannot be read, because the guard is gone.
+    pub fn usage(&self) -> Result<Usage, StageError> {
+        let living = self.living();
+        let mut link = self.link();
+        let cgroup = link.cgroup.clone();
+        link.meter.read(self.guard_pid, cgroup.as_ref(), &living)
+    }
+
+    /// CPU time of all its processes so far. Where a control group counts it, this costs one short
+    /// file; [`LiveStack::usage`] looks at every process.
+    ///
+    /// # Errors
+    /// If the control group cannot be read, because the guard is gone.
+    pub fn cpu(&self) -> Result<Nanos, StageError> {
+        let group = self.link().cgroup.clone();
+        match group {
+            Some(group) => group.cpu().map_err(StageError::file("cannot read", &group.dir)),
+            None => Ok(self.usage()?.cpu),
+        }
+    }
+
+    /// Whether every process is still there.
+    ///
+    /// # Errors
+    /// [`StageError::Died`] names the first that is not, with its last words;
+    /// [`StageError::Guard`] says that the guard is gone, and the stack with it.
+    pub fn check_alive(&self) -> Result<(), StageError> {
+        let mut link = self.link();
+        link.listen()?;
+        match link.processes.iter().find_map(|process| Some((process, process.ended?))) {
+            None => Ok(()),
+            Some((process, ended)) => {
+                Err(StageError::Died { process: process.name.clone(), ended, log: process.tail() })
+            }
+        }
+    }
+
+    /// A sentence if a thread of the stack may run on a CPU that the stack was
+    /// not given: some servers set the affinity of their workers themselves.
+    pub fn cpus_allowed_violation(&self) -> Option<String> {
+        if self.cpus.is_empty() {
+            return None;
+        }
+        self.living().iter().find_map(|process| {
+            let allowed = allowed_cpus(process.pid)?;
+            let outside = allowed.iter().find(|cpu| !self.cpus.0.contains(cpu))?;
+            Some(format!(
+                "{} (pid {}) may run on CPU {outside}, but the stack has only {}",
+                process.name, process.pid, self.cpus
+            ))
+        })
+    }
+
+    /// The last `count` lines of each process's output, each with the process's name before it.
+    pub fn log_tail(&self, count: usize) -> Vec<String> {
+        let processes = self.link().processes.clone();
+        processes
+            .iter()
+            .flat_map(|process| {
+                let lines = tail(&process.log, count);
+                lines.into_iter().map(|line| format!("{}: {line}", process.name))
+            })
+            .collect()
+    }
+
+    /// Stops every process, the last one first, kills what does not stop in its
+    /// time, and removes the stack's sockets and folder.
+    pub fn stop(mut self) -> StopReport {
+        self.shut_down()
+    }
+
+    fn link(&self) -> MutexGuard<'_, Link> {
+        self.link.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn living(&self) -> Vec<Process> {
+        guard::living(self.guard_pid, self.link().cgroup.as_ref(), &self.place.dir)
+    }
+
+    fn shut_down(&mut self) -> StopReport {
+        if self.stopped {
+            return StopReport::default();
+        }
+        self.stopped = true;
+        let usage = self.usage().ok();
+        let answer = self.link().stop();
+        let mut report = StopReport { usage, ..StopReport::default() };
+        match answer {
+            Some((killed, left)) => {
+                report.killed = killed;
+                report.left = left
+                    .iter()
+                    .filter_map(|pid| Process::find(*pid))
+                    .map(|process| {
+                        format!("{} (pid {}) cannot be killed", process.name, process.pid)
+                    })
+                    .collect();
+            }
+            None => {
+                let ended = sweep::end_stack(&self.id, &self.place.dir);
+                report.killed = ended
+                    .iter()
+                    .map(|process| {
+                        format!(
+                            "{} (pid {}) was killed, because its guard was gone",
+                            process.name, process.pid
+                        )
+                    })
+                    .collect();
+            }
+        }
+        self.link().bury();
+        report
+    }
+}
+
+impl Drop for LiveStack {
+    fn drop(&mut self) {
+        self.shut_down();
+    }
+}
+
+impl Link {
+    /// Sends a request and waits for its answer.
+    fn ask(&mut self, request: &Request) -> Result<Reply, StageError> {
+        let gone =
+            |error: std::io::Error| StageError::Guard(format!("it does not listen: {error}"));
+        self.channel.send(request).map_err(gone)?;
+        let deadline = Instant::now() + GUARD_PATIENCE;
+        loop {
+            let mut answer = None;
+            // The news of a process's end may come in one breath with the answer.
+            for reply in self.next(deadline)? {
+                match reply {
+                    Reply::Ended { .. } => self.note(&reply),
+                    reply => answer = Some(reply),
+                }
+            }
+            match answer {
+                Some(Reply::Failed { why }) => return Err(StageError::Guard(why)),
+                Some(answer) => return Ok(answer),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes note of what the guard has said meanwhile; does not wait.
+    fn listen(&mut self) -> Result<(), StageError> {
+        let replies = self.receive()?;
+        replies.iter().for_each(|reply| self.note(reply));
+        match self.channel.is_closed() {
+            true => Err(gone()),
+            false => Ok(()),
+        }
+    }
+
+    fn note(&mut self, reply: &Reply) {
+        if let Reply::Ended { index, ended, left_behind } = reply
+            && let Some(process) = self.processes.get_mut(*index)
+            && !left_behind
+        {
+            // A process that went into the background ends when the last of it does.
+            process.ended = process.ended.or(Some(*ended));
+        }
+    }
+
+    fn receive(&mut self) -> Result<Vec<Reply>, StageError> {
+        self.channel.receive().map_err(|error| StageError::Guard(error.to_string()))
+    }
+
+    /// Waits until the guard says something, at most until the deadline.
+    fn next(&mut self, deadline: Instant) -> Result<Vec<Reply>, StageError> {
+        loop {
+            let replies = self.receive()?;
+            if !replies.is_empty() {
+                return Ok(replies);
+            }
+            if self.channel.is_closed() {
+                return Err(gone());
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(StageError::Guard("it does not answer".to_owned()));
+            }
+            self.wait(left);
+        }
+    }
+
+    fn wait(&self, timeout: Duration) {
+        let mut fds = [PollFd::new(self.channel.stream(), PollFlags::IN)];
+        let timeout = Timespec::try_from(timeout).unwrap_or_default();
+        // Interrupted by a signal: the caller looks again anyway.
+        let _ = poll(&mut fds, Some(&timeout));
+    }
+
+    /// Has the guard stop everything; None if it is gone or does not come to an end.
+    fn stop(&mut self) -> Option<(Vec<String>, Vec<i32>)> {
+        self.channel.send(&Request::Stop).ok()?;
+        let patience: Duration = self.processes.iter().map(|process| process.stop_timeout).sum();
+        // Killing takes the guard at most ten seconds per process, should the kernel hold on to them.
+        let spare = GUARD_PATIENCE * (1 + self.processes.len() as u32);
+        let deadline = Instant::now() + patience + spare;
+        while Instant::now() < deadline && !self.channel.is_closed() {
+            for reply in self.receive().ok()? {
+                if let Reply::Stopped { killed, left } = reply {
+                    return Some((killed, left));
+                }
+            }
+            self.wait(Duration::from_millis(100));
+        }
+        None
+    }
+
+    /// Waits for the guard's own end, and brings it about if need be.
+    fn bury(&mut self) {
+        for _ in 0..500 {
+            match self.guard.try_wait() {
+                Ok(None) => thread::sleep(Duration::from_millis(4)),
+                _ => return,
+            }
+        }
+        // Neither can fail in a way that leaves something to do.
+        let _ = self.guard.kill();
+        let _ = self.guard.wait();
+    }
+}
+
+fn gone() -> StageError {
+    StageError::Guard("it was killed".to_owned())
+}
+
+/// The CPUs that any thread of a process may use.
+fn allowed_cpus(pid: i32) -> Option<CpuSet> {
+    let mut cpus = CpuSet::default();
+    for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+        cpus.0.extend(list.trim().parse::<CpuSet>().ok()?.iter());
+    }
+    Some(cpus)
+}
+
+/// The last lines of a log, without control characters and without the environment's secrets.
+///
+/// Every line of a log that an error or the record holds has come through here.
+fn tail(path: &Path, count: usize) -> Vec<String> {
+    let read = || -> std::io::Result<(Vec<u8>, bool)> {
+        let mut file = File::open(path)?;
+        let start = file.metadata()?.len().saturating_sub(TAIL_BYTES);
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+        Ok((bytes, start > 0))
+    };
+    let (bytes, is_cut) = read().unwrap_or_default();
+    let secrets = Secrets::of_environment();
+    // The beginning may be the rest of a secret that the cut went through.
+    let rest_of_a_secret = if is_cut { secrets.longest() } else { 0 };
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<String> = secrets
+        .redact(&text)
+        .chars()
+        .skip(rest_of_a_secret)
+        .collect::<String>()
+        .lines()
+        .map(|line| line.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>())
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| line.chars().take(300).collect())
+        .collect();
+    lines[lines.len().saturating_sub(count)..].to_vec()
+}

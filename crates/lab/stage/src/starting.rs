@@ -1,0 +1,413 @@
+//! From a stack as the experiment describes it to processes that are ready.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use base::{CpuSet, Nanos, Seed};
+use rand::Rng as _;
+use rustix::process::Signal;
+use spec::{Endpoint, Process, Stack, StopSignal};
+
+use crate::command::{self, Invocation};
+use crate::error::StageError;
+use crate::http;
+use crate::ports;
+use crate::protocol::Launch;
+use crate::ready::{Check, SOCKET_PATH_BYTES_MAX, place};
+use crate::run::{Run, make_dir, word};
+use crate::stack::{LiveStack, Running};
+use crate::vars::Variables;
+
+/// How many ports and sockets a stack has names for.
+const PLACES: usize = 9;
+
+/// The pause between two looks at a process that is not ready yet grows from the first to the second.
+const LOOK_MIN: Duration = Duration::from_millis(2);
+const LOOK_MAX: Duration = Duration::from_millis(50);
+
+/// How a stack is to be started.
+#[derive(Clone, Debug)]
+pub struct StartOptions {
+    /// The variant's name, for messages.
+    pub name: String,
+    /// The CPUs that the stack may use; empty for all.
+    pub cpus: CpuSet,
+    /// The length of a variable without meaning that is added to the environment.
+    pub env_padding_bytes: u32,
+    /// Decides ports and paths; another one per trial and try.
+    pub seed: Seed,
+    /// What `$FILES` stands for.
+    pub files: Option<PathBuf>,
+    /// Where a copy of each file of the stack is left, as it was written.
+    pub keep_files: Option<PathBuf>,
+    /// Folders that come first on `PATH`.
+    pub path_prepend: Vec<PathBuf>,
+    /// Where the processes run; else where tachograph does.
+    pub working_dir: Option<PathBuf>,
+    /// Set by somebody who wants to stop.
+    pub stop: Arc<AtomicBool>,
+    /// Further variables, replaced and exported like `$PORT`.
+    pub extra_vars: BTreeMap<String, String>,
+}
+
+impl StartOptions {
+    /// Options without restriction, padding or further variables.
+    pub fn new(name: impl Into<String>, seed: Seed) -> StartOptions {
+        StartOptions {
+            name: name.into(),
+            cpus: CpuSet::default(),
+            env_padding_bytes: 0,
+            seed,
+            files: None,
+            keep_files: None,
+            path_prepend: Vec::new(),
+            working_dir: None,
+            stop: Arc::default(),
+            extra_vars: BTreeMap::new(),
+        }
+    }
+}
+
+/// A process of the stack, everything about it decided.
+struct Planned {
+    launch: Launch,
+    command: String,
+    checks: Vec<Check>,
+    ready_timeout: Nanos,
+}
+
+/// What is set aside for one stack and given back when it ends.
+pub(crate) struct Place {
+    pub(crate) run: Arc<Run>,
+    /// The stack's folder.
+    pub(crate) dir: PathBuf,
+    pub(crate) ports: Vec<u16>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut taken = self.run.ports();
+        for port in &self.ports {
+            taken.remove(port);
+        }
+        drop(taken);
+        // The guard has done this unless it never came to life.
+        crate::guard::remove_dir(&self.dir);
+    }
+}
+
+pub(crate) fn start(
+    run: &Arc<Run>,
+    stack: &Stack,
+    options: StartOptions,
+) -> Result<LiveStack, StageError> {
+    let mut rng = options.seed.rng("stack");
+    let place = set_aside(run, &mut rng)?;
+    let vars = variables(&place, &options, &mut rng);
+    check_needs(stack, &options)?;
+    let plans = stack
+        .processes
+        .iter()
+        .enumerate()
+        .map(|(index, process)| plan(index, process, stack, &vars, &options, &place.dir))
+        .collect::<Result<Vec<_>, _>>()?;
+    for plan in &plans {
+        check_places(plan)?;
+    }
+    for folder in [Some(&place.dir), options.keep_files.as_ref()].into_iter().flatten() {
+        write_files(stack, &vars, folder)?;
+    }
+    let id = format!("{}-{}", run.id, word(&mut rng, 6));
+    let mut live = LiveStack::guarded(place, id, vars, &options)?;
+    for plan in plans {
+        let (command, name) = (plan.command, plan.launch.name.clone());
+        let index =
+            live.launch(Running::new(name, command, plan.launch.log.clone()), plan.launch)?;
+        wait_ready(&live, index, &plan.checks, plan.ready_timeout, &options.stop)?;
+    }
+    live.remember()?;
+    live.check_started()?;
+    Ok(live)
+}
+
+/// Makes the stack's folder and draws its ports.
+fn set_aside(run: &Arc<Run>, rng: &mut base::Rng) -> Result<Place, StageError> {
+    // The length of the path varies too: it moves the stack's memory about as the environment does.
+    let length = 6 + (rng.next_u64() % 7) as usize;
+    let dir = run.dir.join(word(rng, length));
+    let mut place = Place { run: run.clone(), dir, ports: Vec::new() };
+    for dir in [place.dir.clone(), place.dir.join("counters"), place.dir.join("log")] {
+        make_dir(&dir).map_err(StageError::file("cannot create", &dir))?;
+    }
+    // Workers that have given up their rights write their counters too.
+    let counters = place.dir.join("counters");
+    fs::set_permissions(&counters, Permissions::from_mode(0o1777))
+        .map_err(StageError::file("cannot change", &counters))?;
+    let mut taken = run.ports();
+    for _ in 0..PLACES {
+        let port = ports::draw(rng, &taken).ok_or(StageError::NoPort)?;
+        taken.insert(port);
+        place.ports.push(port);
+    }
+    drop(taken);
+    Ok(place)
+}
+
+fn variables(place: &Place, options: &StartOptions, rng: &mut base::Rng) -> Variables {
+    let mut vars = Variables::default();
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    for (index, port) in place.ports.iter().enumerate() {
+        let suffix = if index == 0 { String::new() } else { (index + 1).to_string() };
+        vars.set(format!("PORT{suffix}"), port.to_string());
+        let socket = place.dir.join(format!("{}.sock", index + 1));
+        vars.set(format!("SOCKET{suffix}"), text(&socket));
+    }
+    // A network of 256 addresses that is unlikely to be anybody's (RFC 1918, 10.0.0.0/8).
+    let network = format!("10.{}.{}", 200 + rng.next_u64() % 50, rng.next_u64() % 256);
+    vars.set("GATEWAY", format!("{network}.1"));
+    vars.set("ADDRESS", format!("{network}.2"));
+    vars.set("DIR", text(&place.dir));
+    vars.set("COUNTERS", text(&place.dir.join("counters")));
+    vars.set("TACHOGRAPH", text(&place.run.executable));
+    let cpus = match options.cpus.is_empty() {
+        true => thread::available_parallelism().map_or(1, usize::from),
+        false => options.cpus.iter().count(),
+    };
+    vars.set("CPUS", cpus.to_string());
+    if let Some(files) = &options.files {
+        vars.set("FILES", text(files));
+    }
+    for (name, value) in &options.extra_vars {
+        vars.set(name, value);
+    }
+    vars
+}
+
+/// The `PATH` that the processes get: servers are found also where a person's own lacks their folders.
+fn search_path(options: &StartOptions, inherited: Option<&str>) -> String {
+    let inherited = match inherited {
+        Some(path) => path.to_owned(),
+        None => env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned()),
+    };
+    let front = options.path_prepend.iter().map(|dir| dir.to_string_lossy().into_owned());
+    command::with_server_folders(&front.chain([inherited]).collect::<Vec<_>>().join(":"))
+}
+
+fn check_needs(stack: &Stack, options: &StartOptions) -> Result<(), StageError> {
+    let path = search_path(options, None);
+    for (program, install) in &stack.needs {
+        // A path names any file, such as a module of a server.
+        let is_there = match program.starts_with('/') {
+            true => Path::new(program).exists(),
+            false => command::find(program, &path, options.working_dir.as_deref()).is_some(),
+        };
+        if !is_there {
+            return Err(StageError::NotFound {
+                process: options.name.clone(),
+                program: program.clone(),
+                install: Some(install.clone()).filter(|how| !how.is_empty()),
+            });
+        }
+    }
+    Ok(())
+}
+
+fn plan(
+    index: usize,
+    process: &Process,
+    stack: &Stack,
+    vars: &Variables,
+    options: &StartOptions,
+    dir: &Path,
+) -> Result<Planned, StageError> {
+    let name = process.name.clone();
+    let invocation = Invocation::parse(&process.command, vars).map_err(|why| {
+        StageError::BadCommand { process: name.clone(), command: process.command.clone(), why }
+    })?;
+    let own: BTreeMap<String, String> =
+        process.env.iter().map(|(key, value)| (key.clone(), vars.expand(value))).collect();
+    let path = search_path(options, own.get("PATH").map(String::as_str));
+    find_program(&invocation, &name, stack, &path, options)?;
+    let checks = process
+        .ready
+        .iter()
+        .map(|ready| Check::parse(ready, vars))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|why| StageError::BadCheck { process: name.clone(), why })?;
+    let mut env: Vec<(String, String)> =
+        vars.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    env.push(("TACHOGRAPH_PADDING".to_owned(), "x".repeat(options.env_padding_bytes as usize)));
+    env.extend(own);
+    env.push(("PATH".to_owned(), path));
+    let signal = match process.stop_signal {
+        StopSignal::Term => Signal::TERM,
+        StopSignal::Int => Signal::INT,
+        StopSignal::Quit => Signal::QUIT,
+    };
+    let launch = Launch {
+        log: dir.join("log").join(format!("{}-{}.log", index + 1, file_name(&name))),
+        name,
+        argv: invocation.argv,
+        env,
+        working_dir: options.working_dir.clone(),
+        stop_signal: signal.as_raw(),
+        stop_timeout_ms: process.stop_timeout.0 / 1_000_000,
+        signal_group: invocation.shell_stays,
+    };
+    let command = vars.expand(&process.command);
+    Ok(Planned { launch, command, checks, ready_timeout: process.ready_timeout })
+}
+
+fn file_name(name: &str) -> String {
+    name.chars().take(40).map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect()
+}
+
+fn find_program(
+    invocation: &Invocation,
+    process: &str,
+    stack: &Stack,
+    path: &str,
+    options: &StartOptions,
+) -> Result<(), StageError> {
+    let Some(program) = &invocation.program else { return Ok(()) };
+    if command::find(program, path, options.working_dir.as_deref()).is_some() {
+        return Ok(());
+    }
+    let declared = stack.needs.iter().find(|(name, _)| name == program).map(|(_, how)| how.clone());
+    Err(StageError::NotFound {
+        process: process.to_owned(),
+        program: program.clone(),
+        install: declared.or_else(|| command::install_hint(program).map(str::to_owned)),
+    })
+}
+
+/// Whether the places that a process is to be reached at are possible and free.
+fn check_places(plan: &Planned) -> Result<(), StageError> {
+    for endpoint in plan.checks.iter().filter_map(Check::endpoint) {
+        if let Endpoint::Unix(path) = endpoint
+            && path.as_os_str().len() > SOCKET_PATH_BYTES_MAX
+        {
+            return Err(StageError::SocketTooLong {
+                process: plan.launch.name.clone(),
+                path: path.display().to_string(),
+                bytes: path.as_os_str().len(),
+            });
+        }
+        if is_local(endpoint) && http::accepts(endpoint, Duration::from_millis(200)).is_ok() {
+            return Err(taken(&plan.launch.name, endpoint));
+        }
+    }
+    Ok(())
+}
+
+fn is_local(endpoint: &Endpoint) -> bool {
+    match endpoint {
+        Endpoint::Tcp { host, .. } => {
+            host == "localhost" || host == "::1" || host.starts_with("127.")
+        }
+        _ => true,
+    }
+}
+
+fn taken(process: &str, endpoint: &Endpoint) -> StageError {
+    let holder = match endpoint {
+        Endpoint::Tcp { port, .. } => ports::holder(*port),
+        _ => None,
+    };
+    StageError::Taken { process: process.to_owned(), place: place(endpoint), holder }
+}
+
+fn write_files(stack: &Stack, vars: &Variables, dir: &Path) -> Result<(), StageError> {
+    for file in &stack.files {
+        let relative = Path::new(&file.path);
+        let inside = relative.components().all(|part| matches!(part, Component::Normal(_)));
+        if !inside || file.path.is_empty() {
+            return Err(StageError::BadFile(file.path.clone()));
+        }
+        let path = dir.join(relative);
+        path.parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::write(&path, vars.expand(&file.text)))
+            .map_err(StageError::file("cannot write", &path))?;
+    }
+    Ok(())
+}
+
+/// Waits until every check of a process holds.
+fn wait_ready(
+    live: &LiveStack,
+    index: usize,
+    checks: &[Check],
+    timeout: Nanos,
+    stop: &AtomicBool,
+) -> Result<(), StageError> {
+    let start = Instant::now();
+    for check in checks {
+        let mut pause = LOOK_MIN;
+        loop {
+            live.check_starting(index, check.endpoint())?;
+            if stop.load(Ordering::Relaxed) {
+                return Err(StageError::Interrupted);
+            }
+            let Err(seen) = check.probe() else { break };
+            if start.elapsed() >= timeout.into() {
+                return Err(live.not_ready(index, timeout, check, seen));
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LOOK_MAX);
+        }
+    }
+    live.check_starting(index, checks.iter().find_map(Check::endpoint))
+}
+
+/// Whether a log says that an address was in use.
+pub(crate) fn says_taken(lines: &[String]) -> bool {
+    const SIGNS: &[&str] = &[
+        "address already in use",
+        "address in use",
+        "connection in use",
+        "eaddrinuse",
+        "errno 98",
+    ];
+    lines.iter().any(|line| {
+        let line = line.to_lowercase();
+        SIGNS.iter().any(|sign| line.contains(sign))
+    })
+}
+
+/// The error for a process whose log says so.
+pub(crate) fn taken_by_log(process: &str, endpoint: Option<&Endpoint>) -> StageError {
+    match endpoint {
+        Some(endpoint) => taken(process, endpoint),
+        None => StageError::Taken {
+            process: process.to_owned(),
+            place: "an address that it needs".to_owned(),
+            holder: None,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_words_of_servers_for_a_taken_port_are_known() {
+        for line in [
+            "OSError: [Errno 98] Address already in use",
+            "nginx: [emerg] bind() to 127.0.0.1:80 failed (98: Address already in use)",
+            "Error: listen EADDRINUSE: address already in use :::3000",
+            "[ERROR] Connection in use: ('127.0.0.1', 8000)",
+        ] {
+            assert!(says_taken(&[line.to_owned()]), "{line}");
+        }
+        assert!(!says_taken(&["ImportError: no module named app".to_owned()]));
+    }
+}

@@ -1,0 +1,235 @@
+//! Clearing up after runs that nobody could clear up after: tachograph and the
+//! guard were both killed, or the machine lost its power.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use host::Process;
+use rustix::process::{Signal, getuid};
+
+use crate::cgroup::{Cgroup, Version};
+use crate::guard::{Members, remove_dir};
+use crate::processes;
+
+/// The beginning of a run's folder.
+pub(crate) const RUN_PREFIX: &str = "tg-";
+
+/// The beginning of the name that the folder has until its lock is held.
+pub(crate) const NEW_PREFIX: &str = "tgn-";
+
+/// The file in it that the living run holds locked.
+pub(crate) const LOCK: &str = "lock";
+
+/// The variable that names the run's folder in the environment of every process.
+pub(crate) const RUN_DIR_VARIABLE: &str = "TACHOGRAPH_RUN_DIR";
+
+/// A folder without a held lock that is younger than this may still be in the making.
+const SETTLED: Duration = Duration::from_secs(60);
+
+/// How often processes are killed again before we give up on them.
+const ROUNDS: usize = 200;
+
+/// What a sweep found and removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Folders of dead runs that were removed.
+    pub folders: Vec<PathBuf>,
+    /// Processes that were ended: name and pid.
+    pub processes: Vec<String>,
+    /// Containers and networks that were removed.
+    pub containers: Vec<String>,
+}
+
+/// Ends what dead runs of this user have left behind in `temp_root`, and removes their folders.
+///
+/// A run is dead when nobody holds its lock. Living runs are not touched.
+pub(crate) fn sweep(temp_root: &Path) -> Swept {
+    let mut swept = Swept {
+        containers: crate::container::sweep(&|dir| !dir.exists() || is_dead(dir)),
+        ..Swept::default()
+    };
+    for dir in dead_runs(temp_root) {
+        let ended = clear(&dir);
+        swept.processes.extend(ended.iter().map(|p| format!("{} (pid {})", p.name, p.pid)));
+        swept.folders.push(dir);
+    }
+    swept
+}
+
+/// Ends what is left of one dead run and removes its folder.
+pub(crate) fn clear(run_dir: &Path) -> Vec<Process> {
+    let stacks = stacks_of(run_dir);
+    let ended = end(&|processes| remains(processes, run_dir, &stacks));
+    for stack in &stacks {
+        remove_cgroups(stack);
+    }
+    remove_dir(run_dir);
+    ended
+}
+
+/// Ends what is left of one stack whose guard is gone, the guard included if it is merely stuck.
+pub(crate) fn end_stack(id: &str, stack_dir: &Path) -> Vec<Process> {
+    let stacks = [stack_dir.to_owned()];
+    let ended = end(&|processes| {
+        let mut found = listed(processes, &stacks);
+        found.extend(with_variable(processes, "TACHOGRAPH_STACK", id));
+        found
+    });
+    remove_cgroups(stack_dir);
+    remove_dir(stack_dir);
+    ended
+}
+
+fn dead_runs(temp_root: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(temp_root) else { return Vec::new() };
+    entries
+        .flatten()
+        .filter(|entry| {
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            name.starts_with(RUN_PREFIX) || name.starts_with(NEW_PREFIX)
+        })
+        .map(|entry| entry.path())
+        .filter(|dir| is_dead(dir))
+        .collect()
+}
+
+fn is_dead(dir: &Path) -> bool {
+    let Ok(meta) = fs::symlink_metadata(dir) else { return false };
+    if !meta.is_dir() || meta.uid() != getuid().as_raw() {
+        return false;
+    }
+    let is_new = dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(NEW_PREFIX));
+    let age = meta.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+    let settled = age.is_some_and(|age| age > SETTLED);
+    match File::open(dir.join(LOCK)) {
+        Ok(lock) => match lock.try_lock() {
+            Ok(()) => settled || !is_new,
+            Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
+        },
+        // A folder that merely has such a name is nothing of ours.
+        Err(_) => is_new && settled,
+    }
+}
+
+fn stacks_of(run_dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(run_dir) else { return Vec::new() };
+    entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
+/// The processes that belong to a run: by environment, by the stacks' lists, by control group.
+fn remains(processes: &[Process], run_dir: &Path, stacks: &[PathBuf]) -> Vec<Process> {
+    let mut found = listed(processes, stacks);
+    found.extend(with_variable(processes, RUN_DIR_VARIABLE, &run_dir.to_string_lossy()));
+    found
+}
+
+fn with_variable(processes: &[Process], name: &str, value: &str) -> Vec<Process> {
+    processes
+        .iter()
+        .filter(|process| processes::environment_has(process.pid, name, &|found| found == value))
+        .cloned()
+        .collect()
+}
+
+fn listed(processes: &[Process], stacks: &[PathBuf]) -> Vec<Process> {
+    let mut found = Vec::new();
+    for stack in stacks {
+        let members = Members::of(stack).find(processes);
+        found.extend(members.processes);
+        let grouped: BTreeSet<i32> =
+            members.cgroups.iter().flat_map(|dir| group(dir).pids()).collect();
+        found.extend(processes.iter().filter(|process| grouped.contains(&process.pid)).cloned());
+    }
+    found
+}
+
+/// Kills what `remains` finds, with all descendants, until it finds nothing.
+/// Only processes of this user, and never ourselves or those that we descend from.
+fn end(remains: &dyn Fn(&[Process]) -> Vec<Process>) -> Vec<Process> {
+    let me = std::process::id() as i32;
+    let user = getuid().as_raw();
+    let mut ended: Vec<Process> = Vec::new();
+    // A process may be born behind our back while we look, so one empty look is not enough.
+    let mut empty_looks = 0;
+    for _ in 0..ROUNDS {
+        let processes = processes::all();
+        let spared = ancestors(&processes, me);
+        let mut victims: Vec<Process> = Vec::new();
+        for process in remains(&processes) {
+            victims.extend(processes::descendants(&processes, process.pid));
+            victims.push(process);
+        }
+        victims.retain(|process| {
+            !process.is_dead
+                && !spared.contains(&process.pid)
+                && (user == 0 || processes::owner(process.pid) == Some(user))
+        });
+        empty_looks = if victims.is_empty() { empty_looks + 1 } else { 0 };
+        if empty_looks == 3 {
+            break;
+        }
+        for process in victims {
+            processes::signal(&process, Signal::KILL);
+            if !ended.iter().any(|known| known.pid == process.pid && known.start == process.start) {
+                ended.push(process);
+            }
+        }
+        if empty_looks == 0 {
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+    ended
+}
+
+fn ancestors(processes: &[Process], pid: i32) -> BTreeSet<i32> {
+    let mut chain = BTreeSet::new();
+    let mut current = pid;
+    while chain.insert(current) {
+        match processes.iter().find(|process| process.pid == current) {
+            Some(process) => current = process.parent,
+            None => break,
+        }
+    }
+    chain
+}
+
+fn remove_cgroups(stack_dir: &Path) {
+    for dir in Members::of(stack_dir).find(&[]).cgroups {
+        group(&dir).remove();
+    }
+}
+
+/// A group of which only its folder is known; listing and removing are the same in both versions.
+fn group(dir: &Path) -> Cgroup {
+    Cgroup { version: Version::V2, dir: dir.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn living_runs_and_strangers_are_not_dead() {
+        let root = tempfile::tempdir().unwrap();
+        let run = |name: &str| {
+            let dir = root.path().join(name);
+            fs::create_dir(&dir).unwrap();
+            dir
+        };
+        let stranger = run("tg-notes");
+        let fresh = run("tgn-fresh");
+        let dead = run("tg-dead");
+        fs::write(dead.join(LOCK), "").unwrap();
+        let alive = run("tg-alive");
+        let lock = File::create(alive.join(LOCK)).unwrap();
+        lock.lock().unwrap();
+        let swept = sweep(root.path());
+        assert_eq!(swept.folders, std::slice::from_ref(&dead));
+        assert!(stranger.exists() && fresh.exists() && alive.exists() && !dead.exists());
+    }
+}

@@ -1,0 +1,42 @@
+//! Pure statistics: blocks in, estimates with intervals and verdicts out.
+//!
+//! The unit of analysis is the **block**: one number per variant per block,
+//! paired as the difference of logarithms, d = ln(variant) − ln(baseline).
+//! Ten thousand requests within one start of a server are not ten thousand
+//! samples, because every start settles at a level of its own.
+//!
+//! The way through the crate:
+//!
+//! ```text
+//! trials ─ log_ratios ─▶ d ─ Stein::plan (after the pilot) ─▶ how many blocks
+//!                         └─ judge ─▶ Judgement
+//! ```
+//!
+//! Beside it stand the arithmetic of the validity checks ([`fisher_exact`],
+//! [`drift`], [`steady_state`]).
+//!
+//! This crate does no I/O, reads no clock and draws no randomness that is not seeded.
+
+mod anytime;
+mod changepoint;
+mod checks;
+mod estimate;
+mod judge;
+mod order;
+mod sign_flip;
+mod spread;
+mod stein;
+mod student;
+mod verdict;
+
+pub use anytime::anytime_half_width;
+pub use changepoint::{Drift, STEADY_CHANGE_MIN, drift, pelt, steady_state};
+pub use checks::{fisher_exact, median};
+pub use estimate::{NotPositive, level, log_ratios, mean_log_ratio};
+pub use judge::{Better, DECIDING_BLOCKS_MIN, Evidence, Judgement, Opinion, judge};
+pub use order::mirrored_order;
+pub use sign_flip::{sign_flip_p, sign_flip_p_min};
+pub use spread::{Spread, lag1_autocorrelation};
+pub use stein::{Aim, Stein};
+pub use student::{t_quantile, t_test_p};
+pub use verdict::{Estimate, Verdict};

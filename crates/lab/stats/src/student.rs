@@ -1,0 +1,75 @@
+//! Quantiles of Student's t distribution.
+
+use crate::Spread;
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
+/// The two-sided critical value: |t| with `df` degrees of freedom exceeds it with probability `alpha`.
+///
+/// Infinite without a degree of freedom or for `alpha` ≤ 0, because nothing can then be ruled out.
+pub fn t_quantile(alpha: f64, df: usize) -> f64 {
+    if alpha >= 1.0 {
+        return 0.0;
+    }
+    match StudentsT::new(0.0, 1.0, df as f64) {
+        // The lower tail is asked for because 1 − α/2 loses digits for a small α.
+        Ok(t) if alpha > 0.0 => -t.inverse_cdf(alpha / 2.0),
+        _ => f64::INFINITY,
+    }
+}
+
+/// Two-sided p of the hypothesis that the mean behind `spread` is zero: the probability that |t|
+/// with its degrees of freedom is at least as large.
+///
+/// Without any spread it is 0 for a mean other than zero, and 1 for zero.
+pub fn t_test_p(spread: &Spread) -> f64 {
+    if spread.mean == 0.0 {
+        return 1.0;
+    }
+    let t = (spread.mean / spread.standard_error).abs();
+    match StudentsT::new(0.0, 1.0, spread.df() as f64) {
+        Ok(_) if t.is_infinite() => 0.0,
+        Ok(distribution) => 2.0 * distribution.cdf(-t),
+        Err(_) => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn p_is_alpha_where_t_is_the_critical_value() {
+        let values = [0.3, 0.1, 0.5, 0.2, 0.4, 0.25];
+        let spread = Spread::of(&values).unwrap();
+        let p = t_test_p(&spread);
+        assert!((t_quantile(p, spread.df()) - spread.mean / spread.standard_error).abs() < 1e-6);
+        assert_eq!(t_test_p(&Spread::of(&[2.0, 2.0, 2.0]).unwrap()), 0.0);
+        assert_eq!(t_test_p(&Spread::of(&[0.0, 0.0]).unwrap()), 1.0);
+        assert_eq!(t_test_p(&Spread::of(&[-1.0, 1.0]).unwrap()), 1.0);
+    }
+
+    #[test]
+    fn critical_values_are_those_of_printed_tables() {
+        for (alpha, df, value) in [
+            (0.05, 1, 12.706_205),
+            (0.05, 5, 2.570_582),
+            (0.05, 9, 2.262_157),
+            (0.10, 9, 1.833_113),
+            (0.05, 29, 2.045_230),
+            (0.01, 9, 3.249_836),
+            (0.0125, 9, 3.110_935),
+            (0.001, 23, 3.767_627),
+            (0.05, 1000, 1.962_339),
+        ] {
+            let t = t_quantile(alpha, df);
+            assert!((t - value).abs() < 1e-6 * value, "α {alpha}, {df} df: {t} is not {value}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_ruled_out_without_freedom() {
+        assert_eq!(t_quantile(0.05, 0), f64::INFINITY);
+        assert_eq!(t_quantile(0.0, 9), f64::INFINITY);
+        assert_eq!(t_quantile(1.0, 9), 0.0);
+    }
+}

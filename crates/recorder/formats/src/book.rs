@@ -1,0 +1,134 @@
+//! Numbers for the series of one import, so that a line costs one look-up and no allocation.
+
+use std::collections::HashMap;
+
+use crate::{Malformed, SeriesName};
+
+/// The most bytes that the names of a book's series may have together, and so the texts that
+/// name them.
+const BYTES_MAX: usize = 256 << 20;
+
+/// A series' number within one [`Book`], from 0, in the order of first sight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Series(pub u32);
+
+/// The series that were seen.
+#[derive(Clone, Debug)]
+pub struct Book {
+    names: Vec<SeriesName>,
+    numbers: HashMap<SeriesName, Series>,
+    /// The same by the text that names it on the wire, of which a series may have several.
+    texts: HashMap<Box<str>, Series>,
+    limit: usize,
+    /// What names and texts have, in bytes.
+    names_bytes: usize,
+    texts_bytes: usize,
+    bytes_max: usize,
+}
+
+impl Book {
+    /// A book for at most `limit` series.
+    pub fn new(limit: usize) -> Book {
+        let limit = limit.min(u32::MAX as usize);
+        let (names, numbers, texts) = (Vec::new(), HashMap::new(), HashMap::new());
+        Book { names, numbers, texts, limit, names_bytes: 0, texts_bytes: 0, bytes_max: BYTES_MAX }
+    }
+
+    /// The number of the series that `text` names; `read` reads a text that is new.
+    ///
+    /// # Errors
+    /// What `read` refuses, and [`Malformed::TooManySeries`].
+    pub fn number_of_text(
+        &mut self,
+        text: &str,
+        read: impl FnOnce() -> Result<SeriesName, Malformed>,
+    ) -> Result<Series, Malformed> {
+        if let Some(series) = self.texts.get(text) {
+            return Ok(*series);
+        }
+        let series = self.number(read()?)?;
+        self.texts_bytes += text.len();
+        if self.texts.len() >= self.limit.saturating_mul(2) || self.texts_bytes > self.bytes_max {
+            // A series may be written in many ways; they are looked up again at little cost.
+            self.texts.clear();
+            self.texts_bytes = text.len();
+        }
+        self.texts.insert(text.into(), series);
+        Ok(series)
+    }
+
+    /// The number of a series.
+    ///
+    /// # Errors
+    /// [`Malformed::TooManySeries`] for a new one beyond the limit.
+    pub fn number(&mut self, name: SeriesName) -> Result<Series, Malformed> {
+        if let Some(series) = self.numbers.get(&name) {
+            return Ok(*series);
+        }
+        let bytes = self.names_bytes + name.bytes();
+        if self.names.len() >= self.limit || bytes > self.bytes_max {
+            return Err(Malformed::TooManySeries);
+        }
+        self.names_bytes = bytes;
+        let series = Series(self.names.len() as u32);
+        self.names.push(name.clone());
+        self.numbers.insert(name, series);
+        Ok(series)
+    }
+
+    /// The name of a series of this book.
+    pub fn name(&self, series: Series) -> &SeriesName {
+        &self.names[series.0 as usize]
+    }
+
+    /// How many series there are.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(measurement: &str) -> Result<SeriesName, Malformed> {
+        SeriesName::new(measurement, [], "value")
+    }
+
+    #[test]
+    fn a_series_keeps_its_number_however_it_is_written() {
+        let mut book = Book::new(2);
+        let a = book.number_of_text("a", || name("a")).unwrap();
+        assert_eq!(book.number_of_text("a ", || name("a")), Ok(a));
+        assert_eq!(book.number_of_text("a", || panic!("known texts are not read again")), Ok(a));
+        let b = book.number(name("b").unwrap()).unwrap();
+        assert_ne!(a, b);
+        assert_eq!(book.name(b).measurement(), "b");
+        assert_eq!(book.number_of_text("c", || name("c")), Err(Malformed::TooManySeries));
+        assert_eq!(book.number_of_text("c", || name("a")), Ok(a), "a refused text is not kept");
+        assert_eq!(book.len(), 2);
+    }
+
+    #[test]
+    fn long_names_do_not_fill_the_memory() {
+        let mut book = Book { bytes_max: 1_000, ..Book::new(usize::MAX) };
+        let long = |i: u32| format!("{i:0100}");
+        let made = (0..20).map(|i| book.number_of_text(&long(i), || name(&long(i))).is_ok());
+        assert_eq!(made.filter(|made| *made).count(), 9, "of 105 bytes each");
+        assert!(book.texts_bytes <= 1_000);
+    }
+
+    #[test]
+    fn many_ways_to_write_one_series_do_not_fill_the_memory() {
+        let mut book = Book::new(2);
+        for i in 0..100 {
+            assert_eq!(book.number_of_text(&i.to_string(), || name("a")), Ok(Series(0)));
+            assert!(book.texts.len() <= 4);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Why something was not taken, and how often.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use series::Refusal;
+
+macro_rules! malformed {
+    ($($(#[$doc:meta])* $variant:ident $name:literal $text:literal;)*) => {
+        /// What is wrong with a line, or a part of it, as text.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+        pub enum Malformed {
+            $($(#[$doc])* #[error($text)] $variant,)*
+        }
+
+        impl Malformed {
+            /// Every reason.
+            pub const ALL: &[Malformed] = &[$(Malformed::$variant,)*];
+
+            /// A stable name for metrics and files: `not_utf8`, `duplicate_tag`.
+            pub const fn name(self) -> &'static str {
+                match self { $(Malformed::$variant => $name,)* }
+            }
+        }
+    };
+}
+
+malformed! {
+    /// Bytes that are not UTF-8.
+    NotUtf8 "not_utf8" "the line is not UTF-8; convert it, e.g. with iconv";
+    /// A line longer than the limit.
+    LineTooLong "line_too_long" "the line is longer than 65536 bytes";
+    /// A Graphite line without exactly three fields.
+    NotThreeFields "not_three_fields" "a Graphite line has exactly three fields: path, value, timestamp";
+    /// A CSV record with more or fewer columns than its header.
+    WrongColumns "wrong_columns" "the number of columns differs from the header";
+    /// No value where one is needed.
+    NoValue "no_value" "there is no value";
+    /// A value that is no number.
+    NotANumber "bad_number" "the value is not a number in this format";
+    /// A value that is text.
+    TextValue "text_value" "the value is text, but series hold numbers; write it as a tag, or \
+        omit it";
+    /// A time that cannot be read.
+    BadTime "bad_time" "the time cannot be read, or does not fit 63 bits of microseconds";
+    /// A line that needs a time and has none.
+    NoTime "no_time" "the line has no arrival time; prefix it with the seconds since 1970, or add \
+        --at";
+    /// A part of the name that is empty.
+    EmptyName "empty_name" "a measurement, a field, a tag's key and a tag's value cannot be empty";
+    /// A part of the name that is too long.
+    NameTooLong "name_too_long" "a part of the series' name is longer than 1024 bytes";
+    /// A control character in the name.
+    ControlCharacter "control_character" "the series' name has a control character";
+    /// A tag that is not `key=value`, or has characters that its format forbids.
+    BadTag "bad_tag" "a tag has an invalid form";
+    /// The same tag twice.
+    DuplicateTag "duplicate_tag" "the series' name has the same tag twice";
+    /// More tags than the limit.
+    TooManyTags "too_many_tags" "the series' name has more than 64 tags";
+    /// More series than the limit.
+    TooManySeries "too_many_series" "the limit on series is reached; raise --max-series, or move \
+        varying parts out of the name";
+    /// A quote that is not closed on its line.
+    OpenQuote "open_quote" "a quote is not closed, or is followed by something else";
+    /// An Influx line without its parts.
+    NotLineProtocol "not_line_protocol" "the line is not measurement[,tag=value…] field=value[,field=value…] [timestamp]";
+    /// A StatsD line without its parts.
+    NotStatsd "not_statsd" "the line is not key:value|type[|@rate][|#tags]";
+    /// A StatsD type that is not known.
+    UnknownType "unknown_type" "the type is not one of c, g, ms, h, d, s";
+    /// A gauge beside other types.
+    MixedTypes "mixed_types" "the line has a gauge and other types; write each type in a separate \
+        line";
+    /// A StatsD line whose window has closed.
+    WindowClosed "window_closed" "the line is more than ten minutes and two windows older than \
+        the newest one: its window has been written; import such lines as a separate file";
+    /// A sample rate outside 0 to 1.
+    BadRate "bad_rate" "the sample rate is not greater than 0 and at most 1";
+}
+
+/// Why something was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum Reason {
+    /// It cannot be read.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// It can be read, and cannot be recorded.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
+impl Reason {
+    /// A stable name for metrics and files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Reason::Malformed(malformed) => malformed.name(),
+            Reason::Refused(refusal) => refusal.name(),
+        }
+    }
+}
+
+/// How many were not taken, by reason.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally(BTreeMap<Reason, u64>);
+
+impl Tally {
+    /// Counts one more.
+    pub fn add(&mut self, reason: Reason) {
+        *self.0.entry(reason).or_default() += 1;
+    }
+
+    /// Adds the counts of another.
+    pub fn merge(&mut self, other: &Tally) {
+        for (reason, count) in &other.0 {
+            *self.0.entry(*reason).or_default() += count;
+        }
+    }
+
+    /// How many for this reason.
+    pub fn count(&self, reason: impl Into<Reason>) -> u64 {
+        self.0.get(&reason.into()).copied().unwrap_or(0)
+    }
+
+    /// How many for any reason.
+    pub fn total(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    /// The reasons that occurred, with their counts.
+    pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
+        self.0.iter().map(|(reason, count)| (*reason, *count))
+    }
+}
+
+impl fmt::Display for Tally {
+    /// `3 not_utf8, 1 late`; `none` if there is none.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            return f.pad("none");
+        }
+        let parts: Vec<_> = self.iter().map(|(r, n)| format!("{n} {}", r.name())).collect();
+        f.pad(&parts.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_have_names_of_their_own() {
+        let malformed = Malformed::ALL.iter().map(|m| m.name());
+        let mut names: Vec<_> = malformed.chain(Refusal::ALL.iter().map(|r| r.name())).collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn a_tally_lists_what_occurred() {
+        let mut tally = Tally::default();
+        assert_eq!(tally.to_string(), "none");
+        tally.add(Refusal::Late.into());
+        tally.add(Malformed::NotUtf8.into());
+        tally.add(Malformed::NotUtf8.into());
+        let mut twice = tally.clone();
+        twice.merge(&tally);
+        assert_eq!(twice.to_string(), "4 not_utf8, 2 late");
+        assert_eq!((twice.total(), twice.count(Refusal::Late)), (6, 2));
+    }
+
+    #[test]
+    fn limits_in_texts_are_the_limits() {
+        assert!(Malformed::LineTooLong.to_string().contains(&crate::LINE_MAX.to_string()));
+        assert!(Malformed::NameTooLong.to_string().contains(&crate::NAME_MAX.to_string()));
+        assert!(Malformed::TooManyTags.to_string().contains(&crate::TAGS_MAX.to_string()));
+    }
+}

@@ -1,0 +1,363 @@
+//! Influx line protocol: `measurement[,tag=value…] field=value[,field=value…] [timestamp]`.
+//!
+//! As documented in "Line protocol" of InfluxDB's reference:
+//!
+//! | part | escaped by a backslash |
+//! | --- | --- |
+//! | measurement | comma, space |
+//! | tag key, tag value, field key | comma, equals sign, space |
+//! | text value | double quote, backslash |
+//!
+//! Any other backslash is itself. Values are floats, integers (`5i`), unsigned
+//! integers (`5u`), booleans (1 and 0 here) and text. A text may go over several
+//! lines; a series cannot hold it, so it is left out and counted, and a line with
+//! nothing else is refused. Of a field that stands in a line twice the last value
+//! is taken, as InfluxDB does. A line without a time arrived now.
+//!
+//! Two fields are ours: `_start` and `_end`, integers of the same precision as the
+//! times, make every other field of the line an interval: integers are counts,
+//! floats and booleans levels. Without `_end` the line's time is the end; with it,
+//! the line's time is not looked at.
+
+use series::Kind;
+
+use super::{Out, Parser, is_of_points};
+use crate::{Arrival, FileError, Malformed, Number, Precision, Quotes, Reason, SeriesName, Update};
+
+/// Reads Influx line protocol.
+#[derive(Clone, Debug)]
+pub struct Influx {
+    kind: Kind,
+    precision: Precision,
+    /// Room for the text that names a series: its head, a line end, its field.
+    key: String,
+    /// Room for the fields of a line.
+    fields: Vec<Field>,
+}
+
+/// Where a field's key and value stand in a line.
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    key: (usize, usize),
+    value: (usize, usize),
+}
+
+/// When the values of a line hold.
+#[derive(Clone, Copy, Debug)]
+enum When {
+    At(i64),
+    Over { start_us: i64, end_us: i64 },
+}
+
+impl Influx {
+    /// Its times have this precision, its values are points of this kind (one of
+    /// intervals is taken as a gauge).
+    pub fn new(kind: Kind, precision: Precision) -> Influx {
+        let kind = if is_of_points(kind) { kind } else { Kind::Gauge };
+        Influx { kind, precision, key: String::new(), fields: Vec::new() }
+    }
+
+    fn read(&mut self, line: &str, arrival: Arrival, out: &mut Out<'_>) -> Result<(), Reason> {
+        let mut scan = Scan { bytes: line.as_bytes(), at: 0 };
+        let head = scan.head()?;
+        self.fields.clear();
+        scan.fields(&mut self.fields)?;
+        let time = scan.time()?;
+        let when = self.when(line, time, arrival)?;
+        let head = &line[head.0..head.1];
+        let (mut numbers, mut texts) = (0, 0);
+        for Field { key, value } in &self.fields {
+            let (key, value) = (&line[key.0..key.1], &line[value.0..value.1]);
+            if is_ours(key) {
+                continue;
+            }
+            if value.starts_with('"') {
+                texts += 1;
+                continue;
+            }
+            numbers += 1;
+            let update = Value::parse(value)?.update(self.kind, when)?;
+            self.key.clear();
+            self.key.extend([head, "\n", key]);
+            let series = out.book.number_of_text(&self.key, || name(head, key))?;
+            out.put(series, Ok::<_, Reason>(update));
+        }
+        match (numbers, texts) {
+            (0, 1..) => Err(Malformed::TextValue.into()),
+            (0, 0) => Err(Malformed::NoValue.into()),
+            _ => {
+                out.parsed.texts += texts;
+                Ok(())
+            }
+        }
+    }
+
+    fn when(&self, line: &str, time: (usize, usize), arrival: Arrival) -> Result<When, Malformed> {
+        let at_us = match &line[time.0..time.1] {
+            "" => None,
+            time => Some(self.time(time)?),
+        };
+        let (mut start_us, mut end_us) = (None, None);
+        for Field { key, value } in &self.fields {
+            let known = match &line[key.0..key.1] {
+                "_start" => &mut start_us,
+                "_end" => &mut end_us,
+                _ => continue,
+            };
+            let value = &line[value.0..value.1];
+            *known = Some(self.time(value.strip_suffix(['i', 'u']).unwrap_or(value))?);
+        }
+        match (start_us, end_us) {
+            (None, None) => Ok(When::At(at_us.unwrap_or_else(|| arrival.or_now_us()))),
+            (None, Some(_)) => Err(Malformed::BadTime),
+            (Some(start_us), end_us) => {
+                let end_us = end_us.or(at_us).unwrap_or_else(|| arrival.or_now_us());
+                Ok(When::Over { start_us, end_us })
+            }
+        }
+    }
+
+    fn time(&self, text: &str) -> Result<i64, Malformed> {
+        let time = text.parse().ok().filter(|_| !text.starts_with('+'));
+        time.and_then(|time| self.precision.to_us(time)).ok_or(Malformed::BadTime)
+    }
+}
+
+impl Parser for Influx {
+    fn quotes(&self) -> Quotes {
+        Quotes::Influx
+    }
+
+    fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError> {
+        if let Err(reason) = self.read(line.trim_start_matches(' '), arrival, to) {
+            to.refuse(reason);
+        }
+        Ok(())
+    }
+}
+
+fn is_ours(key: &str) -> bool {
+    key == "_start" || key == "_end"
+}
+
+/// A line that is told apart from its beginning to its end, once.
+struct Scan<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Scan<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.bytes.get(self.at).copied()
+    }
+
+    /// Takes what is neither one of `stops` nor a control character, or is escaped by a backslash.
+    fn take(&mut self, stops: &[u8], escaped: &[u8]) -> Result<(usize, usize), Malformed> {
+        let start = self.at;
+        while let Some(byte) = self.peek() {
+            if byte == b'\\' && self.bytes.get(self.at + 1).is_some_and(|b| escaped.contains(b)) {
+                self.at += 2;
+            } else if stops.contains(&byte) {
+                break;
+            } else if byte.is_ascii_control() {
+                return Err(Malformed::ControlCharacter);
+            } else {
+                self.at += 1;
+            }
+        }
+        Ok((start, self.at))
+    }
+
+    /// The measurement and the tags; then the fields come.
+    fn head(&mut self) -> Result<(usize, usize), Malformed> {
+        let (start, mut end) = self.take(b", ", b", ")?;
+        if start == end {
+            return Err(Malformed::EmptyName);
+        }
+        while self.peek() == Some(b',') {
+            self.at += 1;
+            let (start, key_end) = self.take(b",= ", b",= ")?;
+            if self.peek() != Some(b'=') {
+                return Err(Malformed::BadTag);
+            }
+            self.at += 1;
+            let value;
+            (value, end) = self.take(b",= ", b",= ")?;
+            if start == key_end || value == end {
+                return Err(Malformed::EmptyName);
+            }
+            if self.peek() == Some(b'=') {
+                return Err(Malformed::BadTag);
+            }
+        }
+        self.spaces();
+        if self.peek().is_none() { Err(Malformed::NotLineProtocol) } else { Ok((start, end)) }
+    }
+
+    fn fields(&mut self, fields: &mut Vec<Field>) -> Result<(), Malformed> {
+        loop {
+            let key = self.take(b",= ", b",= ")?;
+            if key.0 == key.1 || self.peek() != Some(b'=') {
+                return Err(Malformed::NotLineProtocol);
+            }
+            self.at += 1;
+            let start = self.at;
+            if self.peek() == Some(b'"') {
+                self.text()?;
+            } else {
+                // What is wrong within a value is said where it is read.
+                while self.peek().is_some_and(|byte| !matches!(byte, b',' | b' ' | b'\r')) {
+                    self.at += 1;
+                }
+                if start == self.at {
+                    return Err(Malformed::NoValue);
+                }
+            }
+            fields.push(Field { key, value: (start, self.at) });
+            match self.peek() {
+                Some(b',') => self.at += 1,
+                None | Some(b' ' | b'\r') => return Ok(()),
+                Some(_) => return Err(Malformed::OpenQuote),
+            }
+        }
+    }
+
+    /// A quoted text with its quotes.
+    fn text(&mut self) -> Result<(), Malformed> {
+        self.at += 1;
+        loop {
+            match self.peek() {
+                None => return Err(Malformed::OpenQuote),
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(());
+                }
+                Some(b'\\') if matches!(self.bytes.get(self.at + 1), Some(b'"' | b'\\')) => {
+                    self.at += 2;
+                }
+                Some(_) => self.at += 1,
+            }
+        }
+    }
+
+    /// The time, which may be missing, at the end of the line.
+    fn time(&mut self) -> Result<(usize, usize), Malformed> {
+        self.spaces();
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte != b' ' && byte != b'\r') {
+            self.at += 1;
+        }
+        let time = (start, self.at);
+        self.spaces();
+        // An end of the line that was cut in its middle.
+        if self.peek() == Some(b'\r') {
+            self.at += 1;
+        }
+        if self.at == self.bytes.len() { Ok(time) } else { Err(Malformed::NotLineProtocol) }
+    }
+
+    fn spaces(&mut self) {
+        while self.peek() == Some(b' ') {
+            self.at += 1;
+        }
+    }
+}
+
+/// The name of a series, from a head that was told apart before.
+fn name(head: &str, field: &str) -> Result<SeriesName, Malformed> {
+    let (measurement, mut rest) = match cut(head, b',', b", ") {
+        Some((measurement, rest)) => (measurement, Some(rest)),
+        None => (head, None),
+    };
+    let mut tags = Vec::new();
+    while let Some(text) = rest {
+        let (tag, next) = match cut(text, b',', b",= ") {
+            Some((tag, next)) => (tag, Some(next)),
+            None => (text, None),
+        };
+        let (key, value) = cut(tag, b'=', b",= ").ok_or(Malformed::BadTag)?;
+        tags.push((unescape(key, b", ="), unescape(value, b", =")));
+        rest = next;
+    }
+    SeriesName::new(unescape(measurement, b", "), tags, unescape(field, b", ="))
+}
+
+/// Cuts at the first `stop` that no backslash escapes.
+fn cut<'a>(text: &'a str, stop: u8, escaped: &[u8]) -> Option<(&'a str, &'a str)> {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'\\' if bytes.get(at + 1).is_some_and(|next| escaped.contains(next)) => at += 2,
+            byte if byte == stop => return Some((&text[..at], &text[at + 1..])),
+            _ => at += 1,
+        }
+    }
+    None
+}
+
+fn unescape(text: &str, escaped: &[u8]) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        match characters.peek().copied() {
+            Some(next) if c == '\\' && next.is_ascii() && escaped.contains(&(next as u8)) => {
+                plain.push(next);
+                characters.next();
+            }
+            _ => plain.push(c),
+        }
+    }
+    plain
+}
+
+/// A value that a series can hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Value {
+    number: Number,
+    /// Whether it was written as an integer, and so is a count over an interval.
+    integer: bool,
+}
+
+impl Value {
+    fn parse(text: &str) -> Result<Value, Malformed> {
+        let number = |number| Value { number, integer: false };
+        let integer = |number| Value { number, integer: true };
+        match text {
+            "t" | "T" | "true" | "True" | "TRUE" => return Ok(number(Number::Signed(1))),
+            "f" | "F" | "false" | "False" | "FALSE" => return Ok(number(Number::Signed(0))),
+            "" => return Err(Malformed::NoValue),
+            _ => {}
+        }
+        // Neither a sign before it nor a word makes a number here, and a point may not stand alone.
+        let first = text.strip_prefix('-').unwrap_or(text).bytes().next();
+        if !first.is_some_and(|first| first.is_ascii_digit() || first == b'.') {
+            return Err(Malformed::NotANumber);
+        }
+        let value = match text.as_bytes().last() {
+            Some(b'i') => text[..text.len() - 1].parse().ok().map(|i| integer(Number::Signed(i))),
+            Some(b'u') => {
+                let unsigned: Option<u64> = text[..text.len() - 1].parse().ok();
+                unsigned
+                    .map(|u| integer(i64::try_from(u).map_or(Number::Unsigned(u), Number::Signed)))
+            }
+            _ => Number::parse(text).map(number),
+        };
+        value.ok_or(Malformed::NotANumber)
+    }
+
+    fn update(self, kind: Kind, when: When) -> Result<Update, Reason> {
+        let update = match when {
+            When::At(at_us) => self.number.point(kind, at_us)?,
+            When::Over { start_us, end_us } => {
+                let kind = if self.integer { Kind::Count } else { Kind::Level };
+                self.number.interval(kind, start_us, end_us)?
+            }
+        };
+        Ok(update)
+    }
+}
+
+#[cfg(test)]
+#[path = "influx_tests.rs"]
+mod tests;

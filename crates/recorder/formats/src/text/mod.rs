@@ -1,0 +1,324 @@
+//! Formats that come a line at a time.
+
+mod csv;
+mod graphite;
+mod influx;
+mod statsd;
+mod window;
+
+use std::fmt;
+
+use series::{Kind, Limits};
+
+pub use csv::{Columns, Csv};
+pub use graphite::Graphite;
+pub use influx::Influx;
+pub use statsd::Statsd;
+pub use window::{Held, Windowed};
+
+use crate::quotes::is_comment;
+use crate::{Arrival, Book, FileError, Line, Malformed, Quotes, Reason, Series, Update};
+
+/// The field of series whose format has none.
+pub(crate) const FIELD: &str = "value";
+
+/// What reads the lines of one stream, in their order.
+pub trait Parser: fmt::Debug {
+    /// Reads a line that is neither empty nor a comment. What depends on the lines before
+    /// it is only put down ([`Parsed::held`]) and taken later.
+    ///
+    /// # Errors
+    /// [`FileError`] where nothing of the stream could be read. What is wrong with
+    /// a line is a [`Reason`] in `out`.
+    fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError>;
+
+    /// How texts are quoted that may go over several lines.
+    fn quotes(&self) -> Quotes {
+        Quotes::None
+    }
+
+    /// Takes what was held of a line: all of it, or nothing for a [`Reason`] in `to`.
+    fn take(&mut self, held: &[Held], to: &mut Parsed) {
+        let _ = (held, to);
+    }
+
+    /// Whether what a line says depends on lines before it.
+    fn remembers(&self) -> bool {
+        false
+    }
+
+    /// Gives out what is held back so far, at the end of the stream.
+    fn flush(&mut self, to: &mut Parsed) {
+        let _ = to;
+    }
+}
+
+/// Where a parser puts what it has read.
+#[derive(Debug)]
+pub struct Out<'a> {
+    /// The series, by number.
+    pub book: &'a mut Book,
+    /// What was read.
+    pub parsed: &'a mut Parsed,
+    /// The horizons.
+    pub limits: &'a Limits,
+}
+
+impl Out<'_> {
+    /// Notes an update, or why there is none.
+    pub(crate) fn put(&mut self, series: Series, update: Result<Update, impl Into<Reason>>) {
+        match update {
+            Ok(update) => self.parsed.updates.push((series, update)),
+            Err(reason) => self.refuse(reason),
+        }
+    }
+
+    /// Notes why a line is not taken.
+    pub(crate) fn refuse(&mut self, reason: impl Into<Reason>) {
+        self.parsed.reasons.push(reason.into());
+    }
+}
+
+/// What was read of a line: updates, or the reasons for which the whole line is refused.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Parsed {
+    /// The updates, in the order of the line.
+    pub updates: Vec<(Series, Update)>,
+    /// What is added to windows and gauges by [`Reader::take`], in the order of the line.
+    pub held: Vec<Held>,
+    /// What windows give out that have closed, or whose stream has ended.
+    pub windows: Vec<Windowed>,
+    /// Why the line is not taken.
+    pub reasons: Vec<Reason>,
+    /// Whether it was a comment.
+    pub comment: bool,
+    /// Texts that stand beside its numbers and are left out: a series holds numbers.
+    pub texts: u64,
+}
+
+impl Parsed {
+    fn clear(&mut self) {
+        self.updates.clear();
+        self.held.clear();
+        self.windows.clear();
+        self.reasons.clear();
+        self.comment = false;
+        self.texts = 0;
+    }
+
+    /// A line is taken whole or refused whole.
+    fn settle(&mut self) {
+        if self.reasons.is_empty() {
+            last_of_each(&mut self.updates);
+            return;
+        }
+        self.updates.clear();
+        self.held.clear();
+        self.texts = 0;
+        self.reasons.dedup();
+    }
+}
+
+/// Of several updates of one series in a line the last is kept: they are of the same time.
+fn last_of_each(updates: &mut Vec<(Series, Update)>) {
+    if updates.len() < 2 {
+        return;
+    }
+    let mut by_series: Vec<(Series, usize)> =
+        updates.iter().enumerate().map(|(place, (series, _))| (*series, place)).collect();
+    by_series.sort_unstable();
+    if by_series.windows(2).all(|pair| pair[0].0 != pair[1].0) {
+        return;
+    }
+    let mut last = vec![true; updates.len()];
+    for pair in by_series.windows(2).filter(|pair| pair[0].0 == pair[1].0) {
+        last[pair[0].1] = false;
+    }
+    let mut last = last.into_iter();
+    updates.retain(|_| last.next().unwrap_or(true));
+}
+
+/// A parser with its series and horizons.
+#[derive(Debug)]
+pub struct Reader {
+    parser: Box<dyn Parser>,
+    book: Book,
+    limits: Limits,
+    parsed: Parsed,
+}
+
+impl Reader {
+    /// Reads with `parser`, for at most `series_max` series.
+    pub fn new(parser: Box<dyn Parser>, limits: Limits, series_max: usize) -> Reader {
+        Reader { parser, book: Book::new(series_max), limits, parsed: Parsed::default() }
+    }
+
+    /// The series that were seen.
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    /// How texts are quoted that may go over several lines.
+    pub fn quotes(&self) -> Quotes {
+        self.parser.quotes()
+    }
+
+    /// Reads a line and takes what it holds.
+    ///
+    /// # Errors
+    /// Those of [`Reader::read`].
+    pub fn line(&mut self, line: Line<'_>, arrival: Arrival) -> Result<&Parsed, FileError> {
+        self.read(line, arrival)?;
+        if !self.parsed.held.is_empty() {
+            let held = std::mem::take(&mut self.parsed.held);
+            self.take(&held);
+        }
+        Ok(&self.parsed)
+    }
+
+    /// Reads a line, or a part of one that is too long, which is refused once, at its end.
+    ///
+    /// # Errors
+    /// [`FileError`] where nothing of the stream could be read.
+    pub fn read(&mut self, line: Line<'_>, arrival: Arrival) -> Result<&Parsed, FileError> {
+        self.parsed.clear();
+        if line.too_long {
+            if line.last {
+                self.parsed.reasons.push(Malformed::LineTooLong.into());
+            }
+            return Ok(&self.parsed);
+        }
+        // The mark that some programs put before UTF-8 text is no part of it.
+        let bytes = match line.bytes.strip_prefix(b"\xef\xbb\xbf") {
+            Some(rest) if line.number == 1 => rest,
+            _ => line.bytes,
+        };
+        match std::str::from_utf8(bytes) {
+            _ if is_comment(bytes) => self.parsed.comment = true,
+            Err(_) => self.parsed.reasons.push(Malformed::NotUtf8.into()),
+            Ok(text) if text.trim_ascii().is_empty() => {}
+            Ok(text) => {
+                let (book, parsed, limits) = (&mut self.book, &mut self.parsed, &self.limits);
+                let mut out = Out { book, parsed, limits };
+                self.parser.line(text, arrival, &mut out)?;
+                self.admit(arrival);
+                self.parsed.settle();
+            }
+        }
+        Ok(&self.parsed)
+    }
+
+    /// Takes what a line held, all of it or nothing.
+    pub fn take(&mut self, held: &[Held]) -> &Parsed {
+        self.parsed.clear();
+        self.parser.take(held, &mut self.parsed);
+        &self.parsed
+    }
+
+    /// Whether what a line says depends on lines before it: windows and gauges of StatsD.
+    pub fn remembers(&self) -> bool {
+        self.parser.remembers()
+    }
+
+    /// What is held back so far. Should the stream go on, it is taken back for what is known then.
+    pub fn flush(&mut self) -> &Parsed {
+        self.parsed.clear();
+        self.parser.flush(&mut self.parsed);
+        &self.parsed
+    }
+
+    /// Refuses a line of which something lies beyond the horizons.
+    fn admit(&mut self, arrival: Arrival) {
+        let Parsed { updates, reasons, .. } = &mut self.parsed;
+        let beyond = |(_, update): &(Series, Update)| {
+            update.within(&self.limits, arrival.now_us).err().map(Reason::from)
+        };
+        reasons.extend(updates.iter().filter_map(beyond));
+    }
+}
+
+/// Whether points may be of this kind.
+pub(crate) fn is_of_points(kind: Kind) -> bool {
+    !matches!(kind, Kind::Count | Kind::Level)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::Lines;
+
+    /// Reads lines at 2026-01-01 and lists series with updates, then reasons.
+    pub(crate) fn read(parser: impl Parser + 'static, text: &str) -> Vec<String> {
+        read_at(parser, text, Arrival { now_us: 1_767_225_600_000_000, at_us: None })
+    }
+
+    pub(crate) fn read_at(
+        parser: impl Parser + 'static,
+        text: &str,
+        arrival: Arrival,
+    ) -> Vec<String> {
+        let mut reader = Reader::new(Box::new(parser), Limits::DEFAULT, 1000);
+        let mut lines = Lines::quoted(text.as_bytes(), reader.quotes(), true);
+        let mut shown = Vec::new();
+        while let Some(line) = lines.next().unwrap() {
+            let parsed = reader.line(line, arrival).unwrap().clone();
+            shown.extend(show(&reader, &parsed));
+        }
+        let parsed = reader.flush().clone();
+        shown.extend(show(&reader, &parsed));
+        shown
+    }
+
+    fn show(reader: &Reader, parsed: &Parsed) -> Vec<String> {
+        let given = parsed.windows.iter().flat_map(|windowed| {
+            let taken_back =
+                windowed.instead.map(|update| ("taken back: ", windowed.series, update));
+            let given = windowed.update.map(|update| ("", windowed.series, update));
+            taken_back.into_iter().chain(given)
+        });
+        let updates = parsed.updates.iter().map(|(series, update)| ("", *series, *update));
+        let updates = updates.chain(given).map(|(word, series, update)| {
+            let name = reader.book().name(series);
+            let (from, to) = update.times_us();
+            let (from, to) = (from as f64 / 1e6, to as f64 / 1e6);
+            match update.what {
+                crate::What::Point(point) => {
+                    format!("{word}{name} {:?} {} @{from}", update.kind, point.reading.as_f64())
+                }
+                crate::What::Interval(interval) => {
+                    let cover = interval.cover();
+                    format!("{word}{name} {:?} {} {from}..{to}", update.kind, cover.amount.as_f64())
+                }
+            }
+        });
+        updates.chain(parsed.reasons.iter().map(|r| format!("! {}", r.name()))).collect()
+    }
+
+    #[test]
+    fn lines_that_cannot_be_read_have_their_reason() {
+        let mut reader = Reader::new(Box::new(Graphite::new(Kind::Gauge)), Limits::DEFAULT, 1);
+        let arrival = Arrival::live(1_767_225_600_000_000);
+        let mut reasons = |bytes: &[u8]| {
+            let line =
+                Line { number: 2, bytes, too_long: false, first: true, last: true, torn: false };
+            let parsed = reader.line(line, arrival).unwrap();
+            parsed.reasons.iter().map(|r| r.name()).collect::<Vec<_>>()
+        };
+        assert_eq!(reasons(b"a\xff 1 1430701282"), ["not_utf8"]);
+        assert_eq!(reasons(b"a 1 1767226201"), ["future"]);
+        assert!(reasons(b"a 1 1767226200").is_empty());
+        assert_eq!(reasons(b"b 1 1767226200"), ["too_many_series"]);
+        assert!(reasons(b" \t").is_empty());
+        assert!(reasons(b"# comment").is_empty());
+        assert!(reasons(b" \t# an indented comment \xff").is_empty());
+        let part = |last: bool| {
+            let (bytes, first) = (&b"a 1 1"[..], !last);
+            Line { number: 3, bytes, too_long: true, first, last, torn: false }
+        };
+        assert!(reader.line(part(false), arrival).unwrap().reasons.is_empty());
+        assert_eq!(
+            reader.line(part(true), arrival).unwrap().reasons,
+            [Malformed::LineTooLong.into()]
+        );
+    }
+}

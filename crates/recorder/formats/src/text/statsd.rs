@@ -1,0 +1,317 @@
+//! StatsD lines: `key:value|type[|@rate][|#tags]`.
+//!
+//! As documented in StatsD's "Metric types" and in DogStatsD's datagram format:
+//! several values (`key:1:2:3|ms`, `key:1|c:2|c`), sample rates, tags (`#zone:b,new`;
+//! a tag without a value is `true`), and since DogStatsD 1.3 a time
+//! (`|T1656581400`). Container ids and what else follows (`|c:…`, `|e:…`) is not
+//! looked at. A key may carry tags as Graphite writes them.
+//!
+//! | type | becomes |
+//! | --- | --- |
+//! | `c` | field `count`: a count over each window; a sample rate multiplies it |
+//! | `g` | field `value`: a point; `+` and `-` change the last value, 0 before the first |
+//! | `ms`, `h`, `d` | per window: `n` (count), `mean`, `min`, `max`, `p50`, `p90`, `p99` (levels) |
+//! | `s` | field `distinct`: how many different values in a window (level) |
+//!
+//! # When a line arrived
+//!
+//! StatsD has no times: what counts is when a line arrives. From a socket that is
+//! now. In a file a line says so itself, by `|T…` or by seconds since 1970 before
+//! it, as `ts %.s` writes them (`1656581400.25 key:1|c`); or else all lines arrived
+//! when [`Arrival::at_us`] says. A line without any of these is refused.
+//!
+//! A line is taken whole or refused whole: what is wrong with one of its values is wrong with it.
+
+use std::collections::HashMap;
+
+use series::{COUNT_MAX, Kind, Refusal, Step};
+
+use super::graphite::tagged;
+use super::window::{Amount, Item, TIMED, Windows};
+use super::{FIELD, Held, Out, Parsed, Parser};
+use crate::time::decimal_seconds;
+use crate::{Arrival, FileError, Malformed, Number, Reason, Series, Update};
+
+/// Reads StatsD lines.
+#[derive(Debug)]
+pub struct Statsd {
+    windows: Windows,
+    gauges: HashMap<Series, f64>,
+    /// Room for the text that names a series: key, tags, field.
+    key: String,
+}
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    Counter,
+    Gauge,
+    Timer,
+    Set,
+}
+
+/// One metric of a line.
+#[derive(Clone, Copy, Debug)]
+struct Metric<'a> {
+    key: &'a str,
+    values: &'a str,
+    kind: Type,
+    rate: f64,
+    tags: &'a str,
+    time: Option<i64>,
+}
+
+impl Statsd {
+    /// Counts over windows of this length, aligned to the epoch.
+    pub fn new(window: Step) -> Statsd {
+        Statsd { windows: Windows::new(window), gauges: HashMap::new(), key: String::new() }
+    }
+
+    /// Puts down the values of a metric.
+    fn metric(&mut self, metric: &Metric<'_>, at_us: i64, out: &mut Out<'_>) -> Result<(), Reason> {
+        for value in metric.values.split(':') {
+            if value.is_empty() {
+                return Err(Malformed::NoValue.into());
+            }
+            let item = match metric.kind {
+                Type::Counter => self.count(metric, value, out)?,
+                Type::Gauge => self.gauge(metric, value, out)?,
+                Type::Timer => self.time(metric, value, out)?,
+                Type::Set => {
+                    let series = self.series(metric, "distinct", out)?;
+                    Item::Distinct { series, value: value.into() }
+                }
+            };
+            out.parsed.held.push(Held { at_us, item });
+        }
+        Ok(())
+    }
+
+    fn count(
+        &mut self,
+        metric: &Metric<'_>,
+        value: &str,
+        out: &mut Out<'_>,
+    ) -> Result<Item, Reason> {
+        let number = finite(value)?;
+        let amount = match number {
+            Number::Signed(count) if metric.rate == 1.0 => Amount::Whole(count),
+            number => Amount::Part(number.as_f64() / metric.rate),
+        };
+        if number.as_f64() < 0.0 {
+            return Err(Refusal::NegativeCounter.into());
+        }
+        if amount.as_f64() > COUNT_MAX as f64 {
+            return Err(Refusal::TooLarge.into());
+        }
+        Ok(Item::Count { series: self.series(metric, "count", out)?, amount })
+    }
+
+    fn gauge(
+        &mut self,
+        metric: &Metric<'_>,
+        value: &str,
+        out: &mut Out<'_>,
+    ) -> Result<Item, Reason> {
+        let relative = value.starts_with(['+', '-']);
+        let value = finite(value)?.as_f64();
+        Ok(Item::Gauge { series: self.series(metric, FIELD, out)?, value, relative })
+    }
+
+    fn time(
+        &mut self,
+        metric: &Metric<'_>,
+        value: &str,
+        out: &mut Out<'_>,
+    ) -> Result<Item, Reason> {
+        let value = finite(value)?.as_f64();
+        if value.abs() > series::LEVEL_MAX {
+            return Err(Refusal::TooLarge.into());
+        }
+        let mut fields = [Series(0); TIMED.len()];
+        for (field, series) in TIMED.iter().zip(&mut fields) {
+            *series = self.series(metric, field, out)?;
+        }
+        Ok(Item::Time { fields, value, rate: metric.rate })
+    }
+
+    /// The levels that gauges of a line have one after the other, with the updates that say so.
+    fn levels(&self, held: &[Held]) -> Result<Vec<(Series, f64, Update)>, Reason> {
+        let mut levels: Vec<(Series, f64, Update)> = Vec::new();
+        for held in held {
+            let Item::Gauge { series, value, relative } = held.item else { continue };
+            // The gauges of a line are mostly of one series.
+            let before = levels.iter().rfind(|(known, ..)| *known == series);
+            let before = before.map(|(_, level, _)| level).or_else(|| self.gauges.get(&series));
+            let level = match relative {
+                true => before.copied().unwrap_or(0.0) + value,
+                false => value,
+            };
+            let update = Number::Float(level).point(Kind::Gauge, held.at_us)?;
+            levels.push((series, level, update));
+        }
+        Ok(levels)
+    }
+
+    fn series(
+        &mut self,
+        metric: &Metric<'_>,
+        field: &str,
+        out: &mut Out<'_>,
+    ) -> Result<Series, Malformed> {
+        self.key.clear();
+        self.key.extend([metric.key, "\n", metric.tags, "\n", field]);
+        out.book.number_of_text(&self.key, || {
+            let name = tagged(metric.key, field)?;
+            let known = name.tags().iter().cloned();
+            let tags = metric.tags.split(',').filter(|tag| !tag.is_empty()).map(|tag| {
+                let (key, value) = tag.split_once(':').unwrap_or((tag, "true"));
+                (key.to_owned(), value.to_owned())
+            });
+            crate::SeriesName::new(name.measurement(), known.chain(tags), field)
+        })
+    }
+}
+
+impl Parser for Statsd {
+    fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError> {
+        let (before, line) = captured(line.trim_ascii());
+        let metrics = match metrics(line) {
+            Ok(metrics) => metrics,
+            Err(malformed) => {
+                to.refuse(malformed);
+                return Ok(());
+            }
+        };
+        for metric in &metrics {
+            let Some(at_us) = metric.time.or(before).or(arrival.at_us) else {
+                to.refuse(Malformed::NoTime);
+                break;
+            };
+            // The line, not the end of its window, must lie within the horizons: one from the
+            // far future would close every window that is open.
+            let within = to.limits.admit(arrival.now_us, at_us, at_us).map_err(Reason::from);
+            if let Err(reason) = within.and_then(|()| self.metric(metric, at_us, to)) {
+                to.refuse(reason);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, held: &[Held], to: &mut Parsed) {
+        match self.levels(held).and_then(|levels| Ok((levels, self.windows.admit(held)?))) {
+            Err(reason) => to.reasons.push(reason),
+            Ok((levels, ())) => {
+                for (series, level, update) in levels {
+                    self.gauges.insert(series, level);
+                    to.updates.push((series, update));
+                }
+                super::last_of_each(&mut to.updates);
+                for held in held.iter().filter(|held| !matches!(held.item, Item::Gauge { .. })) {
+                    self.windows.take(held, to);
+                }
+            }
+        }
+    }
+
+    fn remembers(&self) -> bool {
+        true
+    }
+
+    fn flush(&mut self, to: &mut Parsed) {
+        self.windows.flush(to);
+    }
+}
+
+/// A line with the time that a capture has put before it.
+fn captured(line: &str) -> (Option<i64>, &str) {
+    let timed = line.split_once(' ').and_then(|(time, rest)| Some((decimal_seconds(time)?, rest)));
+    match timed {
+        Some((at_us, rest)) if !rest.is_empty() => (Some(at_us), rest.trim_ascii_start()),
+        _ => (None, line),
+    }
+}
+
+fn finite(value: &str) -> Result<Number, Reason> {
+    let number = Number::parse(value).ok_or(Malformed::NotANumber)?;
+    match number.as_f64() {
+        value if value.is_nan() => Err(Refusal::NotANumber.into()),
+        value if value.is_infinite() => Err(Refusal::Infinite.into()),
+        _ => Ok(number),
+    }
+}
+
+/// The metrics of a line: one, or several of the same key.
+///
+/// Nothing of a line is taken unless all of it can be told apart.
+fn metrics(line: &str) -> Result<Vec<Metric<'_>>, Malformed> {
+    let (key, mut rest) = line.split_once(':').ok_or(Malformed::NotStatsd)?;
+    if key.is_empty() {
+        return Err(Malformed::EmptyName);
+    }
+    let mut metrics = Vec::with_capacity(1);
+    while !rest.is_empty() {
+        let (metric, next) = metric(key, rest)?;
+        metrics.push(metric);
+        rest = next;
+    }
+    let gauges = metrics.iter().filter(|metric| metric.kind == Type::Gauge).count();
+    if metrics.is_empty() {
+        Err(Malformed::NotStatsd)
+    } else if gauges > 0 && gauges < metrics.len() {
+        // A gauge may come too late for its series where a count does not.
+        Err(Malformed::MixedTypes)
+    } else {
+        Ok(metrics)
+    }
+}
+
+/// The first metric of what follows a key, and what follows the metric.
+fn metric<'a>(key: &'a str, text: &'a str) -> Result<(Metric<'a>, &'a str), Malformed> {
+    let (values, text) = text.split_once('|').ok_or(Malformed::NotStatsd)?;
+    let (section, mut rest) = section(text);
+    let (name, mut next) = section.split_once(':').unwrap_or((section, ""));
+    let kind = match name {
+        "c" => Type::Counter,
+        "g" => Type::Gauge,
+        "ms" | "h" | "d" => Type::Timer,
+        "s" => Type::Set,
+        _ => return Err(Malformed::UnknownType),
+    };
+    let mut metric = Metric { key, values, kind, rate: 1.0, tags: "", time: None };
+    while let Some(text) = rest.filter(|_| next.is_empty()) {
+        let (section, following) = self::section(text);
+        rest = following;
+        if let Some(rate) = section.strip_prefix('@') {
+            let (rate, value) = rate.split_once(':').unwrap_or((rate, ""));
+            metric.rate = rate.parse().map_err(|_| Malformed::BadRate)?;
+            next = value;
+        } else if let Some(tags) = section.strip_prefix('#') {
+            metric.tags = tags;
+        } else if let Some(time) = section.strip_prefix('T') {
+            metric.time = Some(decimal_seconds(time).ok_or(Malformed::BadTime)?);
+        } else if !section.is_empty() && !section.contains(':') {
+            return Err(Malformed::NotStatsd);
+        }
+    }
+    if !(metric.rate > 0.0 && metric.rate <= 1.0) {
+        return Err(Malformed::BadRate);
+    }
+    let left = if next.is_empty() { "" } else { &text[offset(text, next)..] };
+    Ok((metric, left))
+}
+
+/// Up to the next bar, and what follows it.
+fn section(text: &str) -> (&str, Option<&str>) {
+    text.split_once('|').map_or((text, None), |(section, rest)| (section, Some(rest)))
+}
+
+/// Where a part of a text begins in it.
+fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr() as usize - text.as_ptr() as usize
+}
+
+#[cfg(test)]
+#[path = "statsd_tests.rs"]
+mod tests;

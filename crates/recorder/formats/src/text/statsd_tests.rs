@@ -1,0 +1,197 @@
+use super::super::tests::{read, read_at};
+use super::*;
+use crate::text::Reader;
+
+fn statsd() -> Statsd {
+    Statsd::new(Step::from_secs(10).unwrap())
+}
+
+fn at(text: &str) -> String {
+    let arrival = Arrival { now_us: 1_767_225_600_000_000, at_us: Some(1_430_701_282_000_000) };
+    read_at(statsd(), text, arrival).join(", ")
+}
+
+#[test]
+fn metrics_of_the_documentation() {
+    for (text, shown) in [
+        ("gorets:1|c", "gorets:count Count 1 1430701280..1430701290"),
+        ("gorets:1|c|@0.1", "gorets:count Count 10 1430701280..1430701290"),
+        ("gorets:1|c:2|c|@0.5:3|c", "gorets:count Count 8 1430701280..1430701290"),
+        ("gaugor:333|g", "gaugor Gauge 333 @1430701282"),
+        (
+            "gaugor:333|g\ngaugor:-10|g\ngaugor:+4|g",
+            "gaugor Gauge 333 @1430701282, gaugor Gauge 323 @1430701282, \
+             gaugor Gauge 327 @1430701282",
+        ),
+        ("fresh:+4|g", "fresh Gauge 4 @1430701282"),
+        (
+            "uniques:765|s\nuniques:765|s\nuniques:1|s",
+            "uniques:distinct Level 2 1430701280..1430701290",
+        ),
+        (
+            "page.views:1:2:32|d|#env:dev,new|c:ci-83",
+            "page.views:n{env=dev,new=true} Count 3 1430701280..1430701290, \
+             page.views:mean{env=dev,new=true} Level 11.666666666666666 1430701280..1430701290, \
+             page.views:min{env=dev,new=true} Level 1 1430701280..1430701290, \
+             page.views:max{env=dev,new=true} Level 32 1430701280..1430701290, \
+             page.views:p50{env=dev,new=true} Level 2 1430701280..1430701290, \
+             page.views:p90{env=dev,new=true} Level 32 1430701280..1430701290, \
+             page.views:p99{env=dev,new=true} Level 32 1430701280..1430701290",
+        ),
+        (
+            "page.views:15|c|#env:dev|T1430701299",
+            "page.views:count{env=dev} Count 15 1430701290..1430701300",
+        ),
+        ("hits;zone=b:2|c|#host:a", "hits:count{host=a,zone=b} Count 2 1430701280..1430701290"),
+        ("1430701305.25 hits:2|c", "hits:count Count 2 1430701300..1430701310"),
+    ] {
+        assert_eq!(at(text), shown, "{text}");
+    }
+}
+
+#[test]
+fn malformed_lines_have_their_reason() {
+    for (text, shown) in [
+        ("gorets", "! not_statsd"),
+        ("gorets:1", "! not_statsd"),
+        ("gorets:|c", "! no_value"),
+        (":1|c", "! empty_name"),
+        ("gorets:1|x", "! unknown_type"),
+        ("_e{5,4}:title|text", "! unknown_type"),
+        ("gorets:one|c", "! bad_number"),
+        ("gorets:-1|c", "! negative_counter"),
+        ("gorets:nan|c", "! not_a_number"),
+        ("gorets:inf|g", "! infinite"),
+        ("gorets:1e300|c", "! too_large"),
+        ("gorets:1|c|@0", "! bad_rate"),
+        ("gorets:1|c|@1.5", "! bad_rate"),
+        ("gorets:1|c|@nan", "! bad_rate"),
+        ("gorets:1|c|what", "! not_statsd"),
+        ("gorets:1|c|Tnow", "! bad_time"),
+        ("gorets:1|c|#a:1,a:2", "! duplicate_tag"),
+    ] {
+        assert_eq!(at(text), shown, "{text}");
+    }
+    assert_eq!(read(statsd(), "gorets:1|c"), ["! no_time"]);
+}
+
+#[test]
+fn a_line_with_one_bad_value_is_refused_whole() {
+    assert_eq!(at("a:1:x:2|c"), "! bad_number");
+    assert_eq!(at("a:1:|c"), "! no_value");
+    assert_eq!(at("a:1|c:2|c|@7"), "! bad_rate");
+    assert_eq!(at("a:1|c:2|g"), "! mixed_types");
+    assert_eq!(
+        at("a:1:9007199254740992|c\na:3|c"),
+        "! too_large, a:count Count 3 1430701280..1430701290"
+    );
+    assert_eq!(at("a:+1e200:+1e200|g\na:+1|g"), "! too_large, a Gauge 1 @1430701282");
+}
+
+#[test]
+fn counts_are_whole_and_fractions_are_owed_to_the_next_window() {
+    // A rate of 0.3 makes 3.33 of each: after three windows, 10.
+    let lines = "0 a:1|c|@0.3\n10 a:1|c|@0.3\n20 a:1|c|@0.3";
+    assert_eq!(
+        read(statsd(), lines),
+        ["a:count Count 3 0..10", "a:count Count 4 10..20", "a:count Count 3 20..30"]
+    );
+    let tenth = "0 a:0.1|c\n".repeat(10);
+    assert_eq!(read(statsd(), &tenth), ["a:count Count 1 0..10"]);
+}
+
+#[test]
+fn windows_close_as_time_passes() {
+    let lines = "5 a:1|c\n15 a:2|c\n9 a:4|c\n31 a:8|c\n45 a:16|c";
+    assert_eq!(
+        read(statsd(), lines),
+        [
+            "a:count Count 5 0..10",
+            "a:count Count 2 10..20",
+            "a:count Count 8 30..40",
+            "a:count Count 16 40..50"
+        ]
+    );
+}
+
+#[test]
+fn a_line_from_the_far_future_closes_no_window() {
+    let lines = "5 a:1|c\n99999999999 a:1|c\n6 a:2|c";
+    assert_eq!(read(statsd(), lines), ["! future", "a:count Count 3 0..10"]);
+}
+
+#[test]
+fn the_window_of_a_line_may_end_beyond_the_horizon() {
+    let arrival = Arrival { now_us: 1_000_000_000, at_us: None };
+    let hours = || Statsd::new(Step::from_secs(3_600).unwrap());
+    assert_eq!(read_at(hours(), "1600 a:1|c", arrival), ["a:count Count 1 0..3600"]);
+    assert_eq!(read_at(hours(), "1601 a:1|c", arrival), ["! future"]);
+}
+
+#[test]
+fn a_count_that_passes_what_a_slot_holds_is_refused_with_its_line() {
+    let lines = "5 a:9007199254740000|c\n6 a:9007199254740000|c\n7 a:1|c";
+    assert_eq!(read(statsd(), lines), ["! too_large", "a:count Count 9007199254740001 0..10"]);
+}
+
+#[test]
+fn lines_of_very_many_windows_do_not_fill_the_memory() {
+    let mut lines = String::new();
+    lines.extend((0..3_000).map(|i| format!("{} a:1|c\n", i * 10)));
+    let mut reader = Reader::new(Box::new(statsd()), series::Limits::DEFAULT, 10);
+    let mut stream = crate::Lines::new(lines.as_bytes());
+    let mut closed = 0;
+    while let Some(line) = stream.next().unwrap() {
+        let arrival = Arrival { now_us: i64::MAX / 2, at_us: None };
+        closed += reader.line(line, arrival).unwrap().windows.len();
+    }
+    assert_eq!((closed, reader.flush().windows.len()), (2_937, 63));
+}
+
+#[test]
+fn a_line_whose_window_has_closed_is_refused() {
+    let lines = "5 a:1|c\n635 a:2|c\n5 a:4|c\n15 a:8|c";
+    assert_eq!(
+        read(statsd(), lines),
+        [
+            "a:count Count 1 0..10",
+            "! window_closed",
+            "a:count Count 8 10..20",
+            "a:count Count 2 630..640"
+        ]
+    );
+}
+
+#[test]
+fn what_was_given_out_of_an_open_window_is_taken_back_for_what_it_holds_in_the_end() {
+    let mut reader = Reader::new(Box::new(statsd()), series::Limits::DEFAULT, 100);
+    let arrival = Arrival { now_us: i64::MAX / 2, at_us: None };
+    let mut line = |text: &str| {
+        let mut lines = crate::Lines::new(text.as_bytes());
+        let line = lines.next().unwrap().unwrap();
+        reader.line(line, arrival).unwrap();
+        let counts = |update: Option<crate::Update>| match update?.what {
+            crate::What::Interval(interval) => Some(interval.cover().amount.as_f64()),
+            crate::What::Point(_) => None,
+        };
+        let windows = reader.flush().windows.clone();
+        let given = windows.iter().map(|w| (counts(w.instead), counts(w.update)));
+        given.collect::<Vec<_>>()
+    };
+    assert_eq!(line("5 a:1|c|@0.3"), [(None, Some(3.0))]);
+    assert_eq!(line("6 a:1|c|@0.3"), [(Some(3.0), Some(7.0))]);
+    assert_eq!(line("15 b:1|s"), [(None, Some(1.0))]);
+    assert_eq!(line("15 b:1|s"), []);
+    assert_eq!(line("16 b:2|s"), [(Some(1.0), Some(2.0))]);
+    let timed = line("16 c:5|ms");
+    assert_eq!(timed.len(), 7);
+    assert_eq!(line("16 c:5|ms"), [(Some(1.0), Some(2.0))], "five twice is five");
+}
+
+#[test]
+fn sampled_times_weigh_as_what_they_stand_for() {
+    let shown = at("t:10|ms|@0.1\nt:100|ms");
+    assert!(shown.starts_with("t:n Count 11 "), "{shown}");
+    assert!(shown.contains("t:p50 Level 10 "), "{shown}");
+    assert!(shown.contains("t:p99 Level 100 "), "{shown}");
+}

@@ -1,0 +1,391 @@
+//! What is counted over windows of time.
+//!
+//! A window is open until a line arrives that lies [`LATE_US`] and two windows after it, so
+//! that lines may come in any order within that time. A line of a window that has closed is
+//! refused: what a window holds is known as a whole, and written as a whole.
+//!
+//! Where a stream ends, its open windows are given out as they are. Should it go on, what was
+//! given out then is taken back in exchange for what the window holds in the end ([`Windowed`]).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use series::{COUNT_MAX, Kind, Refusal, Step};
+
+use super::Parsed;
+use crate::{Malformed, Reason, Series, Update};
+
+/// The fields of what is timed, in the order of [`Item::Time`].
+pub(super) const TIMED: [&str; 7] = ["n", "mean", "min", "max", "p50", "p90", "p99"];
+
+/// A window stays open at least until a line arrives this many windows after it.
+const OPEN_WINDOWS: i64 = 2;
+
+/// And for this long, in microseconds: how late a line may come.
+const LATE_US: i64 = 600_000_000;
+
+/// The most bytes that open windows may hold; beyond them the oldest is closed.
+const HELD_MAX: usize = 256 << 20;
+
+/// The most values of which a window remembers each; one with more has no percentiles.
+const TIMES_MAX: usize = 1 << 16;
+
+/// The most different values of a set in a window; one with more says this many.
+const DISTINCT_MAX: usize = 1 << 20;
+
+/// What a series of a window takes in memory, roughly, and what a text takes besides itself.
+const ENTRY_BYTES: usize = 96;
+
+/// What is added to a count.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Amount {
+    /// An integer.
+    Whole(i64),
+    /// What a sample rate makes of one.
+    Part(f64),
+}
+
+impl Amount {
+    pub(super) fn as_f64(self) -> f64 {
+        match self {
+            Amount::Whole(count) => count as f64,
+            Amount::Part(part) => part,
+        }
+    }
+}
+
+/// One value of a line that has yet to be taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    pub(super) at_us: i64,
+    pub(super) item: Item,
+}
+
+/// What a value is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Item {
+    /// A part of a count.
+    Count { series: Series, amount: Amount },
+    /// A time that was measured, with the series of its fields.
+    Time { fields: [Series; TIMED.len()], value: f64, rate: f64 },
+    /// A value of a set.
+    Distinct { series: Series, value: Box<str> },
+    /// A level, or a change of the last one.
+    Gauge { series: Series, value: f64, relative: bool },
+}
+
+impl Held {
+    /// The series that it touches, with the kind that each must be of.
+    pub fn series(&self) -> impl Iterator<Item = (Series, Kind)> {
+        let (first, kind, rest) = match &self.item {
+            Item::Count { series, .. } => (*series, Kind::Count, None),
+            Item::Time { fields, .. } => (fields[0], Kind::Count, Some(*fields)),
+            Item::Distinct { series, .. } => (*series, Kind::Level, None),
+            Item::Gauge { series, .. } => (*series, Kind::Gauge, None),
+        };
+        let rest = rest.into_iter().flat_map(|fields| fields.into_iter().skip(1));
+        std::iter::once((first, kind)).chain(rest.map(|series| (series, Kind::Level)))
+    }
+}
+
+/// What a window says of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Windowed {
+    /// The series.
+    pub series: Series,
+    /// What it says; `None` if that can no longer be said.
+    pub update: Option<Update>,
+    /// What it said before, which is taken back.
+    pub instead: Option<Update>,
+}
+
+/// The windows that are open.
+#[derive(Debug)]
+pub(super) struct Windows {
+    length: Step,
+    open: BTreeMap<i64, Window>,
+    newest_us: i64,
+    /// Windows that start before this are closed.
+    closed_us: i64,
+    /// The fraction that each series' count is still owed: counts are whole.
+    owed: HashMap<Series, f64>,
+    /// What the open windows hold, in bytes, roughly.
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Window {
+    counts: HashMap<Series, (i64, f64)>,
+    /// By the series of the first field.
+    times: HashMap<Series, Times>,
+    sets: HashMap<Series, HashSet<Box<str>>>,
+    /// What was given out of it while it was open.
+    given: HashMap<Series, Update>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Times {
+    fields: [Series; TIMED.len()],
+    /// How many, and what sample rates add to that.
+    n: (i64, f64),
+    sum: f64,
+    weight: f64,
+    min: f64,
+    max: f64,
+    /// Each value with its weight, while they are few enough.
+    values: Vec<(f64, f64)>,
+    seen: usize,
+}
+
+impl Windows {
+    pub(super) fn new(length: Step) -> Windows {
+        let (newest_us, closed_us) = (i64::MIN, i64::MIN);
+        Windows {
+            length,
+            open: BTreeMap::new(),
+            newest_us,
+            closed_us,
+            owed: HashMap::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Whether all of these values can be taken.
+    ///
+    /// # Errors
+    /// [`Malformed::WindowClosed`], and [`Refusal::TooLarge`] where a count becomes larger than
+    /// a slot can hold.
+    pub(super) fn admit(&self, held: &[Held]) -> Result<(), Reason> {
+        let starts = held.iter().map(|held| self.length.slot_of(held.at_us));
+        let newest_us = starts.clone().max().unwrap_or(i64::MIN).max(self.newest_us);
+        let closed_us = self.closes_at(newest_us).max(self.closed_us);
+        let mut counted: HashMap<(i64, Series), f64> = HashMap::new();
+        for (held, start_us) in held.iter().zip(starts) {
+            let (series, more) = match &held.item {
+                Item::Count { series, amount } => (*series, amount.as_f64()),
+                Item::Time { fields, rate, .. } => (fields[0], 1.0 / rate),
+                Item::Distinct { series, .. } => (*series, 0.0),
+                Item::Gauge { .. } => continue,
+            };
+            if start_us < closed_us {
+                return Err(Malformed::WindowClosed.into());
+            }
+            let count = counted.entry((start_us, series)).or_insert_with(|| {
+                let window = self.open.get(&start_us);
+                let known = window.and_then(|window| match window.times.get(&series) {
+                    Some(times) => Some(&times.n),
+                    None => window.counts.get(&series),
+                });
+                known.map_or(0.0, |(count, part)| *count as f64 + part)
+            });
+            *count += more;
+            // The fraction that is owed may add one.
+            if *count >= (COUNT_MAX - 1) as f64 {
+                return Err(Refusal::TooLarge.into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a value that was admitted, and gives out what closes.
+    pub(super) fn take(&mut self, held: &Held, out: &mut Parsed) {
+        let start_us = self.length.slot_of(held.at_us);
+        if start_us > self.newest_us {
+            self.newest_us = start_us;
+            self.close_before(self.closes_at(start_us), out);
+        }
+        let room = self.bytes < HELD_MAX;
+        let window = self.open.entry(start_us).or_default();
+        let before = window.bytes;
+        window.take(&held.item, room);
+        self.bytes += window.bytes - before;
+        while self.bytes >= HELD_MAX && self.open.len() > 1 {
+            let Some((oldest_us, _)) = self.open.first_key_value() else { break };
+            self.close_before(oldest_us.saturating_add(self.length.us()), out);
+        }
+    }
+
+    /// Windows that start before this are closed once there is one that starts at `newest_us`.
+    fn closes_at(&self, newest_us: i64) -> i64 {
+        let windows_us = OPEN_WINDOWS.saturating_mul(self.length.us());
+        newest_us.saturating_sub(windows_us.saturating_add(LATE_US))
+    }
+
+    fn close_before(&mut self, limit_us: i64, out: &mut Parsed) {
+        self.closed_us = self.closed_us.max(limit_us);
+        while let Some(entry) = self.open.first_entry().filter(|entry| *entry.key() < limit_us) {
+            let (start_us, mut window) = entry.remove_entry();
+            self.bytes -= window.bytes;
+            let updates = window.updates(start_us, self.length, &mut self.owed);
+            window.give(updates, out);
+        }
+    }
+
+    /// Gives out what the open windows hold so far. They stay open.
+    pub(super) fn flush(&mut self, out: &mut Parsed) {
+        let mut owed = HashMap::new();
+        for window in self.open.values() {
+            for series in window.counted() {
+                owed.insert(series, self.owed.get(&series).copied().unwrap_or_default());
+            }
+        }
+        for (start_us, window) in &mut self.open {
+            let updates = window.updates(*start_us, self.length, &mut owed);
+            window.give(updates, out);
+        }
+    }
+}
+
+impl Window {
+    fn take(&mut self, item: &Item, room: bool) {
+        let (series, times, sets) = (self.counts.len(), self.times.len(), self.sets.len());
+        match item {
+            Item::Count { series, amount } => {
+                add(self.counts.entry(*series).or_default(), *amount);
+            }
+            Item::Time { fields, value, rate } => {
+                let times = self.times.entry(fields[0]).or_insert_with(|| Times::new(*fields));
+                let before = times.values.len();
+                times.add(*value, *rate, room);
+                let after = times.values.len();
+                self.bytes = (self.bytes + after * size_of::<(f64, f64)>())
+                    .saturating_sub(before * size_of::<(f64, f64)>());
+            }
+            Item::Distinct { series, value } => {
+                let set = self.sets.entry(*series).or_default();
+                if room && set.len() < DISTINCT_MAX && set.insert(value.clone()) {
+                    self.bytes += value.len() + ENTRY_BYTES;
+                }
+            }
+            Item::Gauge { .. } => {}
+        }
+        let entries = (self.counts.len() - series)
+            + (self.times.len() - times) * TIMED.len()
+            + (self.sets.len() - sets);
+        self.bytes += entries * ENTRY_BYTES;
+    }
+
+    /// The series that are counted.
+    fn counted(&self) -> impl Iterator<Item = Series> {
+        self.counts.keys().chain(self.times.keys()).copied()
+    }
+
+    /// What it says of each series, in an order that depends on the lines alone.
+    fn updates(
+        &mut self,
+        start_us: i64,
+        length: Step,
+        owed: &mut HashMap<Series, f64>,
+    ) -> Vec<(Series, Update)> {
+        let end_us = start_us.saturating_add(length.us());
+        let mut counts: Vec<_> = self.counts.iter().map(|(series, n)| (*series, *n)).collect();
+        let mut times: Vec<_> = self.times.values_mut().collect();
+        let mut sets: Vec<_> = self.sets.iter().map(|(series, set)| (*series, set.len())).collect();
+        counts.extend(times.iter().map(|times| (times.fields[0], times.n)));
+        counts.sort_unstable_by_key(|(series, _)| *series);
+        times.sort_unstable_by_key(|times| times.fields[0]);
+        sets.sort_unstable_by_key(|(series, _)| *series);
+        let mut updates = Vec::new();
+        // What was admitted has the size of a count and of a level, so nothing is left out here.
+        for (series, count) in counts {
+            let count = whole(owed.entry(series).or_default(), count);
+            updates.extend(Update::count(start_us, end_us, count).map(|update| (series, update)));
+        }
+        let levels = times.into_iter().flat_map(|times| times.levels());
+        let levels = levels.chain(sets.into_iter().map(|(series, n)| (series, n as f64)));
+        for (series, level) in levels {
+            updates.extend(Update::level(start_us, end_us, level).map(|update| (series, update)));
+        }
+        updates
+    }
+
+    /// Gives out what differs from what was given out before.
+    fn give(&mut self, updates: Vec<(Series, Update)>, out: &mut Parsed) {
+        let mut given = std::mem::take(&mut self.given);
+        for (series, update) in &updates {
+            let instead = given.remove(series);
+            if instead != Some(*update) {
+                let update = Some(*update);
+                out.windows.push(Windowed { series: *series, update, instead });
+            }
+        }
+        let mut gone: Vec<_> = given.into_iter().collect();
+        gone.sort_unstable_by_key(|(series, _)| *series);
+        let gone = gone.into_iter().map(|(series, instead)| Windowed {
+            series,
+            update: None,
+            instead: Some(instead),
+        });
+        out.windows.extend(gone);
+        self.given = updates.into_iter().collect();
+    }
+}
+
+/// The whole part of a count; the rest is owed to the series' next window.
+fn whole(owed: &mut f64, (count, part): (i64, f64)) -> i64 {
+    let part = part + *owed;
+    // Rounded, so that 10 × 0.1 is 1 although it is a little less in doubles; and
+    // halves upwards, so that what is owed never makes a count negative.
+    let whole = (part + 0.5).floor();
+    *owed = part - whole;
+    count.saturating_add(whole as i64)
+}
+
+fn add(count: &mut (i64, f64), amount: Amount) {
+    match amount {
+        Amount::Whole(more) => count.0 = count.0.saturating_add(more),
+        Amount::Part(more) => count.1 += more,
+    }
+}
+
+impl Times {
+    fn new(fields: [Series; TIMED.len()]) -> Times {
+        Times {
+            fields,
+            n: (0, 0.0),
+            sum: 0.0,
+            weight: 0.0,
+            min: f64::INFINITY,
+            max: f64::NEG_INFINITY,
+            values: Vec::new(),
+            seen: 0,
+        }
+    }
+
+    fn add(&mut self, value: f64, rate: f64, room: bool) {
+        let weight = 1.0 / rate;
+        add(&mut self.n, if rate == 1.0 { Amount::Whole(1) } else { Amount::Part(weight) });
+        self.sum += value * weight;
+        self.weight += weight;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.seen = if room { self.seen + 1 } else { TIMES_MAX + 1 };
+        if self.seen <= TIMES_MAX {
+            self.values.push((value, weight));
+        } else {
+            self.values = Vec::new();
+        }
+    }
+
+    /// The levels of the window, in the order of [`TIMED`] after `n`.
+    fn levels(&mut self) -> Vec<(Series, f64)> {
+        let [_, mean, min, max, percentiles @ ..] = self.fields;
+        let mut levels = vec![(mean, self.sum / self.weight), (min, self.min), (max, self.max)];
+        self.values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+        for (series, q) in percentiles.into_iter().zip([0.5, 0.9, 0.99]) {
+            levels.extend(self.percentile(q).map(|value| (series, value)));
+        }
+        levels
+    }
+
+    /// The nearest rank: the least value at or below which lies a share `q` of the weight.
+    fn percentile(&self, q: f64) -> Option<f64> {
+        let mut below = 0.0;
+        let reached = self.values.iter().find(|(_, weight)| {
+            below += weight;
+            // A hair of tolerance for weights that are not exact in doubles.
+            below >= q * self.weight * (1.0 - 1e-12)
+        });
+        reached.map(|(value, _)| *value)
+    }
+}

@@ -1,0 +1,65 @@
+//! What a line or a file says of a series.
+
+use series::{Interval, Kind, Limits, Point, Refusal};
+
+/// An update and the kind of series that takes it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Update {
+    /// The kind that the series is made with on first sight, and must have afterwards.
+    pub kind: Kind,
+    /// The update.
+    pub what: What,
+}
+
+/// A point or an interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum What {
+    /// A value at an instant.
+    Point(Point),
+    /// An amount from then to then.
+    Interval(Interval),
+}
+
+impl Update {
+    /// A count over an interval; a negative one corrects what was counted there, and leaves what
+    /// is known of the time.
+    ///
+    /// # Errors
+    /// Those of [`Interval::count`].
+    pub fn count(start_us: i64, end_us: i64, count: i64) -> Result<Update, Refusal> {
+        let interval = match count {
+            ..0 => Interval::correction(start_us, end_us, count)?,
+            _ => Interval::count(start_us, end_us, count)?,
+        };
+        Ok(Update { kind: Kind::Count, what: What::Interval(interval) })
+    }
+
+    /// A level over an interval.
+    ///
+    /// # Errors
+    /// Those of [`Interval::level`].
+    pub fn level(start_us: i64, end_us: i64, value: f64) -> Result<Update, Refusal> {
+        let interval = Interval::level(start_us, end_us, value)?;
+        Ok(Update { kind: Kind::Level, what: What::Interval(interval) })
+    }
+
+    /// From when to when it speaks, in microseconds since the epoch; the same instant twice for a point.
+    pub fn times_us(&self) -> (i64, i64) {
+        match self.what {
+            What::Point(point) => (point.at_us, point.at_us),
+            What::Interval(interval) => {
+                let span = interval.cover().span;
+                (span.start_us(), span.end_us())
+            }
+        }
+    }
+
+    /// The update itself, if it lies within the horizons.
+    ///
+    /// # Errors
+    /// Those of [`Limits::admit`].
+    pub fn within(self, limits: &Limits, now_us: i64) -> Result<Update, Refusal> {
+        let (from_us, to_us) = self.times_us();
+        limits.admit(now_us, from_us, to_us).map(|()| self)
+    }
+}

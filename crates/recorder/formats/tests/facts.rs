@@ -1,0 +1,193 @@
+//! What others take and refuse: facts from their tests and sources, in lines of our own.
+
+#![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
+
+use formats::text::{Graphite, Influx, Parser, Reader, Statsd};
+use formats::{Arrival, Lines, Precision, What};
+use series::{Kind, Limits, Step};
+
+/// Reads a stream that is complete: series and values, or the reasons of what is refused.
+fn read(parser: Box<dyn Parser>, text: &str) -> String {
+    let limits = Limits { future_us: i64::MAX, ..Limits::DEFAULT };
+    let mut reader = Reader::new(parser, limits, 1_000);
+    let arrival = Arrival { now_us: 0, at_us: Some(42_000_000) };
+    let mut lines = Lines::quoted(text.as_bytes(), reader.quotes(), true);
+    let mut shown = Vec::new();
+    loop {
+        let line = lines.next().unwrap();
+        let parsed = match line {
+            Some(line) => reader.line(line, arrival).unwrap().clone(),
+            None => reader.flush().clone(),
+        };
+        let windows = parsed.windows.iter().map(|window| (window.series, window.update.unwrap()));
+        for (series, update) in parsed.updates.iter().copied().chain(windows) {
+            let value = match update.what {
+                What::Point(point) => point.reading.as_f64(),
+                What::Interval(interval) => interval.cover().amount.as_f64(),
+            };
+            let (_, at_us) = update.times_us();
+            shown.push(format!("{} = {value} @{at_us}", reader.book().name(series)));
+        }
+        shown.extend(parsed.reasons.iter().map(|reason| format!("! {}", reason.name())));
+        if line.is_none() {
+            return shown.join(", ");
+        }
+    }
+}
+
+/// After the corpus and the decoder of influxdata/line-protocol (lineprotocol/decoder.go, testdata/corpus.json).
+#[test]
+fn line_protocol_is_read_as_its_own_decoder_reads_it() {
+    for (text, shown) in [
+        // Escapes: of a measurement comma and space, of the other names the equals sign as well.
+        (r"a\,b\ c v=1 5", "a,b c:v = 1 @0"),
+        (r"a\=b v=1 5", r"a\=b:v = 1 @0"),
+        (r"a,k\=1=v\,2 v=1 5", "a:v{k=1=v,2} = 1 @0"),
+        (r"a,k=x\ y v\ w=1 5", "a:v w{k=x y} = 1 @0"),
+        (r"a\\,k=x v=1 5", r"a\,k=x:v = 1 @0"),
+        (r"a,k=C:\new v=1 5", r"a:v{k=C:\new} = 1 @0"),
+        ("a=b v=1 5", "a=b:v = 1 @0"),
+        ("\"a\" v=1 5", "\"a\":v = 1 @0"),
+        // Blanks.
+        ("  a v=1 5", "a:v = 1 @0"),
+        ("a   v=1   5  ", "a:v = 1 @0"),
+        ("a v=1", "a:v = 1 @42000000"),
+        ("a v=1 ", "a:v = 1 @42000000"),
+        ("a v=1 5\r\n\r\na w=2 6", "a:v = 1 @0, a:w = 2 @0"),
+        ("\n\n  \na v=1 5\n", "a:v = 1 @0"),
+        ("# a v=1\n  # b\na v=1 5", "a:v = 1 @0"),
+        ("a\tv=1 5", "! control_character"),
+        ("a v=1\t5", "! bad_number"),
+        ("a\u{b}v=1 5", "! control_character"),
+        ("a\u{7f} v=1 5", "! control_character"),
+        // Values.
+        (
+            "a v=1i,w=2u,x=3.5,y=-4e2,z=.5 5",
+            "a:v = 1 @0, a:w = 2 @0, a:x = 3.5 @0, a:y = -400 @0, a:z = 0.5 @0",
+        ),
+        ("a v=t,w=TRUE,x=f,y=False 5", "a:v = 1 @0, a:w = 1 @0, a:x = 0 @0, a:y = 0 @0"),
+        ("a v=tRUE 5", "! bad_number"),
+        ("a v=1i1 5", "! bad_number"),
+        ("a v=0x1 5", "! bad_number"),
+        ("a v=1_000 5", "! bad_number"),
+        ("a v=-u 5", "! bad_number"),
+        ("a v=. 5", "! bad_number"),
+        ("a v=word 5", "! bad_number"),
+        ("a v=nan 5", "! bad_number"),
+        ("a v=+1 5", "! bad_number"),
+        ("a v=9223372036854775808i 5", "! bad_number"),
+        ("a v=-1u 5", "! bad_number"),
+        ("a v= 5", "! no_value"),
+        ("a v=,w=1 5", "! no_value"),
+        // Fields and tags that are not whole.
+        ("a", "! not_line_protocol"),
+        ("a ", "! not_line_protocol"),
+        ("a v", "! not_line_protocol"),
+        ("a v,w=1", "! not_line_protocol"),
+        ("a v=1,", "! not_line_protocol"),
+        ("a v=1, 5", "! not_line_protocol"),
+        ("a =1 5", "! not_line_protocol"),
+        ("a,k v=1 5", "! bad_tag"),
+        ("a,k=1,v v=1 5", "! bad_tag"),
+        ("a, v=1 5", "! bad_tag"),
+        ("a,=1 v=1 5", "! empty_name"),
+        ("a,k= v=1 5", "! empty_name"),
+        ("a,k=1=2 v=1 5", "! bad_tag"),
+        ("a,k=1,k=2 v=1 5", "! duplicate_tag"),
+        (",k=1 v=1 5", "! empty_name"),
+        // Times.
+        ("a v=1 5 6", "! not_line_protocol"),
+        ("a v=1 5s", "! bad_time"),
+        ("a v=1 1e3", "! bad_time"),
+        ("a v=1 +5", "! bad_time"),
+        ("a v=1 99999999999999999999", "! bad_time"),
+        ("a v=1 -1500", "a:v = 1 @-2"),
+        // Texts, which are left out here; the rest of the line is theirs.
+        ("a s=\"x\",v=1 5", "a:v = 1 @0"),
+        ("a s=\"x, y=2 z\",v=1 5", "a:v = 1 @0"),
+        ("a s=\"x\ny\",v=1 5", "a:v = 1 @0"),
+        (r#"a s="x\"y",v=1 5"#, "a:v = 1 @0"),
+        (r#"a s="x\\",v=1 5"#, "a:v = 1 @0"),
+        (r#"a s="x\y",v=1 5"#, "a:v = 1 @0"),
+        (r#"a s="x"y,v=1 5"#, "! open_quote"),
+        (r#"a s="x,v=1 5"#, "! open_quote"),
+        (r#"a "s"=1 5"#, r#"a:"s" = 1 @0"#),
+        ("a v=1 5\nb\nc v=3 5", "a:v = 1 @0, ! not_line_protocol, c:v = 3 @0"),
+    ] {
+        let influx = Influx::new(Kind::Gauge, Precision::Nanoseconds);
+        assert_eq!(read(Box::new(influx), text), shown, "{text:?}");
+    }
+}
+
+/// After the tables of gostatsd (internal/lexer/lexer_test.go) and brubeck (tests/statsd_msg.c),
+/// and where the two differ from each other.
+#[test]
+fn statsd_is_read_as_gostatsd_and_brubeck_read_it() {
+    let count = |n: i64| format!("a:count = {n} @50000000");
+    for (text, shown) in [
+        ("a:2|c", count(2)),
+        ("a:5|c|@0.1", count(50)),
+        ("a:5|c|@000.0100", count(500)),
+        ("a:5|c|@1.", count(5)),
+        ("a:5|c|c:xyz|@0.5", count(10)),
+        ("a:0012|c", count(12)),
+        ("a:1:2:3|c", count(6)),
+        ("a:1|c|#", count(1)),
+        ("a:1|c|#,,", count(1)),
+        ("a:1|c||", count(1)),
+        ("a:1|c|x:|", count(1)),
+        ("a:3|g|@0.025", "a = 3 @42000000".to_owned()),
+        ("a:1|c|#some:42,,new", "a:count{new=true,some=42} = 1 @50000000".to_owned()),
+        ("a:joe|s", "a:distinct = 1 @50000000".to_owned()),
+        ("a:+1|g", "a = 1 @42000000".to_owned()),
+        ("a:1:2|g", "a = 2 @42000000".to_owned()),
+        // Both refuse these.
+        ("a:12.89.23|g", "! bad_number".to_owned()),
+        ("a:12g|g", "! bad_number".to_owned()),
+        ("a:12 |g", "! bad_number".to_owned()),
+        ("a:1|q", "! unknown_type".to_owned()),
+        ("a:1|msx", "! unknown_type".to_owned()),
+        ("a:1|", "! unknown_type".to_owned()),
+        ("a:1", "! not_statsd".to_owned()),
+        ("a|g", "! not_statsd".to_owned()),
+        ("a:NaN|g", "! not_a_number".to_owned()),
+        ("a:1|g|0.1", "! not_statsd".to_owned()),
+        ("a:1|g|@", "! bad_rate".to_owned()),
+        ("a:1|g|@0.1.1", "! bad_rate".to_owned()),
+        ("a:1|g|@0", "! bad_rate".to_owned()),
+        ("a:1|g|@-0.2", "! bad_rate".to_owned()),
+        ("a:1|g|@1.23", "! bad_rate".to_owned()),
+        // Here we are stricter, as docs/import.md has it: an empty value, a type in capitals, an event.
+        ("a:1:|c", "! no_value".to_owned()),
+        ("a:|g", "! no_value".to_owned()),
+        ("a:1|C", "! unknown_type".to_owned()),
+        ("_e{1,1}:a|b", "! unknown_type".to_owned()),
+    ] {
+        assert_eq!(
+            read(Box::new(Statsd::new(Step::from_secs(10).unwrap())), text),
+            shown,
+            "{text}"
+        );
+    }
+}
+
+/// After go-carbon (receiver/parse/plain_test.go) and the aggregator of carbon-c-relay (test/basic.*),
+/// which forwards what it cannot read and leaves it out of its sums.
+#[test]
+fn graphite_is_read_as_carbons_read_it() {
+    for (text, shown) in [
+        ("a..b -42.76 1422642189\n", "a..b = -42.76 @1422642189000000"),
+        ("a.b 42.15 1422642189\r\n", "a.b = 42.15 @1422642189000000"),
+        ("a-b_1 0 1553244874 \n", "a-b_1 = 0 @1553244874000000"),
+        ("42", "! not_three_fields"),
+        ("a 42 \n", "! not_three_fields"),
+        ("a 42 a1422642189\n", "! bad_time"),
+        ("a 42a 1422642189\n", "! bad_number"),
+        ("a NaN 1422642189\n", "! not_a_number"),
+        ("a 42 NaN\n", "! bad_time"),
+        ("a b 349830000", "! bad_number"),
+        ("1 2 a", "! bad_time"),
+    ] {
+        assert_eq!(read(Box::new(Graphite::new(Kind::Gauge)), text), shown, "{text:?}");
+    }
+}

@@ -1,0 +1,182 @@
+//! What a head gives to a store.
+
+use std::collections::BTreeMap;
+
+use series::{Batch, Delta, Lane, Mark, Point, SlotKey, Spec, Step};
+use store::{Changes, RrdChange, Source, Writer};
+
+use crate::open::{Place, Recent};
+
+/// A piece ends with the series in which it has so many updates.
+const PIECE: usize = 10_000;
+
+/// A piece ends within a series after so many updates.
+const PIECE_MAX: usize = 40_000;
+
+/// Updates that were taken out of a head, as the pieces of one batch.
+#[derive(Debug)]
+pub struct Frozen {
+    lane: i32,
+    specs: Vec<Spec>,
+    /// In the order of the series' numbers.
+    written: Vec<Written>,
+    coarse: BTreeMap<i64, Batch>,
+    rrd: Vec<RrdChange>,
+    claims: Vec<(Writer, u64)>,
+    at: At,
+    piece: Changes,
+}
+
+/// A series with what is to be written of it.
+#[derive(Debug)]
+pub(crate) struct Written {
+    pub(crate) place: Place,
+    pub(crate) id: i64,
+    pub(crate) spec: u32,
+    pub(crate) recent: Recent,
+}
+
+/// How far the pieces have been given.
+#[derive(Clone, Debug, Default)]
+struct At {
+    /// The series that comes next, or goes on.
+    series: usize,
+    /// Where its log goes on.
+    mark: Mark,
+    /// How many of its updates were read.
+    read: usize,
+    before: Option<Point>,
+    lane: Lane,
+    ended: bool,
+}
+
+impl Frozen {
+    pub(crate) fn new(
+        lane: i32,
+        specs: Vec<Spec>,
+        written: Vec<Written>,
+        coarse: BTreeMap<i64, Batch>,
+        claims: Vec<(Writer, u64)>,
+    ) -> Frozen {
+        let (rrd, at, piece) = (Vec::new(), At::default(), Changes::default());
+        Frozen { lane, specs, written, coarse, rrd, claims, at, piece }
+    }
+
+    /// The same with what became of series in RRD mode.
+    #[must_use]
+    pub fn with_rrd(self, rrd: Vec<RrdChange>) -> Frozen {
+        Frozen { rrd, ..self }
+    }
+
+    /// The batches that it stands for.
+    pub fn claims(&self) -> &[(Writer, u64)] {
+        &self.claims
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.written.is_empty()
+            && self.coarse.is_empty()
+            && self.rrd.is_empty()
+            && self.claims.is_empty()
+    }
+
+    pub(crate) fn into_written(self) -> Vec<Written> {
+        self.written
+    }
+
+    /// Adds what comes next of the series that comes next; how many updates those were.
+    fn add_series(&mut self, room: usize) -> usize {
+        let Some(Written { id, spec, recent, .. }) = self.written.get(self.at.series) else {
+            return 0;
+        };
+        let (series, lane) = (*id, self.lane);
+        let Some(spec) = self.specs.get(*spec as usize) else { return 0 };
+        let batch = self.piece.slots.entry(spec.step.us()).or_default();
+        let mut sink = |slot_us, delta| batch.add(SlotKey { slot_us, series, lane }, delta);
+        let at = &mut self.at;
+        let mut added = 0;
+        let is_over = match recent {
+            Recent::Intervals(log) => {
+                let mut intervals = log.intervals_from(at.mark);
+                for interval in intervals.by_ref().take(room) {
+                    for (slot_us, part) in interval.slots(spec.step) {
+                        sink(slot_us, Delta::widen(part));
+                    }
+                    added += 1;
+                }
+                at.mark = intervals.mark();
+                at.read += added;
+                at.read >= log.len()
+            }
+            Recent::Points { log, known, forgotten } => {
+                let mut points = log.points_from(at.mark);
+                if at.read == 0 {
+                    let known: Vec<Point> = points.by_ref().take(*known).collect();
+                    at.before = known.last().copied();
+                    at.read = known.len();
+                    at.lane = Lane::remembering(known, *forgotten);
+                }
+                let before = &mut at.before;
+                let follow = points.by_ref().take(room).inspect(|point| {
+                    let _ = Lane::follow(spec, before.as_ref(), point, &mut sink);
+                    *before = Some(*point);
+                    added += 1;
+                });
+                at.lane = Lane::followed(std::mem::take(&mut at.lane), spec, follow);
+                at.mark = points.mark();
+                at.read += added;
+                let is_over = at.read >= log.len();
+                if is_over {
+                    self.piece.lanes.insert((series, lane), std::mem::take(&mut at.lane));
+                }
+                is_over
+            }
+            Recent::Late(late) => {
+                for (key, delta) in late.slots.iter() {
+                    sink(key.slot_us, *delta);
+                    added += 1;
+                }
+                self.piece.lanes.insert((series, lane), late.lane.clone());
+                true
+            }
+        };
+        if is_over {
+            self.at = At { series: self.at.series + 1, ..At::default() };
+        }
+        added
+    }
+
+    /// Adds what belongs to no log.
+    fn add_rest(&mut self) {
+        for (step_us, batch) in &self.coarse {
+            let Some(step) = Step::from_micros(*step_us) else { continue };
+            for (key, delta) in batch.iter() {
+                self.piece.add(step, *key, *delta);
+            }
+        }
+        self.piece.rrd.clone_from(&self.rrd);
+    }
+}
+
+impl Source for Frozen {
+    fn restart(&mut self) {
+        self.at = At::default();
+    }
+
+    fn next(&mut self) -> Option<&Changes> {
+        if self.at.ended {
+            return None;
+        }
+        self.piece = Changes::default();
+        let mut added = 0;
+        while added < PIECE && self.at.series < self.written.len() {
+            added += self.add_series(PIECE_MAX - added);
+        }
+        if self.at.series >= self.written.len() {
+            self.add_rest();
+            self.at.ended = true;
+        }
+        Some(&self.piece)
+    }
+}

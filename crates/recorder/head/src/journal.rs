@@ -1,0 +1,378 @@
+//! What was acknowledged, on disk, until a store has it.
+//!
+//! A journal is a folder of files to which records are appended. A record is any bytes, and has a
+//! position: 1, 2, 3 … Whoever acknowledges an update appends it, waits for [`Journal::commit`],
+//! and only then answers. A store keeps the position up to which it has everything, written in
+//! the transaction that writes the slots; after a crash the records behind it are
+//! [read](Journal::open) again, so that each counts once.
+//!
+//! ```text
+//!  file 00000000000000000001.journal          file 00000000000000004096.journal
+//!  ┌────────┬──────┬──────┬ … ┬──────┐        ┌────────┬──────┬──────┬───
+//!  │ header │ rec. │ rec. │   │ rec. │        │ header │ rec. │ rec. │ ⇠ a crash may cut the last ones
+//!  └────────┴──────┴──────┴ … ┴──────┘        └────────┴──────┴──────┴───
+//!  header   "tachojournal" · format (u32) · position of the first record (u64)
+//!  record   length (u32) · checksum (u32) · position (u64) · bytes      all numbers little-endian
+//! ```
+//!
+//! The checksum is CRC-32C of length, position and bytes. A last file may end within a record, or
+//! with records that were never committed: reading ends at the first record that is not whole, and
+//! what stands behind it is cut off before anything is appended. In any other file a
+//! record that is not whole is damage, and an error.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+/// What a file begins with.
+const MAGIC: &[u8; 12] = b"tachojournal";
+
+/// The format that this version writes.
+const FORMAT: u32 = 1;
+
+/// How long a header is.
+const HEADER_BYTES: u64 = 24;
+
+/// What stands before a record's bytes.
+const FRAME_BYTES: u64 = 16;
+
+/// The longest record.
+pub const RECORD_MAX: usize = 16 << 20;
+
+/// A file that is this long is followed by another one.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// Why a journal could not be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The disk refused.
+    #[error("the journal {} failed ({cause}): send unacknowledged updates again", .path.display())]
+    Io {
+        /// Which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// A file that is no journal, or one of a later version.
+    #[error("{} is not a journal of this version: it was changed by another program, or by a \
+        newer tachograph", .0.display())]
+    Foreign(PathBuf),
+    /// A record in the middle that is not what was written.
+    #[error("the journal {} is damaged after record {last}: restore it from a backup, or move it \
+        away and lose the later records", .path.display())]
+    Damaged {
+        /// Which file.
+        path: PathBuf,
+        /// The position of the last whole record.
+        last: u64,
+    },
+    /// Another process has it open.
+    #[error("another process writes to the journal in {}: stop it first", .0.display())]
+    Locked(PathBuf),
+    /// A record that is too long.
+    #[error("a record of {0} bytes is longer than {RECORD_MAX}: send it in parts")]
+    TooLong(usize),
+}
+
+/// A journal that is open for writing.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    file_bytes: u64,
+    /// The files, by the positions of their first records.
+    firsts: Vec<u64>,
+    file: BufWriter<File>,
+    /// How long the last file is.
+    length: u64,
+    /// The position of the last record.
+    last: u64,
+    /// The position of the last record that is on disk.
+    committed: u64,
+    /// Held so that no other process writes.
+    _lock: File,
+}
+
+impl Journal {
+    /// Opens the journal in a folder, which is made if it does not exist, and hands `replay` every
+    /// record behind position `after`, in order.
+    ///
+    /// # Errors
+    /// [`JournalError`], and what `replay` says.
+    pub fn open<E: From<JournalError>>(
+        folder: &Path,
+        after: u64,
+        replay: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<Journal, E> {
+        Journal::open_with(folder, FILE_BYTES, after, replay)
+    }
+
+    fn open_with<E: From<JournalError>>(
+        folder: &Path,
+        file_bytes: u64,
+        after: u64,
+        mut replay: impl FnMut(u64, &[u8]) -> Result<(), E>,
+    ) -> Result<Journal, E> {
+        let named = |path: &Path| named(path.to_owned());
+        fs::create_dir_all(folder).map_err(named(folder))?;
+        let lock_path = folder.join("lock");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
+        let lock = lock.map_err(named(&lock_path))?;
+        if lock.try_lock().is_err() {
+            return Err(JournalError::Locked(folder.to_owned()).into());
+        }
+        let mut firsts = files(folder)?;
+        let mut end = ReadUpTo { last: 0, length: 0 };
+        for (place, first) in firsts.iter().enumerate() {
+            // A file of which a store has everything need not be read.
+            let next = firsts.get(place + 1);
+            if next.is_some_and(|next| *next <= after.saturating_add(1)) {
+                continue;
+            }
+            let path = path_of(folder, *first);
+            end = read(&path, *first, next.is_none(), |position, bytes| {
+                if position > after { replay(position, bytes) } else { Ok(()) }
+            })?;
+        }
+        if end.length < HEADER_BYTES
+            && let Some(first) = firsts.pop()
+        {
+            // It was being begun when the crash came.
+            let path = path_of(folder, first);
+            fs::remove_file(&path).map_err(named(&path))?;
+        }
+        let last = end.last.max(after);
+        let known = firsts.last().map(|first| path_of(folder, *first));
+        let known = known.filter(|_| end.length >= HEADER_BYTES);
+        let file = known.map(|path| append_to(&path, end.length).map_err(named(&path)));
+        // Where a store knows of records that are in no file any more, the next one begins a file.
+        let (file, length) = match file.transpose()? {
+            Some(file) if end.last == last => (file, end.length),
+            _ => {
+                firsts.push(last + 1);
+                (begin(folder, last + 1)?, HEADER_BYTES)
+            }
+        };
+        Ok(Journal {
+            folder: folder.to_owned(),
+            file_bytes,
+            firsts,
+            file: BufWriter::with_capacity(1 << 18, file),
+            length,
+            last,
+            committed: last,
+            _lock: lock,
+        })
+    }
+
+    /// Appends a record, and gives its position. It is on disk after the next [`Journal::commit`],
+    /// with all others that were appended until then.
+    ///
+    /// # Errors
+    /// [`JournalError::TooLong`], [`JournalError::Io`].
+    pub fn append(&mut self, bytes: &[u8]) -> Result<u64, JournalError> {
+        if bytes.len() > RECORD_MAX {
+            return Err(JournalError::TooLong(bytes.len()));
+        }
+        if self.length >= self.file_bytes {
+            self.commit()?;
+            let first = self.last + 1;
+            self.file = BufWriter::with_capacity(1 << 18, begin(&self.folder, first)?);
+            self.firsts.push(first);
+            self.length = HEADER_BYTES;
+        }
+        let position = self.last + 1;
+        let length = (bytes.len() as u32).to_le_bytes();
+        let at = position.to_le_bytes();
+        let sum = checksum(&[&length, &at, bytes]).to_le_bytes();
+        let written = [&length[..], &sum, &at, bytes]
+            .into_iter()
+            .try_for_each(|part| self.file.write_all(part));
+        written.map_err(|cause| self.failed(cause))?;
+        self.last = position;
+        self.length += FRAME_BYTES + bytes.len() as u64;
+        Ok(position)
+    }
+
+    /// Sees that every record is on disk; the position of the last one.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`]: then nothing since the last commit may be acknowledged.
+    pub fn commit(&mut self) -> Result<u64, JournalError> {
+        if self.committed < self.last {
+            let done = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
+            done.map_err(|cause| self.failed(cause))?;
+            self.committed = self.last;
+        }
+        Ok(self.committed)
+    }
+
+    /// Drops the files of which a store has every record, up to position `upto`.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`].
+    pub fn release(&mut self, upto: u64) -> Result<(), JournalError> {
+        while let [first, next, ..] = self.firsts[..]
+            && next <= upto.saturating_add(1)
+        {
+            let path = path_of(&self.folder, first);
+            fs::remove_file(&path).map_err(named(path))?;
+            self.firsts.remove(0);
+        }
+        Ok(())
+    }
+
+    /// The position of the last record; 0 if there never was one.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    fn failed(&self, cause: io::Error) -> JournalError {
+        let first = self.firsts.last().copied().unwrap_or_default();
+        JournalError::Io { path: path_of(&self.folder, first), cause }
+    }
+}
+
+fn named(path: PathBuf) -> impl FnOnce(io::Error) -> JournalError {
+    move |cause| JournalError::Io { path, cause }
+}
+
+fn path_of(folder: &Path, first: u64) -> PathBuf {
+    folder.join(format!("{first:020}.journal"))
+}
+
+/// The positions that the files of a folder begin with, in order.
+fn files(folder: &Path) -> Result<Vec<u64>, JournalError> {
+    let mut firsts = Vec::new();
+    for entry in fs::read_dir(folder).map_err(named(folder.to_owned()))? {
+        let entry = entry.map_err(named(folder.to_owned()))?;
+        let name = entry.file_name();
+        let first: Option<u64> =
+            name.to_str().and_then(|name| name.strip_suffix(".journal")?.parse().ok());
+        firsts.extend(first);
+    }
+    firsts.sort_unstable();
+    Ok(firsts)
+}
+
+/// Begins a file. Its name is on disk before anything is appended to it.
+fn begin(folder: &Path, first: u64) -> Result<File, JournalError> {
+    let path = path_of(folder, first);
+    let write = || {
+        let mut file = OpenOptions::new().create_new(true).append(true).open(&path)?;
+        let mut header = MAGIC.to_vec();
+        header.extend(FORMAT.to_le_bytes());
+        header.extend(first.to_le_bytes());
+        file.write_all(&header)?;
+        file.sync_data()?;
+        File::open(folder)?.sync_all()?;
+        Ok(file)
+    };
+    write().map_err(named(path.clone()))
+}
+
+/// Opens a file to append to it, without what stands behind its last whole record.
+fn append_to(path: &Path, length: u64) -> io::Result<File> {
+    let mut file = OpenOptions::new().append(true).read(true).open(path)?;
+    if file.seek(SeekFrom::End(0))? > length {
+        file.set_len(length)?;
+        file.sync_data()?;
+    }
+    Ok(file)
+}
+
+/// How far a file could be read.
+struct ReadUpTo {
+    last: u64,
+    length: u64,
+}
+
+fn read<E: From<JournalError>>(
+    path: &Path,
+    first: u64,
+    is_last: bool,
+    mut replay: impl FnMut(u64, &[u8]) -> Result<(), E>,
+) -> Result<ReadUpTo, E> {
+    let io = |cause| JournalError::Io { path: path.to_owned(), cause };
+    let mut file = BufReader::with_capacity(1 << 18, File::open(path).map_err(io)?);
+    let mut header = Vec::new();
+    file.by_ref().take(HEADER_BYTES).read_to_end(&mut header).map_err(io)?;
+    let mut at = ReadUpTo { last: first.saturating_sub(1), length: 0 };
+    let mut wanted = MAGIC.to_vec();
+    wanted.extend(FORMAT.to_le_bytes());
+    wanted.extend(first.to_le_bytes());
+    if header.len() < wanted.len() && is_last && wanted.starts_with(&header) {
+        return Ok(at);
+    }
+    if header != wanted {
+        return Err(JournalError::Foreign(path.to_owned()).into());
+    }
+    at.length = HEADER_BYTES;
+    let mut bytes = Vec::new();
+    loop {
+        match record(&mut file, at.last + 1, &mut bytes).map_err(io)? {
+            Next::Record => {}
+            Next::End => return Ok(at),
+            Next::Torn if is_last => return Ok(at),
+            Next::Torn => {
+                return Err(JournalError::Damaged { path: path.to_owned(), last: at.last }.into());
+            }
+        }
+        at.last += 1;
+        at.length += FRAME_BYTES + bytes.len() as u64;
+        replay(at.last, &bytes)?;
+    }
+}
+
+enum Next {
+    Record,
+    End,
+    Torn,
+}
+
+/// Reads the record of a position.
+fn record(file: &mut impl Read, position: u64, bytes: &mut Vec<u8>) -> io::Result<Next> {
+    let mut frame = Vec::new();
+    file.take(FRAME_BYTES).read_to_end(&mut frame)?;
+    let Some((length, rest)) = frame.split_first_chunk::<4>() else {
+        return Ok(if frame.is_empty() { Next::End } else { Next::Torn });
+    };
+    let Some((sum, at)) = rest.split_first_chunk::<4>() else { return Ok(Next::Torn) };
+    let count = u32::from_le_bytes(*length) as usize;
+    if count > RECORD_MAX || at != position.to_le_bytes() {
+        return Ok(Next::Torn);
+    }
+    bytes.clear();
+    file.take(count as u64).read_to_end(bytes)?;
+    let is_whole =
+        bytes.len() == count && checksum(&[length, at, bytes]) == u32::from_le_bytes(*sum);
+    Ok(if is_whole { Next::Record } else { Next::Torn })
+}
+
+/// CRC-32C (Castagnoli; RFC 3720, appendix B.4) of some bytes one after the other.
+fn checksum(parts: &[&[u8]]) -> u32 {
+    let mut sum = !0_u32;
+    for byte in parts.iter().copied().flatten() {
+        sum = TABLE[((sum ^ u32::from(*byte)) & 0xff) as usize] ^ sum >> 8;
+    }
+    !sum
+}
+
+/// The remainders of all bytes by the reversed polynomial.
+const TABLE: [u32; 256] = {
+    let mut table = [0_u32; 256];
+    let mut at = 0;
+    while at < 256 {
+        let mut sum = at as u32;
+        let mut bit = 0;
+        while bit < 8 {
+            sum = if sum & 1 == 1 { sum >> 1 ^ 0x82f6_3b78 } else { sum >> 1 };
+            bit += 1;
+        }
+        table[at] = sum;
+        at += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use super::*;
+
+type Records = Vec<(u64, Vec<u8>)>;
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn bytes_of(position: u64) -> Vec<u8> {
+    vec![position as u8; (position * 7 % 50) as usize]
+}
+
+/// Opens a journal of short files, and gives what it had behind a position.
+fn open(folder: &Path, after: u64) -> Result<(Journal, Records), JournalError> {
+    let mut found = Records::new();
+    let journal = Journal::open_with(folder, 200, after, |position, bytes| {
+        found.push((position, bytes.to_vec()));
+        Ok::<(), JournalError>(())
+    })?;
+    Ok((journal, found))
+}
+
+fn fill(folder: &Path, count: u64) {
+    let (mut journal, _) = open(folder, 0).unwrap();
+    let from = journal.last();
+    for position in from + 1..=from + count {
+        assert_eq!(journal.append(&bytes_of(position)).unwrap(), position);
+    }
+    assert_eq!(journal.commit().unwrap(), from + count);
+}
+
+fn records(positions: std::ops::RangeInclusive<u64>) -> Records {
+    positions.map(|position| (position, bytes_of(position))).collect()
+}
+
+fn last_file(folder: &Path) -> PathBuf {
+    path_of(folder, *files(folder).unwrap().last().unwrap())
+}
+
+#[test]
+fn records_come_back_in_order_behind_a_position() {
+    let folder = folder();
+    fill(folder.path(), 30);
+    assert!(files(folder.path()).unwrap().len() > 3);
+    for after in [0, 1, 17, 30] {
+        let (journal, found) = open(folder.path(), after).unwrap();
+        assert_eq!((journal.last(), found), (30, records(after + 1..=30)));
+    }
+    fill(folder.path(), 5);
+    assert_eq!(open(folder.path(), 0).unwrap().1, records(1..=35));
+}
+
+#[test]
+fn a_journal_that_is_cut_at_any_byte_holds_what_is_whole_and_goes_on() {
+    let folder = folder();
+    fill(folder.path(), 12);
+    let path = last_file(folder.path());
+    let whole = fs::read(&path).unwrap();
+    let first = *files(folder.path()).unwrap().last().unwrap();
+    let mut seen = std::collections::BTreeSet::new();
+    for cut in 0..=whole.len() {
+        for garbage in [&[][..], &[0; 40], &[0xff; 3]] {
+            if (cut < HEADER_BYTES as usize || cut % 5 != 0) && !garbage.is_empty() {
+                continue;
+            }
+            fs::write(&path, [&whole[..cut], garbage].concat()).unwrap();
+            let (mut journal, found) = open(folder.path(), 0).unwrap();
+            let last = journal.last();
+            assert_eq!(found, records(1..=last), "{cut} bytes");
+            assert!((first - 1..=12).contains(&last));
+            seen.insert(last);
+            assert_eq!(journal.append(&bytes_of(last + 1)).unwrap(), last + 1);
+            journal.commit().unwrap();
+            drop(journal);
+            assert_eq!(open(folder.path(), 0).unwrap().1, records(1..=last + 1), "{cut} bytes");
+            for first in files(folder.path()).unwrap().into_iter().filter(|f| *f > first) {
+                fs::remove_file(path_of(folder.path(), first)).unwrap();
+            }
+        }
+    }
+    assert_eq!(seen.len() as u64, 12 - first + 2, "every number of whole records was met");
+}
+
+#[test]
+fn a_flipped_bit_is_damage_in_the_middle_and_an_end_in_the_last_file() {
+    let folder = folder();
+    fill(folder.path(), 30);
+    let firsts = files(folder.path()).unwrap();
+    let flip = |first: u64| {
+        let path = path_of(folder.path(), first);
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[HEADER_BYTES as usize + 9] ^= 1;
+        fs::write(&path, bytes).unwrap();
+    };
+    let last = *firsts.last().unwrap();
+    flip(last);
+    assert_eq!(open(folder.path(), 0).unwrap().1, records(1..=last - 1));
+    flip(firsts[1]);
+    let error = open(folder.path(), 0).unwrap_err().to_string();
+    let wanted = format!(
+        "the journal {} is damaged after record {}: restore it from a backup, or move it away and lose the later records",
+        path_of(folder.path(), firsts[1]).display(),
+        firsts[1] - 1
+    );
+    assert_eq!(error, wanted);
+    assert!(open(folder.path(), firsts[2] - 1).is_ok(), "a store has what is damaged");
+}
+
+#[test]
+fn files_that_a_store_has_go_and_positions_go_on() {
+    let folder = folder();
+    fill(folder.path(), 30);
+    let firsts = files(folder.path()).unwrap();
+    let (mut journal, _) = open(folder.path(), 0).unwrap();
+    journal.release(firsts[2] - 2).unwrap();
+    assert_eq!(files(folder.path()).unwrap(), firsts[1..]);
+    journal.release(1_000).unwrap();
+    assert_eq!(files(folder.path()).unwrap(), firsts[firsts.len() - 1..]);
+    drop(journal);
+    // The folder was lost, but not the store: no position comes twice.
+    for first in files(folder.path()).unwrap() {
+        fs::remove_file(path_of(folder.path(), first)).unwrap();
+    }
+    let (mut journal, found) = open(folder.path(), 30).unwrap();
+    assert_eq!((found, journal.append(b"").unwrap()), (Records::new(), 31));
+    journal.commit().unwrap();
+    drop(journal);
+    // Nor where the store is ahead of what is left.
+    let (mut journal, _) = open(folder.path(), 40).unwrap();
+    assert_eq!(journal.append(&bytes_of(41)).unwrap(), 41);
+    journal.commit().unwrap();
+    drop(journal);
+    assert_eq!(open(folder.path(), 40).unwrap().1, records(41..=41));
+}
+
+#[test]
+fn what_is_not_ours_is_refused_with_a_sentence() {
+    let folder = folder();
+    fill(folder.path(), 3);
+    let (journal, _) = open(folder.path(), 0).unwrap();
+    let locked = open(folder.path(), 0).unwrap_err().to_string();
+    let place = folder.path().display();
+    assert_eq!(locked, format!("another process writes to the journal in {place}: stop it first"));
+    drop(journal);
+    let path = last_file(folder.path());
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[12] = 9;
+    fs::write(&path, bytes).unwrap();
+    let foreign = open(folder.path(), 0).unwrap_err().to_string();
+    assert!(
+        foreign.ends_with(
+            "is not a journal of this version: it was changed by another \
+        program, or by a newer tachograph"
+        ),
+        "{foreign}"
+    );
+    fs::remove_file(&path).unwrap();
+    let (mut journal, _) = open(folder.path(), 0).unwrap();
+    let error = journal.append(&vec![0; RECORD_MAX + 1]).unwrap_err().to_string();
+    assert_eq!(error, "a record of 16777217 bytes is longer than 16777216: send it in parts");
+    assert_eq!(journal.append(b"x").unwrap(), 1, "and took no position");
+}
+
+#[test]
+fn the_checksum_is_that_of_rfc_3720() {
+    assert_eq!(checksum(&[b"123456789"]), 0xe306_9283);
+    assert_eq!(checksum(&[&[0; 32]]), 0x8a91_36aa);
+    assert_eq!(checksum(&[&[0xff; 16], &[0xff; 16]]), 0x62a8_ab43);
+}

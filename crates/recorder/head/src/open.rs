@@ -1,0 +1,407 @@
+//! Series that are being written to.
+
+use std::collections::{BTreeMap, HashMap};
+
+use series::{
+    Batch, Cover, Delta, Interval, Kind, Lane, Log, Point, Reading, Refusal, SlotKey, Spec, Step,
+};
+use store::Writer;
+
+use crate::Frozen;
+use crate::frozen::Written;
+
+/// About what a slot takes in a [`Batch`] or in a map.
+const SLOT_BYTES: usize = 128;
+
+/// What a point takes that is not in a log.
+const POINT_BYTES: usize = 32;
+
+/// A count of this size may lead to one that a double does not hold exactly. Below it, thousands
+/// are needed in one slot.
+const LARGE: u64 = 1 << 40;
+
+/// The place of a series in a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place(u32);
+
+/// The updates of one lane of many series that no store has yet, and their recent points.
+#[derive(Debug, Default)]
+pub struct Head {
+    lane: i32,
+    specs: Vec<Spec>,
+    series: Vec<Open>,
+    places: HashMap<i64, Place>,
+    /// Series with updates that no store has.
+    touched: Vec<Place>,
+    /// Slots of intervals that are given at another step than that of their series, or that take
+    /// the place of others. They come behind all logs.
+    coarse: BTreeMap<i64, Batch>,
+    claims: Vec<(Writer, u64)>,
+    /// How many bytes of memory logs and slots take.
+    bytes: usize,
+}
+
+/// A series that is written to.
+#[derive(Clone, Debug)]
+struct Open {
+    id: i64,
+    /// Which of the specs is its own.
+    spec: u32,
+    touched: bool,
+    /// Whether bounds of its slots were replaced since the last freeze: intervals that come later
+    /// must go behind that, and so into slots as well.
+    replaced: bool,
+    recent: Recent,
+}
+
+/// The updates of a series that no store has, and its recent points.
+#[derive(Clone, Debug)]
+pub(crate) enum Recent {
+    /// Intervals; they need no predecessors.
+    Intervals(Log),
+    /// Points in order of time, the first `known` of which a store has.
+    Points {
+        log: Log,
+        known: usize,
+        /// Whether there were others before the first.
+        forgotten: bool,
+    },
+    /// Points of which one came late.
+    Late(Box<Late>),
+}
+
+/// A series to which a late point came: its lane, and what is to be added to its slots.
+#[derive(Clone, Debug)]
+pub(crate) struct Late {
+    /// What a store has of its recent points.
+    before: Lane,
+    pub(crate) lane: Lane,
+    pub(crate) slots: Batch,
+}
+
+impl Head {
+    /// An empty head for one lane, by its number.
+    pub fn new(lane: i32) -> Head {
+        Head { lane, ..Head::default() }
+    }
+
+    /// How many bytes the updates and recent points of all series take. The memory that is
+    /// allocated for them may be twice as much.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many series have updates that no store has.
+    pub fn touched(&self) -> usize {
+        self.touched.len()
+    }
+
+    /// Whether a series, by its number in the store, has updates that no store has.
+    pub fn is_touched(&self, id: i64) -> bool {
+        let open = self.places.get(&id).map(|place| &self.series[place.0 as usize]);
+        open.is_some_and(|open| open.touched)
+    }
+
+    /// Whether there is nothing that a store does not have.
+    pub fn is_empty(&self) -> bool {
+        self.touched.is_empty() && self.coarse.is_empty() && self.claims.is_empty()
+    }
+
+    /// The place of a series, by its number in the store. `lane` is what the store has of its recent points.
+    pub fn open(&mut self, id: i64, spec: &Spec, lane: &Lane) -> Place {
+        if let Some(place) = self.places.get(&id) {
+            return *place;
+        }
+        let known = self.specs.iter().rposition(|known| known == spec);
+        let spec = known.unwrap_or_else(|| {
+            self.specs.push(*spec);
+            self.specs.len() - 1
+        }) as u32;
+        let recent = Recent::new(&self.specs[spec as usize], lane);
+        self.bytes += recent.bytes();
+        let place = Place(self.series.len() as u32);
+        self.series.push(Open { id, spec, touched: false, replaced: false, recent });
+        self.places.insert(id, place);
+        place
+    }
+
+    /// How the updates of a series are read.
+    pub fn spec(&self, place: Place) -> &Spec {
+        &self.specs[self.series[place.0 as usize].spec as usize]
+    }
+
+    /// The series' number in the store.
+    pub fn id(&self, place: Place) -> i64 {
+        self.series[place.0 as usize].id
+    }
+
+    /// Takes a point.
+    ///
+    /// # Errors
+    /// Those of [`Lane::push`].
+    pub fn point(&mut self, place: Place, point: Point) -> Result<(), Refusal> {
+        let open = &mut self.series[place.0 as usize];
+        let spec = &self.specs[open.spec as usize];
+        if let Recent::Points { log, .. } = &mut open.recent
+            && log.last_us().is_none_or(|last_us| point.at_us > last_us)
+        {
+            let reading = point.reading.checked(spec.kind)?;
+            let before = log.size();
+            log.push_point(Point { reading, ..point });
+            self.bytes += log.size() - before;
+        } else {
+            let before = open.recent.bytes();
+            let (series, lane) = (open.id, self.lane);
+            let key = |slot_us| SlotKey { slot_us, series, lane };
+            let taken = open.recent.late(spec, key).and_then(|Late { lane, slots, .. }| {
+                lane.push(spec, point, |slot_us, delta| slots.add(key(slot_us), delta))
+            });
+            self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
+            taken?;
+        }
+        if !std::mem::replace(&mut open.touched, true) {
+            self.touched.push(place);
+        }
+        Ok(())
+    }
+
+    /// Whether a point would be taken.
+    ///
+    /// # Errors
+    /// Those of [`Lane::push`].
+    pub fn admits(&mut self, place: Place, point: Point) -> Result<(), Refusal> {
+        let open = &mut self.series[place.0 as usize];
+        let spec = &self.specs[open.spec as usize];
+        if let Recent::Points { log, .. } = &open.recent
+            && log.last_us().is_none_or(|last_us| point.at_us > last_us)
+        {
+            return point.reading.checked(spec.kind).map(|_| ());
+        }
+        let before = open.recent.bytes();
+        let (series, lane) = (open.id, self.lane);
+        let key = |slot_us| SlotKey { slot_us, series, lane };
+        let late = open.recent.late(spec, key);
+        let admitted = late.and_then(|late| late.lane.admits(spec, point));
+        self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
+        admitted
+    }
+
+    /// Takes an interval.
+    ///
+    /// # Errors
+    /// [`Refusal::WrongKind`] for a series of points.
+    pub fn interval(&mut self, place: Place, interval: Interval) -> Result<(), Refusal> {
+        let open = &mut self.series[place.0 as usize];
+        let Recent::Intervals(log) = &mut open.recent else { return Err(Refusal::WrongKind) };
+        let before = log.size();
+        if open.replaced || !log.push_interval(interval) {
+            let step = self.specs[open.spec as usize].step;
+            self.interval_at(place, interval, step);
+            return Ok(());
+        }
+        self.bytes += log.size() - before;
+        if !std::mem::replace(&mut open.touched, true) {
+            self.touched.push(place);
+        }
+        Ok(())
+    }
+
+    /// Takes an interval of a series for the slots of `step`, which need not be that of the series.
+    pub fn interval_at(&mut self, place: Place, interval: Interval, step: Step) {
+        self.slots_of(place, step, |sink| {
+            interval.slots(step).for_each(|(slot_us, part)| sink(slot_us, Delta::widen(part)));
+        });
+    }
+
+    /// Takes an interval for the slots of `step` in exchange for `known`, which was taken for them
+    /// earlier. Where the interval is whole slots, it is all that is known of them, and their bounds
+    /// become its own.
+    pub fn interval_instead(
+        &mut self,
+        place: Place,
+        interval: Interval,
+        known: Interval,
+        step: Step,
+    ) {
+        self.slots_of(place, step, |sink| {
+            let parts = known.inverse().slots(step).chain(interval.slots(step));
+            parts.for_each(|(slot_us, part)| sink(slot_us, Delta::widen(part)));
+            let Cover { span, amount, .. } = interval.cover();
+            let whole = |us: i64| step.slot_of(us) == us;
+            if whole(span.start_us()) && whole(span.end_us()) {
+                let rate = amount.rate(span);
+                for (slot_us, _) in interval.slots(step) {
+                    sink(slot_us, Delta::replace_bounds(rate, rate));
+                }
+            }
+        });
+        self.series[place.0 as usize].replaced = true;
+    }
+
+    /// Adds to slots of `step` of a series.
+    fn slots_of(&mut self, place: Place, step: Step, add: impl FnOnce(&mut dyn FnMut(i64, Delta))) {
+        let open = &mut self.series[place.0 as usize];
+        let (series, lane) = (open.id, self.lane);
+        if !std::mem::replace(&mut open.touched, true) {
+            self.touched.push(place);
+        }
+        let batch = self.coarse.entry(step.us()).or_default();
+        let before = batch.len();
+        add(&mut |slot_us, delta| batch.add(SlotKey { slot_us, series, lane }, delta));
+        self.bytes += (batch.len() - before) * SLOT_BYTES;
+    }
+
+    /// What was taken since the last freeze stands for this batch of a writer.
+    pub fn claim(&mut self, writer: Writer, seq: u64) {
+        self.claims.push((writer, seq));
+    }
+
+    /// Whether this writer's batch was claimed since the last freeze.
+    pub fn has_claim(&self, writer: Writer) -> bool {
+        self.claims.iter().any(|(claimed, _)| *claimed == writer)
+    }
+
+    /// Whether an update alone may make a count too large to be exact: a store says which slots
+    /// are, but not of which update.
+    pub fn is_large(&self, place: Place, point: &Point) -> bool {
+        let open = &self.series[place.0 as usize];
+        let kind = self.specs[open.spec as usize].kind;
+        let last = match &open.recent {
+            Recent::Points { log, .. } if !log.is_empty() => Some(log.last_whole()),
+            Recent::Late(late) => late.lane.newest().map(|point| match point.reading {
+                Reading::Unsigned(value) => value as i64,
+                Reading::Signed(value) => value,
+                Reading::Level(_) => 0,
+            }),
+            _ => None,
+        };
+        match (kind, point.reading) {
+            (Kind::Absolute, Reading::Unsigned(count)) => count >= LARGE,
+            (_, Reading::Unsigned(value)) => {
+                last.is_some_and(|last| value.abs_diff(last as u64) >= LARGE)
+            }
+            (_, Reading::Signed(value)) => last.is_some_and(|last| value.abs_diff(last) >= LARGE),
+            (_, Reading::Level(_)) => false,
+        }
+    }
+
+    /// Whether [`Head::is_large`] may be true of a point in any series.
+    pub fn may_be_large(point: &Point) -> bool {
+        match point.reading {
+            Reading::Level(_) => false,
+            Reading::Unsigned(value) => value >= LARGE,
+            Reading::Signed(value) => value.unsigned_abs() >= LARGE / 2,
+        }
+    }
+
+    /// The same of an interval.
+    pub fn is_large_interval(interval: &Interval) -> bool {
+        match interval.cover().amount {
+            series::Amount::Count(count) => count.unsigned_abs() >= LARGE,
+            series::Amount::Level(_) => false,
+        }
+    }
+
+    /// Takes out what no store has, to be written; recent points stay.
+    pub fn freeze(&mut self) -> Frozen {
+        let mut touched = std::mem::take(&mut self.touched);
+        touched.sort_unstable_by_key(|place| self.series[place.0 as usize].id);
+        let mut written = Vec::with_capacity(touched.len());
+        for place in touched {
+            let open = &mut self.series[place.0 as usize];
+            (open.touched, open.replaced) = (false, false);
+            let spec = &self.specs[open.spec as usize];
+            let after = open.recent.after(spec);
+            let before = open.recent.bytes();
+            let recent = std::mem::replace(&mut open.recent, Recent::new(spec, &after));
+            self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
+            written.push(Written { place, id: open.id, spec: open.spec, recent });
+        }
+        let coarse = std::mem::take(&mut self.coarse);
+        let slots: usize = coarse.values().map(Batch::len).sum();
+        self.bytes = self.bytes.saturating_sub(slots * SLOT_BYTES);
+        Frozen::new(
+            self.lane,
+            self.specs.clone(),
+            written,
+            coarse,
+            std::mem::take(&mut self.claims),
+        )
+    }
+
+    /// Makes recent points again what a store has of them, where what was frozen was not written.
+    pub fn undo(&mut self, frozen: Frozen) {
+        for written in frozen.into_written() {
+            let open = &mut self.series[written.place.0 as usize];
+            let spec = &self.specs[open.spec as usize];
+            let lane = written.recent.before();
+            let before = open.recent.bytes();
+            open.recent = Recent::new(spec, &lane);
+            self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
+        }
+    }
+}
+
+impl Recent {
+    fn new(spec: &Spec, lane: &Lane) -> Recent {
+        match spec.kind {
+            Kind::Count | Kind::Level => Recent::Intervals(Log::default()),
+            _ => {
+                let mut log = Log::default();
+                lane.points().for_each(|point| log.push_point(*point));
+                Recent::Points { known: log.len(), log, forgotten: lane.has_forgotten() }
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Recent::Intervals(log) | Recent::Points { log, .. } => log.size(),
+            Recent::Late(late) => {
+                let points = late.lane.remembered() + late.before.remembered();
+                size_of::<Late>() + points * POINT_BYTES + late.slots.len() * SLOT_BYTES
+            }
+        }
+    }
+
+    /// The lane that a store has.
+    fn before(&self) -> Lane {
+        match self {
+            Recent::Intervals(_) => Lane::default(),
+            Recent::Points { log, known, forgotten } => {
+                Lane::remembering(log.points().take(*known), *forgotten)
+            }
+            Recent::Late(late) => late.before.clone(),
+        }
+    }
+
+    /// The lane after all points.
+    fn after(&self, spec: &Spec) -> Lane {
+        match self {
+            Recent::Intervals(_) => Lane::default(),
+            Recent::Points { log, forgotten, .. } => {
+                Lane::followed(Lane::remembering([], *forgotten), spec, log.points())
+            }
+            Recent::Late(late) => late.lane.clone(),
+        }
+    }
+
+    /// Makes it one that takes late points; `key` gives the key of a slot.
+    fn late(&mut self, spec: &Spec, key: impl Fn(i64) -> SlotKey) -> Result<&mut Late, Refusal> {
+        if let Recent::Points { log, known, .. } = &*self {
+            let before = self.before();
+            let (mut lane, mut slots) = (before.clone(), Batch::default());
+            for point in log.points().skip(*known) {
+                lane.push(spec, point, |slot_us, delta| slots.add(key(slot_us), delta))?;
+            }
+            *self = Recent::Late(Box::new(Late { before, lane, slots }));
+        }
+        match self {
+            Recent::Late(late) => Ok(late),
+            _ => Err(Refusal::WrongKind),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,44 @@
+//! Why an import could not go on.
+
+use formats::FileError;
+use store::StoreError;
+
+fn other_mode(series: &store::Identity, exists_in_rrd_mode: bool) -> String {
+    if exists_in_rrd_mode {
+        format!("{series} was created with --rrd: add --rrd, or import under another name")
+    } else {
+        format!("{series} exists without RRDtool's state: omit --rrd, or import under another name")
+    }
+}
+
+/// An import that ended before its stream did. What was written stays, and the
+/// same import goes on from there.
+#[derive(Debug, thiserror::Error)]
+pub enum BackfillError {
+    /// The stream cannot be read.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The store cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A definition that RRDtool would not take.
+    #[error(transparent)]
+    Definition(#[from] series::rrd::DefinitionError),
+    /// A series that exists has RRDtool's semantics, and is to go on without, or the other way round.
+    #[error("{}", other_mode(.series, *.exists_in_rrd_mode))]
+    OtherMode {
+        /// What identifies it.
+        series: Box<store::Identity>,
+        /// Whether it was made with RRDtool's semantics.
+        exists_in_rrd_mode: bool,
+    },
+    /// Intervals, for a series that is to be kept as RRDtool would.
+    #[error("{series} has intervals, which rrdtool does not support: omit --rrd")]
+    Interval {
+        /// What identifies it.
+        series: Box<store::Identity>,
+    },
+    /// What was refused cannot be kept aside.
+    #[error("cannot write the refused lines ({0})")]
+    Aside(std::io::Error),
+}

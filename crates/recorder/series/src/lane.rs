@@ -1,0 +1,340 @@
+//! The points of one lane: what each says of the time before it, in whatever order they come.
+
+use std::collections::VecDeque;
+
+use serde::{Deserialize, Serialize};
+
+use crate::log::points_of;
+use crate::{Accumulator, Cover, Delta, Gap, Log, Point, Refusal, Sense, Span, Spec};
+
+/// The format of a lane's bytes.
+const FORMAT: u8 = 1;
+
+/// The most points a lane remembers. A longer lateness window ends where they end.
+const POINTS_MAX: usize = 1 << 16;
+
+/// After so many points that followed others, those that no point to come can touch are let go.
+const FORGOTTEN_EACH: usize = 256;
+
+/// The points that a late one may still come between. This is the state that
+/// must survive a restart; it is plain data, so it can be stored.
+///
+/// Kept are the points of the lateness window, the one before it, and the rest
+/// of that one's slot, so that the bounds of every slot that a late point
+/// changes can be found anew.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Lane {
+    /// In order of time, without two at the same instant.
+    points: VecDeque<Point>,
+    /// Whether a point was ever let go, so that the first one here is not the lane's first.
+    forgotten: bool,
+}
+
+/// What became of a point that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Why the time before it is unknown, if it is.
+    pub gap: Option<Gap>,
+    /// Whether it came after a point of a later time.
+    pub late: bool,
+}
+
+impl Lane {
+    /// Takes a point, and hands `sink` what to add to which slot of the series' finest step.
+    ///
+    /// The point counts as an update of the slot of the last microsecond before
+    /// it, as an interval that ended there would. A late point takes back what
+    /// had covered it and gives the two parts. A point at the instant of a known
+    /// one takes its place; the same point again changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`Lane::admits`], and then nothing has changed.
+    pub fn push(
+        &mut self,
+        spec: &Spec,
+        point: Point,
+        mut sink: impl FnMut(i64, Delta),
+    ) -> Result<Outcome, Refusal> {
+        let (point, place) = self.admitted(spec, point)?;
+        let known = self.at(place, point.at_us);
+        let before = place.checked_sub(1).and_then(|i| self.points.get(i)).copied();
+        let after = self.points.get(place + usize::from(known.is_some())).copied();
+        let between = |earlier: Option<Point>, later: Option<Point>| {
+            earlier.zip(later).map(|(earlier, later)| spec.between(&earlier, &later))
+        };
+        let found = between(before, Some(point)).unwrap_or(Err(Gap::First));
+        let outcome = Outcome { gap: found.err(), late: after.is_some() };
+        if known == Some(point) {
+            return Ok(outcome);
+        }
+
+        // What was known of the time that the point changes.
+        let held = match known {
+            Some(known) => [between(before, Some(known)), between(Some(known), after)],
+            None => [between(before, after), None],
+        };
+        let held = held.map(|held| held.and_then(Result::ok));
+        for (span, amount) in held.into_iter().flatten() {
+            cover(spec, Cover { span, amount, sense: Sense::Retract }, &mut sink);
+        }
+        let given = [found.ok(), between(Some(point), after).and_then(Result::ok)];
+        for (span, amount) in given.into_iter().flatten() {
+            cover(spec, Cover { span, amount, sense: Sense::Add }, &mut sink);
+        }
+        let slot_us = spec.step.slot_of(point.at_us.saturating_sub(1));
+        let mut mark = Accumulator::mark(point.at_us, point.reading.as_f64(), 1);
+        match self.points.get_mut(place).filter(|_| known.is_some()) {
+            Some(known) => {
+                // The update was counted when the point whose place it takes came.
+                mark.n = 0;
+                *known = point;
+            }
+            None => self.points.insert(place, point),
+        }
+        sink(slot_us, Delta::widen(mark));
+        for (span, _) in held.into_iter().flatten() {
+            self.find_bounds_anew(spec, span, &mut sink);
+        }
+        self.forget(spec);
+        Ok(outcome)
+    }
+
+    /// Whether a point would be taken.
+    ///
+    /// # Errors
+    /// [`Refusal::Late`], and those of [`Reading::checked`](crate::Reading::checked).
+    /// Horizons are [`Limits`](crate::Limits)'.
+    pub fn admits(&self, spec: &Spec, point: Point) -> Result<(), Refusal> {
+        self.admitted(spec, point).map(|_| ())
+    }
+
+    fn admitted(&self, spec: &Spec, point: Point) -> Result<(Point, usize), Refusal> {
+        let point = Point { reading: point.reading.checked(spec.kind)?, ..point };
+        let place = self.place(spec, point.at_us)?;
+        let replaces = self.at(place, point.at_us).is_some_and(|known| known != point);
+        if place == 0 && self.forgotten && replaces {
+            // What it said of the time before it can no longer be taken back.
+            return Err(Refusal::Late);
+        }
+        Ok((point, place))
+    }
+
+    /// The point at this place, if it is of this instant.
+    fn at(&self, place: usize, at_us: i64) -> Option<Point> {
+        self.points.get(place).filter(|known| known.at_us == at_us).copied()
+    }
+
+    /// Hands `sink` what a point says that follows `before` directly: what [`Lane::push`] hands on for
+    /// a point that comes in order.
+    ///
+    /// # Errors
+    /// Why the time before the point is unknown, if it is.
+    pub fn follow(
+        spec: &Spec,
+        before: Option<&Point>,
+        point: &Point,
+        mut sink: impl FnMut(i64, Delta),
+    ) -> Result<(), Gap> {
+        let found = before.map_or(Err(Gap::First), |before| spec.between(before, point));
+        if let Ok((span, amount)) = found {
+            cover(spec, Cover { span, amount, sense: Sense::Add }, &mut sink);
+        }
+        let slot_us = spec.step.slot_of(point.at_us.saturating_sub(1));
+        let mark = Accumulator::mark(point.at_us, point.reading.as_f64(), 1);
+        sink(slot_us, Delta::widen(mark));
+        found.map(|_| ())
+    }
+
+    /// The lane after these points, which follow what `earlier` remembers, in order of time. It is
+    /// the one that [`Lane::push`] leads to, point by point.
+    #[must_use]
+    pub fn followed(earlier: Lane, spec: &Spec, points: impl IntoIterator<Item = Point>) -> Lane {
+        let mut lane = earlier;
+        for point in points {
+            lane.points.push_back(point);
+            if lane.points.len().is_multiple_of(FORGOTTEN_EACH) {
+                lane.forget(spec);
+            }
+        }
+        lane.forget(spec);
+        lane
+    }
+
+    /// A lane that remembers these points, which are in order of time; `forgotten` says that it
+    /// had others before them.
+    pub fn remembering(points: impl IntoIterator<Item = Point>, forgotten: bool) -> Lane {
+        Lane { points: points.into_iter().collect(), forgotten }
+    }
+
+    /// Whether it had points that it no longer remembers.
+    pub fn has_forgotten(&self) -> bool {
+        self.forgotten
+    }
+
+    /// The points that are remembered, in order of time.
+    pub fn points(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter()
+    }
+
+    /// The lane in few bytes, for a store.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut log = Log::default();
+        self.points.iter().for_each(|point| log.push_point(*point));
+        let mut bytes = Vec::with_capacity(2 + log.bytes().len());
+        bytes.extend([FORMAT, u8::from(self.forgotten)]);
+        bytes.extend_from_slice(log.bytes());
+        bytes
+    }
+
+    /// The lane that [`Lane::to_bytes`] gave; `None` if the bytes are not such bytes.
+    pub fn from_bytes(bytes: &[u8]) -> Option<Lane> {
+        let [FORMAT, forgotten @ (0 | 1), log @ ..] = bytes else { return None };
+        let points = points_of(log)?;
+        let in_order = points.windows(2).all(|pair| pair[0].at_us < pair[1].at_us);
+        in_order.then(|| Lane { points: points.into(), forgotten: *forgotten == 1 })
+    }
+
+    /// The newest point.
+    pub fn newest(&self) -> Option<&Point> {
+        self.points.back()
+    }
+
+    /// How many points are remembered.
+    pub fn remembered(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Where a point of this instant belongs among those remembered, or is one.
+    fn place(&self, spec: &Spec, at_us: i64) -> Result<usize, Refusal> {
+        let Some(newest) = self.points.back() else { return Ok(0) };
+        if at_us > newest.at_us {
+            return Ok(self.points.len());
+        }
+        if at_us == newest.at_us {
+            return Ok(self.points.len() - 1);
+        }
+        if at_us < newest.at_us.saturating_sub(spec.lateness_us) {
+            return Err(Refusal::Late);
+        }
+        match self.points.binary_search_by_key(&at_us, |p| p.at_us) {
+            Ok(place) => Ok(place),
+            Err(0) if self.forgotten => Err(Refusal::Late),
+            Err(place) => Ok(place),
+        }
+    }
+
+    /// Finds the bounds of every slot of `span` from the points themselves.
+    fn find_bounds_anew(&self, spec: &Spec, span: Span, sink: &mut impl FnMut(i64, Delta)) {
+        for piece in span.pieces(spec.step) {
+            let slot_us = piece.slot_us;
+            let end_us = slot_us.saturating_add(spec.step.us());
+            if self.forgotten && self.points.front().is_none_or(|first| first.at_us > slot_us) {
+                // The slot has parts that are no longer remembered: it stays approximate.
+                continue;
+            }
+            let first = self.points.partition_point(|p| p.at_us <= slot_us).saturating_sub(1);
+            let (mut vmin, mut vmax) = (f64::INFINITY, f64::NEG_INFINITY);
+            for (earlier, later) in self.points.range(first..).zip(self.points.range(first + 1..)) {
+                if earlier.at_us >= end_us {
+                    break;
+                }
+                if let Ok((span, amount)) = spec.between(earlier, later) {
+                    vmin = vmin.min(amount.rate(span));
+                    vmax = vmax.max(amount.rate(span));
+                }
+            }
+            sink(slot_us, Delta::replace_bounds(vmin, vmax));
+        }
+    }
+
+    /// Lets go of the points that no point to come can touch.
+    fn forget(&mut self, spec: &Spec) {
+        let Some(newest) = self.points.back() else { return };
+        let horizon_us = newest.at_us.saturating_sub(spec.lateness_us);
+        let before_window =
+            self.points.partition_point(|p| p.at_us <= horizon_us).saturating_sub(1);
+        let keep_us = match self.points.get(before_window) {
+            Some(point) if spec.lateness_us > 0 => spec.step.slot_of(point.at_us),
+            _ => horizon_us,
+        };
+        // The two newest stay, so that another point at the newest's instant can take its place.
+        let is_old = |points: &VecDeque<Point>| {
+            points.len() > 2 && points.get(1).is_some_and(|p| p.at_us <= keep_us)
+        };
+        while self.points.len() > POINTS_MAX || is_old(&self.points) {
+            self.points.pop_front();
+            self.forgotten = true;
+        }
+    }
+}
+
+/// Cuts known time over the slots of the series' finest step.
+fn cover(spec: &Spec, cover: Cover, sink: &mut impl FnMut(i64, Delta)) {
+    for (slot_us, part) in cover.split(spec.step) {
+        sink(slot_us, Delta::widen(part));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Reading, SECOND_US, Step};
+    use proptest::prelude::*;
+
+    fn point(at_s: i64, value: f64) -> Point {
+        Point { at_us: at_s * SECOND_US, reading: Reading::Level(value) }
+    }
+
+    proptest! {
+        #[test]
+        fn points_that_follow_each_other_lead_to_the_lane_that_pushing_them_leads_to(
+            waits in prop::collection::vec(1_i64..200, 1..700),
+            cut in 0_usize..700,
+            lateness_s in prop_oneof![Just(0_i64), 1_i64..1_000],
+        ) {
+            let spec = Spec {
+                lateness_us: lateness_s * SECOND_US,
+                ..Spec::new(Kind::Gauge, Step::from_secs(10).unwrap())
+            };
+            let mut at_s = -500;
+            let points: Vec<Point> = waits
+                .iter()
+                .map(|wait_s| {
+                    at_s += wait_s;
+                    point(at_s, (at_s % 17) as f64)
+                })
+                .collect();
+            let (mut pushed, mut wanted) = (Lane::default(), Vec::new());
+            let (mut followed, mut found) = (Lane::default(), Vec::new());
+            let mut before: Option<Point> = None;
+            for point in &points {
+                pushed.push(&spec, *point, |slot_us, delta| wanted.push((slot_us, delta))).unwrap();
+                let sink = |slot_us, delta| found.push((slot_us, delta));
+                let _ = Lane::follow(&spec, before.as_ref(), point, sink);
+                before = Some(*point);
+            }
+            let (first, rest) = points.split_at(cut.min(points.len()));
+            for part in [first, rest] {
+                followed = Lane::followed(followed, &spec, part.iter().copied());
+                let forgotten = followed.has_forgotten();
+                followed = Lane::remembering(followed.points().copied(), forgotten);
+                prop_assert_eq!(Lane::from_bytes(&followed.to_bytes()), Some(followed.clone()));
+            }
+            prop_assert_eq!(found, wanted);
+            prop_assert_eq!(followed, pushed);
+        }
+    }
+
+    #[test]
+    fn bytes_of_a_lane_that_are_not_ours_are_refused() {
+        let lane = Lane::remembering([point(1, 1.0), point(2, 2.5)], true);
+        let bytes = lane.to_bytes();
+        assert_eq!(Lane::from_bytes(&bytes), Some(lane));
+        assert_eq!(Lane::from_bytes(&bytes[..bytes.len() - 1]), None);
+        assert_eq!(Lane::from_bytes(&[]), None);
+        assert_eq!(Lane::from_bytes(&[2, 0]), None, "a format to come");
+        assert_eq!(Lane::from_bytes(&[1, 2]), None);
+        let backwards = Lane::remembering([point(2, 1.0), point(1, 1.0)], false);
+        assert_eq!(Lane::from_bytes(&backwards.to_bytes()), None);
+    }
+}

@@ -1,0 +1,446 @@
+//! Updates of one lane in a few bytes each, in the order in which they came.
+//!
+//! ```text
+//!  point     tag │ [step to the next time, zigzag varint] │ value
+//!  interval  tag │ [start − end before, zigzag varint] │ [length, zigzag varint] │ value
+//! ```
+//!
+//! What equals what came before is left out: a point one step after the one before
+//! it, and an interval that begins where the last one ended and is as long, have no times.
+//! A number that is whole, or whole in hundredths or thousandths, is kept as its difference from
+//! the one before; any other as its eight bytes. Every update comes back to the bit.
+
+use crate::{Amount, Cover, Interval, Point, Reading, Sense};
+
+/// Bits of a tag: which times follow.
+const TIME: u8 = 1;
+const LENGTH: u8 = 2;
+
+/// The number's form, in the bits of a tag above those of the times.
+const FORM_SHIFT: u8 = 2;
+const WHOLE: u8 = 0;
+const HUNDREDTHS: u8 = 1;
+const THOUSANDTHS: u8 = 2;
+const BITS: u8 = 3;
+const UNSIGNED: u8 = 4;
+const SIGNED: u8 = 5;
+const COUNT: u8 = 6;
+const RETRACTED: u8 = 7;
+const CORRECTED: u8 = 8;
+
+/// The largest number that is kept as a whole one; every double up to it is exact.
+const WHOLE_MAX: f64 = 4_503_599_627_370_496.0;
+
+/// Updates of one lane: points or intervals, never both.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Log {
+    bytes: Vec<u8>,
+    count: u32,
+    before: Before,
+}
+
+/// What the next update is told apart from.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Before {
+    /// The time of a point, or the end of an interval.
+    at_us: i64,
+    /// From the point before to the last one, or the length of the last interval.
+    length_us: i64,
+    number: i64,
+}
+
+impl Log {
+    /// How many updates it has.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many bytes its updates take.
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// The time of the last point, or the end of the last interval, in microseconds since the
+    /// epoch; `None` where there is none.
+    pub fn last_us(&self) -> Option<i64> {
+        (self.count > 0).then_some(self.before.at_us)
+    }
+
+    /// The reading of the last point where it is a whole one: a counter's, a derive's or an absolute's.
+    pub fn last_whole(&self) -> i64 {
+        self.before.number
+    }
+
+    /// Adds a point.
+    pub fn push_point(&mut self, point: Point) {
+        let (form, number) = match point.reading {
+            Reading::Level(value) => form_of(value),
+            Reading::Unsigned(value) => (UNSIGNED, value as i64),
+            Reading::Signed(value) => (SIGNED, value),
+        };
+        let length_us = point.at_us.wrapping_sub(self.before.at_us);
+        let tag = if length_us == self.before.length_us { 0 } else { TIME };
+        self.bytes.push(tag | form << FORM_SHIFT);
+        if tag & TIME != 0 {
+            put(&mut self.bytes, length_us);
+        }
+        self.put_number(form, number);
+        self.before.at_us = point.at_us;
+        self.before.length_us = length_us;
+        self.count += 1;
+    }
+
+    /// Adds an interval; false, and nothing is added, for one that it has no form for: a level
+    /// that is taken back.
+    pub fn push_interval(&mut self, interval: Interval) -> bool {
+        let Cover { span, amount, sense } = interval.cover();
+        let (form, number) = match (amount, sense) {
+            (Amount::Count(count), Sense::Add) => (COUNT, count),
+            (Amount::Count(count), Sense::Retract) => (RETRACTED, count),
+            (Amount::Count(count), Sense::Correct) => (CORRECTED, count),
+            (Amount::Level(value), Sense::Add) => form_of(value),
+            (Amount::Level(_), Sense::Retract | Sense::Correct) => return false,
+        };
+        let gap_us = span.start_us().wrapping_sub(self.before.at_us);
+        let mut tag = if gap_us == 0 { 0 } else { TIME };
+        tag |= if span.us() == self.before.length_us { 0 } else { LENGTH };
+        self.bytes.push(tag | form << FORM_SHIFT);
+        if tag & TIME != 0 {
+            put(&mut self.bytes, gap_us);
+        }
+        if tag & LENGTH != 0 {
+            put(&mut self.bytes, span.us());
+        }
+        self.put_number(form, number);
+        self.before.at_us = span.end_us();
+        self.before.length_us = span.us();
+        self.count += 1;
+        true
+    }
+
+    fn put_number(&mut self, form: u8, number: i64) {
+        if form == BITS {
+            self.bytes.extend_from_slice(&number.to_le_bytes());
+        } else {
+            put(&mut self.bytes, number.wrapping_sub(self.before.number));
+            self.before.number = number;
+        }
+    }
+
+    /// The points, in the order in which they came.
+    pub fn points(&self) -> Points<'_> {
+        self.points_from(Mark::default())
+    }
+
+    /// The points behind a mark of this log.
+    pub fn points_from(&self, mark: Mark) -> Points<'_> {
+        Points(self.reader(mark))
+    }
+
+    /// The intervals, in the order in which they came.
+    pub fn intervals(&self) -> Intervals<'_> {
+        self.intervals_from(Mark::default())
+    }
+
+    /// The intervals behind a mark of this log.
+    pub fn intervals_from(&self, mark: Mark) -> Intervals<'_> {
+        Intervals(self.reader(mark))
+    }
+
+    fn reader(&self, mark: Mark) -> Reader<'_> {
+        let bytes = self.bytes.get(mark.read..).unwrap_or_default();
+        Reader { all: self.bytes.len(), bytes, before: mark.before }
+    }
+
+    /// The updates as bytes, which [`points_of`] reads.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// A place between two updates of a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Mark {
+    /// Bytes before it.
+    read: usize,
+    before: Before,
+}
+
+/// The points of bytes that [`Log::bytes`] gave; `None` if they are not such bytes.
+pub(crate) fn points_of(bytes: &[u8]) -> Option<Vec<Point>> {
+    let mut reader = Reader { all: bytes.len(), bytes, before: Before::default() };
+    let mut points = Vec::new();
+    while !reader.bytes.is_empty() {
+        points.push(reader.point()?);
+    }
+    Some(points)
+}
+
+/// The points of a [`Log`].
+#[derive(Clone, Debug)]
+pub struct Points<'a>(Reader<'a>);
+
+impl Points<'_> {
+    /// The place behind the point that came last.
+    pub fn mark(&self) -> Mark {
+        self.0.mark()
+    }
+}
+
+impl Iterator for Points<'_> {
+    type Item = Point;
+    fn next(&mut self) -> Option<Point> {
+        self.0.point()
+    }
+}
+
+/// The intervals of a [`Log`].
+#[derive(Clone, Debug)]
+pub struct Intervals<'a>(Reader<'a>);
+
+impl Intervals<'_> {
+    /// The place behind the interval that came last.
+    pub fn mark(&self) -> Mark {
+        self.0.mark()
+    }
+}
+
+impl Iterator for Intervals<'_> {
+    type Item = Interval;
+    fn next(&mut self) -> Option<Interval> {
+        self.0.interval()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Reader<'a> {
+    /// How many bytes there were in all.
+    all: usize,
+    bytes: &'a [u8],
+    before: Before,
+}
+
+impl Reader<'_> {
+    fn mark(&self) -> Mark {
+        Mark { read: self.all - self.bytes.len(), before: self.before }
+    }
+
+    fn point(&mut self) -> Option<Point> {
+        let tag = self.byte()?;
+        let length_us = if tag & TIME == 0 { self.before.length_us } else { self.varint()? };
+        let form = tag >> FORM_SHIFT;
+        let number = self.number(form)?;
+        let reading = match form {
+            UNSIGNED => Reading::Unsigned(number as u64),
+            SIGNED => Reading::Signed(number),
+            _ => Reading::Level(level_of(form, number)?),
+        };
+        let at_us = self.before.at_us.wrapping_add(length_us);
+        self.before.at_us = at_us;
+        self.before.length_us = length_us;
+        Some(Point { at_us, reading })
+    }
+
+    fn interval(&mut self) -> Option<Interval> {
+        let tag = self.byte()?;
+        let gap_us = if tag & TIME == 0 { 0 } else { self.varint()? };
+        let length_us = if tag & LENGTH == 0 { self.before.length_us } else { self.varint()? };
+        let form = tag >> FORM_SHIFT;
+        let number = self.number(form)?;
+        let start_us = self.before.at_us.wrapping_add(gap_us);
+        let end_us = start_us.wrapping_add(length_us);
+        self.before.at_us = end_us;
+        self.before.length_us = length_us;
+        match form {
+            COUNT => Interval::count(start_us, end_us, number).ok(),
+            RETRACTED => Interval::count(start_us, end_us, number).ok().map(Interval::inverse),
+            CORRECTED => Interval::correction(start_us, end_us, number).ok(),
+            _ => Interval::level(start_us, end_us, level_of(form, number)?).ok(),
+        }
+    }
+
+    fn number(&mut self, form: u8) -> Option<i64> {
+        if form == BITS {
+            let (number, rest) = self.bytes.split_first_chunk::<8>()?;
+            self.bytes = rest;
+            return Some(i64::from_le_bytes(*number));
+        }
+        self.before.number = self.before.number.wrapping_add(self.varint()?);
+        Some(self.before.number)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (byte, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
+        Some(*byte)
+    }
+
+    fn varint(&mut self) -> Option<i64> {
+        let mut value = 0_u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some((value >> 1) as i64 ^ -((value & 1) as i64));
+            }
+        }
+        None
+    }
+}
+
+/// A number as a zigzag varint: seven bits a byte, the low ones first.
+fn put(bytes: &mut Vec<u8>, number: i64) {
+    let mut value = (number << 1 ^ number >> 63) as u64;
+    while value >= 0x80 {
+        bytes.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    bytes.push(value as u8);
+}
+
+/// The form that gives a level back to the bit, and its number.
+fn form_of(value: f64) -> (u8, i64) {
+    for (form, scale) in [(WHOLE, 1.0), (HUNDREDTHS, 100.0), (THOUSANDTHS, 1_000.0)] {
+        let number = (value * scale).round();
+        if number.abs() <= WHOLE_MAX && (number as i64 as f64 / scale).to_bits() == value.to_bits()
+        {
+            return (form, number as i64);
+        }
+    }
+    (BITS, value.to_bits() as i64)
+}
+
+fn level_of(form: u8, number: i64) -> Option<f64> {
+    match form {
+        WHOLE => Some(number as f64),
+        HUNDREDTHS => Some(number as f64 / 100.0),
+        THOUSANDTHS => Some(number as f64 / 1_000.0),
+        BITS => Some(f64::from_bits(number as u64)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SECOND_US;
+    use proptest::prelude::*;
+
+    #[test]
+    fn an_update_that_follows_the_one_before_takes_two_or_three_bytes() {
+        let (mut points, mut counts) = (Log::default(), Log::default());
+        for i in 0..1_000_i64 {
+            let reading = Reading::Level((i * 37 % 1_000) as f64);
+            points.push_point(Point { at_us: i * 10 * SECOND_US, reading });
+            let start_us = i * 10 * SECOND_US;
+            let count = Interval::count(start_us, start_us + 10 * SECOND_US, i * 37 % 50).unwrap();
+            assert!(counts.push_interval(count));
+        }
+        assert!(points.bytes().len() <= 3_010, "{}", points.bytes().len());
+        assert!(counts.bytes().len() <= 2_010, "{}", counts.bytes().len());
+        assert_eq!((points.len(), points.last_us()), (1_000, Some(9_990 * SECOND_US)));
+        assert_eq!(Log::default().last_us(), None);
+    }
+
+    #[test]
+    fn a_level_that_is_taken_back_has_no_form() {
+        let mut log = Log::default();
+        let level = Interval::level(0, 5, 1.5).unwrap();
+        assert!(!log.push_interval(level.inverse()));
+        assert!(log.is_empty() && log.bytes().is_empty());
+    }
+
+    #[test]
+    fn bytes_that_are_cut_or_not_ours_are_refused() {
+        let mut log = Log::default();
+        log.push_point(Point { at_us: 1 << 50, reading: Reading::Level(0.1 + 0.2) });
+        let bytes = log.bytes();
+        assert_eq!(points_of(bytes).map(|points| points.len()), Some(1));
+        for cut in 1..bytes.len() {
+            assert_eq!(points_of(&bytes[..cut]), None, "{cut}");
+        }
+        assert_eq!(points_of(&[COUNT << FORM_SHIFT, 0]), None);
+        assert_eq!(points_of(&[0xff; 12]), None);
+    }
+
+    fn level() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            (-1_000_i64..1_000).prop_map(|v| v as f64),
+            (-100_000_i64..100_000).prop_map(|v| v as f64 / 100.0),
+            (-100_000_i64..100_000).prop_map(|v| v as f64 / 1_000.0),
+            -1e200..1e200_f64,
+            Just(-0.0),
+        ]
+    }
+
+    fn reading() -> impl Strategy<Value = Reading> {
+        prop_oneof![
+            level().prop_map(Reading::Level),
+            any::<u64>().prop_map(Reading::Unsigned),
+            any::<i64>().prop_map(Reading::Signed),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn points_come_back_to_the_bit(
+            found in prop::collection::vec((any::<i64>(), reading()), 0..50)
+        ) {
+            let mut log = Log::default();
+            let points: Vec<Point> =
+                found.into_iter().map(|(at_us, reading)| Point { at_us, reading }).collect();
+            points.iter().for_each(|point| log.push_point(*point));
+            let back: Vec<Point> = log.points().collect();
+            prop_assert_eq!(&back, &points);
+            let bits = |point: &Point| point.reading.as_f64().to_bits();
+            let (back, points): (Vec<_>, Vec<_>) =
+                back.iter().zip(&points).map(|(a, b)| (bits(a), bits(b))).unzip();
+            prop_assert_eq!(back, points);
+        }
+
+        #[test]
+        fn reading_goes_on_from_a_mark(
+            found in prop::collection::vec((any::<i64>(), reading()), 1..20),
+            cut in 0_usize..20,
+        ) {
+            let mut log = Log::default();
+            found.iter().for_each(|(at_us, reading)| {
+                log.push_point(Point { at_us: *at_us, reading: *reading });
+            });
+            let mut points = log.points();
+            let mut first: Vec<Point> = points.by_ref().take(cut.min(found.len())).collect();
+            first.extend(log.points_from(points.mark()));
+            let wanted: Vec<Point> = log.points().collect();
+            prop_assert_eq!(first, wanted);
+        }
+
+        #[test]
+        fn intervals_come_back_to_the_bit(
+            found in prop::collection::vec(
+                (-1_i64 << 60..1 << 60, 1_i64..1 << 40, level(), 0..3, -5_i64..1 << 53),
+                0..50,
+            )
+        ) {
+            let mut log = Log::default();
+            let mut intervals = Vec::new();
+            for (start_us, length_us, level, form, count) in found {
+                let end_us = start_us + length_us;
+                let interval = match form {
+                    0 => Interval::count(start_us, end_us, count),
+                    1 => Interval::correction(start_us, end_us, count),
+                    _ => Interval::level(start_us, end_us, level),
+                };
+                let interval = interval.unwrap();
+                prop_assert!(log.push_interval(interval));
+                intervals.push(interval);
+            }
+            let back: Vec<Interval> = log.intervals().collect();
+            prop_assert_eq!(back, intervals);
+        }
+    }
+}

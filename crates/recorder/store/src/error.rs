@@ -1,0 +1,192 @@
+//! What can go wrong with a store, in sentences that say what to do.
+
+use series::SlotKey;
+
+use crate::Writer;
+
+/// A store could not be opened, written or read. Nothing of the call has been applied.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The SQLite file cannot be opened, written or read.
+    #[error(transparent)]
+    Record(#[from] record::RecordError),
+    /// The URL of a PostgreSQL database cannot be understood.
+    #[error(
+        "'{url}' is not the URL of a PostgreSQL database ({cause}): write postgres://user@host/database, or postgres:///database?host=/var/run/postgresql for a Unix socket"
+    )]
+    Url {
+        /// What was given, without its password.
+        url: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// PostgreSQL does not answer.
+    #[error(
+        "PostgreSQL at {place} does not answer ({cause}): start it, or set TACHOGRAPH_RECORD to another database or a file"
+    )]
+    Unreachable {
+        /// Where.
+        place: String,
+        /// What the system said.
+        cause: String,
+    },
+    /// PostgreSQL does not know us.
+    #[error(
+        "PostgreSQL at {place} does not let us in ({cause}): check the user and the password in TACHOGRAPH_RECORD"
+    )]
+    NotLetIn {
+        /// Where.
+        place: String,
+        /// What PostgreSQL said.
+        cause: String,
+    },
+    /// The database does not exist.
+    #[error(
+        "no database at {place}: create it with `createdb`, or set TACHOGRAPH_RECORD to another one"
+    )]
+    NoDatabase {
+        /// Where.
+        place: String,
+    },
+    /// The user lacks a right.
+    #[error(
+        "PostgreSQL at {place} does not allow it ({cause}): grant the user CREATE on the schema, or open the store for reading only"
+    )]
+    Denied {
+        /// Where.
+        place: String,
+        /// What PostgreSQL said.
+        cause: String,
+    },
+    /// The connection broke.
+    #[error(
+        "the connection to PostgreSQL at {place} was lost: run the command again once it is back; \
+         a batch that is sent twice counts once"
+    )]
+    Lost {
+        /// Where.
+        place: String,
+    },
+    /// The server's disk is full.
+    #[error(
+        "no space left for PostgreSQL at {place}: free some space on its disk, and send the batch \
+         again"
+    )]
+    Full {
+        /// Where.
+        place: String,
+    },
+    /// A lock was not to be had.
+    #[error("PostgreSQL at {place} is busy with a long query or another writer: call again later")]
+    Busy {
+        /// Where.
+        place: String,
+    },
+    /// A later version made the schema.
+    #[error(
+        "the series at {place} were written by a newer tachograph (schema {found}; this version \
+         reads {known}): update tachograph, or set TACHOGRAPH_RECORD to another database"
+    )]
+    Newer {
+        /// Where.
+        place: String,
+        /// The schema that is there.
+        found: i64,
+        /// The newest schema that we know.
+        known: i64,
+    },
+    /// Anything else that PostgreSQL says.
+    #[error("PostgreSQL at {place} failed ({cause}): nothing of this call was applied")]
+    Postgres {
+        /// Where.
+        place: String,
+        /// What PostgreSQL said.
+        cause: String,
+    },
+    /// A value in the database is not what we wrote.
+    #[error(
+        "invalid value in the series at {place} ({cause}): it was changed by hand or by another \
+         program"
+    )]
+    Value {
+        /// Where.
+        place: String,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// A time that PostgreSQL does not know.
+    #[error(
+        "a slot at {0} µs since 1970 is beyond the times that PostgreSQL knows: leave the updates before 4684 BC and after the year 287000 out"
+    )]
+    Time(i64),
+    /// A store that holds no series.
+    #[error("no series recorded in {0} yet: import some, or start a run")]
+    NoSeries(String),
+    /// Batches of a writer are missing.
+    #[error(
+        "writer {writer} sent batch {sent}, but its last one here is {last}: send the batches between them first"
+    )]
+    Missing {
+        /// Who.
+        writer: Writer,
+        /// The number of the batch that came.
+        sent: u64,
+        /// The number of the last one that was applied.
+        last: u64,
+    },
+    /// Some of the batches that were to be applied together are there already.
+    #[error(
+        "another import of the same data has written a part of it: run this one again to resume"
+    )]
+    Overtaken,
+    /// A count would be larger than a double can hold exactly: below 2^53 it always is exact.
+    #[error("the counts of {} slots would reach 2^53, the first in series {} at {} µs: omit the \
+        updates of these series", .slots.len(), first_series(.slots), first_slot_us(.slots))]
+    Overflow {
+        /// The step and the key of each.
+        slots: Vec<(i64, SlotKey)>,
+    },
+    /// A change for a step that no retention has.
+    #[error("no retention has a step of {0} µs: add one before slots of that step are written")]
+    NoRetention(i64),
+    /// Too many partitions would be needed.
+    #[error(
+        "slots of {step_us} µs would need {count} partitions, and {most} are the most: narrow the time that is written, or give the retention an age"
+    )]
+    TooManyPartitions {
+        /// The retention's step.
+        step_us: i64,
+        /// How many would be needed.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+}
+
+fn first_series(slots: &[(i64, SlotKey)]) -> i64 {
+    slots.first().map_or(0, |(_, key)| key.series)
+}
+
+fn first_slot_us(slots: &[(i64, SlotKey)]) -> i64 {
+    slots.first().map_or(0, |(_, key)| key.slot_us)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let missing = StoreError::Missing { writer: Writer(1), sent: 5, last: 3 };
+        assert_eq!(
+            missing.to_string(),
+            "writer 00000000-0000-0000-0000-000000000001 sent batch 5, but its last one here is 3: send the batches between them first"
+        );
+        let key = SlotKey { slot_us: 20, series: 7, lane: 0 };
+        assert_eq!(
+            StoreError::Overflow { slots: vec![(10, key)] }.to_string(),
+            "the counts of 1 slots would reach 2^53, the first in series 7 at 20 µs: omit the \
+             updates of these series"
+        );
+    }
+}

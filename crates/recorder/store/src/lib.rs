@@ -1,0 +1,82 @@
+//! Series and their slots in a database, exactly once.
+//!
+//! # Glossary
+//!
+//! - **Retention**: a step, and how long slots of that step are kept ([`Retention`]).
+//! - **Partition**: a stretch of a retention's time in a table of its own, so that
+//!   expiry drops a table instead of deleting rows.
+//! - **Span**: a stretch of a partition, 180 slots long. The slots of a series and lane in a span
+//!   are rows while they change, and one packed row once they do not ([`Packing`], docs/packing.md).
+//! - **Sealing**: packing the rows of spans that are over ([`Store::seal`]).
+//! - **Writer**: whoever writes batches, numbered 1, 2, 3 … ([`Writer`]).
+//! - **Changes**: one batch: what to add to which slots, and the state that goes with it ([`Changes`]).
+//!
+//! # A batch
+//!
+//! ```text
+//!  updates ─→ series::Batch ─→ Changes ─→ Store::apply ─→ one transaction:
+//!                                          1. claim the writer's next number
+//!                                          2. add to the slots of the series' own step
+//!                                          3. add the same, coarsened, at every coarser retention
+//!                                          4. save the lanes that the updates came from
+//! ```
+//!
+//! A number that was claimed before is a batch that was applied before: nothing
+//! happens, and that is said ([`Applied::Before`]). A number that leaves one out
+//! is an error. So whoever is interrupted between commit and acknowledgement
+//! sends the same batch again, and it is there once.
+//!
+//! # What this crate does not concern itself with
+//!
+//! Arithmetic, which is the crate `series`; protocols and file formats; runs and trials.
+
+mod error;
+mod memory;
+mod model;
+mod names;
+mod packed;
+mod plan;
+mod postgres;
+mod sqlite;
+mod store;
+
+pub use self::packed::Packing;
+pub use self::postgres::Postgres;
+pub use error::StoreError;
+pub use memory::Memory;
+pub use model::{
+    Changes, Identity, NewSeries, NotMade, Retention, RrdChange, Selector, Series, SeriesLimit,
+    Writer,
+};
+pub use sqlite::Sqlite;
+pub use store::{Applied, Maintained, SEALED_AFTER_US, Source, Store};
+
+/// Opens the store that `place` names: the URL of a PostgreSQL database
+/// (`postgres://…`), or the path of a SQLite file, which is made if it does not exist.
+///
+/// # Errors
+/// Those of [`Postgres::open`] and [`Sqlite::open`].
+pub fn open(place: &str) -> Result<Box<dyn Store>, StoreError> {
+    if is_postgres(place) {
+        Ok(Box::new(Postgres::open(place)?))
+    } else {
+        Ok(Box::new(Sqlite::open(place)?))
+    }
+}
+
+/// Opens the store that `place` names for reading only: nothing is made or changed.
+///
+/// # Errors
+/// Those of [`Postgres::open_read_only`] and [`Sqlite::open_read_only`].
+pub fn open_read_only(place: &str) -> Result<Box<dyn Store>, StoreError> {
+    if is_postgres(place) {
+        Ok(Box::new(Postgres::open_read_only(place)?))
+    } else {
+        Ok(Box::new(Sqlite::open_read_only(place)?))
+    }
+}
+
+/// Whether a place is the URL of a PostgreSQL database.
+pub fn is_postgres(place: &str) -> bool {
+    place.starts_with("postgres://") || place.starts_with("postgresql://")
+}

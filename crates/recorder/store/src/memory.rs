@@ -1,0 +1,266 @@
+//! A store in memory: the plainest one, which the others must agree with.
+
+use std::collections::{BTreeMap, HashMap};
+
+use series::{Accumulator, Integral, Lane, SlotKey, Step, rrd};
+
+use crate::plan::{self, Kept, Plan};
+use crate::{
+    Applied, Changes, Identity, Maintained, NewSeries, NotMade, Retention, Selector, Series,
+    SeriesLimit, Source, Store, StoreError, Writer,
+};
+
+type Rows = BTreeMap<SlotKey, Accumulator>;
+
+/// Series and slots in memory.
+#[derive(Debug, Default)]
+pub struct Memory {
+    kept: Vec<Kept>,
+    series: Vec<Series>,
+    by_identity: BTreeMap<Identity, usize>,
+    lanes: Vec<String>,
+    lane_states: HashMap<(i64, i32), Lane>,
+    rrd: HashMap<i64, rrd::Rrd>,
+    writers: HashMap<Writer, u64>,
+    /// By step.
+    slots: BTreeMap<i64, Rows>,
+    /// The starts of partitions that exist, by step. Memory has no use for them but to count them.
+    partitions: BTreeMap<i64, std::collections::BTreeSet<i64>>,
+}
+
+impl Memory {
+    /// An empty store without retentions.
+    pub fn new() -> Memory {
+        Memory { lanes: vec![String::new()], ..Memory::default() }
+    }
+
+    /// The rows that a plan changes, as they will be.
+    fn changed(&self, plan: &Plan) -> Result<BTreeMap<i64, Rows>, StoreError> {
+        let mut changed: BTreeMap<i64, Rows> = BTreeMap::new();
+        let mut over = Vec::new();
+        for part in &plan.parts {
+            let step_us = part.kept.step().us();
+            let mut rows = Rows::new();
+            for (key, delta) in part.rows.iter() {
+                let row = delta.apply_to(&self.row(step_us, *key).unwrap_or_default());
+                if plan::overflows(delta, row.integral.as_f64()) {
+                    over.push((step_us, *key));
+                }
+                rows.insert(*key, row);
+            }
+            for anew in &part.anew {
+                let fine = self.fine(&changed, anew, part.kept.step());
+                if let Some(row) = rows.get_mut(&anew.key) {
+                    *row = plan::bounds_of(&fine).apply_to(row);
+                }
+            }
+            changed.insert(step_us, rows);
+        }
+        if over.is_empty() { Ok(changed) } else { Err(StoreError::Overflow { slots: over }) }
+    }
+
+    fn row(&self, step_us: i64, key: SlotKey) -> Option<Accumulator> {
+        self.slots.get(&step_us).and_then(|rows| rows.get(&key)).copied()
+    }
+
+    /// The fine slots of a coarse one, as they will be.
+    fn fine(
+        &self,
+        changed: &BTreeMap<i64, Rows>,
+        anew: &plan::Anew,
+        coarse: Step,
+    ) -> Vec<Accumulator> {
+        let changed = changed.get(&anew.from_step_us);
+        let starts = (0..coarse.us() / anew.from_step_us).map(|i| i * anew.from_step_us);
+        starts
+            .filter_map(|offset_us| {
+                let key = SlotKey { slot_us: anew.key.slot_us + offset_us, ..anew.key };
+                let new = changed.and_then(|rows| rows.get(&key)).copied();
+                new.or_else(|| self.row(anew.from_step_us, key))
+            })
+            .collect()
+    }
+
+    fn make(&mut self, wanted: &NewSeries, limit: &SeriesLimit) -> Result<Series, NotMade> {
+        if let Some(index) = self.by_identity.get(&wanted.identity) {
+            return Ok(self.series[*index].clone());
+        }
+        limit.admit(wanted)?;
+        if !self.kept.iter().any(|kept| kept.step() == wanted.spec.step) {
+            return Err(NotMade::NoRetention);
+        }
+        if self.series.len() as i64 >= limit.series {
+            return Err(NotMade::TooMany);
+        }
+        let made = Series {
+            id: self.series.len() as i64 + 1,
+            identity: wanted.identity.clone(),
+            spec: wanted.spec,
+            xff: wanted.xff,
+            rrd: wanted.rrd.clone(),
+        };
+        self.by_identity.insert(made.identity.clone(), self.series.len());
+        self.series.push(made.clone());
+        Ok(made)
+    }
+}
+
+/// All pieces of a batch as one.
+fn together(source: &mut dyn Source) -> Changes {
+    let mut all = Changes::default();
+    source.restart();
+    while let Some(piece) = source.next() {
+        for (step_us, batch) in &piece.slots {
+            let known = all.slots.entry(*step_us).or_default();
+            batch.iter().for_each(|(key, delta)| known.add(*key, *delta));
+        }
+        all.lanes.extend(piece.lanes.iter().map(|(lane, state)| (*lane, state.clone())));
+        all.rrd.extend(piece.rrd.iter().cloned());
+    }
+    all
+}
+
+impl Store for Memory {
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
+
+    fn retentions(&mut self) -> Result<Vec<Retention>, StoreError> {
+        Ok(self.kept.iter().map(|kept| kept.retention).collect())
+    }
+
+    fn retain(&mut self, retentions: &[Retention]) -> Result<(), StoreError> {
+        self.kept = plan::retained(&self.kept, retentions);
+        Ok(())
+    }
+
+    fn series(
+        &mut self,
+        wanted: &[NewSeries],
+        limit: &SeriesLimit,
+    ) -> Result<Vec<Result<Series, NotMade>>, StoreError> {
+        Ok(wanted.iter().map(|wanted| self.make(wanted, limit)).collect())
+    }
+
+    fn find(&mut self, selector: &Selector) -> Result<Vec<Series>, StoreError> {
+        let known = self.by_identity.iter().filter(|(identity, _)| selector.matches(identity));
+        Ok(known.map(|(_, index)| self.series[*index].clone()).collect())
+    }
+
+    fn lanes(&mut self, names: &[&str]) -> Result<Vec<i32>, StoreError> {
+        let number = |name: &&str| {
+            let known = self.lanes.iter().position(|known| known == name);
+            known.unwrap_or_else(|| {
+                self.lanes.push((*name).to_owned());
+                self.lanes.len() - 1
+            }) as i32
+        };
+        Ok(names.iter().map(number).collect())
+    }
+
+    fn lane_states(&mut self, lanes: &[(i64, i32)]) -> Result<Vec<Lane>, StoreError> {
+        let state = |lane| self.lane_states.get(lane).cloned().unwrap_or_default();
+        Ok(lanes.iter().map(state).collect())
+    }
+
+    fn rrd(&mut self, series: i64) -> Result<Option<rrd::Rrd>, StoreError> {
+        Ok(self.rrd.get(&series).cloned())
+    }
+
+    fn last_batch(&mut self, writer: Writer) -> Result<u64, StoreError> {
+        Ok(self.writers.get(&writer).copied().unwrap_or(0))
+    }
+
+    fn apply_all(
+        &mut self,
+        claims: &[(Writer, u64)],
+        source: &mut dyn Source,
+    ) -> Result<Applied, StoreError> {
+        let mut new = 0;
+        for (writer, seq) in claims {
+            let last = self.writers.get(writer).copied().unwrap_or(0);
+            if *seq > last + 1 {
+                return Err(StoreError::Missing { writer: *writer, sent: *seq, last });
+            }
+            new += usize::from(*seq > last);
+        }
+        match new {
+            0 if !claims.is_empty() => return Ok(Applied::Before),
+            new if new < claims.len() => return Err(StoreError::Overtaken),
+            _ => {}
+        }
+        let changes = together(source);
+        let plan = Plan::new(&changes, &self.kept)?;
+        let changed = self.changed(&plan)?;
+        self.writers.extend(claims.iter().copied());
+        for (step_us, rows) in changed {
+            self.slots.entry(step_us).or_default().extend(rows);
+        }
+        for part in &plan.parts {
+            self.partitions.entry(part.kept.step().us()).or_default().extend(part.partitions());
+        }
+        for (lane, state) in &changes.lanes {
+            self.lane_states.insert(*lane, state.clone());
+        }
+        for change in &changes.rrd {
+            let definition = self.series.iter().find(|s| s.id == change.series);
+            if let Some(definition) = definition.and_then(|s| s.rrd.clone()) {
+                self.rrd
+                    .entry(change.series)
+                    .or_insert_with(|| rrd::Rrd::restore(definition, change.state.clone(), []))
+                    .advance(change.state.clone(), change.rows.iter().copied());
+            }
+        }
+        Ok(Applied::Now { expired: plan.expired })
+    }
+
+    fn slots(
+        &mut self,
+        step: Step,
+        series: &[i64],
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Vec<(SlotKey, Accumulator)>, StoreError> {
+        let level = |id: i64| {
+            let known = self.series.iter().find(|s| s.id == id);
+            known.is_some_and(|s| s.spec.kind.flavor() == series::Flavor::Level)
+        };
+        let levels: HashMap<i64, bool> = series.iter().map(|id| (*id, level(*id))).collect();
+        let Some(rows) = self.slots.get(&step.us()).filter(|_| from_us < until_us) else {
+            return Ok(Vec::new());
+        };
+        let at = |slot_us| SlotKey { slot_us, series: i64::MIN, lane: i32::MIN };
+        let wanted = rows.range(at(from_us)..at(until_us)).filter_map(|(key, row)| {
+            let mut row = *row;
+            if *levels.get(&key.series)? {
+                row.integral = Integral::Area(row.integral.as_f64());
+            }
+            Some((*key, row))
+        });
+        Ok(wanted.collect())
+    }
+
+    fn seal(&mut self, _until_us: i64) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
+        let mut maintained = Maintained::default();
+        for kept in &mut self.kept {
+            kept.horizon_us = kept.horizon_at(now_us);
+            let horizon_us = kept.horizon_us;
+            let step_us = kept.step().us();
+            let partitions = self.partitions.entry(step_us).or_default();
+            let before = partitions.len();
+            partitions.retain(|start_us| *start_us >= horizon_us);
+            maintained.dropped += (before - partitions.len()) as u64;
+            let ahead = kept.ahead(now_us);
+            maintained.made += ahead.difference(partitions).count() as u64;
+            partitions.extend(ahead);
+            if let Some(rows) = self.slots.get_mut(&step_us) {
+                rows.retain(|key, _| key.slot_us >= horizon_us);
+            }
+        }
+        Ok(maintained)
+    }
+}

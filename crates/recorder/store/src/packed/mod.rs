@@ -1,0 +1,518 @@
+//! Packed slots: those of one series and lane in one span of time, in one row of a table.
+//!
+//! ```text
+//!  slots ─→ Stretch: a place for each slot of the span, most of them filled
+//!              │ pack: every accumulator becomes a column of whole numbers
+//!              ▼
+//!           Packed: of each column the least number, and by how much each slot
+//!                   exceeds it, in digits of one byte that SQL itself can read
+//! ```
+//!
+//! The format is documented in docs/packing.md. Packing loses nothing: what
+//! cannot be packed exactly is left as rows.
+
+mod doubles;
+mod numbers;
+mod sql;
+
+use series::{Accumulator, Integral, SECOND_US, SlotKey};
+
+use doubles::Doubles;
+pub(crate) use numbers::Column;
+pub(crate) use sql::{Dialect, unpacking};
+
+use crate::plan::Kept;
+
+/// The format that this version writes. It reads those before it too.
+pub(crate) const FORMAT: i64 = 2;
+
+/// How many slots a span has; the last one of a partition may have fewer.
+pub(crate) const SPAN_SLOTS: i64 = 180;
+
+/// The columns of whole numbers, by their names in SQL.
+pub(crate) const NUMBERS: [&str; 12] = [
+    "flags",
+    "covered",
+    "n",
+    "last_at",
+    "integral",
+    "integral_rest",
+    "vmin",
+    "vmin_rest",
+    "vmax",
+    "vmax_rest",
+    "last_val",
+    "last_val_rest",
+];
+
+/// The columns that have a divisor.
+pub(crate) const DIVIDED: [&str; 8] = [
+    "integral",
+    "integral_rest",
+    "vmin",
+    "vmin_rest",
+    "vmax",
+    "vmax_rest",
+    "last_val",
+    "last_val_rest",
+];
+
+const FLAGS: usize = 0;
+const COVERED: usize = 1;
+const N: usize = 2;
+const LAST_AT: usize = 3;
+const INTEGRAL: usize = 4;
+const VMIN: usize = 6;
+const VMAX: usize = 8;
+const LAST_VAL: usize = 10;
+
+/// Bits of a slot's flags.
+const APPROXIMATE: i64 = 1;
+const NO_BOUNDS: i64 = 2;
+const NO_LAST: i64 = 4;
+const ABSENT: i64 = 8;
+const NO_COVER: i64 = 16;
+
+/// Bits of the shape: what a column is to be found from.
+const INTEGRAL_FROM_VMIN: i64 = 1;
+const VMIN_FROM_INTEGRAL: i64 = 2;
+const VMAX_IS_VMIN: i64 = 4;
+const VMAX_FROM_VMIN: i64 = 8;
+const LAST_FROM_VMIN: i64 = 16;
+const LAST_FROM_INTEGRAL: i64 = 32;
+const WHOLE_SECONDS: i64 = 64;
+
+/// Which slots are packed when they are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// The fewest slots of a series and span that are worth a packed row.
+    fewest: usize,
+}
+
+impl Packing {
+    /// What is usual: from four slots on, which as rows are larger, unless they are far apart.
+    pub const USUAL: Packing = Packing { fewest: 4 };
+    /// Every slot is packed at once, which is slow, and good for tests.
+    pub const ALWAYS: Packing = Packing { fewest: 1 };
+    /// No slot is packed.
+    pub const NEVER: Packing = Packing { fewest: usize::MAX };
+
+    /// Whether so many slots over so many places are packed.
+    pub(crate) fn admits(self, slots: usize, places: usize) -> bool {
+        slots >= self.fewest && (self.fewest == 1 || slots * 4 >= places)
+    }
+
+    /// The fewest slots that are worth a packed row, as a database counts.
+    pub(crate) fn fewest(self) -> i64 {
+        i64::try_from(self.fewest).unwrap_or(i64::MAX)
+    }
+}
+
+impl Default for Packing {
+    fn default() -> Packing {
+        Packing::USUAL
+    }
+}
+
+/// A series and lane in a span: the key of a packed row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct StretchKey {
+    /// The start of the span, microseconds since the epoch.
+    pub(crate) span_us: i64,
+    /// The series' number.
+    pub(crate) series: i64,
+    /// The lane's number.
+    pub(crate) lane: i32,
+}
+
+impl StretchKey {
+    /// The stretch that a slot lies in.
+    pub(crate) fn of(kept: &Kept, key: &SlotKey) -> StretchKey {
+        StretchKey { span_us: kept.span_of(key.slot_us), series: key.series, lane: key.lane }
+    }
+}
+
+/// The slots of a series and lane in a span.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Stretch {
+    /// Which.
+    pub(crate) key: StretchKey,
+    step_us: i64,
+    rows: Vec<Option<Accumulator>>,
+}
+
+impl Stretch {
+    /// Without any slot.
+    pub(crate) fn new(kept: &Kept, key: StretchKey) -> Stretch {
+        let rows = vec![None; SPAN_SLOTS as usize];
+        Stretch { key, step_us: kept.step().us(), rows }
+    }
+
+    /// The place of a slot; `None` if it lies outside.
+    fn place(&mut self, slot_us: i64) -> Option<&mut Option<Accumulator>> {
+        let place = slot_us.checked_sub(self.key.span_us)?.div_euclid(self.step_us);
+        usize::try_from(place).ok().and_then(|place| self.rows.get_mut(place))
+    }
+
+    /// What is known of a slot, to be changed.
+    ///
+    /// # Errors
+    /// A sentence about a slot that lies outside: what is to be added to it would be lost.
+    pub(crate) fn slot(&mut self, slot_us: i64) -> Result<&mut Accumulator, String> {
+        let StretchKey { span_us, series, .. } = self.key;
+        match self.place(slot_us) {
+            Some(place) => Ok(place.get_or_insert(Accumulator::EMPTY)),
+            None => Err(format!(
+                "the slot at {slot_us} µs of series {series} lies outside its span, which starts at {span_us} µs"
+            )),
+        }
+    }
+
+    /// The slots that there are, in order of time.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotKey, &Accumulator)> {
+        let StretchKey { span_us, series, lane } = self.key;
+        let places = self.rows.iter().enumerate();
+        places.filter_map(move |(place, row)| {
+            let slot_us = span_us + place as i64 * self.step_us;
+            row.as_ref().map(|row| (SlotKey { slot_us, series, lane }, row))
+        })
+    }
+
+    /// Packs the slots; `None` if there are none, or if they cannot be packed exactly.
+    pub(crate) fn pack(&self) -> Option<Packed> {
+        let first = self.rows.iter().position(Option::is_some)?;
+        let last = self.rows.iter().rposition(Option::is_some)?;
+        let rows = self.rows.get(first..=last)?;
+        let slot0_us = self.key.span_us + first as i64 * self.step_us;
+        pack(first, rows, slot0_us, self.step_us)
+    }
+}
+
+/// Slots as they are stored: columns of whole numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Packed {
+    /// The place of the first slot in the span.
+    pub(crate) first: i64,
+    /// How many places there are from the first slot to the last.
+    pub(crate) count: i64,
+    /// What columns are to be found from.
+    pub(crate) shape: i64,
+    /// In the order of [`NUMBERS`].
+    pub(crate) numbers: [Column; 12],
+    /// In the order of [`DIVIDED`]; `None` for a column without numbers.
+    pub(crate) divisors: [Option<f64>; 8],
+}
+
+/// Slots as columns, a gap filled with what stood before it so that it costs nothing.
+#[derive(Default)]
+struct Filled {
+    flags: Vec<i64>,
+    covered: Vec<i64>,
+    /// What is stored of `covered`: where it is 0, a flag may say so.
+    covered_stored: Vec<i64>,
+    n: Vec<i64>,
+    last_at: Vec<i64>,
+    integral: Vec<f64>,
+    vmin: Vec<f64>,
+    vmax: Vec<f64>,
+    last_val: Vec<f64>,
+}
+
+impl Filled {
+    fn new(rows: &[Option<Accumulator>], slot0_us: i64, step_us: i64) -> Option<Filled> {
+        let mut filled = Filled::default();
+        let mut before = rows.iter().flatten().next().copied()?;
+        let mut bounds =
+            rows.iter().flatten().find_map(|row| row.min().zip(row.max())).unwrap_or_default();
+        let updated = rows.iter().enumerate().find_map(|(place, row)| {
+            let (last_us, value) = row.as_ref()?.last()?;
+            Some((last_us.checked_sub(slot0_us + place as i64 * step_us)?, value))
+        });
+        let mut last = updated.unwrap_or_default();
+        let some_covered = rows.iter().flatten().map(|row| row.covered_us).find(|us| *us != 0);
+        let mut covered = some_covered.unwrap_or_default();
+        for (place, row) in rows.iter().enumerate() {
+            let slot_us = slot0_us + place as i64 * step_us;
+            let mut flags = 0;
+            match row {
+                None => flags |= ABSENT,
+                Some(row) => {
+                    before = *row;
+                    flags |= if row.approximate { APPROXIMATE } else { 0 };
+                    match row.last() {
+                        Some((last_us, value)) => last = (last_us.checked_sub(slot_us)?, value),
+                        None => flags |= NO_LAST,
+                    }
+                    match row.min().zip(row.max()) {
+                        Some(found) => bounds = found,
+                        None if row.min().is_some() || row.max().is_some() => return None,
+                        None => flags |= NO_BOUNDS,
+                    }
+                    match row.covered_us {
+                        0 if some_covered.is_some() => flags |= NO_COVER,
+                        us => covered = us,
+                    }
+                }
+            }
+            filled.flags.push(flags);
+            filled.covered.push(before.covered_us);
+            filled.covered_stored.push(covered);
+            filled.n.push(before.n);
+            filled.integral.push(before.integral.as_f64());
+            // Bounds that mean nothing are those that cost least beside the last value.
+            let shown = if flags & NO_BOUNDS == 0 { bounds } else { (last.1, last.1) };
+            filled.vmin.push(shown.0);
+            filled.vmax.push(shown.1);
+            filled.last_at.push(last.0);
+            filled.last_val.push(last.1);
+        }
+        Some(filled)
+    }
+
+    fn integral_from_vmin(&self) -> bool {
+        let places = self.integral.iter().zip(&self.vmin).zip(&self.covered);
+        places.into_iter().all(|((integral, vmin), covered)| area(*vmin, *covered) == *integral)
+    }
+
+    fn vmin_from_integral(&self) -> bool {
+        let places = self.integral.iter().zip(&self.vmin).zip(&self.covered).zip(&self.flags);
+        places.into_iter().all(|(((integral, vmin), covered), flags)| {
+            flags & NO_BOUNDS != 0 || rate(*integral, *covered) == *vmin
+        })
+    }
+
+    /// What is covered and the times of the last updates in whole seconds, if they are whole and
+    /// if that is shorter.
+    fn in_seconds(&self) -> Option<(Vec<i64>, Vec<i64>)> {
+        let differ = |numbers: &[i64]| numbers.windows(2).any(|pair| pair[0] != pair[1]);
+        if !differ(&self.covered_stored) && !differ(&self.last_at) {
+            return None;
+        }
+        let whole = |numbers: &[i64]| -> Option<Vec<i64>> {
+            let second = |us: &i64| (us % SECOND_US == 0).then_some(us / SECOND_US);
+            numbers.iter().map(second).collect()
+        };
+        whole(&self.covered_stored).zip(whole(&self.last_at))
+    }
+
+    /// Divisors that may fit this stretch: the seconds that are covered, and those of an update.
+    fn seconds(&self, step_us: i64) -> [f64; 3] {
+        let covered_us = self.covered.first().copied().unwrap_or(0) as f64;
+        let n = self.n.first().copied().unwrap_or(0).max(1) as f64;
+        let second_us = SECOND_US as f64;
+        [covered_us / second_us, covered_us / n / second_us, step_us as f64 / second_us]
+    }
+}
+
+/// Level × seconds, in the very operations of an interval's.
+fn area(level: f64, covered_us: i64) -> f64 {
+    level * covered_us as f64 / SECOND_US as f64
+}
+
+/// Count ÷ seconds, in the very operations of an interval's.
+fn rate(integral: f64, covered_us: i64) -> f64 {
+    integral / (covered_us as f64 / SECOND_US as f64)
+}
+
+fn pack(first: usize, rows: &[Option<Accumulator>], slot0_us: i64, step_us: i64) -> Option<Packed> {
+    let filled = Filled::new(rows, slot0_us, step_us)?;
+    let hints = filled.seconds(step_us);
+    let mut packed = Packed {
+        first: first as i64,
+        count: rows.len() as i64,
+        shape: 0,
+        numbers: std::array::from_fn(|_| Column::default()),
+        divisors: [None; 8],
+    };
+    packed.numbers[FLAGS] = Column::new(&filled.flags)?.trimmed();
+    packed.numbers[COVERED] = Column::new(&filled.covered_stored)?;
+    packed.numbers[N] = Column::new(&filled.n)?;
+    packed.numbers[LAST_AT] = Column::new(&filled.last_at)?;
+    if let Some((covered, last_at)) = filled.in_seconds() {
+        packed.numbers[COVERED] = Column::new(&covered)?;
+        packed.numbers[LAST_AT] = Column::new(&last_at)?;
+        packed.shape |= WHOLE_SECONDS;
+    }
+
+    let whole = filled.integral.iter().all(|integral| integral.fract() == 0.0);
+    let (of_vmin, of_integral) = (filled.integral_from_vmin(), filled.vmin_from_integral());
+    packed.shape |= if of_vmin && filled.vmin == filled.last_val {
+        INTEGRAL_FROM_VMIN
+    } else if whole && of_integral {
+        VMIN_FROM_INTEGRAL
+    } else if of_vmin {
+        INTEGRAL_FROM_VMIN
+    } else if of_integral {
+        VMIN_FROM_INTEGRAL
+    } else {
+        0
+    };
+    let integral = match packed.shape & INTEGRAL_FROM_VMIN {
+        0 => Some(packed.put(INTEGRAL, Doubles::new(&filled.integral, &hints)?, None)?),
+        _ => None,
+    };
+    let vmin = match packed.shape & VMIN_FROM_INTEGRAL {
+        0 => Some(packed.put(VMIN, Doubles::new(&filled.vmin, &hints)?, None)?),
+        _ => None,
+    };
+    if filled.vmin == filled.vmax {
+        packed.shape |= VMAX_IS_VMIN;
+    } else {
+        let vmax = Doubles::new(&filled.vmax, &with_scale(&hints, vmin.as_ref()))?;
+        packed.put_near(VMAX, vmax, vmin.as_ref(), VMAX_FROM_VMIN)?;
+    }
+    let (near, bit) = match (&vmin, &integral) {
+        (Some(vmin), _) => (Some(vmin), LAST_FROM_VMIN),
+        (None, integral) => (integral.as_ref(), LAST_FROM_INTEGRAL),
+    };
+    let last_val = Doubles::new(&filled.last_val, &with_scale(&hints, near))?;
+    packed.put_near(LAST_VAL, last_val, near, bit)?;
+    Some(packed)
+}
+
+/// The hints, and before them the scale of a column that this one may be near to.
+fn with_scale(hints: &[f64; 3], near: Option<&Doubles>) -> [f64; 4] {
+    let [a, b, c] = *hints;
+    [near.map_or(1.0, |near| near.divisor), a, b, c]
+}
+
+impl Packed {
+    /// Puts doubles into their two columns, less the numbers of `near`.
+    fn put(&mut self, at: usize, doubles: Doubles, near: Option<&Doubles>) -> Option<Doubles> {
+        let divided = at - INTEGRAL;
+        self.numbers[at] = match near {
+            None => Column::new(&doubles.numbers)?,
+            Some(near) => less(&doubles, near)?,
+        };
+        self.divisors[divided] = Some(doubles.divisor);
+        if let Some((rest, divisor)) = &doubles.rest {
+            self.numbers[at + 1] = Column::new(rest)?;
+            self.divisors[divided + 1] = Some(*divisor);
+        }
+        Some(doubles)
+    }
+
+    /// Puts doubles as they are or less the numbers of `near`, whatever is shorter.
+    fn put_near(
+        &mut self,
+        at: usize,
+        doubles: Doubles,
+        near: Option<&Doubles>,
+        bit: i64,
+    ) -> Option<Doubles> {
+        let alone = Column::new(&doubles.numbers).map(|column| column.bytes());
+        let difference = near.and_then(|near| less(&doubles, near)).map(|column| column.bytes());
+        let shorter = match (alone, difference) {
+            (Some(alone), Some(difference)) => difference < alone,
+            (None, Some(_)) => true,
+            _ => false,
+        };
+        if shorter {
+            self.shape |= bit;
+        }
+        self.put(at, doubles, near.filter(|_| shorter))
+    }
+
+    /// How many bytes its digits have.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.numbers.iter().map(Column::bytes).sum()
+    }
+
+    fn number(&self, column: usize) -> Result<Vec<i64>, String> {
+        let count = usize::try_from(self.count).map_err(|e| e.to_string())?;
+        self.numbers[column]
+            .numbers(count)
+            .ok_or_else(|| format!("the column {} of packed slots is too short", NUMBERS[column]))
+    }
+
+    /// The doubles of a column, and its numbers.
+    fn doubles(&self, at: usize, near: Option<&[i64]>) -> Result<(Vec<f64>, Vec<i64>), String> {
+        let mut numbers = self.number(at)?;
+        for (number, near) in numbers.iter_mut().zip(near.unwrap_or(&[])) {
+            *number = number.wrapping_add(*near);
+        }
+        let divisor = self.divisors[at - INTEGRAL].unwrap_or(1.0);
+        let mut doubles: Vec<f64> = numbers.iter().map(|n| *n as f64 / divisor).collect();
+        if let Some(divisor) = self.divisors[at - INTEGRAL + 1] {
+            for (double, rest) in doubles.iter_mut().zip(self.number(at + 1)?) {
+                *double += rest as f64 / divisor;
+            }
+        }
+        Ok((doubles, numbers))
+    }
+
+    /// Adds what is packed to a stretch.
+    ///
+    /// # Errors
+    /// A sentence if the columns are not as this version writes them.
+    pub(crate) fn unpack(&self, stretch: &mut Stretch) -> Result<(), String> {
+        let is = |bit: i64| self.shape & bit != 0;
+        let count = usize::try_from(self.count).map_err(|e| e.to_string())?;
+        let flags = self.numbers[FLAGS].untrimmed(count).numbers(count);
+        let flags = flags.ok_or("the flags of packed slots are too many")?;
+        let (mut covered, n, mut last_at) =
+            (self.number(COVERED)?, self.number(N)?, self.number(LAST_AT)?);
+        if is(WHOLE_SECONDS) {
+            for us in covered.iter_mut().chain(&mut last_at) {
+                *us = us.wrapping_mul(SECOND_US);
+            }
+        }
+        for (covered, flags) in covered.iter_mut().zip(&flags) {
+            *covered = if flags & NO_COVER != 0 { 0 } else { *covered };
+        }
+        let (mut integral, integrals) = self.doubles(INTEGRAL, None)?;
+        let (mut vmin, vmins) = self.doubles(VMIN, None)?;
+        let near = is(VMAX_FROM_VMIN).then_some(vmins.as_slice());
+        let (vmax, _) = self.doubles(VMAX, near)?;
+        let near = match (is(LAST_FROM_VMIN), is(LAST_FROM_INTEGRAL)) {
+            (true, _) => Some(vmins.as_slice()),
+            (_, true) => Some(integrals.as_slice()),
+            _ => None,
+        };
+        let (last_val, _) = self.doubles(LAST_VAL, near)?;
+        for place in 0..flags.len() {
+            if is(INTEGRAL_FROM_VMIN) {
+                integral[place] = area(vmin[place], covered[place]);
+            } else if is(VMIN_FROM_INTEGRAL) {
+                vmin[place] = rate(integral[place], covered[place]);
+            }
+            if flags[place] & ABSENT != 0 {
+                continue;
+            }
+            let slot_us = stretch.key.span_us + (self.first + place as i64) * stretch.step_us;
+            let bounds = match (flags[place] & NO_BOUNDS != 0, is(VMAX_IS_VMIN)) {
+                (true, _) => (f64::INFINITY, f64::NEG_INFINITY),
+                (false, true) => (vmin[place], vmin[place]),
+                (false, false) => (vmin[place], vmax[place]),
+            };
+            let last = match flags[place] & NO_LAST != 0 {
+                true => (i64::MIN, 0.0),
+                false => (slot_us.wrapping_add(last_at[place]), last_val[place]),
+            };
+            let row = Accumulator {
+                integral: Integral::Area(integral[place]),
+                covered_us: covered[place],
+                vmin: bounds.0,
+                vmax: bounds.1,
+                n: n[place],
+                last_us: last.0,
+                last_val: last.1,
+                approximate: flags[place] & APPROXIMATE != 0,
+            };
+            let slot = stretch.slot(slot_us);
+            slot.map_err(|_| "packed slots lie outside their span")?.merge(&row);
+        }
+        Ok(())
+    }
+}
+
+/// The column of what some numbers exceed others by.
+fn less(doubles: &Doubles, near: &Doubles) -> Option<Column> {
+    let pairs = doubles.numbers.iter().zip(&near.numbers);
+    let differences: Option<Vec<i64>> = pairs.map(|(a, b)| a.checked_sub(*b)).collect();
+    Column::new(&differences?)
+}
+
+#[cfg(test)]
+mod tests;

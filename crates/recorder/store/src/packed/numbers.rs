@@ -1,0 +1,139 @@
+//! Columns of whole numbers in digits that SQL can read.
+
+/// The base of the digits. A digit d is the byte d + 1, so that no byte is 0 and
+/// each is a character of ASCII: SQLite reads it with `unicode()`, PostgreSQL
+/// with `get_byte()`.
+const BASE: u64 = 127;
+
+/// The most digits: 127^9 is just below 2^63.
+const DIGITS_MAX: usize = 9;
+
+/// Whole numbers: the least of them, and by how much each exceeds it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Column {
+    /// The least of the numbers.
+    pub(crate) base: i64,
+    /// The last digit of every number, then the last but one of every number, and
+    /// so on. Empty if all numbers are equal.
+    pub(crate) digits: Vec<u8>,
+}
+
+impl Column {
+    /// The column of some numbers; `None` if they are too far apart.
+    pub(crate) fn new(numbers: &[i64]) -> Option<Column> {
+        let base = numbers.iter().copied().min()?;
+        let greatest = numbers.iter().copied().max()?;
+        let mut greatest = greatest.checked_sub(base)?.unsigned_abs();
+        let mut digits = Vec::new();
+        let mut rests: Vec<u64> = if greatest == 0 {
+            Vec::new()
+        } else {
+            numbers.iter().map(|number| number.wrapping_sub(base).unsigned_abs()).collect()
+        };
+        let mut planes = 0;
+        while greatest > 0 {
+            if planes == DIGITS_MAX {
+                return None;
+            }
+            digits.reserve(rests.len());
+            for rest in &mut rests {
+                digits.push((*rest % BASE) as u8 + 1);
+                *rest /= BASE;
+            }
+            greatest /= BASE;
+            planes += 1;
+        }
+        Some(Column { base, digits })
+    }
+
+    /// The same without the last places whose number is the least, for a column of one digit a place.
+    pub(crate) fn trimmed(mut self) -> Column {
+        while self.digits.last() == Some(&1) {
+            self.digits.pop();
+        }
+        self
+    }
+
+    /// The column of which [`Column::trimmed`] left this.
+    pub(crate) fn untrimmed(&self, count: usize) -> Column {
+        let mut column = self.clone();
+        if !column.digits.is_empty() && column.digits.len() < count {
+            column.digits.resize(count, 1);
+        }
+        column
+    }
+
+    /// How many bytes its digits have.
+    pub(crate) fn bytes(&self) -> usize {
+        self.digits.len()
+    }
+
+    /// The first `count` numbers; `None` if the digits are not those of so many.
+    pub(crate) fn numbers(&self, count: usize) -> Option<Vec<i64>> {
+        let mut numbers = vec![self.base; count];
+        if self.digits.is_empty() {
+            return Some(numbers);
+        }
+        let planes = self.digits.len().checked_div(count)?;
+        if planes > DIGITS_MAX || planes * count != self.digits.len() {
+            return None;
+        }
+        let mut value = 1_i64;
+        for plane in self.digits.chunks(count) {
+            for (number, digit) in numbers.iter_mut().zip(plane) {
+                let digit = i64::from(digit.wrapping_sub(1));
+                *number = number.wrapping_add(digit.wrapping_mul(value));
+            }
+            value = value.wrapping_mul(BASE as i64);
+        }
+        Some(numbers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_come_back_and_take_as_few_digits_as_they_differ_by() {
+        let cases: [(&[i64], usize); 7] = [
+            (&[5, 5, 5], 0),
+            (&[-7], 0),
+            (&[0, 126], 2),
+            (&[0, 127], 4),
+            (&[-1_000_000, -999_990, -999_900], 3),
+            (&[i64::MIN, i64::MIN + 8_000_000_000_000_000_000], 18),
+            (&[1 << 60, -(1 << 60)], 18),
+        ];
+        for (numbers, bytes) in cases {
+            let column = Column::new(numbers).unwrap();
+            assert_eq!(column.bytes(), bytes, "{numbers:?}");
+            assert_eq!(column.numbers(numbers.len()).unwrap(), numbers);
+            assert!(column.digits.iter().all(|byte| (1..=127).contains(byte)));
+        }
+    }
+
+    #[test]
+    fn numbers_too_far_apart_are_not_packed() {
+        assert_eq!(Column::new(&[i64::MIN, i64::MAX]), None);
+        assert_eq!(Column::new(&[0, i64::MAX]), None);
+        assert_eq!(Column::new(&[]), None);
+    }
+
+    #[test]
+    fn what_is_trimmed_comes_back() {
+        for numbers in [&[4, 4, 4][..], &[16, 0, 0, 0], &[0, 0, 5], &[9, 4, 4]] {
+            let trimmed = Column::new(numbers).unwrap().trimmed();
+            let back = trimmed.untrimmed(numbers.len()).numbers(numbers.len());
+            assert_eq!(back.as_deref(), Some(numbers));
+        }
+        assert_eq!(Column::new(&[16, 0, 0, 0]).unwrap().trimmed().bytes(), 1);
+    }
+
+    #[test]
+    fn digits_of_another_count_are_refused() {
+        let column = Column::new(&[1, 2, 3]).unwrap();
+        assert_eq!(column.numbers(2), None);
+        assert_eq!(column.numbers(0), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! Rows on their way into a table by COPY, in its binary format.
+
+use std::io::Write as _;
+
+use super::link::{Failure, Session};
+use super::types;
+
+/// What a binary COPY begins with: its signature, no flags, no extension.
+const BEGIN: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
+
+/// What it ends with.
+const END: [u8; 2] = (-1_i16).to_be_bytes();
+
+/// So many bytes are sent at once.
+const SENT_AT_ONCE: usize = 1 << 20;
+
+/// Rows that were not sent yet.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    bytes: Vec<u8>,
+}
+
+impl Rows {
+    /// Begins a row of so many columns, each of which must be put next.
+    pub(super) fn row(&mut self, columns: usize) {
+        if self.bytes.is_empty() {
+            self.bytes.extend_from_slice(BEGIN);
+        }
+        // A table has at most 1,600 columns.
+        self.bytes.extend_from_slice(&(columns as u16).to_be_bytes());
+    }
+
+    pub(super) fn put(&mut self, value: &[u8]) {
+        self.bytes.extend_from_slice(&(value.len() as u32).to_be_bytes());
+        self.bytes.extend_from_slice(value);
+    }
+
+    pub(super) fn put_null(&mut self) {
+        self.bytes.extend_from_slice(&(-1_i32).to_be_bytes());
+    }
+
+    /// Puts a value, or NULL.
+    pub(super) fn put_some<const N: usize>(&mut self, value: Option<[u8; N]>) {
+        match value {
+            Some(value) => self.put(&value),
+            None => self.put_null(),
+        }
+    }
+
+    /// Puts microseconds since 1970 as a `timestamptz`.
+    pub(super) fn put_time(&mut self, us: i64) {
+        self.put(&types::since_2000(us).to_be_bytes());
+    }
+
+    /// Whether there are enough rows to be sent.
+    pub(super) fn is_full(&self) -> bool {
+        self.bytes.len() >= SENT_AT_ONCE
+    }
+
+    /// Sends the rows to the columns of a table, given as `table (column, …)`.
+    pub(super) fn send(&mut self, session: &mut Session<'_>, to: &str) -> Result<(), Failure> {
+        if self.bytes.is_empty() {
+            return Ok(());
+        }
+        self.bytes.extend_from_slice(&END);
+        let statement = session.prepared(&format!("COPY {to} FROM STDIN (FORMAT binary)"))?;
+        let mut writer = session.transaction.copy_in(&statement)?;
+        let sent = writer.write_all(&self.bytes);
+        // An error of the server's, which says more than that of the socket, comes when it is finished.
+        writer.finish()?;
+        sent.map_err(|error| Failure::Value(error.to_string()))?;
+        self.bytes.clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! What an error of PostgreSQL's means.
+
+use std::error::Error as _;
+
+use postgres::error::SqlState;
+
+use crate::StoreError;
+
+/// What went wrong at `place`; `fresh` while the connection is being made.
+pub(super) fn explain(place: &str, fresh: bool, error: &postgres::Error) -> StoreError {
+    let place = place.to_owned();
+    let cause = text(error);
+    let Some(code) = error.code() else {
+        return if fresh {
+            StoreError::Unreachable { place, cause }
+        } else if error.is_closed() || is_io(error) {
+            StoreError::Lost { place }
+        } else {
+            StoreError::Postgres { place, cause }
+        };
+    };
+    match code.code() {
+        "3D000" => StoreError::NoDatabase { place },
+        "53100" => StoreError::Full { place },
+        "42501" => StoreError::Denied { place, cause },
+        // A row that somebody else wrote at the same moment: whoever tries again finds it.
+        "55P03" | "40P01" | "23505" => StoreError::Busy { place },
+        _ if *code == SqlState::ADMIN_SHUTDOWN
+            || *code == SqlState::CRASH_SHUTDOWN
+            || code.code().starts_with("08") =>
+        {
+            StoreError::Lost { place }
+        }
+        "57P03" | "53300" => StoreError::Unreachable { place, cause },
+        class if class.starts_with("28") => StoreError::NotLetIn { place, cause },
+        _ => StoreError::Postgres { place, cause },
+    }
+}
+
+fn is_io(error: &postgres::Error) -> bool {
+    error.source().is_some_and(|source| source.is::<std::io::Error>())
+}
+
+/// The server's own words where there are some, or the causes one after the other.
+pub(super) fn text(error: &postgres::Error) -> String {
+    if let Some(said) = error.as_db_error() {
+        return said.message().to_owned();
+    }
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}

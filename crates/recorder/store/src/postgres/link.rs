@@ -1,0 +1,223 @@
+//! The connection: made when it is needed, and made again after it was lost.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use postgres::config::Host;
+use postgres::{Client, Config, NoTls, Statement, Transaction};
+
+use super::error::{explain, text};
+use crate::StoreError;
+
+/// How long a server may take to let us in, unless the URL says otherwise.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long the network may leave what we sent unacknowledged.
+const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Sets up a session: what is committed is on disk, times are written in UTC, and statements are
+/// planned once, whatever they are given.
+const SESSION: &str = "
+    SET plan_cache_mode = force_generic_plan;
+    SET TIME ZONE 'UTC'; SET datestyle = 'ISO'; SET client_min_messages = warning;
+    SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') = 'off'";
+
+/// A connection that outlives its sockets.
+pub(super) struct Link {
+    config: Config,
+    client: Option<Client>,
+    statements: HashMap<String, Statement>,
+    place: String,
+}
+
+impl Link {
+    /// Reads a URL; connects later.
+    pub(super) fn new(url: &str) -> Result<Link, StoreError> {
+        let mut config: Config = url.parse().map_err(|cause: postgres::Error| StoreError::Url {
+            url: without_password(url),
+            cause: text(&cause),
+        })?;
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(NETWORK_TIMEOUT);
+        }
+        if config.get_application_name().is_none() {
+            config.application_name("tachograph");
+        }
+        let place = place(&config);
+        Ok(Link { config, client: None, statements: HashMap::new(), place })
+    }
+
+    /// Host and database.
+    pub(super) fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Runs `work` in a transaction, which is committed if it succeeds.
+    pub(super) fn transaction<T>(
+        &mut self,
+        work: impl FnOnce(&mut Session<'_>) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        if self.client.as_ref().is_none_or(Client::is_closed) {
+            self.connect()?;
+        }
+        let Some(client) = &mut self.client else {
+            return Err(StoreError::Lost { place: self.place.clone() });
+        };
+        let statements = &mut self.statements;
+        let done = client.transaction().map_err(Failure::Postgres).and_then(|transaction| {
+            let mut session = Session { transaction, statements };
+            let done = work(&mut session)?;
+            session.transaction.commit()?;
+            Ok(done)
+        });
+        done.map_err(|failure| match failure {
+            Failure::Postgres(error) => explain(&self.place, false, &error),
+            Failure::Value(cause) => StoreError::Value { place: self.place.clone(), cause },
+            Failure::Store(error) => error,
+            Failure::GivenUp => StoreError::Busy { place: self.place.clone() },
+        })
+    }
+
+    /// Makes the room of a table's dead rows usable again. It waits for nobody.
+    pub(super) fn vacuum(&mut self, table: &str) -> Result<(), postgres::Error> {
+        let Some(client) = &mut self.client else { return Ok(()) };
+        client.batch_execute(&format!("VACUUM (SKIP_LOCKED, TRUNCATE off) {table}"))
+    }
+
+    fn connect(&mut self) -> Result<(), StoreError> {
+        self.client = None;
+        self.statements.clear();
+        let mut client = self.config.connect(NoTls).map_err(|e| explain(&self.place, true, &e))?;
+        client.batch_execute(SESSION).map_err(|e| explain(&self.place, true, &e))?;
+        self.client = Some(client);
+        Ok(())
+    }
+}
+
+/// Why a transaction was given up.
+pub(super) enum Failure {
+    Postgres(postgres::Error),
+    Value(String),
+    Store(StoreError),
+    /// For a reason that the caller knows.
+    GivenUp,
+}
+
+impl From<postgres::Error> for Failure {
+    fn from(error: postgres::Error) -> Failure {
+        Failure::Postgres(error)
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Failure {
+        Failure::Value(error.to_string())
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+/// A transaction, with the statements that the connection has prepared.
+pub(super) struct Session<'a> {
+    /// The transaction.
+    pub(super) transaction: Transaction<'a>,
+    statements: &'a mut HashMap<String, Statement>,
+}
+
+impl Session<'_> {
+    /// The statement, prepared once per connection.
+    pub(super) fn prepared(&mut self, sql: &str) -> Result<Statement, postgres::Error> {
+        if let Some(statement) = self.statements.get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.transaction.prepare(sql)?;
+        self.statements.insert(sql.to_owned(), statement.clone());
+        Ok(statement)
+    }
+
+    /// Runs a prepared query.
+    pub(super) fn query(
+        &mut self,
+        sql: &str,
+        params: &[&(dyn postgres::types::ToSql + Sync)],
+    ) -> Result<Vec<postgres::Row>, postgres::Error> {
+        let statement = self.prepared(sql)?;
+        self.transaction.query(&statement, params)
+    }
+
+    /// Runs a prepared statement; how many rows it changed.
+    pub(super) fn execute(
+        &mut self,
+        sql: &str,
+        params: &[&(dyn postgres::types::ToSql + Sync)],
+    ) -> Result<u64, postgres::Error> {
+        let statement = self.prepared(sql)?;
+        self.transaction.execute(&statement, params)
+    }
+}
+
+/// `host:port/database`, or the folder of a Unix socket.
+fn place(config: &Config) -> String {
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(host)) => format!("{host}:{port}"),
+        Some(Host::Unix(folder)) => folder.display().to_string(),
+        None => "an unnamed host".to_owned(),
+    };
+    let database = config.get_dbname().or(config.get_user()).unwrap_or("postgres");
+    format!("{host}/{database}")
+}
+
+/// The URL with stars for the password, and without its options, of which one may be a password.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return "***".to_owned() };
+    // A question mark may be in a password, and an @ in an option: then nothing is safe to show.
+    if rest.find('?').zip(rest.rfind('@')).is_some_and(|(option, at)| option < at) {
+        return format!("{scheme}://***");
+    }
+    let rest = rest.split_once('?').map_or(rest, |(rest, _)| rest);
+    let Some((user, host)) = rest.rsplit_once('@') else { return format!("{scheme}://{rest}") };
+    match user.split_once(':') {
+        Some((name, _)) => format!("{scheme}://{name}:***@{host}"),
+        None => format!("{scheme}://{rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_named_without_its_password() {
+        let place = |url: &str| Link::new(url).map(|link| link.place).unwrap();
+        assert_eq!(
+            place("postgres://ada:secret@db.example:6000/metrics"),
+            "db.example:6000/metrics"
+        );
+        assert_eq!(place("postgresql:///metrics?host=/run/pg&user=ada"), "/run/pg/metrics");
+        assert_eq!(
+            without_password("postgres://ada:se@cret@db/x"),
+            "postgres://ada:***@db/x",
+            "a password may have an @"
+        );
+        assert_eq!(without_password("postgres:///x?password=secret&port=y"), "postgres:///x");
+        assert_eq!(without_password("postgres://ada:sec?ret@db/x"), "postgres://***");
+    }
+
+    #[test]
+    fn a_url_that_cannot_be_read_says_how_one_looks() {
+        let error = Link::new("postgres://ada:secret@host:port/x").err().unwrap().to_string();
+        assert_eq!(
+            error,
+            "'postgres://ada:***@host:port/x' is not the URL of a PostgreSQL database (invalid connection string: invalid value for option `port`): write postgres://user@host/database, or postgres:///database?host=/var/run/postgresql for a Unix socket"
+        );
+    }
+}

@@ -1,0 +1,311 @@
+//! Series and slots in PostgreSQL, 14 or later.
+
+mod copy;
+mod error;
+mod lanes;
+mod link;
+mod packed;
+mod read;
+mod schema;
+mod types;
+mod write;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+
+use series::{Accumulator, Lane, SlotKey, Step, rrd};
+
+use self::link::{Failure, Link};
+use self::packed::Way;
+use crate::plan::{Kept, Part, Plan};
+use crate::store::{SEALED_AFTER_US, Source};
+use crate::{
+    Applied, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series, SeriesLimit,
+    Store, StoreError, Writer,
+};
+
+/// How often a batch is begun again because partitions were missing for it: once it makes them, and
+/// again where the retentions were changed meanwhile.
+const ATTEMPTS_MAX: usize = 10;
+
+/// A PostgreSQL database with series, in the first schema of the user's `search_path`.
+///
+/// Every call is one transaction that is on the server's disk when it returns,
+/// unless the server itself runs with `fsync = off`. A connection that was lost
+/// is made anew by the next call. Any number of processes may write at the same time.
+pub struct Postgres {
+    link: Link,
+    packing: Packing,
+    /// How many rows were replaced, by table, since it was last vacuumed.
+    replaced: BTreeMap<String, u64>,
+}
+
+impl fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Postgres").field("place", &self.link.place()).finish()
+    }
+}
+
+/// How often something is tried that gave way to another writer.
+const TRIES_MAX: usize = 5;
+
+/// After so many rows of a table were replaced it is vacuumed, so that those that come next take their
+/// place: writing is faster than what PostgreSQL does by itself, once a minute.
+const VACUUMED_AFTER: u64 = 10_000;
+
+/// What became of an attempt to apply a batch.
+enum Attempt {
+    Done(Applied),
+    /// Partitions of these retentions are missing.
+    Lacks(Vec<Kept>),
+}
+
+impl Postgres {
+    /// Connects to the database that a URL names, and brings it to the present schema.
+    ///
+    /// # Errors
+    /// [`StoreError::Url`], [`StoreError::Unreachable`], [`StoreError::NotLetIn`],
+    /// [`StoreError::NoDatabase`], [`StoreError::Denied`], and [`StoreError::Newer`]
+    /// where a newer version made the schema.
+    pub fn open(url: &str) -> Result<Postgres, StoreError> {
+        let mut store = Postgres::new(url)?;
+        let found = store.link.transaction(schema::migrate)?;
+        store.check_version(found)?;
+        Ok(store)
+    }
+
+    /// Connects for reading only; changes nothing.
+    ///
+    /// # Errors
+    /// Those of [`Postgres::open`], and [`StoreError::NoSeries`].
+    pub fn open_read_only(url: &str) -> Result<Postgres, StoreError> {
+        let mut store = Postgres::new(url)?;
+        let found = store.link.transaction(schema::version)?;
+        store.check_version(found)?;
+        if found == 0 { Err(StoreError::NoSeries(store.place())) } else { Ok(store) }
+    }
+
+    fn new(url: &str) -> Result<Postgres, StoreError> {
+        let (link, packing) = (Link::new(url)?, Packing::USUAL);
+        Ok(Postgres { link, packing, replaced: BTreeMap::new() })
+    }
+
+    /// The same store, packing other slots than is usual.
+    #[must_use]
+    pub fn with_packing(self, packing: Packing) -> Postgres {
+        Postgres { packing, ..self }
+    }
+
+    /// Packs the rows of a span, if its partition is still there.
+    fn seal_span(&mut self, kept: &Kept, span_us: i64, way: Way) -> Result<u64, StoreError> {
+        let writing = packed::Writing::new(self.packing, way);
+        let step_us = kept.step().us();
+        self.link.transaction(|session| {
+            session.transaction.query_one(schema::WRITING, &[])?;
+            if !schema::partitions(session, step_us)?.contains(&kept.partition_of(span_us)) {
+                return Ok(0);
+            }
+            let (left, sealed) = packed::seal(session, kept, span_us, writing)?;
+            write::add_unpacked(session, step_us, &left)?;
+            Ok(sealed.saturating_sub(left.len() as u64))
+        })
+    }
+
+    /// Vacuums the tables in which much was replaced.
+    fn vacuum(&mut self) {
+        for (table, rows) in &mut self.replaced {
+            if *rows >= VACUUMED_AFTER {
+                *rows = 0;
+                // The batch is committed, whatever becomes of this; PostgreSQL does it later too.
+                let _ = self.link.vacuum(table);
+            }
+        }
+    }
+
+    /// Does what may have to give way to another writer, some times over; from the second time on
+    /// in the way that gives way less often.
+    fn insist<T>(
+        &mut self,
+        mut work: impl FnMut(&mut Postgres, Way) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let (mut tries, mut way) = (1, Way::Copy);
+        loop {
+            match work(self, way) {
+                Err(StoreError::Busy { .. }) if tries < TRIES_MAX => tries += 1,
+                done => return done,
+            }
+            way = Way::Arrays;
+        }
+    }
+
+    fn check_version(&self, found: i64) -> Result<(), StoreError> {
+        if found > schema::KNOWN {
+            return Err(StoreError::Newer { place: self.place(), found, known: schema::KNOWN });
+        }
+        Ok(())
+    }
+
+    /// Makes the partitions that a batch needs, ahead of its transaction: nobody
+    /// may write while a table is made.
+    fn make_partitions(
+        &mut self,
+        kept: &[Kept],
+        source: &mut dyn Source,
+    ) -> Result<(), StoreError> {
+        let mut wanted: BTreeMap<i64, (Kept, BTreeSet<i64>)> = BTreeMap::new();
+        source.restart();
+        while let Some(changes) = source.next() {
+            for part in Plan::new(changes, kept)?.parts {
+                let of_step = wanted.entry(part.kept.step().us());
+                of_step.or_insert((part.kept, BTreeSet::new())).1.extend(part.partitions());
+            }
+        }
+        let wanted: Vec<(Kept, BTreeSet<i64>)> = wanted.into_values().collect();
+        self.link.transaction(|session| schema::make_partitions(session, &wanted))?;
+        Ok(())
+    }
+
+    /// Applies a batch, and says of which retentions partitions are missing for it, if any are.
+    fn attempt(
+        &mut self,
+        claims: &[(Writer, u64)],
+        source: &mut dyn Source,
+        way: Way,
+    ) -> Result<Attempt, StoreError> {
+        let mut batch = write::InBatch::new(self.packing, way);
+        let (mut lacking, mut replaced) = (None, BTreeMap::new());
+        let done = self.link.transaction(|session| {
+            session.transaction.query_one(schema::WRITING, &[])?;
+            let kept = schema::retentions(session)?;
+            let mut exist = HashMap::new();
+            for kept in &kept {
+                exist.insert(kept.step(), schema::partitions(session, kept.step().us())?);
+            }
+            if !write::claim_all(session, claims)? {
+                return Ok(Applied::Before);
+            }
+            let mut expired = 0;
+            source.restart();
+            while let Some(changes) = source.next() {
+                let plan = Plan::new(changes, &kept)?;
+                let lacks = |part: &Part<'_>| {
+                    let exist = exist.get(&part.kept.step());
+                    exist.is_none_or(|exist| !part.partitions().is_subset(exist))
+                };
+                if plan.parts.iter().any(lacks) {
+                    lacking = Some(kept);
+                    return Err(Failure::GivenUp);
+                }
+                write::apply(session, &plan, changes, &kept, &mut batch)?;
+                expired += plan.expired;
+            }
+            if !batch.over.is_empty() {
+                return Err(StoreError::Overflow { slots: batch.over }.into());
+            }
+            replaced = batch.finish(session)?;
+            Ok(Applied::Now { expired })
+        });
+        if let Some(kept) = lacking {
+            return Ok(Attempt::Lacks(kept));
+        }
+        let done = done?;
+        for (table, rows) in replaced {
+            *self.replaced.entry(table).or_default() += rows;
+        }
+        Ok(Attempt::Done(done))
+    }
+}
+
+impl Store for Postgres {
+    fn place(&self) -> String {
+        self.link.place().to_owned()
+    }
+
+    fn retentions(&mut self) -> Result<Vec<Retention>, StoreError> {
+        let kept = self.link.transaction(schema::retentions)?;
+        Ok(kept.into_iter().map(|kept| kept.retention).collect())
+    }
+
+    fn retain(&mut self, retentions: &[Retention]) -> Result<(), StoreError> {
+        self.link.transaction(|session| schema::retain(session, retentions))
+    }
+
+    fn series(
+        &mut self,
+        wanted: &[NewSeries],
+        limit: &SeriesLimit,
+    ) -> Result<Vec<Result<Series, NotMade>>, StoreError> {
+        self.link.transaction(|session| write::series(session, wanted, limit))
+    }
+
+    fn find(&mut self, selector: &Selector) -> Result<Vec<Series>, StoreError> {
+        self.link.transaction(|session| read::find(session, selector))
+    }
+
+    fn lanes(&mut self, names: &[&str]) -> Result<Vec<i32>, StoreError> {
+        self.link.transaction(|session| write::lanes(session, names))
+    }
+
+    fn lane_states(&mut self, lanes: &[(i64, i32)]) -> Result<Vec<Lane>, StoreError> {
+        self.link.transaction(|session| lanes::states(session, lanes))
+    }
+
+    fn rrd(&mut self, series: i64) -> Result<Option<rrd::Rrd>, StoreError> {
+        self.link.transaction(|session| read::rrd(session, series))
+    }
+
+    fn last_batch(&mut self, writer: Writer) -> Result<u64, StoreError> {
+        self.link.transaction(|session| read::last_batch(session, writer))
+    }
+
+    fn apply_all(
+        &mut self,
+        claims: &[(Writer, u64)],
+        source: &mut dyn Source,
+    ) -> Result<Applied, StoreError> {
+        for _ in 0..ATTEMPTS_MAX {
+            match self.insist(|store, way| store.attempt(claims, source, way))? {
+                Attempt::Done(applied) => {
+                    self.vacuum();
+                    return Ok(applied);
+                }
+                Attempt::Lacks(kept) => self.make_partitions(&kept, source)?,
+            }
+        }
+        Err(StoreError::Busy { place: self.place() })
+    }
+
+    fn slots(
+        &mut self,
+        step: Step,
+        series: &[i64],
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Vec<(SlotKey, Accumulator)>, StoreError> {
+        self.link.transaction(|session| read::slots(session, step, series, from_us, until_us))
+    }
+
+    fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {
+        let mut sealed = 0;
+        for kept in self.link.transaction(schema::retentions)? {
+            let mut from_us = i64::MIN;
+            while let Some(span_us) = self
+                .link
+                .transaction(|session| packed::next_with_rows(session, &kept, from_us, until_us))?
+            {
+                from_us = kept.span_end(span_us);
+                if from_us > until_us {
+                    break;
+                }
+                sealed += self.insist(|store, way| store.seal_span(&kept, span_us, way))?;
+            }
+        }
+        Ok(sealed)
+    }
+
+    fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
+        let maintained = self.link.transaction(|session| schema::maintain(session, now_us))?;
+        let sealed = self.seal(now_us.saturating_sub(SEALED_AFTER_US))?;
+        Ok(Maintained { sealed, ..maintained })
+    }
+}

@@ -1,0 +1,644 @@
+//! Packed slots in tables.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use postgres::Row;
+use postgres::types::ToSql;
+use series::{Accumulator, Delta, SlotKey};
+
+use super::link::{Failure, Session};
+use super::types::Time;
+use super::{copy, read, schema};
+use crate::names;
+use crate::packed::{
+    Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, SPAN_SLOTS, Stretch, StretchKey,
+};
+use crate::plan::{self, Group, Kept, Part};
+
+/// How many stretches are sealed at once.
+const SEALED_AT_ONCE: usize = 1_000;
+
+/// The columns behind the key, in the order in which they are written and read.
+///
+/// Whole numbers stand before digits, so that nothing is lost to alignment.
+fn columns() -> Vec<(String, &'static str)> {
+    let head = ["format", "first", "count", "shape"].map(|name| (name.to_owned(), "smallint"));
+    let bases = NUMBERS.iter().map(|column| (format!("{column}_base"), "bigint"));
+    let divisors = DIVIDED.iter().map(|column| (format!("{column}_div"), "double precision"));
+    let digits = NUMBERS.iter().map(|column| ((*column).to_owned(), "bytea"));
+    head.into_iter().chain(bases).chain(divisors).chain(digits).collect()
+}
+
+/// The statements that make the table of a step's packed slots.
+pub(super) fn table(step_us: i64) -> String {
+    let table = names::packed(step_us);
+    let columns: Vec<String> = columns()
+        .iter()
+        .map(|(name, of)| {
+            format!("{name} {of}{}", if *of == "smallint" { " NOT NULL" } else { "" })
+        })
+        .collect();
+    // Digits hardly compress, so PostgreSQL need not try.
+    let storage: Vec<String> =
+        NUMBERS.iter().map(|column| format!("ALTER {column} SET STORAGE EXTERNAL")).collect();
+    format!(
+        "CREATE TABLE IF NOT EXISTS {table} (
+             span timestamptz NOT NULL, series bigint NOT NULL, lane integer NOT NULL,
+             {},
+             PRIMARY KEY (span, series, lane)
+         ) PARTITION BY RANGE (span);
+         ALTER TABLE {table} {};",
+        columns.join(", "),
+        storage.join(", ")
+    )
+}
+
+fn packed(row: &Row, from: usize) -> Result<Packed, Failure> {
+    let small = |column: usize| row.try_get::<_, i16>(from + column).map(i64::from);
+    let format = small(0)?;
+    if !(1..=FORMAT).contains(&format) {
+        return Err(Failure::Value(format!("format {format} of packed slots is unknown")));
+    }
+    let mut packed = Packed {
+        first: small(1)?,
+        count: small(2)?,
+        shape: small(3)?,
+        numbers: std::array::from_fn(|_| Column::default()),
+        divisors: [None; 8],
+    };
+    let from = from + 4;
+    for (place, column) in packed.numbers.iter_mut().enumerate() {
+        column.base = row.try_get::<_, Option<i64>>(from + place)?.unwrap_or(0);
+        let digits = from + NUMBERS.len() + DIVIDED.len() + place;
+        column.digits = row.try_get::<_, Option<Vec<u8>>>(digits)?.unwrap_or_default();
+    }
+    for (place, divisor) in packed.divisors.iter_mut().enumerate() {
+        *divisor = row.try_get(from + NUMBERS.len() + place)?;
+    }
+    Ok(packed)
+}
+
+/// A row of span, series, lane and the columns.
+fn stretch(row: &Row, kept: &Kept) -> Result<Stretch, Failure> {
+    let span_us = row.try_get::<_, Time>(0)?.0;
+    let key = StretchKey { span_us, series: row.try_get(1)?, lane: row.try_get(2)? };
+    let mut stretch = Stretch::new(kept, key);
+    packed(row, 3)?.unpack(&mut stretch).map_err(Failure::Value)?;
+    Ok(stretch)
+}
+
+fn selected() -> String {
+    let columns: Vec<String> = columns().iter().map(|(name, _)| format!("p.{name}")).collect();
+    format!("p.span, p.series, p.lane, {}", columns.join(", "))
+}
+
+/// The columns of keys, as arrays that are sent at once.
+#[derive(Default)]
+struct Keys {
+    span: Vec<Time>,
+    until: Vec<Time>,
+    series: Vec<i64>,
+    lane: Vec<i32>,
+}
+
+impl Keys {
+    fn new(kept: &Kept, keys: impl IntoIterator<Item = StretchKey>) -> Keys {
+        let mut columns = Keys::default();
+        for key in keys {
+            columns.span.push(Time::clamped(key.span_us));
+            columns.until.push(Time::clamped(kept.span_end(key.span_us)));
+            columns.series.push(key.series);
+            columns.lane.push(key.lane);
+        }
+        columns
+    }
+
+    /// From the first start to the last end.
+    fn ends(&self) -> (Time, Time) {
+        let first = self.span.iter().map(|time| time.0).min().unwrap_or(0);
+        let last = self.until.iter().map(|time| time.0).max().unwrap_or(0);
+        (Time(first), Time(last))
+    }
+}
+
+/// The packed slots of some stretches. Those that are found are locked if they are to be changed.
+pub(super) fn find(
+    session: &mut Session<'_>,
+    kept: &Kept,
+    keys: impl IntoIterator<Item = StretchKey>,
+    change: bool,
+) -> Result<Vec<Stretch>, Failure> {
+    let keys = Keys::new(kept, keys);
+    if keys.span.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = format!(
+        "SELECT {} FROM unnest($1::timestamptz[], $2::bigint[], $3::integer[]) AS w (span, series, lane)
+         JOIN {} p ON p.span = w.span AND p.series = w.series AND p.lane = w.lane
+         ORDER BY p.span, p.series, p.lane {}",
+        selected(),
+        names::packed(kept.step().us()),
+        if change { "FOR UPDATE OF p" } else { "" }
+    );
+    let rows = session.query(&sql, &[&keys.span, &keys.series, &keys.lane])?;
+    rows.iter().map(|row| stretch(row, kept)).collect()
+}
+
+/// The packed stretches of some series in all spans that overlap a time within the partitions.
+pub(super) fn of_series(
+    session: &mut Session<'_>,
+    kept: &Kept,
+    series: &[i64],
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<Stretch>, Failure> {
+    let mut spans = Vec::new();
+    for start_us in schema::partitions(session, kept.step().us())? {
+        let end_us = start_us.saturating_add(kept.partition_us).min(until_us);
+        let mut span_us = kept.span_of(from_us.max(start_us));
+        while span_us < end_us {
+            spans.push(Time::clamped(span_us));
+            span_us = span_us.saturating_add(kept.step().us().saturating_mul(SPAN_SLOTS));
+        }
+    }
+    let sql = format!(
+        "SELECT {} FROM unnest($1::timestamptz[]) AS w (span)
+         JOIN {} p ON p.span = w.span AND p.series = ANY ($2)",
+        selected(),
+        names::packed(kept.step().us())
+    );
+    let rows = session.query(&sql, &[&spans, &series])?;
+    rows.iter().map(|row| stretch(row, kept)).collect()
+}
+
+/// What there is in a span, of any series.
+#[derive(Clone, Copy, Debug)]
+struct Present {
+    packed: bool,
+    rows: bool,
+}
+
+/// How packed rows are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// By COPY, the rows that are there deleted first. Where somebody else writes the same row at
+    /// the same moment, the transaction ends ([`crate::StoreError::Busy`]).
+    Copy,
+    /// By arrays, which is slower, and puts what somebody else has written meanwhile beside it.
+    Arrays,
+}
+
+/// What a transaction knows of a step's spans, and what it has not sent yet.
+#[derive(Debug)]
+struct OfStep {
+    present: HashMap<i64, Present>,
+    /// Of series up to this one there may be packed rows and rows that this transaction wrote.
+    written_to: i64,
+    rows: copy::Rows,
+    kept: Kept,
+}
+
+/// Packed rows of one transaction on their way to their tables.
+#[derive(Debug)]
+pub(super) struct Writing {
+    packing: Packing,
+    way: Way,
+    steps: BTreeMap<i64, OfStep>,
+    /// How many packed rows were replaced, by the partition that they are in.
+    replaced: BTreeMap<String, u64>,
+}
+
+impl Writing {
+    pub(super) fn new(packing: Packing, way: Way) -> Writing {
+        Writing { packing, way, steps: BTreeMap::new(), replaced: BTreeMap::new() }
+    }
+
+    fn step(&mut self, kept: &Kept) -> &mut OfStep {
+        self.steps.entry(kept.step().us()).or_insert_with(|| OfStep {
+            present: HashMap::new(),
+            written_to: i64::MIN,
+            rows: copy::Rows::default(),
+            kept: *kept,
+        })
+    }
+
+    /// Finds out what there is in the spans of some groups, where that is not known yet.
+    fn look(
+        &mut self,
+        session: &mut Session<'_>,
+        kept: &Kept,
+        groups: &[Group<'_>],
+    ) -> Result<(), Failure> {
+        let of_step = self.step(kept);
+        let mut spans: Vec<i64> = groups.iter().map(|group| group.key.span_us).collect();
+        spans.retain(|span_us| !of_step.present.contains_key(span_us));
+        spans.sort_unstable();
+        spans.dedup();
+        if spans.is_empty() {
+            return Ok(());
+        }
+        let step_us = kept.step().us();
+        let starts: Vec<Time> = spans.iter().map(|us| Time::clamped(*us)).collect();
+        let ends: Vec<Time> = spans.iter().map(|us| Time::clamped(kept.span_end(*us))).collect();
+        let sql = format!(
+            "SELECT w.span, EXISTS (SELECT FROM {} p WHERE p.span = w.span),
+                    EXISTS (SELECT FROM {} r WHERE r.slot >= w.span AND r.slot < w.until)
+             FROM unnest($1::timestamptz[], $2::timestamptz[]) AS w (span, until)",
+            names::packed(step_us),
+            names::slot(step_us)
+        );
+        for row in session.query(&sql, &[&starts, &ends])? {
+            let span_us = row.try_get::<_, Time>(0)?.0;
+            let present = Present { packed: row.try_get(1)?, rows: row.try_get(2)? };
+            of_step.present.insert(span_us, present);
+        }
+        Ok(())
+    }
+
+    /// Sends packed rows of a step that were not sent yet.
+    fn send_step(session: &mut Session<'_>, of_step: &mut OfStep) -> Result<(), Failure> {
+        let names: Vec<String> = columns().into_iter().map(|(name, _)| name).collect();
+        let table = names::packed(of_step.kept.step().us());
+        let to = format!("{table} (span, series, lane, {})", names.join(", "));
+        of_step.rows.send(session, &to)
+    }
+
+    /// Sends everything that was not sent yet, so that it can be read.
+    pub(super) fn send(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+        self.steps.values_mut().try_for_each(|of_step| Writing::send_step(session, of_step))
+    }
+
+    /// Sends everything that was not sent yet; how many packed rows were replaced, by partition.
+    pub(super) fn finish(
+        mut self,
+        session: &mut Session<'_>,
+    ) -> Result<BTreeMap<String, u64>, Failure> {
+        self.send(session)?;
+        Ok(self.replaced)
+    }
+}
+
+/// What is left for rows of their own.
+#[derive(Default)]
+pub(super) struct Left<'p> {
+    /// Changes that are not worth a packed row.
+    pub(super) rows: Vec<(&'p SlotKey, &'p Delta)>,
+    /// Slots that could not be packed after all.
+    pub(super) unpacked: Vec<(SlotKey, Delta)>,
+}
+
+/// A stretch on its way to its packed row.
+struct Open {
+    stretch: Stretch,
+    was_packed: bool,
+}
+
+/// Writes what belongs into packed rows, and gives what is left for rows of their own.
+///
+/// The keys of slots whose counts become too large are added to `over`.
+pub(super) fn add<'p>(
+    session: &mut Session<'_>,
+    part: &'p Part<'_>,
+    writing: &mut Writing,
+    over: &mut Vec<SlotKey>,
+) -> Result<Left<'p>, Failure> {
+    let kept = &part.kept;
+    let packing = writing.packing;
+    let groups = part.groups();
+    writing.look(session, kept, &groups)?;
+    let of_step = writing.step(kept);
+    let is_there = |key: &StretchKey, of: fn(&Present) -> bool| {
+        key.series <= of_step.written_to || of_step.present.get(&key.span_us).is_none_or(of)
+    };
+    let keys = || groups.iter().map(|group| group.key);
+    let packed: Vec<StretchKey> = keys().filter(|key| is_there(key, |p| p.packed)).collect();
+    let rows: HashSet<StretchKey> = keys().filter(|key| is_there(key, |p| p.rows)).collect();
+    if packed.iter().any(|key| key.series <= of_step.written_to) {
+        Writing::send_step(session, of_step)?;
+    }
+    of_step.written_to = keys().map(|key| key.series).fold(of_step.written_to, i64::max);
+    let known = writing.known(session, kept, packed)?;
+    let mut known: HashMap<StretchKey, Stretch> =
+        known.into_iter().map(|stretch| (stretch.key, stretch)).collect();
+    let mut left = Left::default();
+    let mut open = Vec::new();
+    let mut changes = Vec::new();
+    for group in groups {
+        let known = known.remove(&group.key);
+        let worth = packing.admits(group.rows.len(), group.places(kept.step()));
+        if known.is_none() && !worth {
+            left.rows.extend(group.rows);
+            continue;
+        }
+        let was_packed = known.is_some();
+        let stretch = known.unwrap_or_else(|| Stretch::new(kept, group.key));
+        open.push(Open { stretch, was_packed });
+        changes.push(group.rows);
+    }
+    take_rows(session, kept, &mut open, |key| rows.contains(&key))?;
+    for (open, rows) in open.iter_mut().zip(changes) {
+        for (key, delta) in rows {
+            let slot = open.stretch.slot(key.slot_us).map_err(Failure::Value)?;
+            *slot = delta.apply_to(slot);
+            if plan::overflows(delta, slot.integral.as_f64()) {
+                over.push(*key);
+            }
+        }
+    }
+    left.unpacked = writing.store(session, kept, &open)?;
+    Ok(left)
+}
+
+/// Moves the rows of some stretches' slots into them; how many there were.
+fn take_rows(
+    session: &mut Session<'_>,
+    kept: &Kept,
+    open: &mut [Open],
+    wanted: impl Fn(StretchKey) -> bool,
+) -> Result<u64, Failure> {
+    let keys = open.iter().map(|open| open.stretch.key).filter(|key| wanted(*key));
+    let keys = Keys::new(kept, keys);
+    if keys.span.is_empty() {
+        return Ok(0);
+    }
+    let sql = format!(
+        "DELETE FROM {} r USING unnest($1::timestamptz[], $2::timestamptz[], $3::bigint[], $4::integer[])
+                                AS w (span, until, series, lane)
+         WHERE r.series = w.series AND r.lane = w.lane AND r.slot >= w.span AND r.slot < w.until
+           AND r.slot >= $5 AND r.slot < $6
+         RETURNING {}",
+        names::slot(kept.step().us()),
+        read::SLOT
+    );
+    let (first, last) = keys.ends();
+    let params: [&(dyn ToSql + Sync); 6] =
+        [&keys.span, &keys.until, &keys.series, &keys.lane, &first, &last];
+    let rows = session.query(&sql, &params)?;
+    let mut by_key: HashMap<StretchKey, &mut Stretch> =
+        open.iter_mut().map(|open| (open.stretch.key, &mut open.stretch)).collect();
+    for row in &rows {
+        let (key, row): (SlotKey, Accumulator) = read::slot(row)?;
+        let stretch = by_key.get_mut(&StretchKey::of(kept, &key));
+        let stretch = stretch.ok_or_else(|| Failure::Value("a row of no stretch".to_owned()))?;
+        stretch.slot(key.slot_us).map_err(Failure::Value)?.merge(&row);
+    }
+    Ok(rows.len() as u64)
+}
+
+impl Writing {
+    /// The packed rows that there are of some stretches, which are to be changed: locked, or
+    /// deleted to be written anew.
+    fn known(
+        &mut self,
+        session: &mut Session<'_>,
+        kept: &Kept,
+        keys: Vec<StretchKey>,
+    ) -> Result<Vec<Stretch>, Failure> {
+        let known = match self.way {
+            Way::Arrays => find(session, kept, keys, true)?,
+            Way::Copy => take(session, kept, keys)?,
+        };
+        for stretch in &known {
+            let partition_us = kept.partition_of(stretch.key.span_us);
+            let table = names::packed_partition(kept.step().us(), partition_us);
+            *self.replaced.entry(table).or_default() += 1;
+        }
+        Ok(known)
+    }
+
+    /// Writes stretches as packed rows, and gives the slots that could not be.
+    fn store(
+        &mut self,
+        session: &mut Session<'_>,
+        kept: &Kept,
+        open: &[Open],
+    ) -> Result<Vec<(SlotKey, Delta)>, Failure> {
+        let left = match self.way {
+            Way::Arrays => store_by_arrays(session, kept, open)?,
+            Way::Copy => {
+                let of_step = self.step(kept);
+                let mut left = Vec::new();
+                for Open { stretch, .. } in open {
+                    match stretch.pack() {
+                        Some(packed) => put_row(&mut of_step.rows, stretch.key, &packed),
+                        None => left.push(stretch),
+                    }
+                    if of_step.rows.is_full() {
+                        Writing::send_step(session, of_step)?;
+                    }
+                }
+                left
+            }
+        };
+        let slots = left.iter().flat_map(|stretch| stretch.iter());
+        Ok(slots.map(|(key, row)| (key, Delta::widen(*row))).collect())
+    }
+}
+
+/// Puts a packed row among those to be sent, its columns in the order of [`columns`].
+fn put_row(rows: &mut copy::Rows, key: StretchKey, packed: &Packed) {
+    rows.row(3 + 4 + 2 * NUMBERS.len() + DIVIDED.len());
+    rows.put_time(Time::clamped(key.span_us).0);
+    rows.put(&key.series.to_be_bytes());
+    rows.put(&key.lane.to_be_bytes());
+    for number in [FORMAT, packed.first, packed.count, packed.shape] {
+        rows.put(&i16::try_from(number).unwrap_or(i16::MAX).to_be_bytes());
+    }
+    for Column { base, .. } in &packed.numbers {
+        rows.put_some((*base != 0).then(|| base.to_be_bytes()));
+    }
+    for divisor in &packed.divisors {
+        rows.put_some(divisor.map(f64::to_be_bytes));
+    }
+    for Column { digits, .. } in &packed.numbers {
+        match digits.as_slice() {
+            [] => rows.put_null(),
+            digits => rows.put(digits),
+        }
+    }
+}
+
+/// Deletes the packed rows of some stretches, and gives what they held.
+fn take(
+    session: &mut Session<'_>,
+    kept: &Kept,
+    keys: Vec<StretchKey>,
+) -> Result<Vec<Stretch>, Failure> {
+    let keys = Keys::new(kept, keys);
+    if keys.span.is_empty() {
+        return Ok(Vec::new());
+    }
+    let sql = format!(
+        "DELETE FROM {} p USING unnest($1::timestamptz[], $2::bigint[], $3::integer[]) AS w (span, series, lane)
+         WHERE p.span = w.span AND p.series = w.series AND p.lane = w.lane
+         RETURNING {}",
+        names::packed(kept.step().us()),
+        selected()
+    );
+    let rows = session.query(&sql, &[&keys.span, &keys.series, &keys.lane])?;
+    rows.iter().map(|row| stretch(row, kept)).collect()
+}
+
+/// Writes stretches as packed rows, and gives those that could not be.
+fn store_by_arrays<'o>(
+    session: &mut Session<'_>,
+    kept: &Kept,
+    open: &'o [Open],
+) -> Result<Vec<&'o Stretch>, Failure> {
+    let (mut new, mut known, mut gone, mut left) = (vec![], vec![], vec![], vec![]);
+    for Open { stretch, was_packed } in open {
+        match (stretch.pack(), was_packed) {
+            (Some(packed), true) => known.push((stretch.key, packed)),
+            (Some(packed), false) => new.push((stretch.key, packed)),
+            (None, was_packed) => {
+                gone.extend(was_packed.then_some(stretch.key));
+                left.push(stretch);
+            }
+        }
+    }
+    put(session, kept, &known, true)?;
+    let written = put(session, kept, &new, false)?;
+    if written.len() < new.len() {
+        // Somebody packed the same stretch at the same moment: what we have comes beside it, as rows.
+        let lost = |stretch: &Stretch| !written.contains(&stretch.key);
+        let packed: HashSet<StretchKey> = new.iter().map(|(key, _)| *key).collect();
+        let all = open.iter().map(|open| &open.stretch);
+        left.extend(all.filter(|stretch| packed.contains(&stretch.key) && lost(stretch)));
+    }
+    remove(session, kept, gone)?;
+    Ok(left)
+}
+
+fn remove(session: &mut Session<'_>, kept: &Kept, gone: Vec<StretchKey>) -> Result<(), Failure> {
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let keys = Keys::new(kept, gone);
+    let sql = format!(
+        "DELETE FROM {} p USING unnest($1::timestamptz[], $2::bigint[], $3::integer[]) AS w (span, series, lane)
+         WHERE p.span = w.span AND p.series = w.series AND p.lane = w.lane",
+        names::packed(kept.step().us())
+    );
+    session.execute(&sql, &[&keys.span, &keys.series, &keys.lane])?;
+    Ok(())
+}
+
+/// Writes packed rows, in the place of those that are there or beside them; the keys of those that were written.
+fn put(
+    session: &mut Session<'_>,
+    kept: &Kept,
+    rows: &[(StretchKey, Packed)],
+    replace: bool,
+) -> Result<HashSet<StretchKey>, Failure> {
+    if rows.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let keys = Keys::new(kept, rows.iter().map(|(key, _)| *key));
+    let small = |of: fn(&Packed) -> i64| -> Vec<i16> {
+        rows.iter().map(|(_, packed)| i16::try_from(of(packed)).unwrap_or(i16::MAX)).collect()
+    };
+    let head = [small(|_| FORMAT), small(|p| p.first), small(|p| p.count), small(|p| p.shape)];
+    let some = |base: i64| (base != 0).then_some(base);
+    let bases: [Vec<Option<i64>>; 12] = std::array::from_fn(|place| {
+        rows.iter().map(|(_, packed)| some(packed.numbers[place].base)).collect()
+    });
+    let divisors: [Vec<Option<f64>>; 8] = std::array::from_fn(|place| {
+        rows.iter().map(|(_, packed)| packed.divisors[place]).collect()
+    });
+    let digits: [Vec<Option<&[u8]>>; 12] = std::array::from_fn(|place| {
+        let of = |packed: &'_ Packed| -> bool { !packed.numbers[place].digits.is_empty() };
+        rows.iter()
+            .map(|(_, packed)| of(packed).then_some(packed.numbers[place].digits.as_slice()))
+            .collect()
+    });
+    let mut params: Vec<&(dyn ToSql + Sync)> = vec![&keys.span, &keys.series, &keys.lane];
+    params.extend(head.iter().map(|column| column as &(dyn ToSql + Sync)));
+    params.extend(bases.iter().map(|column| column as &(dyn ToSql + Sync)));
+    params.extend(divisors.iter().map(|column| column as &(dyn ToSql + Sync)));
+    params.extend(digits.iter().map(|column| column as &(dyn ToSql + Sync)));
+    let written = session.query(&insert(kept, replace), &params)?;
+    let key = |row: &Row| {
+        let span_us = row.try_get::<_, Time>(0)?.0;
+        Ok(StretchKey { span_us, series: row.try_get(1)?, lane: row.try_get(2)? })
+    };
+    written.iter().map(key).collect()
+}
+
+fn insert(kept: &Kept, replace: bool) -> String {
+    let columns = columns();
+    let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+    let arrays: Vec<String> = columns
+        .iter()
+        .enumerate()
+        .map(|(place, (_, of))| format!("${}::{of}[]", place + 4))
+        .collect();
+    let conflict = if replace {
+        let sets: Vec<String> =
+            names.iter().map(|name| format!("{name} = excluded.{name}")).collect();
+        format!("UPDATE SET {}", sets.join(", "))
+    } else {
+        "NOTHING".to_owned()
+    };
+    format!(
+        "INSERT INTO {} (span, series, lane, {})
+         SELECT * FROM unnest($1::timestamptz[], $2::bigint[], $3::integer[], {})
+         ON CONFLICT (span, series, lane) DO {conflict} RETURNING span, series, lane",
+        names::packed(kept.step().us()),
+        names.join(", "),
+        arrays.join(", ")
+    )
+}
+
+/// The next span at or after `from_us`, and before `until_us`, that has rows.
+pub(super) fn next_with_rows(
+    session: &mut Session<'_>,
+    kept: &Kept,
+    from_us: i64,
+    until_us: i64,
+) -> Result<Option<i64>, Failure> {
+    let sql = format!(
+        "SELECT min(slot) FROM {} WHERE slot >= $1 AND slot < $2",
+        names::slot(kept.step().us())
+    );
+    let rows = session.query(&sql, &[&Time::clamped(from_us), &Time::clamped(until_us)])?;
+    let first = rows.first().map(|row| row.try_get::<_, Option<Time>>(0)).transpose()?;
+    Ok(first.flatten().map(|slot| kept.span_of(slot.0)))
+}
+
+/// Packs the rows of a span, and gives the slots that could not be packed after all; how many were.
+pub(super) fn seal(
+    session: &mut Session<'_>,
+    kept: &Kept,
+    span_us: i64,
+    mut writing: Writing,
+) -> Result<(Vec<(SlotKey, Delta)>, u64), Failure> {
+    let packing = writing.packing;
+    let sql = format!(
+        "SELECT series, lane, count(*),
+                (extract(epoch FROM max(slot) - min(slot)) * 1000000)::bigint / {step_us} + 1
+         FROM {} WHERE slot >= $1 AND slot < $2 GROUP BY series, lane HAVING count(*) >= $3
+         ORDER BY series, lane",
+        names::slot(kept.step().us()),
+        step_us = kept.step().us()
+    );
+    let ends = (Time::clamped(span_us), Time::clamped(kept.span_end(span_us)));
+    let mut keys = Vec::new();
+    for row in session.query(&sql, &[&ends.0, &ends.1, &packing.fewest()])? {
+        let (slots, places): (i64, i64) = (row.try_get(2)?, row.try_get(3)?);
+        let key = StretchKey { span_us, series: row.try_get(0)?, lane: row.try_get(1)? };
+        keys.extend(packing.admits(slots as usize, places as usize).then_some(key));
+    }
+    let (mut left, mut sealed) = (Vec::new(), 0);
+    for keys in keys.chunks(SEALED_AT_ONCE) {
+        let known = writing.known(session, kept, keys.to_vec())?;
+        let packed: HashSet<StretchKey> = known.iter().map(|stretch| stretch.key).collect();
+        let new = keys.iter().filter(|key| !packed.contains(key));
+        let new = new.map(|key| Open { stretch: Stretch::new(kept, *key), was_packed: false });
+        let known = known.into_iter().map(|stretch| Open { stretch, was_packed: true });
+        let mut open: Vec<Open> = known.chain(new).collect();
+        sealed += take_rows(session, kept, &mut open, |_| true)?;
+        left.extend(writing.store(session, kept, &open)?);
+    }
+    writing.finish(session)?;
+    Ok((left, sealed))
+}

@@ -1,0 +1,239 @@
+//! From the tables into the model.
+
+use std::collections::{BTreeMap, HashSet};
+
+use postgres::Row;
+use postgres::types::ToSql;
+use series::{Accumulator, Flavor, Integral, SlotKey, Spec, Step, rrd};
+
+use super::link::{Failure, Session};
+use super::packed;
+use super::types::Time;
+use crate::packed::StretchKey;
+use crate::plan::{Kept, integral_of};
+use crate::{Identity, Selector, Series, Writer, names};
+
+/// The columns of a series, in the order in which [`series`] reads them.
+pub(super) const SERIES: &str = "id, measurement, field, tags::text, kind, step_us, heartbeat_us, \
+                                 lateness_us, rmin, rmax, xff, rrd";
+
+/// Up to so many slots are looked up one by one; more are found by reading through the time.
+const LOOKED_UP_MAX: i64 = 200_000;
+
+/// A series from the columns [`SERIES`].
+pub(super) fn series(row: &Row) -> Result<Series, Failure> {
+    let rrd: Option<String> = row.try_get(11)?;
+    let spec = Spec {
+        kind: serde_json::from_value(serde_json::Value::String(row.try_get(4)?))?,
+        step: Step::try_from(row.try_get::<_, i64>(5)?).map_err(Failure::Value)?,
+        heartbeat_us: row.try_get(6)?,
+        lateness_us: row.try_get(7)?,
+        min: row.try_get(8)?,
+        max: row.try_get(9)?,
+    };
+    let identity = Identity {
+        measurement: row.try_get(1)?,
+        field: row.try_get(2)?,
+        tags: serde_json::from_str(row.try_get(3)?)?,
+    };
+    let rrd = rrd.map(|text| serde_json::from_str(&text)).transpose()?;
+    Ok(Series { id: row.try_get(0)?, identity, spec, xff: row.try_get(10)?, rrd })
+}
+
+/// The series that are meant, in the order of their identities.
+pub(super) fn find(session: &mut Session<'_>, selector: &Selector) -> Result<Vec<Series>, Failure> {
+    let tags = serde_json::to_string(&selector.tags)?;
+    let sql = format!(
+        "SELECT {SERIES} FROM series
+         WHERE ($1::text IS NULL OR measurement = $1) AND ($2::text IS NULL OR field = $2)
+           AND tags @> $3::text::jsonb"
+    );
+    let rows = session.query(&sql, &[&selector.measurement, &selector.field, &tags])?;
+    let mut found = rows.iter().map(series).collect::<Result<Vec<Series>, Failure>>()?;
+    found.sort_by(|a, b| a.identity.cmp(&b.identity));
+    Ok(found)
+}
+
+/// A series in RRD mode with its rows.
+pub(super) fn rrd(session: &mut Session<'_>, series: i64) -> Result<Option<rrd::Rrd>, Failure> {
+    let sql = "SELECT s.rrd, t.state FROM series s JOIN rrd_state t ON t.series = s.id
+               WHERE s.id = $1 AND s.rrd IS NOT NULL";
+    let Some(row) = session.query(sql, &[&series])?.pop() else { return Ok(None) };
+    let definition: rrd::Definition = serde_json::from_str(row.try_get(0)?)?;
+    let state: rrd::State = serde_json::from_str(row.try_get(1)?)?;
+    let sql =
+        "SELECT archive, end_us, value FROM rrd_row WHERE series = $1 ORDER BY archive, end_us";
+    let rows = session
+        .query(sql, &[&series])?
+        .iter()
+        .map(|row| {
+            let archive: i32 = row.try_get(0)?;
+            let archive = usize::try_from(archive).map_err(|e| Failure::Value(e.to_string()))?;
+            let value: Option<f64> = row.try_get(2)?;
+            Ok(rrd::Row { archive, end_us: row.try_get(1)?, value: value.unwrap_or(f64::NAN) })
+        })
+        .collect::<Result<Vec<rrd::Row>, Failure>>()?;
+    Ok(Some(rrd::Rrd::restore(definition, state, rows)))
+}
+
+/// The number of the writer's last batch; 0 if there is none.
+pub(super) fn last_batch(session: &mut Session<'_>, writer: Writer) -> Result<u64, Failure> {
+    let sql = "SELECT seq FROM writer WHERE id = $1::text::uuid";
+    match session.query(sql, &[&writer.to_string()])?.first() {
+        Some(row) => Ok(row.try_get::<_, i64>(0)? as u64),
+        None => Ok(0),
+    }
+}
+
+/// The columns of a slot, in the order in which [`slot`] reads them.
+pub(super) const SLOT: &str = "r.slot, r.series, r.lane, r.integral, r.covered_us, r.vmin, r.vmax, r.n, \
+                    r.last_us, r.last_val, r.approximate";
+
+/// A slot from the columns [`SLOT`]; its integral is a double.
+pub(super) fn slot(row: &Row) -> Result<(SlotKey, Accumulator), postgres::Error> {
+    let real = |column: usize, otherwise: f64| {
+        Ok::<f64, postgres::Error>(row.try_get::<_, Option<f64>>(column)?.unwrap_or(otherwise))
+    };
+    let accumulator = Accumulator {
+        integral: Integral::Area(row.try_get(3)?),
+        covered_us: row.try_get(4)?,
+        vmin: real(5, f64::INFINITY)?,
+        vmax: real(6, f64::NEG_INFINITY)?,
+        n: row.try_get(7)?,
+        last_us: row.try_get::<_, Option<i64>>(8)?.unwrap_or(i64::MIN),
+        last_val: real(9, 0.0)?,
+        approximate: row.try_get(10)?,
+    };
+    let slot_us = row.try_get::<_, Time>(0)?.0;
+    Ok((SlotKey { slot_us, series: row.try_get(1)?, lane: row.try_get(2)? }, accumulator))
+}
+
+/// The slots of some series, packed or not, in the order of their keys.
+pub(super) fn slots(
+    session: &mut Session<'_>,
+    step: Step,
+    series: &[i64],
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<(SlotKey, Accumulator)>, Failure> {
+    let flows = flows(session, series)?;
+    let mut found = rows(session, step, series, from_us, until_us)?;
+    let kept = super::schema::retentions(session)?.into_iter().find(|kept| kept.step() == step);
+    if let Some(kept) = kept {
+        for stretch in packed::of_series(session, &kept, series, from_us, until_us)? {
+            let slots = stretch.iter().map(|(key, row)| (key, *row));
+            found.extend(slots.filter(|(key, _)| (from_us..until_us).contains(&key.slot_us)));
+        }
+    }
+    found.sort_by_key(|(key, _)| *key);
+    // A slot is the sum of its row and of what is packed of it.
+    let mut slots: Vec<(SlotKey, Accumulator)> = Vec::with_capacity(found.len());
+    for (key, row) in found {
+        match slots.last_mut() {
+            Some((known, sum)) if *known == key => sum.merge(&row),
+            _ => slots.push((key, row)),
+        }
+    }
+    for (key, row) in &mut slots {
+        let flavor = if flows.contains(&key.series) { Flavor::Flow } else { Flavor::Level };
+        row.integral = integral_of(flavor, row.integral.as_f64());
+    }
+    Ok(slots)
+}
+
+/// Which of some series are flows.
+fn flows(session: &mut Session<'_>, series: &[i64]) -> Result<HashSet<i64>, Failure> {
+    let rows = session.query("SELECT id FROM series WHERE flow AND id = ANY ($1)", &[&series])?;
+    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+/// The rows of some series.
+fn rows(
+    session: &mut Session<'_>,
+    step: Step,
+    series: &[i64],
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<(SlotKey, Accumulator)>, Failure> {
+    let kept = super::schema::retentions(session)?.into_iter().find(|kept| kept.step() == step);
+    let partitions = super::schema::partitions(session, step.us())?;
+    let (Some(kept), Some(first), Some(last)) = (kept, partitions.first(), partitions.last())
+    else {
+        return Ok(Vec::new());
+    };
+    let from_us = from_us.max(*first);
+    let until_us = until_us.min(last.saturating_add(kept.partition_us));
+    if from_us >= until_us {
+        return Ok(Vec::new());
+    }
+    let lookups = (until_us - from_us) / step.us();
+    let table = names::slot(step.us());
+    let (from, until) = (Time::clamped(from_us), Time::clamped(until_us));
+    let rows = if lookups.saturating_mul(series.len() as i64) <= LOOKED_UP_MAX {
+        // The primary key begins with the slot: a loop over slots reads only what is wanted.
+        session.transaction.batch_execute(
+            "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off",
+        )?;
+        let first_us = step.slot_of(from_us.saturating_add(step.us() - 1));
+        let mut times = Vec::new();
+        let mut at_us = first_us;
+        while at_us < until_us {
+            times.push(Time::clamped(at_us));
+            at_us = at_us.saturating_add(step.us());
+        }
+        let sql = format!(
+            "SELECT {SLOT} FROM unnest($1::timestamptz[]) AS t (at)
+             JOIN {table} r ON r.slot = t.at AND r.series = ANY ($2)"
+        );
+        session.query(&sql, &[&times, &series])?
+    } else {
+        let sql = format!(
+            "SELECT {SLOT} FROM {table} r
+             WHERE r.slot >= $1 AND r.slot < $2 AND r.series = ANY ($3)"
+        );
+        session.query(&sql, &[&from, &until, &series])?
+    };
+    Ok(rows.iter().map(slot).collect::<Result<_, _>>()?)
+}
+
+/// The fine slots within each of some coarse ones, of the same lane; only their bounds are of use.
+pub(super) fn fine(
+    session: &mut Session<'_>,
+    keys: &[SlotKey],
+    coarse: Step,
+    fine: &Kept,
+) -> Result<Vec<(usize, Accumulator)>, Failure> {
+    let fine_us = fine.step().us();
+    let (mut places, mut times, mut ids, mut lanes) = (vec![], vec![], vec![], vec![]);
+    let mut stretches: BTreeMap<StretchKey, BTreeMap<i64, usize>> = BTreeMap::new();
+    for (place, key) in keys.iter().enumerate() {
+        for offset in 0..coarse.us() / fine_us {
+            let slot_us = key.slot_us.saturating_add(offset * fine_us);
+            places.push(place as i64);
+            times.push(Time::clamped(slot_us));
+            ids.push(key.series);
+            lanes.push(key.lane);
+            let stretch = StretchKey::of(fine, &SlotKey { slot_us, ..*key });
+            stretches.entry(stretch).or_default().insert(slot_us, place);
+        }
+    }
+    let sql = format!(
+        "SELECT {SLOT}, t.place
+         FROM unnest($1::bigint[], $2::timestamptz[], $3::bigint[], $4::integer[])
+              AS t (place, at, series, lane)
+         JOIN {} r ON r.slot = t.at AND r.series = t.series AND r.lane = t.lane",
+        names::slot(fine_us)
+    );
+    let params: [&(dyn ToSql + Sync); 4] = [&places, &times, &ids, &lanes];
+    let rows = session.query(&sql, &params)?;
+    let mut found = rows
+        .iter()
+        .map(|row| Ok((row.try_get::<_, i64>(11)? as usize, slot(row)?.1)))
+        .collect::<Result<Vec<_>, Failure>>()?;
+    for stretch in packed::find(session, fine, stretches.keys().copied(), false)? {
+        let Some(places) = stretches.get(&stretch.key) else { continue };
+        let slots = stretch.iter().map(|(key, row)| (places.get(&key.slot_us), *row));
+        found.extend(slots.filter_map(|(place, row)| place.map(|place| (*place, row))));
+    }
+    Ok(found)
+}

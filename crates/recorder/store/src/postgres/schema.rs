@@ -1,0 +1,290 @@
+//! The schema in PostgreSQL: migrations, partitions and views.
+
+use std::collections::BTreeSet;
+
+use series::{Lane, Step};
+
+use super::lanes::Lanes;
+use super::link::{Failure, Session};
+use super::packed;
+use super::types::Time;
+use crate::packed::{Dialect, unpacking};
+use crate::plan::{Kept, retained};
+use crate::{Maintained, Retention, StoreError, names};
+
+/// Each entry takes a database from schema `index` to `index + 1`.
+///
+/// The second makes tables of packed slots for each retention; see [`add_packed`].
+const MIGRATIONS: &[&str] =
+    &[include_str!("1.sql"), "", include_str!("3.sql"), include_str!("4.sql")];
+
+/// The first schema that has packed slots.
+const PACKED: i64 = 2;
+
+/// The first schema that keeps the points of lanes in bytes.
+const LANES_IN_BYTES: i64 = 3;
+
+/// The first schema that keeps the points of many lanes in one row.
+const LANES_IN_RUNS: i64 = 4;
+
+/// The schema that this version writes.
+pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+
+/// More partitions than these make planning slow.
+pub(super) const PARTITIONS_MAX: usize = 1_000;
+
+/// Whoever writes slots holds this lock with others; whoever makes or drops tables holds it alone.
+///
+/// The number spells "tach" and is our own; the second is that of the schema,
+/// so that two stores in one database do not wait for each other.
+pub(super) const WRITING: &str =
+    "SELECT pg_advisory_xact_lock_shared(1952539496, current_schema()::regnamespace::oid::int)";
+const ALONE: &str =
+    "SELECT pg_advisory_xact_lock(1952539496, current_schema()::regnamespace::oid::int)";
+
+/// The schema of the database; 0 if it has no series.
+pub(super) fn version(session: &mut Session<'_>) -> Result<i64, Failure> {
+    let exists = "SELECT to_regclass('slots_schema') IS NOT NULL";
+    if !session.transaction.query_one(exists, &[])?.try_get::<_, bool>(0)? {
+        return Ok(0);
+    }
+    let row = session.transaction.query_one("SELECT version FROM slots_schema", &[])?;
+    Ok(row.try_get(0)?)
+}
+
+/// Brings the database to the known schema. Two processes may do this at once.
+pub(super) fn migrate(session: &mut Session<'_>) -> Result<i64, Failure> {
+    // There may be no schema to hold the lock of yet, so the first step waits for one of the database.
+    session.transaction.query_one("SELECT pg_advisory_xact_lock(1952539496, 0)", &[])?;
+    let found = version(session)?;
+    let Some(steps) = usize::try_from(found).ok().and_then(|at| MIGRATIONS.get(at..)) else {
+        return Ok(found);
+    };
+    if found == 0 {
+        session.transaction.batch_execute(
+            "CREATE TABLE slots_schema (version bigint NOT NULL);
+             INSERT INTO slots_schema VALUES (0);",
+        )?;
+    }
+    for (sql, version) in steps.iter().zip(found + 1..) {
+        session.transaction.batch_execute(sql)?;
+        if version == PACKED {
+            add_packed(session)?;
+        } else if version == LANES_IN_BYTES {
+            copy_lanes(session)?;
+            for kept in retentions(session)? {
+                session.transaction.batch_execute(&tables_and_views(kept.step().us()))?;
+            }
+        } else if version == LANES_IN_RUNS {
+            gather_lanes(session)?;
+        }
+        session.transaction.execute("UPDATE slots_schema SET version = version + 1", &[])?;
+    }
+    Ok(KNOWN)
+}
+
+/// Gives the retentions of an older database tables for packed slots.
+fn add_packed(session: &mut Session<'_>) -> Result<(), Failure> {
+    session.transaction.query_one(ALONE, &[])?;
+    for kept in retentions(session)? {
+        let step_us = kept.step().us();
+        session.transaction.batch_execute(&tables_and_views(step_us))?;
+        for start_us in partitions(session, step_us)? {
+            let (parent, table) =
+                (names::packed(step_us), names::packed_partition(step_us, start_us));
+            attach(session, &kept, start_us, &parent, &table)?;
+        }
+    }
+    Ok(())
+}
+
+/// Copies the lanes of an older database, and drops their table.
+fn copy_lanes(session: &mut Session<'_>) -> Result<(), Failure> {
+    let sql = "SELECT series, lane, state FROM lane_state_json";
+    let (mut ids, mut lanes, mut states) = (Vec::new(), Vec::new(), Vec::new());
+    for row in session.transaction.query(sql, &[])? {
+        ids.push(row.try_get::<_, i64>(0)?);
+        lanes.push(row.try_get::<_, i32>(1)?);
+        let lane: Lane = serde_json::from_str(row.try_get(2)?)?;
+        states.push(lane.to_bytes());
+    }
+    let insert =
+        "INSERT INTO lane_state SELECT * FROM unnest($1::bigint[], $2::integer[], $3::bytea[])";
+    session.transaction.execute(insert, &[&ids, &lanes, &states])?;
+    session.transaction.batch_execute("DROP TABLE lane_state_json")?;
+    Ok(())
+}
+
+/// Copies the lanes of an older database, each of which was a row, and drops their table.
+fn gather_lanes(session: &mut Session<'_>) -> Result<(), Failure> {
+    let sql = "SELECT series, lane, state FROM lane_state WHERE (series, lane) > ($1, $2)
+               ORDER BY series, lane LIMIT 10000";
+    let mut last = (i64::MIN, i32::MIN);
+    loop {
+        let rows = session.transaction.query(sql, &[&last.0, &last.1])?;
+        if rows.is_empty() {
+            break;
+        }
+        let mut lanes = Lanes::default();
+        for row in rows {
+            last = (row.try_get(0)?, row.try_get(1)?);
+            let state = Lane::from_bytes(row.try_get(2)?);
+            let state = state.ok_or_else(|| Failure::Value("the points of a lane".to_owned()))?;
+            lanes.add(last.0, last.1, &state);
+        }
+        lanes.write(session)?;
+    }
+    session.transaction.batch_execute("DROP TABLE lane_state")?;
+    Ok(())
+}
+
+/// The retentions, the finest first.
+pub(super) fn retentions(session: &mut Session<'_>) -> Result<Vec<Kept>, Failure> {
+    let sql = "SELECT step_us, age_us, partition_us, horizon_us FROM retention ORDER BY step_us";
+    let rows = session.query(sql, &[])?;
+    rows.iter()
+        .map(|row| {
+            let step = Step::try_from(row.try_get::<_, i64>(0)?).map_err(Failure::Value)?;
+            let retention = Retention { step, age_us: row.try_get(1)? };
+            Ok(Kept { retention, partition_us: row.try_get(2)?, horizon_us: row.try_get(3)? })
+        })
+        .collect()
+}
+
+/// Adds retentions, and changes the ages of those that exist.
+pub(super) fn retain(session: &mut Session<'_>, wanted: &[Retention]) -> Result<(), Failure> {
+    session.transaction.query_one(ALONE, &[])?;
+    let known = retentions(session)?;
+    for kept in retained(&known, wanted) {
+        let step_us = kept.step().us();
+        session.execute(
+            "INSERT INTO retention VALUES ($1, $2, $3, $4)
+             ON CONFLICT (step_us) DO UPDATE SET age_us = excluded.age_us",
+            &[&step_us, &kept.retention.age_us, &kept.partition_us, &kept.horizon_us],
+        )?;
+        if !known.iter().any(|known| known.step() == kept.step()) {
+            session.transaction.batch_execute(&tables_and_views(step_us))?;
+        }
+    }
+    Ok(())
+}
+
+/// The statements that make what a step needs, where it is not there.
+fn tables_and_views(step_us: i64) -> String {
+    include_str!("slots.sql")
+        .replace("$packed_table", &packed::table(step_us))
+        .replace("$unpacking", &unpacking(Dialect::Postgres, &names::packed(step_us), step_us))
+        .replace("$every", &names::every(step_us))
+        .replace("$stored", &names::stored(step_us))
+        .replace("$slot", &names::slot(step_us))
+        .replace("$step_us", &format!("{step_us}::bigint"))
+        .replace("$step", &interval(step_us))
+}
+
+/// A step as an interval of SQL.
+fn interval(step_us: i64) -> String {
+    format!("interval '{}.{:06} seconds'", step_us / 1_000_000, step_us % 1_000_000)
+}
+
+/// The starts of the partitions of a step.
+pub(super) fn partitions(
+    session: &mut Session<'_>,
+    step_us: i64,
+) -> Result<BTreeSet<i64>, Failure> {
+    let sql = "SELECT start_us FROM slot_partition WHERE step_us = $1";
+    let rows = session.query(sql, &[&step_us])?;
+    Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+/// Makes the partitions that do not exist yet, in a transaction of its own.
+pub(super) fn make_partitions(
+    session: &mut Session<'_>,
+    wanted: &[(Kept, BTreeSet<i64>)],
+) -> Result<u64, Failure> {
+    wait_briefly(session)?;
+    let mut made = 0;
+    for (kept, starts) in wanted {
+        let exist = partitions(session, kept.step().us())?;
+        let missing: BTreeSet<i64> = starts.difference(&exist).copied().collect();
+        let count = exist.len() + missing.len();
+        if count > PARTITIONS_MAX && !missing.is_empty() {
+            let step_us = kept.step().us();
+            return Err(
+                StoreError::TooManyPartitions { step_us, count, most: PARTITIONS_MAX }.into()
+            );
+        }
+        for start_us in missing {
+            make_partition(session, kept, start_us)?;
+            made += 1;
+        }
+    }
+    Ok(made)
+}
+
+/// Makes the tables of a partition.
+fn make_partition(session: &mut Session<'_>, kept: &Kept, start_us: i64) -> Result<(), Failure> {
+    let step_us = kept.step().us();
+    let (slots, packed) = (names::slot(step_us), names::packed(step_us));
+    attach(session, kept, start_us, &slots, &names::partition(step_us, start_us))?;
+    attach(session, kept, start_us, &packed, &names::packed_partition(step_us, start_us))?;
+    session.execute("INSERT INTO slot_partition VALUES ($1, $2)", &[&step_us, &start_us])?;
+    Ok(())
+}
+
+/// Makes a table and attaches it, which disturbs no reader.
+fn attach(
+    session: &mut Session<'_>,
+    kept: &Kept,
+    start_us: i64,
+    parent: &str,
+    table: &str,
+) -> Result<(), Failure> {
+    let end_us = start_us.saturating_add(kept.partition_us);
+    let bounds = "SELECT $1::timestamptz::text, $2::timestamptz::text";
+    let row = session
+        .query(bounds, &[&Time::clamped(start_us), &Time::clamped(end_us)])?
+        .pop()
+        .ok_or_else(|| Failure::Value("no bounds".to_owned()))?;
+    let (from, until): (String, String) = (row.try_get(0)?, row.try_get(1)?);
+    session.transaction.batch_execute(&format!(
+        "CREATE TABLE {table} (LIKE {parent} INCLUDING ALL);
+         ALTER TABLE {parent} ATTACH PARTITION {table} FOR VALUES FROM ('{from}') TO ('{until}');"
+    ))?;
+    Ok(())
+}
+
+/// Waits until nobody writes, but not for readers that hold a table for long:
+/// whoever waits behind us would wait for them too.
+fn wait_briefly(session: &mut Session<'_>) -> Result<(), Failure> {
+    session.transaction.query_one(ALONE, &[])?;
+    session.transaction.batch_execute("SET LOCAL lock_timeout = '5s'")?;
+    Ok(())
+}
+
+/// Drops what has expired at `now_us` and makes what is needed next.
+pub(super) fn maintain(session: &mut Session<'_>, now_us: i64) -> Result<Maintained, Failure> {
+    wait_briefly(session)?;
+    let mut maintained = Maintained::default();
+    let mut ahead = Vec::new();
+    for mut kept in retentions(session)? {
+        let step_us = kept.step().us();
+        kept.horizon_us = kept.horizon_at(now_us);
+        session.execute(
+            "UPDATE retention SET horizon_us = $2 WHERE step_us = $1",
+            &[&step_us, &kept.horizon_us],
+        )?;
+        for start_us in partitions(session, step_us)?.range(..kept.horizon_us) {
+            let slots = names::partition(step_us, *start_us);
+            let packed = names::packed_partition(step_us, *start_us);
+            session.transaction.batch_execute(&format!("DROP TABLE {slots}, {packed}"))?;
+            session.execute(
+                "DELETE FROM slot_partition WHERE step_us = $1 AND start_us = $2",
+                &[&step_us, start_us],
+            )?;
+            maintained.dropped += 1;
+        }
+        ahead.push((kept, kept.ahead(now_us)));
+    }
+    maintained.made = make_partitions(session, &ahead)?;
+    Ok(maintained)
+}

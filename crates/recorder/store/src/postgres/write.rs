@@ -1,0 +1,446 @@
+//! From the model into the tables.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use series::{Accumulator, Batch, Bounds, Delta, Flavor, SlotKey, rrd};
+
+use super::lanes::{self, Lanes};
+use super::link::{Failure, Session};
+use super::types::Time;
+use super::{packed, read, schema};
+use crate::packed::Packing;
+use crate::plan::{self, Kept, Part, Plan};
+use crate::{
+    Changes, Identity, NewSeries, NotMade, RrdChange, Series, SeriesLimit, StoreError, Writer,
+    names,
+};
+
+/// Finds or makes series.
+pub(super) fn series(
+    session: &mut Session<'_>,
+    wanted: &[NewSeries],
+    limit: &SeriesLimit,
+) -> Result<Vec<Result<Series, NotMade>>, Failure> {
+    let mut known = known(session, wanted)?;
+    let mut refused: HashMap<&Identity, NotMade> = HashMap::new();
+    if wanted.iter().any(|wanted| !known.contains_key(&wanted.identity)) {
+        // One at a time, so that the limit holds.
+        session.transaction.batch_execute("LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE")?;
+        known = self::known(session, wanted)?;
+        let mut new: Vec<&NewSeries> = Vec::new();
+        let mut seen: HashSet<&Identity> = HashSet::new();
+        let kept = schema::retentions(session)?;
+        let count = session.query("SELECT count(*) FROM series", &[])?;
+        let mut count: i64 = count.first().map_or(Ok(0), |row| row.try_get(0))?;
+        for wanted in wanted {
+            let identity = &wanted.identity;
+            if known.contains_key(identity) || !seen.insert(identity) {
+                continue;
+            }
+            match limit.admit(wanted) {
+                Err(reason) => drop(refused.insert(identity, reason)),
+                Ok(()) if !kept.iter().any(|k| k.step() == wanted.spec.step) => {
+                    refused.insert(identity, NotMade::NoRetention);
+                }
+                Ok(()) if count >= limit.series => drop(refused.insert(identity, NotMade::TooMany)),
+                Ok(()) => {
+                    count += 1;
+                    new.push(wanted);
+                }
+            }
+        }
+        make(session, &new)?;
+        known = self::known(session, wanted)?;
+    }
+    let answer = |wanted: &NewSeries| match known.get(&wanted.identity) {
+        Some(series) => Ok(series.clone()),
+        None => Err(refused.get(&wanted.identity).copied().unwrap_or(NotMade::Name)),
+    };
+    Ok(wanted.iter().map(answer).collect())
+}
+
+/// The series that exist of those that are wanted.
+fn known(
+    session: &mut Session<'_>,
+    wanted: &[NewSeries],
+) -> Result<HashMap<Identity, Series>, Failure> {
+    // A zero byte cannot be sent, and no series has one.
+    let possible = wanted.iter().filter(|w| SeriesLimit::is_text(&w.identity));
+    let possible: Vec<&Identity> = possible.map(|w| &w.identity).collect();
+    let measurements: Vec<&str> = possible.iter().map(|i| i.measurement.as_str()).collect();
+    let fields: Vec<&str> = possible.iter().map(|i| i.field.as_str()).collect();
+    let tags = possible.iter().map(|i| serde_json::to_string(&i.tags));
+    let tags: Vec<String> = tags.collect::<Result<_, _>>()?;
+    let columns = read::SERIES
+        .replace("tags::text", "s.tags::text")
+        .replace("id, measurement, field", "s.id, s.measurement, s.field");
+    let sql = format!(
+        "SELECT {columns} FROM unnest($1::text[], $2::text[], $3::text[]) AS w (measurement, field, tags)
+         JOIN series s ON s.measurement = w.measurement AND s.field = w.field AND s.tags = w.tags::jsonb"
+    );
+    let rows = session.query(&sql, &[&measurements, &fields, &tags])?;
+    rows.iter().map(|row| read::series(row).map(|s| (s.identity.clone(), s))).collect()
+}
+
+fn make(session: &mut Session<'_>, new: &[&NewSeries]) -> Result<(), Failure> {
+    if new.is_empty() {
+        return Ok(());
+    }
+    let words = |of: fn(&NewSeries) -> &str| new.iter().map(|n| of(n)).collect::<Vec<&str>>();
+    let numbers = |of: fn(&NewSeries) -> i64| new.iter().map(|n| of(n)).collect::<Vec<i64>>();
+    let tags = new.iter().map(|n| serde_json::to_string(&n.identity.tags));
+    let tags: Vec<String> = tags.collect::<Result<_, _>>()?;
+    let kinds = new.iter().map(|n| serde_json::to_string(&n.spec.kind));
+    let kinds: Vec<String> = kinds.collect::<Result<_, _>>()?;
+    let kinds: Vec<&str> = kinds.iter().map(|kind| kind.trim_matches('"')).collect();
+    let flows: Vec<bool> = new.iter().map(|n| n.spec.kind.flavor() == Flavor::Flow).collect();
+    let least: Vec<Option<f64>> = new.iter().map(|n| n.spec.min).collect();
+    let greatest: Vec<Option<f64>> = new.iter().map(|n| n.spec.max).collect();
+    let xffs: Vec<f64> = new.iter().map(|n| n.xff).collect();
+    let rrds = new.iter().map(|n| n.rrd.as_ref().map(serde_json::to_string).transpose());
+    let rrds: Vec<Option<String>> = rrds.collect::<Result<_, _>>()?;
+    session.execute(
+        "INSERT INTO series (measurement, field, tags, kind, flow, step_us, heartbeat_us,
+                             lateness_us, rmin, rmax, xff, rrd)
+         SELECT measurement, field, tags::jsonb, kind, flow, step_us, heartbeat_us,
+                lateness_us, rmin, rmax, xff, rrd
+         FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::bigint[],
+                     $7::bigint[], $8::bigint[], $9::double precision[], $10::double precision[],
+                     $11::double precision[], $12::text[])
+              WITH ORDINALITY AS w (measurement, field, tags, kind, flow, step_us, heartbeat_us,
+                                    lateness_us, rmin, rmax, xff, rrd, place)
+         ORDER BY place",
+        &[
+            &words(|n| &n.identity.measurement),
+            &words(|n| &n.identity.field),
+            &tags,
+            &kinds,
+            &flows,
+            &numbers(|n| n.spec.step.us()),
+            &numbers(|n| n.spec.heartbeat_us),
+            &numbers(|n| n.spec.lateness_us),
+            &least,
+            &greatest,
+            &xffs,
+            &rrds,
+        ],
+    )?;
+    Ok(())
+}
+
+/// Finds or makes lanes.
+pub(super) fn lanes(session: &mut Session<'_>, names: &[&str]) -> Result<Vec<i32>, Failure> {
+    let find = "SELECT id FROM lane WHERE name = $1";
+    let mut lanes = Vec::with_capacity(names.len());
+    for name in names {
+        if session.query(find, &[name])?.is_empty() {
+            session.transaction.batch_execute("LOCK TABLE lane IN SHARE ROW EXCLUSIVE MODE")?;
+            session.execute(
+                "INSERT INTO lane SELECT max(id) + 1, $1 FROM lane ON CONFLICT DO NOTHING",
+                &[name],
+            )?;
+        }
+        let row = session.query(find, &[name])?.pop();
+        let row = row.ok_or_else(|| Failure::Value(format!("the lane '{name}' is gone")))?;
+        lanes.push(row.try_get(0)?);
+    }
+    Ok(lanes)
+}
+
+/// Claims the writers' next numbers; false if all of them were claimed before.
+pub(super) fn claim_all(
+    session: &mut Session<'_>,
+    claims: &[(Writer, u64)],
+) -> Result<bool, Failure> {
+    // In one order, whoever claims, so that nobody waits for one who waits for them.
+    let mut claims = claims.to_vec();
+    claims.sort_unstable();
+    let mut claimed = 0;
+    for (writer, seq) in &claims {
+        claimed += usize::from(claim(session, *writer, *seq)?);
+    }
+    if claimed > 0 && claimed < claims.len() {
+        return Err(StoreError::Overtaken.into());
+    }
+    Ok(claimed > 0 || claims.is_empty())
+}
+
+/// Claims the writer's next number; false if it was claimed before.
+fn claim(session: &mut Session<'_>, writer: Writer, seq: u64) -> Result<bool, Failure> {
+    let (id, number) = (writer.to_string(), seq as i64);
+    let claimed = if seq == 1 {
+        let sql = "INSERT INTO writer VALUES ($1::text::uuid, $2) ON CONFLICT DO NOTHING";
+        session.execute(sql, &[&id, &number])?
+    } else {
+        let sql = "UPDATE writer SET seq = $2 WHERE id = $1::text::uuid AND seq = $2::bigint - 1";
+        session.execute(sql, &[&id, &number])?
+    };
+    if claimed == 1 {
+        return Ok(true);
+    }
+    let last = read::last_batch(session, writer)?;
+    if seq <= last {
+        return Ok(false);
+    }
+    Err(StoreError::Missing { writer, sent: seq, last }.into())
+}
+
+/// What a transaction has gathered of a batch, piece by piece.
+#[derive(Debug)]
+pub(super) struct InBatch {
+    packed: packed::Writing,
+    lanes: Lanes,
+    /// Of how many series the runs are that were replaced.
+    replaced: u64,
+    /// The slots whose counts became too large, with their steps.
+    pub(super) over: Vec<(i64, SlotKey)>,
+}
+
+impl InBatch {
+    pub(super) fn new(packing: Packing, way: packed::Way) -> InBatch {
+        let packed = packed::Writing::new(packing, way);
+        InBatch { packed, lanes: Lanes::default(), replaced: 0, over: Vec::new() }
+    }
+
+    /// Writes what was not written yet; how many rows were replaced, by table.
+    pub(super) fn finish(
+        mut self,
+        session: &mut Session<'_>,
+    ) -> Result<BTreeMap<String, u64>, Failure> {
+        let mut replaced = self.packed.finish(session)?;
+        self.replaced += self.lanes.write(session)?;
+        replaced.insert(lanes::TABLE.to_owned(), self.replaced);
+        Ok(replaced)
+    }
+}
+
+/// Writes what a plan says, and the states that go with it.
+pub(super) fn apply(
+    session: &mut Session<'_>,
+    plan: &Plan<'_>,
+    changes: &Changes,
+    kept: &[Kept],
+    batch: &mut InBatch,
+) -> Result<(), Failure> {
+    for part in &plan.parts {
+        let step_us = part.kept.step().us();
+        if let Some((key, _)) = part.rows.iter().find(|(key, _)| !Time::is_known(key.slot_us)) {
+            return Err(StoreError::Time(key.slot_us).into());
+        }
+        let mut beyond = Vec::new();
+        add_part(session, part, &mut batch.packed, &mut beyond)?;
+        batch.over.extend(beyond.into_iter().map(|key| (step_us, key)));
+        find_bounds_anew(session, part, kept, &mut batch.packed)?;
+    }
+    for ((series, lane), state) in &changes.lanes {
+        batch.lanes.add(*series, *lane, state);
+    }
+    if batch.lanes.is_full() {
+        batch.replaced += batch.lanes.write(session)?;
+    }
+    changes.rrd.iter().try_for_each(|change| advance(session, change))
+}
+
+/// Adds what a part says, to packed rows and to rows.
+fn add_part(
+    session: &mut Session<'_>,
+    part: &Part<'_>,
+    packed: &mut packed::Writing,
+    over: &mut Vec<SlotKey>,
+) -> Result<(), Failure> {
+    let step_us = part.kept.step().us();
+    let packed::Left { rows, unpacked } = packed::add(session, part, packed, over)?;
+    let (mut replace, mut widen): (Vec<_>, Vec<_>) =
+        rows.into_iter().partition(|(_, delta)| delta.bounds == Bounds::Replace);
+    widen.extend(unpacked.iter().map(|(key, delta)| (key, delta)));
+    for (rows, bounds) in [(&mut widen, Bounds::Widen), (&mut replace, Bounds::Replace)] {
+        // In one order, whoever writes, so that nobody waits for one who waits for them.
+        rows.sort_unstable_by_key(|(key, _)| **key);
+        over.extend(add(session, step_us, rows, bounds)?);
+    }
+    Ok(())
+}
+
+/// Adds slots that could not be packed to their rows.
+pub(super) fn add_unpacked(
+    session: &mut Session<'_>,
+    step_us: i64,
+    slots: &[(SlotKey, Delta)],
+) -> Result<(), Failure> {
+    let mut rows: Vec<(&SlotKey, &Delta)> = slots.iter().map(|(key, delta)| (key, delta)).collect();
+    rows.sort_unstable_by_key(|(key, _)| **key);
+    add(session, step_us, &rows, Bounds::Widen).map(drop)
+}
+
+/// The columns of rows, as arrays that are sent at once.
+#[derive(Default)]
+struct Columns {
+    slot: Vec<Time>,
+    series: Vec<i64>,
+    lane: Vec<i32>,
+    integral: Vec<f64>,
+    covered_us: Vec<i64>,
+    vmin: Vec<Option<f64>>,
+    vmax: Vec<Option<f64>>,
+    n: Vec<i64>,
+    last_us: Vec<Option<i64>>,
+    last_val: Vec<Option<f64>>,
+    approximate: Vec<bool>,
+}
+
+impl Columns {
+    fn push(&mut self, key: &SlotKey, row: &Accumulator) {
+        self.slot.push(Time(key.slot_us));
+        self.series.push(key.series);
+        self.lane.push(key.lane);
+        self.integral.push(row.integral.as_f64());
+        self.covered_us.push(row.covered_us);
+        self.vmin.push(row.min());
+        self.vmax.push(row.max());
+        self.n.push(row.n);
+        self.last_us.push(row.last().map(|(at_us, _)| at_us));
+        self.last_val.push(row.last().map(|(_, value)| value));
+        self.approximate.push(row.approximate);
+    }
+}
+
+/// Adds rows, which are in the order of their keys; the keys of those whose counts become too large.
+fn add(
+    session: &mut Session<'_>,
+    step_us: i64,
+    rows: &[(&SlotKey, &Delta)],
+    bounds: Bounds,
+) -> Result<Vec<SlotKey>, Failure> {
+    if rows.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut columns = Columns::default();
+    for (key, delta) in rows {
+        columns.push(key, &delta.add);
+    }
+    let found = session.query(
+        &upsert(step_us, bounds),
+        &[
+            &columns.slot,
+            &columns.series,
+            &columns.lane,
+            &columns.integral,
+            &columns.covered_us,
+            &columns.vmin,
+            &columns.vmax,
+            &columns.n,
+            &columns.last_us,
+            &columns.last_val,
+            &columns.approximate,
+        ],
+    )?;
+    let inexact = rows.iter().filter(|(_, delta)| plan::overflows(delta, 0.0));
+    let mut over: Vec<SlotKey> = inexact.map(|(key, _)| **key).collect();
+    for row in found {
+        let slot_us = row.try_get::<_, Time>(0)?.0;
+        let key = SlotKey { slot_us, series: row.try_get(1)?, lane: row.try_get(2)? };
+        let place = rows.binary_search_by_key(&key, |(known, _)| **known);
+        let delta = place.ok().and_then(|place| rows.get(place)).map(|(_, delta)| delta);
+        if delta.is_some_and(|delta| plan::overflows(delta, f64::INFINITY)) && !over.contains(&key)
+        {
+            over.push(key);
+        }
+    }
+    Ok(over)
+}
+
+/// The statement that adds rows, and gives the keys of those that a double no longer counts exactly.
+fn upsert(step_us: i64, bounds: Bounds) -> String {
+    let bounds = match bounds {
+        Bounds::Widen => {
+            "vmin = least(s.vmin, excluded.vmin), vmax = greatest(s.vmax, excluded.vmax),
+             approximate = s.approximate OR excluded.approximate"
+        }
+        Bounds::Replace => {
+            "vmin = excluded.vmin, vmax = excluded.vmax, approximate = excluded.approximate"
+        }
+    };
+    format!(
+        "WITH changed AS (
+             INSERT INTO {} AS s
+             SELECT * FROM unnest($1::timestamptz[], $2::bigint[], $3::integer[],
+                 $4::double precision[], $5::bigint[], $6::double precision[],
+                 $7::double precision[], $8::bigint[], $9::bigint[], $10::double precision[],
+                 $11::boolean[])
+             ON CONFLICT (slot, series, lane) DO UPDATE SET
+                 integral = s.integral + excluded.integral,
+                 covered_us = s.covered_us + excluded.covered_us,
+                 n = s.n + excluded.n,
+                 last_val = CASE WHEN excluded.last_us IS NULL OR excluded.last_us < s.last_us THEN s.last_val
+                                 WHEN excluded.last_us = s.last_us THEN greatest(s.last_val, excluded.last_val)
+                                 ELSE excluded.last_val END,
+                 last_us = greatest(s.last_us, excluded.last_us),
+                 {bounds}
+             RETURNING slot, series, lane, integral)
+         SELECT slot, series, lane FROM changed WHERE abs(integral) >= 9007199254740992",
+        names::slot(step_us)
+    )
+}
+
+/// Gives coarse slots the bounds of the fine slots within them.
+fn find_bounds_anew(
+    session: &mut Session<'_>,
+    part: &Part<'_>,
+    kept: &[Kept],
+    packed: &mut packed::Writing,
+) -> Result<(), Failure> {
+    let mut by_step: HashMap<i64, Vec<SlotKey>> = HashMap::new();
+    for anew in &part.anew {
+        by_step.entry(anew.from_step_us).or_default().push(anew.key);
+    }
+    let mut found = Batch::default();
+    if !by_step.is_empty() {
+        packed.send(session)?;
+    }
+    for (fine_us, keys) in by_step {
+        let Some(finer) = kept.iter().find(|kept| kept.step().us() == fine_us) else { continue };
+        let mut fine: Vec<Vec<Accumulator>> = vec![Vec::new(); keys.len()];
+        for (place, row) in read::fine(session, &keys, part.kept.step(), finer)? {
+            fine[place].push(row);
+        }
+        for (key, fine) in keys.into_iter().zip(&fine) {
+            found.add(key, plan::bounds_of(fine));
+        }
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let anew = Part { kept: part.kept, rows: Cow::Owned(found), anew: BTreeSet::new() };
+    add_part(session, &anew, packed, &mut Vec::new())
+}
+
+/// Saves what became of a series in RRD mode; each archive keeps its latest rows.
+fn advance(session: &mut Session<'_>, change: &RrdChange) -> Result<(), Failure> {
+    session.execute(
+        "INSERT INTO rrd_state VALUES ($1, $2)
+         ON CONFLICT (series) DO UPDATE SET state = excluded.state",
+        &[&change.series, &serde_json::to_string(&change.state)?],
+    )?;
+    let archives: Vec<i32> = change.rows.iter().map(|row| row.archive as i32).collect();
+    let ends: Vec<i64> = change.rows.iter().map(|row| row.end_us).collect();
+    let known = |row: &rrd::Row| (!row.value.is_nan()).then_some(row.value);
+    let values: Vec<Option<f64>> = change.rows.iter().map(known).collect();
+    session.execute(
+        "INSERT INTO rrd_row
+         SELECT $1, * FROM unnest($2::integer[], $3::bigint[], $4::double precision[])
+         ON CONFLICT (series, archive, end_us) DO UPDATE SET value = excluded.value",
+        &[&change.series, &archives, &ends, &values],
+    )?;
+    let row = session.query("SELECT rrd FROM series WHERE id = $1", &[&change.series])?.pop();
+    let text: Option<String> = row.map(|row| row.try_get(0)).transpose()?.flatten();
+    let Some(text) = text else { return Ok(()) };
+    let definition: rrd::Definition = serde_json::from_str(&text)?;
+    for (number, oldest_us) in plan::oldest_rows(&definition, &change.rows) {
+        session.execute(
+            "DELETE FROM rrd_row WHERE series = $1 AND archive = $2 AND end_us <= $3",
+            &[&change.series, &(number as i32), &oldest_us],
+        )?;
+    }
+    Ok(())
+}

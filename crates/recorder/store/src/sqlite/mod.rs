@@ -1,0 +1,282 @@
+//! Series and slots in a SQLite file: the record's own, beside the runs.
+
+mod packed;
+mod read;
+mod schema;
+mod write;
+
+use std::path::{Path, PathBuf};
+
+use record::RecordError;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+use series::{Accumulator, Lane, SlotKey, Step, rrd};
+
+use crate::store::{SEALED_AFTER_US, Source, Whole};
+use crate::{
+    Applied, Changes, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series,
+    SeriesLimit, Store, StoreError, Writer,
+};
+
+/// A SQLite file with series: the file of the runs, or one of its own.
+///
+/// Every call is one transaction that is on disk when it returns
+/// (write-ahead log, `synchronous=FULL`). Several processes may write at the same time; they take turns.
+#[derive(Debug)]
+pub struct Sqlite {
+    db: Connection,
+    path: PathBuf,
+    packing: Packing,
+}
+
+impl Sqlite {
+    /// Opens the file for writing and makes it, with the folders above it, where it does not exist.
+    ///
+    /// # Errors
+    /// [`StoreError::Record`], also for a file that a newer version wrote.
+    pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
+        let path = path.as_ref().to_owned();
+        let db = record::Store::open(&path)?.into_connection();
+        let mut store = Sqlite { db, path, packing: Packing::USUAL };
+        store.check_version()?;
+        store.db.set_prepared_statement_cache_capacity(256);
+        schema::migrate(&mut store.db).map_err(|e| store.explain(e))?;
+        Ok(store)
+    }
+
+    /// Opens an existing file for reading only.
+    ///
+    /// # Errors
+    /// [`StoreError::Record`], and [`StoreError::NoSeries`] where none was ever recorded.
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
+        let path = path.as_ref().to_owned();
+        let db = record::Store::open_read_only(&path)?.into_connection();
+        let store = Sqlite { db, path, packing: Packing::USUAL };
+        match store.check_version()? {
+            0 => Err(StoreError::NoSeries(store.path.display().to_string())),
+            _ => Ok(store),
+        }
+    }
+
+    /// The same store, packing other slots than is usual.
+    #[must_use]
+    pub fn with_packing(self, packing: Packing) -> Sqlite {
+        Sqlite { packing, ..self }
+    }
+
+    fn check_version(&self) -> Result<i64, StoreError> {
+        let found = schema::version(&self.db).map_err(|e| self.explain(e))?;
+        if found > schema::KNOWN {
+            let path = self.path.clone();
+            return Err(RecordError::Newer { path, found, known: schema::KNOWN }.into());
+        }
+        Ok(found)
+    }
+
+    /// As [`Store::apply`], and in the same transaction what `also` writes to other tables of
+    /// the same file: both or neither. A batch that was applied before is not followed by `also` again.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`], and [`StoreError::Record`] for what `also` says.
+    pub fn apply_with(
+        &mut self,
+        writer: Writer,
+        seq: u64,
+        changes: &Changes,
+        also: impl FnOnce(&Connection) -> rusqlite::Result<()>,
+    ) -> Result<Applied, StoreError> {
+        let packing = self.packing;
+        self.write(|tx| {
+            let mut whole = Whole::new(changes);
+            let applied = write::apply(tx, &[(writer, seq)], &mut whole, packing)?;
+            if let Applied::Now { .. } = applied {
+                also(tx)?;
+            }
+            Ok(applied)
+        })
+    }
+
+    fn explain(&self, error: rusqlite::Error) -> StoreError {
+        RecordError::from_sqlite(&self.path, error).into()
+    }
+
+    fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        // One transaction, so that several tables are read as of one moment.
+        let done = self.db.unchecked_transaction().and_then(|_one_moment| work(&self.db));
+        done.map_err(|e| self.explain(e))
+    }
+
+    fn write<T>(
+        &mut self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, Failure>,
+    ) -> Result<T, StoreError> {
+        let done = self
+            .db
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(Failure::Sqlite)
+            .and_then(|tx| {
+                let done = work(&tx)?;
+                tx.commit()?;
+                Ok(done)
+            });
+        done.map_err(|failure| match failure {
+            Failure::Sqlite(error) => self.explain(error),
+            Failure::Store(error) => error,
+        })
+    }
+}
+
+/// Why a transaction was given up.
+enum Failure {
+    Sqlite(rusqlite::Error),
+    Store(StoreError),
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Failure {
+        Failure::Sqlite(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+impl Store for Sqlite {
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn retentions(&mut self) -> Result<Vec<Retention>, StoreError> {
+        let kept = self.read(schema::retentions)?;
+        Ok(kept.into_iter().map(|kept| kept.retention).collect())
+    }
+
+    fn retain(&mut self, retentions: &[Retention]) -> Result<(), StoreError> {
+        self.write(|tx| Ok(schema::retain(tx, retentions)?))
+    }
+
+    fn series(
+        &mut self,
+        wanted: &[NewSeries],
+        limit: &SeriesLimit,
+    ) -> Result<Vec<Result<Series, NotMade>>, StoreError> {
+        self.write(|tx| Ok(write::series(tx, wanted, limit)?))
+    }
+
+    fn find(&mut self, selector: &Selector) -> Result<Vec<Series>, StoreError> {
+        self.read(|db| read::find(db, selector))
+    }
+
+    fn lanes(&mut self, names: &[&str]) -> Result<Vec<i32>, StoreError> {
+        self.write(|tx| Ok(write::lanes(tx, names)?))
+    }
+
+    fn lane_states(&mut self, lanes: &[(i64, i32)]) -> Result<Vec<Lane>, StoreError> {
+        self.read(|db| read::lane_states(db, lanes))
+    }
+
+    fn rrd(&mut self, series: i64) -> Result<Option<rrd::Rrd>, StoreError> {
+        self.read(|db| read::rrd(db, series))
+    }
+
+    fn last_batch(&mut self, writer: Writer) -> Result<u64, StoreError> {
+        self.read(|db| read::last_batch(db, writer))
+    }
+
+    fn apply_all(
+        &mut self,
+        claims: &[(Writer, u64)],
+        source: &mut dyn Source,
+    ) -> Result<Applied, StoreError> {
+        let packing = self.packing;
+        self.write(|tx| write::apply(tx, claims, source, packing))
+    }
+
+    fn slots(
+        &mut self,
+        step: Step,
+        series: &[i64],
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Vec<(SlotKey, Accumulator)>, StoreError> {
+        self.read(|db| read::slots(db, step, series, from_us, until_us))
+    }
+
+    fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {
+        let packing = self.packing;
+        let mut sealed = 0;
+        for kept in self.read(schema::retentions)? {
+            for start_us in self.read(|db| schema::partitions(db, kept.step().us()))? {
+                let mut from_us = start_us;
+                while let Some(span_us) =
+                    self.read(|db| packed::next_with_rows(db, &kept, from_us))?
+                {
+                    from_us = kept.span_end(span_us);
+                    if from_us > until_us {
+                        break;
+                    }
+                    sealed += self.write(|tx| Ok(packed::seal(tx, &kept, span_us, packing)?))?;
+                    if from_us >= start_us.saturating_add(kept.partition_us) {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(sealed)
+    }
+
+    fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
+        let maintained = self.write(|tx| Ok(schema::maintain(tx, now_us)?))?;
+        let sealed = self.seal(now_us.saturating_sub(SEALED_AFTER_US))?;
+        Ok(Maintained { sealed, ..maintained })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Identity;
+    use series::{Delta, Interval, Kind, SECOND_US, Spec};
+
+    #[test]
+    fn a_full_disk_refuses_the_batch_and_keeps_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.sqlite");
+        let mut store = Sqlite::open(&path).unwrap();
+        let retention = Retention::from_secs(10, None).unwrap();
+        store.retain(&[retention]).unwrap();
+        let spec = Spec::new(Kind::Count, retention.step);
+        let wanted = NewSeries::new(Identity::new("requests", []), spec);
+        let series = store.series(&[wanted], &SeriesLimit::DEFAULT).unwrap();
+        let series = series[0].as_ref().unwrap().id;
+        let batch = |hours: i64| {
+            let mut changes = Changes::default();
+            let interval = Interval::count(0, hours * 3_600 * SECOND_US, 1_000_000).unwrap();
+            for (slot_us, part) in interval.slots(retention.step) {
+                let key = SlotKey { slot_us, series, lane: 0 };
+                changes.add(retention.step, key, Delta::widen(part));
+            }
+            changes
+        };
+        store.apply(Writer(1), 1, &batch(1)).unwrap();
+        let pages: i64 = store.db.query_row("PRAGMA page_count", [], |row| row.get(0)).unwrap();
+        store.db.pragma_update(None, "max_page_count", pages + 2).unwrap();
+        assert_eq!(
+            store.apply(Writer(1), 2, &batch(1_000)).unwrap_err().to_string(),
+            format!(
+                "no space left for the record {}: free some space, or set TACHOGRAPH_RECORD to a \
+                 file on another disk",
+                path.display()
+            )
+        );
+        assert_eq!(store.last_batch(Writer(1)).unwrap(), 1);
+        assert_eq!(store.slots(retention.step, &[series], i64::MIN, i64::MAX).unwrap().len(), 360);
+        store.db.pragma_update(None, "max_page_count", 1_000_000).unwrap();
+        assert_eq!(store.apply(Writer(1), 2, &batch(2)).unwrap(), Applied::Now { expired: 0 });
+    }
+}

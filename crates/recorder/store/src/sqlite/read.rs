@@ -1,0 +1,228 @@
+//! From the tables into the model.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Result, Row, params};
+use serde::de::DeserializeOwned;
+use series::{Accumulator, Flavor, Integral, Lane, SlotKey, Spec, Step, rrd};
+
+use super::packed;
+use super::schema::{self, broken};
+use crate::plan::{Anew, Kept, integral_of};
+use crate::{Identity, Selector, Series, Writer, names};
+
+/// The columns of a series, in the order in which [`series`] reads them.
+pub(super) const SERIES: &str = "id, measurement, field, tags, kind, step_us, heartbeat_us, \
+                                 lateness_us, rmin, rmax, xff, rrd";
+
+/// A series from the columns [`SERIES`].
+pub(super) fn series(row: &Row<'_>) -> Result<Series> {
+    let kind = serde_json::Value::String(row.get(4)?);
+    let rrd: Option<String> = row.get(11)?;
+    let spec = Spec {
+        kind: serde_json::from_value(kind).map_err(|e| broken(4, e.to_string()))?,
+        step: Step::try_from(row.get::<_, i64>(5)?).map_err(|e| broken(5, e))?,
+        heartbeat_us: row.get(6)?,
+        lateness_us: row.get(7)?,
+        min: row.get(8)?,
+        max: row.get(9)?,
+    };
+    let identity = Identity { measurement: row.get(1)?, field: row.get(2)?, tags: json(row, 3)? };
+    let rrd = rrd.map(|text| serde_json::from_str(&text)).transpose();
+    let rrd = rrd.map_err(|e| broken(11, e.to_string()))?;
+    Ok(Series { id: row.get(0)?, identity, spec, xff: row.get(10)?, rrd })
+}
+
+fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
+    let text: String = row.get(column)?;
+    serde_json::from_str(&text).map_err(|e| broken(column, e.to_string()))
+}
+
+/// The series that are meant, in the order of their identities.
+pub(super) fn find(db: &Connection, selector: &Selector) -> Result<Vec<Series>> {
+    let mut sql = format!("SELECT {SERIES} FROM series WHERE true");
+    let mut values: Vec<&str> = Vec::new();
+    for (column, value) in [("measurement", &selector.measurement), ("field", &selector.field)] {
+        if let Some(value) = value {
+            values.push(value);
+            sql.push_str(&format!(" AND {column} = ?{}", values.len()));
+        }
+    }
+    for (key, value) in &selector.tags {
+        values.extend([key.as_str(), value.as_str()]);
+        let (key, value) = (values.len() - 1, values.len());
+        sql.push_str(&format!(
+            " AND EXISTS (SELECT 1 FROM json_each(tags) t WHERE t.key = ?{key} AND t.value = ?{value})"
+        ));
+    }
+    let mut statement = db.prepare(&sql)?;
+    let found = statement.query_map(rusqlite::params_from_iter(values), series)?;
+    let mut found = found.collect::<Result<Vec<Series>>>()?;
+    found.sort_by(|a, b| a.identity.cmp(&b.identity));
+    Ok(found)
+}
+
+/// The states of lanes; a new one for each that was never saved.
+pub(super) fn lane_states(db: &Connection, lanes: &[(i64, i32)]) -> Result<Vec<Lane>> {
+    let mut statement =
+        db.prepare_cached("SELECT state FROM lane_state WHERE series = ?1 AND lane = ?2")?;
+    let mut states = Vec::with_capacity(lanes.len());
+    for (series, lane) in lanes {
+        let state = statement.query_row(params![series, lane], |row| {
+            let bytes = row.get_ref(0)?.as_blob()?;
+            Lane::from_bytes(bytes).ok_or_else(|| broken(0, "the points of a lane".to_owned()))
+        });
+        states.push(state.optional()?.unwrap_or_default());
+    }
+    Ok(states)
+}
+
+/// A series in RRD mode with its rows.
+pub(super) fn rrd(db: &Connection, series: i64) -> Result<Option<rrd::Rrd>> {
+    let sql =
+        "SELECT s.rrd, t.state FROM series s JOIN rrd_state t ON t.series = s.id WHERE s.id = ?1";
+    let kept = db
+        .query_row(sql, [series], |row| {
+            Ok((json::<rrd::Definition>(row, 0)?, json::<rrd::State>(row, 1)?))
+        })
+        .optional()?;
+    let Some((definition, state)) = kept else { return Ok(None) };
+    let sql =
+        "SELECT archive, end_us, value FROM rrd_row WHERE series = ?1 ORDER BY archive, end_us";
+    let rows = db
+        .prepare_cached(sql)?
+        .query_map([series], |row| {
+            let value: Option<f64> = row.get(2)?;
+            Ok(rrd::Row {
+                archive: row.get::<_, u32>(0)? as usize,
+                end_us: row.get(1)?,
+                value: value.unwrap_or(f64::NAN),
+            })
+        })?
+        .collect::<Result<Vec<rrd::Row>>>()?;
+    Ok(Some(rrd::Rrd::restore(definition, state, rows)))
+}
+
+/// The number of the writer's last batch; 0 if there is none.
+pub(super) fn last_batch(db: &Connection, writer: Writer) -> Result<u64> {
+    let sql = "SELECT seq FROM writer WHERE id = ?1";
+    let found = db.prepare_cached(sql)?.query_row([writer.to_string()], |row| row.get(0));
+    Ok(found.optional()?.map_or(0, |seq: i64| seq as u64))
+}
+
+/// The columns of a slot, in the order in which [`slot`] reads them.
+const SLOT: &str =
+    "slot_us, series, lane, integral, covered_us, vmin, vmax, n, last_us, last_val, approximate";
+
+fn slot(row: &Row<'_>) -> Result<(SlotKey, Accumulator)> {
+    let real = |column: usize, otherwise: f64| -> Result<f64> {
+        match row.get_ref(column)? {
+            ValueRef::Null => Ok(otherwise),
+            value => Ok(value.as_f64()?),
+        }
+    };
+    let accumulator = Accumulator {
+        integral: Integral::Area(real(3, 0.0)?),
+        covered_us: row.get(4)?,
+        vmin: real(5, f64::INFINITY)?,
+        vmax: real(6, f64::NEG_INFINITY)?,
+        n: row.get(7)?,
+        last_us: row.get::<_, Option<i64>>(8)?.unwrap_or(i64::MIN),
+        last_val: real(9, 0.0)?,
+        approximate: row.get(10)?,
+    };
+    Ok((SlotKey { slot_us: row.get(0)?, series: row.get(1)?, lane: row.get(2)? }, accumulator))
+}
+
+/// The slots of some series, in the order of their keys.
+pub(super) fn slots(
+    db: &Connection,
+    step: Step,
+    series: &[i64],
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<(SlotKey, Accumulator)>> {
+    let Some(kept) = schema::retentions(db)?.into_iter().find(|kept| kept.step() == step) else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for id in series {
+        let Some(flavor) = flavor(db, *id)? else { continue };
+        let of_series = all_of(db, &kept, *id, from_us, until_us)?;
+        found.extend(of_series.into_iter().map(|(key, mut row)| {
+            row.integral = integral_of(flavor, row.integral.as_f64());
+            (key, row)
+        }));
+    }
+    found.sort_by_key(|(key, _)| *key);
+    Ok(found)
+}
+
+/// The slots of a series that begin in a time, packed or not, in no particular order.
+fn all_of(
+    db: &Connection,
+    kept: &Kept,
+    series: i64,
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<(SlotKey, Accumulator)>> {
+    let mut found = Vec::new();
+    for start_us in schema::partitions(db, kept.step().us())? {
+        let end_us = start_us.saturating_add(kept.partition_us);
+        let (from_us, until_us) = (from_us.max(start_us), until_us.min(end_us));
+        if from_us >= until_us {
+            continue;
+        }
+        found.extend(rows(db, kept, series, from_us, until_us)?);
+        for stretch in packed::of_series(db, kept, series, from_us, until_us)? {
+            let slots = stretch.iter().map(|(key, row)| (key, *row));
+            found.extend(slots.filter(|(key, _)| (from_us..until_us).contains(&key.slot_us)));
+        }
+    }
+    Ok(found)
+}
+
+/// The rows of a series in a time within one partition.
+///
+/// Slots are looked up one by one, from one time that has any to the next: reading
+/// through all series of the time is what the primary key would have it do.
+pub(super) fn rows(
+    db: &Connection,
+    kept: &Kept,
+    series: i64,
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<(SlotKey, Accumulator)>> {
+    let step = kept.step();
+    let table = names::partition(step.us(), kept.partition_of(from_us));
+    let first_us = step.slot_of(from_us.saturating_add(step.us() - 1));
+    let sql = format!(
+        "WITH RECURSIVE time (at) AS (
+             SELECT (SELECT slot_us FROM {table} WHERE slot_us >= ?2 AND slot_us < ?3
+                     ORDER BY slot_us LIMIT 1)
+             UNION ALL
+             SELECT (SELECT slot_us FROM {table} WHERE slot_us > at AND slot_us < ?3
+                     ORDER BY slot_us LIMIT 1)
+             FROM time WHERE at IS NOT NULL)
+         SELECT {SLOT} FROM time CROSS JOIN {table} ON slot_us = at AND series = ?1",
+    );
+    let mut statement = db.prepare_cached(&sql)?;
+    statement.query_map([series, first_us, until_us], slot)?.collect()
+}
+
+fn flavor(db: &Connection, series: i64) -> Result<Option<Flavor>> {
+    let mut statement = db.prepare_cached("SELECT flow FROM series WHERE id = ?1")?;
+    let flow: Option<bool> = statement.query_row([series], |row| row.get(0)).optional()?;
+    Ok(flow.map(|flow| if flow { Flavor::Flow } else { Flavor::Level }))
+}
+
+/// The fine slots within a coarse one, of the same lane; only their bounds are of use.
+pub(super) fn fine(
+    db: &Connection,
+    anew: &Anew,
+    coarse: Step,
+    fine: &Kept,
+) -> Result<Vec<Accumulator>> {
+    let SlotKey { slot_us, series, lane } = anew.key;
+    let found = all_of(db, fine, series, slot_us, slot_us.saturating_add(coarse.us()))?;
+    Ok(found.into_iter().filter(|(key, _)| key.lane == lane).map(|(_, row)| row).collect())
+}

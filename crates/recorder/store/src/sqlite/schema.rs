@@ -1,0 +1,274 @@
+//! The schema in SQLite: migrations, partitions, and the views over them.
+
+use std::collections::BTreeSet;
+
+use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBehavior, params};
+use series::{Lane, SECOND_US, Step};
+
+use super::packed;
+use crate::names;
+use crate::packed::{Dialect, unpacking};
+use crate::plan::{Kept, retained};
+use crate::{Maintained, Retention};
+
+/// Each entry takes a file from schema `index` to `index + 1`.
+const MIGRATIONS: &[&str] = &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql")];
+
+/// The first schema that has packed slots.
+const PACKED: i64 = 2;
+
+/// The first schema that keeps the points of lanes in bytes.
+const LANES_IN_BYTES: i64 = 3;
+
+/// The schema that this version writes.
+pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+
+/// SQLite takes views of up to 500 tables.
+pub(super) const PARTITIONS_MAX: usize = 400;
+
+/// The schema of the file; 0 if it has no series.
+pub(super) fn version(db: &Connection) -> Result<i64> {
+    let exists = "SELECT 1 FROM sqlite_schema WHERE name = 'slots_schema'";
+    if db.query_row(exists, [], |_| Ok(())).optional()?.is_none() {
+        return Ok(0);
+    }
+    db.query_row("SELECT version FROM slots_schema", [], |row| row.get(0))
+}
+
+/// Brings the file to the known schema, one migration per transaction. Two processes may do this at once.
+pub(super) fn migrate(db: &mut Connection) -> Result<()> {
+    loop {
+        let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let version = version(&tx)?;
+        let Some(sql) = usize::try_from(version).ok().and_then(|at| MIGRATIONS.get(at)) else {
+            return Ok(());
+        };
+        if version == 0 {
+            tx.execute_batch(
+                "CREATE TABLE slots_schema (version INTEGER NOT NULL) STRICT;
+                 INSERT INTO slots_schema VALUES (0);",
+            )?;
+        }
+        tx.execute_batch(sql)?;
+        if version + 1 == PACKED {
+            add_packed(&tx)?;
+        } else if version + 1 == LANES_IN_BYTES {
+            copy_lanes(&tx)?;
+            for kept in retentions(&tx)? {
+                make_views(&tx, kept.step().us())?;
+            }
+        }
+        tx.execute("UPDATE slots_schema SET version = version + 1", [])?;
+        tx.commit()?;
+    }
+}
+
+/// Gives the partitions of an older file tables for packed slots.
+fn add_packed(tx: &Transaction<'_>) -> Result<()> {
+    for kept in retentions(tx)? {
+        let step_us = kept.step().us();
+        for start_us in partitions(tx, step_us)? {
+            tx.execute_batch(&packed::table(step_us, start_us))?;
+        }
+        make_views(tx, step_us)?;
+    }
+    Ok(())
+}
+
+/// Copies the lanes of an older file, and drops their table.
+fn copy_lanes(tx: &Transaction<'_>) -> Result<()> {
+    let mut lanes = tx.prepare("SELECT series, lane, state FROM lane_state_json")?;
+    let mut insert = tx.prepare("INSERT INTO lane_state VALUES (?1, ?2, ?3)")?;
+    let mut rows = lanes.query([])?;
+    while let Some(row) = rows.next()? {
+        let (series, number): (i64, i32) = (row.get(0)?, row.get(1)?);
+        let text: String = row.get(2)?;
+        let lane: Lane = serde_json::from_str(&text).map_err(|e| broken(2, e.to_string()))?;
+        insert.execute(params![series, number, lane.to_bytes()])?;
+    }
+    drop(rows);
+    tx.execute_batch("DROP TABLE lane_state_json")
+}
+
+/// The retentions, the finest first.
+pub(super) fn retentions(db: &Connection) -> Result<Vec<Kept>> {
+    let sql = "SELECT step_us, age_us, partition_us, horizon_us FROM retention ORDER BY step_us";
+    let mut statement = db.prepare_cached(sql)?;
+    let rows = statement.query_map([], |row| {
+        let step_us: i64 = row.get(0)?;
+        let step = Step::try_from(step_us).map_err(|cause| broken(0, cause))?;
+        let retention = Retention { step, age_us: row.get(1)? };
+        Ok(Kept { retention, partition_us: row.get(2)?, horizon_us: row.get(3)? })
+    })?;
+    rows.collect()
+}
+
+/// A value that is not one of ours.
+pub(super) fn broken(column: usize, cause: String) -> rusqlite::Error {
+    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, cause.into())
+}
+
+/// Adds retentions, and changes the ages of those that exist.
+pub(super) fn retain(tx: &Transaction<'_>, wanted: &[Retention]) -> Result<()> {
+    let known = retentions(tx)?;
+    for kept in retained(&known, wanted) {
+        let step_us = kept.step().us();
+        tx.prepare_cached(
+            "INSERT INTO retention VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (step_us) DO UPDATE SET age_us = excluded.age_us",
+        )?
+        .execute(params![
+            step_us,
+            kept.retention.age_us,
+            kept.partition_us,
+            kept.horizon_us
+        ])?;
+        if !known.iter().any(|known| known.step() == kept.step()) {
+            make_views(tx, step_us)?;
+        }
+    }
+    Ok(())
+}
+
+/// The starts of the partitions of a step.
+pub(super) fn partitions(db: &Connection, step_us: i64) -> Result<BTreeSet<i64>> {
+    let sql = "SELECT start_us FROM slot_partition WHERE step_us = ?1 ORDER BY start_us";
+    db.prepare_cached(sql)?.query_map([step_us], |row| row.get(0))?.collect()
+}
+
+/// Makes the partitions that do not exist yet; how many that were.
+pub(super) fn make_partitions(
+    tx: &Transaction<'_>,
+    step_us: i64,
+    wanted: &BTreeSet<i64>,
+) -> Result<u64> {
+    let exist = partitions(tx, step_us)?;
+    let missing: Vec<i64> = wanted.difference(&exist).copied().collect();
+    for start_us in &missing {
+        tx.execute_batch(&format!(
+            "CREATE TABLE {} (
+                slot_us     INTEGER NOT NULL,   -- the slot's start
+                series      INTEGER NOT NULL,
+                lane        INTEGER NOT NULL,
+                integral    REAL    NOT NULL,   -- sum of counts, or of value * seconds
+                covered_us  INTEGER NOT NULL,   -- for how long something is known
+                vmin        REAL,
+                vmax        REAL,
+                n           INTEGER NOT NULL,   -- updates
+                last_us     INTEGER,            -- the latest update
+                last_val    REAL,
+                approximate INTEGER NOT NULL,   -- 1: vmin, vmax and the latest may be those of what was taken back
+                PRIMARY KEY (slot_us, series, lane)
+            ) STRICT, WITHOUT ROWID",
+            names::partition(step_us, *start_us)
+        ))?;
+        tx.execute_batch(&packed::table(step_us, *start_us))?;
+        tx.execute("INSERT INTO slot_partition VALUES (?1, ?2)", [step_us, *start_us])?;
+    }
+    if !missing.is_empty() {
+        make_views(tx, step_us)?;
+    }
+    Ok(missing.len() as u64)
+}
+
+/// Drops what has expired at `now_us` and makes what is needed next.
+pub(super) fn maintain(tx: &Transaction<'_>, now_us: i64) -> Result<Maintained> {
+    let mut maintained = Maintained::default();
+    for mut kept in retentions(tx)? {
+        let step_us = kept.step().us();
+        let horizon_us = kept.horizon_at(now_us);
+        kept.horizon_us = horizon_us;
+        tx.execute(
+            "UPDATE retention SET horizon_us = ?2 WHERE step_us = ?1",
+            [step_us, horizon_us],
+        )?;
+        let exist = partitions(tx, step_us)?;
+        let expired: Vec<i64> = exist.range(..horizon_us).copied().collect();
+        if !expired.is_empty() {
+            // The views go first, because SQLite checks them when a table of theirs goes.
+            drop_views(tx, step_us)?;
+        }
+        for start_us in &expired {
+            tx.execute_batch(&format!(
+                "DROP TABLE {}; DROP TABLE {}",
+                names::partition(step_us, *start_us),
+                names::packed_partition(step_us, *start_us)
+            ))?;
+            tx.execute(
+                "DELETE FROM slot_partition WHERE step_us = ?1 AND start_us = ?2",
+                [step_us, *start_us],
+            )?;
+        }
+        maintained.dropped += expired.len() as u64;
+        maintained.made += make_partitions(tx, step_us, &kept.ahead(now_us))?;
+        make_views(tx, step_us)?;
+    }
+    Ok(maintained)
+}
+
+fn drop_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
+    let every = names::every(step_us);
+    let parts = [names::stored(step_us), names::packed(step_us), names::slot(step_us)];
+    let [stored, packed, slot] = parts;
+    tx.execute_batch(&format!(
+        "DROP VIEW IF EXISTS {every}_filled; DROP VIEW IF EXISTS {every};
+         DROP VIEW IF EXISTS {stored}; DROP VIEW IF EXISTS {packed}; DROP VIEW IF EXISTS {slot};"
+    ))
+}
+
+/// Makes the views of a step anew over the partitions that exist.
+fn make_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
+    drop_views(tx, step_us)?;
+    let starts = partitions(tx, step_us)?;
+    let of = |table: fn(i64, i64) -> String| -> Vec<String> {
+        starts
+            .iter()
+            .map(|start_us| format!("SELECT * FROM {}", table(step_us, *start_us)))
+            .collect()
+    };
+    let (slots, packed) = (of(names::partition), of(names::packed_partition));
+    if starts.is_empty() {
+        return tx.execute_batch(&format!(
+            "CREATE VIEW {} AS SELECT {NOTHING} WHERE 0; {}",
+            names::stored(step_us),
+            people_views(step_us)
+        ));
+    }
+    tx.execute_batch(&format!(
+        "CREATE VIEW {slot} AS {};
+         CREATE VIEW {packed} AS {};
+         CREATE VIEW {stored} AS SELECT * FROM {slot} UNION ALL {unpacked};
+         {people}",
+        slots.join("\n UNION ALL "),
+        packed.join("\n UNION ALL "),
+        slot = names::slot(step_us),
+        packed = names::packed(step_us),
+        stored = names::stored(step_us),
+        unpacked = unpacking(Dialect::Sqlite, &names::packed(step_us), step_us),
+        people = people_views(step_us),
+    ))
+}
+
+/// The columns of no slots at all.
+const NOTHING: &str = "NULL AS slot_us, NULL AS series, NULL AS lane, NULL AS integral,
+    NULL AS covered_us, NULL AS vmin, NULL AS vmax, NULL AS n, NULL AS last_us, NULL AS last_val,
+    NULL AS approximate";
+
+/// The statements that make the views for people.
+fn people_views(step_us: i64) -> String {
+    include_str!("views.sql")
+        .replace("$filled_time", &time_sql(step_us).replace("slot_us", "slots.slot_us"))
+        .replace("$time", &time_sql(step_us))
+        .replace("$every", &names::every(step_us))
+        .replace("$stored", &names::stored(step_us))
+        .replace("$step_us", &step_us.to_string())
+}
+
+/// The SQL that writes the start of a slot as people write times.
+fn time_sql(step_us: i64) -> String {
+    if step_us % SECOND_US == 0 {
+        "strftime('%Y-%m-%dT%H:%M:%SZ', slot_us / 1000000, 'unixepoch')".to_owned()
+    } else {
+        "strftime('%Y-%m-%dT%H:%M:%fZ', slot_us / 1e6, 'unixepoch')".to_owned()
+    }
+}

@@ -1,0 +1,312 @@
+//! From the model into the tables.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use rusqlite::{CachedStatement, OptionalExtension, Result, Statement, Transaction, params};
+use series::{Accumulator, Batch, Bounds, Delta, Flavor, SlotKey};
+
+use super::{Failure, packed, read, schema};
+use crate::packed::Packing;
+use crate::plan::{self, Kept, Part, Plan};
+use crate::{
+    Applied, Changes, NewSeries, NotMade, RrdChange, Series, SeriesLimit, Source, StoreError,
+    Writer, names,
+};
+
+/// Finds or makes series.
+pub(super) fn series(
+    tx: &Transaction<'_>,
+    wanted: &[NewSeries],
+    limit: &SeriesLimit,
+) -> Result<Vec<Result<Series, NotMade>>> {
+    let steps: Vec<i64> = schema::retentions(tx)?.iter().map(|kept| kept.step().us()).collect();
+    let mut count: i64 = tx.query_row("SELECT count(*) FROM series", [], |row| row.get(0))?;
+    let find = format!(
+        "SELECT {} FROM series WHERE measurement = ?1 AND field = ?2 AND tags = ?3",
+        read::SERIES
+    );
+    let mut find = tx.prepare_cached(&find)?;
+    let mut answers = Vec::with_capacity(wanted.len());
+    for wanted in wanted {
+        let identity = &wanted.identity;
+        let tags = json(&identity.tags)?;
+        let found = find
+            .query_row([&identity.measurement, &identity.field, &tags], read::series)
+            .optional()?;
+        answers.push(match (found, limit.admit(wanted)) {
+            (Some(found), _) => Ok(found),
+            (None, Err(reason)) => Err(reason),
+            (None, Ok(())) if !steps.contains(&wanted.spec.step.us()) => Err(NotMade::NoRetention),
+            (None, Ok(())) if count >= limit.series => Err(NotMade::TooMany),
+            (None, Ok(())) => {
+                count += 1;
+                Ok(make(tx, wanted, &tags)?)
+            }
+        });
+    }
+    Ok(answers)
+}
+
+fn make(tx: &Transaction<'_>, wanted: &NewSeries, tags: &str) -> Result<Series> {
+    let (identity, spec) = (&wanted.identity, &wanted.spec);
+    let rrd = wanted.rrd.as_ref().map(json).transpose()?;
+    tx.prepare_cached(
+        "INSERT INTO series (measurement, field, tags, kind, flow, step_us, heartbeat_us,
+                             lateness_us, rmin, rmax, xff, rrd)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+    )?
+    .execute(params![
+        identity.measurement,
+        identity.field,
+        tags,
+        json(&spec.kind)?.trim_matches('"'),
+        spec.kind.flavor() == Flavor::Flow,
+        spec.step.us(),
+        spec.heartbeat_us,
+        spec.lateness_us,
+        spec.min,
+        spec.max,
+        wanted.xff,
+        rrd,
+    ])?;
+    Ok(Series {
+        id: tx.last_insert_rowid(),
+        identity: identity.clone(),
+        spec: *spec,
+        xff: wanted.xff,
+        rrd: wanted.rrd.clone(),
+    })
+}
+
+fn json(value: &impl serde::Serialize) -> Result<String> {
+    serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))
+}
+
+/// Finds or makes lanes.
+pub(super) fn lanes(tx: &Transaction<'_>, names: &[&str]) -> Result<Vec<i32>> {
+    let mut make =
+        tx.prepare_cached("INSERT INTO lane (name) VALUES (?1) ON CONFLICT DO NOTHING")?;
+    let mut find = tx.prepare_cached("SELECT id FROM lane WHERE name = ?1")?;
+    let mut lanes = Vec::with_capacity(names.len());
+    for name in names {
+        make.execute([name])?;
+        lanes.push(find.query_row([name], |row| row.get(0))?);
+    }
+    Ok(lanes)
+}
+
+/// Applies a batch unless it was applied before.
+pub(super) fn apply(
+    tx: &Transaction<'_>,
+    claims: &[(Writer, u64)],
+    source: &mut dyn Source,
+    packing: Packing,
+) -> Result<Applied, Failure> {
+    if !claim_all(tx, claims)? {
+        return Ok(Applied::Before);
+    }
+    let kept = schema::retentions(tx)?;
+    let (mut expired, mut over) = (0, Vec::new());
+    source.restart();
+    while let Some(changes) = source.next() {
+        expired += apply_piece(tx, changes, &kept, packing, &mut over)?;
+    }
+    if !over.is_empty() {
+        return Err(StoreError::Overflow { slots: over }.into());
+    }
+    Ok(Applied::Now { expired })
+}
+
+/// Writes one piece; how many of its slots are older than what is kept.
+fn apply_piece(
+    tx: &Transaction<'_>,
+    changes: &Changes,
+    kept: &[Kept],
+    packing: Packing,
+    over: &mut Vec<(i64, SlotKey)>,
+) -> Result<u64, Failure> {
+    let plan = Plan::new(changes, kept)?;
+    for part in &plan.parts {
+        make_partitions(tx, part)?;
+        let step_us = part.kept.step().us();
+        let mut beyond = Vec::new();
+        add(tx, part, packing, &mut beyond)?;
+        over.extend(beyond.into_iter().map(|key| (step_us, key)));
+        find_bounds_anew(tx, part, kept, packing)?;
+    }
+    let mut save = tx.prepare_cached("INSERT OR REPLACE INTO lane_state VALUES (?1, ?2, ?3)")?;
+    for ((series, lane), state) in &changes.lanes {
+        save.execute(params![series, lane, state.to_bytes()])?;
+    }
+    for change in &changes.rrd {
+        advance(tx, change)?;
+    }
+    Ok(plan.expired)
+}
+
+/// Claims the writers' next numbers; false if all of them were claimed before.
+fn claim_all(tx: &Transaction<'_>, claims: &[(Writer, u64)]) -> Result<bool, Failure> {
+    let mut claimed = 0;
+    for (writer, seq) in claims {
+        claimed += usize::from(claim(tx, *writer, *seq)?);
+    }
+    if claimed > 0 && claimed < claims.len() {
+        return Err(StoreError::Overtaken.into());
+    }
+    Ok(claimed > 0 || claims.is_empty())
+}
+
+/// Claims the writer's next number; false if it was claimed before.
+fn claim(tx: &Transaction<'_>, writer: Writer, seq: u64) -> Result<bool, Failure> {
+    let last = read::last_batch(tx, writer)?;
+    if seq <= last {
+        return Ok(false);
+    }
+    if seq != last + 1 {
+        return Err(StoreError::Missing { writer, sent: seq, last }.into());
+    }
+    tx.prepare_cached("INSERT OR REPLACE INTO writer VALUES (?1, ?2)")?
+        .execute(params![writer.to_string(), seq as i64])?;
+    Ok(true)
+}
+
+fn make_partitions(tx: &Transaction<'_>, part: &Part<'_>) -> Result<(), Failure> {
+    let step_us = part.kept.step().us();
+    let mut all = schema::partitions(tx, step_us)?;
+    let wanted = part.partitions();
+    all.extend(&wanted);
+    if all.len() > schema::PARTITIONS_MAX {
+        let (count, most) = (all.len(), schema::PARTITIONS_MAX);
+        return Err(StoreError::TooManyPartitions { step_us, count, most }.into());
+    }
+    schema::make_partitions(tx, step_us, &wanted)?;
+    Ok(())
+}
+
+/// Adds what a part says, to packed rows and to rows.
+fn add(
+    tx: &Transaction<'_>,
+    part: &Part<'_>,
+    packing: Packing,
+    over: &mut Vec<SlotKey>,
+) -> Result<()> {
+    let rows = packed::add(tx, part, packing, over)?;
+    add_rows(tx, &part.kept, &rows, over)
+}
+
+/// Adds to rows, in the order of their keys. The keys of those whose counts become too large are added to `over`.
+pub(super) fn add_rows(
+    tx: &Transaction<'_>,
+    kept: &Kept,
+    rows: &[(&SlotKey, &Delta)],
+    over: &mut Vec<SlotKey>,
+) -> Result<()> {
+    let mut rows = rows.to_vec();
+    rows.sort_unstable_by_key(|(key, _)| **key);
+    let mut open: Option<(i64, CachedStatement<'_>)> = None;
+    for (key, delta) in rows {
+        let start_us = kept.partition_of(key.slot_us);
+        let statement = match &mut open {
+            Some((known_us, statement)) if *known_us == start_us => statement,
+            _ => {
+                let table = names::partition(kept.step().us(), start_us);
+                &mut open.insert((start_us, tx.prepare_cached(&upsert(&table))?)).1
+            }
+        };
+        let after = add_row(statement, key, delta)?;
+        if plan::overflows(delta, after) {
+            over.push(*key);
+        }
+    }
+    Ok(())
+}
+
+/// The statement that adds a delta to a row, and gives the integral that the row has then.
+fn upsert(table: &str) -> String {
+    format!(
+        "INSERT INTO {table} AS s VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+         ON CONFLICT (slot_us, series, lane) DO UPDATE SET
+             integral = s.integral + excluded.integral,
+             covered_us = s.covered_us + excluded.covered_us,
+             vmin = CASE WHEN ?12 THEN excluded.vmin
+                         ELSE min(coalesce(s.vmin, excluded.vmin), coalesce(excluded.vmin, s.vmin)) END,
+             vmax = CASE WHEN ?12 THEN excluded.vmax
+                         ELSE max(coalesce(s.vmax, excluded.vmax), coalesce(excluded.vmax, s.vmax)) END,
+             n = s.n + excluded.n,
+             last_val = CASE WHEN excluded.last_us IS NULL OR excluded.last_us < s.last_us THEN s.last_val
+                             WHEN excluded.last_us = s.last_us THEN max(s.last_val, excluded.last_val)
+                             ELSE excluded.last_val END,
+             last_us = max(coalesce(s.last_us, excluded.last_us), coalesce(excluded.last_us, s.last_us)),
+             approximate = CASE WHEN ?12 THEN excluded.approximate
+                                ELSE s.approximate OR excluded.approximate END
+         RETURNING integral"
+    )
+}
+
+fn add_row(statement: &mut Statement<'_>, key: &SlotKey, delta: &Delta) -> Result<f64> {
+    let Accumulator { integral, covered_us, n, approximate, .. } = delta.add;
+    statement.query_row(
+        params![
+            key.slot_us,
+            key.series,
+            key.lane,
+            integral.as_f64(),
+            covered_us,
+            delta.add.min(),
+            delta.add.max(),
+            n,
+            delta.add.last().map(|(at_us, _)| at_us),
+            delta.add.last().map(|(_, value)| value),
+            approximate,
+            delta.bounds == Bounds::Replace,
+        ],
+        |row| row.get(0),
+    )
+}
+
+/// Gives coarse slots the bounds of the fine slots within them.
+fn find_bounds_anew(
+    tx: &Transaction<'_>,
+    part: &Part<'_>,
+    kept: &[Kept],
+    packing: Packing,
+) -> Result<()> {
+    let step = part.kept.step();
+    let mut rows = Batch::default();
+    for anew in &part.anew {
+        let Some(fine) = kept.iter().find(|k| k.step().us() == anew.from_step_us) else { continue };
+        let bounds = plan::bounds_of(&read::fine(tx, anew, step, fine)?);
+        rows.add(anew.key, bounds);
+    }
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let anew = Part { kept: part.kept, rows: Cow::Owned(rows), anew: BTreeSet::new() };
+    add(tx, &anew, packing, &mut Vec::new())
+}
+
+/// Saves what became of a series in RRD mode; each archive keeps its latest rows.
+fn advance(tx: &Transaction<'_>, change: &RrdChange) -> Result<()> {
+    tx.prepare_cached("INSERT OR REPLACE INTO rrd_state VALUES (?1, ?2)")?
+        .execute(params![change.series, json(&change.state)?])?;
+    let mut insert = tx.prepare_cached("INSERT OR REPLACE INTO rrd_row VALUES (?1, ?2, ?3, ?4)")?;
+    for row in &change.rows {
+        let value = (!row.value.is_nan()).then_some(row.value);
+        insert.execute(params![change.series, row.archive as i64, row.end_us, value])?;
+    }
+    let definition = "SELECT rrd FROM series WHERE id = ?1";
+    let text: Option<String> = tx.query_row(definition, [change.series], |row| row.get(0))?;
+    let Some(definition) =
+        text.and_then(|t| serde_json::from_str::<series::rrd::Definition>(&t).ok())
+    else {
+        return Ok(());
+    };
+    for (number, oldest_us) in plan::oldest_rows(&definition, &change.rows) {
+        tx.prepare_cached(
+            "DELETE FROM rrd_row WHERE series = ?1 AND archive = ?2 AND end_us <= ?3",
+        )?
+        .execute(params![change.series, number as i64, oldest_us])?;
+    }
+    Ok(())
+}

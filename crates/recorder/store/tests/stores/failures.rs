@@ -1,0 +1,219 @@
+//! Crashes, full disks, and schemas from the future.
+
+use postgres::{Client, NoTls};
+use series::{Delta, Interval, Kind, SECOND_US, SlotKey, Spec, Step};
+use store::{
+    Applied, Changes, Identity, NewSeries, Packing, Postgres, Retention, SeriesLimit, Sqlite,
+    Store, StoreError, Writer,
+};
+use throwaway::Throwaway;
+
+use crate::place::server;
+
+fn requests(store: &mut dyn Store) -> i64 {
+    store.retain(&[Retention::from_secs(10, None).unwrap()]).unwrap();
+    let spec = Spec::new(Kind::Count, Step::from_secs(10).unwrap());
+    let wanted = NewSeries::new(Identity::new("requests", []), spec);
+    store.series(&[wanted], &SeriesLimit::DEFAULT).unwrap()[0].as_ref().unwrap().id
+}
+
+fn count(series: i64, count: i64) -> Changes {
+    let mut changes = Changes::default();
+    let step = Step::from_secs(10).unwrap();
+    for (slot_us, part) in Interval::count(0, 30 * SECOND_US, count).unwrap().slots(step) {
+        changes.add(step, SlotKey { slot_us, series, lane: 0 }, Delta::widen(part));
+    }
+    changes
+}
+
+fn total(store: &mut dyn Store, series: i64) -> f64 {
+    let rows = store.slots(Step::from_secs(10).unwrap(), &[series], i64::MIN, i64::MAX).unwrap();
+    rows.iter().map(|(_, row)| row.integral.as_f64()).sum()
+}
+
+#[test]
+fn a_database_that_goes_away_and_comes_back_has_every_batch_once() {
+    let mut server = Throwaway::start(&[]).unwrap();
+    let url = server.database("gone").unwrap();
+    let mut store = Postgres::open(&url).unwrap();
+    let series = requests(&mut store);
+    let (mut seq, mut lost) = (0, 0);
+    for crash in 0..3 {
+        for _ in 0..5 {
+            seq += 1;
+            assert_eq!(
+                store.apply(Writer(1), seq, &count(series, 3)).unwrap(),
+                Applied::Now { expired: 0 }
+            );
+        }
+        server.crash();
+        seq += 1;
+        let error = store.apply(Writer(1), seq, &count(series, 3)).unwrap_err();
+        assert!(
+            matches!(error, StoreError::Lost { .. } | StoreError::Unreachable { .. }),
+            "{error}"
+        );
+        let error = store.last_batch(Writer(1)).unwrap_err().to_string();
+        let place = format!("{}/gone", server.folder().display());
+        assert!(error.starts_with(&format!("PostgreSQL at {place} does not answer (")), "{error}");
+        assert!(
+            error.ends_with("): start it, or set TACHOGRAPH_RECORD to another database or a file")
+        );
+        server.resume().unwrap();
+        lost +=
+            u64::from(store.apply(Writer(1), seq, &count(series, 3)).unwrap() == Applied::Before);
+        assert_eq!(total(&mut store, series), 3.0 * seq as f64, "crash {crash}, {lost} were there");
+    }
+}
+
+#[test]
+fn writers_at_the_same_time_add_up_in_postgresql() {
+    let url = server().database("together").unwrap();
+    let series = requests(&mut Postgres::open(&url).unwrap());
+    std::thread::scope(|scope| {
+        for writer in 1..=4 {
+            let url = &url;
+            scope.spawn(move || {
+                let mut store = Postgres::open(url).unwrap();
+                for seq in 1..=25 {
+                    store.apply(Writer(writer), seq, &count(series, 3)).unwrap();
+                    // The same again, as after a lost answer.
+                    assert_eq!(
+                        store.apply(Writer(writer), seq, &count(series, 3)).unwrap(),
+                        Applied::Before
+                    );
+                }
+            });
+        }
+        // Somebody who adds retentions meanwhile does not disturb them.
+        scope.spawn(|| {
+            let mut store = Postgres::open(&url).unwrap();
+            for step_s in [20, 30, 60] {
+                store.retain(&[Retention::from_secs(step_s, None).unwrap()]).unwrap();
+                store.maintain(0).unwrap();
+            }
+        });
+    });
+    assert_eq!(total(&mut Postgres::open(&url).unwrap(), series), 300.0);
+}
+
+#[test]
+fn writers_who_pack_the_same_slots_at_the_same_moment_add_up_in_postgresql() {
+    let url = server().database("packed_together").unwrap();
+    let open = || Postgres::open(&url).unwrap().with_packing(Packing::ALWAYS);
+    let series = requests(&mut open());
+    std::thread::scope(|scope| {
+        for writer in 1..=4 {
+            scope.spawn(move || {
+                let mut store = open();
+                for seq in 1..=25 {
+                    store.apply(Writer(writer), seq, &count(series, 3)).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(total(&mut open(), series), 300.0);
+    open().seal(i64::MAX).unwrap();
+    assert_eq!(total(&mut open(), series), 300.0);
+}
+
+#[test]
+fn a_full_disk_refuses_the_batch_and_keeps_what_was_there() {
+    let url = server().database("full_disk").unwrap();
+    let mut store = Postgres::open(&url).unwrap();
+    let series = requests(&mut store);
+    store.apply(Writer(1), 1, &count(series, 3)).unwrap();
+    // What PostgreSQL says when its disk is full, at a moment of our choice.
+    let mut owner = Client::connect(&url, NoTls).unwrap();
+    owner
+        .batch_execute(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; END $$;
+             CREATE TRIGGER full_disk BEFORE UPDATE ON slot_10s FOR EACH ROW EXECUTE FUNCTION full_disk()",
+        )
+        .unwrap();
+    let error = store.apply(Writer(1), 2, &count(series, 3)).unwrap_err();
+    let place = store.place();
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "no space left for PostgreSQL at {place}: free some space on its disk, and send the \
+             batch again"
+        )
+    );
+    owner.batch_execute("DROP TRIGGER full_disk ON slot_10s").unwrap();
+    assert_eq!(total(&mut store, series), 3.0);
+    assert_eq!(store.apply(Writer(1), 2, &count(series, 3)).unwrap(), Applied::Now { expired: 0 });
+    assert_eq!(total(&mut store, series), 6.0);
+}
+
+#[test]
+fn a_schema_from_a_newer_version_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("record.sqlite");
+    drop(Sqlite::open(&path).unwrap());
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch("UPDATE slots_schema SET version = 99").unwrap();
+    let newer = format!(
+        "the record {} was written by a newer tachograph (schema 99; this version reads 3): update tachograph, or set TACHOGRAPH_RECORD to another file",
+        path.display()
+    );
+    assert_eq!(Sqlite::open(&path).unwrap_err().to_string(), newer);
+    assert_eq!(Sqlite::open_read_only(&path).unwrap_err().to_string(), newer);
+
+    let url = server().database("newer").unwrap();
+    let place = Postgres::open(&url).unwrap().place();
+    let mut owner = Client::connect(&url, NoTls).unwrap();
+    owner.batch_execute("UPDATE slots_schema SET version = 99").unwrap();
+    assert_eq!(
+        Postgres::open(&url).unwrap_err().to_string(),
+        format!(
+            "the series at {place} were written by a newer tachograph (schema 99; this version reads 4): update tachograph, or set TACHOGRAPH_RECORD to another database"
+        )
+    );
+}
+
+#[test]
+fn reading_makes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("record.sqlite");
+    assert!(Sqlite::open_read_only(&path).is_err());
+    assert!(!path.exists());
+    drop(record::Store::open(&path).unwrap());
+    assert_eq!(
+        Sqlite::open_read_only(&path).unwrap_err().to_string(),
+        format!("no series recorded in {} yet: import some, or start a run", path.display())
+    );
+    let series = requests(&mut Sqlite::open(&path).unwrap());
+    let mut reader = Sqlite::open_read_only(&path).unwrap();
+    assert_eq!(reader.find(&Default::default()).unwrap()[0].id, series);
+    assert!(reader.apply(Writer(1), 1, &count(series, 1)).is_err());
+    drop(record::Store::open(&path).unwrap());
+
+    let url = server().database("untouched").unwrap();
+    let error = Postgres::open_read_only(&url).unwrap_err();
+    assert!(matches!(error, StoreError::NoSeries(_)), "{error}");
+    let error = Postgres::open(&server().url("missing")).unwrap_err().to_string();
+    assert!(error.starts_with("no database at "), "{error}");
+}
+
+#[test]
+fn a_reader_that_takes_long_does_not_stop_the_writers_for_long() {
+    let url = server().database("slow").unwrap();
+    let mut store = Postgres::open(&url).unwrap();
+    store.retain(&[Retention::from_secs(10, Some(60)).unwrap()]).unwrap();
+    let series = requests(&mut store);
+    store.retain(&[Retention::from_secs(10, Some(60)).unwrap()]).unwrap();
+    store.apply(Writer(1), 1, &count(series, 3)).unwrap();
+    let mut reader = Client::connect(&url, NoTls).unwrap();
+    let mut reading = reader.transaction().unwrap();
+    reading.query("SELECT * FROM every_10s", &[]).unwrap();
+    // Tables are made while somebody reads, but not dropped.
+    let mut later = Changes::default();
+    later.slots.extend(count(series, 3).slots);
+    store.apply(Writer(1), 2, &later).unwrap();
+    let error = store.maintain(100_000 * SECOND_US).unwrap_err();
+    assert!(matches!(error, StoreError::Busy { .. }), "{error}");
+    drop(reading);
+    assert!(store.maintain(100_000 * SECOND_US).unwrap().dropped > 0);
+}

@@ -1,0 +1,94 @@
+//! What an older version wrote, brought to the present schema.
+
+use postgres::{Client, NoTls};
+use series::{Delta, Interval, SECOND_US, SlotKey, Step};
+use store::{
+    Applied, Changes, Identity, Packing, Postgres, Selector, Series, Sqlite, Store, Writer,
+};
+
+use crate::place::server;
+
+const MIDNIGHT_US: i64 = 1_767_225_600 * SECOND_US;
+
+/// Slot, integral, covered, n, as the older version kept them.
+fn slots(store: &mut dyn Store, step_s: i64, series: &Series) -> Vec<(i64, f64, i64, i64)> {
+    let step = Step::from_secs(step_s).unwrap();
+    let rows = store.slots(step, &[series.id], i64::MIN, i64::MAX).unwrap();
+    let plain = rows.iter().map(|(key, row)| {
+        let at_s = (key.slot_us - MIDNIGHT_US) / SECOND_US;
+        (at_s, row.integral.as_f64(), row.covered_us / SECOND_US, row.n)
+    });
+    plain.collect()
+}
+
+fn check(store: &mut dyn Store) {
+    let found = store.find(&Selector::default()).unwrap();
+    let names: Vec<String> = found.iter().map(|series| series.identity.to_string()).collect();
+    assert_eq!(names, ["shop.sold{customer=acme}", "shop.sold{customer=bolt}"]);
+    let [acme, bolt] = &found[..] else { panic!("two series") };
+    // The recent points have come along.
+    let lanes = store.lane_states(&[(acme.id, 0), (bolt.id, 0)]).unwrap();
+    let remembered: Vec<_> =
+        lanes.iter().map(|lane| (lane.remembered(), lane.has_forgotten())).collect();
+    assert_eq!(remembered, [(2, true), (2, false)]);
+    assert_eq!(lanes[0].newest().map(|point| point.at_us), Some(1_767_240_010_000_000));
+    let fine = [(-10, 0.0, 0, 1), (0, 72.5, 10, 1), (30, 0.0, 0, 1), (14_400, 0.0, 0, 1)];
+    let coarse = [(0, 24.0, 8, 2)];
+    assert_eq!(slots(store, 10, acme), fine);
+    assert_eq!(slots(store, 60, bolt), coarse);
+    // All of it can be packed now, and stays what it was.
+    assert!(store.seal(i64::MAX).unwrap() > 0);
+    assert_eq!(slots(store, 10, acme), fine);
+    assert_eq!(slots(store, 60, bolt), coarse);
+    let mut changes = Changes::default();
+    let step = Step::from_secs(10).unwrap();
+    let from_us = MIDNIGHT_US + 7 * SECOND_US;
+    let interval = Interval::level(from_us, from_us + 3 * SECOND_US, 4.0).unwrap();
+    for (slot_us, part) in interval.slots(step) {
+        changes.add(step, SlotKey { slot_us, series: bolt.id, lane: 0 }, Delta::widen(part));
+    }
+    assert_eq!(store.apply(Writer(1), 1, &changes).unwrap(), Applied::Now { expired: 0 });
+    assert_eq!(slots(store, 60, bolt), [(0, 36.0, 11, 3)]);
+    let dropped = store.maintain(MIDNIGHT_US + 400 * 86_400 * SECOND_US).unwrap().dropped;
+    assert_eq!(dropped, 5, "the partitions of both tables go together");
+    assert_eq!(slots(store, 60, bolt), []);
+    let known = store.find(&Selector { measurement: Some("x".to_owned()), ..Selector::default() });
+    assert_eq!(known.unwrap(), []);
+    assert_eq!(acme.identity, Identity::new("shop.sold", [("customer", "acme")]));
+}
+
+#[test]
+fn a_file_of_schema_1_is_brought_to_the_present_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("record.sqlite");
+    drop(record::Store::open(&path).unwrap());
+    let db = rusqlite::Connection::open(&path).unwrap();
+    db.execute_batch(include_str!("../schemas/1.sqlite.sql")).unwrap();
+    drop(db);
+    check(&mut Sqlite::open(&path).unwrap().with_packing(Packing::ALWAYS));
+    check_version_3(rusqlite::Connection::open(&path).unwrap());
+}
+
+fn check_version_3(db: rusqlite::Connection) {
+    let version: i64 =
+        db.query_row("SELECT version FROM slots_schema", [], |row| row.get(0)).unwrap();
+    assert_eq!(version, 3);
+    let left: i64 = db
+        .query_row(
+            "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name GLOB 'packed_1*_17672*'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(left, 0, "no packed table stays behind");
+}
+
+#[test]
+fn a_database_of_schema_1_is_brought_to_the_present_one() {
+    let url = server().database("schema_1").unwrap();
+    let mut owner = Client::connect(&url, NoTls).unwrap();
+    owner.batch_execute(include_str!("../schemas/1.postgresql.sql")).unwrap();
+    check(&mut Postgres::open(&url).unwrap().with_packing(Packing::ALWAYS));
+    let row = owner.query_one("SELECT version FROM public.slots_schema", &[]).unwrap();
+    assert_eq!(row.get::<_, i64>(0), 4);
+}

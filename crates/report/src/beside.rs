@@ -1,0 +1,175 @@
+//! Two runs side by side: figures, their ratio, and why that is no verdict.
+
+use base::Nanos;
+use record::{Part, Run, RunKind};
+use stats::Estimate;
+
+use crate::load::LoadReport;
+use crate::text::{Style, fit, left, right, time, wrap};
+use crate::{setting, validity, view};
+
+/// The column of a run's figures.
+const FIGURES: usize = 26;
+/// The column of the names of figures.
+const NAMES: usize = 14;
+
+/// Two runs beside each other for a terminal or a pipe, ending in a newline.
+pub fn beside(a: &Run, b: &Run, style: &Style) -> String {
+    let columns = style.columns();
+    let mut lines = Vec::new();
+    for (letter, run) in [("A", a), ("B", b)] {
+        let when = run.started.strftime("%Y-%m-%d %H:%M UTC");
+        lines.push(format!("{}  {}  {when}", style.bold(letter), run.id));
+        let about = format!(
+            "{}; {}",
+            asked(run),
+            run.parts.first().map(|p| load(run, p)).unwrap_or_default()
+        );
+        lines.extend(
+            wrap(&about, columns.saturating_sub(3), 0).iter().map(|line| format!("   {line}")),
+        );
+        if validity::is_invalid(run) {
+            lines.push(style.bad("   INVALID: do not use these figures."));
+        }
+    }
+    let pairs = pairs(a, b);
+    for (name, of_a, of_b) in &pairs {
+        lines.push(String::new());
+        let head = ["A", "B"].map(|letter| right(letter, FIGURES)).concat();
+        lines.push(style.bold(&fit(name, columns)));
+        lines.push(style.dim(&format!("{}{head}{}", left("", NAMES), right("B ÷ A", 9))));
+        for (row, a, b) in rows(*of_a, *of_b) {
+            let ratio = b.value / a.value;
+            let ratio = if ratio.is_finite() { format!("{ratio:.2}×") } else { "–".to_owned() };
+            let cells =
+                [(of_a.0, a), (of_b.0, b)].map(|(part, e)| right(&cell(row, part, &e), FIGURES));
+            lines.push(format!(
+                "{}{}{}",
+                left(row.name(part_is_bulk(of_a.0)), NAMES),
+                cells.concat(),
+                right(&ratio, 9)
+            ));
+        }
+    }
+    lines.push(String::new());
+    if pairs.is_empty() {
+        let words = "These runs have no variant in common that both measured.";
+        lines.extend(wrap(words, columns, 0));
+    }
+    lines.extend(wrap(&no_verdict(a, b), columns, 0).iter().map(|line| style.warn(line)));
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn part_is_bulk(part: &Part) -> bool {
+    part.is_bulk()
+}
+
+/// The target or the question.
+fn asked(run: &Run) -> String {
+    match run.kind {
+        RunKind::Load => run.title.clone(),
+        _ if run.question.is_empty() => run.title.clone(),
+        _ => run.question.clone(),
+    }
+}
+
+fn load(run: &Run, part: &Part) -> String {
+    LoadReport::from_run(run).map_or_else(|| setting::line(part), |report| report.setting())
+}
+
+/// Why the ratios are none to rely on, and what to do instead.
+fn no_verdict(a: &Run, b: &Run) -> String {
+    let apart = (a.started.as_nanosecond() - b.started.as_nanosecond()).unsigned_abs();
+    let apart = Nanos(u64::try_from(apart).unwrap_or(u64::MAX));
+    let mut words = format!(
+        "No verdict: the runs began {apart} apart, and a machine changes its speed from one hour to \
+         the next, so the ratio holds that change too."
+    );
+    if a.machine.cpu_model != b.machine.cpu_model || a.machine.cpus != b.machine.cpus {
+        words += " They ran on different machines.";
+    }
+    let load = |run: &Run| run.parts.first().map(|part| part.load.clone());
+    if load(a) != load(b) {
+        words += " Their loads differ.";
+    }
+    words + " To decide, measure both in one run, in which they take turns: tachograph compare."
+}
+
+/// A variant of a run.
+type Of<'a> = (&'a Part, usize);
+
+/// What both runs measured: variants of the same part and name, or the only one of each.
+fn pairs<'a>(a: &'a Run, b: &'a Run) -> Vec<(String, Of<'a>, Of<'a>)> {
+    let all = |run: &'a Run| -> Vec<Of<'a>> {
+        let of_part = |part: &'a Part| (0..part.variants.len()).map(move |index| (part, index));
+        run.parts
+            .iter()
+            .flat_map(of_part)
+            .filter(|(part, v)| view::figures(part, *v).is_some())
+            .collect()
+    };
+    let name = |(part, index): &Of<'_>| part.variants[*index].name.clone();
+    let (of_a, of_b) = (all(a), all(b));
+    if let ([a], [b]) = (of_a.as_slice(), of_b.as_slice()) {
+        let words =
+            if name(a) == name(b) { name(a) } else { format!("{} and {}", name(a), name(b)) };
+        return vec![(words, *a, *b)];
+    }
+    let several = a.parts.len() > 1;
+    of_a.iter()
+        .filter_map(|of| {
+            let same = |other: &&Of<'_>| other.0.name == of.0.name && name(other) == name(of);
+            let other = of_b.iter().find(same)?;
+            let words = if several { format!("{}: {}", of.0.name, name(of)) } else { name(of) };
+            Some((words, *of, *other))
+        })
+        .collect()
+}
+
+/// A figure that both runs have.
+#[derive(Clone, Copy, PartialEq)]
+enum Row {
+    Throughput,
+    Time(&'static str),
+    Cpu,
+}
+
+impl Row {
+    fn name(self, bulk: bool) -> &'static str {
+        match self {
+            Row::Throughput if bulk => "GB/s",
+            Row::Throughput => "requests/s",
+            Row::Time(name) => name,
+            Row::Cpu => "CPU/request",
+        }
+    }
+}
+
+fn rows(a: Of<'_>, b: Of<'_>) -> Vec<(Row, Estimate, Estimate)> {
+    let (Some(of_a), Some(of_b)) = (view::figures(a.0, a.1), view::figures(b.0, b.1)) else {
+        return Vec::new();
+    };
+    let mut rows = vec![
+        (Row::Throughput, of_a.throughput, of_b.throughput),
+        (Row::Time("p50"), of_a.times.p50_ns, of_b.times.p50_ns),
+        (Row::Time("p99"), of_a.times.p99_ns, of_b.times.p99_ns),
+    ];
+    rows.extend(of_a.cpu_ns.zip(of_b.cpu_ns).map(|(a, b)| (Row::Cpu, a, b)));
+    rows
+}
+
+/// `1,120 (1,003–1,251)`; without the interval where there is none.
+fn cell(row: Row, part: &Part, estimate: &Estimate) -> String {
+    let words = |value: f64| match row {
+        Row::Throughput => view::throughput(part, value),
+        Row::Time(_) | Row::Cpu => time(value),
+    };
+    if !estimate.is_bounded() || view::few_blocks(part) {
+        return words(estimate.value);
+    }
+    let interval = match row {
+        Row::Throughput => format!("{}–{}", words(estimate.low), words(estimate.high)),
+        _ => crate::text::time_interval(estimate.low, estimate.high),
+    };
+    format!("{} ({interval})", words(estimate.value))
+}

@@ -1,0 +1,539 @@
+//! What the validity checks saw, in words, with what to do about it.
+
+use base::{Nanos, format_count};
+use ledger::{Discrepancy, Law};
+use record::{Disturber, Fact, Finding, Metric, Offer, Part, Severity, Unchecked};
+
+use crate::text::{listed, plural};
+use crate::verdict::words::{Rounding, percent, signed_percent};
+use crate::{ledger as equations, setting, view};
+
+/// One line about the findings of one kind: the worst of them, and where else it was seen.
+pub(crate) struct FindingLine {
+    /// How bad it is.
+    pub(crate) severity: Severity,
+    /// What it says, without a full stop.
+    pub(crate) words: String,
+    /// The last line that the stack logged, where requests failed.
+    pub(crate) log: Option<String>,
+    /// Indices of the findings behind it, in [`Part::findings`].
+    pub(crate) findings: Vec<u32>,
+}
+
+impl FindingLine {
+    /// The whole line, without a full stop.
+    pub(crate) fn line(&self) -> String {
+        match &self.log {
+            Some(log) => format!("{}; last line of its log: {log}", self.words),
+            None => self.words.clone(),
+        }
+    }
+}
+
+/// All findings of a part, the gravest first.
+pub(crate) fn finding_lines(part: &Part) -> Vec<FindingLine> {
+    finding_lines_of(part, |_, _| true)
+}
+
+/// The findings that a test picks by index, grouped by kind, the gravest first.
+pub(crate) fn finding_lines_of(
+    part: &Part,
+    wanted: impl Fn(u32, &Finding) -> bool,
+) -> Vec<FindingLine> {
+    let mut kinds: Vec<Vec<(u32, &Finding)>> = Vec::new();
+    for (index, finding) in (0..).zip(&part.findings).filter(|(i, finding)| wanted(*i, finding)) {
+        match kinds.iter_mut().find(|kind| is_one_kind(kind[0].1, finding)) {
+            Some(kind) => kind.push((index, finding)),
+            None => kinds.push(vec![(index, finding)]),
+        }
+    }
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind[0].1.severity));
+    kinds.iter().map(|kind| in_one(part, kind)).collect()
+}
+
+/// Whether two findings are told in one line: of one check, and of one variant unless they only
+/// describe the machine or the requests.
+fn is_one_kind(a: &Finding, b: &Finding) -> bool {
+    let same_source = match (&a.fact, &b.fact) {
+        (Fact::Ledger { gap: a }, Fact::Ledger { gap: b }) => a.law == b.law,
+        (Fact::Uneven { source: a, .. }, Fact::Uneven { source: b, .. }) => a == b,
+        (Fact::AcceptQueue { counter: a, .. }, Fact::AcceptQueue { counter: b, .. }) => a == b,
+        (Fact::Resent { counter: a, .. }, Fact::Resent { counter: b, .. }) => a == b,
+        (Fact::Unchecked { what: a }, Fact::Unchecked { what: b }) => a == b,
+        (a, b) => a.check() == b.check(),
+    };
+    let same_variant = a.variant == b.variant || (!a.is_invalid() && is_shared(&a.fact));
+    same_source && a.severity == b.severity && same_variant
+}
+
+/// Whether variants share a line about this.
+fn is_shared(fact: &Fact) -> bool {
+    matches!(
+        fact,
+        Fact::Drift { .. }
+            | Fact::NotServed
+            | Fact::BodyVaries { .. }
+            | Fact::Unchecked { .. }
+            | Fact::FewRequests { .. }
+            | Fact::Ports { .. }
+            | Fact::TimeWait { .. }
+            | Fact::Resent { .. }
+            | Fact::Killed { .. }
+            | Fact::Tracked
+    )
+}
+
+fn in_one(part: &Part, kind: &[(u32, &Finding)]) -> FindingLine {
+    let (_, first) = kind[0];
+    // The first of equals, so that the line names the earliest block.
+    let worst = kind.iter().map(|(_, finding)| *finding).fold(first, |worst, finding| {
+        if size(&finding.fact) > size(&worst.fact) { finding } else { worst }
+    });
+    let mut more: Vec<u32> = kind.iter().filter_map(|(_, finding)| finding.block).collect();
+    more.sort_unstable();
+    more.dedup();
+    more.retain(|block| Some(*block) != worst.block);
+    let mut others: Vec<String> = kind
+        .iter()
+        .filter(|(_, finding)| finding.variant != worst.variant)
+        .filter_map(|(_, finding)| Some(view::name(part, finding.variant?).to_owned()))
+        .collect();
+    others.sort_unstable();
+    others.dedup();
+    let total = total_failures(part, kind, worst);
+    let mut words = total.clone().unwrap_or_else(|| clause(part, worst));
+    if !others.is_empty() {
+        words += &format!("; also {}", listed(&others));
+    }
+    // A part of one block has nothing to tell it from.
+    if let Some(block) = worst.block.filter(|_| total.is_none() && part.blocks.len() > 1) {
+        words += &match block {
+            0 => " (calibration".to_owned(),
+            block => format!(" (block {block}"),
+        };
+        words += &match more.len() as u64 {
+            0 => ")".to_owned(),
+            n => format!(", and in {})", plural(n, "more block")),
+        };
+    }
+    let log = match &worst.fact {
+        Fact::Failures { log, .. } => log.clone(),
+        _ => None,
+    };
+    FindingLine {
+        severity: worst.severity,
+        words,
+        log,
+        findings: kind.iter().map(|(index, _)| *index).collect(),
+    }
+}
+
+/// Failures that were seen more than once are told by the variant's whole ledger.
+fn total_failures(part: &Part, kind: &[(u32, &Finding)], worst: &Finding) -> Option<String> {
+    let Fact::Failures { .. } = worst.fact else { return None };
+    let variant = part.variants.get(worst.variant? as usize).filter(|_| kind.len() > 1)?;
+    let (counts, errors) = (&variant.ledger.counts, &variant.ledger.errors);
+    let failed = failed(counts.failed, counts.sent, errors);
+    (counts.failed > 0).then(|| match part.variants.len() {
+        1 => failed,
+        _ => format!("{}: {failed}", variant.name),
+    })
+}
+
+/// `52,555 of 100,471 requests failed (52,555 status 502)`.
+fn failed(failed: u64, sent: u64, kinds: &ledger::Errors) -> String {
+    let kinds = match equations::failures(kinds) {
+        none if none.is_empty() => String::new(),
+        kinds => format!(" ({kinds})"),
+    };
+    let requests = if sent == 1 { "request" } else { "requests" };
+    format!("{} of {} {requests} failed{kinds}", format_count(failed), format_count(sent))
+}
+
+/// How bad a finding is among those of its kind.
+fn size(fact: &Fact) -> f64 {
+    match fact {
+        Fact::WarmUp { watched } => watched.0 as f64,
+        Fact::NullServer { factor, .. } => -factor,
+        Fact::ClientBusy { share, .. }
+        | Fact::Idle { share, .. }
+        | Fact::Conntrack { share, .. } => *share,
+        Fact::Ledger { gap } => gap.difference().unsigned_abs() as f64,
+        Fact::TrialsDiffer { trials, session } => trials.abs_diff(*session) as f64,
+        Fact::SeriesChanged { now, before, .. } => now.abs_diff(*before) as f64,
+        Fact::Failures { failed, .. } => *failed as f64,
+        Fact::Lateness { p99, .. } => p99.0 as f64,
+        Fact::Uneven { here, there, .. } => (here - there).abs(),
+        Fact::Throttled { times } => *times as f64,
+        Fact::AcceptQueue { rise, .. } | Fact::Resent { rise, .. } | Fact::TimeWait { rise } => {
+            *rise as f64
+        }
+        Fact::Ports { changes } => *changes as f64,
+        Fact::Drift { change } => change.abs(),
+        Fact::NotSteady { trials, of } => f64::from(*trials) / f64::from((*of).max(1)),
+        Fact::Unsustained { achieved, .. } => -achieved,
+        Fact::FewRequests { fewest, .. } => -(*fewest as f64),
+        Fact::Edges { mean, .. } => mean.abs(),
+        Fact::TimeWaitSockets { more, .. } => *more as f64,
+        Fact::Baseline { .. }
+        | Fact::ServedUnreadable { .. }
+        | Fact::StackFailed { .. }
+        | Fact::Killed { .. }
+        | Fact::Unpinned { .. }
+        | Fact::Governor { .. }
+        | Fact::NotServed
+        | Fact::Answers { .. }
+        | Fact::BodyVaries { .. }
+        | Fact::ErrorPage { .. }
+        | Fact::Unchecked { .. }
+        | Fact::Standing
+        | Fact::Tracked => 0.0,
+    }
+}
+
+/// A finding in one line, for who watches a run.
+pub fn note(part: &Part, finding: &Finding) -> String {
+    words(part, finding)
+}
+
+/// What one finding says, with what to do about it: one line without a full stop.
+pub(crate) fn words(part: &Part, finding: &Finding) -> String {
+    let log = match &finding.fact {
+        Fact::Failures { log: Some(log), .. } => format!("; last line of its log: {log}"),
+        _ => String::new(),
+    };
+    clause(part, finding) + &log
+}
+
+fn clause(part: &Part, finding: &Finding) -> String {
+    // Where there is only one, nothing has to be told apart.
+    let variant = finding.variant.filter(|_| part.variants.len() > 1);
+    let name = variant.map(|variant| view::name(part, variant));
+    let subject = name.unwrap_or("the server");
+    let limited = match name {
+        Some(name) => format!("{name} is client-limited"),
+        None => "client-limited".to_owned(),
+    };
+    // What does not name the variant itself is told of it after a colon.
+    let of = |words: String| match name {
+        Some(name) => format!("{name}: {words}"),
+        None => words,
+    };
+    let share = |share: f64| percent(share, Rounding::Nearest);
+    match &finding.fact {
+        Fact::Baseline { stand_in } => {
+            let other = view::name(part, *stand_in);
+            format!("{subject} could not start, so the others are compared with {other}")
+        }
+        Fact::WarmUp { watched } => format!(
+            "{subject} had not settled after {watched} of calibration; its figures may include warm-up"
+        ),
+        Fact::NullServer { factor, limit } => format!(
+            "{limited}: the null server on the same transport is only {factor:.1}× as fast \
+             ({limit:.0}× needed); give the client more threads (--threads) or CPUs"
+        ),
+        Fact::ClientBusy { share: busy, threads } => format!(
+            "{limited}: a client thread was busy {} of the time; try --threads {}",
+            share(*busy),
+            threads + 1
+        ),
+        Fact::Ledger { gap } => of(unequal(gap)),
+        Fact::ServedUnreadable { error } => {
+            of(format!("the server's own count could not be read: {error}"))
+        }
+        Fact::TrialsDiffer { trials, session } => of(format!(
+            "the trials add up to {}, but the session counted {}; please report this bug",
+            plural(*trials, "request"),
+            format_count(*session)
+        )),
+        Fact::SeriesChanged { offer, before, now, completed } => of(format!(
+            "the recorded series of its {} adds up to {} now, {} when it was recorded, and {} completed; its slots were changed afterwards",
+            setting::offer(*offer, None),
+            format_count(*now),
+            format_count(*before),
+            plural(*completed, "request")
+        )),
+        Fact::Failures { offer, failed: n, sent, kinds, .. } => {
+            let during = match offer {
+                Offer::Closed | Offer::Open => {
+                    format!("in the {}", setting::offer(*offer, None))
+                }
+                Offer::WarmUp | Offer::Calibration => {
+                    format!("during {}", setting::offer(*offer, None))
+                }
+            };
+            of(format!("{} {during}", failed(*n, *sent, kinds)))
+        }
+        Fact::Idle { connections, share: idle, limit } => of(format!(
+            "its {} had no request outstanding for {} of the time (limit {}); \
+             give the client more CPU time",
+            plural(u64::from(*connections), "connection"),
+            share(*idle),
+            share(*limit)
+        )),
+        Fact::Lateness { p99, limit, shared_cpus } => {
+            let why = if *shared_cpus {
+                " because the client shares its CPUs with the stack"
+            } else {
+                "; stop what else runs on the client's CPUs, or offer a lower rate"
+            };
+            of(format!("1% of requests were sent more than {p99} late (limit {limit}){why}"))
+        }
+        Fact::Uneven { source, other, here, there, p } => {
+            uneven(subject, view::name(part, *other), *source, (*here, *there), *p)
+        }
+        Fact::StackFailed { error } => of(error.clone()),
+        Fact::Killed { process } => of(format!("{process} did not stop when asked and was killed")),
+        Fact::Throttled { times } => {
+            let times = times_in_words(*times);
+            of(format!("a CPU quota throttled the client and the stack {times}; raise the quota"))
+        }
+        Fact::Unpinned { process } => of(format!(
+            "{process} left the CPUs of its stack; remove its own CPU affinity settings"
+        )),
+        Fact::Governor { before, after } => format!(
+            "the CPU frequency governor changed from {} to {}; set one governor for all CPUs",
+            before.join(", "),
+            after.join(", ")
+        ),
+        Fact::AcceptQueue { counter, rise, waited: true } => of(format!(
+            "{} turned away because the listening socket's queue was full ({counter}); \
+             raise the server's backlog or net.core.somaxconn",
+            were(*rise, "connection")
+        )),
+        Fact::AcceptQueue { counter, rise, waited: false } => of(format!(
+            "{} turned away somewhere on this machine ({counter}), but no request of this run \
+             failed or waited, so another program was affected",
+            were(*rise, "connection")
+        )),
+        Fact::Resent { counter, rise, waited: true } => of(format!(
+            "{} sent again ({counter}) and requests waited for them; \
+             look for a full backlog or connection-tracking table",
+            were(*rise, "packet")
+        )),
+        Fact::Resent { counter, rise, waited: false } => of(format!(
+            "the kernel's {counter} rose by {}, but no request was slow enough for a lost packet",
+            format_count(*rise)
+        )),
+        Fact::TimeWait { rise } => of(format!(
+            "{} skipped TIME_WAIT because the kernel's limit was reached",
+            plural(*rise, "closed connection")
+        )),
+        Fact::Conntrack { share: used, limit } => format!(
+            "the connection-tracking table is {} full (limit {}), and new connections stall when it \
+             is full; raise nf_conntrack_max, or do not track loopback",
+            share(*used),
+            share(*limit)
+        ),
+        Fact::Ports { changes } => of(format!(
+            "one source address ran out of ports {}, so connections came from several addresses in \
+             127.0.0.0/27; use a Unix socket or keep-alive connections to avoid this",
+            times_in_words(*changes)
+        )),
+        Fact::Drift { change } => {
+            format!(
+                "throughput of {subject} changed by {} within the trial",
+                signed_percent(*change)
+            )
+        }
+        Fact::NotSteady { trials, of } => format!(
+            "{subject} is not steady: its throughput changed within {} of {}",
+            format_count(u64::from(*trials)),
+            plural(u64::from(*of), "trial")
+        ),
+        Fact::Unsustained { achieved, limit, dropped, connections_cap } => {
+            let cause = match (dropped, connections_cap) {
+                (0, _) => "; offer a lower rate".to_owned(),
+                (n, Some(cap)) => format!(
+                    "; {} dropped because all {} were in use: allow more with --connections, or offer a lower rate",
+                    were(*n, "request"),
+                    plural(u64::from(*cap), "connection")
+                ),
+                (n, None) => format!(
+                    "; {} dropped because the server could not keep up: offer a lower rate",
+                    were(*n, "request")
+                ),
+            };
+            format!(
+                "{subject} did not sustain the offered rate: {} of the requests were completed \
+                 ({} needed){cause}",
+                share(*achieved),
+                share(*limit)
+            )
+        }
+        Fact::NotServed => {
+            of("no server-side count; add --served-by or the WSGI counter to cross-check"
+                .to_owned())
+        }
+        Fact::FewRequests { fewest, wanted } => of(format!(
+            "a trial has only {}, too few for a reliable p99; {} per trial are enough",
+            plural(*fewest, "request"),
+            format_count(*wanted)
+        )),
+        Fact::Answers { length, other, other_length } => format!(
+            "response bodies differ in size: {} for {subject}, {} for {}; check that both do the \
+             same work",
+            plural(*length, "byte"),
+            format_count(*other_length),
+            view::name(part, *other),
+        ),
+        Fact::Standing => "the servers were already running, so there is one start of each: the \
+             interval covers these starts only, and not how starts of the same server differ"
+            .to_owned(),
+        Fact::BodyVaries { length: false } => of("the body varies between responses, so only \
+             status, framing and length are checked"
+            .to_owned()),
+        Fact::BodyVaries { length: true } => of("the body and its length vary between \
+             responses, so only status and framing are checked"
+            .to_owned()),
+        Fact::ErrorPage { status: status @ 300..400 } => of(format!(
+            "the first answer was a redirect (status {status}), which is not followed; load its \
+             target instead, or add --expect-status {status}"
+        )),
+        Fact::ErrorPage { status } => of(format!(
+            "the first answer had status {status}; if that is expected, add --expect-status {status}"
+        )),
+        Fact::Edges { mean, half_width } => of(format!(
+            "requests that cross the edges of slices do not balance: {} (±{}) of the connections' \
+             time; use longer slices",
+            signed_percent(*mean),
+            share(*half_width)
+        )),
+        Fact::Unchecked { what } => of(match what {
+            Unchecked::MachineCpu => {
+                "/proc/stat could not be read, so CPU use by other processes is unchecked"
+            }
+            Unchecked::TcpCounters => {
+                "/proc/net/netstat could not be read, so refused connections and lost packets are \
+                 unchecked"
+            }
+            Unchecked::StackCpu => {
+                "the stack's CPU time could not be read, so its CPU per request is unknown"
+            }
+        }
+        .to_owned()),
+        Fact::TimeWaitSockets { more, ports } => {
+            let ports = ports.map_or_else(String::new, |ports| {
+                let ports = format_count(u64::from(ports));
+                format!(" (of {ports} ports per address)")
+            });
+            let wait = if *more == 1 { "waits" } else { "wait" };
+            format!(
+                "{} {wait} in TIME_WAIT{ports}, which slows new connections down for a minute; \
+                 --linger-zero resets connections instead",
+                plural(*more, "more socket")
+            )
+        }
+        Fact::Tracked => {
+            "the kernel tracks loopback connections (because of NAT rules such as Docker's), \
+             which costs time per connection; compare only with machines that do the same"
+                .to_owned()
+        }
+    }
+}
+
+/// `1 request was`, `1,566 requests were`.
+fn were(count: u64, noun: &str) -> String {
+    format!("{} {}", plural(count, noun), if count == 1 { "was" } else { "were" })
+}
+
+fn times_in_words(times: u64) -> String {
+    match times {
+        1 => "once".to_owned(),
+        2 => "twice".to_owned(),
+        times => format!("{} times", format_count(times)),
+    }
+}
+
+/// An equation of the ledger that does not hold.
+fn unequal(gap: &Discrepancy) -> String {
+    let by = gap.difference();
+    let n = u64::try_from(by.unsigned_abs()).unwrap_or(u64::MAX);
+    let more_or_less = if by > 0 { "more" } else { "fewer" };
+    let difference = match n {
+        1 => format!("1 request {more_or_less}"),
+        n => format!("{} requests {more_or_less}", format_count(n)),
+    };
+    let sides = format!("{} ≠ {}", format_count(gap.left), format_count(gap.right));
+    match gap.law {
+        Law::Served if by < 0 => format!(
+            "the server counted {difference} than the client completed ({sides}); \
+             look for a proxy that answers itself, or a worker that was killed"
+        ),
+        Law::Served => format!(
+            "the server counted {difference} than the client completed ({sides}); \
+             look for a retry in a proxy, or another client"
+        ),
+        Law::Series => format!(
+            "the recorded series holds {difference} than the client completed ({sides}); either \
+             the record was changed, or this is a bug: please report it"
+        ),
+        Law::Sent => format!(
+            "sent differs from completed + failed + in flight ({sides}); please report this bug"
+        ),
+        Law::Offered => {
+            format!("offered differs from sent + dropped ({sides}); please report this bug")
+        }
+    }
+}
+
+/// What went with which variant.
+fn uneven(name: &str, other: &str, source: Disturber, (here, there): (f64, f64), p: f64) -> String {
+    let share = |share: f64| percent(share.clamp(0.0, 1.0), Rounding::Nearest);
+    let seen = match source {
+        Disturber::OtherProcesses => format!(
+            "other processes were busy during {} of {name}'s slices and {} of {other}'s",
+            share(here),
+            share(there)
+        ),
+        Disturber::Steal => format!(
+            "the hypervisor took {} of the CPU time in {name}'s slices and {} in {other}'s",
+            share(here),
+            share(there)
+        ),
+        Disturber::Throttling => format!(
+            "a CPU quota throttled {} of {name}'s slices and {} of {other}'s",
+            share(here),
+            share(there)
+        ),
+        Disturber::Lateness => format!(
+            "1% of requests to {name} were sent more than {} late, to {other} more than {}",
+            Nanos::from_secs_f64(here.max(0.0)),
+            Nanos::from_secs_f64(there.max(0.0))
+        ),
+    };
+    let chance = match p {
+        p if p < 0.001 => "less than 0.1%".to_owned(),
+        p => percent(p, Rounding::Nearest),
+    };
+    let remedy = match source {
+        Disturber::OtherProcesses => "find and stop the process that runs alongside it",
+        Disturber::Steal => "use a machine with dedicated CPUs",
+        Disturber::Throttling => "lift the quota, or offer less load",
+        Disturber::Lateness => "offer a lower rate, or give the client its own CPUs",
+    };
+    format!(
+        "{seen}; this happens by chance in {chance} of runs, so the ratio may be biased: \
+        {remedy}"
+    )
+}
+
+/// What a severity is called.
+pub(crate) fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Invalid => "INVALID",
+    }
+}
+
+/// `no verdict on p50 and p99` for the metrics that a finding forbids.
+pub(crate) fn forbids(metrics: &[Metric], bulk: bool) -> String {
+    let names: Vec<String> =
+        metrics.iter().map(|metric| setting::metric(*metric, bulk).to_owned()).collect();
+    format!("no verdict on {}", listed(&names))
+}
+
+#[cfg(test)]
+#[path = "fact_tests.rs"]
+mod tests;

@@ -1,0 +1,156 @@
+//! What became of a condition of `--fail-if`, in words.
+
+use base::{Nanos, format_count, format_rate};
+use record::{GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown};
+use stats::Estimate;
+
+use crate::text::{plural, ratio, size};
+
+/// One line: `inconclusive: b.p99 > 1.05 * a.p99 (p99 of b ÷ a: 1.11×, 0.33–3.73)`.
+pub fn gate(outcome: &GateOutcome) -> String {
+    let word = match outcome.decision {
+        GateDecision::Fails => "failed",
+        GateDecision::Passes => "passed",
+        GateDecision::Inconclusive => "inconclusive",
+    };
+    // What was decided the other way has no part in the outcome.
+    let counts = |test: &&GateTest| {
+        test.decision == outcome.decision || outcome.decision == GateDecision::Passes
+    };
+    let mut reasons: Vec<String> = Vec::new();
+    for reason in outcome.tests.iter().filter(counts).flat_map(reasons_of) {
+        if !reasons.contains(&reason) {
+            reasons.push(reason);
+        }
+    }
+    match reasons.as_slice() {
+        [] => format!("{word}: {}", outcome.condition),
+        reasons => format!("{word}: {} ({})", outcome.condition, reasons.join("; ")),
+    }
+}
+
+fn reasons_of(test: &GateTest) -> Vec<String> {
+    match &test.unknown {
+        Some(unknown) => vec![unknown_in_words(unknown)],
+        None => test.figures.iter().map(figure).collect(),
+    }
+}
+
+fn unknown_in_words(unknown: &GateUnknown) -> String {
+    match unknown {
+        GateUnknown::NotMeasured { variant, metric } => {
+            format!("{metric} of {variant} was not measured")
+        }
+        GateUnknown::Invalid { variant, metric } => format!("{metric} of {variant} is INVALID"),
+        GateUnknown::FewBlocks { blocks, needed } => {
+            format!("only {}, {needed} needed", plural(u64::from(*blocks), "block"))
+        }
+        GateUnknown::NoValue => "one side has no value, such as 0 ÷ 0".to_owned(),
+    }
+}
+
+fn figure(figure: &GateFigure) -> String {
+    let GateFigure { part, variant, other, metric, estimate } = figure;
+    let part = part.as_ref().map(|part| format!("{part}: ")).unwrap_or_default();
+    match other {
+        Some(other) => {
+            let (value, interval) = ratio(estimate);
+            format!("{part}{metric} of {variant} ÷ {other}: {value}, {interval}")
+        }
+        None => format!("{part}{metric} of {variant}: {}", range(metric, estimate)),
+    }
+}
+
+/// A figure with its interval, or alone where it is exact.
+fn range(metric: &str, estimate: &Estimate) -> String {
+    let words = |value: f64| match metric {
+        _ if !value.is_finite() => "unbounded".to_owned(),
+        "throughput" => format!("{}/s", format_rate(value)),
+        "memory" => size(value),
+        "errors" | "failed" => format_count(value as u64),
+        _ => Nanos(value as u64).to_string(),
+    };
+    if estimate.low == estimate.high {
+        return words(estimate.value);
+    }
+    format!("{}, {}–{}", words(estimate.value), words(estimate.low), words(estimate.high))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ratio_test(value: f64, low: f64, high: f64, decision: GateDecision) -> GateTest {
+        GateTest {
+            decision,
+            figures: vec![GateFigure {
+                part: None,
+                variant: "b".to_owned(),
+                other: Some("a".to_owned()),
+                metric: "p99",
+                estimate: Estimate { value, low, high },
+            }],
+            unknown: None,
+        }
+    }
+
+    #[test]
+    fn an_outcome_names_what_it_rests_on() {
+        let outcome = GateOutcome {
+            condition: "b.p99 > 1.05 * a.p99".to_owned(),
+            decision: GateDecision::Inconclusive,
+            tests: vec![ratio_test(1.11, 0.33, 3.73, GateDecision::Inconclusive)],
+        };
+        assert_eq!(
+            gate(&outcome),
+            "inconclusive: b.p99 > 1.05 * a.p99 (p99 of b ÷ a: 1.11×, 0.33–3.73)"
+        );
+        let decision = GateDecision::Fails;
+        let failed = GateOutcome {
+            condition: "b.errors > 0 or b.p99 > 1.05 * a.p99".to_owned(),
+            decision,
+            tests: vec![
+                GateTest {
+                    decision,
+                    figures: vec![GateFigure {
+                        part: Some("large".to_owned()),
+                        variant: "b".to_owned(),
+                        other: None,
+                        metric: "errors",
+                        estimate: Estimate { value: 1234.0, low: 1234.0, high: 1234.0 },
+                    }],
+                    unknown: None,
+                },
+                ratio_test(1.11, 0.33, 3.73, GateDecision::Inconclusive),
+            ],
+        };
+        assert_eq!(
+            gate(&failed),
+            "failed: b.errors > 0 or b.p99 > 1.05 * a.p99 (large: errors of b: 1,234)"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_decided_says_why() {
+        let of = |unknown| {
+            gate(&GateOutcome {
+                condition: "b.p99 > a.p99".to_owned(),
+                decision: GateDecision::Inconclusive,
+                tests: vec![GateTest {
+                    decision: GateDecision::Inconclusive,
+                    figures: Vec::new(),
+                    unknown: Some(unknown),
+                }],
+            })
+        };
+        assert_eq!(
+            of(GateUnknown::FewBlocks { blocks: 1, needed: 6 }),
+            "inconclusive: b.p99 > a.p99 (only 1 block, 6 needed)"
+        );
+        let (variant, metric) = ("b".to_owned(), "p99");
+        assert_eq!(
+            of(GateUnknown::Invalid { variant, metric }),
+            "inconclusive: b.p99 > a.p99 (p99 of b is INVALID)"
+        );
+    }
+}

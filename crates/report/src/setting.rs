@@ -1,0 +1,277 @@
+//! What a part ran with, in words: its load, its layout, where requests were counted, its blocks,
+//! and how busy the machine was with something else.
+
+use base::{CpuSet, format_rate};
+use record::{
+    BlockState, Disturbance, Engine, Exchange, Layout, Load, Machine, Metric, Offer, Part, ServedBy,
+};
+
+use crate::text::{listed, plural};
+use crate::verdict::words::{Rounding, is_few, percent};
+use crate::{text, view};
+
+/// `client on CPU 1, stack on CPU 0`.
+pub(crate) fn layout(layout: &Layout) -> String {
+    let name = |set: &CpuSet| {
+        let plural = if set.iter().count() == 1 { "CPU" } else { "CPUs" };
+        format!("{plural} {set}")
+    };
+    match (layout.client.is_empty(), layout.stack.is_empty()) {
+        (true, true) => "client and stack not pinned".to_owned(),
+        (true, false) => format!("client not pinned, stack on {}", name(&layout.stack)),
+        (false, true) => format!("client on {}, stack not pinned", name(&layout.client)),
+        _ if layout.client == layout.stack => {
+            format!("client and stack share {}", name(&layout.client))
+        }
+        _ => format!("client on {}, stack on {}", name(&layout.client), name(&layout.stack)),
+    }
+}
+
+/// `client on CPU 1` of a run that starts no stack.
+pub(crate) fn client_layout(layout: &Layout) -> String {
+    match layout.client.iter().count() {
+        0 => "client not pinned".to_owned(),
+        1 => format!("client on CPU {}", layout.client),
+        _ => format!("client on CPUs {}", layout.client),
+    }
+}
+
+/// `10 connections, a new one for each request, closed loop, then open loop at 918 requests/s`.
+pub(crate) fn load(load: &Load, offers: &[(Offer, Option<f64>)]) -> String {
+    let open_alone = offers.iter().all(|(offer, _)| *offer == Offer::Open) && !offers.is_empty();
+    let most = if open_alone { "at most " } else { "" };
+    let mut words = vec![format!("{most}{}", plural(u64::from(load.connections), "connection"))];
+    if load.new_connection {
+        words.push("a new one for each request".to_owned());
+    }
+    words.extend(exchange(load.exchange));
+    if load.threads > 1 {
+        words.push(plural(u64::from(load.threads), "client thread"));
+    }
+    if load.engines.iter().any(|engine| *engine != Engine::Epoll) {
+        words.push(engines(&load.engines));
+    }
+    if load.busy_poll {
+        words.push("busy polling".to_owned());
+    }
+    if load.linger_zero {
+        words.push("closed by reset (SO_LINGER 0)".to_owned());
+    }
+    let offers: Vec<String> = offers.iter().map(|(kind, rate)| offer(*kind, *rate)).collect();
+    if !offers.is_empty() {
+        words.push(offers.join(", then "));
+    }
+    words.join(", ")
+}
+
+fn exchange(exchange: Exchange) -> Option<String> {
+    match exchange {
+        Exchange::Http => None,
+        Exchange::Oneshot => Some("one answer per connection".to_owned()),
+        Exchange::Echo { bytes } => Some(format!("echo of {}", text::size(bytes as f64))),
+        Exchange::Bulk { bytes } => {
+            Some(format!("a stream in chunks of {}", text::size(bytes as f64)))
+        }
+    }
+}
+
+/// `epoll`, `epoll and io_uring`.
+pub(crate) fn engines(engines: &[Engine]) -> String {
+    let name = |engine: &Engine| match engine {
+        Engine::Epoll => "epoll".to_owned(),
+        Engine::IoUring => "io_uring".to_owned(),
+    };
+    listed(&engines.iter().map(name).collect::<Vec<_>>())
+}
+
+/// `closed loop`, `open loop at 918 requests/s`.
+pub(crate) fn offer(offer: Offer, offered_per_s: Option<f64>) -> String {
+    match (offer, offered_per_s) {
+        (Offer::Closed, _) => "closed loop".to_owned(),
+        (Offer::Open, Some(rate)) => format!("open loop at {} requests/s", format_rate(rate)),
+        (Offer::Open, None) => "open loop".to_owned(),
+        (Offer::WarmUp, _) => "warm-up".to_owned(),
+        (Offer::Calibration, _) => "calibration".to_owned(),
+    }
+}
+
+/// What a metric is called in a table.
+pub(crate) fn metric(metric: Metric, bulk: bool) -> &'static str {
+    match metric {
+        Metric::Throughput if bulk => "bytes/s",
+        Metric::Throughput => "requests/s",
+        Metric::P50 => "p50",
+        Metric::P99 => "p99",
+        Metric::Cpu => "CPU per request",
+        Metric::Memory => "peak memory",
+    }
+}
+
+/// Where a server's own count was read.
+pub(crate) fn served_by(by: &ServedBy) -> String {
+    match by {
+        ServedBy::Wsgi => "the WSGI counter in the application".to_owned(),
+        ServedBy::StubStatus(address) => format!("nginx's stub_status at {address}"),
+        ServedBy::Page(address) => format!("the page {address}"),
+        ServedBy::LogLines(file) => format!("the lines of {file}"),
+        ServedBy::FileSize(file) => format!("the size of {file}"),
+        ServedBy::CounterFile(file) => format!("the counter file {file}"),
+    }
+}
+
+/// How a block that does not count ended; `None` of one that does.
+pub(crate) fn block(state: BlockState) -> Option<&'static str> {
+    match state {
+        BlockState::Complete => None,
+        BlockState::Calibration => Some("calibration"),
+        BlockState::Interrupted => Some("interrupted"),
+        BlockState::Failed => Some("failed"),
+        BlockState::Unfinished => Some("unfinished"),
+    }
+}
+
+/// `12 blocks, 1 failed`.
+pub(crate) fn blocks(part: &Part) -> String {
+    let mut words = vec![match part.complete_blocks().count() as u64 {
+        0 => "no complete block".to_owned(),
+        count => plural(count, "block"),
+    }];
+    for state in [BlockState::Failed, BlockState::Interrupted, BlockState::Unfinished] {
+        let ended_so = part.measured_blocks().filter(|b| b.state == state).count();
+        if let Some(name) = block(state).filter(|_| ended_so > 0) {
+            words.push(format!("{} {name}", base::format_count(ended_so as u64)));
+        }
+    }
+    words.join(", ")
+}
+
+/// Load, layout and blocks of a part in one line.
+pub(crate) fn line(part: &Part) -> String {
+    let mut words = vec![load(&part.load, &view::offers(part))];
+    words.push(part_layout(part));
+    words.push(blocks(part));
+    if part.quick {
+        words.push("shortened for a quick look".to_owned());
+    }
+    words.join("; ")
+}
+
+/// Where client and stacks run; only the client of a part whose servers were there before.
+pub(crate) fn part_layout(part: &Part) -> String {
+    match part.variants.iter().all(|variant| variant.commands.is_empty()) {
+        true => client_layout(&part.layout),
+        false => layout(&part.layout),
+    }
+}
+
+/// Below this share other processes and the hypervisor are not worth a word.
+const DISTURBANCE_MIN: f64 = 0.02;
+
+/// How busy the machine was with something else and what that cost; `None` of a quiet machine.
+pub(crate) fn disturbance(part: &Part, machine: &Machine) -> Option<String> {
+    let Disturbance { other_cpus, stolen, rounds, rounds_left_out, half_width, .. } =
+        part.disturbance?;
+    let mut causes = Vec::new();
+    if let Some(cpus) = other_cpus.filter(|cpus| *cpus >= DISTURBANCE_MIN) {
+        causes.push(format!("other processes used {} on average", cpu_use(cpus, machine.cpus)));
+    }
+    if let Some(share) = stolen.filter(|share| *share >= DISTURBANCE_MIN) {
+        let share = percent(share.min(1.0), Rounding::Nearest);
+        causes.push(format!("the hypervisor took {share} of the CPU time"));
+    }
+    if causes.is_empty() && rounds_left_out == 0 {
+        return None;
+    }
+    let mut words = listed(&causes);
+    if rounds_left_out > 0 {
+        let so = if words.is_empty() { "" } else { ", so " };
+        let were = if rounds_left_out == 1 { "was" } else { "were" };
+        words += &format!(
+            "{so}{} of {} {were} left out",
+            base::format_count(u64::from(rounds_left_out)),
+            plural(u64::from(rounds), "round"),
+        );
+    }
+    let quiet = part.disturbance?.half_width_if_quiet;
+    let narrower = |quiet: &f64| half_width.is_none_or(|half| *quiet < half);
+    if let Some(quiet) = quiet.filter(narrower).filter(|_| !is_few(part.complete_blocks().count()))
+    {
+        let quiet = percent(quiet, Rounding::Up);
+        words += &format!("; on a quiet machine the interval would have been about ±{quiet}");
+    }
+    Some(words)
+}
+
+/// `31% of a CPU`, `1.4 CPUs`; never more than the machine has.
+fn cpu_use(cpus: f64, online: u32) -> String {
+    let most = if online == 0 { f64::INFINITY } else { f64::from(online) };
+    let cpus = cpus.min(most);
+    if cpus < 0.995 {
+        format!("{} of a CPU", percent(cpus, Rounding::Nearest))
+    } else {
+        let number = format!("{cpus:.1}");
+        let number = number.strip_suffix(".0").unwrap_or(&number);
+        format!("{number} {}", if number == "1" { "CPU" } else { "CPUs" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_layout_in_words() {
+        let cpus = |text: &str| text.parse::<CpuSet>().unwrap_or_default();
+        for (client, stack, words) in [
+            ("1", "0", "client on CPU 1, stack on CPU 0"),
+            ("0-1", "0-1", "client and stack share CPUs 0-1"),
+            ("", "", "client and stack not pinned"),
+            ("2-3", "", "client on CPUs 2-3, stack not pinned"),
+            ("", "0", "client not pinned, stack on CPU 0"),
+        ] {
+            let of = Layout { client: cpus(client), stack: cpus(stack) };
+            assert_eq!(layout(&of), words);
+        }
+        assert_eq!(
+            client_layout(&Layout { client: cpus("1"), ..Layout::default() }),
+            "client on CPU 1"
+        );
+    }
+
+    #[test]
+    fn a_load_in_words() {
+        let plain = Load { connections: 1, threads: 1, ..Load::default() };
+        assert_eq!(load(&plain, &[(Offer::Closed, None)]), "1 connection, closed loop");
+        let all = Load {
+            connections: 1_000,
+            threads: 2,
+            new_connection: true,
+            exchange: Exchange::Echo { bytes: 64 },
+            engines: vec![Engine::Epoll, Engine::IoUring],
+            busy_poll: true,
+            linger_zero: true,
+            status: Some(200),
+        };
+        assert_eq!(
+            load(&all, &[(Offer::Open, Some(20_000.0))]),
+            "at most 1,000 connections, a new one for each request, echo of 64 B, 2 client threads, \
+             epoll and io_uring, busy polling, closed by reset (SO_LINGER 0), \
+             open loop at 20,000 requests/s"
+        );
+        let both = [(Offer::Closed, None), (Offer::Open, Some(918.0))];
+        let bulk = Load { exchange: Exchange::Bulk { bytes: 65_536 }, ..plain };
+        assert_eq!(
+            load(&bulk, &both),
+            "1 connection, a stream in chunks of 64 KiB, closed loop, then open loop at 918 requests/s"
+        );
+    }
+
+    #[test]
+    fn other_processes_never_use_more_than_the_machine_has() {
+        assert_eq!(cpu_use(0.31, 2), "31% of a CPU");
+        assert_eq!(cpu_use(1.0, 2), "1 CPU");
+        assert_eq!(cpu_use(1.42, 2), "1.4 CPUs");
+        assert_eq!(cpu_use(3.53, 2), "2 CPUs");
+        assert_eq!(cpu_use(3.53, 0), "3.5 CPUs");
+    }
+}

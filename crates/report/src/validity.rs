@@ -1,0 +1,152 @@
+//! What the findings forbid: which verdicts, which figures, and whether the run as a whole.
+
+use record::{Comparison, Metric, Part, Run, RunState};
+use stats::Verdict;
+
+use crate::fact::{self, FindingLine};
+use crate::text::{self, listed};
+use crate::{setting, view};
+
+/// Whether a run's answer is not to be used: it failed or was cut off, a primary verdict is
+/// INVALID, or a check failed where nothing is compared.
+///
+/// A secondary metric that is INVALID leaves the run valid.
+pub fn is_invalid(run: &Run) -> bool {
+    run.error.is_some() || did_not_end(run) || run.parts.iter().any(is_part_invalid)
+}
+
+/// Why [`is_invalid`] holds, one line each without a full stop; empty if it does not.
+pub fn reasons(run: &Run) -> Vec<String> {
+    let mut reasons: Vec<String> = run.error.iter().cloned().collect();
+    if run.error.is_none() && did_not_end(run) {
+        reasons.extend(view::state_in_words(run).map(|(word, rest)| format!("{word}: {rest}")));
+    }
+    for part in &run.parts {
+        let of_part = of_part(part).into_iter();
+        reasons.extend(of_part.map(|reason| match run.parts.len() {
+            1 => reason,
+            _ => format!("{}: {reason}", part.name),
+        }));
+    }
+    reasons
+}
+
+fn did_not_end(run: &Run) -> bool {
+    matches!(run.state, RunState::Running | RunState::Failed)
+}
+
+/// Whether a part's answer is not to be used.
+pub(crate) fn is_part_invalid(part: &Part) -> bool {
+    match part.comparisons.iter().any(|c| c.primary) {
+        true => part.comparisons.iter().any(|c| c.primary && is_refused(c)),
+        false => part.invalid().next().is_some(),
+    }
+}
+
+/// Whether a verdict is INVALID.
+pub(crate) fn is_refused(comparison: &Comparison) -> bool {
+    comparison.judgement.verdict == Verdict::Invalid
+}
+
+/// The findings behind [`is_part_invalid`].
+pub(crate) fn causes(part: &Part) -> Vec<FindingLine> {
+    let compared = part.comparisons.iter().any(|c| c.primary);
+    let forbids = |index: u32| {
+        let refused = || part.comparisons.iter().filter(|c| c.primary && is_refused(c));
+        !compared || refused().any(|c| c.because.contains(&index))
+    };
+    fact::finding_lines_of(part, |index, finding| finding.is_invalid() && forbids(index))
+}
+
+/// Why a part is invalid, one line each.
+pub(crate) fn of_part(part: &Part) -> Vec<String> {
+    let mut reasons: Vec<String> = causes(part).iter().map(FindingLine::line).collect();
+    let unexplained =
+        part.comparisons.iter().find(|c| c.primary && is_refused(c) && c.because.is_empty());
+    if let Some(comparison) = unexplained {
+        reasons.push(format!("{} failed a validity check", view::sides(part, comparison)));
+    }
+    reasons
+}
+
+/// Why one comparison is INVALID, without a full stop.
+pub(crate) fn because(part: &Part, comparison: &Comparison) -> String {
+    let told = fact::finding_lines_of(part, |index, _| comparison.because.contains(&index));
+    told.iter().map(FindingLine::line).collect::<Vec<_>>().join("; ")
+}
+
+/// The findings that are not among the [`causes`], with the metrics that they forbid.
+pub(crate) fn others(part: &Part) -> Vec<FindingLine> {
+    let causes: Vec<u32> = causes(part).into_iter().flat_map(|told| told.findings).collect();
+    let mut others = fact::finding_lines_of(part, |index, _| !causes.contains(&index));
+    for told in &mut others {
+        let forbidden = forbidden(part, &told.findings);
+        if !forbidden.is_empty() {
+            told.words += &format!("; {}", fact::forbids(&forbidden, part.is_bulk()));
+        }
+    }
+    others
+}
+
+/// The metrics whose verdicts these findings forbid.
+fn forbidden(part: &Part, findings: &[u32]) -> Vec<Metric> {
+    let touched = |c: &&Comparison| is_refused(c) && c.because.iter().any(|i| findings.contains(i));
+    let mut metrics: Vec<Metric> =
+        part.comparisons.iter().filter(touched).map(|c| c.metric).collect();
+    metrics.sort_unstable();
+    metrics.dedup();
+    metrics
+}
+
+/// Whether a variant's figure of this metric is not to be used.
+///
+/// A finding that blames no variant spoils the figures of all.
+pub fn is_void(part: &Part, variant: usize, metric: Metric) -> bool {
+    let blames = |index: &u32| {
+        let finding = part.findings.get(*index as usize);
+        finding.is_some_and(|f| f.variant.is_none_or(|v| v as usize == variant))
+    };
+    if !part.comparisons.iter().any(|c| c.primary) {
+        return part.invalid().any(|f| f.variant.is_none_or(|v| v as usize == variant));
+    }
+    let mut refused = part.comparisons.iter().filter(|c| c.metric == metric && is_refused(c));
+    refused.any(|c| {
+        let takes_part = [c.baseline, c.variant].contains(&(variant as u32));
+        takes_part && (c.because.is_empty() || c.because.iter().any(blames))
+    })
+}
+
+/// What stands in a variant's row of a table.
+const SHOWN: [Metric; 5] =
+    [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu, Metric::Memory];
+
+/// Which figures of a table are not to be used; `None` if all may be.
+pub(crate) fn void_in_words(part: &Part) -> Option<String> {
+    let measured = |index: &usize| view::figures(part, *index).is_some();
+    let measured: Vec<usize> = (0..part.variants.len()).filter(measured).collect();
+    let compared = |metric: &Metric| {
+        part.comparisons.is_empty() || part.comparisons.iter().any(|c| c.metric == *metric)
+    };
+    let metrics = || SHOWN.into_iter().filter(compared);
+    let void = |variant: usize| -> Vec<Metric> {
+        metrics().filter(|metric| is_void(part, variant, *metric)).collect()
+    };
+    let of_variant = |variant: &usize| match void(*variant) {
+        none if none.is_empty() => None,
+        all if all.len() == metrics().count() => {
+            Some(format!("the figures of {}", part.variants[*variant].name))
+        }
+        some => {
+            let names: Vec<String> =
+                some.iter().map(|m| setting::metric(*m, part.is_bulk()).to_owned()).collect();
+            Some(format!("{} of {}", listed(&names), part.variants[*variant].name))
+        }
+    };
+    let voids: Vec<String> = measured.iter().filter_map(of_variant).collect();
+    let all = measured.iter().all(|variant| void(*variant).len() == metrics().count());
+    match voids.as_slice() {
+        [] => None,
+        _ if all => Some("Invalid run: do not use these figures.".to_owned()),
+        voids => Some(text::capitalised(&format!("invalid: do not use {}.", voids.join("; ")))),
+    }
+}

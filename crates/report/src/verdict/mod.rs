@@ -1,0 +1,339 @@
+//! What a run answers: a line for each part, and its verdicts in a sentence each.
+
+pub(crate) mod words;
+
+use base::Nanos;
+use record::{Comparison, Metric, Offer, Part, Run, RunKind};
+use stats::{DECIDING_BLOCKS_MIN, Judgement, Verdict};
+
+use crate::text::{capitalised, ratio};
+use crate::{setting, validity, view};
+use words::{Measure, Wording, few_in_words, is_few};
+
+/// From this many comparisons with one baseline on, only the extremes stand in an answer.
+const RANKED_MIN: usize = 3;
+
+/// Whether a comparison has so few blocks that nothing is decided and its interval says nothing.
+pub(crate) fn too_few(comparison: &Comparison) -> bool {
+    let judgement = &comparison.judgement;
+    judgement.verdict == Verdict::Inconclusive && is_few(judgement.blocks as usize)
+}
+
+/// A ratio and its interval in a table. Too few blocks have no interval, and what is INVALID has no ratio.
+pub(crate) fn ratio_cells(comparison: &Comparison) -> (String, String) {
+    let (value, interval) = ratio(&comparison.judgement.ratio);
+    if validity::is_refused(comparison) {
+        return ("INVALID".to_owned(), "–".to_owned());
+    }
+    (value, if too_few(comparison) { "so far".to_owned() } else { interval })
+}
+
+/// `2.05× (1.73–2.42)`, `2.05× so far` of too few blocks, or `INVALID`.
+pub(crate) fn ratio_in_words(comparison: &Comparison) -> String {
+    match ratio_cells(comparison) {
+        (value, interval) if interval == "–" => value,
+        (value, _) if too_few(comparison) => format!("{value} so far"),
+        (value, interval) => format!("{value} ({interval})"),
+    }
+}
+
+/// A verdict in one or two words.
+pub(crate) fn in_short(comparison: &Comparison) -> &'static str {
+    use Metric::{Cpu, Memory};
+    let larger = comparison.judgement.ratio.value > 1.0;
+    match (comparison.judgement.verdict, comparison.metric) {
+        (Verdict::Faster | Verdict::Slower, Cpu | Memory) if larger => "more",
+        (Verdict::Faster | Verdict::Slower, Cpu | Memory) => "less",
+        (Verdict::Faster, _) => "faster",
+        (Verdict::Slower, _) => "slower",
+        (Verdict::NoDifference, _) => "no difference detected",
+        (Verdict::Equivalent, _) => "equivalent",
+        (Verdict::Inconclusive, _) if too_few(comparison) => "too few blocks",
+        (Verdict::Inconclusive, _) => "inconclusive",
+        (Verdict::Invalid, _) => "INVALID",
+    }
+}
+
+fn measure(part: &Part, comparison: &Comparison) -> Measure {
+    Measure::of(comparison.metric, comparison.offer, part.is_bulk())
+}
+
+/// `unix serves 1.14× tcp`.
+fn claim(part: &Part, comparison: &Comparison) -> String {
+    let (value, _) = ratio(&comparison.judgement.ratio);
+    measure(part, comparison).claim(
+        view::name(part, comparison.variant),
+        value.trim_end_matches('×'),
+        view::name(part, comparison.baseline),
+    )
+}
+
+/// A verdict in one short line: `unix serves 1.14× tcp (1.12–1.17)`.
+fn headline(part: &Part, comparison: &Comparison) -> String {
+    let names = (view::name(part, comparison.variant), view::name(part, comparison.baseline));
+    in_one_line(&comparison.judgement, measure(part, comparison), names)
+}
+
+/// A judgement on `variant ÷ baseline` in one short line.
+fn in_one_line(
+    judgement: &Judgement,
+    measure: Measure,
+    (variant, baseline): (&str, &str),
+) -> String {
+    let (value, interval) = ratio(&judgement.ratio);
+    let claim = measure.claim(variant, value.trim_end_matches('×'), baseline);
+    match judgement.verdict {
+        Verdict::Invalid => format!("INVALID: {variant} ÷ {baseline}"),
+        _ if !judgement.ratio.value.is_finite() => "no verdict".to_owned(),
+        Verdict::Faster | Verdict::Slower => format!("{claim} ({interval})"),
+        Verdict::NoDifference => format!("no difference detected: {claim} ({interval})"),
+        Verdict::Equivalent => format!("equivalent: {claim} ({interval})"),
+        Verdict::Inconclusive if is_few(judgement.blocks as usize) => {
+            format!("{}: so far {claim}", few_in_words(judgement.blocks))
+        }
+        Verdict::Inconclusive => format!("inconclusive: {claim} ({interval})"),
+    }
+}
+
+/// A run's first verdict in one line, for a list of runs: `unix serves 1.14× tcp (1.12–1.17)`.
+pub fn first_verdict(first: &record::FirstComparison) -> String {
+    // A list does not know the offer; `p99` is said without it.
+    let measure = match first.metric {
+        Metric::P50 | Metric::P99 => Measure::Times(first.metric.word()),
+        metric => Measure::of(metric, Offer::Closed, false),
+    };
+    in_one_line(&first.judgement, measure, (&first.variant, &first.baseline))
+}
+
+/// One line of a run's answer.
+pub(crate) struct Answer<'a> {
+    /// The part's name; empty where the run has one part only.
+    pub(crate) part: &'a str,
+    /// What it says, without a full stop.
+    pub(crate) words: String,
+}
+
+/// What the run answers to its question, from the primary verdicts of each part.
+pub(crate) fn answer(run: &Run) -> Vec<Answer<'_>> {
+    let several = run.parts.len() > 1;
+    let line = |part| {
+        let words = of_part(run, part).join("; ");
+        match several {
+            true => Answer { part: part_name(part), words },
+            false => Answer { part: "", words: beginning(part, words) },
+        }
+    };
+    run.parts.iter().map(line).collect()
+}
+
+fn part_name(part: &Part) -> &str {
+    &part.name
+}
+
+/// Words that begin a line; a name stays as it is.
+fn beginning(part: &Part, words: String) -> String {
+    let is_name = part.variants.iter().any(|variant| words.starts_with(&variant.name));
+    if is_name { words } else { capitalised(&words) }
+}
+
+fn of_part(run: &Run, part: &Part) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    if validity::is_part_invalid(part) {
+        // What the stack logged stands beside the reason, not in the answer.
+        let causes = validity::causes(part);
+        lines.extend(causes.into_iter().map(|told| format!("INVALID: {}", told.words)));
+    }
+    let (primary, _) = view::split_comparisons(part);
+    let valid: Vec<&Comparison> =
+        primary.into_iter().filter(|c| !validity::is_refused(c) && is_known(c)).collect();
+    let mut baselines: Vec<u32> = valid.iter().map(|c| c.baseline).collect();
+    baselines.dedup();
+    for baseline in baselines {
+        let group: Vec<&Comparison> =
+            valid.iter().copied().filter(|c| c.baseline == baseline).collect();
+        match group.len() {
+            ..RANKED_MIN => lines.extend(group.iter().map(|c| headline(part, c))),
+            _ => lines.push(ranking(part, &group)),
+        }
+    }
+    if lines.is_empty() {
+        lines.push(alone(run, part));
+    }
+    lines
+}
+
+/// The answer of a part without a verdict.
+fn alone(run: &Run, part: &Part) -> String {
+    let figures = |index: usize| Some((&part.variants[index].name, view::figures(part, index)?));
+    let measured: Vec<_> = (0..part.variants.len()).filter_map(figures).collect();
+    match measured.as_slice() {
+        [(name, figures)] if run.kind == RunKind::Load || part.variants.len() == measured.len() => {
+            format!(
+                "{name} serves {} {}{}",
+                view::throughput(part, figures.throughput.value),
+                view::throughput_unit(part),
+                if figures.so_far { " so far" } else { "" }
+            )
+        }
+        [] if run.kind == RunKind::Load => "nothing was measured".to_owned(),
+        _ => NO_VERDICT.to_owned(),
+    }
+}
+
+/// What is said where nothing could be compared yet.
+const NO_VERDICT: &str = "no verdict: there are not enough blocks to compare";
+
+/// [`NO_VERDICT`] as a sentence.
+pub(crate) fn no_verdict() -> String {
+    format!("{}.", capitalised(NO_VERDICT))
+}
+
+/// The extremes of several variants against one baseline, and how many more are undecided.
+fn ranking(part: &Part, group: &[&Comparison]) -> String {
+    // A server that does nothing shows how fast the client is, unless it is all that is compared.
+    let is_ceiling = |c: &&Comparison| {
+        part.variants.get(c.variant as usize).is_some_and(|variant| variant.ceiling)
+    };
+    let (ceilings, mut ranked): (Vec<&Comparison>, Vec<&Comparison>) =
+        group.iter().partition(|c| is_ceiling(c));
+    if ranked.is_empty() {
+        ranked = group.to_vec();
+    }
+    ranked.sort_by(|a, b| a.judgement.ratio.value.total_cmp(&b.judgement.ratio.value));
+    let (Some(lowest), Some(highest)) = (ranked.first(), ranked.last()) else {
+        return String::new();
+    };
+    let (least, most, less, more, metric) = match lowest.metric {
+        Metric::Throughput => ("slowest", "fastest", "slower than", "faster than", String::new()),
+        metric => {
+            let metric = setting::metric(metric, part.is_bulk());
+            ("lowest", "highest", "below", "above", format!(" in {metric}"))
+        }
+    };
+    let few = group.iter().all(|c| too_few(c));
+    let decided = |c: &Comparison| matches!(c.judgement.verdict, Verdict::Faster | Verdict::Slower);
+    let all = |beyond: fn(f64) -> bool| {
+        ranked.iter().all(|c| decided(c) && beyond(c.judgement.ratio.value))
+    };
+    let (count, baseline) = (ranked.len(), view::name(part, lowest.baseline));
+    let mut words = match () {
+        () if few => {
+            let few = few_in_words(lowest.judgement.blocks);
+            format!("{few}; so far, of {count} compared with {baseline}{metric}")
+        }
+        () if all(|ratio| ratio > 1.0) => format!("all {count} are {more} {baseline}{metric}"),
+        () if all(|ratio| ratio < 1.0) => format!("all {count} are {less} {baseline}{metric}"),
+        () => format!("of {count} compared with {baseline}{metric}"),
+    };
+    let told = |c: &Comparison| if few { ratio_cells(c).0 } else { ratio_in_words(c) };
+    for (word, comparison) in [(most, highest), (least, lowest)] {
+        let name = view::name(part, comparison.variant);
+        words += &format!(", the {word} is {name}, {}", told(comparison));
+        if !few && !decided(comparison) {
+            words += &format!(", {}", in_short(comparison));
+        }
+    }
+    for comparison in ceilings.iter().filter(|_| ceilings.len() < group.len()) {
+        let name = view::name(part, comparison.variant);
+        words += &format!("; {name}, a null server, {}", told(comparison));
+    }
+    let between = ranked.get(1..count - 1).unwrap_or_default();
+    let undecided = between.iter().filter(|c| c.judgement.verdict == Verdict::Inconclusive).count();
+    if undecided > 0 && !few {
+        words += &format!("; {undecided} of the others inconclusive");
+    }
+    words
+}
+
+/// Whether anything was measured of both sides.
+fn is_known(comparison: &Comparison) -> bool {
+    comparison.judgement.ratio.value.is_finite()
+}
+
+/// Load and layout that a comparison rests on.
+fn conditions(part: &Part, offer: Offer) -> String {
+    let offers = view::offers(part).into_iter().filter(|(kind, _)| *kind == offer);
+    let offers: Vec<_> = offers.collect();
+    format!("{}; {}", setting::load(&part.load, &offers), setting::part_layout(part))
+}
+
+/// How long a block takes: the mean over those that are complete.
+fn block_time(part: &Part) -> Option<Nanos> {
+    let (sum, count) = part
+        .complete_blocks()
+        .fold((0u128, 0u128), |(sum, n), block| (sum + u128::from(block.elapsed.0), n + 1));
+    u64::try_from(sum.checked_div(count)?).ok().filter(|nanos| *nanos > 0).map(Nanos)
+}
+
+fn circumstances(part: &Part, comparison: &Comparison) -> String {
+    let conditions = conditions(part, comparison.offer);
+    words::circumstances(&comparison.judgement, comparison.primary, &conditions)
+}
+
+/// The sentence of a comparison with what it rests on in brackets, or, where that is printed
+/// elsewhere, with `circumstances` empty.
+fn sentence_with(part: &Part, comparison: &Comparison, circumstances: &str) -> String {
+    let wording = Wording {
+        variant: view::name(part, comparison.variant),
+        baseline: view::name(part, comparison.baseline),
+        measure: measure(part, comparison),
+        circumstances,
+        block_time: block_time(part),
+        because: &validity::because(part, comparison),
+    };
+    words::sentence(&comparison.judgement, &wording)
+}
+
+/// The sentence of a comparison, whole.
+pub(crate) fn sentence(part: &Part, comparison: &Comparison) -> String {
+    sentence_with(part, comparison, &circumstances(part, comparison))
+}
+
+/// A part's primary verdicts in a sentence each.
+pub(crate) struct Verdicts<'a> {
+    /// What is said of all of them before the first.
+    pub(crate) lead: Option<String>,
+    /// The comparisons with their sentences.
+    pub(crate) rows: Vec<(&'a Comparison, String)>,
+    /// What all of them rest on, where it is the same: `8 blocks; adjusted for 4 comparisons; …`.
+    pub(crate) circumstances: Option<String>,
+}
+
+/// The sentences of a part's primary verdicts; what all of them rest on is said once.
+pub(crate) fn verdicts(part: &Part) -> Verdicts<'_> {
+    let (mut primary, _) = view::split_comparisons(part);
+    let compared = primary.len();
+    primary.retain(|c| validity::is_refused(c) || is_known(c));
+    if primary.is_empty() && compared > 0 {
+        let lead = Some("No verdict: no block could be compared.".to_owned());
+        return Verdicts { lead, rows: Vec::new(), circumstances: None };
+    }
+    let mut valid = primary.iter().filter(|c| !validity::is_refused(c));
+    let all_few = primary.len() > 1 && primary.iter().all(|c| too_few(c));
+    let lead = primary
+        .first()
+        .filter(|_| all_few)
+        .map(|first| format!("{}. So far:", capitalised(&few_in_words(first.judgement.blocks))));
+    let shared = valid.next().map(|first| circumstances(part, first)).filter(|first| {
+        primary.len() > 1 && valid.all(|other| circumstances(part, other) == *first)
+    });
+    let row = |comparison: &Comparison| {
+        if validity::is_refused(comparison) {
+            return format!("{}: INVALID (see above).", view::sides(part, comparison));
+        }
+        if lead.is_some() {
+            return format!("{}.", claim(part, comparison));
+        }
+        match &shared {
+            Some(_) => sentence_with(part, comparison, ""),
+            None => sentence(part, comparison),
+        }
+    };
+    let rows = primary.iter().map(|c| (*c, row(c))).collect();
+    Verdicts { lead, rows, circumstances: shared }
+}
+
+/// `2 of 6 blocks`, for figures that decide nothing yet.
+pub(crate) fn blocks_so_far(part: &Part) -> String {
+    format!("{} of {DECIDING_BLOCKS_MIN} blocks", part.complete_blocks().count())
+}

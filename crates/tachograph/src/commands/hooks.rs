@@ -1,0 +1,35 @@
+//! `--setup` and `--cleanup`.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::failure::{Failure, Outcome};
+
+/// Runs the setup commands, then `measure`, then, however that ended, the cleanup commands.
+/// Commands that are the same are run once.
+pub(super) fn around(
+    setup: &[String],
+    cleanup: &[String],
+    measure: impl FnOnce() -> Outcome,
+) -> Outcome {
+    if setup.is_empty() && cleanup.is_empty() {
+        return measure();
+    }
+    let stop = stage::signals::install().map_err(Failure::new)?;
+    let measured = run("--setup", setup, &stop).map_err(Failure::from).and_then(|()| measure());
+    // A person who stops the measurement wants things cleaned up all the same.
+    let cleaned = run("--cleanup", cleanup, &AtomicBool::new(false)).map_err(Failure::from);
+    let status = measured?;
+    cleaned?;
+    Ok(status)
+}
+
+fn run(option: &str, commands: &[String], stop: &AtomicBool) -> Result<(), stage::StageError> {
+    let mut done: Vec<&String> = Vec::new();
+    for command in commands {
+        if !done.contains(&command) {
+            stage::run_hook(option, command, stop)?;
+            done.push(command);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,227 @@
+//! `--fail-if`: what the evidence of a run says about conditions.
+//!
+//! A test of a ratio is decided by the interval of that ratio, which comes from pairs of slices and
+//! is much narrower than those of its two sides. Every other test is decided by interval
+//! arithmetic on the figures that it names.
+
+use record::{
+    Comparison, GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown, Metric, Offer, Part,
+    Run,
+};
+use report::LoadReport;
+use spec::{FailIf, Interval, Measured, Plan, SpecError, Target, Test, Truth};
+use stats::{DECIDING_BLOCKS_MIN, Estimate, Verdict};
+
+/// Reads the conditions on a plan.
+///
+/// # Errors
+/// What is no condition, and parts and variants that the plan has not.
+pub(crate) fn conditions(texts: &[String], plan: &Plan) -> Result<Vec<FailIf>, SpecError> {
+    let names = |part: &spec::Part| part.variants.iter().map(|v| v.name.clone()).collect();
+    let parts: Vec<(String, Vec<String>)> =
+        plan.parts.iter().map(|part| (part.name.clone(), names(part))).collect();
+    texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
+}
+
+/// Reads the conditions on a load of one target.
+///
+/// # Errors
+/// What is no condition on one target.
+pub(crate) fn conditions_of_load(
+    texts: &[String],
+    target: &Target,
+) -> Result<Vec<FailIf>, SpecError> {
+    let parts = [("load".to_owned(), vec![target.to_string()])];
+    texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
+}
+
+/// What a run says about conditions on it.
+pub(crate) fn gate(run: &Run, conditions: &[FailIf]) -> Vec<GateOutcome> {
+    conditions
+        .iter()
+        .map(|condition| {
+            let mut tests = Vec::new();
+            let truth = condition.decide(&mut |test| {
+                let (truth, seen) = decide(run, test);
+                tests.push(seen);
+                truth
+            });
+            GateOutcome { condition: condition.to_string(), decision: decision(truth), tests }
+        })
+        .collect()
+}
+
+fn decision(truth: Truth) -> GateDecision {
+    match truth {
+        Truth::Holds => GateDecision::Fails,
+        Truth::DoesNotHold => GateDecision::Passes,
+        Truth::Undecided => GateDecision::Inconclusive,
+    }
+}
+
+fn decide(run: &Run, test: &Test) -> (Truth, GateTest) {
+    let seen = |truth: Truth, figures: Vec<GateFigure>, unknown: Option<GateUnknown>| {
+        (truth, GateTest { decision: decision(truth), figures, unknown })
+    };
+    let found = match by_ratio(run, test) {
+        Some(found) => found,
+        None => by_figures(run, test),
+    };
+    match found {
+        Ok((truth, figures)) => seen(truth, figures, None),
+        Err(unknown) => seen(Truth::Undecided, Vec::new(), Some(unknown)),
+    }
+}
+
+/// What a test was decided to be, and by what.
+type Found = Result<(Truth, Vec<GateFigure>), GateUnknown>;
+
+/// Decides a test of a ratio that was compared; `None` for any other test.
+fn by_ratio(run: &Run, test: &Test) -> Option<Found> {
+    let ratio = test.as_ratio()?;
+    let part = part_of(run, ratio.of)?;
+    let metric = compared(ratio.of.metric)?;
+    let index = |of: &Measured| part.variants.iter().position(|v| v.name == of.variant);
+    let sides = (index(ratio.of)? as u32, index(ratio.to)? as u32);
+    let of_sides = |c: &&Comparison| {
+        let these = (c.variant, c.baseline);
+        c.metric == metric && (these == sides || these == (sides.1, sides.0))
+    };
+    let comparison = part.comparisons.iter().find(of_sides)?;
+    let judgement = &comparison.judgement;
+    if judgement.verdict == Verdict::Invalid {
+        return Some(Err(invalid(ratio.of)));
+    }
+    if let Some(unknown) = few_blocks(judgement.blocks) {
+        return Some(Err(unknown));
+    }
+    let estimate = if comparison.variant == sides.0 {
+        judgement.ratio
+    } else {
+        let Estimate { value, low, high } = judgement.ratio;
+        Estimate { value: 1.0 / value, low: 1.0 / high, high: 1.0 / low }
+    };
+    let truth = ratio.comparison.decide(interval(&estimate), Interval::exactly(ratio.bound));
+    let figure =
+        GateFigure { other: Some(ratio.to.variant.clone()), ..figure(run, ratio.of, estimate) };
+    Some(Ok((truth, vec![figure])))
+}
+
+/// Decides a test by the interval of each figure.
+fn by_figures(run: &Run, test: &Test) -> Found {
+    let mut known: Vec<(&Measured, Estimate)> = Vec::new();
+    for measured in test.measured() {
+        known.push((measured, estimate(run, measured)?));
+    }
+    let nothing = Interval::exactly(f64::NAN);
+    let truth = test.over(&|of| {
+        let found = known.iter().find(|(measured, _)| *measured == of);
+        found.map_or(nothing, |(_, estimate)| interval(estimate))
+    });
+    let figures: Vec<GateFigure> =
+        known.iter().map(|(of, estimate)| figure(run, of, *estimate)).collect();
+    match (truth, figures.is_empty()) {
+        (Truth::Undecided, true) => Err(GateUnknown::NoValue),
+        _ => Ok((truth, figures)),
+    }
+}
+
+fn part_of<'r>(run: &'r Run, measured: &Measured) -> Option<&'r Part> {
+    run.parts.iter().find(|part| measured.part.as_ref().is_none_or(|name| *name == part.name))
+}
+
+/// The metric, if it is one that variants are compared by.
+fn compared(name: &str) -> Option<Metric> {
+    let all = [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu, Metric::Memory];
+    all.into_iter().find(|metric| metric.word() == name)
+}
+
+/// A figure with its interval. Errors are counted, so they are exact and valid whatever else is not.
+fn estimate(run: &Run, measured: &Measured) -> Result<Estimate, GateUnknown> {
+    let exactly = |value: f64| Estimate { value, low: value, high: value };
+    let missing =
+        || GateUnknown::NotMeasured { variant: measured.variant.clone(), metric: measured.metric };
+    let part = part_of(run, measured).ok_or_else(missing)?;
+    let of_name = |v: &record::Variant| v.name == measured.variant;
+    let index = part.variants.iter().position(of_name).ok_or_else(missing)?;
+    let variant = &part.variants[index];
+    if let Some(report) = LoadReport::from_run(run) {
+        return of_load(&report, part, measured);
+    }
+    if matches!(measured.metric, "errors" | "failed") {
+        let ran = variant.skipped.is_none() && variant.ledger.counts.offered > 0;
+        return ran.then(|| exactly(variant.ledger.counts.failed as f64)).ok_or_else(missing);
+    }
+    let under = |offer: Offer| variant.summaries.iter().find(|s| s.offer == offer);
+    let closed = under(Offer::Closed).or_else(|| under(Offer::Open)).ok_or_else(missing)?;
+    let timed = under(Offer::Open).unwrap_or(closed);
+    let estimate = match measured.metric {
+        "throughput" => Some(closed.throughput_per_s),
+        "p50" => Some(timed.p50_ns),
+        "p90" => Some(timed.p90_ns),
+        "p99" => Some(timed.p99_ns),
+        "cpu" => closed.cpu_ns_per_request,
+        "memory" => closed.peak_memory_bytes.map(|bytes| exactly(bytes as f64)),
+        _ => None,
+    };
+    let estimate = estimate.ok_or_else(missing)?;
+    // What forbids one percentile forbids all of them.
+    if report::is_void(part, index, compared(measured.metric).unwrap_or(Metric::P99)) {
+        return Err(invalid(measured));
+    }
+    match few_blocks(part.complete_blocks().count() as u32) {
+        Some(unknown) => Err(unknown),
+        None => Ok(estimate),
+    }
+}
+
+/// A figure of a load. There is one trial and so no interval: it is the figure that was measured.
+fn of_load(
+    report: &LoadReport<'_>,
+    part: &Part,
+    measured: &Measured,
+) -> Result<Estimate, GateUnknown> {
+    let times = report.times();
+    let (value, counted) = match measured.metric {
+        "throughput" => (report.throughput_per_s(), false),
+        "p50" => (times.p50_ns as f64, false),
+        "p90" => (times.p90_ns as f64, false),
+        "p99" => (times.p99_ns as f64, false),
+        "errors" | "failed" => (report.ledger().counts.failed as f64, true),
+        metric => {
+            let variant = measured.variant.clone();
+            return Err(GateUnknown::NotMeasured { variant, metric });
+        }
+    };
+    if !counted && report::is_void(part, 0, compared(measured.metric).unwrap_or(Metric::P99)) {
+        return Err(invalid(measured));
+    }
+    Ok(Estimate { value, low: value, high: value })
+}
+
+fn invalid(measured: &Measured) -> GateUnknown {
+    GateUnknown::Invalid { variant: measured.variant.clone(), metric: measured.metric }
+}
+
+fn few_blocks(blocks: u32) -> Option<GateUnknown> {
+    let needed = DECIDING_BLOCKS_MIN as u32;
+    (blocks < needed).then_some(GateUnknown::FewBlocks { blocks, needed })
+}
+
+fn interval(estimate: &Estimate) -> Interval {
+    Interval { low: estimate.low, high: estimate.high }
+}
+
+fn figure(run: &Run, measured: &Measured, estimate: Estimate) -> GateFigure {
+    GateFigure {
+        part: measured.part.clone().filter(|_| run.parts.len() > 1),
+        variant: measured.variant.clone(),
+        other: None,
+        metric: measured.metric,
+        estimate,
+    }
+}
+
+#[cfg(test)]
+#[path = "gate_tests.rs"]
+mod tests;
