@@ -59,7 +59,7 @@ impl ClientThread {
                 match make() {
                     Ok(engine) => {
                         let worker = Worker::new(engine, answers, index);
-                        serve(worker, &work, &results);
+                        serve(worker, work, &results);
                     }
                     // Nobody is left to be told if this cannot be sent.
                     Err(error) => drop(results.send(Reply::Made(Err(error)))),
@@ -136,7 +136,7 @@ impl Drop for ClientThread {
 
 /// Does one job after another until nobody can give any, or one fails so badly that the engine is
 /// of no more use.
-fn serve<E: Engine>(mut worker: Worker<E>, jobs: &Receiver<Job>, replies: &Sender<Reply>) {
+fn serve<E: Engine>(mut worker: Worker<E>, jobs: Receiver<Job>, replies: &Sender<Reply>) {
     let mut last = replies.send(Reply::Made(Ok(())));
     while last.is_ok()
         && let Ok(job) = jobs.recv()
@@ -155,10 +155,15 @@ fn serve<E: Engine>(mut worker: Worker<E>, jobs: &Receiver<Job>, replies: &Sende
             }
             Job::Close(orders) => (Reply::Closed(worker.close(&orders)), true),
         };
-        last = replies.send(reply);
         if !goes_on {
+            // Before the reply: whoever has read it must not be able to hand over another job,
+            // which nobody would do and the other threads would wait for.
+            drop(jobs);
+            // Nobody is left to be told if this cannot be sent.
+            let _ = replies.send(reply);
             return;
         }
+        last = replies.send(reply);
     }
 }
 
