@@ -70,6 +70,11 @@ impl Conn {
             seen: Seen::default(),
         }
     }
+
+    /// Whether it can take another request.
+    pub(crate) fn stays_open(&self) -> bool {
+        self.link == Link::Open && !self.ending
+    }
 }
 
 /// Where requests come from.

@@ -65,6 +65,8 @@ pub struct Session {
     /// What limits the number of connections.
     limited_by: LimitedBy,
     expected: Expected,
+    /// Whether the server keeps a connection after its answer, as far as probes have shown.
+    keeps_open: bool,
     counts: Counts,
     errors: Errors,
     /// Where the counts can be read while a slice runs, if they are wanted.
@@ -93,6 +95,7 @@ impl Session {
             client_threads: Vec::new(),
             limited_by,
             expected: Expected::from_load(&load.exchange, &load.expect, &message),
+            keeps_open: true,
             counts: Counts::default(),
             errors: Errors::new(),
             live: None,
@@ -118,12 +121,18 @@ impl Session {
     /// the answer that every later one must repeat, within what the load's `Expect` leaves open.
     /// The probes are in the ledger. Callable once; without it only `Expect` is checked.
     ///
+    /// Where the server closed its connection after each of the three, later slices open
+    /// connections only with the requests that go over them: a server that serves one connection
+    /// after another, as gunicorn's sync worker does, would wait for a request on one that was
+    /// opened ahead, and leave those on the others unanswered.
+    ///
     /// A probe that gets no complete answer is an error; one whose status or
     /// body is not what `Expect` demands is counted as failed.
     pub fn learn(&mut self) -> Result<Learned, DriveError> {
         let (first, length) = self.probe(LEARN_MAX_BYTES)?;
         let mut learned = Learned { status: first.status, body: None, length: None, varies: false };
         let mut same_length = true;
+        self.keeps_open = first.keeps_open;
         for _ in 0..2 {
             // From the first probe on, another status is a failure.
             self.expected.learn(&learned);
@@ -132,6 +141,7 @@ impl Session {
             let (next, next_length) = self.probe(keep_max)?;
             learned.status = learned.status.or(next.status);
             same_length &= next_length == length;
+            self.keeps_open |= next.keeps_open;
             learned.varies |=
                 next_length != length || first.body.is_some() && next.body != first.body;
         }
@@ -223,7 +233,8 @@ impl Session {
                 None if share.observation.counts.completed == 0 => Err(DriveError::Stopped),
                 _ => {
                     let status = (share.seen.status > 0).then_some(share.seen.status);
-                    Ok((Probe { status, body: share.kept }, share.seen.bytes))
+                    let probe = Probe { status, body: share.kept, keeps_open: share.stays_open };
+                    Ok((probe, share.seen.bytes))
                 }
             };
         }
@@ -258,12 +269,14 @@ impl Session {
     /// What the first `client_threads` threads are told for a slice, the `serial`-th of the session.
     fn orders(&self, slice: &Slice, client_threads: usize, serial: u64) -> Orders {
         let Session { load, options, .. } = self;
+        let one_request = load.new_connection || load.exchange == Exchange::Oneshot;
         Orders {
             slice: *slice,
             expected: self.expected.clone(),
             budget: Budget::new(slice.requests),
             timeout: load.timeout,
-            one_request: load.new_connection || load.exchange == Exchange::Oneshot,
+            one_request,
+            opens_ahead: !one_request && self.keeps_open,
             step: options.step,
             stop: options.stop.clone(),
             live: self.live.clone(),
@@ -325,6 +338,8 @@ struct Probe {
     status: Option<u16>,
     /// The body, unless it was too long to be kept.
     body: Option<Vec<u8>>,
+    /// Whether the server left the connection open.
+    keeps_open: bool,
 }
 
 /// A fault of an answer that was complete.

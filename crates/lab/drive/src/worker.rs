@@ -74,6 +74,8 @@ pub(crate) struct Orders {
     pub(crate) timeout: Nanos,
     /// Whether each request gets a connection of its own.
     pub(crate) one_request: bool,
+    /// Whether connections are opened before the slice, not with their first request.
+    pub(crate) opens_ahead: bool,
     pub(crate) step: Nanos,
     pub(crate) stop: StopFlag,
     /// Where the counts can be read meanwhile.
@@ -133,6 +135,8 @@ pub(crate) struct Share {
     pub(crate) seen: Seen,
     /// The body of the answer, where it was to be kept and was not too long.
     pub(crate) kept: Option<Vec<u8>>,
+    /// Whether the first connection can take another request.
+    pub(crate) stays_open: bool,
 }
 
 /// One thread's engine and connections, kept between slices.
@@ -177,10 +181,10 @@ impl<E: Engine> Worker<E> {
         let cpu_before = thread_cpu();
         let before = self.engine.wire().traffic();
         let mut run = new_run(&mut self.conns, orders, self.index, active, body.as_mut());
-        let prepared = if orders.one_request {
-            Ok(())
-        } else {
+        let prepared = if orders.opens_ahead {
             prepare(&mut self.engine, &mut run, orders, orders.timeout.min(PREPARE_MAX))
+        } else {
+            Ok(())
         };
         // Every thread comes here, whatever went wrong: the others wait.
         orders.ready.wait();
@@ -199,7 +203,8 @@ impl<E: Engine> Worker<E> {
         observation.connections_limit =
             ConnectionsLimit { connections: most, by: orders.limited_by };
         let kept = body.and_then(Kept::into_body);
-        Ok(Share { observation, fault, seen: self.conns[0].seen, kept })
+        let first = &self.conns[0];
+        Ok(Share { observation, fault, seen: first.seen, kept, stays_open: first.stays_open() })
     }
 
     /// Closes every connection; the number of those on which bytes had come after their last answer.

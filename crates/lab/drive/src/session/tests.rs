@@ -1,3 +1,5 @@
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -127,4 +129,51 @@ fn the_number_of_connections_is_limited_by_the_load_or_by_open_files() {
             'ulimit -n'"
             .to_owned())
     );
+}
+
+/// A server that serves one connection after another and closes each after its answer, as gunicorn's
+/// sync worker does. It ends with its listener's last connection, which the test leaves open.
+fn one_connection_after_another() -> Endpoint {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = Vec::new();
+            let mut piece = [0; 1024];
+            while !request.ends_with(b"\r\n\r\n") {
+                match stream.read(&mut piece) {
+                    Ok(0) | Err(_) => break,
+                    Ok(n) => request.extend_from_slice(&piece[..n]),
+                }
+            }
+            let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello";
+            let _ = stream.write_all(answer);
+        }
+    });
+    Endpoint::Tcp { host: "127.0.0.1".into(), port }
+}
+
+#[test]
+fn a_connection_opened_ahead_kept_a_server_of_one_worker_from_the_requests_on_the_others() {
+    let endpoint = one_connection_after_another();
+    let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
+    let load = Load { connections: 10, timeout: Nanos::from_secs(5), ..Load::default() };
+    let options = Options {
+        cpus: CpuSet::default(),
+        seed: Seed(1),
+        step: Nanos::from_millis(10),
+        stop: StopFlag::default(),
+    };
+    let mut session = Session::open(&target, &load, &options).unwrap();
+    session.learn().unwrap();
+    let open = Mode::Open { rate_per_s: 1000.0, arrivals: spec::Arrivals::Uniform };
+    // Fewer requests than connections: some of those that were opened ahead stayed without one, and
+    // in the next slice the server waited for a request on them.
+    for mode in [open, Mode::Closed, open, Mode::Closed] {
+        let slice = Slice { mode, requests: Some(3), drain: Nanos::from_secs(10), ..one_request() };
+        let counts = session.run(&slice).unwrap().counts;
+        assert_eq!((counts.completed, counts.failed), (3, 0), "{mode:?}");
+    }
+    session.close();
 }

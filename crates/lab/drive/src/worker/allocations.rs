@@ -35,6 +35,7 @@ fn orders(requests: u64, open: bool) -> Orders {
         budget: Budget::new(Some(requests)),
         timeout: Nanos::from_secs(60),
         one_request: false,
+        opens_ahead: true,
         // A step longer than the slice, whose list of steps grows with time and not with requests.
         step: Nanos::from_secs(3600),
         stop: crate::StopFlag::default(),

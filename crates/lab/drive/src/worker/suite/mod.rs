@@ -192,6 +192,7 @@ fn simulate(
         budget: Budget::new(slice.requests),
         timeout,
         one_request,
+        opens_ahead: !one_request,
         step: Nanos::from_millis(1),
         stop: StopFlag::default(),
         live: None,
