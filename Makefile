@@ -40,7 +40,7 @@ demo-short: export DEMO_MAX_TIME = 110s
 demo-short: export DEMO_REPORT = target/demo-short.html
 demo-short: export TACHOGRAPH_RECORD = target/demo-short.sqlite
 demo-short:
-	$(CARGO) build --locked -p tachograph
+	$(CARGO) test --workspace --locked --no-run --quiet
 	@./scripts/demo.sh target/debug/tachograph || \
 		{ echo "demo-short: no verdict, trying once more"; ./scripts/demo.sh target/debug/tachograph; }
 
