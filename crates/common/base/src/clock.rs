@@ -1,4 +1,4 @@
-//! Time as a trait, so that a test can hold the clock in its hand.
+//! Time behind a trait, so that tests can control the clock.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use crate::Nanos;
 
 /// A monotonic clock.
 pub trait Clock: Send + Sync {
-    /// Nanoseconds since an arbitrary moment; never goes back.
+    /// Nanoseconds since an arbitrary origin; never decreases.
     fn now(&self) -> Nanos;
 }
 
@@ -24,7 +24,7 @@ impl Clock for MonotonicClock {
     }
 }
 
-/// A clock that moves only when it is told to.
+/// A clock that moves only when advanced.
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
 
@@ -41,7 +41,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// The wall clock, for records and file names; never for measuring.
+/// The wall clock, for records and file names; never for measurements.
 pub fn timestamp_now() -> Timestamp {
     Timestamp::now()
 }

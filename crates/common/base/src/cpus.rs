@@ -17,7 +17,7 @@ impl CpuSet {
         CpuSet(BTreeSet::from([cpu]))
     }
 
-    /// Whether nothing is restricted.
+    /// Whether the set is empty, which means no restriction.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -58,7 +58,7 @@ impl fmt::Display for CpuSet {
     }
 }
 
-/// A CPU list that could not be read.
+/// A CPU list that could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not a list of CPUs such as 0 or 0-3,8")]
 pub struct CpuSetError(String);

@@ -1,19 +1,20 @@
-//! Names of runs.
+//! Run ids.
 
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// A run's name: sortable by time, short enough to type, unique on one machine.
+/// A run id: sortable by time, short enough to type, unique on one machine.
 ///
-/// `20261121-071530-k3f9`: the UTC second it started, then four characters that tell runs of one second apart.
+/// `20261121-071530-k3f9`: the UTC second of the start, then four characters that distinguish runs
+/// of the same second.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub String);
 
 impl RunId {
-    /// The id of a run that starts at `at`; `salt` tells runs of the same second apart.
+    /// The id of a run that starts at `at`; `salt` distinguishes runs of the same second.
     pub fn new(at: Timestamp, salt: u64) -> RunId {
         const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
         let suffix: String =

@@ -1,15 +1,15 @@
-//! What kind of machine something was measured on.
+//! The machine that a measurement ran on.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine that a run was made on.
+/// Facts about the machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Processor model.
     pub cpu_model: String,
-    /// CPUs that we may use.
+    /// CPUs available to this process.
     pub cpus: u32,
     /// Memory, in bytes.
     pub memory_bytes: u64,
@@ -17,14 +17,14 @@ pub struct Machine {
     pub kernel: String,
     /// Distribution, from os-release.
     pub os: String,
-    /// Hypervisor, if one shows itself.
+    /// Hypervisor, if one is detected.
     pub hypervisor: Option<String>,
     /// CPU frequency governor, if there is one.
     pub governor: Option<String>,
-    /// Whether connection tracking is on the path of loopback traffic; `None` if that can't be seen.
+    /// Whether loopback traffic passes through connection tracking; `None` if unknown.
     pub connection_tracking: Option<bool>,
-    /// Cgroup version in use: 1, 2, or 0 for none that we may use.
+    /// Cgroup version that we may use: 1, 2, or 0 for none.
     pub cgroup: u32,
-    /// Further facts, by name: versions of servers and so on.
+    /// Further facts by name, such as server versions.
     pub facts: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! Randomness that a run can replay.
+//! Randomness that a run can repeat.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,31 +6,32 @@ use std::str::FromStr;
 use rand::SeedableRng;
 use serde::{Deserialize, Serialize};
 
-/// The generator behind every random choice: its stream is the same on every platform and version.
+/// The generator behind every random choice: the same stream on every platform and in every
+/// version.
 pub type Rng = rand_chacha::ChaCha8Rng;
 
-/// The number from which all of a run's random choices follow; `--seed` replays them.
+/// The seed of all of a run's random choices; `--seed` repeats them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// A seed that differs from call to call, taken from the wall clock and the process id.
+    /// A seed from the wall clock and the process id.
     pub fn from_time() -> Seed {
         let now = crate::timestamp_now().as_nanosecond() as u64;
-        // Kept below 2^53 so that JSON readers with doubles can repeat it.
+        // Below 2^53, so that JSON readers with doubles can repeat it.
         Seed((now ^ (u64::from(std::process::id()) << 32)) & ((1 << 53) - 1))
     }
 
-    /// An independent generator for the purpose that `label` names, so that
-    /// drawing more for one purpose does not change another.
+    /// An independent generator for the purpose named by `label`: drawing more numbers for one
+    /// purpose does not change those of another.
     pub fn rng(self, label: &str) -> Rng {
         let mut rng = Rng::seed_from_u64(self.0);
         rng.set_stream(fnv1a(label));
         rng
     }
 
-    /// A seed of its own for a numbered part of the run.
+    /// A separate seed for a numbered part of the run.
     pub fn derive(self, label: &str, index: u64) -> Seed {
         Seed((self.0 ^ fnv1a(label)).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(index))
     }

@@ -1,4 +1,4 @@
-//! Quantities that carry their unit, how people type them and how we print them.
+//! Quantities with their units: parsing what people type, and printing.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Mul, Sub};
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A length of time, or an instant on the monotonic clock, in whole nanoseconds.
+/// A duration, or an instant on the monotonic clock, in whole nanoseconds.
 ///
-/// 64 bits hold 584 years, so sums of any run fit.
+/// 64 bits hold 584 years, so no sum within a run overflows.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub struct Nanos(pub u64);
 
 impl Nanos {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Nanos = Nanos(0);
 
     /// Whole microseconds.
@@ -34,22 +34,22 @@ impl Nanos {
         Nanos(secs * 1_000_000_000)
     }
 
-    /// A length in seconds; negative and non-finite values become zero.
+    /// A duration in seconds; negative and non-finite values become zero.
     pub fn from_secs_f64(secs: f64) -> Nanos {
         Nanos((secs * 1e9).round() as u64)
     }
 
-    /// The length in seconds.
+    /// The duration in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The difference, or zero where `earlier` is in fact later.
+    /// The difference, or zero if `earlier` is later.
     pub fn saturating_sub(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Reads what a person types: `250ms`, `5s`, `1.5m`, `2h`, `80us`, `100ns`; a bare number is seconds.
+    /// Parses `250ms`, `5s`, `1.5m`, `2h`, `80us` or `100ns`; a bare number is seconds.
     pub fn parse(text: &str) -> Result<Nanos, UnitError> {
         let (number, unit) = split_unit(text);
         let scale = match unit {
@@ -111,7 +111,7 @@ impl Mul<u64> for Nanos {
 }
 
 impl fmt::Display for Nanos {
-    /// Three significant digits and the unit that keeps them readable: `847 ns`, `12.3 µs`, `5.44 ms`, `61.0 s`.
+    /// Three significant digits with a suitable unit: `847 ns`, `12.3 µs`, `5.44 ms`, `61.0 s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n = self.0 as f64;
         let (value, unit) = match self.0 {
@@ -133,7 +133,7 @@ impl fmt::Display for Nanos {
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// Reads what a person types: `12`, `64B`, `4KiB`, `1MiB`, `2GiB`; `k`, `M` and `G` alone are powers of 1000.
+    /// Parses `12`, `64B`, `4KiB`, `1MiB` or `2GiB`; `k`, `M` and `G` alone are powers of 1000.
     pub fn parse(text: &str) -> Result<Bytes, UnitError> {
         let (number, unit) = split_unit(text);
         let scale = match unit {
@@ -166,7 +166,7 @@ impl fmt::Display for Bytes {
     }
 }
 
-/// A quantity that could not be read, with what was wanted instead.
+/// A quantity that could not be parsed, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not {wanted}")]
 pub struct UnitError {
@@ -180,7 +180,7 @@ impl UnitError {
     }
 }
 
-/// Reads a fraction: `1%` and `0.01` are both 0.01.
+/// Parses a fraction: `1%` and `0.01` are both 0.01.
 pub fn parse_fraction(text: &str) -> Result<f64, UnitError> {
     let wanted = "a fraction such as 1% or 0.01";
     let (number, scale) = match text.trim().strip_suffix('%') {
@@ -191,7 +191,7 @@ pub fn parse_fraction(text: &str) -> Result<f64, UnitError> {
     Ok(value * scale)
 }
 
-/// Reads a rate per second: `500`, `10k`, `1.5M`; a trailing `/s` is allowed.
+/// Parses a rate per second: `500`, `10k`, `1.5M`; a trailing `/s` is allowed.
 pub fn parse_rate(text: &str) -> Result<f64, UnitError> {
     let wanted = "a rate per second such as 500, 10k or 1.5M";
     let (number, unit) = split_unit(text.trim().trim_end_matches("/s"));
@@ -220,7 +220,7 @@ pub fn format_count(count: u64) -> String {
     out
 }
 
-/// A rate per second at a width that a table likes: `0.82`, `45.1`, `1,837`, `255,120`.
+/// A rate per second, short enough for a table: `0.82`, `45.1`, `1,837`, `255,120`.
 pub fn format_rate(per_s: f64) -> String {
     if !per_s.is_finite() {
         "–".to_owned()

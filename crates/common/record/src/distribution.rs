@@ -1,25 +1,25 @@
-//! Between HdrHistogram and the percentiles that the record keeps.
+//! Conversion between HdrHistogram and the recorded percentiles.
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
 use crate::Distribution;
 
-/// A stored histogram that cannot be read.
+/// A stored histogram that cannot be decoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the stored histogram cannot be read: {0}")]
 pub struct HistogramError(String);
 
 impl Distribution {
-    /// Percentiles of a histogram of nanoseconds, with the histogram itself in
-    /// HdrHistogram's V2 compressed form. An empty histogram gives zeros.
+    /// The percentiles of a histogram of nanoseconds, and the histogram itself in HdrHistogram's V2
+    /// compressed form. An empty histogram gives zeros.
     ///
-    /// Percentiles are the highest value equivalent to the one at that rank
-    /// within the histogram's precision, as HdrHistogram's own tools print them.
+    /// A percentile is the highest value equivalent, within the histogram's precision, to the value
+    /// at that rank, as HdrHistogram's own tools print it.
     pub fn from_histogram(histogram: &Histogram<u64>) -> Distribution {
         let mut hdr_v2 = Vec::new();
         // Writing to memory fails only for a histogram too large for the format's 32-bit length,
-        // which a u64 histogram of any legal precision is not.
+        // which no u64 histogram of a legal precision is.
         if V2DeflateSerializer::new().serialize(histogram, &mut hdr_v2).is_err() {
             hdr_v2.clear();
         }

@@ -1,4 +1,4 @@
-//! What can go wrong with the record, in sentences that say what to do.
+//! Errors of the record; each says what to do.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use rusqlite::ErrorCode;
 /// The record could not be opened, written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// There is no folder to put the record in.
+    /// No folder was found for the record.
     #[error(
         "no location for the record: TACHOGRAPH_RECORD, XDG_DATA_HOME and HOME are not set; set \
          TACHOGRAPH_RECORD to a file"
@@ -16,31 +16,31 @@ pub enum RecordError {
     /// The path is a folder.
     #[error("the record {} is a folder: set TACHOGRAPH_RECORD to a file, such as {}", .0.display(), .0.join("record.sqlite").display())]
     Folder(PathBuf),
-    /// The folder above the record could not be made.
+    /// The parent folder could not be created.
     #[error("the folder {} for the record cannot be created ({cause}): set TACHOGRAPH_RECORD to a \
         file elsewhere", .folder.display())]
     NoFolder {
         /// The folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: std::io::Error,
     },
-    /// The file or its folder may not be written.
+    /// The file or its folder is read-only.
     #[error("the record {} cannot be written: make the file and its folder writable, or set TACHOGRAPH_RECORD to a file elsewhere", .0.display())]
     ReadOnly(PathBuf),
-    /// The file cannot be opened at all.
+    /// The file cannot be opened.
     #[error("the record {} cannot be opened ({cause}): check the permissions of the file and its folder, or set TACHOGRAPH_RECORD to a file elsewhere", .path.display())]
     CannotOpen {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         cause: String,
     },
-    /// No space is left, or a quota is used up.
+    /// The disk or a quota is full.
     #[error("no space left for the record {}: free some space, or set TACHOGRAPH_RECORD to a file \
         on another disk", .0.display())]
     Full(PathBuf),
-    /// The file is something else.
+    /// The file is not a record.
     #[error("{} is not a tachograph record: move it away, or set TACHOGRAPH_RECORD to another \
         file", .0.display())]
     NotARecord(PathBuf),
@@ -49,7 +49,7 @@ pub enum RecordError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         cause: String,
     },
     /// Another process holds the file.
@@ -63,10 +63,10 @@ pub enum RecordError {
         path: PathBuf,
         /// The file's schema.
         found: i64,
-        /// The newest schema that we know.
+        /// The newest schema that this version knows.
         known: i64,
     },
-    /// An earlier version wrote the file, in a form that this one does not read.
+    /// An earlier version wrote the file, with a schema that is no longer read.
     #[error("the record {} was written by an older tachograph (schema {found}; this version reads \
         {known}): move it away, or set TACHOGRAPH_RECORD to another file", .path.display())]
     Older {
@@ -74,32 +74,32 @@ pub enum RecordError {
         path: PathBuf,
         /// The file's schema.
         found: i64,
-        /// The schema that we read.
+        /// The schema that this version reads.
         known: i64,
     },
-    /// No run has been recorded.
+    /// No run is recorded.
     #[error("no runs recorded in {} yet: start one with `tachograph compare` or `tachograph \
         run`", .0.display())]
     Empty(PathBuf),
-    /// No run has that name.
+    /// No run has this name.
     #[error("no run named '{name}' in {}: `tachograph list` shows all runs", .path.display())]
     Unknown {
         /// The file.
         path: PathBuf,
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
     },
-    /// Several runs begin with that.
+    /// Several runs match.
     #[error("'{name}' matches {count} runs ({}): use more of the name", .examples.join(", "))]
     Ambiguous {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// How many runs fit.
+        /// How many runs match.
         count: usize,
-        /// The newest of them, at most three.
+        /// The newest matching runs, at most three.
         examples: Vec<String>,
     },
-    /// A value in the file is not what we wrote.
+    /// A value in the file is not one that tachograph writes.
     #[error("invalid value in the record {} ({cause}): it was changed by hand or by another \
         program", .path.display())]
     Value {
@@ -108,18 +108,18 @@ pub enum RecordError {
         /// What is wrong with it.
         cause: String,
     },
-    /// Anything else that SQLite says.
+    /// Any other SQLite error.
     #[error("the record {} failed ({cause}): if it happens again, set TACHOGRAPH_RECORD to another file", .path.display())]
     Other {
         /// The file.
         path: PathBuf,
-        /// What SQLite said.
+        /// SQLite's error.
         cause: rusqlite::Error,
     },
 }
 
 impl RecordError {
-    /// What an error of SQLite's means for the record at `path`.
+    /// Translates an SQLite error about the record at `path`.
     pub fn from_sqlite(path: &Path, error: rusqlite::Error) -> RecordError {
         let path = path.to_owned();
         if let rusqlite::Error::FromSqlConversionFailure(..)

@@ -1,4 +1,4 @@
-//! What a validity check saw: facts with their numbers. The sentences about them are made in `report`.
+//! Findings of the validity checks: facts with their numbers. `report` makes the sentences.
 
 use base::Nanos;
 use ledger::{Discrepancy, Errors};
@@ -6,107 +6,107 @@ use serde::{Deserialize, Serialize};
 
 use crate::Offer;
 
-/// One result of a validity check.
+/// A finding of a validity check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// The block, if it concerns one.
+    /// The block, if the finding is about one.
     pub block: Option<u32>,
-    /// The variant's index, if it concerns one.
+    /// The variant's index, if the finding is about one.
     pub variant: Option<u32>,
-    /// What was seen.
+    /// The fact.
     #[serde(flatten)]
     pub fact: Fact,
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Good to know.
+    /// For information.
     Note,
     /// Weakens the result.
     Warning,
-    /// Forbids a verdict on every metric that it touches.
+    /// Forbids the verdicts on all affected metrics.
     Invalid,
 }
 
-/// What a check saw, by check. Shares are fractions of 1, lengths of time are in nanoseconds.
+/// The facts, by check. Shares are fractions of 1; durations are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "check", rename_all = "snake_case")]
 pub enum Fact {
-    /// The baseline could not start, so the others are compared with another variant.
+    /// The baseline could not start, so another variant is the baseline.
     Baseline {
-        /// Index of the variant that took its place.
+        /// Index of that variant.
         stand_in: u32,
     },
-    /// No steady state was seen within the calibration.
+    /// The calibration saw no steady state.
     WarmUp {
-        /// How long the calibration watched.
+        /// Duration of the calibration.
         watched: Nanos,
     },
     /// The null server on the same transport is hardly faster than this variant.
     NullServer {
-        /// Requests per second of the null server ÷ those of the variant.
+        /// Throughput of the null server ÷ throughput of the variant.
         factor: f64,
-        /// Below this the client's own cost is part of the figure.
+        /// Below this limit the client's own cost distorts the figure.
         limit: f64,
     },
     /// A client thread was busy nearly all the time.
     ClientBusy {
-        /// Share of the busiest thread's time.
+        /// Busy share of the busiest thread.
         share: f64,
-        /// How many client threads there were.
+        /// Number of client threads.
         threads: u32,
     },
     /// An equation of the ledger does not hold.
     Ledger {
-        /// Which one, with both sides.
+        /// The equation, with both sides.
         #[serde(flatten)]
         gap: Discrepancy,
     },
     /// The server's own count could not be read.
     ServedUnreadable {
-        /// What the reader of the count reported.
+        /// The error from reading the count.
         error: String,
     },
-    /// The trials' counts do not add up to the session's own count of its life.
+    /// The trials' counts do not add up to the count of the whole session.
     TrialsDiffer {
-        /// Requests by the trials.
+        /// Requests counted by the trials.
         trials: u64,
-        /// Requests by the session.
+        /// Requests counted by the session.
         session: u64,
     },
     /// The slots of a trial's series were changed after they were recorded.
     SeriesChanged {
-        /// Under which offer.
+        /// The offer of the trial.
         offer: Offer,
-        /// What they added up to when the trial ended.
+        /// The slots' total at the end of the trial.
         before: u64,
-        /// What they add up to now.
+        /// Their total now.
         now: u64,
-        /// Requests completed by the ledger.
+        /// Completed requests in the ledger.
         completed: u64,
     },
     /// Requests failed.
     Failures {
-        /// Under which offer.
+        /// The offer of the trial.
         offer: Offer,
-        /// How many failed.
+        /// Failed requests.
         failed: u64,
-        /// How many were sent.
+        /// Sent requests.
         sent: u64,
         /// Failures by kind.
         kinds: Errors,
-        /// The last line that the stack logged.
+        /// The last line of the stack's log.
         log: Option<String>,
     },
-    /// Connections of a closed loop were without a request (Little's law).
+    /// Connections of a closed loop were idle (Little's law).
     Idle {
-        /// How many connections there are.
+        /// Number of connections.
         connections: u32,
-        /// Share of connections × window without a request under way.
+        /// Share of connections × window without an outstanding request.
         share: f64,
         /// The largest share allowed.
         limit: f64,
@@ -115,42 +115,42 @@ pub enum Fact {
     Lateness {
         /// 99th percentile.
         p99: Nanos,
-        /// The largest that is allowed.
+        /// The largest lateness allowed.
         limit: Nanos,
-        /// Whether client and stack share CPUs, so that they have to wait for each other.
+        /// Whether client and stack share CPUs and so wait for each other.
         shared_cpus: bool,
     },
-    /// A disturbance went with one variant of a contrast and not with the other.
+    /// A disturbance affected one variant of a contrast and not the other.
     Uneven {
-        /// What disturbed.
+        /// The kind of disturbance.
         source: Disturber,
         /// Index of the other variant.
         other: u32,
-        /// Mean over blocks for this variant, in the source's unit (see [`Disturber`]).
+        /// Mean over blocks for this variant, in the unit given by [`Disturber`].
         here: f64,
         /// The same for the other variant.
         there: f64,
-        /// Probability that chance alone spreads it so unevenly.
+        /// Probability of so uneven a distribution by chance alone.
         p: f64,
     },
-    /// A stack could not be started or died within a block; the block ended there.
+    /// A stack could not start, or died within a block; the block ended there.
     StackFailed {
-        /// The error, with the stack's last words.
+        /// The error, with the end of the stack's log.
         error: String,
     },
-    /// A process had to be killed because it did not stop when asked.
+    /// A process did not stop when asked and was killed.
     Killed {
-        /// Its description.
+        /// The process.
         process: String,
     },
     /// A CPU quota throttled the client and the stacks.
     Throttled {
-        /// How often.
+        /// Number of times.
         times: u64,
     },
-    /// A process left the CPUs of its stack.
+    /// A process ran outside its stack's CPUs.
     Unpinned {
-        /// Its description.
+        /// The process.
         process: String,
     },
     /// The CPU frequency governor changed within a block.
@@ -160,40 +160,41 @@ pub enum Fact {
         /// Governors after.
         after: Vec<String>,
     },
-    /// Connections were turned away because the listening socket's queue was full.
+    /// Connections were refused because the accept queue was full.
     AcceptQueue {
         /// The kernel's counter (`ListenOverflows`, `ListenDrops`).
         counter: String,
-        /// By how much it rose during this variant's slices.
+        /// Its increase during this variant's slices.
         rise: u64,
-        /// Whether a request failed, or took as long as such a connection waits at least: the
-        /// counter is the whole machine's, and without that it was another program's connection.
+        /// Whether a request failed, or took at least as long as such a connection waits. The
+        /// counter covers the whole machine; without such a request the connection was another
+        /// program's.
         waited: bool,
     },
-    /// The kernel sent packets again during this variant's slices.
+    /// The kernel retransmitted packets during this variant's slices.
     Resent {
         /// The kernel's counter (`TCPTimeouts`, `TCPSynRetrans`).
         counter: String,
-        /// By how much it rose.
+        /// Its increase.
         rise: u64,
-        /// Whether a request took as long as a lost packet costs at least.
+        /// Whether a request took at least as long as a lost packet costs.
         waited: bool,
     },
     /// Closed connections skipped TIME_WAIT because the kernel's limit was reached.
     TimeWait {
-        /// How many.
+        /// Number of connections.
         rise: u64,
     },
-    /// The connection-tracking table is filling up.
+    /// The connection-tracking table is nearly full.
     Conntrack {
         /// Share in use.
         share: f64,
         /// The largest share allowed.
         limit: f64,
     },
-    /// Source addresses ran out of ports, and others of 127/8 were taken.
+    /// A source address ran out of ports, and the client changed to another one of 127/8.
     Ports {
-        /// How often.
+        /// Number of changes.
         changes: u64,
     },
     /// The level changed within a trial.
@@ -201,80 +202,80 @@ pub enum Fact {
         /// Relative change.
         change: f64,
     },
-    /// The level of this variant changed within many of its trials, and not that of the others.
+    /// The level of this variant changed within many of its trials; that of the others did not.
     NotSteady {
         /// Trials with a change.
         trials: u32,
         /// All trials.
         of: u32,
     },
-    /// The offered rate of an open loop was not achieved.
+    /// The open loop's offered rate was not achieved.
     Unsustained {
         /// Completed ÷ offered.
         achieved: f64,
-        /// The least allowed.
+        /// The lowest share allowed.
         limit: f64,
         /// Requests dropped because no connection was free in time.
         dropped: u64,
-        /// The cap on connections, where the load had reached it.
+        /// The connection limit, if the load reached it.
         connections_cap: Option<u32>,
     },
     /// There is no server-side count.
     NotServed,
-    /// Few requests stand behind the 99th percentile.
+    /// The 99th percentile rests on few requests.
     FewRequests {
-        /// The least of any trial.
+        /// The smallest number in a trial.
         fewest: u64,
-        /// What makes the percentile dependable.
+        /// The number that makes the percentile dependable.
         wanted: u64,
     },
-    /// Two variants answer with bodies of different lengths.
+    /// Two variants respond with bodies of different lengths.
     Answers {
-        /// Length of this variant's answer in bytes.
+        /// Length of this variant's body in bytes.
         length: u64,
         /// Index of the other variant.
         other: u32,
-        /// Length of its answer in bytes.
+        /// Length of its body in bytes.
         other_length: u64,
     },
-    /// The answer's body varies, so only status, framing and, unless it varies too, length are
+    /// The response's body varies, so only status, framing and, unless it varies too, length are
     /// checked.
     BodyVaries {
         /// Whether the length varies too.
         #[serde(default)]
         length: bool,
     },
-    /// The first answer has a status of 400 or above that was not declared.
+    /// The first response has an undeclared status of 400 or above.
     ErrorPage {
         /// The status.
         status: u16,
     },
-    /// What long requests carry over the edges of windows does not balance.
+    /// The work that long requests carry across the edges of windows does not balance.
     Edges {
         /// Mean balance, as a share of the connections' time.
         mean: f64,
         /// Half-width of its 95% interval.
         half_width: f64,
     },
-    /// Something could not be looked at, so it is unknown rather than fine.
+    /// A check could not read its input, so the result is unknown.
     Unchecked {
-        /// What.
+        /// The input.
         what: Unchecked,
     },
-    /// Sockets of closed connections wait in TIME_WAIT, which slows new connections down.
+    /// Sockets of closed connections are in TIME_WAIT, which slows new connections.
     TimeWaitSockets {
-        /// How many more than before the load.
+        /// Increase since before the load.
         more: u64,
-        /// Ports that a client has to one address, where the kernel says so.
+        /// Ports that a client has to one address, if the kernel reports it.
         ports: Option<u32>,
     },
-    /// The kernel tracks loopback connections (NAT rules make it), which costs time on each.
+    /// The kernel tracks loopback connections (because of NAT rules), which costs time on each.
     Tracked,
-    /// The servers ran before the run began, so that every block measured the same start of each.
+    /// The servers were already running, so every block measured the same start of each.
     Standing,
 }
 
-/// What can disturb a measurement from outside, and the unit of its size.
+/// Kinds of external disturbance, and the unit of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Disturber {
@@ -282,13 +283,13 @@ pub enum Disturber {
     OtherProcesses,
     /// The hypervisor: share of CPU time stolen.
     Steal,
-    /// The client's own lateness in an open loop: seconds at the 99th percentile.
+    /// The client's own lateness in an open loop: 99th percentile in seconds.
     Lateness,
     /// A CPU quota: share of slices in which it throttled the client and the stack.
     Throttling,
 }
 
-/// What a check could not look at.
+/// An input that a check could not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unchecked {
@@ -301,12 +302,12 @@ pub enum Unchecked {
 }
 
 impl Finding {
-    /// A finding about one variant over the whole part.
+    /// A finding about one variant for the whole part.
     pub fn of_variant(severity: Severity, variant: usize, fact: Fact) -> Finding {
         Finding { severity, block: None, variant: Some(variant as u32), fact }
     }
 
-    /// Whether it forbids a verdict.
+    /// Whether the finding forbids a verdict.
     pub fn is_invalid(&self) -> bool {
         self.severity == Severity::Invalid
     }

@@ -1,48 +1,48 @@
-//! What became of the conditions of `--fail-if`: facts; the sentences about them are made in `report`.
+//! Outcomes of `--fail-if` conditions. `report` makes the sentences.
 
 use stats::Estimate;
 
-/// What a measurement says about a condition, or about one test of it.
+/// Decision on a condition or on one of its tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateDecision {
-    /// It holds, so the run has failed.
+    /// The condition holds, so the run fails.
     Fails,
-    /// It does not hold.
+    /// The condition does not hold.
     Passes,
-    /// The measurement leaves both possible.
+    /// The intervals leave both possible.
     Inconclusive,
 }
 
-/// What became of one condition.
+/// Outcome of one condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GateOutcome {
-    /// The condition as it was written.
+    /// The condition as written.
     pub condition: String,
-    /// What the measurement says about it.
+    /// The decision.
     pub decision: GateDecision,
     /// Its tests, in order.
     pub tests: Vec<GateTest>,
 }
 
-/// What became of one test of a condition.
+/// Outcome of one test of a condition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GateTest {
-    /// What the measurement says about it.
+    /// The decision.
     pub decision: GateDecision,
-    /// The figures that it was decided by.
+    /// The figures that decided it.
     pub figures: Vec<GateFigure>,
-    /// Why it cannot be decided whatever the figures are.
+    /// Why it cannot be decided, whatever the figures.
     pub unknown: Option<GateUnknown>,
 }
 
 /// A figure with its interval, or the ratio of two.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GateFigure {
-    /// The part, where there are several.
+    /// The part, if there are several.
     pub part: Option<String>,
-    /// The variant, or the numerator's.
+    /// The variant, or that of the numerator.
     pub variant: String,
-    /// The denominator's variant, for a ratio.
+    /// The variant of the denominator, for a ratio.
     pub other: Option<String>,
     /// The metric's name as in conditions.
     pub metric: &'static str,
@@ -60,7 +60,7 @@ pub enum GateUnknown {
         /// The metric's name as in conditions.
         metric: &'static str,
     },
-    /// A check forbids the use of a figure.
+    /// A check forbids the use of this figure.
     Invalid {
         /// The variant.
         variant: String,
@@ -69,17 +69,18 @@ pub enum GateUnknown {
     },
     /// Too few blocks.
     FewBlocks {
-        /// How many there are.
+        /// Number of blocks.
         blocks: u32,
-        /// How many it takes.
+        /// Number needed.
         needed: u32,
     },
-    /// A side of the test has no value, such as 0 ÷ 0.
+    /// One side of the test has no value, such as 0 ÷ 0.
     NoValue,
 }
 
 impl GateOutcome {
-    /// Whether the run has failed for it, given whether inconclusive is as bad.
+    /// Whether the run fails because of this condition; `inconclusive_fails` makes inconclusive
+    /// count as failed.
     pub fn fails(&self, inconclusive_fails: bool) -> bool {
         match self.decision {
             GateDecision::Fails => true,

@@ -1,11 +1,10 @@
 //! Runs, blocks, trials, histograms and verdicts: the plain data and their SQLite store.
 //!
-//! A [`Run`] is what every exporter reads. A [`Store`] keeps runs in one SQLite
-//! file, each trial as soon as it ends, so that a run which is killed keeps what
-//! it had. The tables are meant to be read with SQL; the view `trials` is the
-//! place to start.
+//! A [`Run`] is what every exporter reads. A [`Store`] keeps runs in one SQLite file and writes
+//! each trial as soon as it ends, so a killed run keeps its data. The tables are meant to be read
+//! with SQL; start with the view `trials`.
 //!
-//! Not here: how a number was measured (drive, lab) or what it means (stats).
+//! Not here: how a number was measured (`drive`, `conduct`) or what it means (`stats`).
 
 mod distribution;
 mod error;

@@ -1,4 +1,4 @@
-//! What a run is once it is written down. Every exporter reads this and nothing else.
+//! The recorded form of a run. Exporters read this and nothing else.
 
 use base::{CpuSet, Machine, Nanos, RunId, Seed, Timestamp};
 use ledger::Ledger;
@@ -23,17 +23,17 @@ pub enum RunKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
-    /// Still going, or killed before it could say otherwise.
+    /// Still running, or killed.
     Running,
-    /// All blocks were done.
+    /// All blocks are done.
     Done,
-    /// Stopped by Ctrl-C; what was measured is reported.
+    /// Stopped by Ctrl-C; the data so far is reported.
     Interrupted,
-    /// Could not go on; [`Run::error`] says why.
+    /// Failed; see [`Run::error`].
     Failed,
 }
 
-/// Everything that is known of one run.
+/// A run with all its data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     /// Its name.
@@ -44,17 +44,17 @@ pub struct Run {
     pub state: RunState,
     /// The experiment's name, or `compare`.
     pub name: String,
-    /// One line of title.
+    /// One-line title.
     pub title: String,
-    /// The question it answers.
+    /// The question that the run answers.
     pub question: String,
     /// When it began.
     pub started: Timestamp,
-    /// When it ended, once it has.
+    /// When it ended; `None` while it runs.
     pub finished: Option<Timestamp>,
-    /// The command that repeats it, argument by argument, with `--seed`.
+    /// The command that repeats the run, by argument, with `--seed`.
     pub command_line: Vec<String>,
-    /// Our own version.
+    /// Version of tachograph.
     pub version: String,
     /// The seed of every random choice.
     pub seed: Seed,
@@ -73,7 +73,7 @@ pub struct Run {
 pub struct Part {
     /// Short name.
     pub name: String,
-    /// What it answers.
+    /// The question that the part answers.
     pub question: String,
     /// Where client and stacks ran.
     pub layout: Layout,
@@ -81,23 +81,23 @@ pub struct Part {
     pub load: Load,
     /// What is compared.
     pub variants: Vec<Variant>,
-    /// The blocks, rejected ones included, in the order in which they ran.
+    /// The blocks in the order in which they ran, including rejected ones.
     pub blocks: Vec<Block>,
-    /// The verdicts, the primary one first.
+    /// The verdicts, primary first.
     pub comparisons: Vec<Comparison>,
-    /// What weakens or breaks the result.
+    /// Findings of the checks.
     pub findings: Vec<Finding>,
-    /// Figures that others published.
+    /// Figures published by others.
     pub published: Vec<Published>,
-    /// Half-width wanted, as a fraction.
+    /// Target half-width, as a fraction.
     pub precision: f64,
     /// Whether the schedule was shortened.
     pub quick: bool,
-    /// How busy the machine was with something else, and what that cost; `None` before the analysis.
+    /// How busy the machine was with other work, and what that cost; `None` before the analysis.
     pub disturbance: Option<Disturbance>,
 }
 
-/// Where client and stacks ran. Empty sets are not pinned.
+/// CPUs of client and stacks. An empty set means not pinned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// CPUs of the client's threads.
@@ -120,17 +120,17 @@ pub struct Load {
     pub connections: u32,
     /// Client threads.
     pub threads: u32,
-    /// Whether each request gets a connection of its own.
+    /// Whether each request uses a new connection.
     pub new_connection: bool,
-    /// What one exchange is.
+    /// The kind of exchange.
     pub exchange: Exchange,
-    /// What moves the client's bytes; variants of one part may differ in it.
+    /// The client's I/O backends; the variants of a part may use different ones.
     pub engines: Vec<Engine>,
     /// Whether client threads spin instead of sleeping.
     pub busy_poll: bool,
     /// Whether TCP connections are reset instead of closed (SO_LINGER 0).
     pub linger_zero: bool,
-    /// The status of every completed answer, where it is known: an answer with another one failed.
+    /// The expected status, if known: a response with another status failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
 }
@@ -142,46 +142,45 @@ pub enum Exchange {
     /// An HTTP/1.1 request and its response.
     #[default]
     Http,
-    /// Connect, receive an answer, close.
+    /// Connect, receive a response, close.
     Oneshot,
-    /// Ping-pong of messages on a kept connection.
+    /// Messages echoed on a persistent connection.
     Echo {
-        /// Bytes of a message.
+        /// Message size.
         bytes: u64,
     },
-    /// A stream without end, counted in chunks.
+    /// An endless stream, counted in chunks.
     Bulk {
-        /// Bytes of a chunk.
+        /// Chunk size.
         bytes: u64,
     },
 }
 
-/// What moves the client's bytes.
+/// I/O backend of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
-    /// Readiness.
+    /// Readiness-based.
     Epoll,
-    /// Completions.
+    /// Completion-based.
     IoUring,
 }
 
-/// How busy the machine was with something else while a part ran, and what that cost.
+/// How busy the machine was with other work while a part ran, and what that cost.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Disturbance {
-    /// CPUs that other processes used while slices were loaded, on average (0.4: 40% of one CPU);
-    /// `None` where it cannot be seen.
+    /// CPUs used by other processes, on average (0.4: 40% of one CPU); `None` if unknown.
     pub other_cpus: Option<f64>,
-    /// Share of CPU time that the hypervisor gave to other guests; `None` where it cannot be seen.
+    /// Share of CPU time that the hypervisor gave to other guests; `None` if unknown.
     pub stolen: Option<f64>,
-    /// Rounds of slices in the blocks that count.
+    /// Rounds of slices in the complete blocks.
     pub rounds: u32,
-    /// Rounds that were left out because other processes or the hypervisor took CPU time in them.
+    /// Rounds left out because other processes or the hypervisor used CPU time in them.
     pub rounds_left_out: u32,
     /// Half-width of the first primary comparison, as a fraction.
     pub half_width: Option<f64>,
-    /// What that half-width would have come to on a quiet machine, by the blocks that were least
-    /// disturbed; `None` where there are too few of them.
+    /// Estimated half-width on a quiet machine, from the least disturbed blocks; `None` if there
+    /// are too few of them.
     pub half_width_if_quiet: Option<f64>,
 }
 
@@ -190,37 +189,38 @@ pub struct Disturbance {
 pub struct Variant {
     /// Its name.
     pub name: String,
-    /// The commands of its stack as the person wrote them.
+    /// The commands of its stack as written by the user.
     pub commands: Vec<String>,
-    /// Where the load went, as written (`http://unix:$SOCKET:/`).
+    /// The target as written (`http://unix:$SOCKET:/`).
     pub target: String,
-    /// Where the server's own count was read; `None` where there is none.
+    /// Source of the server-side count, if there is one.
     pub served_by: Option<ServedBy>,
-    /// The error that kept it from starting, if one did.
+    /// The error that kept it from starting, if any.
     pub skipped: Option<String>,
-    /// Whether it only shows how fast the client is: a server that does nothing.
+    /// Whether it is a null server, which only shows how fast the client is.
     pub ceiling: bool,
-    /// The ledger of all blocks but the calibration, rejected ones included, from ready to stop.
+    /// The ledger of all blocks except the calibration, from ready to stopped, including rejected
+    /// blocks.
     pub ledger: Ledger,
-    /// Estimates over the accepted blocks, one per offer.
+    /// Estimates from the accepted blocks, one per offer.
     pub summaries: Vec<Summary>,
 }
 
-/// Where a server's own count was read.
+/// Source of a server-side count.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", content = "place", rename_all = "snake_case")]
 pub enum ServedBy {
     /// The WSGI counter in the application.
     Wsgi,
-    /// nginx's stub_status, by its address.
+    /// nginx's stub_status: its address.
     StubStatus(String),
-    /// A page, by its address and the pattern of the count.
+    /// A page: its address and the pattern of the count.
     Page(String),
-    /// The lines of a log file.
+    /// The number of lines of a log file.
     LogLines(String),
     /// The size of a file.
     FileSize(String),
-    /// A file that holds the count.
+    /// A file that contains the count.
     CounterFile(String),
 }
 
@@ -228,7 +228,7 @@ pub enum ServedBy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Offer {
-    /// A fixed number of connections, each waiting for its answer.
+    /// A fixed number of connections, each waiting for its response.
     Closed,
     /// Arrivals at a given rate, whatever the server does.
     Open,
@@ -255,7 +255,7 @@ impl Offer {
     }
 }
 
-/// What is compared.
+/// A metric that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -284,7 +284,7 @@ impl Metric {
     }
 }
 
-/// What a variant did under one offer, over all accepted blocks.
+/// Estimates for a variant under one offer, over all accepted blocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Closed or open.
@@ -312,23 +312,24 @@ pub struct Summary {
 /// One block: every variant started fresh, warmed, and loaded in slices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Block {
-    /// Number within the part, from 1, rejected ones counted.
+    /// Number within the part, from 1, including rejected blocks.
     pub index: u32,
     /// When it began.
     pub started: Timestamp,
-    /// How long it took, starts and stops included.
+    /// How long it took, including starts and stops.
     pub elapsed: Nanos,
     /// The order of slices, as variant indices.
     pub order: Vec<u32>,
-    /// How it ended, and so whether it counts.
+    /// How it ended, which decides whether it is analysed.
     pub state: BlockState,
-    /// Length of the reference loop before and after.
+    /// Duration of the reference loop before and after the block.
     pub canary: [Nanos; 2],
-    /// Share of CPU time stolen during the block, 0 to 1; `None` where it cannot be seen.
+    /// Share of CPU time stolen during the block, 0 to 1; `None` if unknown.
     pub steal: Option<f64>,
-    /// One trial per variant and offer, and one named `warm-up` with the probes and the warm-up of each variant.
+    /// One trial per variant and offer, and one per variant under the offer `warm-up`, with its
+    /// probes and warm-up.
     pub trials: Vec<Trial>,
-    /// The ledger of each variant from ready to stopped, with the server's own count.
+    /// The ledger of each variant from ready to stopped, with the server-side count.
     pub lives: Vec<Life>,
 }
 
@@ -336,29 +337,29 @@ pub struct Block {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BlockState {
-    /// It fixed rate, warm-up and slices, and is never analysed.
+    /// It determined rate, warm-up and slices, and is never analysed.
     Calibration,
     /// All of its slices ran.
     Complete,
-    /// A person stopped the run in the middle of it.
+    /// The user stopped the run in the middle of it.
     Interrupted,
-    /// A stack failed, so that its slices are not all there.
+    /// A stack failed, so some slices are missing.
     Failed,
-    /// The run ended before it was written whole.
+    /// The run ended before the block was complete.
     Unfinished,
 }
 
-/// One variant's life in one block, from ready to stopped.
+/// One variant in one block, from ready to stopped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Life {
     /// Index of the variant.
     pub variant: u32,
-    /// All requests of that life, with the server's own count of them.
+    /// All its requests, with the server-side count.
     pub ledger: Ledger,
 }
 
 impl Part {
-    /// All blocks but the calibration, which is block 0.
+    /// All blocks except the calibration (block 0).
     pub fn measured_blocks(&self) -> impl Iterator<Item = &Block> + Clone {
         self.blocks.iter().filter(|block| block.index > 0)
     }
@@ -368,19 +369,19 @@ impl Part {
         self.measured_blocks().filter(|block| block.is_complete())
     }
 
-    /// What forbids verdicts.
+    /// The findings that forbid verdicts.
     pub fn invalid(&self) -> impl Iterator<Item = &Finding> + Clone {
         self.findings.iter().filter(|finding| finding.is_invalid())
     }
 
-    /// Whether bytes per second are counted rather than requests per second.
+    /// Whether throughput is in bytes per second instead of requests per second.
     pub fn is_bulk(&self) -> bool {
         matches!(self.load.exchange, Exchange::Bulk { .. })
     }
 }
 
 impl Block {
-    /// The trials under an offer that is analysed: all but the warm-up.
+    /// The trials under an offer that is analysed.
     pub fn measured_trials(&self) -> impl Iterator<Item = &Trial> + Clone {
         self.trials.iter().filter(|trial| trial.offer.is_measured())
     }
@@ -404,25 +405,25 @@ pub struct Trial {
     pub started: Timestamp,
     /// Its slices, in order.
     pub slices: Vec<Slice>,
-    /// Measured time: the windows of the slices that were kept.
+    /// Measured time: the sum of the windows of the slices kept.
     pub window: Nanos,
     /// Requests completed in those windows.
     pub completed_in_window: u64,
-    /// Payload bytes of those.
+    /// Payload bytes of those requests.
     pub payload_bytes: u64,
-    /// The client's ledger of these slices; `served` and `series` where they were read per trial.
+    /// The client's ledger of these slices; `served` and `series` if they were read per trial.
     pub ledger: Ledger,
-    /// Latency (open loop) or `None`.
+    /// Latency, for an open loop.
     pub latency: Option<Distribution>,
     /// Service time.
     pub service_time: Distribution,
-    /// How late the client itself was with its requests (open loop); waits for a connection are not its.
+    /// The client's own lateness (open loop), without waits for a free connection.
     pub lateness: Option<Distribution>,
     /// CPU time of the stack during its slices.
     pub stack_cpu: Option<Nanos>,
     /// Busy time of the whole machine during its slices.
     pub machine_busy: Option<Nanos>,
-    /// What each client thread cost during its slices.
+    /// CPU time of each client thread during its slices.
     pub client: Vec<ThreadUse>,
     /// Peak memory of the stack so far.
     pub peak_memory_bytes: Option<u64>,
@@ -430,28 +431,29 @@ pub struct Trial {
     pub completed_by_step: Vec<u64>,
     /// The length of one step.
     pub step: Nanos,
-    /// The variant's random dummy environment length in bytes.
+    /// Length of the variant's random dummy environment variable, in bytes.
     pub env_padding_bytes: u32,
 }
 
 /// One slice: a short stretch of load on one variant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
-    /// The round that it belongs to, from 0: every variant has one slice in each.
+    /// Its round, from 0: every variant has one slice in each round.
     pub round: u32,
     /// Measured time.
     pub window: Nanos,
     /// Requests completed in the window.
     pub completed: u64,
-    /// CPUs that other processes used meanwhile (0.4: 40% of one CPU); `None` where it cannot be seen.
+    /// CPUs used by other processes meanwhile (0.4: 40% of one CPU); `None` if unknown.
     pub other_cpus: Option<f64>,
-    /// Share of CPU time stolen meanwhile; `None` where it cannot be seen.
+    /// Share of CPU time stolen meanwhile; `None` if unknown.
     pub stolen: Option<f64>,
-    /// Whether its round is kept; a round is left out for all variants alike, by what the machine did.
+    /// Whether its round is kept. Rounds are left out for all variants alike, depending on the
+    /// machine's activity.
     pub kept: bool,
 }
 
-/// What a client thread cost.
+/// CPU time of a client thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// CPU time used.
@@ -461,7 +463,7 @@ pub struct ThreadUse {
 }
 
 impl ThreadUse {
-    /// Share of the time that the thread was busy, 0 to 1.
+    /// Busy share of the thread's time, 0 to 1.
     pub fn busy(&self) -> f64 {
         self.cpu.0 as f64 / self.wall.0.max(1) as f64
     }
@@ -473,7 +475,7 @@ impl Trial {
         self.client.iter().fold(Nanos::ZERO, |sum, thread| sum + thread.cpu)
     }
 
-    /// Share of the busiest client thread's time that it was busy, 0 to 1.
+    /// Busy share of the busiest client thread, 0 to 1.
     pub fn client_busy(&self) -> f64 {
         self.client.iter().map(ThreadUse::busy).fold(0.0, f64::max)
     }
@@ -484,10 +486,10 @@ impl Trial {
     }
 }
 
-/// A distribution of times in nanoseconds: percentiles at hand, the full histogram beside.
+/// A distribution of durations in nanoseconds: some percentiles and the full histogram.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// How many values.
+    /// Number of values.
     pub count: u64,
     /// Smallest.
     pub min_ns: u64,
@@ -505,7 +507,8 @@ pub struct Distribution {
     pub max_ns: u64,
     /// Mean.
     pub mean_ns: f64,
-    /// The histogram in HdrHistogram's V2 compressed form, which its tools in every language read; empty if unknown.
+    /// The histogram in HdrHistogram's V2 compressed form, readable by its tools in every language;
+    /// empty if unknown.
     #[serde(skip)]
     pub hdr_v2: Vec<u8>,
 }
@@ -521,7 +524,7 @@ pub struct Comparison {
     pub metric: Metric,
     /// The offer whose trials are compared.
     pub offer: Offer,
-    /// Whether this is the declared primary metric; others are unadjusted.
+    /// Whether this is the declared primary metric; intervals of others are unadjusted.
     pub primary: bool,
     /// Ratio, interval and verdict.
     pub judgement: Judgement,
@@ -529,15 +532,15 @@ pub struct Comparison {
     pub because: Vec<u32>,
 }
 
-/// A figure that others published.
+/// A figure published by others.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Published {
-    /// The variant it speaks of.
+    /// The variant it is about.
     pub variant: Option<String>,
     /// The figure.
     pub figure: String,
     /// The same as requests per second, if it is one.
     pub throughput_per_s: Option<f64>,
-    /// Where, when, on what.
+    /// Source: where, when, on what hardware.
     pub source: String,
 }

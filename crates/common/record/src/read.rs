@@ -1,4 +1,4 @@
-//! From the tables into the model.
+//! Reads the tables into the model.
 
 use std::str::FromStr;
 
@@ -14,7 +14,7 @@ use crate::{
     Block, Comparison, Distribution, Finding, Life, Part, Run, Slice, Summary, Trial, Variant,
 };
 
-/// No trial is longer: at 1 ms a step this is four hours.
+/// Limit on the steps of a trial: four hours at 1 ms per step.
 const STEPS_MAX: u32 = 1 << 24;
 
 /// Reads columns by name and turns them into the model's types.
@@ -26,7 +26,7 @@ trait Columns {
         self.get_as(column)
     }
 
-    /// The unsigned number behind SQLite's signed one.
+    /// The unsigned number stored in SQLite's signed one.
     fn count(&self, column: &str) -> Result<u64> {
         self.get_as::<i64>(column).map(|value| value as u64)
     }
@@ -43,7 +43,7 @@ trait Columns {
         Ok(self.maybe_count(column)?.map(Nanos))
     }
 
-    /// A number; SQLite keeps "not a number" as NULL.
+    /// A number; SQLite stores NaN as NULL.
     fn real(&self, column: &str) -> Result<f64> {
         Ok(self.get_as::<Option<f64>>(column)?.unwrap_or(f64::NAN))
     }
@@ -109,8 +109,8 @@ fn rows<T>(
     db.prepare_cached(sql)?.query_map(params, read)?.collect()
 }
 
-/// The runs that a name may mean: `last`, an id, the beginning of ids, newest first, or the newest
-/// of the runs that were given this name.
+/// The runs that a name can mean: `last`, an id, a prefix of ids (newest first), or the newest run
+/// with this name.
 pub(crate) fn names(db: &Connection, name: &str) -> Result<Vec<RunId>> {
     let id = |row: &Row<'_>| row.get(0).map(RunId);
     if name == "last" {
@@ -126,7 +126,7 @@ pub(crate) fn names(db: &Connection, name: &str) -> Result<Vec<RunId>> {
     if !prefixed.is_empty() {
         return Ok(prefixed);
     }
-    // Runs of one name are told apart by when they were; the newest is meant.
+    // Runs of the same name differ in their start; take the newest.
     let named = "SELECT id FROM run WHERE name = ?1 ORDER BY started DESC, id DESC LIMIT 1";
     rows(db, named, [name], id)
 }
@@ -193,7 +193,7 @@ fn finished(row: &Row<'_>) -> Result<Option<Timestamp>> {
 }
 
 pub(crate) fn run(db: &Connection, id: &RunId) -> Result<Run> {
-    // One transaction, so that a run which is being written is read as of one moment.
+    // One transaction, so that a run that is being written is read consistently.
     let _one_moment = db.unchecked_transaction()?;
     let mut run = db.query_row("SELECT * FROM run WHERE id = ?1", [id.as_str()], |row| {
         Ok(Run {

@@ -1,29 +1,31 @@
-//! The schema and how an older file comes to have it.
+//! The schema, and how a new file gets it.
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// Marks the file as ours in SQLite's header ("tach"), so that another program's database is never touched.
+/// Marks the file as ours in SQLite's header ("tach"), so that no other program's database is
+/// modified.
 pub(crate) const APPLICATION_ID: i64 = 0x7461_6368;
 
 /// The tables of a new record.
 const TABLES: &str = include_str!("schema/2.sql");
 
-/// The schema that this version writes. Schema 1 kept sentences where facts are kept now, so a
-/// record of that schema is refused rather than migrated.
+/// The schema that this version writes. Schema 1 stored sentences instead of facts, so its records
+/// are refused, not migrated.
 pub(crate) const KNOWN: i64 = 2;
 
-/// What a file says of itself.
+/// Identification of a file.
 pub(crate) struct Stamp {
-    /// Whose it is; 0 if nobody said.
+    /// Application id; 0 if none is set.
     pub(crate) application: i64,
-    /// Its schema; 0 if it has none.
+    /// Schema version; 0 if none is set.
     pub(crate) schema: i64,
-    /// How many tables and views it has.
+    /// Number of tables and views.
     pub(crate) objects: i64,
 }
 
 impl Stamp {
-    /// Reads the stamp; the first real access to the file, so a file that is no database fails here.
+    /// Reads the identification. This is the first real access, so a file that is no database fails
+    /// here.
     pub(crate) fn read(db: &Connection) -> rusqlite::Result<Stamp> {
         Ok(Stamp {
             application: db.query_row("PRAGMA application_id", [], |row| row.get(0))?,
@@ -43,7 +45,7 @@ impl Stamp {
     }
 }
 
-/// Makes the tables in a file that has none. Two processes may do this at once.
+/// Creates the tables in an empty file. Two processes may do this at once.
 pub(crate) fn create(db: &mut Connection) -> rusqlite::Result<()> {
     let step = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = step.query_row("PRAGMA user_version", [], |row| row.get(0))?;

@@ -1,4 +1,4 @@
-//! The SQLite file: opening it, and the calls that a run makes while it goes on.
+//! Opening the SQLite file, and what a run writes while it is in progress.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,11 +10,11 @@ use crate::error::RecordError;
 use crate::schema::{self, KNOWN, Stamp};
 use crate::{Block, Metric, Part, Run, RunKind, RunState, Trial, read, write};
 
-/// How long to wait for another process that is writing.
+/// How long to wait for a process that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where runs are recorded unless told otherwise: `TACHOGRAPH_RECORD`, or
-/// `tachograph/record.sqlite` in the XDG data folder (`~/.local/share`).
+/// Default location of the record: `TACHOGRAPH_RECORD`, or `tachograph/record.sqlite` in the XDG
+/// data folder (`~/.local/share`).
 ///
 /// Source: XDG Base Directory Specification 0.8; a relative `XDG_DATA_HOME` counts as unset.
 pub fn default_path() -> Result<PathBuf, RecordError> {
@@ -32,7 +32,7 @@ fn path_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Reco
         .ok_or(RecordError::NoPlace)
 }
 
-/// One line about a run, for `tachograph list`.
+/// A run in one line, for `tachograph list`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunLine {
     /// Its name.
@@ -43,26 +43,26 @@ pub struct RunLine {
     pub state: RunState,
     /// The experiment's name, or `compare`.
     pub name: String,
-    /// One line of title.
+    /// One-line title.
     pub title: String,
     /// The question that it answers.
     pub question: String,
     /// When it began.
     pub started: Timestamp,
-    /// When it ended, once it has.
+    /// When it ended; `None` while it runs.
     pub finished: Option<Timestamp>,
-    /// Complete blocks, over all parts.
+    /// Complete blocks of all parts.
     pub blocks: u64,
-    /// Verified responses per second of a run of `load`.
+    /// Throughput of a run of `load`, in verified responses per second.
     pub throughput_per_s: Option<f64>,
-    /// Whether the run did not fail, no primary verdict is INVALID, and no check failed in a part
-    /// without one.
+    /// Whether the run succeeded, no primary verdict is INVALID, and no check failed in a part
+    /// without verdicts.
     pub valid: bool,
     /// The first primary comparison, if there is one.
     pub first: Option<FirstComparison>,
 }
 
-/// A run's first primary comparison, with names in place of numbers.
+/// A run's first primary comparison, with names instead of indices.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FirstComparison {
     /// Name of the variant.
@@ -86,7 +86,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the record at `path` for writing and makes it, with the folders above it, where it does not exist.
+    /// Opens the record at `path` for writing; creates it and its parent folders if necessary.
     pub fn open(path: impl AsRef<Path>) -> Result<Store, RecordError> {
         let path = path.as_ref().to_owned();
         if path.is_dir() {
@@ -109,7 +109,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens an existing record for reading only; works in a folder that may not be written.
+    /// Opens an existing record read-only; also works in a read-only folder.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Store, RecordError> {
         let path = path.as_ref().to_owned();
         if path.is_dir() {
@@ -126,8 +126,8 @@ impl Store {
         let mut store = Store { db: db.map_err(|e| RecordError::from_sqlite(&path, e))?, path };
         if let Err(RecordError::CannotOpen { .. } | RecordError::ReadOnly(_)) = store.check_stamp()
         {
-            // Without write access to the folder SQLite cannot make the shared-memory file that a
-            // write-ahead log needs; nobody can be writing there either, so it need not look for one.
+            // Without write access to the folder, SQLite cannot create the shared-memory file of a
+            // write-ahead log. Nor can anybody write there, so none is needed.
             store.db = open_immutable(&store.path)
                 .map_err(|e| RecordError::from_sqlite(&store.path, e))?;
         }
@@ -161,7 +161,7 @@ impl Store {
         prepared.map_err(|e| self.explain(e))
     }
 
-    /// The connection itself, for what else lives in the same file.
+    /// The connection, for other data in the same file.
     pub fn into_connection(self) -> Connection {
         self.db
     }
@@ -171,7 +171,7 @@ impl Store {
         &self.path
     }
 
-    /// Writes a new run, with all parts and blocks that it already has.
+    /// Writes a new run, with the parts and blocks that it has so far.
     pub fn begin(&mut self, run: &Run) -> Result<(), RecordError> {
         self.write(|tx| {
             write::insert_run(tx, run)?;
@@ -185,17 +185,17 @@ impl Store {
         })
     }
 
-    /// Writes everything of a part but its blocks: variants, summaries, comparisons, findings,
-    /// published figures and reasons. What was there of them before is replaced.
+    /// Writes all of a part except its blocks: variants, summaries, comparisons, findings,
+    /// published figures and reasons. Replaces earlier ones.
     pub fn save_part(&mut self, run: &RunId, index: usize, part: &Part) -> Result<(), RecordError> {
         self.write(|tx| write::put_part(tx, run, index, part))
     }
 
-    /// Writes one trial as soon as it has ended; the part must have been written before.
+    /// Writes one trial when it ends; the part must already be written.
     ///
-    /// A block that [`Store::save_block`] has not written yet counts as rejected,
-    /// so that a run which is killed shows the trial without using half a block.
-    /// A trial of the same variant and offer in the same block is replaced.
+    /// Until [`Store::save_block`] writes the block it counts as rejected, so a killed run shows
+    /// the trial but never analyses half a block. Replaces a trial of the same variant, offer and
+    /// block.
     pub fn save_trial(
         &mut self,
         run: &RunId,
@@ -206,7 +206,7 @@ impl Store {
         self.write(|tx| write::add_trial(tx, run, part, block, trial))
     }
 
-    /// Writes a whole block; what [`Store::save_trial`] wrote of it is replaced.
+    /// Writes a whole block; replaces what [`Store::save_trial`] wrote of it.
     pub fn save_block(
         &mut self,
         run: &RunId,
@@ -216,12 +216,12 @@ impl Store {
         self.write(|tx| write::put_block(tx, run, part, block))
     }
 
-    /// Writes how the run ended and what else is known of it as a whole; parts and blocks stay as they are.
+    /// Writes the end of the run and its other properties; parts and blocks stay as they are.
     pub fn finish(&mut self, run: &Run) -> Result<(), RecordError> {
         self.write(|tx| write::update_run(tx, run))
     }
 
-    /// Reads a run in full by its name, by the beginning of its name, or as `last`.
+    /// Reads a run in full, by its name, a prefix of its id, or `last`.
     pub fn load(&self, name: &str) -> Result<Run, RecordError> {
         let id = self.resolve(name)?;
         read::run(&self.db, &id).map_err(|e| self.explain(e))
@@ -232,7 +232,8 @@ impl Store {
         read::list(&self.db, limit).map_err(|e| self.explain(e))
     }
 
-    /// Deletes a run with all that belongs to it and returns its full name; takes the same names as [`Store::load`].
+    /// Deletes a run with all its data and returns its id; accepts the same names as
+    /// [`Store::load`].
     pub fn delete(&mut self, name: &str) -> Result<RunId, RecordError> {
         let id = self.resolve(name)?;
         self.write(|tx| tx.execute("DELETE FROM run WHERE id = ?1", [id.as_str()]).map(drop))?;

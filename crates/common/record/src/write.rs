@@ -1,4 +1,4 @@
-//! From the model into the tables. Every function runs inside a transaction of the caller's.
+//! Writes the model into the tables. Every function runs inside the caller's transaction.
 
 use base::{Nanos, RunId, Timestamp};
 use ledger::Ledger;
@@ -11,7 +11,7 @@ use crate::{
     Block, BlockState, Comparison, Distribution, Finding, Part, Run, Slice, Summary, Trial, Variant,
 };
 
-/// A row in the making: each value stands beside the name of its column.
+/// A row to be written: column names with values.
 struct Row(Vec<(&'static str, Value)>);
 
 impl Row {
@@ -24,7 +24,7 @@ impl Row {
         self
     }
 
-    /// An unsigned number in SQLite's signed integer; the same bits come back.
+    /// An unsigned number in SQLite's signed integer, bit for bit.
     fn count(self, column: &'static str, value: u64) -> Row {
         self.set(column, value as i64)
     }
@@ -38,7 +38,7 @@ impl Row {
         Ok(self.set(column, json(value)?))
     }
 
-    /// The word of an enumeration, as serde spells it.
+    /// An enumeration value, as serde spells it.
     fn word(self, column: &'static str, value: &impl Serialize) -> Result<Row> {
         Ok(self.set(column, json(value)?.trim_matches('"').to_owned()))
     }
@@ -93,7 +93,8 @@ impl Row {
         self.execute(db, &sql)
     }
 
-    /// Inserts, or overwrites the row whose key is the first `key` columns; rows that refer to it stay.
+    /// Inserts, or updates the row whose key is the first `key` columns; rows that refer to it
+    /// stay.
     fn put(self, db: &Connection, table: &str, key: usize) -> Result<()> {
         let places = vec!["?"; self.0.len()].join(", ");
         let keys: Vec<&str> = self.0[..key].iter().map(|(name, _)| *name).collect();
@@ -139,17 +140,17 @@ fn run_row(run: &Run) -> Result<Row> {
     Ok(row.json("machine", &run.machine)?.set("error", run.error.clone()))
 }
 
-/// Writes a run that is not there yet.
+/// Writes a new run.
 pub(crate) fn insert_run(db: &Connection, run: &Run) -> Result<()> {
     run_row(run)?.insert(db, "run")
 }
 
-/// Overwrites what is known of a run as a whole.
+/// Overwrites the properties of the run itself.
 pub(crate) fn update_run(db: &Connection, run: &Run) -> Result<()> {
     run_row(run)?.put(db, "run", 1)
 }
 
-/// Writes a part but its blocks.
+/// Writes a part without its blocks.
 pub(crate) fn put_part(db: &Connection, run: &RunId, index: usize, part: &Part) -> Result<()> {
     Row::new()
         .key(run, index)
@@ -278,7 +279,7 @@ fn insert_finding(
         .insert(db, "finding")
 }
 
-/// Writes a whole block in place of what was there of it.
+/// Writes a whole block, replacing an earlier version of it.
 pub(crate) fn put_block(db: &Connection, run: &RunId, part: usize, block: &Block) -> Result<()> {
     Row::new()
         .key(run, part)
@@ -310,11 +311,11 @@ pub(crate) fn put_block(db: &Connection, run: &RunId, part: usize, block: &Block
     Ok(())
 }
 
-/// Adds one trial to a block that may not have been written yet, inside a transaction of the
-/// caller's on a record's connection: what [`crate::Store::save_trial`] does in one of its own.
+/// Adds one trial to a block that may not have been written yet, inside the caller's transaction on
+/// a record's connection. [`crate::Store::save_trial`] does the same in its own transaction.
 ///
 /// # Errors
-/// Those of SQLite's, after which the transaction must not be committed.
+/// Those of SQLite, after which the transaction must not be committed.
 pub fn add_trial(
     db: &Connection,
     run: &RunId,

@@ -1,4 +1,4 @@
-//! Files that cannot be the record, and what a person is told.
+//! Files that cannot be the record, and the messages about them.
 
 #![allow(clippy::unwrap_used)] // a test may fail anywhere, its helpers included
 

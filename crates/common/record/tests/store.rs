@@ -1,4 +1,4 @@
-//! The record as a run, a report and a person with SQL see it.
+//! The record as seen by a run, a report and a person with SQL.
 
 #![allow(clippy::unwrap_used)] // a test may fail anywhere, its helpers included
 
@@ -17,7 +17,7 @@ fn fresh() -> (TempDir, Store) {
     (folder, store)
 }
 
-/// A run of the given seed that has a part, a variant and a block with a trial.
+/// A random run with a part, a variant and a block with a trial.
 fn rich(seed: u64) -> Run {
     (seed..seed + 10_000)
         .map(|seed| Draw::new(seed).run())

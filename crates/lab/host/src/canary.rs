@@ -1,12 +1,13 @@
-//! A fixed piece of work whose length tells whether the machine is itself.
+//! The reference loop: a fixed amount of work whose duration shows whether the machine is
+//! disturbed.
 //!
-//! Where a hypervisor hides what it steals, or a CPU changes its clock, the
-//! same loop takes another time.
+//! If a hypervisor hides steal time, or a CPU changes its clock frequency, the loop's duration
+//! changes.
 
 use base::{Clock as _, CpuSet, MonotonicClock, Nanos};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
-/// How long one loop takes on the machine that it was calibrated on.
+/// Target duration of one loop at calibration.
 const LOOP: Nanos = Nanos::from_millis(100);
 
 /// A loop of a fixed number of rounds.
@@ -17,16 +18,17 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// Fixes the number of rounds so that a loop takes about 100 ms here and now, on each of `cpus` at once.
+    /// Chooses the number of rounds so that a loop takes about 100 ms now, on each of `cpus` at
+    /// once.
     pub fn calibrate(cpus: &CpuSet) -> Canary {
         let sample = 1 << 20;
-        // The fastest of several is the one that was disturbed least.
+        // The fastest of several was disturbed least.
         let fastest = (0..8).map(|_| timed(sample).0).min().unwrap_or(1).max(1);
         let rounds = (u128::from(sample) * u128::from(LOOP.0) / u128::from(fastest)) as u64;
         Canary { rounds: rounds.max(1), cpus: cpus.clone() }
     }
 
-    /// Runs the loop on all its CPUs at the same time; returns the longest time that one of them took.
+    /// Runs the loop on all its CPUs at once; returns the longest duration.
     pub fn run(&self) -> Nanos {
         let cpus: Vec<Option<usize>> = match self.cpus.is_empty() {
             true => vec![None],
@@ -49,7 +51,7 @@ impl Canary {
     }
 }
 
-/// Pins this thread; where that is not allowed the loop still measures, wherever it runs.
+/// Pins this thread. If that is not allowed, the loop still measures wherever it runs.
 fn pin(cpu: usize) {
     let mut set = KernelCpuSet::new();
     set.set(cpu);
@@ -62,7 +64,8 @@ fn timed(rounds: u64) -> Nanos {
     MonotonicClock.now().saturating_sub(began)
 }
 
-/// xorshift64* (Vigna 2016): each round needs the one before, so nothing can be left out or done side by side.
+/// xorshift64* (Vigna 2016): each round depends on the previous one, so none can be skipped or run
+/// in parallel.
 fn work(rounds: u64) -> u64 {
     (0..rounds).fold(0x9E37_79B9_7F4A_7C15, |mut x: u64, _| {
         x ^= x >> 12;

@@ -1,4 +1,4 @@
-//! For how long each CPU was busy, as exactly as the kernel tells.
+//! Busy time of each CPU, from the most precise source of the kernel.
 
 use std::fs::File;
 use std::io;
@@ -9,29 +9,29 @@ use base::{Clock as _, MonotonicClock, Nanos};
 
 use crate::{HostError, read};
 
-/// Where a version 1 control group hierarchy for CPU accounting is mounted, in the order of preference.
+/// Usual mount points of the version 1 hierarchy for CPU accounting, in order of preference.
 const CPUACCT: [&str; 3] = [
     "/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu",
     "/sys/fs/cgroup/cpu,cpuacct/cpuacct.usage_percpu",
     "/sys/fs/cgroup/cpu/cpuacct.usage_percpu",
 ];
 
-/// Room for the file of a machine with some hundred CPUs; it grows where that is too little.
+/// Enough for a few hundred CPUs; the buffer grows if necessary.
 const BUFFER_BYTES: usize = 16 << 10;
 
-/// What counts the busy time of CPUs.
+/// Source of the CPUs' busy time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuSource {
     /// `cpuacct.usage_percpu` of the root control group (version 1): nanoseconds of every process.
     Cpuacct,
     /// `rq_cpu_time` in /proc/schedstat: nanoseconds of every process. A process is counted when it
-    /// leaves the CPU, so that one which runs on and on is counted late.
+    /// leaves the CPU, so a long-running one is counted late.
     Schedstat,
-    /// /proc/stat: ticks, by what ran when the tick came or rounded down, as the kernel was built.
+    /// /proc/stat: ticks, either sampled or rounded down, depending on how the kernel was built.
     Ticks,
 }
 
-/// Reads the busy time of every CPU, again and again; the files stay open.
+/// Reads the busy time of every CPU repeatedly; keeps the files open.
 #[derive(Debug)]
 pub struct CpuMeter {
     source: CpuSource,
@@ -41,38 +41,38 @@ pub struct CpuMeter {
     ticks_per_s: u64,
 }
 
-/// How long every CPU has been busy since boot, at one moment.
+/// Busy time of every CPU since boot, at one instant.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuTimes {
-    /// When, on the monotonic clock.
+    /// The instant, on the monotonic clock.
     pub at: Nanos,
     /// Each CPU, in ascending order.
     pub cpus: Vec<CpuTime>,
 }
 
-/// One CPU's time, since boot or between two moments.
+/// Time of one CPU, since boot or between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuTime {
     /// Its number.
     pub cpu: usize,
-    /// Time in which a process ran, and with [`CpuSource::Ticks`] interrupts too.
+    /// Time in which a process ran; with [`CpuSource::Ticks`] also interrupts.
     pub busy: Nanos,
-    /// Time that the hypervisor gave to others although this CPU wanted to run, in steps of a tick;
-    /// `None` where it was not read.
+    /// Time that the hypervisor gave to others although this CPU was runnable, in ticks; `None` if
+    /// it was not read.
     pub steal: Option<Nanos>,
 }
 
-/// What happened between two moments.
+/// CPU time used between two readings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuUse {
     /// Wall time between them.
     pub elapsed: Nanos,
-    /// What each CPU did that was there both times.
+    /// The CPUs that were online at both readings.
     pub cpus: Vec<CpuTime>,
 }
 
 impl CpuTimes {
-    /// What happened since an earlier moment.
+    /// CPU time used since an earlier reading.
     pub fn since(&self, earlier: &CpuTimes) -> CpuUse {
         let rise = |now: &CpuTime| {
             let before = earlier.cpus.iter().find(|before| before.cpu == now.cpu)?;
@@ -90,7 +90,7 @@ impl CpuTimes {
 }
 
 impl CpuMeter {
-    /// Opens the most exact source that this machine has.
+    /// Opens the most precise source available.
     ///
     /// # Errors
     /// If /proc/stat cannot be read.
@@ -117,23 +117,23 @@ impl CpuMeter {
         Ok(CpuMeter { source, file, path: PathBuf::from(path), stat, ticks_per_s })
     }
 
-    /// What counts.
+    /// The source.
     pub fn source(&self) -> CpuSource {
         self.source
     }
 
-    /// How far a reading of one CPU may be behind: the kernel counts a process that runs at every
-    /// tick of its timer and whenever it leaves the CPU. A difference of two readings is off by no
-    /// more than this, however far they are apart, except that /proc/stat may count by samples.
+    /// The largest delay in a reading of one CPU: the kernel accounts a running process at every
+    /// timer tick and whenever it leaves the CPU. A difference of two readings is off by at most
+    /// this, whatever their distance, except that /proc/stat may count by samples.
     pub fn resolution(&self) -> Nanos {
         Nanos(1_000_000_000 / self.ticks_per_s.max(1))
     }
 
-    /// How long each CPU has been busy. Steal is left out unless ticks are read anyway, so that a
-    /// reading costs one short file: some ten microseconds.
+    /// Busy time of each CPU. Steal is omitted unless ticks are read anyway, so a reading costs one
+    /// short file: about ten microseconds.
     ///
     /// # Errors
-    /// If the source cannot be read any more.
+    /// If the source can no longer be read.
     pub fn read(&self) -> Result<CpuTimes, HostError> {
         let text = text(&self.file, &self.path)?;
         let at = MonotonicClock.now();
@@ -145,11 +145,11 @@ impl CpuMeter {
         Ok(CpuTimes { at, cpus })
     }
 
-    /// The same, with the time that was stolen. /proc/stat lists every interrupt, which costs more
-    /// the larger the machine is.
+    /// The same with steal time. /proc/stat lists every interrupt, so it costs more on a larger
+    /// machine.
     ///
     /// # Errors
-    /// If a source cannot be read any more.
+    /// If a source can no longer be read.
     pub fn read_with_steal(&self) -> Result<CpuTimes, HostError> {
         let mut times = self.read()?;
         if self.source != CpuSource::Ticks {
@@ -166,7 +166,7 @@ fn failed(path: &Path, error: &io::Error) -> HostError {
     HostError { path: path.to_owned(), why: error.to_string() }
 }
 
-/// All of a file of /proc, from its beginning: each read from there makes the kernel write it again.
+/// The whole of a /proc file. Reading from offset 0 makes the kernel generate it again.
 fn text(file: &File, path: &Path) -> Result<String, HostError> {
     let mut bytes = vec![0; BUFFER_BYTES];
     let mut length = 0;
@@ -185,15 +185,15 @@ fn text(file: &File, path: &Path) -> Result<String, HostError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Whether a source counts all that the machine does. In a container the "root" group may be the
-/// container's own; /proc/schedstat may be there without being kept.
+/// Whether a source covers the whole machine. In a container the "root" group may be the
+/// container's own, and /proc/schedstat may exist without being updated.
 fn is_whole_machine(times: &[CpuTime], ticks: &[CpuTime]) -> bool {
     let sum = |times: &[CpuTime]| times.iter().map(|time| u128::from(time.busy.0)).sum::<u128>();
     let (counted, known) = (sum(times), sum(ticks));
     counted > 0 && 2 * counted > known
 }
 
-/// `cpuacct.usage_percpu`: a number of nanoseconds for each possible CPU, in order.
+/// `cpuacct.usage_percpu`: nanoseconds for each possible CPU, in order.
 fn percpu_times(text: &str) -> Vec<CpuTime> {
     let numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
     let time =
@@ -213,7 +213,7 @@ fn schedstat_times(text: &str) -> Vec<CpuTime> {
 }
 
 /// Lines `cpuN` of /proc/stat (proc(5)): user nice system idle iowait irq softirq steal guest
-/// guest_nice, in ticks. Guest time is part of user time already.
+/// guest_nice, in ticks. Guest time is already included in user time.
 fn stat_times(text: &str, ticks_per_s: u64) -> Vec<CpuTime> {
     let nanos = |ticks: u64| Nanos(ticks * (1_000_000_000 / ticks_per_s.max(1)));
     let line = |line: &str| {
@@ -285,7 +285,7 @@ mod tests {
         let meter = CpuMeter::open().unwrap();
         let first = meter.read_with_steal().unwrap();
         assert!(!first.cpus.is_empty());
-        // Work until it shows: the kernel counts at its ticks.
+        // Work until the reading changes: the kernel counts at its ticks.
         let until = MonotonicClock.now() + Nanos::from_secs(60);
         let mut rounds = 0_u64;
         let busy = |used: &CpuUse| used.cpus.iter().any(|cpu| cpu.busy > Nanos::ZERO);

@@ -1,8 +1,7 @@
-//! What this machine is and how busy it is, read from /proc and /sys.
+//! Facts about this machine and its activity, from /proc and /sys.
 //!
-//! Nothing is written. Files are read in one place and understood by pure
-//! functions, so that tests can hand them the text of any machine. What a
-//! machine does not tell is `None`, never a guess.
+//! Nothing is written. Reading and parsing are separate, so that tests can parse the files of any
+//! machine. What a machine does not report is `None`, never a guess.
 
 mod canary;
 mod cpu_times;
@@ -24,7 +23,7 @@ pub use ports::ephemeral_ports;
 pub use process::Process;
 pub use snapshot::{Change, Snapshot};
 
-/// A file of /proc or /sys that could not be used.
+/// A file of /proc or /sys that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {path}: {why}")]
 pub struct HostError {
@@ -32,10 +31,10 @@ pub struct HostError {
     why: String,
 }
 
-/// The CPUs that this process may run on (`sched_getaffinity(2)`).
+/// The CPUs on which this process may run (`sched_getaffinity(2)`).
 ///
 /// # Errors
-/// If the kernel does not say.
+/// If the system call fails.
 pub fn online_cpus() -> Result<CpuSet, HostError> {
     let set = rustix::thread::sched_getaffinity(None).map_err(|error| HostError {
         path: PathBuf::from("/proc/self/status"),
@@ -44,7 +43,7 @@ pub fn online_cpus() -> Result<CpuSet, HostError> {
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// CPU time of this process, all its threads together, user and system (CLOCK_PROCESS_CPUTIME_ID).
+/// CPU time of all threads of this process, user and system (CLOCK_PROCESS_CPUTIME_ID).
 pub fn own_cpu() -> base::Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     base::Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
@@ -56,7 +55,7 @@ fn read(path: impl AsRef<Path>) -> Result<String, HostError> {
         .map_err(|error| HostError { path: path.to_owned(), why: error.to_string() })
 }
 
-/// The text of a file, trimmed; `None` where there is none.
+/// The text of a file, trimmed; `None` if it cannot be read.
 fn read_if_any(path: impl AsRef<Path>) -> Option<String> {
     Some(read(path).ok()?.trim().to_owned())
 }

@@ -7,7 +7,7 @@ use base::Machine;
 
 use crate::{online_cpus, read_if_any};
 
-/// Reads what can be read of this machine; the rest stays empty, and so do further facts.
+/// Reads facts about this machine; unknown ones stay empty, as do `facts`.
 pub fn machine() -> Machine {
     let cpuinfo = read_if_any("/proc/cpuinfo").unwrap_or_default();
     Machine {
@@ -24,8 +24,8 @@ pub fn machine() -> Machine {
     }
 }
 
-/// The CPU frequency governors in use now, each once, in the order of their CPUs; empty where
-/// the kernel does not scale frequencies, as in most virtual machines.
+/// The CPU frequency governors in use, without duplicates, in CPU order; empty if the kernel does
+/// not scale frequencies, as in most virtual machines.
 pub fn governors() -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for cpu in online_cpus().iter().flat_map(|cpus| cpus.iter()) {
@@ -42,7 +42,7 @@ fn field<'t>(text: &'t str, name: &str, separator: char) -> Option<&'t str> {
     })
 }
 
-/// x86 says `model name`, ARM only which implementer and part.
+/// x86 reports `model name`, ARM only implementer and part.
 fn cpu_model(cpuinfo: &str) -> String {
     field(cpuinfo, "model name", ':')
         .or_else(|| field(cpuinfo, "Model", ':'))
@@ -62,7 +62,7 @@ fn os_name(os_release: &str) -> String {
         .map_or_else(|| "unknown system".to_owned(), |name| name.trim_matches('"').to_owned())
 }
 
-/// The name that the machine gives itself where the CPU has the hypervisor flag.
+/// The machine's product name if the CPU has the hypervisor flag.
 fn hypervisor(cpuinfo: &str) -> Option<String> {
     let flags = field(cpuinfo, "flags", ':')?;
     flags.split_whitespace().any(|flag| flag == "hypervisor").then(|| {
@@ -72,10 +72,10 @@ fn hypervisor(cpuinfo: &str) -> Option<String> {
     })
 }
 
-/// Whether the kernel tracks connections over loopback: some are made, and the table looked at.
+/// Whether the kernel tracks loopback connections: makes some and reads the table's counter.
 ///
-/// A table that exists tells nothing by itself; it is there as soon as the
-/// module is loaded, and fills only where a rule asks for it.
+/// The table's existence proves nothing: it exists as soon as the module is loaded, but fills only
+/// if a rule needs it.
 fn connection_tracking() -> Option<bool> {
     let table = Path::new("/proc/sys/net/netfilter/nf_conntrack_count");
     if !table.exists() {
@@ -85,7 +85,7 @@ fn connection_tracking() -> Option<bool> {
     let before = count()?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
     let address = listener.local_addr().ok()?;
-    // More than one, so that entries which expire at this moment cannot hide them.
+    // Several, so that entries that expire at the same moment cannot hide them.
     let connections: Vec<TcpStream> =
         (0..16).filter_map(|_| TcpStream::connect(address).ok()).collect();
     Some(count()? >= before + connections.len() as u64 / 2)

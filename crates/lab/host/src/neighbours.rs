@@ -1,4 +1,4 @@
-//! What else is busy on this machine: processes by name, and CPU by CPU.
+//! Other activity on this machine: busy processes by name, and busy CPUs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,42 +9,43 @@ use crate::HostError;
 use crate::cpu_times::CpuMeter;
 use crate::process::Process;
 
-/// How long is looked: /proc counts a process's time in ticks of 10 ms, so that 1/30 of a CPU is
-/// told from nothing.
+/// Observation time. /proc counts a process's time in ticks of 10 ms, so this detects 1/30 of a
+/// CPU.
 const LOOK: Duration = Duration::from_millis(300);
 
-/// A process that used less of a CPU than this is not named, 0 to 1.
+/// Processes below this share of a CPU are not listed.
 const NAMED_SHARE_MIN: f64 = 0.05;
 
-/// What others did on this machine in a short time.
+/// Activity of other processes during a short observation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Neighbours {
-    /// How long was looked.
+    /// Observation time.
     pub elapsed: Nanos,
-    /// Share of each CPU's time that others used, 0 to 1, in ascending order of CPUs. It includes
-    /// processes that were too short-lived to be named.
+    /// Share of each CPU's time used by others, 0 to 1, in ascending order of CPUs. Includes
+    /// processes too short-lived to be listed.
     pub busy: Vec<(usize, f64)>,
-    /// Processes that used at least 5% of a CPU, the busiest first. Ours and its children are left out.
+    /// Processes that used at least 5% of a CPU, busiest first, without this process and its
+    /// children.
     pub processes: Vec<Neighbour>,
 }
 
-/// A process that was busy.
+/// A busy process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Neighbour {
     /// Its id.
     pub pid: i32,
-    /// Its name as the kernel keeps it, at most 15 bytes.
+    /// Its name in the kernel, at most 15 bytes.
     pub name: String,
-    /// What it used, in CPUs: 1.5 is one and a half.
+    /// CPUs used: 1.5 is one and a half.
     pub share: f64,
 }
 
 impl Neighbours {
-    /// Looks for about 300 ms, asleep. What this process does meanwhile in other threads, and what
-    /// its children do, is no neighbour's, but is part of `busy`: look while nothing of one's own runs.
+    /// Observes for about 300 ms, asleep. Other threads of this process and its children are not
+    /// listed but count in `busy`, so call it while they are idle.
     ///
     /// # Errors
-    /// If /proc is not there.
+    /// If /proc cannot be read.
     pub fn look() -> Result<Neighbours, HostError> {
         let meter = CpuMeter::open()?;
         let (cpus, first) = (meter.read()?, Process::all()?);
@@ -61,14 +62,14 @@ impl Neighbours {
         })
     }
 
-    /// The CPUs of `cpus` (all, if that is empty) of which others use more than `share`, 0 to 1.
+    /// The CPUs of `cpus` (all, if empty) of which others use more than `share`, 0 to 1.
     pub fn busier_than(&self, share: f64, cpus: &CpuSet) -> Vec<(usize, f64)> {
         let concerned = |cpu: usize| cpus.is_empty() || cpus.0.contains(&cpu);
         self.busy.iter().filter(|(cpu, used)| concerned(*cpu) && *used > share).copied().collect()
     }
 }
 
-/// Which processes were busy between two looks, `own` and its descendants left out.
+/// The busy processes between two listings, without `own` and its descendants.
 fn between(first: &[Process], second: &[Process], own: i32, elapsed: Nanos) -> Vec<Neighbour> {
     let ours = Process::descendants(second, own);
     let first: BTreeMap<_, _> = first.iter().map(|p| ((p.pid, p.start), p.cpu)).collect();
@@ -110,7 +111,7 @@ mod tests {
         let seen: Vec<_> = found.iter().map(|n| (n.pid, n.name.as_str(), n.share)).collect();
         assert_eq!(seen, [(30, "new", 0.9), (7, "rustc", 0.5)]);
 
-        // Another process with the same id has used all that it has used.
+        // A different process with the same id: all its CPU time is new.
         second[1].start += 1;
         let found = between(&first, &second, 20, Nanos::from_millis(300));
         assert_eq!(found[0].pid, 7);

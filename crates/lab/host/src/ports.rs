@@ -1,12 +1,11 @@
-//! How many connections this machine can have to one address at a time.
+//! The ephemeral ports of this machine, which limit its connections to one address.
 
 use crate::read_if_any;
 
-/// The first and the last TCP port that outgoing connections are given;
-/// `None` if the kernel does not say.
+/// First and last TCP port for outgoing connections; `None` if unknown.
 ///
-/// A client that makes a connection per request can have, or leave in
-/// TIME_WAIT, one for each of these ports to each address and port of a server.
+/// A client that makes a connection per request can have one per port (open or in TIME_WAIT) to
+/// each address and port of a server.
 pub fn ephemeral_ports() -> Option<(u16, u16)> {
     parse(&read_if_any("/proc/sys/net/ipv4/ip_local_port_range")?)
 }

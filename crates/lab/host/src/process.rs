@@ -11,12 +11,12 @@ use crate::HostError;
 /// Ticks of /proc per second: the kernel's `USER_HZ`, 100 on every architecture that Rust runs on.
 const TICK: Nanos = Nanos(10_000_000);
 
-/// A process at one moment (proc_pid_stat(5)).
+/// State of a process (proc_pid_stat(5)).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     /// Its id.
     pub pid: i32,
-    /// Its name as the kernel keeps it, at most 15 bytes.
+    /// Its name in the kernel, at most 15 bytes.
     pub name: String,
     /// Its parent's id.
     pub parent: i32,
@@ -24,11 +24,11 @@ pub struct Process {
     pub session: i32,
     /// User and system time of all its threads.
     pub cpu: Nanos,
-    /// The same of the children that it has waited for, and of theirs.
+    /// The same for the children that it has waited for, and their descendants.
     pub children_cpu: Nanos,
     /// When it started, in ticks since boot. Together with the pid it identifies a process.
     pub start: u64,
-    /// Whether it has ended and only waits for its parent to read its status.
+    /// Whether it is a zombie.
     pub is_dead: bool,
 }
 
@@ -48,7 +48,7 @@ impl Process {
         })
     }
 
-    /// Every process that /proc shows.
+    /// All processes in /proc.
     ///
     /// # Errors
     /// If /proc cannot be listed.
@@ -57,11 +57,11 @@ impl Process {
             |error: std::io::Error| HostError { path: "/proc".into(), why: error.to_string() };
         let entries = std::fs::read_dir("/proc").map_err(failed)?;
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        // A process may have ended since it was listed.
+        // A process may have ended since the listing.
         Ok(pids.filter_map(Process::find).collect())
     }
 
-    /// The descendants of `ancestor` among `processes`, without itself.
+    /// The descendants of `ancestor` among `processes`, without `ancestor`.
     pub fn descendants(processes: &[Process], ancestor: i32) -> BTreeSet<i32> {
         let mut found = BTreeSet::from([ancestor]);
         loop {

@@ -1,38 +1,37 @@
-//! How busy the machine is at one moment, and what changed between two.
+//! Counters of the whole machine, and their differences.
 
 use base::{Clock as _, MonotonicClock, Nanos};
 
 use crate::{HostError, read, read_if_any};
 
-/// Counters of TcpExt in /proc/net/netstat that rise when connections are turned away or stall.
+/// Counters of TcpExt in /proc/net/netstat that rise when connections are refused or stall.
 const TROUBLE: [&str; 5] =
     ["ListenOverflows", "ListenDrops", "TCPTimeouts", "TCPSynRetrans", "TCPTimeWaitOverflow"];
 
-/// The machine's counters at one moment.
+/// The machine's counters at one instant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
-    /// When, on the monotonic clock.
+    /// The instant, on the monotonic clock.
     pub at: Nanos,
-    /// Busy time of all CPUs together since boot: everything but idle, waiting for I/O and stolen.
+    /// Busy time of all CPUs since boot: everything except idle, iowait and steal.
     pub busy: Nanos,
-    /// Time that the hypervisor gave to others although a CPU here wanted to run.
+    /// Time that the hypervisor gave to others although a CPU here was runnable.
     pub steal: Nanos,
-    /// All time of all CPUs since boot.
+    /// Total time of all CPUs since boot.
     pub total: Nanos,
-    /// The counters named in [`Change::tcp_trouble`]; `None` for those that the kernel does not tell.
+    /// The counters named in [`Change::tcp_trouble`]; `None` if the kernel does not report them.
     pub tcp: [Option<u64>; 5],
-    /// TCP sockets in TIME_WAIT, if the kernel tells.
+    /// TCP sockets in TIME_WAIT, if known.
     pub time_wait_sockets: Option<u64>,
-    /// Entries in the connection-tracking table and its size, if the kernel tracks connections and
-    /// tells how many.
+    /// Entries in the connection-tracking table and its size, if known.
     pub conntrack: Option<(u64, u64)>,
 }
 
 impl Snapshot {
-    /// Reads the counters now. Takes well below a millisecond.
+    /// Reads the counters. Takes well below a millisecond.
     ///
     /// # Errors
-    /// If /proc is not there or does not tell how busy the CPUs are.
+    /// If /proc is missing or does not report CPU times.
     pub fn take() -> Result<Snapshot, HostError> {
         let ticks_per_s = rustix::param::clock_ticks_per_second();
         let cpu = cpu_times(&read("/proc/stat")?, ticks_per_s).ok_or_else(|| HostError {
@@ -52,12 +51,13 @@ impl Snapshot {
         })
     }
 
-    /// Whether a third of the connection-tracking table is full, so that it may fill within a block.
+    /// Whether the connection-tracking table is at least a third full, so that it may fill within a
+    /// block.
     pub fn is_crowded(&self) -> bool {
         self.conntrack.is_some_and(|(count, size)| count > size / 3)
     }
 
-    /// What changed since an earlier snapshot.
+    /// The change since an earlier snapshot.
     pub fn since(&self, earlier: &Snapshot) -> Change {
         let total = self.total.saturating_sub(earlier.total);
         let steal = self.steal.saturating_sub(earlier.steal);
@@ -78,12 +78,12 @@ impl Snapshot {
     }
 }
 
-/// What happened between two snapshots.
+/// The change between two snapshots.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
     /// Wall time between them.
     pub elapsed: Nanos,
-    /// Busy time of all CPUs together.
+    /// Busy time of all CPUs.
     pub busy: Nanos,
     /// Share of all CPU time that was stolen, 0 to 1.
     pub steal: f64,
@@ -93,8 +93,8 @@ pub struct Change {
 }
 
 impl Change {
-    /// By how much each counter of connections in trouble rose, by its name in TcpExt; `None` where
-    /// the kernel does not tell, so that nobody knows whether it did.
+    /// The increase of each counter of connection trouble, with its name in TcpExt; `None` if the
+    /// kernel does not report it.
     pub fn tcp_trouble(&self) -> impl Iterator<Item = (&'static str, Option<u64>)> {
         TROUBLE.into_iter().zip(self.tcp)
     }
@@ -107,8 +107,8 @@ struct CpuTimes {
     total: Nanos,
 }
 
-/// The first line of /proc/stat (proc(5)): user nice system idle iowait irq softirq steal guest guest_nice.
-/// Guest time is part of user time already.
+/// The first line of /proc/stat (proc(5)): user nice system idle iowait irq softirq steal guest
+/// guest_nice. Guest time is already included in user time.
 fn cpu_times(stat: &str, ticks_per_s: u64) -> Option<CpuTimes> {
     let line = stat.lines().find(|line| line.starts_with("cpu "))?;
     let ticks: Vec<u64> =
@@ -121,7 +121,7 @@ fn cpu_times(stat: &str, ticks_per_s: u64) -> Option<CpuTimes> {
     Some(CpuTimes { busy: nanos(busy), steal: nanos(field(7)), total: nanos(total) })
 }
 
-/// /proc/net/netstat holds pairs of lines: names, then values.
+/// /proc/net/netstat consists of pairs of lines: names, then values.
 fn tcp_trouble(netstat: &str) -> [Option<u64>; 5] {
     let mut lines = netstat.lines().filter(|line| line.starts_with("TcpExt:"));
     let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return [None; 5] };

@@ -1,4 +1,4 @@
-//! `tachograph compare CMD CMD…`: commands become a plan.
+//! `tachograph compare CMD CMD…`: from commands to a plan.
 
 use base::Nanos;
 
@@ -12,7 +12,7 @@ use crate::plan::{
 use crate::target::Target;
 use crate::variables;
 
-/// What `tachograph compare` was told. Everything but the commands has a default.
+/// Arguments of `tachograph compare`. Everything except the commands has a default.
 #[derive(Clone, Debug, Default)]
 pub struct CompareArgs {
     /// The commands, as typed; the first is the baseline.
@@ -21,44 +21,42 @@ pub struct CompareArgs {
     pub names: Vec<String>,
     /// Path and query of the request; `/` if empty.
     pub path: String,
-    /// What is sent and how the connections are used.
+    /// The load on every command's server.
     pub load: Load,
-    /// The half-width wanted, as a fraction; 1% if `None`.
+    /// Target half-width, as a fraction; 1% if `None`.
     pub precision: Option<f64>,
     /// The declared margin of equivalence, as a fraction.
     pub margin: Option<f64>,
-    /// A short look.
+    /// Use the shorter schedule.
     pub quick: bool,
-    /// One variant at a time.
+    /// Load one variant at a time.
     pub isolated: bool,
-    /// At most this long in all.
+    /// Limit on the total time.
     pub max_time: Option<Nanos>,
-    /// At most this many blocks.
+    /// Limit on the number of blocks.
     pub max_blocks: Option<u32>,
-    /// Where the servers' own counts are read: one for all, or one per command.
+    /// Sources of the server-side counts: one for all, or one per command.
     pub served_by: Vec<ServedBy>,
-    /// Where client and stacks run.
+    /// CPUs of client and stacks.
     pub layout: Layout,
-    /// What is offered in each block; closed and then open at 50% if empty.
+    /// Loads in each block; if empty, closed and then open at 50%.
     pub offers: Vec<Offer>,
-    /// The metric that decides.
+    /// The primary metric.
     pub primary: Metric,
     /// How long a server may take to be ready; 30 s if `None`.
     pub ready_timeout: Option<Nanos>,
-    /// What is run before each start of each command: nothing if empty, else one for each.
+    /// Shell command to run before each start: none, or one per command.
     pub prepare: Vec<String>,
 }
 
-/// Turns commands into a plan, by hyperfine's grammar: each is one server.
+/// Turns commands into a plan, as hyperfine does: each is one server.
 ///
-/// A command that names `$SOCKET` is reached through that Unix socket, any
-/// other through `127.0.0.1:$PORT`. URLs instead of commands are servers that
-/// already run.
+/// A command that names `$SOCKET` is reached through that Unix socket, any other through
+/// `127.0.0.1:$PORT`. URLs instead of commands are servers that are already running.
 ///
 /// # Errors
-/// Fewer than two commands, an empty command, variables that the calling shell
-/// has already replaced by nothing, names that are too many or not unique, a
-/// path or a schedule that cannot be used.
+/// Fewer than two commands, an empty command, variables that the calling shell has already replaced
+/// with nothing, too many or duplicate names, an unusable path or schedule.
 pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
     check_commands(&args.commands)?;
     let standing = are_urls(args)?;
@@ -81,7 +79,7 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
         offers: if args.offers.is_empty() { default_offers() } else { args.offers.clone() },
         contrasts,
         primary: args.primary,
-        // What already runs stays where it is.
+        // Servers that are already running keep their CPUs.
         layout: if standing { Layout::Free } else { args.layout },
         schedule: schedule(args)?,
         published: Vec::new(),
@@ -98,7 +96,7 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
     })
 }
 
-/// Whether servers are compared that already run, by their URLs.
+/// Whether the arguments are URLs of servers that are already running.
 fn are_urls(args: &CompareArgs) -> Result<bool, SpecError> {
     let is_url = |command: &&String| {
         let scheme = command.split_once("://").map(|(scheme, _)| scheme);
@@ -172,8 +170,8 @@ fn check_commands(commands: &[String]) -> Result<(), SpecError> {
 const SINGLE_QUOTES: &str = "put each command in single quotes to keep your shell from expanding \
     $PORT and $SOCKET";
 
-/// Whether an address stops where its port or its path should begin: what is
-/// left when a shell replaces `$PORT` or `$SOCKET` inside double quotes.
+/// Whether an address ends where its port or path should begin, which is what remains after a shell
+/// replaces `$PORT` or `$SOCKET` inside double quotes.
 fn replaced_by_the_shell(command: &str) -> bool {
     command.split_whitespace().any(|word| {
         let word = word.trim_matches(['"', '\'']);
@@ -251,7 +249,7 @@ fn variant(
     })
 }
 
-/// A server that already runs, by its URL: a stack without processes.
+/// A server that is already running, by its URL: a stack without processes.
 fn standing_variant(
     args: &CompareArgs,
     index: usize,

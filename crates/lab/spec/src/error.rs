@@ -1,37 +1,36 @@
-//! Errors that show where in the text it went wrong.
+//! Errors with their position in the text.
 
 use std::fmt;
 use std::ops::Range;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
 
-/// Text that could not be understood, with the place and what to write instead.
+/// Text that could not be parsed, with the position and what to write instead.
 ///
-/// `Display` is plain text: the sentence, then the line of the source with a
-/// caret below the place, then what to do about it.
+/// `Display` is plain text: the message, the source line with a caret, then the help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpecError {
     /// What is wrong.
     pub message: String,
-    /// What to do about it, if there is more to say than `message` does.
+    /// What to do about it, unless `message` already says so.
     pub help: Option<String>,
-    /// Where it is; `None` for errors that have no place in a text.
+    /// Position; `None` for errors without one.
     pub place: Option<Box<Place>>,
 }
 
-/// A place in a text.
+/// A position in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The file, or what stands for it (`--fail-if`).
+    /// The file, or the option (`--fail-if`).
     pub path: String,
     /// The whole text.
     pub text: String,
-    /// Bytes of the text.
+    /// Byte range.
     pub span: Range<usize>,
 }
 
 impl Place {
-    /// Line and column of the beginning, both from 1; columns count characters.
+    /// Line and column of the start, both from 1; columns count characters.
     pub fn line_and_column(&self) -> (usize, usize) {
         let before = &self.text[..self.span.start];
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -40,19 +39,19 @@ impl Place {
 }
 
 impl SpecError {
-    /// An error without a place.
+    /// An error without a position.
     pub(crate) fn new(message: impl Into<String>) -> SpecError {
         SpecError { message: message.into(), help: None, place: None }
     }
 
-    /// Adds what to do about it.
+    /// Adds help.
     pub(crate) fn help(mut self, help: impl Into<String>) -> SpecError {
         self.help = Some(help.into());
         self
     }
 
-    /// Adds where it is. The span is moved to the nearest characters of the text,
-    /// so that no span of any origin can make the rendering fail.
+    /// Adds the position. The span is moved to the nearest character boundaries, so rendering never
+    /// fails.
     pub(crate) fn at(mut self, path: &str, text: &str, span: Range<usize>) -> SpecError {
         let start = floor_char_boundary(text, span.start);
         let end = floor_char_boundary(text, span.end).max(start);
@@ -64,7 +63,7 @@ impl SpecError {
         self
     }
 
-    /// The error for a terminal that shows colour.
+    /// The error for a terminal with colour.
     pub fn styled(&self) -> String {
         self.render(&Renderer::styled())
     }
@@ -96,8 +95,7 @@ fn floor_char_boundary(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// The word of `known` that `word` may have been meant to be: the nearest by
-/// edit distance, if it is near enough for its length.
+/// The word of `known` nearest to `word` by edit distance, if near enough for its length.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -107,7 +105,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// `did you mean …?`, or all there is to choose from.
+/// `did you mean …?`, or the list of choices.
 pub(crate) fn suggestion<'a>(
     word: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,
@@ -118,8 +116,8 @@ pub(crate) fn suggestion<'a>(
     }
 }
 
-/// How many letters must be inserted, left out, replaced or swapped with their neighbour to turn
-/// one word into the other (optimal string alignment), over the first 64 letters of each.
+/// Edit distance with insertions, deletions, substitutions and swaps of neighbours (optimal string
+/// alignment), over the first 64 letters of each word.
 pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let beginning = |word: &str| word.chars().take(64).collect::<String>();
     strsim::osa_distance(&beginning(a), &beginning(b))

@@ -1,8 +1,7 @@
-//! What is to be measured: targets, loads, stacks, variants and the plan of an experiment.
+//! Specifications: targets, loads, stacks, variants and the plan of an experiment.
 //!
-//! Text comes in (an experiment file, a target on the command line), a
-//! validated plan goes out, or an error that shows where in the text it went
-//! wrong. No I/O happens here.
+//! Text (an experiment file, a target on the command line) becomes a validated plan, or an error
+//! with its position in the text. No I/O happens here.
 
 mod compare;
 mod error;

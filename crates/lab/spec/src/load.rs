@@ -1,35 +1,35 @@
-//! What is sent, how fast and what must come back.
+//! The requests, their rate and the expected responses.
 
 use base::{Bytes, Nanos};
 
-/// What one request is and how the connections are used; the same for every slice of a session.
+/// What one request is and how connections are used; the same for every slice of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Load {
-    /// Connections kept in use at once (closed loop), or opened before the first request (open loop).
+    /// Connections in use at once (closed loop), or opened before the first request (open loop).
     pub connections: u32,
-    /// Connections that an open loop may have in all: it opens more than `connections` when a
-    /// request finds every one of them busy. `None` or fewer than `connections`: no more than those.
+    /// Limit on the connections of an open loop, which opens another when a request finds all of
+    /// them busy. `None`, or fewer than `connections`: no additional ones.
     pub connections_max: Option<u32>,
-    /// Threads of the client, each with its own event loop.
+    /// Client threads, each with its own event loop.
     pub threads: u32,
-    /// Whether each request gets a connection of its own.
+    /// Whether each request uses a new connection.
     pub new_connection: bool,
-    /// What moves the client's bytes.
+    /// I/O backend of the client.
     pub engine: EngineChoice,
-    /// Whether the client's threads spin instead of sleeping while nothing happens.
+    /// Whether idle client threads spin instead of sleeping.
     pub busy_poll: bool,
     /// Whether the client resets TCP connections instead of closing them (SO_LINGER 0).
     pub linger_zero: bool,
-    /// After this long without the whole answer a request has failed.
+    /// A request without a complete response after this time has failed.
     pub timeout: Nanos,
-    /// What is sent and what comes back.
+    /// The kind of exchange.
     pub exchange: Exchange,
-    /// What an answer must be.
+    /// The expected response.
     pub expect: Expect,
 }
 
 impl Default for Load {
-    /// 10 kept connections on one thread, `GET /` over HTTP, and 10 s for every answer.
+    /// 10 persistent connections on one thread, `GET /` over HTTP, and a timeout of 10 s.
     fn default() -> Load {
         Load {
             connections: 10,
@@ -46,45 +46,45 @@ impl Default for Load {
     }
 }
 
-/// What moves the client's bytes.
+/// I/O backend of the client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// The better one for the kernel, the transport and the number of connections.
+    /// The fastest one for the kernel, the transport and the number of connections.
     #[default]
     Auto,
-    /// Readiness; works everywhere.
+    /// Readiness-based; works everywhere.
     Epoll,
-    /// Completions; an error where the kernel or the container does not offer them.
+    /// Completion-based; an error if the kernel or the container does not offer it.
     IoUring,
 }
 
-/// How one request and its answer look on the wire.
+/// The form of a request and its response on the wire.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Exchange {
     /// HTTP/1.1.
     Http(HttpRequest),
     /// Connect, read to the end, compare; one connection per request.
     Oneshot,
-    /// Send this many bytes and read the same bytes back, on a kept connection.
+    /// Send this many bytes and read them back, on a persistent connection.
     Echo {
-        /// The size of one message.
+        /// Message size.
         size: Bytes,
     },
-    /// The server streams to us without end; what counts is bytes. A request is one `chunk`.
+    /// The server streams endlessly and bytes are counted. One request is one `chunk`.
     Bulk {
         /// The unit that is counted as one request.
         chunk: Bytes,
     },
 }
 
-/// An HTTP request but for its target.
+/// An HTTP request without its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// The method, in capitals.
+    /// The method, in upper case.
     pub method: String,
-    /// Headers as given, in order; they replace our own of the same name.
+    /// Headers as given, in order; they replace default headers of the same name.
     pub headers: Vec<(String, String)>,
-    /// The body; with one, Content-Length is sent.
+    /// The body; if not empty, Content-Length is sent.
     pub body: Vec<u8>,
 }
 
@@ -94,28 +94,28 @@ impl Default for HttpRequest {
     }
 }
 
-/// What an answer must be. What is left open is learned from the first
-/// answers: status and body must then repeat exactly.
+/// The expected response. What is `None` is learned from the first responses: status and body must
+/// then repeat exactly.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expect {
-    /// The only status that is right.
+    /// Expected status code.
     pub status: Option<u16>,
-    /// The only body that is right.
+    /// Expected body.
     pub body: Option<Vec<u8>>,
-    /// The only length of the body that is right.
+    /// Expected length of the body.
     pub length: Option<u64>,
 }
 
 /// When requests are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mode {
-    /// Each connection waits for its answer, then sends the next request.
+    /// Each connection waits for its response, then sends the next request.
     Closed,
-    /// Requests arrive at a rate whatever the server does.
+    /// Requests arrive at a given rate, whatever the server does.
     Open {
         /// Arrivals per second over all connections.
         rate_per_s: f64,
-        /// How they are spaced.
+        /// The spacing of arrivals.
         arrivals: Arrivals,
     },
 }

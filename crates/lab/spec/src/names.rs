@@ -1,12 +1,12 @@
-//! Default names of compared commands: as short as tells them apart.
+//! Default names of compared commands: short, but distinct.
 
 use crate::variables;
 
 /// A name for each command, unique and not empty.
 ///
-/// If the commands are alike but for where they listen, `tcp` and `unix`; if
-/// the programs differ, the programs; else the words that differ, with the
-/// option before them; else the whole command. Equal commands are numbered.
+/// `tcp` and `unix` if the commands differ only in where they listen; the programs if these differ;
+/// else the words that differ, with the option before them; else the whole command. Equal names are
+/// numbered.
 pub(crate) fn default_names(commands: &[String]) -> Vec<String> {
     if let Some(names) = of_urls(commands) {
         return names;
@@ -30,7 +30,7 @@ pub(crate) fn default_names(commands: &[String]) -> Vec<String> {
     }
 }
 
-/// URLs without what all of them have: the scheme and an empty path.
+/// URLs without what they have in common: the scheme and an empty path.
 fn of_urls(commands: &[String]) -> Option<Vec<String>> {
     let mut names = Vec::new();
     for command in commands {
@@ -52,7 +52,7 @@ fn split(command: &str) -> Vec<String> {
         .unwrap_or_else(|_| command.split_whitespace().map(str::to_owned).collect())
 }
 
-/// `tcp` or `unix` for each, if the commands differ in nothing but the words that name them.
+/// `tcp` or `unix` for each, if the commands differ only in the words that name them.
 fn transports(commands: &[Vec<String>]) -> Vec<String> {
     let listens =
         |word: &String| variables::names(word, "PORT") || variables::names(word, "SOCKET");
@@ -67,7 +67,7 @@ fn transports(commands: &[Vec<String>]) -> Vec<String> {
     if alike { commands.iter().map(transport).collect() } else { Vec::new() }
 }
 
-/// The program's name without its folder; of `python -m NAME` the module; of `env A=b NAME` the NAME.
+/// The program's name without its folder; the module in `python -m NAME`; NAME in `env A=b NAME`.
 fn program(words: &[String]) -> String {
     let is_assignment = |word: &String| word.contains('=') && !word.starts_with('-');
     let mut rest = words
@@ -87,7 +87,7 @@ fn program(words: &[String]) -> String {
     name.to_owned()
 }
 
-/// What lies between the words that all commands begin with and those that all end with.
+/// The words between the common prefix and the common suffix of all commands.
 fn differing_words(commands: &[Vec<String>]) -> Vec<String> {
     let shortest = commands.iter().map(Vec::len).min().unwrap_or(0);
     let same = |at: &dyn Fn(&Vec<String>) -> usize| {

@@ -1,9 +1,10 @@
-//! `--parameter-scan` and `--parameter-list`: commands with `{NAME}` in them, once for each value.
+//! `--parameter-scan` and `--parameter-list`: commands that contain `{NAME}`, repeated for each
+//! value.
 
 use crate::error::SpecError;
 use crate::variables;
 
-/// More commands than this are a mistake.
+/// More commands than this are taken for a mistake.
 const COMMANDS_MAX: usize = 100;
 
 /// A parameter with its values.
@@ -17,7 +18,7 @@ impl Parameter {
     /// A parameter with values as text.
     ///
     /// # Errors
-    /// A name that is none or is one of ours, or no value.
+    /// An invalid or reserved name, or no value.
     pub fn list(name: &str, values: &str) -> Result<Parameter, SpecError> {
         let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
         if values.iter().any(String::is_empty) {
@@ -30,7 +31,7 @@ impl Parameter {
     /// A parameter with the numbers from `low` to `high`, `step` apart.
     ///
     /// # Errors
-    /// What is no number, a range without numbers, or a name that is none.
+    /// Something that is not a number, an empty range, or an invalid name.
     pub fn scan(name: &str, low: &str, high: &str, step: &str) -> Result<Parameter, SpecError> {
         let number = |text: &str| {
             let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
@@ -47,7 +48,7 @@ impl Parameter {
         }
         let decimals = |text: &str| text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         let digits = decimals(low).max(decimals(step));
-        // The last step may miss the end by what floating point loses.
+        // Rounding errors must not lose the last step.
         let count = ((to - from) / by + 1e-9).floor() as usize + 1;
         if count > COMMANDS_MAX {
             return Err(too_many(count));
@@ -82,11 +83,11 @@ fn too_many(count: usize) -> SpecError {
 /// The values of the placeholders, such as `{workers}`, in one text.
 pub type Values = Vec<(String, String)>;
 
-/// Every text once for each combination of values, the values of the last parameter fastest, with
-/// the number of the text that it comes from.
+/// Repeats every text for each combination of values, the last parameter varying fastest, with the
+/// index of the original text.
 ///
 /// # Errors
-/// A parameter that no text names, or too many combinations.
+/// A parameter that no text uses, or too many combinations.
 pub fn expand(
     texts: &[String],
     parameters: &[Parameter],

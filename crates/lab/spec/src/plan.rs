@@ -11,44 +11,43 @@ use crate::load::{Arrivals, Load};
 pub struct Plan {
     /// The experiment's name: letters, digits and dashes.
     pub name: String,
-    /// One line of title.
+    /// One-line title.
     pub title: String,
     /// The question that the experiment answers.
     pub question: String,
-    /// Longer prose for `list` and the report; may be empty.
+    /// Longer description for `list` and the report; may be empty.
     pub about: String,
-    /// Python packages that the stacks need, as pinned requirements (`gunicorn==23.0.0`);
-    /// a managed virtual environment with them comes first on the PATH of every process.
+    /// Python packages that the stacks need, as pinned requirements (`gunicorn==23.0.0`). A managed
+    /// virtual environment with them comes first on the PATH of every process.
     pub python: Vec<String>,
-    /// Files of the experiment that stacks refer to as `$FILES/...` are resolved
-    /// against this folder; empty for `compare`.
+    /// The folder that `$FILES` stands for; `None` for `compare`.
     pub files: Option<std::path::PathBuf>,
-    /// The parts, each with verdicts of its own; most experiments have one.
+    /// The parts, each with its own verdicts; most experiments have one.
     pub parts: Vec<Part>,
-    /// The text that the plan was read from, for the record.
+    /// The text of the plan, for the record.
     pub source: String,
 }
 
-/// One comparison: variants that are measured against each other in the same blocks.
+/// One comparison: variants that are measured in the same blocks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     /// Short name, unique within the plan.
     pub name: String,
-    /// What this part answers.
+    /// The question that this part answers.
     pub question: String,
-    /// What is compared; at least one.
+    /// The variants; at least one.
     pub variants: Vec<Variant>,
-    /// What is offered to every variant, in this order within each block.
+    /// The loads on every variant, in this order within each block.
     pub offers: Vec<Offer>,
     /// Which pairs are compared; the first contrast is the primary one.
     pub contrasts: Vec<Contrast>,
-    /// The metric that decides; others carry the word "unadjusted".
+    /// The primary metric; other comparisons are marked "unadjusted".
     pub primary: Metric,
-    /// Where client and stacks run.
+    /// CPUs of client and stacks.
     pub layout: Layout,
     /// Blocks, slices, precision.
     pub schedule: Schedule,
-    /// Figures that others published, printed beside ours.
+    /// Figures published by others, printed beside ours.
     pub published: Vec<Published>,
 }
 
@@ -59,28 +58,26 @@ pub struct Variant {
     pub name: String,
     /// Its place on the axes of a matrix, as (axis, label); empty for one written out.
     pub at: Vec<(String, String)>,
-    /// The processes behind it.
+    /// Its processes.
     pub stack: Stack,
-    /// Where the load goes, with `$PORT`, `$SOCKET` and the like still in it (see [`Stack`]).
+    /// The target, with unexpanded variables such as `$PORT` and `$SOCKET` (see [`Stack`]).
     pub target: String,
-    /// What is sent; the same for all variants but for what the experiment declares to differ.
+    /// The load; the same for all variants except for declared differences.
     pub load: Load,
-    /// Where the server's own count is read; `None` if nobody counts there.
+    /// Source of the server-side count, if there is one.
     pub served_by: Option<ServedBy>,
-    /// Whether it only shows how fast the client is, such as a server that does nothing: it is set
-    /// beside the others and not ranked among them.
+    /// Whether it only shows how fast the client is, such as a null server: shown beside the others
+    /// but not ranked among them.
     pub ceiling: bool,
 }
 
-/// Processes in the order in which they start; they stop in reverse.
+/// Processes in starting order; they stop in reverse order.
 ///
-/// In every command, file template, environment value, readiness check and
-/// target these are replaced: `$PORT`, `$PORT2` … `$PORT9` (free TCP ports of
-/// 127.0.0.1), `$SOCKET`, `$SOCKET2` … `$SOCKET9` (fresh socket paths),
-/// `$DIR` (the stack's own temporary folder), `$FILES` (the experiment's
-/// folder), `$COUNTERS` (where the WSGI counter writes), `$TACHOGRAPH` (our
-/// own binary), `$CPUS` (how many CPUs the stack has). They are in the
-/// environment of every process too.
+/// These variables are expanded in every command, file template, environment value, readiness check
+/// and target: `$PORT`, `$PORT2` … `$PORT9` (free TCP ports of 127.0.0.1), `$SOCKET`, `$SOCKET2` …
+/// `$SOCKET9` (fresh socket paths), `$DIR` (the stack's own temporary folder), `$FILES` (the
+/// experiment's folder), `$COUNTERS` (where the WSGI counter writes), `$TACHOGRAPH` (our own
+/// binary), `$CPUS` (number of CPUs of the stack). They are also in every process's environment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stack {
     /// Files written before anything starts, relative to `$DIR`.
@@ -89,15 +86,16 @@ pub struct Stack {
     pub processes: Vec<Process>,
     /// Python packages that only this stack needs, pinned; they are in [`Plan::python`] too.
     pub python: Vec<String>,
-    /// What must be on PATH, with what to install otherwise: `("nginx", "apt install nginx")`.
+    /// Programs that must be on PATH, with the command that installs them: `("nginx", "apt install
+    /// nginx")`.
     pub needs: Vec<(String, String)>,
-    /// Whether a process of it runs in a container.
+    /// Whether it needs a container engine.
     pub needs_engine: bool,
-    /// A command that is run by a shell, and waited for, each time before the stack is started.
+    /// A shell command to run before each start of the stack.
     pub prepare: Option<String>,
 }
 
-/// A file that is written for a stack, its variables replaced.
+/// A file that is written for a stack, with its variables expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileTemplate {
     /// Path below `$DIR`.
@@ -111,28 +109,28 @@ pub struct FileTemplate {
 pub struct Process {
     /// Its name in messages and logs.
     pub name: String,
-    /// The command as a person writes it; split like a shell would, or given to `sh -c` when it needs one.
+    /// The command as written; split as a shell does, or given to `sh -c` if it needs a shell.
     pub command: String,
-    /// Further environment.
+    /// Additional environment variables.
     pub env: BTreeMap<String, String>,
-    /// How it is known to be ready; all must hold.
+    /// Readiness checks; all must pass.
     pub ready: Vec<Ready>,
-    /// How long that may take.
+    /// How long it may take to be ready.
     pub ready_timeout: Nanos,
-    /// What asks it to stop.
+    /// The signal that asks it to stop.
     pub stop_signal: StopSignal,
     /// How long it may take to stop before it is killed.
     pub stop_timeout: Nanos,
 }
 
-/// A sign that a process is ready; the text still has its variables in it.
+/// A readiness check, with unexpanded variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// A TCP port of 127.0.0.1, or `host:port`, accepts.
+    /// A TCP port of 127.0.0.1, or `host:port`, accepts connections.
     Port(String),
-    /// A Unix socket accepts.
+    /// A Unix socket accepts connections.
     Socket(String),
-    /// A target answers HTTP with a status below 500.
+    /// A target responds over HTTP with a status below 500.
     Http(String),
     /// A file exists.
     File(String),
@@ -150,37 +148,36 @@ pub enum StopSignal {
     Quit,
 }
 
-/// Where the server's own count is read.
+/// Source of the server-side count.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServedBy {
     /// The counter files of our WSGI middleware in `$COUNTERS`.
     Wsgi,
-    /// nginx's stub_status at this target; its own reads are subtracted.
+    /// nginx's stub_status at this target; our own reads are subtracted.
     StubStatus(String),
-    /// A target whose body holds the count where the regular expression's first group matches;
-    /// `self_counting` says that the read itself is counted.
+    /// A target whose body contains the count in the first group of the regular expression.
     Http {
         /// The target.
         target: String,
         /// The regular expression with one group.
         pattern: String,
-        /// Whether reading it raises the count by one.
+        /// Whether reading the count increases it by one.
         self_counting: bool,
     },
-    /// The number of lines in a file that match (all, without a pattern).
+    /// The number of matching lines in a file (all lines without a pattern).
     LogLines {
         /// The file.
         path: String,
-        /// Only lines that match count.
+        /// Count only lines that match.
         pattern: Option<String>,
     },
     /// The size of a file in bytes: one byte per request.
     FileSize(String),
-    /// A file that holds the count as a decimal number.
+    /// A file that contains the count as a decimal number.
     CounterFile(String),
 }
 
-/// What is offered to a variant in each block.
+/// The load on a variant in each block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Offer {
     /// Closed loop.
@@ -201,7 +198,7 @@ pub enum Offer {
     },
 }
 
-/// A pair that is compared: `variant` ÷ `baseline`, as indices into the part's variants.
+/// A pair to compare: `variant` ÷ `baseline`, as indices into the part's variants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contrast {
     /// The denominator.
@@ -210,13 +207,13 @@ pub struct Contrast {
     pub variant: usize,
 }
 
-/// What is compared.
+/// A metric to compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Metric {
     /// Verified responses per second in the closed loop.
     #[default]
     Throughput,
-    /// Median latency in the open loop (service time where only a closed loop was offered).
+    /// Median latency in the open loop (service time if there is only a closed loop).
     P50,
     /// 99th percentile of the same.
     P99,
@@ -237,10 +234,10 @@ impl Metric {
     ];
 }
 
-/// Where client and stacks run.
+/// CPUs of client and stacks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Layout {
-    /// The client has a CPU of its own; the stacks have the rest.
+    /// One CPU for the client, the rest for the stacks.
     #[default]
     Split,
     /// Client and stacks share one CPU.
@@ -252,32 +249,32 @@ pub enum Layout {
 /// Blocks, slices, precision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// The half-width wanted, as a fraction (0.01 is 1%).
+    /// Target half-width, as a fraction (0.01 is 1%).
     pub precision: f64,
     /// 1 − α, usually 0.95.
     pub confidence: f64,
     /// Blocks of the pilot.
     pub pilot_blocks: u32,
-    /// At most this many blocks.
+    /// Limit on the number of blocks.
     pub max_blocks: u32,
-    /// At most this long in all; `None` for no limit.
+    /// Limit on the total time.
     pub max_time: Option<Nanos>,
-    /// Length of one slice; longer where a variant's requests take long.
+    /// Length of a slice; longer if a variant's requests take long.
     pub slice: Nanos,
-    /// Window per trial and offer: slices of one variant add up to it.
+    /// Measured time per trial: the windows of its slices add up to it.
     pub window: Nanos,
     /// Warm-up per variant at the start of each block.
     pub warmup: Nanos,
-    /// One variant at a time.
+    /// Load one variant at a time.
     pub isolated: bool,
-    /// Shortened for a quick look; said in the verdict.
+    /// Whether the schedule was shortened; mentioned in the verdict.
     pub quick: bool,
     /// Declared margin of equivalence.
     pub margin: Option<Margin>,
 }
 
 impl Default for Process {
-    /// No command yet; 30 s to be ready, SIGTERM and 10 s to stop.
+    /// An empty command; 30 s to be ready, SIGTERM and 10 s to stop.
     fn default() -> Process {
         Process {
             name: String::new(),
@@ -294,9 +291,9 @@ impl Default for Process {
 impl Default for Schedule {
     /// A full run: a precision of 1% at 95%, a pilot of 10 blocks, windows of 2 s in slices of 25 ms.
     ///
-    /// Ten such blocks fit into about a minute and a half. Slices are short because a
-    /// virtual machine's CPUs change their speed for tenths of a second at a time, and
-    /// what changes between the slices of a round is what blurs a block.
+    /// Ten such blocks take about 90 seconds. Slices are short because a virtual machine's CPUs
+    /// change their speed for tenths of a second at a time, and a change between the slices of a
+    /// round adds noise to a block.
     fn default() -> Schedule {
         Schedule {
             precision: 0.01,
@@ -315,7 +312,7 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// Whether the schedule can be kept at all; the sentence says what cannot.
+    /// Whether the schedule is possible; the error says why not.
     pub(crate) fn check(&self) -> Result<(), String> {
         let share = |value: f64| value > 0.0 && value < 1.0;
         if !share(self.precision) {
@@ -345,8 +342,8 @@ impl Schedule {
         Ok(())
     }
 
-    /// The same schedule for a quick look: 6 blocks in the pilot, windows of 1.2 s, warm-ups of
-    /// 0.4 s, never longer than they were. Precision, margin and layout stay.
+    /// A shorter version of this schedule: 6 blocks in the pilot, windows of 1.2 s and warm-ups of
+    /// 0.4 s at most. Precision, margin and layout stay the same.
     pub fn quickened(&self) -> Schedule {
         let window = self.window.min(Nanos::from_millis(1200));
         Schedule {
@@ -365,15 +362,15 @@ impl Schedule {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin(pub f64);
 
-/// A figure that others published.
+/// A figure published by others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Published {
-    /// The variant it speaks of, if one.
+    /// The variant it is about, if any.
     pub variant: Option<String>,
     /// What was published: `1,837 req/s, latency 5.44 ms mean`.
     pub figure: String,
-    /// The figure as requests per second, for the picture; if there is one.
+    /// The figure as requests per second, for the chart, if it is one.
     pub throughput_per_s: Option<f64>,
-    /// Where, when, on what.
+    /// Source: where, when, on what hardware.
     pub source: String,
 }

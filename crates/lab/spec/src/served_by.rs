@@ -1,4 +1,4 @@
-//! `--served-by`: where the server's own count is read, in one word of a command line.
+//! `--served-by`: the source of the server-side count, as a command-line argument.
 
 use std::fmt;
 
@@ -12,13 +12,13 @@ const FORMS: &str = "write wsgi, stub_status=URL, url=URL PATTERN, log=PATH, log
                      file_size=PATH or counter_file=PATH";
 
 impl ServedBy {
-    /// Reads the value of `--served-by`: the same words as in an experiment's `served_by`.
+    /// Parses the value of `--served-by`: the same words as in an experiment's `served_by`.
     ///
     /// `url=URL PATTERN` and `log=PATH PATTERN` are split at the first space;
     /// the pattern for a URL has one group around the number.
     ///
     /// # Errors
-    /// An unknown form, a URL that is no target, a pattern that cannot be used.
+    /// An unknown form, an invalid URL or an unusable pattern.
     pub fn parse(text: &str) -> Result<ServedBy, SpecError> {
         let wrong =
             |why: String| SpecError::new(format!("--served-by '{text}': {why}")).help(FORMS);
@@ -56,7 +56,7 @@ impl ServedBy {
     }
 }
 
-/// Whether a pattern can be used; one for a URL needs a group around the number.
+/// Checks a pattern; one for a URL needs a group around the number.
 pub(crate) fn check_pattern(pattern: &str, of_url: bool) -> Result<(), String> {
     match Regex::new(pattern) {
         Err(_) => Err("the pattern is not a valid regular expression".to_owned()),
@@ -68,7 +68,7 @@ pub(crate) fn check_pattern(pattern: &str, of_url: bool) -> Result<(), String> {
 }
 
 impl fmt::Display for ServedBy {
-    /// Who counts, in words for the record: `the WSGI counter`.
+    /// The source in words, for the record: `the WSGI counter`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ServedBy::Wsgi => f.write_str("the WSGI counter"),

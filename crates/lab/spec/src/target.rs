@@ -1,4 +1,4 @@
-//! Where the load goes.
+//! Targets of the load.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// bytes, one of which is the terminating (or, for abstract names, leading) NUL.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// The kernel object that connections are made to.
+/// The socket that connections are made to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// TCP to a host name or address (IPv6 without brackets) and port.
@@ -26,22 +26,22 @@ pub enum Endpoint {
     UnixDatagram(PathBuf),
     /// A sequenced-packet Unix socket with a path (`unix-seqpacket:`), for the echo exchange only.
     UnixSeqpacket(PathBuf),
-    /// A stream socketpair whose other end the fixture holds; each connection
-    /// asks for one over the Unix socket at this path (`socketpair:`).
+    /// A stream socketpair whose other end belongs to the fixture; each connection requests one
+    /// over the Unix socket at this path (`socketpair:`).
     Socketpair(PathBuf),
 }
 
-/// Where the load goes, as a person writes it.
+/// A target as the user writes it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Target {
     /// `http://host:port/path` or `http://unix:/path/to.sock:/path`.
     ///
     /// The socket's path ends at the first `:/`, as in nginx's `proxy_pass`.
     Http {
-        /// What is connected to.
+        /// The endpoint.
         endpoint: Endpoint,
-        /// The value of the Host header: `host:port`, the port left out if it is 80;
-        /// `localhost` for Unix sockets.
+        /// The Host header: `host:port`, without the port if it is 80; `localhost` for Unix
+        /// sockets.
         authority: String,
         /// Path and query, beginning with a slash.
         path: String,
@@ -50,32 +50,31 @@ pub enum Target {
     Raw(Endpoint),
 }
 
-/// A target that could not be understood.
+/// A target that could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{text}' is not a target: {why}")]
 pub struct TargetError {
-    /// What was typed.
+    /// The text as typed.
     pub text: String,
-    /// What is wrong with it and what to write instead.
+    /// What is wrong, and what to write instead.
     pub why: String,
 }
 
 impl Target {
-    /// Reads a target as a person writes it.
+    /// Parses a target.
     ///
-    /// `host:port/path` without a scheme is HTTP, and so is `localhost/path`;
-    /// HTTP without a port goes to port 80. What an address bar would forgive
-    /// but a benchmark must not guess (TLS, user names, spaces) is refused with
-    /// a sentence that says what to write instead.
+    /// `host:port/path` and `localhost/path` without a scheme are HTTP; HTTP without a port uses
+    /// port 80. What an address bar would accept but a benchmark must not guess (TLS, user names,
+    /// spaces) is refused with a message that says what to write instead.
     pub fn parse(text: &str) -> Result<Target, TargetError> {
         read(text.trim()).map_err(|why| TargetError { text: text.to_owned(), why })
     }
 
-    /// Reads an HTTP URL whose host is reached through a Unix socket instead, as with curl's
-    /// `--unix-socket`: the URL still gives the Host header and the path, and
-    /// `socket` may be `@name` for an abstract socket.
+    /// Parses an HTTP URL that is reached through a Unix socket, as with curl's `--unix-socket`.
+    /// The URL still determines the Host header and the path; `socket` may be `@name` for an
+    /// abstract socket.
     ///
-    /// A URL that names no host (`/path`) or nothing at all is taken to be on `localhost`.
+    /// A URL without a host (`/path`), or an empty one, is on `localhost`.
     pub fn parse_with_unix_socket(text: &str, socket: &str) -> Result<Target, TargetError> {
         let url = match text.trim() {
             "" => "http://localhost/".to_owned(),
@@ -97,7 +96,7 @@ impl Target {
         }
     }
 
-    /// What is connected to.
+    /// The endpoint.
     pub fn endpoint(&self) -> &Endpoint {
         match self {
             Target::Http { endpoint, .. } | Target::Raw(endpoint) => endpoint,
@@ -148,7 +147,7 @@ fn read(text: &str) -> Result<Target, String> {
 const SCHEMES: &str = "use http://host:port/path, http://unix:/path/to.sock:/path, \
     tcp://host:port or unix:/path/to.sock";
 
-/// What has no scheme is HTTP if it begins like `host:port` or `localhost`.
+/// Text without a scheme is HTTP if it begins like `host:port` or `localhost`.
 fn bare(text: &str) -> Result<Target, String> {
     if text.starts_with('/') || text.starts_with("./") {
         return Err(format!(
@@ -252,7 +251,7 @@ fn read_port(port: &str) -> Result<u16, String> {
     }
 }
 
-/// The request target: begins with a slash, without the fragment, which is never sent.
+/// The request target: begins with a slash; the fragment is removed because it is never sent.
 fn request_path(text: &str) -> Result<String, String> {
     let text = text.split('#').next().unwrap_or_default();
     if let Some(c) = text.chars().find(|c| !c.is_ascii_graphic()) {
@@ -279,7 +278,7 @@ fn socket_path(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() {
         return Err("the path of the socket is missing".to_owned());
     }
-    // `unix:///run/app.sock` is how URL-minded programs write `unix:/run/app.sock`.
+    // Programs that expect URLs write `unix:///run/app.sock` for `unix:/run/app.sock`.
     let text = match text.trim_start_matches('/') {
         rest if text.starts_with('/') => &text[text.len() - rest.len() - 1..],
         _ => text,
@@ -319,8 +318,8 @@ fn authority(host: &str, port: u16, default_port: Option<u16>) -> String {
 }
 
 impl fmt::Display for Endpoint {
-    /// What comes after `http://`, or after nothing but a scheme for raw targets:
-    /// `127.0.0.1:8000`, `unix:/path/to.sock`, `unix:@abstract`.
+    /// The part after `http://`, or after the scheme of a raw target: `127.0.0.1:8000`,
+    /// `unix:/path/to.sock`, `unix:@abstract`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Endpoint::Tcp { host, port } => authority(host, *port, None),
@@ -335,8 +334,8 @@ impl fmt::Display for Endpoint {
 }
 
 impl fmt::Display for Target {
-    /// The form that [`Target::parse`] reads. The Host header of a URL that was
-    /// combined with `--unix-socket` is not part of it.
+    /// The form that [`Target::parse`] reads. The Host header of a URL that was combined with
+    /// `--unix-socket` is not included.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Target::Http { endpoint, path, .. } if endpoint.is_tcp() => {

@@ -1,13 +1,13 @@
-//! `$PORT`, `$SOCKET` and their like: found and replaced in text.
+//! `$PORT`, `$SOCKET` and the other variables: finding and expanding them.
 //!
-//! A variable is `$NAME` or `${NAME}` where NAME begins with a capital letter
-//! and goes on with capitals, digits and underscores, so that nginx's `$host`
-//! and a shell's `$1` are left alone.
+//! A variable is `$NAME` or `${NAME}`, where NAME begins with an upper-case letter and continues
+//! with upper-case letters, digits and underscores, so nginx's `$host` and a shell's `$1` stay as
+//! they are.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What the runner itself replaces; see [`crate::Stack`].
+/// Whether the runner expands this name; see [`crate::Stack`].
 pub(crate) fn is_built_in(name: &str) -> bool {
     let numbered = |rest: &str| rest.is_empty() || matches!(rest.as_bytes(), [b'2'..=b'9']);
     name.strip_prefix("PORT").is_some_and(numbered)
@@ -38,7 +38,7 @@ pub(crate) const BUILT_IN: [&str; 11] = [
 pub(crate) struct Found<'a> {
     /// Its name.
     pub(crate) name: &'a str,
-    /// Its bytes, dollar sign and braces included.
+    /// Its byte range, including dollar sign and braces.
     pub(crate) range: Range<usize>,
 }
 
@@ -68,16 +68,16 @@ fn name_length(text: &str) -> usize {
     }
     let is_part = |b: u8| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_';
     let length = text.bytes().position(|b| !is_part(b)).unwrap_or(text.len());
-    // `$Name` is not ours: a capital followed by small letters belongs to somebody else.
+    // `$Name` is not ours: upper case followed by lower case belongs to another program.
     if text[length..].starts_with(|c: char| c.is_ascii_lowercase()) { 0 } else { length }
 }
 
-/// Whether the text names this variable.
+/// Whether the text contains this variable.
 pub(crate) fn names(text: &str, name: &str) -> bool {
     find(text).iter().any(|found| found.name == name)
 }
 
-/// The text with every variable replaced for which `value` has one.
+/// The text with every variable expanded for which `value` returns one.
 pub(crate) fn replace<'v>(text: &str, value: impl Fn(&str) -> Option<Cow<'v, str>>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;

@@ -1,8 +1,8 @@
-//! A control group per stack, which counts the CPU time of every process that
-//! was ever in it, also of those that nobody waits for.
+//! A control group per stack, which counts the CPU time of every process that was ever in it,
+//! including processes that were never waited for.
 //!
-//! The group is made below the one that tachograph itself runs in, so limits
-//! that somebody has set go on to apply. Nothing else on the machine is changed.
+//! The group is a child of tachograph's own group, so existing limits still apply. Nothing else on
+//! the machine is changed.
 
 use std::fs;
 use std::io;
@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Accounting;
 
-/// The beginning of every group's name.
+/// Prefix of every group's name.
 pub(crate) const CGROUP_PREFIX: &str = "tachograph-";
 
-/// Which of the kernel's two interfaces a group belongs to.
+/// Which of the kernel's two interfaces a group uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Version {
     /// The `cpuacct` hierarchy.
@@ -28,7 +28,7 @@ pub(crate) enum Version {
     V2,
 }
 
-/// A group of our own.
+/// A control group that we created.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Cgroup {
     pub(crate) version: Version,
@@ -36,10 +36,10 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes a group and proves, with this process, that processes can be put into it.
+    /// Creates a group and tests with this process that processes can be moved into it.
     ///
-    /// None where the machine does not permit it; the process tree is then summed up instead.
-    /// `announce` is told of a folder before it is made.
+    /// `None` if the machine does not permit it; CPU time is then summed over the process tree.
+    /// `announce` is called with a folder before it is created.
     pub(crate) fn create(
         accounting: Accounting,
         name: &str,
@@ -67,7 +67,7 @@ impl Cgroup {
         Some(group)
     }
 
-    /// CPU time of all that ever ran in the group.
+    /// CPU time of all processes that were ever in the group.
     pub(crate) fn cpu(&self) -> io::Result<Nanos> {
         let number = |text: &str| {
             text.trim().parse::<u64>().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
@@ -85,21 +85,21 @@ impl Cgroup {
         }
     }
 
-    /// The processes in it.
+    /// The processes in the group.
     pub(crate) fn pids(&self) -> Vec<i32> {
         let text = fs::read_to_string(self.dir.join("cgroup.procs")).unwrap_or_default();
         text.lines().filter_map(|line| line.trim().parse().ok()).collect()
     }
 
-    /// Kills all that is in it at one stroke, where the kernel can (5.14 and later).
+    /// Kills all processes in the group at once, where the kernel supports it (5.14 and later).
     pub(crate) fn kill(&self) {
         if self.version == Version::V2 {
-            // Kernels without the file are served by the caller's own loop over the processes.
+            // On kernels without the file, the caller kills the processes one by one.
             let _ = fs::write(self.dir.join("cgroup.kill"), "1");
         }
     }
 
-    /// Removes it; a process that has just ended may hold it for a moment.
+    /// Removes the group; a process that has just ended may delay this briefly.
     pub(crate) fn remove(&self) -> bool {
         for _ in 0..50 {
             match fs::remove_dir(&self.dir) {
@@ -114,12 +114,12 @@ impl Cgroup {
 
 /// Moves the calling process into a group.
 pub(crate) fn join(dir: &Path) -> io::Result<()> {
-    // Opened without creating: in a folder that is no group, the write must fail.
+    // Opened without creating: if this folder is not a group, the write must fail.
     use std::io::Write;
     fs::OpenOptions::new().write(true).open(dir.join("cgroup.procs"))?.write_all(b"0")
 }
 
-/// Moves another process into the groups that the calling process is in, as far as those are ours.
+/// Moves another process into those of the calling process's groups that are ours.
 pub(crate) fn adopt(pid: i32) -> io::Result<()> {
     use std::io::Write;
     for version in [Version::V2, Version::V1] {
@@ -134,11 +134,11 @@ pub(crate) fn adopt(pid: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// How often the groups that tachograph runs in, up to the outermost that is
-/// visible, were throttled by a CPU quota since they exist: what matters is whether it rises. A
-/// stack runs below them and shares their fate. `None` where no group counts it.
+/// How often a CPU quota has throttled tachograph's groups, up to the outermost visible one, since
+/// they were created; only increases matter. A stack runs below these groups, so it is throttled
+/// with them. `None` if no group counts it.
 ///
-/// The groups are looked up once; after that a call costs one short file for each of them.
+/// The groups are looked up once; after that a call reads one short file per group.
 pub fn throttled() -> Option<u64> {
     static FILES: OnceLock<Vec<PathBuf>> = OnceLock::new();
     let counts: Vec<u64> = FILES
@@ -170,7 +170,7 @@ fn nr_throttled(cpu_stat: &str) -> Option<u64> {
     cpu_stat.lines().find_map(|line| line.strip_prefix("nr_throttled "))?.trim().parse().ok()
 }
 
-/// The folder of the group that this process is in.
+/// The folder of this process's group.
 fn own_group(version: Version) -> Option<PathBuf> {
     let controller = match version {
         Version::V1 => "cpuacct",
@@ -184,11 +184,11 @@ fn mounts() -> Option<String> {
     fs::read_to_string("/proc/self/mountinfo").ok()
 }
 
-/// Finds a hierarchy's folder of this process and where the hierarchy is mounted.
+/// Finds this process's folder in a hierarchy, and the hierarchy's mount point.
 ///
-/// `groups` is `/proc/self/cgroup` (cgroups(7)): `ID:CONTROLLERS:PATH`, the
-/// unified hierarchy without controllers. `mounts` is mountinfo
-/// (proc_pid_mountinfo(5)). An empty controller means the unified hierarchy.
+/// `groups` is `/proc/self/cgroup` (cgroups(7)): `ID:CONTROLLERS:PATH`, without controllers for the
+/// unified hierarchy. `mounts` is mountinfo (proc_pid_mountinfo(5)). An empty controller means the
+/// unified hierarchy.
 fn locate(mounts: &str, groups: &str, controller: &str) -> Option<(PathBuf, PathBuf)> {
     let path = groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');

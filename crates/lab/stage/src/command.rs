@@ -1,4 +1,4 @@
-//! From a command as a person writes it to the words that are executed.
+//! From a command line to the arguments that are executed.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::vars::Variables;
 
-/// Words at the start of a command that only a shell knows and that cannot follow `exec`.
+/// Words that only a shell understands at the start of a command and that cannot follow `exec`.
 const SHELL_WORDS: &[&str] = &[
     "!", ".", "case", "cd", "exec", "export", "for", "if", "set", "source", "trap", "ulimit",
     "umask", "unset", "until", "while", "{",
@@ -25,8 +25,8 @@ pub(crate) struct Invocation {
 }
 
 impl Invocation {
-    /// Splits a command as a shell would; one that needs a shell is given to `sh -c`,
-    /// which puts the program in its own place if that is all there is to do.
+    /// Splits a command as a shell does. A command that needs a shell is given to `sh -c`, with
+    /// `exec` if it is a single program.
     pub(crate) fn parse(command: &str, vars: &Variables) -> Result<Invocation, String> {
         let words =
             shell_words::split(command).map_err(|_| "a quotation mark is not closed".to_owned())?;
@@ -39,8 +39,8 @@ impl Invocation {
             return Ok(without_shell(&words, vars));
         }
         let builtin = builtin || is_assignment(first);
-        // Values that a shell would split or interpret are left to its own
-        // expansion: they are in the environment too.
+        // Values that a shell would split or interpret are left to the shell's own expansion: they
+        // are in the environment too.
         let text = vars.expand_if(command, is_plain);
         let stays = syntax.is_compound || builtin;
         let text = if stays { text } else { format!("exec {}", text.trim_start()) };
@@ -62,11 +62,11 @@ fn without_shell(words: &[String], vars: &Variables) -> Invocation {
     Invocation { argv, program, shell_stays: false }
 }
 
-/// What a command has in it besides words.
+/// The syntax of a command.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Syntax {
     needs_shell: bool,
-    /// Several commands: `exec` would swallow all but the first.
+    /// Several commands: `exec` would lose all but the first.
     is_compound: bool,
 }
 
@@ -80,7 +80,7 @@ fn scan(command: &str, vars: &Variables) -> Syntax {
             (Some('\''), '\'') | (Some('"'), '"') => quote = None,
             (Some('\''), _) => {}
             (_, '\\') => {
-                // An escaped dollar must reach the program, which only a shell can tell from ours.
+                // An escaped dollar must reach the program; only a shell handles that.
                 syntax.needs_shell |= matches!(characters.next(), Some((_, '$' | '`')));
             }
             (_, '$') => syntax.needs_shell |= !vars.is_reference(&command[at..]),
@@ -111,7 +111,7 @@ fn is_plain(value: &str) -> bool {
     value.chars().all(|c| c.is_ascii_alphanumeric() || "_-./:@%+,".contains(c))
 }
 
-/// Where a program is: as `PATH` says, or relative to `working_dir` if its name has a slash.
+/// The path of a program: from `PATH`, or relative to `working_dir` if its name contains a slash.
 pub(crate) fn find(program: &str, path: &str, working_dir: Option<&Path>) -> Option<PathBuf> {
     let is_executable = |file: &Path| {
         fs::metadata(file)
@@ -126,7 +126,8 @@ pub(crate) fn find(program: &str, path: &str, working_dir: Option<&Path>) -> Opt
     env::split_paths(path).map(|dir| base.join(dir).join(program)).find(|file| is_executable(file))
 }
 
-/// Folders of servers' programs that `PATH` often lacks: the system's own, and the newest PostgreSQL's.
+/// Folders of server programs that `PATH` often lacks: the system's, and that of the newest
+/// PostgreSQL.
 pub(crate) fn server_folders() -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from("/usr/local/sbin"), PathBuf::from("/usr/sbin")];
     let version = |dir: &PathBuf| dir.file_name()?.to_str()?.parse::<u32>().ok();
@@ -136,16 +137,16 @@ pub(crate) fn server_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Where a stack that needs a program, or a file by its path, would find it.
+/// Where a stack would find a program or file that it needs.
 pub fn find_need(need: &str) -> Option<PathBuf> {
-    // A path names any file, such as a module of a server.
+    // A path can name any file, such as a server module.
     if need.starts_with('/') {
         return Some(PathBuf::from(need)).filter(|file| file.exists());
     }
     find(need, &with_server_folders(&env::var("PATH").unwrap_or_default()), None)
 }
 
-/// A search path that ends with the folders of servers.
+/// A search path with the folders of servers appended.
 pub(crate) fn with_server_folders(path: &str) -> String {
     let mut folders: Vec<PathBuf> = env::split_paths(path).collect();
     folders.extend(server_folders());
@@ -155,7 +156,7 @@ pub(crate) fn with_server_folders(path: &str) -> String {
     shown.collect::<Vec<_>>().join(":")
 }
 
-/// How a well-known program is installed, for people on Debian or Ubuntu.
+/// How to install a well-known program on Debian or Ubuntu.
 pub(crate) fn install_hint(program: &str) -> Option<&'static str> {
     let name = program.rsplit('/').next().unwrap_or(program);
     Some(match name {

@@ -1,4 +1,4 @@
-//! What can go wrong with a stack, told to people.
+//! Errors of a stack, with messages for people.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,21 +8,21 @@ use base::Nanos;
 use crate::exclusive::Holder;
 use crate::protocol::Ended;
 
-/// Why a stack, or what belongs to it, could not do what was asked.
+/// Why an operation on a stack failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StageError {
-    /// A folder or file of ours could not be made or read.
+    /// One of our folders or files could not be created or read.
     #[error("{what} {}: {}", path.display(), in_words(source))]
     File {
-        /// What was tried: `cannot create`.
+        /// The operation: `cannot create`.
         what: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// Why it failed.
+        /// The cause.
         source: io::Error,
     },
-    /// A folder's name leaves no room for sockets below it.
+    /// A folder's path leaves no room for sockets in it.
     #[error(
         "the temporary folder {} is too long: a Unix socket in it would have {bytes} bytes, and \
          the kernel's limit is 107. Set TMPDIR to a shorter folder, such as /tmp",
@@ -31,7 +31,7 @@ pub enum StageError {
     TempTooLong {
         /// The folder.
         path: PathBuf,
-        /// How long a socket's path below it would be.
+        /// Length of a socket's path in it.
         bytes: usize,
     },
     /// A socket's path is too long for the kernel.
@@ -54,7 +54,7 @@ pub enum StageError {
         option: String,
         /// The command.
         command: String,
-        /// How it ended.
+        /// The cause.
         why: String,
     },
     /// A command is malformed.
@@ -67,17 +67,17 @@ pub enum StageError {
         /// What is wrong with it.
         why: String,
     },
-    /// A program is not on PATH, or a file is not where it must be.
+    /// A program is not on PATH, or a file does not exist.
     #[error("'{process}': there is no {}{}", sought(program), remedy(install.as_deref()))]
     NotFound {
         /// The process that needs it.
         process: String,
         /// The program, or the path of the file.
         program: String,
-        /// How to get it, where we know.
+        /// How to install it, if known.
         install: Option<String>,
     },
-    /// A file that the stack wants written lies elsewhere.
+    /// A file that the stack wants written is outside its folder.
     #[error(
         "the stack's file '{0}' must be in the stack's own folder: use a relative path without '..'"
     )]
@@ -90,7 +90,7 @@ pub enum StageError {
         /// What is wrong.
         why: String,
     },
-    /// What a process wants to listen on is in use; another port may work.
+    /// An address that a process wants to listen on is in use; another port may work.
     #[error("'{process}': {place} is already in use{}. Stop that process, or use $PORT or $SOCKET \
         in the command", by(holder.as_deref()))]
     Taken {
@@ -98,7 +98,7 @@ pub enum StageError {
         process: String,
         /// `port 8000 of 127.0.0.1`.
         place: String,
-        /// Who has it, if that is to be seen.
+        /// The process that holds it, if known.
         holder: Option<String>,
     },
     /// No port is free.
@@ -113,7 +113,7 @@ pub enum StageError {
         command: String,
         /// How it ended.
         ended: Ended,
-        /// Its last words.
+        /// The end of its log.
         log: LogTail,
     },
     /// A process did not become ready in time.
@@ -125,11 +125,11 @@ pub enum StageError {
         process: String,
         /// How long we waited.
         after: Nanos,
-        /// What for.
+        /// The check.
         check: String,
-        /// What was there instead.
+        /// What was found instead.
         seen: String,
-        /// Its last words.
+        /// The end of its log.
         log: LogTail,
     },
     /// A process ended while it was needed.
@@ -139,28 +139,28 @@ pub enum StageError {
         process: String,
         /// How it ended.
         ended: Ended,
-        /// Its last words.
+        /// The end of its log.
         log: LogTail,
     },
-    /// The guard could not be started or has gone.
+    /// The guard could not start, or has ended.
     #[error("the process that guards the stack failed: {0}")]
     Guard(String),
-    /// Somebody asked to stop.
+    /// The user asked to stop.
     #[error("stopped before everything was ready")]
     Interrupted,
-    /// Another experiment runs on this machine.
+    /// Another measurement is running on this machine.
     #[error(
         "another tachograph is measuring on this machine ({holder}); two at once would disturb \
          each other. Omit --no-wait to wait for it, or give each its own CPUs with --cpus"
     )]
     Busy {
-        /// What is known of it.
+        /// What is known about it.
         holder: Holder,
     },
-    /// Somebody asked to stop while another experiment was waited for.
+    /// The user asked to stop while waiting for another measurement.
     #[error("stopped while waiting for another measurement")]
     StoppedWaiting,
-    /// The locks of measurements have no place that is safe.
+    /// There is no safe folder for the locks.
     #[error("the folder {} cannot be used for CPU locks: {why}. Remove it, or set \
         TACHOGRAPH_LOCK_DIR to a folder of your own", path.display())]
     LockFolder {
@@ -169,34 +169,33 @@ pub enum StageError {
         /// What is wrong with it.
         why: String,
     },
-    /// The server's own count could not be read.
+    /// The server-side count could not be read.
     #[error("the server's own count cannot be read from {place}: {why}")]
     Served {
-        /// Where it was looked for.
+        /// The source.
         place: String,
-        /// Why that failed.
+        /// The cause.
         why: String,
     },
-    /// The Python environment could not be made.
+    /// The Python environment could not be created.
     #[error("{0}")]
     Python(String),
 }
 
 impl StageError {
-    /// Whether something that the stack wanted to listen on was taken, so that
-    /// another start, with other ports, may go well.
+    /// Whether an address was in use, so that another start with other ports may succeed.
     pub fn is_taken(&self) -> bool {
         matches!(self, StageError::Taken { .. })
     }
 
-    /// Whether it only says that somebody asked to stop.
+    /// Whether this is only a request to stop.
     pub fn is_interruption(&self) -> bool {
         matches!(self, StageError::Interrupted | StageError::StoppedWaiting)
     }
 
-    /// The process that it is about, how that ended, and the end of what it wrote, where one
-    /// process made the stack fail: it crashed, was not ready in time, or died later. Another start
-    /// would most likely end the same.
+    /// The process that made the stack fail, how it ended, and the end of its log, if a process
+    /// crashed, was not ready in time, or died later. Another start would most likely end the same
+    /// way.
     pub fn last_words(&self) -> Option<LastWords<'_>> {
         let (process, ended, log) = match self {
             StageError::Crashed { process, ended, log, .. }
@@ -216,18 +215,18 @@ impl StageError {
     }
 }
 
-/// What is left of a process that made its stack fail.
+/// The end of a process that made its stack fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LastWords<'a> {
     /// Its name.
     pub process: &'a str,
-    /// How it ended; `None` if it runs and is not ready.
+    /// How it ended; `None` if it is running but not ready.
     pub ended: Option<Ended>,
     /// The end of its log.
     pub log: &'a LogTail,
 }
 
-/// The end of a process's log, indented for an error; nothing if it wrote nothing.
+/// The end of a process's log, indented for an error; empty if there is no output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogTail(pub Vec<String>);
 

@@ -1,15 +1,12 @@
-//! Which CPUs a measurement has to itself.
+//! Exclusive use of CPUs by a measurement.
 //!
-//! Each CPU has a lock file. A measurement holds those of all CPUs that it uses,
-//! so that two with disjoint CPUs run side by side and all others take turns.
-//! The locks are the kernel's (`flock(2)`): they end with the process that holds
-//! them, however it ends.
+//! Each CPU has a lock file. A measurement holds the locks of all its CPUs, so measurements on
+//! disjoint CPUs run side by side and others take turns. The locks are kernel locks (`flock(2)`),
+//! which end with their process.
 //!
-//! The files are in a folder that belongs to this user and that nobody else can
-//! write to. Whatever other users put into /tmp, they can neither hold these
-//! locks nor lead us to another file. The price is that measurements of two users
-//! do not see each other's locks; each finds the other among the busy processes
-//! of the machine (`host::Neighbours`).
+//! The files are in a folder that this user owns and only this user can write to, so no other user
+//! can hold these locks or redirect us to another file. In return, measurements of two users do not
+//! see each other's locks; each sees the other among the busy processes (`host::Neighbours`).
 
 use std::env;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -24,20 +21,20 @@ use base::CpuSet;
 
 use crate::error::StageError;
 
-/// Names another folder for the locks: tests must not wait for a person who measures.
+/// Sets another folder for the locks: tests must not wait for a measurement.
 pub const LOCK_DIR_VARIABLE: &str = "TACHOGRAPH_LOCK_DIR";
 
-/// How often a measurement that waits tries again, and looks whether it is to stop.
+/// How often a waiting measurement retries and checks for a stop request.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The longest part of a command line that is shown to others, in characters.
+/// Maximum length of a command line shown to others, in characters.
 const COMMAND_MAX: usize = 300;
 
-/// As long as this lives, nobody else measures on its CPUs.
+/// Exclusive use of CPUs, until dropped.
 #[derive(Debug)]
 pub struct Exclusive(#[expect(dead_code, reason = "they are held, not read")] Vec<File>);
 
-/// A measurement that has a CPU which another one wants.
+/// The measurement that holds a CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holder {
     /// Its process id, if known.
@@ -65,12 +62,12 @@ impl std::fmt::Display for Holder {
     }
 }
 
-/// Claims CPUs for measuring; all that this process may run on if `cpus` is
-/// empty. `command` is shown to whoever wants one of them meanwhile.
+/// Claims CPUs for a measurement; all CPUs of this process if `cpus` is empty. `command` is shown
+/// to other measurements that want one of them.
 ///
 /// # Errors
-/// [`StageError::Busy`] names the measurement that has one of them;
-/// [`StageError::LockFolder`] says why there is no place for locks.
+/// [`StageError::Busy`] names the measurement that holds one of them; [`StageError::LockFolder`]
+/// says why there is no folder for locks.
 pub fn exclusive(cpus: &CpuSet, command: &str) -> Result<Exclusive, StageError> {
     match try_claim(&folder()?, cpus, command)? {
         Ok(exclusive) => Ok(exclusive),
@@ -78,12 +75,12 @@ pub fn exclusive(cpus: &CpuSet, command: &str) -> Result<Exclusive, StageError> 
     }
 }
 
-/// The same, but waits until the CPUs are free. `told` is called with each
-/// measurement that has to be waited for, once.
+/// The same, but waits until the CPUs are free. `told` is called once for each measurement that has
+/// to be waited for.
 ///
 /// # Errors
-/// [`StageError::StoppedWaiting`] as soon as `stop` is set; else as [`exclusive`],
-/// but never that the CPUs are in use.
+/// [`StageError::StoppedWaiting`] when `stop` is set; otherwise those of [`exclusive`], except
+/// [`StageError::Busy`].
 pub fn exclusive_when_free(
     cpus: &CpuSet,
     command: &str,
@@ -98,7 +95,7 @@ pub fn exclusive_when_free(
         }
         match try_claim(&folder, cpus, command)? {
             Ok(exclusive) => return Ok(exclusive),
-            // Whoever has just taken the lock may not have described itself yet.
+            // A process that has just taken the lock may not have described itself yet.
             Err(holder) if holder.pid.is_none() && last.is_none() => last = Some(holder),
             Err(holder) => {
                 if last.as_ref() != Some(&holder) {
@@ -111,8 +108,8 @@ pub fn exclusive_when_free(
     }
 }
 
-/// Takes the locks of all CPUs, in ascending order, or none: a measurement that
-/// waits keeps nobody from CPUs that are idle.
+/// Takes the locks of all CPUs, in ascending order, or none, so that a waiting measurement does not
+/// block idle CPUs.
 fn try_claim(
     folder: &Path,
     cpus: &CpuSet,
@@ -132,7 +129,7 @@ fn try_claim(
         }
     }
     for lock in &mut locks {
-        // The words are for people; without them the lock holds all the same.
+        // The description is informative; the lock works without it.
         let _ = describe(lock, command);
     }
     Ok(Ok(Exclusive(locks)))
@@ -145,8 +142,8 @@ fn own_cpus(folder: &Path) -> Result<CpuSet, StageError> {
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// The folder of this user's locks: the same however a person came here, hence
-/// systemd's folder by its path and not by a variable that `cron` and `su` lack.
+/// The folder of this user's locks. It must not depend on how the user logged in, so systemd's
+/// folder is found by its path, not by a variable that `cron` and `su` lack.
 fn folder() -> Result<PathBuf, StageError> {
     if let Some(dir) = env::var_os(LOCK_DIR_VARIABLE).filter(|dir| !dir.is_empty()) {
         let dir = PathBuf::from(dir);
@@ -164,7 +161,7 @@ fn folder() -> Result<PathBuf, StageError> {
     own_folder(&dir).map(|()| dir)
 }
 
-/// Makes the folder if it is missing, and refuses one that others could have prepared.
+/// Creates the folder if it is missing; refuses one that others could have prepared.
 fn own_folder(dir: &Path) -> Result<(), StageError> {
     let refused = |why: String| StageError::LockFolder { path: dir.to_owned(), why };
     match DirBuilder::new().mode(0o700).create(dir) {
@@ -175,7 +172,7 @@ fn own_folder(dir: &Path) -> Result<(), StageError> {
     is_own(dir).map_err(refused)
 }
 
-/// Whether something is a folder of this user, no symbolic link, that nobody else can write to.
+/// Checks for a folder of this user, not a symbolic link, that only this user can write to.
 fn is_own(dir: &Path) -> Result<(), String> {
     let meta = fs::symlink_metadata(dir).map_err(|error| error.to_string())?;
     if !meta.is_dir() {
@@ -209,11 +206,11 @@ fn describe(file: &mut File, command: &str) -> io::Result<()> {
     write!(file, "{}\n{now}\n{command}\n", std::process::id())
 }
 
-/// What the holder of a lock has written about itself. A description that a
-/// process left which has ended since is not the holder's.
+/// The description written by the holder of a lock. A description left by a process that has ended
+/// is ignored.
 fn described(file: &mut File) -> Holder {
     let mut text = String::new();
-    // An unreadable description leaves everything unsaid.
+    // An unreadable description leaves all fields unknown.
     let _ = file.take(4096).read_to_string(&mut text);
     let mut lines = text.lines().map(str::trim);
     let pid: Option<u32> = lines.next().and_then(|line| line.parse().ok());

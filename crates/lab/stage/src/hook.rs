@@ -1,4 +1,4 @@
-//! Commands of a person's around a measurement: run by a shell and waited for.
+//! The user's shell commands around a measurement.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
@@ -10,14 +10,14 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::error::StageError;
 
-/// How often it is looked whether the command has ended or the run is to stop.
+/// How often to check for the command's end and for a stop request.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Runs `command` by `sh -c` to its end. What it prints is discarded, its errors are shown.
-/// `option` is what a person calls it: `--setup`.
+/// Runs `command` with `sh -c` and waits for it. Discards its output, shows its errors. `option` is
+/// the option's name: `--setup`.
 ///
 /// # Errors
-/// If it cannot be started, ends with a status other than 0, or `stop` is set meanwhile.
+/// If it cannot start, exits with a status other than 0, or `stop` is set meanwhile.
 pub fn run_hook(option: &str, command: &str, stop: &AtomicBool) -> Result<(), StageError> {
     let failed = |why: String| StageError::Hook {
         option: option.to_owned(),
@@ -38,7 +38,7 @@ pub fn run_hook(option: &str, command: &str, stop: &AtomicBool) -> Result<(), St
             Ok(Some(status)) => return Err(failed(format!("it ended with {status}"))),
             Ok(None) if stop.load(Ordering::Relaxed) => {
                 if let Some(group) = Pid::from_raw(child.id() as i32) {
-                    // It may have ended in this very moment.
+                    // It may just have ended.
                     let _ = kill_process_group(group, Signal::TERM);
                 }
                 let _ = child.wait();

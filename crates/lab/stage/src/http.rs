@@ -1,6 +1,5 @@
-//! Blocking HTTP over TCP or a Unix socket: enough to ask whether a server is
-//! there and what it has counted, and to talk to a container engine. Load is
-//! never made with it.
+//! Blocking HTTP over TCP or a Unix socket, for readiness checks and server-side counts. Never used
+//! for load.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -12,42 +11,42 @@ use std::time::{Duration, Instant};
 
 use spec::{Endpoint, Target};
 
-/// The largest answer that is read, head and body together.
+/// Limit on the size of a response, head and body together.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// The most headers of an answer.
+/// Limit on the number of headers.
 const HEADERS_MAX: usize = 128;
 
-/// What a server answered.
+/// A server's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The status code.
     pub status: u16,
-    /// The body, its transfer coding removed.
+    /// The body, with its transfer coding removed.
     pub body: Vec<u8>,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
-    /// Nobody accepts connections there, or the name is unknown.
+    /// Nothing is listening there, or the name is unknown.
     #[error("no connection: {0}")]
     Connect(#[source] io::Error),
-    /// The connection broke or the time ran out.
+    /// The connection broke or timed out.
     #[error("no complete answer: {0}")]
     Exchange(#[source] io::Error),
-    /// The answer is not HTTP, or larger than 16 MiB.
+    /// The response is not HTTP, or larger than 16 MiB.
     #[error("{0}")]
     Malformed(String),
-    /// The target cannot be asked by HTTP.
+    /// The target is not an HTTP target.
     #[error(
         "'{0}' is not an HTTP target; write http://host:port/path or http://unix:/path/to.sock:/path"
     )]
     NotHttp(String),
 }
 
-/// Asks for a target on a connection of its own, which `timeout` limits in all.
+/// Requests a target on a new connection; `timeout` limits the whole exchange.
 pub fn get(target: &Target, timeout: Duration) -> Result<Response, HttpError> {
     let Target::Http { endpoint, authority, path } = target else {
         return Err(HttpError::NotHttp(target.to_string()));
@@ -70,7 +69,7 @@ fn ask(endpoint: &Endpoint, request: &[&[u8]], timeout: Duration) -> Result<Resp
     read_answer(&mut stream, deadline)
 }
 
-/// Connects and closes again: whether somebody accepts.
+/// Connects and closes: whether something is listening.
 pub(crate) fn accepts(endpoint: &Endpoint, timeout: Duration) -> io::Result<()> {
     connect(endpoint, Instant::now() + timeout).map(drop)
 }
@@ -81,7 +80,7 @@ enum Stream {
 }
 
 impl Stream {
-    /// Limits the next operation to what is left of the time.
+    /// Limits the next operation to the time left.
     fn limit(&self, deadline: Instant) -> io::Result<()> {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -104,7 +103,7 @@ impl Stream {
             Stream::Tcp(stream) => stream.read(buffer),
             Stream::Unix(stream) => stream.read(buffer),
         };
-        // The kernel reports a socket's time limit as "would block".
+        // The kernel reports a socket timeout as "would block".
         result.map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
             _ => error,
@@ -153,8 +152,8 @@ fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream
     Err(last)
 }
 
-/// A Unix socket whose accept queue is full refuses a non-blocking connect at
-/// once, and a blocking one would wait for ever, so it is tried again until the time is up.
+/// A Unix socket with a full accept queue refuses a non-blocking connect at once, and a blocking
+/// one would wait for ever, so the connect is retried until the deadline.
 fn connect_unix(address: &SocketAddr, deadline: Instant) -> io::Result<Stream> {
     use rustix::net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
@@ -204,8 +203,8 @@ fn read_answer(stream: &mut Stream, deadline: Instant) -> Result<Response, HttpE
     }
 }
 
-/// Reads an answer from the bytes so far; None if there must be more.
-/// `ended` says that the server has closed the connection.
+/// Parses a response from the bytes so far; `None` if it is incomplete. `ended` means that the
+/// server has closed the connection.
 fn parse(bytes: &[u8], ended: bool) -> Result<Option<Response>, HttpError> {
     let mut rest = bytes;
     loop {
@@ -257,7 +256,7 @@ fn read_body(
     Ok(ended.then(|| body.to_vec()))
 }
 
-/// Removes the chunked coding (RFC 9112, section 7.1); None if the last chunk is not there yet.
+/// Removes the chunked coding (RFC 9112, section 7.1); `None` if the last chunk is missing.
 fn unchunk(mut rest: &[u8]) -> Result<Option<Vec<u8>>, HttpError> {
     let mut body = Vec::new();
     loop {

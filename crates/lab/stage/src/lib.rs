@@ -1,20 +1,20 @@
-//! Owns every child process: start, ready, account, stop, never leave one behind.
+//! Every child process: starting, readiness, accounting, stopping, cleanup.
 //!
-//! A [`Stage`] is the temporary folder of one run and the lock on it. It starts
-//! stacks; each [`LiveStack`] has a guard process of its own (see
-//! [`guard_main`]), from which all its processes descend:
+//! A [`Stage`] is the temporary folder of one run with its lock. It starts stacks; each
+//! [`LiveStack`] has its own guard process (see [`guard_main`]), of which all its processes are
+//! descendants:
 //!
 //! ```text
 //! tachograph ──socket pair── guard ─┬─ gunicorn ── workers
 //!                                   └─ nginx ── workers
 //! ```
 //!
-//! Whatever ends tachograph closes the socket pair, and the guard then ends the
-//! stack. If the guard is killed, tachograph does it; if both are killed, the
-//! next [`Stage::new`] does it. CPU time is counted by a control group per stack
-//! where the machine permits one, else over the process tree; see [`Usage`].
+//! Whatever ends tachograph closes the socket pair, and the guard then stops the stack. If the
+//! guard is killed, tachograph stops it; if both are killed, the next [`Stage::new`] does. CPU time
+//! is counted by a control group per stack if the machine permits one, else over the process tree;
+//! see [`Usage`].
 //!
-//! Nothing here knows about load, blocks or verdicts.
+//! This crate does not know about load, blocks or verdicts.
 
 mod cgroup;
 mod command;

@@ -1,4 +1,4 @@
-//! Free TCP ports, and who holds one that is not free.
+//! Free TCP ports, and the holders of used ones.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,14 +10,13 @@ use rand::Rng as _;
 
 use crate::processes;
 
-/// How many random ports are tried before we say that none is free.
+/// Random ports to try before giving up.
 const DRAWS_MAX: usize = 2_000;
 
-/// Draws a free port of 127.0.0.1 that is not among `taken`.
+/// Draws a free port of 127.0.0.1 that is not in `taken`.
 ///
-/// Ports come from below the range that the kernel gives to outgoing
-/// connections: otherwise the load's own connections could occupy the port of
-/// a server that is about to start.
+/// Ports are below the kernel's range for outgoing connections; otherwise the load's own
+/// connections could occupy the port of a server that is about to start.
 pub(crate) fn draw(rng: &mut Rng, taken: &BTreeSet<u16>) -> Option<u16> {
     let range = server_ports(
         &fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default(),
@@ -28,7 +27,7 @@ pub(crate) fn draw(rng: &mut Rng, taken: &BTreeSet<u16>) -> Option<u16> {
         .find(|port| !taken.contains(port) && is_free(*port))
 }
 
-/// The widest range of unprivileged ports outside of `ephemeral`, the kernel's `LOW HIGH`.
+/// The widest range of unprivileged ports outside `ephemeral`, which is the kernel's `LOW HIGH`.
 fn server_ports(ephemeral: &str) -> RangeInclusive<u16> {
     const LOWEST: u16 = 10_240;
     let mut bounds = ephemeral.split_ascii_whitespace().filter_map(|word| word.parse::<u16>().ok());
@@ -41,14 +40,14 @@ fn server_ports(ephemeral: &str) -> RangeInclusive<u16> {
     if below >= above { LOWEST..=low - 1 } else { high + 1..=u16::MAX }
 }
 
-/// Whether nobody listens on a port of the loopback addresses.
+/// Whether nothing is listening on a port of the loopback addresses.
 fn is_free(port: u16) -> bool {
     let v6_taken = TcpListener::bind((Ipv6Addr::LOCALHOST, port))
         .is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse);
     !v6_taken && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// Who listens on a TCP port, as `nginx (pid 812)`; None if that is not to be seen.
+/// The process listening on a TCP port, as `nginx (pid 812)`; `None` if unknown.
 pub(crate) fn holder(port: u16) -> Option<String> {
     let inodes: BTreeSet<String> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
@@ -71,7 +70,7 @@ pub(crate) fn holder(port: u16) -> Option<String> {
     Some(format!("{} (pid {})", process.name, process.pid))
 }
 
-/// The inodes of the sockets that listen on a port, from a table such as `/proc/net/tcp`.
+/// The inodes of the sockets listening on a port, from a table such as `/proc/net/tcp`.
 fn listeners(table: &str, port: u16) -> Vec<String> {
     const LISTEN: &str = "0A";
     table

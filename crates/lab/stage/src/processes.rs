@@ -1,4 +1,4 @@
-//! What /proc says about processes: whose child, how much CPU, which memory.
+//! Processes in /proc: descendants, environment, memory.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -6,20 +6,20 @@ use std::os::unix::fs::MetadataExt;
 use host::Process;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// Every process that /proc shows; none if it cannot be listed.
+/// All processes in /proc; none if it cannot be listed.
 pub(crate) fn all() -> Vec<Process> {
     Process::all().unwrap_or_default()
 }
 
-/// The living descendants of a process among `processes`, without itself.
+/// The living descendants of a process among `processes`, without the process itself.
 pub(crate) fn descendants(processes: &[Process], ancestor: i32) -> Vec<Process> {
     let found = Process::descendants(processes, ancestor);
     processes.iter().filter(|p| found.contains(&p.pid) && !p.is_dead).cloned().collect()
 }
 
-/// Whether a variable stands in the environment that a process was started with.
+/// Whether a process was started with this environment variable.
 ///
-/// False where we may not look, or where the process has overwritten it.
+/// False if we may not read it, or if the process has overwritten it.
 pub(crate) fn environment_has(pid: i32, name: &str, wanted: &dyn Fn(&str) -> bool) -> bool {
     let Ok(environ) = fs::read(format!("/proc/{pid}/environ")) else { return false };
     environ.split(|byte| *byte == 0).any(|entry| {
@@ -28,16 +28,16 @@ pub(crate) fn environment_has(pid: i32, name: &str, wanted: &dyn Fn(&str) -> boo
     })
 }
 
-/// The user that a process runs as.
+/// The user that owns a process.
 pub(crate) fn owner(pid: i32) -> Option<u32> {
     Some(fs::metadata(format!("/proc/{pid}")).ok()?.uid())
 }
 
-/// Memory that belongs to a process alone plus its share of what it shares with
-/// others, in bytes: anonymous and shared memory, without files that are only mapped.
+/// A process's private memory plus its share of shared memory, in bytes: anonymous and shared
+/// memory, without mapped files.
 ///
-/// The proportional figures of `smaps_rollup` where we may read them, else the
-/// resident ones of `status`, which count shared pages once per process.
+/// The proportional figures of `smaps_rollup` if readable, else the resident ones of `status`,
+/// which count shared pages once per process.
 pub(crate) fn memory_bytes(pid: i32) -> Option<u64> {
     let read = |file: &str, keys: [&str; 2]| {
         let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
@@ -53,18 +53,17 @@ fn kibibytes(text: &str, key: &str) -> Option<u64> {
     line.trim().trim_end_matches("kB").trim().parse().ok()
 }
 
-/// What tells this start of the machine from every other.
+/// An id of this boot of the machine.
 pub(crate) fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// Sends a signal to exactly the process that was seen: a pid that has been
-/// given to another one since is left alone.
+/// Signals exactly the process that was seen, not another one that has reused its pid.
 pub(crate) fn signal(process: &Process, signal: Signal) {
     let Some(pid) = Pid::from_raw(process.pid) else { return };
     let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     if Process::find(process.pid).is_some_and(|now| now.start == process.start) {
-        // The process may end between the two calls, which is what is wanted anyway.
+        // If the process ends between the two calls, nothing is left to do.
         let _ = pidfd_send_signal(&handle, signal);
     }
 }

@@ -1,4 +1,4 @@
-//! What tachograph and a stack's guard say to each other: JSON, one message a line.
+//! The messages between tachograph and a stack's guard: JSON, one per line.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -11,23 +11,23 @@ use serde::{Deserialize, Serialize};
 use crate::Accounting;
 use crate::cgroup::Cgroup;
 
-/// The longest message; a longer one can only be a mistake.
+/// Limit on a message; a longer one is a mistake.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-/// What tachograph asks of the guard.
+/// Requests to the guard.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
-    /// The first message: what the guard is responsible for.
+    /// The first message: the guard's responsibilities.
     Setup(Setup),
     /// Start a process.
     Launch(Launch),
-    /// Write down every process of the stack, for a later sweep.
+    /// Add every process of the stack to its list, for a later sweep.
     Remember,
-    /// Stop everything in reverse order, remove what the stack made, and end.
+    /// Stop everything in reverse order, remove the stack's files, and exit.
     Stop,
 }
 
-/// What the guard is responsible for.
+/// The guard's responsibilities.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setup {
     /// The value of `TACHOGRAPH_STACK` in every process.
@@ -36,7 +36,7 @@ pub(crate) struct Setup {
     pub(crate) dir: PathBuf,
     /// The CPUs that the stack may use; none means all.
     pub(crate) cpus: Vec<usize>,
-    /// How CPU time is to be counted.
+    /// How to count CPU time.
     pub(crate) accounting: Accounting,
 }
 
@@ -46,40 +46,40 @@ pub(crate) struct Launch {
     /// Its name in messages.
     pub(crate) name: String,
     pub(crate) argv: Vec<String>,
-    /// What is added to the guard's own environment.
+    /// Variables to add to the guard's own environment.
     pub(crate) env: Vec<(String, String)>,
     pub(crate) working_dir: Option<PathBuf>,
-    /// Where standard output and standard error go.
+    /// The file for standard output and standard error.
     pub(crate) log: PathBuf,
     pub(crate) stop_signal: i32,
     pub(crate) stop_timeout_ms: u64,
-    /// Whether the signal goes to the whole process group, because a shell leads it.
+    /// Whether to signal the whole process group, because a shell leads it.
     pub(crate) signal_group: bool,
 }
 
-/// What the guard answers.
+/// The guard's replies.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
-    /// The guard is set up; how CPU time is counted.
+    /// The guard is set up; how it counts CPU time.
     Ready { cgroup: Option<Cgroup> },
-    /// The last request could not be fulfilled.
+    /// The last request failed.
     Failed { why: String },
     /// A process was started.
     Launched { pid: i32 },
-    /// Every process is written down.
+    /// Every process is listed.
     Remembered,
-    /// A process, by its number in starting order, has ended.
+    /// A process has ended; `index` is its position in starting order.
     Ended {
         index: usize,
         ended: Ended,
-        /// Whether processes that it started live on.
+        /// Whether its children live on.
         left_behind: bool,
     },
     /// Everything has stopped.
     Stopped {
-        /// Sentences about processes that had to be killed.
+        /// Messages about processes that had to be killed.
         killed: Vec<String>,
-        /// Processes that are still there, though they were killed.
+        /// Processes that survived SIGKILL.
         left: Vec<i32>,
     },
 }
@@ -91,7 +91,7 @@ pub enum Ended {
     Exited(i32),
     /// By this signal.
     Killed(i32),
-    /// It had put itself into the background, and nothing of it is left.
+    /// It was a daemon, and none of its processes is left.
     Vanished,
 }
 
@@ -108,7 +108,7 @@ impl fmt::Display for Ended {
     }
 }
 
-/// One end of the conversation.
+/// One end of the connection.
 #[derive(Debug)]
 pub(crate) struct Channel {
     stream: UnixStream,
@@ -123,7 +123,7 @@ impl Channel {
         Ok(Channel { stream, buffer: Vec::new(), closed: false })
     }
 
-    /// The socket, to wait on.
+    /// The socket, to poll.
     pub(crate) fn stream(&self) -> &UnixStream {
         &self.stream
     }
@@ -133,8 +133,8 @@ impl Channel {
         self.closed
     }
 
-    /// Says something. Messages are few and small, so a full socket means a
-    /// peer that is stuck; after five seconds it counts as gone.
+    /// Sends a message. Messages are few and small, so a full socket means that the peer is stuck;
+    /// after five seconds it counts as gone.
     pub(crate) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(message)?;
         line.push(b'\n');
@@ -145,7 +145,7 @@ impl Channel {
         sent.inspect_err(|_| self.closed = true)
     }
 
-    /// Everything that has been said since the last call; does not wait.
+    /// All messages since the last call; does not wait.
     pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<Vec<T>> {
         let mut chunk = [0; 16 << 10];
         while !self.closed {

@@ -1,5 +1,5 @@
-//! Python packages for stacks: virtual environments that are made once per set
-//! of pinned requirements and kept in the cache folder.
+//! Python packages for stacks: virtual environments, created once per set of pinned requirements
+//! and kept in the cache folder.
 
 use std::collections::VecDeque;
 use std::env;
@@ -16,22 +16,21 @@ use crate::error::StageError;
 use crate::redact::Secrets;
 use crate::signals;
 
-/// The file that says that an environment is complete.
+/// The file that marks an environment as complete.
 const STAMP: &str = "complete";
 
-/// How many lines of pip's output are looked at, and how many an unknown error shows.
+/// Lines of pip's output to examine, and to show for an unknown error.
 const OUTPUT_LINES: usize = 200;
 const SHOWN_LINES: usize = 8;
 
-/// How often we look whether somebody wants to stop.
+/// How often to check for a stop request.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// An environment with exactly these packages; returns its `bin` folder.
 ///
-/// `requirements` are pinned: `gunicorn==23.0.0`, or `name @ file:///...`.
-/// `python` is the interpreter, otherwise `python3` on PATH. `log` is told,
-/// line by line, what is going on, if there is something to wait for. Several
-/// callers at once, also in different processes, wait for one another.
+/// `requirements` are pinned: `gunicorn==23.0.0`, or `name @ file:///...`. `python` is the
+/// interpreter; the default is `python3` on PATH. `log` receives progress messages if there is
+/// something to wait for. Concurrent callers, also in other processes, wait for each other.
 ///
 /// # Errors
 /// [`StageError::Python`] with what is missing and how to get it;
@@ -61,7 +60,7 @@ pub fn ensure_env_in(
         log(&format!("installing {} (kept for next time)", requirements.join(", ")));
         let made = make(&dir, requirements, &python, log);
         if made.is_err() {
-            // Half an environment is of no use; it would be removed before the next attempt anyway.
+            // An incomplete environment is useless, and the next attempt would remove it anyway.
             let _ = fs::remove_dir_all(&dir);
         }
         made?;
@@ -69,7 +68,7 @@ pub fn ensure_env_in(
     Ok(dir.join("bin"))
 }
 
-/// Whether an environment with exactly these packages is there, so that nothing has to be installed.
+/// Whether this environment exists, so that nothing has to be installed.
 pub fn is_installed(requirements: &[String]) -> bool {
     let Ok(cache) = cache_dir() else { return false };
     Interpreter::find(None, requirements)
@@ -81,7 +80,7 @@ fn folder(cache: &Path, python: &Interpreter, requirements: &[String]) -> PathBu
     cache.join(format!("{key:016x}"))
 }
 
-/// An interpreter and what tells it from others.
+/// An interpreter with its identity.
 struct Interpreter {
     path: PathBuf,
     /// `3.11.7`.
@@ -124,7 +123,7 @@ fn no_python(program: &str, requirements: &[String]) -> StageError {
     ))
 }
 
-/// A Python command that the caller's own environment does not lead astray.
+/// A Python command that ignores Python settings in our environment.
 fn clean(python: &Path) -> Command {
     let mut command = Command::new(python);
     command.stdin(Stdio::null());
@@ -145,9 +144,9 @@ fn cache_dir() -> Result<PathBuf, StageError> {
     }
 }
 
-/// Our folder for what can be made again: `$XDG_CACHE_HOME/tachograph` (XDG Base Directory
-/// Specification 0.8), or else `~/.cache/tachograph`. For root it is `/var/cache/tachograph`:
-/// Apache gives up root's rights before it reads an application, and may not look into root's home.
+/// Our cache folder: `$XDG_CACHE_HOME/tachograph` (XDG Base Directory Specification 0.8), or
+/// `~/.cache/tachograph`. For root it is `/var/cache/tachograph`: Apache drops root's rights before
+/// it reads an application, and then cannot read root's home.
 pub fn cache_root() -> Option<PathBuf> {
     let absolute = |name: &str| env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     absolute("XDG_CACHE_HOME")
@@ -189,7 +188,7 @@ fn wait_for(lock: &File, cache: &Path, log: &mut dyn FnMut(&str)) -> Result<(), 
     }
 }
 
-/// Complete, for these very requirements, and its interpreter still there.
+/// Complete, for exactly these requirements, and with an existing interpreter.
 fn is_complete(dir: &Path, requirements: &[String]) -> bool {
     let stamp = fs::read_to_string(dir.join(STAMP));
     stamp.is_ok_and(|text| text == requirements.join("\n")) && dir.join("bin/python").exists()
@@ -217,7 +216,7 @@ fn make(
     fs::write(dir.join(STAMP), requirements.join("\n")).map_err(|error| unusable(dir, &error))
 }
 
-/// A command's end and the last lines of what it said.
+/// A command's exit status and the end of its output.
 struct Ran {
     status: ExitStatus,
     output: Vec<String>,
@@ -232,13 +231,13 @@ impl Ran {
     }
 }
 
-/// Runs a command to its end, passing on each line; ends it on Ctrl-C.
+/// Runs a command, passing on each line; kills it on Ctrl-C.
 fn run(command: &mut Command, log: &mut dyn FnMut(&str)) -> Result<Ran, StageError> {
     let failed = |error: io::Error| StageError::Python(format!("cannot run Python: {error}"));
     let (reader, writer) = io::pipe().map_err(failed)?;
     command.stdout(writer.try_clone().map_err(failed)?).stderr(writer);
     let mut child = command.spawn().map_err(failed)?;
-    // The command holds the pipe's other end, and while it does, the reader does not see the end.
+    // The command holds the pipe's other end; until it is dropped, the reader does not see the end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let (sender, lines) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -270,7 +269,7 @@ fn run(command: &mut Command, log: &mut dyn FnMut(&str)) -> Result<Ran, StageErr
         }
     }
     let status = child.wait().map_err(failed)?;
-    // The channel is closed, so the thread is at its end.
+    // The channel is closed, so the thread is ending.
     let _ = thread.join();
     match interrupted {
         true => Err(StageError::Interrupted),
@@ -369,7 +368,7 @@ fn unusable(dir: &Path, error: &io::Error) -> StageError {
     })
 }
 
-/// FNV-1a, 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>. The stamp guards against collisions.
+/// FNV-1a, 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>. The stamp detects collisions.
 fn fingerprint(texts: &[&str]) -> u64 {
     let bytes = texts.iter().flat_map(|text| text.bytes().chain([0]));
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

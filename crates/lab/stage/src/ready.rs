@@ -1,4 +1,4 @@
-//! Whether a process is ready.
+//! Readiness checks.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,29 +9,29 @@ use spec::{Endpoint, Ready, Target};
 use crate::http;
 use crate::vars::Variables;
 
-/// How long a single connect may take; the kernel answers at once unless the queue is full.
+/// Timeout of a connect; the kernel decides at once unless the queue is full.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a single HTTP answer may take. A first answer that takes longer
-/// is asked for again, by when the application has warmed up.
+/// Timeout of an HTTP response. A slow first response is requested again, when the application has
+/// warmed up.
 const HTTP_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The longest path of a Unix socket: `sun_path` has 108 bytes, the last one zero (unix(7)).
+/// Limit on the path of a Unix socket: `sun_path` has 108 bytes, the last one zero (unix(7)).
 pub(crate) const SOCKET_PATH_BYTES_MAX: usize = 107;
 
-/// A sign of readiness, its variables replaced.
+/// A readiness check with its variables expanded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Check {
     /// Something accepts connections.
     Accepts(Endpoint),
-    /// Something answers HTTP.
+    /// Something responds over HTTP.
     Answers(Target),
     /// A file exists.
     Exists(PathBuf),
 }
 
 impl Check {
-    /// Reads a sign as the experiment gives it; the error says what is wrong with it.
+    /// Parses a check from the experiment; the error says what is wrong with it.
     pub(crate) fn parse(ready: &Ready, vars: &Variables) -> Result<Check, String> {
         match ready {
             Ready::Port(text) => tcp(&vars.expand(text)).map(Check::Accepts),
@@ -52,7 +52,7 @@ impl Check {
         }
     }
 
-    /// Looks once; the error says what was seen instead.
+    /// Checks once; the error says what was found instead.
     pub(crate) fn probe(&self) -> Result<(), String> {
         match self {
             Check::Accepts(endpoint) => {
@@ -71,7 +71,7 @@ impl Check {
         }
     }
 
-    /// What connections are made to, if it is about connections.
+    /// The endpoint, for a check that connects.
     pub(crate) fn endpoint(&self) -> Option<&Endpoint> {
         match self {
             Check::Accepts(endpoint) => Some(endpoint),
@@ -82,7 +82,7 @@ impl Check {
 }
 
 impl fmt::Display for Check {
-    /// What was waited for, to follow the words "waiting for".
+    /// The text that follows "waiting for".
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Check::Accepts(endpoint) => write!(f, "{} to accept connections", place(endpoint)),
@@ -92,7 +92,7 @@ impl fmt::Display for Check {
     }
 }
 
-/// An endpoint in words.
+/// Describes an endpoint.
 pub(crate) fn place(endpoint: &Endpoint) -> String {
     match endpoint {
         Endpoint::Tcp { host, port } if host.contains(':') => format!("port {port} of [{host}]"),
@@ -118,7 +118,7 @@ fn tcp(text: &str) -> Result<Endpoint, String> {
     }
 }
 
-/// An error of a connect without the kernel's number.
+/// A connect error without its errno.
 fn plain(error: &std::io::Error) -> String {
     use std::io::ErrorKind;
     match error.kind() {

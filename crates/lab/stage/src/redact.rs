@@ -1,24 +1,23 @@
-//! What a person's shell keeps secret stays out of what is recorded.
+//! Keeps secrets in the user's environment out of the record.
 //!
-//! Processes inherit the environment, and one that fails may print it. The end of a
-//! process's log enters messages and the record, so values of variables whose names
-//! speak of secrets are replaced in it.
+//! Processes inherit the environment, and a failing one may print it. The end of its log enters
+//! messages and the record, so the values of variables with telling names are replaced there.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
 
-/// Parts of the names of variables that hold a secret.
+/// Substrings of the names of variables that hold secrets.
 const NAMES: [&str; 8] =
     ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "API_KEY", "CREDENTIAL", "PRIVATE_KEY"];
 
-/// Shorter values are words like `yes` as often as secrets.
+/// Shorter values are often words such as `yes`.
 const CHARS_MIN: usize = 8;
 
-/// Values that are replaced, the longest first, with the variables that hold them.
+/// The values to replace, longest first, with their variables.
 pub(crate) struct Secrets(Vec<(String, String)>);
 
 impl Secrets {
-    /// Those of our own environment, which is what processes inherit.
+    /// The secrets in our own environment, which processes inherit.
     pub(crate) fn of_environment() -> Secrets {
         Secrets::among(std::env::vars_os())
     }
@@ -31,7 +30,7 @@ impl Secrets {
             if !NAMES.iter().any(|part| upper.contains(part)) {
                 continue;
             }
-            // A key of several lines is printed line by line.
+            // A multi-line key is printed line by line.
             let value = value.to_string_lossy();
             let lines = value.lines().map(str::trim);
             let long = lines.filter(|line| line.chars().count() >= CHARS_MIN);
@@ -41,12 +40,12 @@ impl Secrets {
         Secrets(secrets)
     }
 
-    /// How many bytes the longest value has.
+    /// Length of the longest value in bytes.
     pub(crate) fn longest(&self) -> usize {
         self.0.first().map_or(0, |(value, _)| value.len())
     }
 
-    /// The text with `[NAME redacted]` in place of each value.
+    /// The text with each value replaced by `[NAME redacted]`.
     pub(crate) fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
         for (value, name) in &self.0 {

@@ -1,4 +1,4 @@
-//! The temporary folder of one run and the lock on it.
+//! The temporary folder of one run, and its lock.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -19,37 +19,37 @@ use crate::starting::{self, StartOptions};
 use crate::sweep::{self, LOCK, NEW_PREFIX, RUN_PREFIX, Swept};
 use crate::usage::Accounting;
 
-/// The longest path below the temporary folder that a socket of ours has: `/tg-xxxxxx/xxxxxxxxxxxx/9.sock`.
+/// Longest path of our sockets below the temporary folder: `/tg-xxxxxx/xxxxxxxxxxxx/9.sock`.
 const BELOW_ROOT_BYTES_MAX: usize = 30;
 
-/// What a stage needs to know.
+/// Options of a stage.
 #[derive(Clone, Debug)]
 pub struct StageOptions {
     /// Our own executable, whose subcommand `guard` calls [`crate::guard_main`].
     pub executable: PathBuf,
-    /// The run, named in the environment of every process.
+    /// The run, whose id is in the environment of every process.
     pub run: RunId,
-    /// Where the run's folder is made; else `TMPDIR`, or `/tmp` where that is not set or too long.
+    /// Where to create the run's folder; default `TMPDIR`, or `/tmp` if that is unset or too long.
     pub temp_root: Option<PathBuf>,
-    /// How CPU time is counted.
+    /// How to count CPU time.
     pub accounting: Accounting,
 }
 
 impl StageOptions {
-    /// The usual options.
+    /// The default options.
     pub fn new(executable: PathBuf, run: RunId) -> StageOptions {
         StageOptions { executable, run, temp_root: None, accounting: Accounting::default() }
     }
 }
 
-/// Where the stacks of one run live. Its folder is removed with the last of them.
+/// The stacks of one run. Its folder is removed when the last of them ends.
 #[derive(Debug)]
 pub struct Stage {
     run: Arc<Run>,
     swept: Swept,
 }
 
-/// What a stage and its stacks share.
+/// State shared by a stage and its stacks.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) executable: PathBuf,
@@ -57,17 +57,17 @@ pub(crate) struct Run {
     pub(crate) accounting: Accounting,
     pub(crate) dir: PathBuf,
     ports: Mutex<BTreeSet<u16>>,
-    /// Held as long as the run lives; the kernel lets go of it with our last breath.
+    /// Held for the lifetime of the run; the kernel releases it even if we are killed.
     _lock: File,
-    /// Clears up if we cannot. It ends when this is dropped, after the folder is gone.
+    /// Cleans up if we cannot. It ends on drop, after the folder is gone.
     _watch: Watch,
 }
 
 impl Stage {
-    /// Clears up after dead runs and makes this run's folder.
+    /// Cleans up after dead runs and creates this run's folder.
     ///
     /// # Errors
-    /// If the folder cannot be made, or its name is too long for sockets.
+    /// If the folder cannot be created, or its path is too long for sockets.
     pub fn new(options: StageOptions) -> Result<Stage, StageError> {
         let root = temp_root(options.temp_root)?;
         let swept = sweep::sweep(&root);
@@ -84,11 +84,11 @@ impl Stage {
         Ok(Stage { run: Arc::new(run), swept })
     }
 
-    /// Starts a stack and waits until every process of it is ready.
+    /// Starts a stack and waits until all its processes are ready.
     ///
     /// # Errors
-    /// Anything that keeps it from being ready; nothing of it is left then. If
-    /// [`StageError::is_taken`], another start with another seed may go well.
+    /// Anything that keeps it from being ready; it is stopped then. If [`StageError::is_taken`],
+    /// another start with another seed may succeed.
     pub fn start(
         &self,
         stack: &spec::Stack,
@@ -102,14 +102,14 @@ impl Stage {
         &self.run.dir
     }
 
-    /// What dead runs had left behind and is gone now.
+    /// What was cleaned up after dead runs.
     pub fn swept(&self) -> &Swept {
         &self.swept
     }
 }
 
 impl Run {
-    /// The ports that living stacks of this run have been given.
+    /// The ports of this run's living stacks.
     pub(crate) fn ports(&self) -> MutexGuard<'_, BTreeSet<u16>> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,9 +121,8 @@ impl Drop for Run {
     }
 }
 
-/// Ends what runs of this user that were killed together with their guards
-/// have left behind, and removes their folders; living runs are not touched.
-/// [`Stage::new`] does this by itself.
+/// Stops what remains of this user's runs that were killed together with their guards, and removes
+/// their folders; living runs are not touched. [`Stage::new`] does this too.
 ///
 /// # Errors
 /// If the temporary folder is unusable.
@@ -131,7 +130,7 @@ pub fn sweep() -> Result<Swept, StageError> {
     Ok(sweep::sweep(&temp_root(None)?))
 }
 
-/// The folder that runs are made in.
+/// The parent folder of runs.
 fn temp_root(chosen: Option<PathBuf>) -> Result<PathBuf, StageError> {
     let fits = |root: &Path| socket_bytes(root) <= SOCKET_PATH_BYTES_MAX;
     let root = match chosen {
@@ -153,9 +152,9 @@ fn socket_bytes(root: &Path) -> usize {
     root.as_os_str().len() + BELOW_ROOT_BYTES_MAX
 }
 
-/// Makes the folder under a name that a sweep leaves alone, and gives it the
-/// real one when the lock is held, so that no sweep ever sees it unlocked. The
-/// watch over both names starts first, so that there is no moment without it.
+/// Creates the folder under a name that a sweep ignores, and renames it once the lock is held, so
+/// no sweep ever sees it unlocked. The watch over both names starts first, so there is no moment
+/// without it.
 fn make_run_dir(root: &Path, executable: &Path) -> Result<(PathBuf, File, Watch), StageError> {
     let mut rng = Seed::from_time().rng("run folder");
     for _ in 0..100 {
@@ -183,13 +182,13 @@ fn make_run_dir(root: &Path, executable: &Path) -> Result<(PathBuf, File, Watch)
     Err(StageError::file("cannot create", path)(io::ErrorKind::AlreadyExists.into()))
 }
 
-/// Makes a folder that others may pass through but not list: servers that give
-/// up their rights must still reach their sockets.
+/// Creates a folder that others can enter but not list: servers that drop their rights must still
+/// reach their sockets.
 pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().mode(0o711).create(path)
 }
 
-/// A random word of letters and digits.
+/// A random string of letters and digits.
 pub(crate) fn word(rng: &mut base::Rng, length: usize) -> String {
     const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     (0..length).map(|_| LETTERS[(rng.next_u64() % 32) as usize] as char).collect()

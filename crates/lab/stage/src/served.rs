@@ -1,9 +1,8 @@
-//! The server's own count of what it has served.
+//! The server-side count of requests.
 //!
-//! What matters is the difference of two readings: probes of readiness are
-//! counted by most servers too, so the first reading belongs after the stack is
-//! ready and before the load. Both readings are best taken with
-//! [`Reader::read_settled`], for the log line of the last probe or request may
+//! Only differences of two readings matter: most servers also count readiness checks, so the first
+//! reading is taken after the stack is ready and before the load. Use [`Reader::read_settled`] for
+//! both, because a request may be logged after its response.
 //! come after its answer.
 
 use std::fs::{self, File};
@@ -21,28 +20,28 @@ use crate::error::StageError;
 use crate::http::{self, HttpError};
 use crate::stack::LiveStack;
 
-/// How long a server may take to tell its count.
+/// Timeout of a reading.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The longest line of a log that is counted.
+/// Limit on the length of a log line.
 const LINE_BYTES_MAX: usize = 16 << 20;
 
-/// The first bytes of a counter file of the WSGI middleware, version included.
+/// The first bytes of a counter file of the WSGI middleware, including its version.
 const WSGI_MAGIC: &[u8; 8] = b"TGCOUNT1";
 
-/// The head of such a file: the magic and the number of slots.
+/// Header of such a file: the magic and the number of slots.
 const WSGI_HEAD_BYTES: usize = 16;
 
 /// A slot: requests entered and served, each a little-endian u64.
 const WSGI_SLOT_BYTES: usize = 16;
 
-/// Reads one server's count again and again.
+/// Reads one server's count repeatedly.
 #[derive(Debug)]
 pub struct Reader {
     source: Source,
     /// Readings that the server has counted as requests.
     own_reads: u64,
-    /// Whether a reading broke in the middle, so that nobody knows if it was counted.
+    /// Whether a reading failed halfway, so that it is unknown if it was counted.
     is_uncertain: bool,
 }
 
@@ -57,7 +56,7 @@ enum Source {
 }
 
 impl Reader {
-    /// Prepares reading; nothing is read yet.
+    /// Creates a reader; reads nothing yet.
     ///
     /// # Errors
     /// If the target or the regular expression is malformed.
@@ -65,10 +64,11 @@ impl Reader {
         Reader::with(served_by, |text| stack.expand(text))
     }
 
-    /// Prepares reading the count of a server that somebody else started: nothing is replaced in the places named.
+    /// A reader for a server that we did not start: no variables are expanded.
     ///
     /// # Errors
-    /// If the target or the regular expression is malformed, or the count would be kept in a stack's own folder.
+    /// If the target or the regular expression is malformed, or the count would be in a stack's
+    /// folder.
     pub fn standing(served_by: &ServedBy) -> Result<Reader, StageError> {
         if *served_by == ServedBy::Wsgi {
             let why = "counter files exist only for servers that tachograph starts; use a file, a \
@@ -105,14 +105,14 @@ impl Reader {
         Ok(Reader { source, own_reads: 0, is_uncertain: false })
     }
 
-    /// The count now, our own readings subtracted.
+    /// The current count, without our own readings.
     ///
-    /// Where a page counts its own readings, only differences are exact: a
-    /// page that counts a reading before it answers shows one more, always.
-    /// A file that does not exist yet counts as zero if its folder exists.
+    /// If a page counts its own readings, only differences are exact, because it may count a
+    /// reading before it responds. A file that does not exist yet counts as zero if its folder
+    /// exists.
     ///
     /// # Errors
-    /// [`StageError::Served`] says where and why.
+    /// [`StageError::Served`] with source and cause.
     pub fn read(&mut self) -> Result<u64, StageError> {
         match &mut self.source {
             Source::Wsgi(dir) => Ok(wsgi(dir)?.served),
@@ -125,7 +125,7 @@ impl Reader {
                 let count = stub_status(&body).ok_or_else(|| {
                     failure(&target, "the response is not a page of nginx's stub_status")
                 })?;
-                // nginx counts a request when it begins, so this reading is in the figure.
+                // nginx counts a request when it begins, so this reading is included.
                 Ok(count.saturating_sub(self.own_reads))
             }
             Source::Http { target, pattern, self_counting } => {
@@ -138,12 +138,11 @@ impl Reader {
         }
     }
 
-    /// The count once it has come to rest: unchanged for `quiet`. Servers count
-    /// and log some time after they have answered. After `patience` the last
-    /// reading is returned, be it at rest or not.
+    /// The count once it has been unchanged for `quiet`, because servers count and log some time
+    /// after they respond. After `patience`, returns the last reading, settled or not.
     ///
     /// # Errors
-    /// As [`Reader::read`].
+    /// Those of [`Reader::read`].
     pub fn read_settled(&mut self, quiet: Nanos, patience: Nanos) -> Result<u64, StageError> {
         let (quiet, patience) = (Duration::from(quiet), Duration::from(patience));
         let start = Instant::now();
@@ -159,12 +158,12 @@ impl Reader {
         Ok(count)
     }
 
-    /// What has been counted since `base`, once the server has counted at least `wanted` and nothing
-    /// more for `quiet`: a line that comes late, of a request that was counted twice, is to be seen
-    /// too. After `patience` the last reading is returned, whatever it is.
+    /// The count since `base`, once it is at least `wanted` and has been unchanged for `quiet`, so
+    /// that a late line of a request that was counted twice is detected. After `patience`, returns
+    /// the last reading, whatever it is.
     ///
     /// # Errors
-    /// As [`Reader::read`].
+    /// Those of [`Reader::read`].
     pub fn read_settled_from(
         &mut self,
         base: u64,
@@ -190,7 +189,7 @@ impl Reader {
         }
     }
 
-    /// Asks for a page; `counts` says that the server counts this as a request.
+    /// Requests a page; `counts` means that the server counts this request.
     fn get(&mut self, target: &Target, counts: bool) -> Result<Vec<u8>, StageError> {
         if self.is_uncertain {
             let why = "an earlier reading was interrupted, and the server may have counted it";
@@ -252,8 +251,8 @@ fn first_group(pattern: &Regex, body: &[u8]) -> Result<u64, String> {
     text.parse().map_err(|_| format!("'{text}' is not a whole number"))
 }
 
-/// The requests of nginx's `ngx_http_stub_status_module`: the third number of
-/// the line below `server accepts handled requests`.
+/// The requests from nginx's `ngx_http_stub_status_module`: the third number below `server accepts
+/// handled requests`.
 fn stub_status(body: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(body).ok()?;
     let mut lines = text.lines().skip_while(|line| !line.contains("accepts handled requests"));
@@ -261,23 +260,22 @@ fn stub_status(body: &[u8]) -> Option<u64> {
     lines.next()?.split_ascii_whitespace().nth(2)?.parse().ok()
 }
 
-/// What the WSGI middleware's counters in one folder add up to.
+/// Sum of the WSGI middleware's counters in one folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WsgiCounts {
-    /// Requests that the application was called for.
+    /// Requests passed to the application.
     pub entered: u64,
-    /// Requests whose answer was handed over in full.
+    /// Requests whose response was handed over in full.
     pub served: u64,
 }
 
-/// Adds up every `*.count` file of a folder: one per worker process, of living and dead ones.
+/// Adds up every `*.count` file of a folder: one per worker process, living or dead.
 ///
-/// A file is a head of 16 bytes (`TGCOUNT1`, then the number of slots as a
-/// little-endian u64) and that many slots of 16 bytes: entered and served,
-/// little-endian, one slot per thread.
+/// A file has a header of 16 bytes (`TGCOUNT1`, then the number of slots as a little-endian u64)
+/// and that many slots of 16 bytes, one per thread: entered and served, little-endian.
 ///
 /// # Errors
-/// If the folder or a file cannot be read or is not such a file.
+/// If the folder or a file cannot be read, or a file is invalid.
 pub fn wsgi(dir: &Path) -> Result<WsgiCounts, StageError> {
     let mut sum = WsgiCounts::default();
     for entry in fs::read_dir(dir).map_err(|error| file_failure(dir, &error))? {
@@ -294,7 +292,7 @@ pub fn wsgi(dir: &Path) -> Result<WsgiCounts, StageError> {
 
 fn wsgi_file(bytes: &[u8]) -> Result<WsgiCounts, &'static str> {
     if bytes.is_empty() {
-        // A worker has made the file and not yet given it its size.
+        // A worker has created the file but not yet resized it.
         return Ok(WsgiCounts::default());
     }
     let number = |at: usize| {
@@ -327,7 +325,7 @@ fn file_size(path: &Path) -> Result<u64, StageError> {
     }
 }
 
-/// Zero for a file whose folder exists: most servers make it with the first request.
+/// Zero for a missing file whose folder exists: most servers create it with the first request.
 fn not_yet(path: &Path, error: &io::Error) -> Result<u64, StageError> {
     let folder_exists = path.parent().is_some_and(Path::is_dir);
     match error.kind() {
@@ -336,8 +334,8 @@ fn not_yet(path: &Path, error: &io::Error) -> Result<u64, StageError> {
     }
 }
 
-/// A count as digits, or as 8 bytes, little-endian, as the built-in server keeps it.
-/// A file that is rewritten may be seen empty for a moment, so that is looked at again.
+/// A count in digits, or as 8 bytes, little-endian, as the built-in server writes it. A file may be
+/// empty for a moment while it is rewritten, so that is retried.
 fn counter_file(path: &Path) -> Result<u64, StageError> {
     let mut text = String::new();
     for _ in 0..20 {
@@ -359,14 +357,14 @@ fn counter_file(path: &Path) -> Result<u64, StageError> {
     Err(failure(path.display(), format!("it contains '{shown}' instead of a whole number")))
 }
 
-/// Counts a growing log's complete lines, each part of it read once.
+/// Counts the complete lines of a growing log, reading each part once.
 #[derive(Debug)]
 struct LineCounter {
     path: PathBuf,
     pattern: Option<Regex>,
     inode: Option<u64>,
     offset: u64,
-    /// The beginning of a line whose end is not written yet.
+    /// The beginning of an incomplete line.
     partial: Vec<u8>,
     count: u64,
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C and its relatives.
+//! SIGINT, SIGTERM and SIGHUP.
 
 use std::io;
 use std::sync::Arc;
@@ -10,33 +10,33 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-/// Whether such a signal has come.
+/// Whether such a signal has arrived.
 static CAME: AtomicBool = AtomicBool::new(false);
 
-/// Signals that come this soon after the first belong to it: timeout(1) sends one to its child and
-/// the same one to the child's group, and a terminal that closes sends two kinds.
+/// Signals this soon after the first belong to it: timeout(1) signals both its child and the
+/// child's group, and a terminal that closes sends two signals.
 const TOGETHER: Duration = Duration::from_millis(300);
 
-/// From now on the first SIGINT, SIGTERM or SIGHUP only sets the flag that is
-/// returned: whoever runs stops and reports. A second one ends this process at
-/// once, as if nothing were installed; the guards then clear up.
+/// From now on the first SIGINT, SIGTERM or SIGHUP only sets the returned flag, so that the run can
+/// stop and report. A second one ends this process at once by its default action; the guards then
+/// clean up.
 ///
 /// # Errors
-/// If the system gives us no more signal handlers or threads.
+/// If the system refuses the signal handlers or the thread.
 pub fn install() -> io::Result<Arc<AtomicBool>> {
     watch(true)
 }
 
-/// The same for a process whose work after the first signal is to clear up, which nobody does in
-/// its place: further signals change nothing, however many come.
+/// The same for a process that must clean up after the first signal because nothing else does:
+/// further signals are ignored.
 ///
 /// # Errors
-/// As [`install`].
+/// Those of [`install`].
 pub fn install_to_clear_up() -> io::Result<Arc<AtomicBool>> {
     watch(false)
 }
 
-/// Sets the flag with the first signal; `ends` says whether another one ends the process.
+/// Sets the flag on the first signal; `ends` means that another one ends the process.
 fn watch(ends: bool) -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = stop.clone();
@@ -47,7 +47,7 @@ fn watch(ends: bool) -> io::Result<Arc<AtomicBool>> {
             CAME.store(true, Ordering::Relaxed);
             flag.store(true, Ordering::Relaxed);
             if ends && first.get_or_insert_with(Instant::now).elapsed() > TOGETHER {
-                // It fails only for signals without a default, and these have one.
+                // It fails only for signals without a default action; these have one.
                 let _ = emulate_default_handler(signal);
             }
         }
@@ -55,7 +55,7 @@ fn watch(ends: bool) -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Whether somebody has asked to stop.
+/// Whether a stop was requested.
 pub(crate) fn came() -> bool {
     CAME.load(Ordering::Relaxed)
 }

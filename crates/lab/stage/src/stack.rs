@@ -1,4 +1,4 @@
-//! A stack that runs.
+//! A running stack.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -26,14 +26,14 @@ use crate::sweep::{self, RUN_DIR_VARIABLE};
 use crate::usage::{Meter, Usage};
 use crate::vars::Variables;
 
-/// How long the guard may take for what takes it milliseconds.
+/// Timeout of the guard for operations that take milliseconds.
 const GUARD_PATIENCE: Duration = Duration::from_secs(20);
 
-/// How many lines of a log an error shows, and how much of its end is read for them.
+/// Lines of a log in an error, and bytes of its end to read for them.
 const TAIL_LINES: usize = 12;
 const TAIL_BYTES: u64 = 16 << 10;
 
-/// A process of a stack, as started.
+/// A process of a stack.
 #[derive(Clone, Debug)]
 pub(crate) struct Running {
     name: String,
@@ -53,7 +53,7 @@ impl Running {
     }
 }
 
-/// The conversation with the guard and what it has told.
+/// The connection to the guard and what it has reported.
 #[derive(Debug)]
 struct Link {
     guard: Child,
@@ -75,14 +75,14 @@ pub struct LiveStack {
     place: Place,
 }
 
-/// How a stack went down.
+/// The result of stopping a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StopReport {
-    /// Sentences about processes that did not stop when asked and were killed.
+    /// Messages about processes that did not stop when asked and were killed.
     pub killed: Vec<String>,
-    /// Sentences about processes that could not even be killed.
+    /// Messages about processes that survived SIGKILL.
     pub left: Vec<String>,
-    /// What the stack had used just before.
+    /// Resource usage just before.
     pub usage: Option<Usage>,
 }
 
@@ -148,7 +148,7 @@ impl LiveStack {
         Ok(live)
     }
 
-    /// Starts a process; returns its number.
+    /// Starts a process; returns its index.
     pub(crate) fn launch(&mut self, running: Running, launch: Launch) -> Result<usize, StageError> {
         let mut link = self.link();
         let stop_timeout = Duration::from_millis(launch.stop_timeout_ms);
@@ -157,12 +157,12 @@ impl LiveStack {
         Ok(link.processes.len() - 1)
     }
 
-    /// Has the guard write down all processes, for a sweep after both of us were killed.
+    /// Makes the guard list all processes, for a sweep after both of us were killed.
     pub(crate) fn remember(&self) -> Result<(), StageError> {
         self.link().ask(&Request::Remember).map(drop)
     }
 
-    /// An error if a process has ended that is still starting.
+    /// An error if a starting process has ended.
     pub(crate) fn check_starting(
         &self,
         index: usize,
@@ -184,7 +184,7 @@ impl LiveStack {
         })
     }
 
-    /// The same for all processes, when the last one is ready.
+    /// The same for all processes, once the last one is ready.
     pub(crate) fn check_started(&self) -> Result<(), StageError> {
         let count = self.link().processes.len();
         (0..count).try_for_each(|index| self.check_starting(index, None))
@@ -206,7 +206,7 @@ impl LiveStack {
         StageError::NotReady { process: process.name, after, check: check.to_string(), seen, log }
     }
 
-    /// The name it was started with.
+    /// The variant's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -221,17 +221,17 @@ impl LiveStack {
         &self.place.dir
     }
 
-    /// A text with `$PORT`, `$SOCKET` and the like replaced; what is not ours stays.
+    /// Expands `$PORT`, `$SOCKET` and so on; other variables stay.
     pub fn expand(&self, text: &str) -> String {
         self.vars.expand(text)
     }
 
-    /// The processes of the stack that are alive, in no particular order; the guard is not one of them.
+    /// The living processes of the stack, in no particular order, without the guard.
     pub fn pids(&self) -> Vec<i32> {
         self.living().iter().map(|process| process.pid).collect()
     }
 
-    /// What the stack has used so far.
+    /// Resource usage so far.
     ///
     /// # Errors
     /// If the control group cannot be read, because the guard is gone.
@@ -242,8 +242,8 @@ impl LiveStack {
         link.meter.read(self.guard_pid, cgroup.as_ref(), &living)
     }
 
-    /// CPU time of all its processes so far. Where a control group counts it, this costs one short
-    /// file; [`LiveStack::usage`] looks at every process.
+    /// CPU time of all its processes so far. With a control group this reads one short file;
+    /// [`LiveStack::usage`] reads every process.
     ///
     /// # Errors
     /// If the control group cannot be read, because the guard is gone.
@@ -255,11 +255,11 @@ impl LiveStack {
         }
     }
 
-    /// Whether every process is still there.
+    /// Checks that every process is alive.
     ///
     /// # Errors
-    /// [`StageError::Died`] names the first that is not, with its last words;
-    /// [`StageError::Guard`] says that the guard is gone, and the stack with it.
+    /// [`StageError::Died`] names the first dead process, with the end of its log;
+    /// [`StageError::Guard`] means that the guard is gone, and the stack with it.
     pub fn check_alive(&self) -> Result<(), StageError> {
         let mut link = self.link();
         link.listen()?;
@@ -271,8 +271,8 @@ impl LiveStack {
         }
     }
 
-    /// A sentence if a thread of the stack may run on a CPU that the stack was
-    /// not given: some servers set the affinity of their workers themselves.
+    /// A message if a thread of the stack may run on a CPU outside the stack's: some servers set
+    /// the affinity of their workers themselves.
     pub fn cpus_allowed_violation(&self) -> Option<String> {
         if self.cpus.is_empty() {
             return None;
@@ -287,7 +287,7 @@ impl LiveStack {
         })
     }
 
-    /// The last `count` lines of each process's output, each with the process's name before it.
+    /// The last `count` lines of each process's log, prefixed with the process's name.
     pub fn log_tail(&self, count: usize) -> Vec<String> {
         let processes = self.link().processes.clone();
         processes
@@ -299,8 +299,8 @@ impl LiveStack {
             .collect()
     }
 
-    /// Stops every process, the last one first, kills what does not stop in its
-    /// time, and removes the stack's sockets and folder.
+    /// Stops every process, last one first, kills those that do not stop in time, and removes the
+    /// stack's sockets and folder.
     pub fn stop(mut self) -> StopReport {
         self.shut_down()
     }
@@ -357,7 +357,7 @@ impl Drop for LiveStack {
 }
 
 impl Link {
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its reply.
     fn ask(&mut self, request: &Request) -> Result<Reply, StageError> {
         let gone =
             |error: std::io::Error| StageError::Guard(format!("it does not listen: {error}"));
@@ -365,7 +365,7 @@ impl Link {
         let deadline = Instant::now() + GUARD_PATIENCE;
         loop {
             let mut answer = None;
-            // The news of a process's end may come in one breath with the answer.
+            // The report of a process's end may arrive with the reply.
             for reply in self.next(deadline)? {
                 match reply {
                     Reply::Ended { .. } => self.note(&reply),
@@ -380,7 +380,7 @@ impl Link {
         }
     }
 
-    /// Takes note of what the guard has said meanwhile; does not wait.
+    /// Records what the guard has reported meanwhile; does not wait.
     fn listen(&mut self) -> Result<(), StageError> {
         let replies = self.receive()?;
         replies.iter().for_each(|reply| self.note(reply));
@@ -395,7 +395,7 @@ impl Link {
             && let Some(process) = self.processes.get_mut(*index)
             && !left_behind
         {
-            // A process that went into the background ends when the last of it does.
+            // A daemon ends when the last of its processes does.
             process.ended = process.ended.or(Some(*ended));
         }
     }
@@ -404,7 +404,7 @@ impl Link {
         self.channel.receive().map_err(|error| StageError::Guard(error.to_string()))
     }
 
-    /// Waits until the guard says something, at most until the deadline.
+    /// Waits for messages from the guard, at most until the deadline.
     fn next(&mut self, deadline: Instant) -> Result<Vec<Reply>, StageError> {
         loop {
             let replies = self.receive()?;
@@ -425,15 +425,15 @@ impl Link {
     fn wait(&self, timeout: Duration) {
         let mut fds = [PollFd::new(self.channel.stream(), PollFlags::IN)];
         let timeout = Timespec::try_from(timeout).unwrap_or_default();
-        // Interrupted by a signal: the caller looks again anyway.
+        // Interrupted by a signal: the caller checks again anyway.
         let _ = poll(&mut fds, Some(&timeout));
     }
 
-    /// Has the guard stop everything; None if it is gone or does not come to an end.
+    /// Makes the guard stop everything; `None` if it is gone or does not finish.
     fn stop(&mut self) -> Option<(Vec<String>, Vec<i32>)> {
         self.channel.send(&Request::Stop).ok()?;
         let patience: Duration = self.processes.iter().map(|process| process.stop_timeout).sum();
-        // Killing takes the guard at most ten seconds per process, should the kernel hold on to them.
+        // Killing takes the guard at most ten seconds per process that is stuck in the kernel.
         let spare = GUARD_PATIENCE * (1 + self.processes.len() as u32);
         let deadline = Instant::now() + patience + spare;
         while Instant::now() < deadline && !self.channel.is_closed() {
@@ -447,7 +447,7 @@ impl Link {
         None
     }
 
-    /// Waits for the guard's own end, and brings it about if need be.
+    /// Waits for the guard to exit; kills it if necessary.
     fn bury(&mut self) {
         for _ in 0..500 {
             match self.guard.try_wait() {
@@ -455,7 +455,7 @@ impl Link {
                 _ => return,
             }
         }
-        // Neither can fail in a way that leaves something to do.
+        // If either fails, there is nothing left to do.
         let _ = self.guard.kill();
         let _ = self.guard.wait();
     }
@@ -476,9 +476,9 @@ fn allowed_cpus(pid: i32) -> Option<CpuSet> {
     Some(cpus)
 }
 
-/// The last lines of a log, without control characters and without the environment's secrets.
+/// The last lines of a log, without control characters and secrets.
 ///
-/// Every line of a log that an error or the record holds has come through here.
+/// Every log line in an error or in the record comes from here.
 fn tail(path: &Path, count: usize) -> Vec<String> {
     let read = || -> std::io::Result<(Vec<u8>, bool)> {
         let mut file = File::open(path)?;
@@ -490,7 +490,7 @@ fn tail(path: &Path, count: usize) -> Vec<String> {
     };
     let (bytes, is_cut) = read().unwrap_or_default();
     let secrets = Secrets::of_environment();
-    // The beginning may be the rest of a secret that the cut went through.
+    // The beginning may be the rest of a secret that was cut.
     let rest_of_a_secret = if is_cut { secrets.longest() } else { 0 };
     let text = String::from_utf8_lossy(&bytes);
     let lines: Vec<String> = secrets

@@ -1,4 +1,4 @@
-//! From a stack as the experiment describes it to processes that are ready.
+//! From a stack in an experiment to processes that are ready.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -25,40 +25,40 @@ use crate::run::{Run, make_dir, word};
 use crate::stack::{LiveStack, Running};
 use crate::vars::Variables;
 
-/// How many ports and sockets a stack has names for.
+/// Ports and sockets per stack.
 const PLACES: usize = 9;
 
-/// The pause between two looks at a process that is not ready yet grows from the first to the second.
+/// The pause between two readiness checks grows from the first value to the second.
 const LOOK_MIN: Duration = Duration::from_millis(2);
 const LOOK_MAX: Duration = Duration::from_millis(50);
 
-/// How a stack is to be started.
+/// Options for starting a stack.
 #[derive(Clone, Debug)]
 pub struct StartOptions {
     /// The variant's name, for messages.
     pub name: String,
     /// The CPUs that the stack may use; empty for all.
     pub cpus: CpuSet,
-    /// The length of a variable without meaning that is added to the environment.
+    /// Length of a dummy variable added to the environment.
     pub env_padding_bytes: u32,
-    /// Decides ports and paths; another one per trial and try.
+    /// Determines ports and paths; different for each trial and attempt.
     pub seed: Seed,
-    /// What `$FILES` stands for.
+    /// The value of `$FILES`.
     pub files: Option<PathBuf>,
-    /// Where a copy of each file of the stack is left, as it was written.
+    /// Folder for copies of the files written for the stack.
     pub keep_files: Option<PathBuf>,
-    /// Folders that come first on `PATH`.
+    /// Folders to prepend to `PATH`.
     pub path_prepend: Vec<PathBuf>,
-    /// Where the processes run; else where tachograph does.
+    /// Working directory of the processes; default: tachograph's.
     pub working_dir: Option<PathBuf>,
-    /// Set by somebody who wants to stop.
+    /// Set to request a stop.
     pub stop: Arc<AtomicBool>,
-    /// Further variables, replaced and exported like `$PORT`.
+    /// Further variables, expanded and exported like `$PORT`.
     pub extra_vars: BTreeMap<String, String>,
 }
 
 impl StartOptions {
-    /// Options without restriction, padding or further variables.
+    /// Options without restrictions, padding or further variables.
     pub fn new(name: impl Into<String>, seed: Seed) -> StartOptions {
         StartOptions {
             name: name.into(),
@@ -75,7 +75,7 @@ impl StartOptions {
     }
 }
 
-/// A process of the stack, everything about it decided.
+/// A process of the stack, ready to start.
 struct Planned {
     launch: Launch,
     command: String,
@@ -83,7 +83,7 @@ struct Planned {
     ready_timeout: Nanos,
 }
 
-/// What is set aside for one stack and given back when it ends.
+/// The folder and ports of one stack, released when it ends.
 pub(crate) struct Place {
     pub(crate) run: Arc<Run>,
     /// The stack's folder.
@@ -98,7 +98,7 @@ impl Drop for Place {
             taken.remove(port);
         }
         drop(taken);
-        // The guard has done this unless it never came to life.
+        // The guard has done this unless it never started.
         crate::guard::remove_dir(&self.dir);
     }
 }
@@ -137,16 +137,16 @@ pub(crate) fn start(
     Ok(live)
 }
 
-/// Makes the stack's folder and draws its ports.
+/// Creates the stack's folder and draws its ports.
 fn set_aside(run: &Arc<Run>, rng: &mut base::Rng) -> Result<Place, StageError> {
-    // The length of the path varies too: it moves the stack's memory about as the environment does.
+    // The length of the path varies too: like the environment, it shifts the stack's memory layout.
     let length = 6 + (rng.next_u64() % 7) as usize;
     let dir = run.dir.join(word(rng, length));
     let mut place = Place { run: run.clone(), dir, ports: Vec::new() };
     for dir in [place.dir.clone(), place.dir.join("counters"), place.dir.join("log")] {
         make_dir(&dir).map_err(StageError::file("cannot create", &dir))?;
     }
-    // Workers that have given up their rights write their counters too.
+    // Workers that have dropped their rights write counters too.
     let counters = place.dir.join("counters");
     fs::set_permissions(&counters, Permissions::from_mode(0o1777))
         .map_err(StageError::file("cannot change", &counters))?;
@@ -169,7 +169,7 @@ fn variables(place: &Place, options: &StartOptions, rng: &mut base::Rng) -> Vari
         let socket = place.dir.join(format!("{}.sock", index + 1));
         vars.set(format!("SOCKET{suffix}"), text(&socket));
     }
-    // A network of 256 addresses that is unlikely to be anybody's (RFC 1918, 10.0.0.0/8).
+    // A network of 256 addresses that is unlikely to be in use (RFC 1918, 10.0.0.0/8).
     let network = format!("10.{}.{}", 200 + rng.next_u64() % 50, rng.next_u64() % 256);
     vars.set("GATEWAY", format!("{network}.1"));
     vars.set("ADDRESS", format!("{network}.2"));
@@ -190,7 +190,7 @@ fn variables(place: &Place, options: &StartOptions, rng: &mut base::Rng) -> Vari
     vars
 }
 
-/// The `PATH` that the processes get: servers are found also where a person's own lacks their folders.
+/// The `PATH` of the processes, including folders of servers that the user's own may lack.
 fn search_path(options: &StartOptions, inherited: Option<&str>) -> String {
     let inherited = match inherited {
         Some(path) => path.to_owned(),
@@ -203,7 +203,7 @@ fn search_path(options: &StartOptions, inherited: Option<&str>) -> String {
 fn check_needs(stack: &Stack, options: &StartOptions) -> Result<(), StageError> {
     let path = search_path(options, None);
     for (program, install) in &stack.needs {
-        // A path names any file, such as a module of a server.
+        // A path can name any file, such as a server module.
         let is_there = match program.starts_with('/') {
             true => Path::new(program).exists(),
             false => command::find(program, &path, options.working_dir.as_deref()).is_some(),
@@ -288,7 +288,7 @@ fn find_program(
     })
 }
 
-/// Whether the places that a process is to be reached at are possible and free.
+/// Checks that the addresses of a process are valid and free.
 fn check_places(plan: &Planned) -> Result<(), StageError> {
     for endpoint in plan.checks.iter().filter_map(Check::endpoint) {
         if let Endpoint::Unix(path) = endpoint
@@ -340,7 +340,7 @@ fn write_files(stack: &Stack, vars: &Variables, dir: &Path) -> Result<(), StageE
     Ok(())
 }
 
-/// Waits until every check of a process holds.
+/// Waits until all checks of a process pass.
 fn wait_ready(
     live: &LiveStack,
     index: usize,
@@ -367,7 +367,7 @@ fn wait_ready(
     live.check_starting(index, checks.iter().find_map(Check::endpoint))
 }
 
-/// Whether a log says that an address was in use.
+/// Whether a log reports that an address was in use.
 pub(crate) fn says_taken(lines: &[String]) -> bool {
     const SIGNS: &[&str] = &[
         "address already in use",
@@ -382,7 +382,7 @@ pub(crate) fn says_taken(lines: &[String]) -> bool {
     })
 }
 
-/// The error for a process whose log says so.
+/// The error for a process whose log reports it.
 pub(crate) fn taken_by_log(process: &str, endpoint: Option<&Endpoint>) -> StageError {
     match endpoint {
         Some(endpoint) => taken(process, endpoint),

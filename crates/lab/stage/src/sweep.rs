@@ -1,5 +1,4 @@
-//! Clearing up after runs that nobody could clear up after: tachograph and the
-//! guard were both killed, or the machine lost its power.
+//! Cleanup after dead runs: tachograph and the guard were both killed, or the machine lost power.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -15,38 +14,38 @@ use crate::cgroup::{Cgroup, Version};
 use crate::guard::{Members, remove_dir};
 use crate::processes;
 
-/// The beginning of a run's folder.
+/// Prefix of a run's folder.
 pub(crate) const RUN_PREFIX: &str = "tg-";
 
-/// The beginning of the name that the folder has until its lock is held.
+/// Prefix of the folder's name until its lock is held.
 pub(crate) const NEW_PREFIX: &str = "tgn-";
 
-/// The file in it that the living run holds locked.
+/// The file in it that a living run locks.
 pub(crate) const LOCK: &str = "lock";
 
-/// The variable that names the run's folder in the environment of every process.
+/// The variable with the run's folder in every process's environment.
 pub(crate) const RUN_DIR_VARIABLE: &str = "TACHOGRAPH_RUN_DIR";
 
-/// A folder without a held lock that is younger than this may still be in the making.
+/// A younger folder without a held lock may still be being set up.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// How often processes are killed again before we give up on them.
+/// How many rounds of killing before giving up.
 const ROUNDS: usize = 200;
 
-/// What a sweep found and removed.
+/// What a sweep removed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Swept {
     /// Folders of dead runs that were removed.
     pub folders: Vec<PathBuf>,
-    /// Processes that were ended: name and pid.
+    /// Processes that were killed: name and pid.
     pub processes: Vec<String>,
     /// Containers and networks that were removed.
     pub containers: Vec<String>,
 }
 
-/// Ends what dead runs of this user have left behind in `temp_root`, and removes their folders.
+/// Stops what remains of this user's dead runs in `temp_root`, and removes their folders.
 ///
-/// A run is dead when nobody holds its lock. Living runs are not touched.
+/// A run is dead when its lock is not held. Living runs are not touched.
 pub(crate) fn sweep(temp_root: &Path) -> Swept {
     let mut swept = Swept {
         containers: crate::container::sweep(&|dir| !dir.exists() || is_dead(dir)),
@@ -60,7 +59,7 @@ pub(crate) fn sweep(temp_root: &Path) -> Swept {
     swept
 }
 
-/// Ends what is left of one dead run and removes its folder.
+/// Stops what remains of one dead run and removes its folder.
 pub(crate) fn clear(run_dir: &Path) -> Vec<Process> {
     let stacks = stacks_of(run_dir);
     let ended = end(&|processes| remains(processes, run_dir, &stacks));
@@ -71,7 +70,7 @@ pub(crate) fn clear(run_dir: &Path) -> Vec<Process> {
     ended
 }
 
-/// Ends what is left of one stack whose guard is gone, the guard included if it is merely stuck.
+/// Stops what remains of one stack whose guard is gone or stuck.
 pub(crate) fn end_stack(id: &str, stack_dir: &Path) -> Vec<Process> {
     let stacks = [stack_dir.to_owned()];
     let ended = end(&|processes| {
@@ -111,7 +110,7 @@ fn is_dead(dir: &Path) -> bool {
             Ok(()) => settled || !is_new,
             Err(TryLockError::WouldBlock | TryLockError::Error(_)) => false,
         },
-        // A folder that merely has such a name is nothing of ours.
+        // A folder that merely has such a name is not ours.
         Err(_) => is_new && settled,
     }
 }
@@ -121,7 +120,7 @@ fn stacks_of(run_dir: &Path) -> Vec<PathBuf> {
     entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
-/// The processes that belong to a run: by environment, by the stacks' lists, by control group.
+/// The processes of a run: by environment, by the stacks' lists, by control group.
 fn remains(processes: &[Process], run_dir: &Path, stacks: &[PathBuf]) -> Vec<Process> {
     let mut found = listed(processes, stacks);
     found.extend(with_variable(processes, RUN_DIR_VARIABLE, &run_dir.to_string_lossy()));
@@ -148,13 +147,13 @@ fn listed(processes: &[Process], stacks: &[PathBuf]) -> Vec<Process> {
     found
 }
 
-/// Kills what `remains` finds, with all descendants, until it finds nothing.
-/// Only processes of this user, and never ourselves or those that we descend from.
+/// Kills what `remains` finds, with all descendants, until it finds nothing. Kills only processes
+/// of this user, and never this process or its ancestors.
 fn end(remains: &dyn Fn(&[Process]) -> Vec<Process>) -> Vec<Process> {
     let me = std::process::id() as i32;
     let user = getuid().as_raw();
     let mut ended: Vec<Process> = Vec::new();
-    // A process may be born behind our back while we look, so one empty look is not enough.
+    // A process may be born during the listing, so one empty listing is not enough.
     let mut empty_looks = 0;
     for _ in 0..ROUNDS {
         let processes = processes::all();
@@ -204,7 +203,7 @@ fn remove_cgroups(stack_dir: &Path) {
     }
 }
 
-/// A group of which only its folder is known; listing and removing are the same in both versions.
+/// A group of which only the folder is known; listing and removing are the same in both versions.
 fn group(dir: &Path) -> Cgroup {
     Cgroup { version: Version::V2, dir: dir.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! What a stack has used.
+//! Resource usage of a stack.
 
 use std::fmt;
 
@@ -10,10 +10,11 @@ use crate::cgroup::{Cgroup, Version};
 use crate::error::StageError;
 use crate::processes;
 
-/// How CPU time is to be counted.
+/// How to count CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Accounting {
-    /// By control group if the machine permits one, version 2 before version 1, else by process tree.
+    /// By control group if the machine permits one, version 2 before version 1, else by process
+    /// tree.
     #[default]
     Automatic,
     /// By control group, version 2, if possible.
@@ -31,8 +32,8 @@ pub enum UsageSource {
     CgroupV1,
     /// `cpu.stat`, in microseconds.
     CgroupV2,
-    /// `/proc/PID/stat`, in ticks of 10 ms per process, of the living and of
-    /// those whom a parent has waited for. What ends without being waited for is missing.
+    /// `/proc/PID/stat`, in ticks of 10 ms per process, of living processes and of those that were
+    /// waited for. Processes that were never waited for are missing.
     ProcessTree,
 }
 
@@ -46,23 +47,22 @@ impl fmt::Display for UsageSource {
     }
 }
 
-/// What a stack has used since it was started; the guard is not part of it.
+/// Resource usage of a stack since its start, without the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// CPU time of all its processes, user and system; never falls.
+    /// CPU time of all its processes, user and system; never decreases.
     pub cpu: Nanos,
-    /// Anonymous and shared memory of all its processes, shared pages counted
-    /// once (proportional set size), in bytes. The page cache is left out: who
-    /// pays for a file's pages depends on who read it first. The same on every
-    /// machine, whatever counts the CPU time.
+    /// Anonymous and shared memory of all its processes in bytes, shared pages counted once
+    /// (proportional set size). The page cache is omitted, because a file's pages are charged to
+    /// the process that read them first. Independent of how CPU time is counted.
     pub memory_bytes: u64,
-    /// The highest `memory_bytes` of all readings so far.
+    /// Maximum of `memory_bytes` over all readings.
     pub peak_memory_bytes: u64,
     /// How `cpu` was counted.
     pub source: UsageSource,
 }
 
-/// The highest readings so far.
+/// The maxima so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meter {
     cpu: Nanos,
@@ -70,7 +70,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Reads what `living`, the stack's processes below `guard`, have used.
+    /// Reads the usage of `living`, the stack's processes below `guard`.
     pub(crate) fn read(
         &mut self,
         guard: i32,
@@ -96,7 +96,7 @@ impl Meter {
     }
 }
 
-/// The living, whom they have waited for, and whom the guard has waited for.
+/// The living processes, those that they have waited for, and those that the guard has waited for.
 fn tree_cpu(guard: i32, living: &[Process]) -> Nanos {
     let reaped = Process::find(guard).map(|guard| guard.children_cpu).unwrap_or_default();
     living.iter().fold(reaped, |sum, process| sum + process.cpu + process.children_cpu)

@@ -17,13 +17,13 @@ impl Variables {
         self.0.get(name).map(String::as_str)
     }
 
-    /// All of them, by name.
+    /// All variables, by name.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Replaces `$NAME` and `${NAME}`; names that are not ours stay as they are,
-    /// since nginx and shells have variables of their own, and so does `\\$`.
+    /// Expands `$NAME` and `${NAME}`. Unknown names stay, because nginx and shells have their own
+    /// variables, and so does `\\$`.
     pub(crate) fn expand(&self, text: &str) -> String {
         self.expand_if(text, |_| true)
     }
@@ -53,7 +53,7 @@ impl Variables {
     }
 }
 
-/// The name that a text beginning with `$` refers to, and how many bytes the reference has.
+/// The name after a `$`, and the length of the reference in bytes.
 fn reference(text: &str) -> Option<(&str, usize)> {
     let after = text.strip_prefix('$')?;
     let (name_part, braces) = match after.strip_prefix('{') {

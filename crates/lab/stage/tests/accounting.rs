@@ -1,4 +1,4 @@
-//! What a stack has used, by control group and by process tree.
+//! Resource usage of a stack, by control group and by process tree.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod support;
@@ -7,8 +7,8 @@ use base::Nanos;
 use stage::{Accounting, UsageSource};
 use support::*;
 
-/// Children that burn 0.3 s of CPU time each, by their own clock: one that is
-/// waited for, one that goes on living, one in the background.
+/// Children that use 0.3 s of CPU time each, by their own clock: one that is waited for, one that
+/// lives on, one in the background.
 const BURN: &str = r#"
 burn="import resource, sys, time
 while sum(resource.getrusage(resource.RUSAGE_SELF)[:2]) < 0.3: pass
@@ -29,7 +29,7 @@ fn usage_is_complete(accounting: Accounting, source: UsageSource) {
     let live = scene.start(vec![script(BURN)]).unwrap();
     let usage = live.usage().unwrap();
     assert_eq!(usage.source, source);
-    // Three times 0.3 s; ticks may hide up to 10 ms of each figure of a process.
+    // Three times 0.3 s; ticks may hide up to 10 ms of each process's figures.
     assert!(usage.cpu > Nanos::from_millis(800), "{usage:?}");
     assert!(usage.memory_bytes > 60 << 20, "two of them hold 30 MiB each: {usage:?}");
     assert!(usage.peak_memory_bytes >= usage.memory_bytes);
@@ -48,7 +48,7 @@ fn the_process_tree_counts_the_living_the_reaped_and_the_background() {
     usage_is_complete(Accounting::ProcessTree, UsageSource::ProcessTree);
 }
 
-/// Where the machine does not permit control groups, the tree must take over instead.
+/// If the machine does not permit control groups, the tree must be used instead.
 #[test]
 fn control_groups_count_the_same_or_the_tree_takes_over() {
     for (accounting, source) in [
@@ -86,7 +86,8 @@ time.sleep(1000)
     }
 }
 
-/// What an engine starts for a container is no descendant of the stack's; its attendant lists it.
+/// Processes that an engine starts for a container are not descendants of the stack's; its
+/// attendant lists them.
 #[test]
 fn a_listed_process_of_somebody_else_is_counted_and_ended() {
     let burn =
@@ -98,7 +99,7 @@ fn a_listed_process_of_somebody_else_is_counted_and_ended() {
         .unwrap();
     std::io::Read::read_exact(other.stdout.as_mut().unwrap(), &mut [0]).unwrap();
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", other.id())).unwrap();
-    // proc_pid_stat(5): field 22 is the start; the name, field 2, stands in brackets.
+    // proc_pid_stat(5): field 22 is the start; the name, field 2, is in parentheses.
     let start = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap();
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let line = format!("process {} {start} {}", other.id(), boot.trim());

@@ -1,4 +1,4 @@
-//! Violent ends of tachograph, of its guards, and of all: nothing may be left.
+//! tachograph, its guards, or all of them are killed: nothing may remain.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -19,9 +19,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use stage::{Accounting, Stage, StageError, StageOptions};
 use support::*;
 
-/// A stack of many shapes: a plain child, one that ignores SIGTERM, one that
-/// forked away into a session of its own, and one without our environment,
-/// which sleeps for a number of seconds by which it is found.
+/// Various processes: a plain child, one that ignores SIGTERM, one that forked into its own
+/// session, and one without our environment, recognisable by the number of seconds that it sleeps.
 const SHAPES: &str = "
 sleep 1001 &
 sh -c \"trap '' TERM; while :; do sleep 0.1; done\" &
@@ -60,19 +59,19 @@ impl Controller {
         Controller { child, lines, mark, root }
     }
 
-    /// What it says next; None at its end.
+    /// Its next line of output; `None` at the end.
     fn next_line(&mut self) -> Option<String> {
         self.lines.next().map(Result::unwrap)
     }
 
-    /// Waits until the stack is ready: its id and its folder.
+    /// Waits until the stack is ready; returns its id and folder.
     fn stack(&mut self) -> (String, PathBuf) {
         let line = self.next_line().expect("the controller starts its stack");
         let (id, dir) = line.split_once(' ').unwrap();
         (id.to_owned(), PathBuf::from(dir))
     }
 
-    /// Its children whose command line has a word in it.
+    /// Its children whose command line contains a word.
     fn children(&self, word: &str) -> Vec<i32> {
         let parent = self.child.id().to_string();
         processes()
@@ -99,8 +98,8 @@ impl Controller {
         kill_process(Pid::from_raw(self.child.id() as i32).unwrap(), signal).unwrap();
     }
 
-    /// Sends a signal until the controller has ended, for one that comes at once belongs to the
-    /// first; the signal by which it ended.
+    /// Sends a signal until the controller has ended, because one that comes at once belongs to the
+    /// first; returns the signal that ended it.
     fn ended_by(&mut self, signal: Signal) -> Option<i32> {
         let mut status = None;
         eventually("the controller's end", || {
@@ -122,7 +121,7 @@ impl Controller {
         entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
     }
 
-    /// Whether anything of the run is alive, even without our environment.
+    /// Whether any process of the run is alive, even without our environment.
     fn is_alive(&self) -> bool {
         let dir = self.root.path().display().to_string();
         processes().any(|pid| {
@@ -134,7 +133,7 @@ impl Controller {
         })
     }
 
-    /// Waits until nothing of the run is left: no process, no folder.
+    /// Waits until nothing of the run remains: no process, no folder.
     #[track_caller]
     fn assert_clean(&self) {
         eventually("the end of every process and folder", || {
@@ -156,7 +155,7 @@ fn suspend(pid: i32) {
 fn tachograph_is_killed() {
     let mut controller = Controller::spawn("hold", SHAPES);
     let (id, dir) = controller.stack();
-    // The guard, the script and four of its kinds; the one without environment is not seen.
+    // The guard, the script and its processes, except for the one without environment.
     eventually("all shapes", || with_stack_id(&id).len() >= 5);
     controller.kill();
     controller.assert_clean();
@@ -285,7 +284,7 @@ fn the_terminals_ctrl_c_reaches_tachograph_alone() {
     let mut controller = Controller::spawn("hold", SHAPES);
     controller.stack();
     // From /proc, not getsid(2): a session led from outside our PID namespace reads as 0 there,
-    // which rustix refuses to hold as a process.
+    // which rustix does not accept as a pid.
     let session = |pid: i32| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
         let (_, after_name) = stat.rsplit_once(") ").unwrap();

@@ -1,4 +1,4 @@
-//! Starting, being ready and stopping, with real processes.
+//! Starting, readiness and stopping, with real processes.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 mod support;
@@ -342,8 +342,8 @@ fn children_that_outlive_their_parent_are_ended_too() {
     assert_nothing_left(&id, &dir);
 }
 
-/// Forks twice, with a session of its own, closes everything and lets its
-/// environment go, as nginx does when nobody keeps it in the foreground.
+/// Forks twice, starts its own session, closes everything and discards its environment, as nginx
+/// does as a daemon.
 const DAEMON: &str = r#"
 import os, socket, sys, time
 if len(sys.argv) == 1:

@@ -1,4 +1,4 @@
-//! Environments with Python packages: a real one, and the ways in which making one fails.
+//! Python environments: a real one, and every way in which creating one fails.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
@@ -56,7 +56,7 @@ fn an_environment_is_made_once_whoever_asks_and_repaired_if_damaged() {
 
     assert_eq!(ensure(&cache, &[&wheel]).1, Vec::<String>::new(), "nothing to wait for");
 
-    // As if the power had gone while it was made.
+    // As if the power had failed during creation.
     fs::remove_file(bins[0].parent().unwrap().join("complete")).unwrap();
     fs::remove_file(bins[0].join("tinytacho")).unwrap();
     let (bin, said) = ensure(&cache, &[&wheel]);
@@ -65,7 +65,7 @@ fn an_environment_is_made_once_whoever_asks_and_repaired_if_damaged() {
     assert_eq!(tick().unwrap().stdout, b"tick\n");
 }
 
-/// A Python whose `-m venv` and `pip` fail as real ones were seen to.
+/// A Python whose `-m venv` and `pip` fail as real ones did.
 fn fake_python(dir: &Path, venv: &str, pip: &str) -> PathBuf {
     let python = dir.join("python3");
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake-python.sh");

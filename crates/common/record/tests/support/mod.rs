@@ -1,4 +1,4 @@
-//! Runs of every shape from one seed.
+//! Random runs of every shape, from a seed.
 
 use base::{Nanos, Rng, RunId, Seed, Timestamp};
 use hdrhistogram::Histogram;
@@ -7,7 +7,7 @@ use rand::RngExt;
 use record::*;
 use stats::{Estimate, Judgement, Opinion, Verdict};
 
-/// Draws values for every field, odd ones included.
+/// Draws random values for every field, including unusual ones.
 pub(crate) struct Draw(Rng);
 
 impl Draw {
@@ -118,7 +118,7 @@ impl Draw {
     }
 
     fn thread(&mut self) -> ThreadUse {
-        // All threads of a trial together are one column, so their sum has to fit.
+        // All threads of a trial share one column, so their sum has to fit.
         ThreadUse { cpu: Nanos(self.below(1 << 40)), wall: self.nanos() }
     }
 
@@ -213,7 +213,7 @@ impl Draw {
         }
     }
 
-    /// An estimate as JSON keeps it: an upper end that is not finite is infinite.
+    /// An estimate as JSON stores it: a non-finite upper end is infinite.
     fn ratio(&mut self) -> Estimate {
         let low = self.below(1_000) as f64 / 1_024.0;
         let high = if self.flag() { f64::INFINITY } else { low + 0.5 };

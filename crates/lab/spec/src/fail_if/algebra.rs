@@ -1,7 +1,7 @@
-//! Finds the ratio in a test, whichever way it is written.
+//! Recognises a test about a ratio, however it is written.
 //!
-//! Each side becomes a fraction of two linear forms in the metrics. Their difference is then
-//! αx + βy over something of known sign exactly if the test is one of x ÷ y.
+//! Each side becomes a fraction of two linear forms in the metrics. The test is about x ÷ y exactly
+//! if their difference is αx + βy over an expression of known sign.
 
 use super::{Comparison, Measured, Operator, RatioTest, Sum};
 
@@ -19,7 +19,7 @@ struct Fraction<'a> {
     under: Linear<'a>,
 }
 
-/// The test `left comparison right` as one of a ratio, if it is one.
+/// The test `left comparison right` as a test of a ratio, if it is one.
 pub(super) fn ratio<'a>(
     left: &'a Sum,
     comparison: Comparison,
@@ -27,7 +27,7 @@ pub(super) fn ratio<'a>(
 ) -> Option<RatioTest<'a>> {
     let difference = fraction(left)?.plus(&fraction(right)?, -1.0)?;
     let comparison = if difference.under.sign()? > 0.0 { comparison } else { comparison.turned() };
-    // αx + βy compared with 0 is x ÷ y compared with −β ÷ α, turned if α is negative.
+    // αx + βy compared with 0 is x ÷ y compared with −β ÷ α, reversed if α is negative.
     let [(of, alpha), (to, beta)] = difference.over.terms.as_slice() else { return None };
     let same_sign = (*alpha > 0.0) == (*beta > 0.0);
     if difference.over.constant != 0.0 || same_sign || !of.is_counterpart_of(to) {
@@ -71,7 +71,7 @@ fn fraction(sum: &Sum) -> Option<Fraction<'_>> {
 }
 
 impl<'a> Fraction<'a> {
-    /// The sum of this and `factor` times another.
+    /// This plus `factor` times another fraction.
     fn plus(&self, other: &Fraction<'a>, factor: f64) -> Option<Fraction<'a>> {
         if self.under.equals(&other.under) {
             let over = self.over.plus(&other.over.scaled(factor));
@@ -107,7 +107,7 @@ impl<'a> Linear<'a> {
         sum.tidied()
     }
 
-    /// The product, unless both have metrics.
+    /// The product, unless both contain metrics.
     fn times(&self, other: &Linear<'a>) -> Option<Linear<'a>> {
         match (self.terms.is_empty(), other.terms.is_empty()) {
             (true, _) => Some(other.scaled(self.constant)),
@@ -121,13 +121,13 @@ impl<'a> Linear<'a> {
         difference.constant == 0.0 && difference.terms.is_empty()
     }
 
-    /// Without terms that have cancelled each other.
+    /// Without terms that cancelled.
     fn tidied(mut self) -> Linear<'a> {
         self.terms.retain(|(_, n)| *n != 0.0);
         self
     }
 
-    /// 1 or −1, if the sign is the same whatever the metrics are; they are positive.
+    /// 1 or −1, if the sign does not depend on the metrics, which are positive.
     fn sign(&self) -> Option<f64> {
         let mut parts = self.terms.iter().map(|(_, n)| *n).collect::<Vec<_>>();
         if self.constant != 0.0 {

@@ -1,4 +1,4 @@
-//! `--fail-if 'b.p99 > 1.05 * a.p99'`: a condition on what was measured.
+//! `--fail-if 'b.p99 > 1.05 * a.p99'`: conditions on measured values.
 //!
 //! ```text
 //! condition  = all { "or" all }
@@ -10,16 +10,14 @@
 //! measured   = [ [ PART "/" ] VARIANT "." ] METRIC
 //! ```
 //!
-//! Parts and variants are names, quoted where they are not plain words; a variant
-//! can also be a position: `a` is the first, `b` the second. Where there is one
-//! variant only, as in `load`, a metric needs none. A plan of several
-//! parts needs the part. Times are in nanoseconds unless a unit
-//! says otherwise (`5ms`), sizes in bytes (`64MiB`), throughput in requests
-//! per second.
+//! Parts and variants are names, quoted unless they are plain words; a variant can also be a
+//! position: `a` is the first, `b` the second. With a single variant, as in `load`, the metric
+//! alone is enough. A plan of several parts needs the part. Times are in nanoseconds unless a unit
+//! is given (`5ms`), sizes in bytes (`64MiB`), throughput in requests per second.
 
 //!
-//! What is measured is known to an interval, so a condition has three outcomes:
-//! it holds, it does not, or the measurement does not decide it.
+//! A measured value is an interval, so a condition has three outcomes: it holds, it does not hold,
+//! or it is undecided.
 
 mod algebra;
 mod parse;
@@ -30,13 +28,13 @@ use std::ops::Range;
 
 use crate::error::{SpecError, suggestion};
 
-/// The metrics that a condition can name, with what they hold.
+/// The metrics that a condition can name.
 ///
-/// `failed` is the ledger's column; `errors` is another name of it.
+/// `failed` is the ledger's column; `errors` is an alias.
 pub const METRICS: [&str; 8] =
     ["throughput", "p50", "p90", "p99", "cpu", "memory", "failed", "errors"];
 
-/// A condition under which a run has failed.
+/// A condition under which a run fails.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailIf {
     text: String,
@@ -83,14 +81,14 @@ pub struct Measured {
     span: Range<usize>,
 }
 
-/// What a measurement says about a condition.
+/// Whether a condition holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Truth {
     /// It holds.
     Holds,
     /// It does not hold.
     DoesNotHold,
-    /// The measurement leaves both possible.
+    /// The intervals leave both possible.
     Undecided,
 }
 
@@ -103,16 +101,16 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// A test that is about a ratio: `of` ÷ `to`, compared with `bound`.
+/// A test of a ratio: `of` ÷ `to`, compared with `bound`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RatioTest<'a> {
     /// The numerator.
     pub of: &'a Measured,
     /// The denominator: the same metric of another variant of the same part.
     pub to: &'a Measured,
-    /// How they are compared.
+    /// The comparison.
     pub comparison: Comparison,
-    /// What with.
+    /// The right-hand side.
     pub bound: f64,
 }
 
@@ -121,7 +119,7 @@ enum Sum {
     Number(f64),
     Measured(Measured),
     Negative(Box<Sum>),
-    /// Computed from left to right. A list and not a tree, so that long sums are not deep.
+    /// Evaluated from left to right. A list, not a tree, so that long sums are not deeply nested.
     Chain(Box<Sum>, Vec<(Operator, Sum)>),
 }
 
@@ -134,28 +132,29 @@ enum Operator {
 }
 
 impl FailIf {
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// Anything that is not a condition, with a caret below the place.
+    /// Text that is not a condition, with a caret below the position.
     pub fn parse(text: &str) -> Result<FailIf, SpecError> {
         let condition = parse::condition(text)?;
         Ok(FailIf { text: text.to_owned(), condition })
     }
 
-    /// Finds the part and the variant of every metric among `parts`, each with the names of its
-    /// variants. Positions (`a`, `b`, …) become names, a name being stronger than a position.
+    /// Resolves the part and the variant of every metric among `parts`, each with the names of its
+    /// variants. Positions (`a`, `b`, …) become names; a variant's name takes precedence over a
+    /// position.
     ///
     /// # Errors
-    /// A part or a variant that there is not, or no part where there are several.
+    /// An unknown part or variant, or no part when there are several.
     pub fn with_parts(mut self, parts: &[(String, Vec<String>)]) -> Result<FailIf, SpecError> {
         let text = self.text.clone();
         self.condition.each_measured(&mut |measured| measured.find(parts, &text))?;
         Ok(self)
     }
 
-    /// Decides the condition, given what decides a test of it. Every test is decided, whether or
-    /// not the condition depends on it.
+    /// Decides the condition with `test`, which is called for every test, even if the outcome does
+    /// not depend on it.
     pub fn decide(&self, test: &mut dyn FnMut(&Test) -> Truth) -> Truth {
         self.condition.decide(test)
     }
@@ -188,7 +187,7 @@ impl Condition {
     }
 
     fn decide(&self, test: &mut dyn FnMut(&Test) -> Truth) -> Truth {
-        // What settles the matter by itself, and what all others have to be otherwise.
+        // One child with the value `settles` decides; otherwise all must be `otherwise`.
         let (parts, settles, otherwise) = match self {
             Condition::Test(one) => return test(one),
             Condition::Any(parts) => (parts, Truth::Holds, Truth::DoesNotHold),
@@ -206,7 +205,7 @@ impl Condition {
 }
 
 impl Test {
-    /// The metrics that it names, in order.
+    /// The metrics in the test, in order.
     pub fn measured(&self) -> Vec<&Measured> {
         let mut all = Vec::new();
         self.left.collect(&mut all);
@@ -214,8 +213,8 @@ impl Test {
         all
     }
 
-    /// The test as one of a ratio, where it is one of the same metric of two variants of a part:
-    /// `x > 1.05 * y`, `x / y > 1.05` and `x - y > 5% * y` are the same. Metrics are positive.
+    /// The test as a test of a ratio, if it compares one metric of two variants of a part: `x >
+    /// 1.05 * y`, `x / y > 1.05` and `x - y > 5% * y` are equivalent. Metrics are positive.
     pub fn as_ratio(&self) -> Option<RatioTest<'_>> {
         algebra::ratio(&self.left, self.comparison, &self.right)
     }
@@ -245,7 +244,7 @@ impl Comparison {
         }
     }
 
-    /// The same with its sides exchanged.
+    /// The comparison with its sides exchanged.
     fn turned(self) -> Comparison {
         match self {
             Comparison::Less => Comparison::Greater,
@@ -360,7 +359,7 @@ impl Sum {
 }
 
 impl Interval {
-    /// One value alone.
+    /// An interval of a single value.
     pub fn exactly(value: f64) -> Interval {
         Interval { low: value, high: value }
     }
@@ -369,7 +368,7 @@ impl Interval {
         self.low == self.high
     }
 
-    /// Everything that the operator can make of a value of each.
+    /// All results of the operator on the values of both intervals.
     fn with(self, operator: Operator, other: Interval) -> Interval {
         let of = |a: f64, b: f64| match operator {
             Operator::Plus => a + b,
@@ -387,7 +386,7 @@ impl Interval {
             of(self.high, other.low),
             of(self.high, other.high),
         ];
-        // No value at any end (0 ÷ 0, or infinite − infinite) leaves none to be sure of.
+        // An end without a value (0 ÷ 0, or infinite − infinite) leaves nothing certain.
         if ends.iter().any(|end| end.is_nan()) {
             return Interval::exactly(f64::NAN);
         }
@@ -397,7 +396,7 @@ impl Interval {
     }
 }
 
-/// The position that a single small letter stands for.
+/// The position that a single lower-case letter stands for.
 fn position(name: &str) -> Option<usize> {
     match name.as_bytes() {
         [letter @ b'a'..=b'z'] => Some(usize::from(letter - b'a')),

@@ -1,4 +1,4 @@
-//! Words become a condition, by recursive descent.
+//! Recursive-descent parser for conditions.
 
 use std::ops::Range;
 
@@ -6,11 +6,11 @@ use super::scan::{Token, scan};
 use super::{Comparison, Condition, METRICS, Measured, Operator, Sum, Test, error};
 use crate::error::{SpecError, suggestion};
 
-/// Longer conditions and deeper ones are refused, so that no text can exhaust the stack.
+/// Limits on length and depth, so that no text can exhaust the stack.
 const BYTES_MAX: usize = 4096;
 const DEPTH_MAX: usize = 50;
 
-/// Reads a condition to the end of the text.
+/// Parses a condition up to the end of the text.
 pub(super) fn condition(text: &str) -> Result<Condition, SpecError> {
     if text.len() > BYTES_MAX {
         let message = format!("a condition can have at most {BYTES_MAX} bytes, not {}", text.len());
@@ -31,7 +31,7 @@ struct Parser<'t> {
     depth: usize,
 }
 
-/// What parentheses enclose is a condition or a sum, and only what follows tells which.
+/// Parentheses enclose a condition or a sum; only what follows tells which.
 enum Node {
     Condition(Condition),
     Sum(Sum, Range<usize>),
@@ -68,7 +68,7 @@ impl Parser<'_> {
         self.tokens.get(self.at).map_or(end, |(_, span)| span.clone())
     }
 
-    /// The place of the word before.
+    /// The position of the previous token.
     fn before(&self) -> Range<usize> {
         self.tokens.get(self.at.saturating_sub(1)).map_or(0..0, |(_, span)| span.clone())
     }

@@ -1,4 +1,4 @@
-//! The words of a condition.
+//! The tokens of a condition.
 
 use std::ops::Range;
 
@@ -7,22 +7,22 @@ use base::{Bytes, Nanos};
 use super::{METRICS, error};
 use crate::error::SpecError;
 
-/// One word.
+/// One token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
-    /// A number, its unit already applied.
+    /// A number with its unit applied.
     Number(f64),
-    /// A variant, of a part where one is named, and a metric that is not yet checked.
+    /// A variant, with its part if named, and an unchecked metric.
     Measured { part: Option<String>, variant: String, metric: String, metric_span: Range<usize> },
     /// `and`, `or`, an operator, a comparison or a parenthesis.
     Sign(&'static str),
-    /// What is left when the text has ended.
+    /// End of the text.
     End,
 }
 
 const SIGNS: [&str; 10] = ["<=", ">=", "<", ">", "+", "-", "*", "/", "(", ")"];
 
-/// Splits a text into words with their places; the last is [`Token::End`].
+/// Splits a text into tokens with their positions; the last is [`Token::End`].
 pub(super) fn scan(text: &str) -> Result<Vec<(Token, Range<usize>)>, SpecError> {
     let mut tokens = Vec::new();
     let mut at = 0;
@@ -123,7 +123,7 @@ fn word_end(text: &str, at: usize) -> usize {
     at + end
 }
 
-/// A variant, or a part before a slash and then its variant: `'large files'/unix.p99`.
+/// A variant, or a part, a slash and its variant: `'large files'/unix.p99`.
 fn named(text: &str, at: usize, name: &str, name_end: usize) -> Result<(Token, usize), SpecError> {
     let Some(rest) = text[name_end..].strip_prefix('/') else {
         return measured(text, at, (None, name), name_end);
@@ -149,7 +149,7 @@ fn measured(
     name_end: usize,
 ) -> Result<(Token, usize), SpecError> {
     let Some(rest) = text[name_end..].strip_prefix('.') else {
-        // Of the only variant there is, which is found later.
+        // A metric of the only variant, which is resolved later.
         if part.is_none() && METRICS.contains(&&text[at..name_end]) {
             let token = Token::Measured {
                 part: None,

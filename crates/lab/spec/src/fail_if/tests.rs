@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// `tcp` and `unix` with p99 of 1 ms and 2 ms, throughput of 1000 and 2000, no errors, each exactly.
+/// `tcp` and `unix` with p99 of 1 ms and 2 ms, throughput of 1000 and 2000, no errors; all exact.
 fn exactly(measured: &Measured) -> Interval {
     let times = if measured.variant == "tcp" { 1.0 } else { 2.0 };
     Interval::exactly(match measured.metric {
@@ -320,7 +320,7 @@ proptest! {
         });
         if let Some(ratio) = tests[0].as_ratio() {
             let (of, to) = (value(ratio.of).low, value(ratio.to).low);
-            // What rounding could decide is left out.
+            // Skip cases that rounding could decide.
             if (of / to - ratio.bound).abs() > 1e-9 * ratio.bound.abs() {
                 let bound = Interval::exactly(ratio.bound);
                 let found = ratio.comparison.decide(Interval::exactly(of / to), bound);

@@ -1,8 +1,7 @@
-//! `each`: one part or variant written down, one for every combination of values.
+//! `each`: a part or variant is written once and repeated for every combination of values.
 //!
-//! An axis is a list of values (`SIZE = ["1KiB", "1MiB"]`), each of which
-//! becomes the variable's, or a table of labels that stand for several
-//! variables (`TRANSPORT.tcp = { BIND = "127.0.0.1:$PORT" }`).
+//! An axis is a list of values (`SIZE = ["1KiB", "1MiB"]`) for one variable, or a table of labels,
+//! each of which sets several variables (`TRANSPORT.tcp = { BIND = "127.0.0.1:$PORT" }`).
 
 use toml::de::DeValue;
 
@@ -10,10 +9,10 @@ use super::reader::{Table, Vars};
 use super::{File, vars_of};
 use crate::error::SpecError;
 
-/// More combinations than this are taken for a slip.
+/// More combinations than this are taken for a mistake.
 const COMBINATIONS_MAX: usize = 100;
 
-/// One combination: the variables it sets, and its place on every axis.
+/// One combination: its variables and its position on every axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Combination {
     pub(super) vars: Vars,
@@ -21,8 +20,8 @@ pub(super) struct Combination {
     pub(super) at: Vec<(String, String)>,
 }
 
-/// All combinations of a table's `each`, `start` among the variables of every one;
-/// just `start` where there is no `each`.
+/// All combinations of a table's `each`, with the variables of `start` in each; just `start` if
+/// there is no `each`.
 pub(super) fn combinations(
     file: &File<'_>,
     table: &Table<'_>,
@@ -55,7 +54,7 @@ pub(super) fn combinations(
     Ok(all)
 }
 
-/// The labels of an axis with the further variables that they stand for.
+/// The labels of an axis with the variables that each sets.
 fn axis(file: &File<'_>, each: &Table<'_>, name: &str) -> Result<Vec<(String, Vars)>, SpecError> {
     let is_table = each.get(name).is_some_and(|value| matches!(value.get_ref(), DeValue::Table(_)));
     if !is_table {
@@ -71,7 +70,7 @@ fn axis(file: &File<'_>, each: &Table<'_>, name: &str) -> Result<Vec<(String, Va
         .collect()
 }
 
-/// Every variable that a table's `each` gives a value to, with its place.
+/// Every variable set by a table's `each`, with its position in the file.
 pub(super) fn declares<'a>(
     table: &Table<'a>,
 ) -> Result<Vec<(&'a str, std::ops::Range<usize>)>, SpecError> {

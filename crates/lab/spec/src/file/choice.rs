@@ -1,13 +1,13 @@
-//! Which of the file's variants a part takes: by name, by pattern, or by a group that the
-//! variant itself names, so that a further server needs a file of its own and nothing else.
+//! Selects the variants of a part: by name, by pattern, or by a group that the variant itself
+//! names, so that adding a server means adding one file.
 
 use super::File;
 use super::reader::Table;
 use super::variant::{Cell, cells};
 use crate::error::{SpecError, suggestion};
 
-/// What `variants = […]` chooses, each variant once: names, a star standing for any text,
-/// and `@group` for all that are in a group.
+/// The variants selected by `variants = […]`, each once: names, patterns in which a star matches
+/// any text, and `@group` for all members of a group.
 pub(super) fn chosen<'a>(file: &File<'a>, part: &Table<'a>) -> Result<Vec<Cell<'a>>, SpecError> {
     let known = known(file)?;
     let mut chosen: Vec<Cell<'a>> = Vec::new();
@@ -33,8 +33,8 @@ pub(super) fn chosen<'a>(file: &File<'a>, part: &Table<'a>) -> Result<Vec<Cell<'
     Ok(chosen)
 }
 
-/// Refuses what would be left out unnoticed where parts choose by group: a group that no part
-/// takes, and a variant that no part takes.
+/// Where parts select by group, refuses groups and variants that no part uses, because they would
+/// be left out silently.
 pub(super) fn check_all_taken(file: &File<'_>) -> Result<(), SpecError> {
     let mut taken = Vec::new();
     for part in &file.parts {
@@ -72,7 +72,7 @@ pub(super) fn check_all_taken(file: &File<'_>) -> Result<(), SpecError> {
     Ok(())
 }
 
-/// The file's variants, no two of the same name.
+/// The file's variants; names are unique.
 fn known<'a>(file: &File<'a>) -> Result<Vec<Cell<'a>>, SpecError> {
     let known = cells(file, &file.variants)?;
     for (i, cell) in known.iter().enumerate() {
@@ -112,7 +112,7 @@ fn fits(wanted: &str, cell: &Cell<'_>) -> Result<bool, SpecError> {
     }
 }
 
-/// Whether a name fits a pattern in which `*` stands for any text, also none.
+/// Whether a name matches a pattern in which `*` stands for any text, including none.
 fn fits_pattern(pattern: &str, name: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else { return pattern == name };
     name.strip_prefix(before).is_some_and(|rest| {

@@ -1,7 +1,7 @@
-//! An experiment in several files: what `include` names is read as if it stood at the end.
+//! An experiment in several files: files named by `include` are appended to it.
 //!
-//! The files become one text, which is recorded with the run, shown by `--show`
-//! and complete without the others. Errors are told of the file they are in.
+//! The files become one self-contained text, which is recorded with the run and printed by
+//! `--show`. Errors name the original file.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use super::{EXPERIMENT_KEYS, ROOT_KEYS, parse_plan};
 use crate::error::SpecError;
 use crate::plan::Plan;
 
-/// What an included file may hold: the rest is the experiment's to say.
+/// The keys allowed in an included file.
 const INCLUDED_KEYS: [&str; 2] = ["stack", "variant"];
 
 /// A file of an experiment.
@@ -20,7 +20,7 @@ const INCLUDED_KEYS: [&str; 2] = ["stack", "variant"];
 pub struct SourceFile {
     /// Its path, for errors.
     pub path: String,
-    /// What it holds.
+    /// Its text.
     pub text: String,
 }
 
@@ -51,7 +51,7 @@ pub fn includes(text: &str, path: &str) -> Result<Vec<String>, SpecError> {
 /// Reads an experiment that includes others.
 ///
 /// # Errors
-/// As [`parse_plan`], each told of the file that it is in.
+/// Those of [`parse_plan`], with the file that each is in.
 pub fn parse_plan_files(main: &SourceFile, included: &[SourceFile]) -> Result<Plan, SpecError> {
     for file in included {
         check_included(file)?;
@@ -60,7 +60,7 @@ pub fn parse_plan_files(main: &SourceFile, included: &[SourceFile]) -> Result<Pl
     parse_plan(&joined.text, &main.path).map_err(|error| joined.told_of_file(error))
 }
 
-/// The experiment and what it includes as one text that needs no other file.
+/// The experiment and its included files as one self-contained text.
 pub fn join_files(main: &SourceFile, included: &[SourceFile]) -> String {
     Joined::new(main, included).text
 }
@@ -86,7 +86,7 @@ fn check_included(file: &SourceFile) -> Result<(), SpecError> {
     })
 }
 
-/// The joined text and where each file begins in it.
+/// The joined text, and where each file begins in it.
 struct Joined<'f> {
     text: String,
     files: Vec<(Range<usize>, &'f SourceFile)>,
@@ -123,8 +123,8 @@ impl<'f> Joined<'f> {
     }
 }
 
-/// The text with its `include` blotted out, every other byte where it was: what
-/// it names follows in the same text, and must not be looked for again.
+/// The text with its `include` overwritten by spaces, so that all positions stay the same: the
+/// included files follow in the same text and must not be read again.
 fn without_include(text: &str) -> String {
     let span = || {
         let root = DeTable::parse(text).ok()?;

@@ -1,4 +1,4 @@
-//! `[load]`: what is sent, in layers that override each other key by key.
+//! `[load]`: the requests, in layers that override each other key by key.
 
 use std::ops::Range;
 
@@ -44,7 +44,7 @@ const ENGINES: [(&str, EngineChoice); 3] = [
     ("io-uring", EngineChoice::IoUring),
 ];
 
-/// Reads the layers, later ones over earlier ones.
+/// Reads the layers; later ones override earlier ones.
 pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecError> {
     let mut load = Load::default();
     let mut kind = Kind::Http;
@@ -92,7 +92,7 @@ fn set<T>(value: &mut T, given: Option<T>) {
     }
 }
 
-/// Where a key was given last, for errors.
+/// Where a key was last given, for errors.
 fn last_span(key: &str, layers: &[Table<'_>]) -> Option<(Range<usize>, usize)> {
     layers
         .iter()
@@ -179,7 +179,7 @@ fn headers(table: &Table<'_>) -> Result<Option<Vec<(String, String)>>, SpecError
     table.words("headers")?.into_iter().map(header).collect::<Result<_, _>>().map(Some)
 }
 
-/// RFC 9110, 5.6.2: what a header's name is made of.
+/// RFC 9110, 5.6.2: characters of a header name.
 fn is_token(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b))

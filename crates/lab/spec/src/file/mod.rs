@@ -1,10 +1,9 @@
-//! An experiment's file becomes a plan.
+//! From an experiment file to a plan.
 //!
-//! A file has `[experiment]` (what is asked), `[load]` and `[schedule]` (how),
-//! `[stack.NAME]` (what several variants share), `[[variant]]` (what is
-//! compared) and, where one question is asked several times, `[[part]]`.
-//! Everything is checked here, so that a plan that was read can be run.
-//! Stacks and variants may stand in files of their own, see [`includes`].
+//! A file has `[experiment]` (the question), `[load]` and `[schedule]`, `[stack.NAME]` (shared by
+//! several variants), `[[variant]]` (what is compared) and, if a question has several parts,
+//! `[[part]]`. Everything is checked here, so every plan that is returned can run. Stacks and
+//! variants may be in separate files, see [`includes`].
 
 mod axes;
 mod choice;
@@ -43,7 +42,7 @@ const EXPERIMENT_KEYS: [&str; 11] = [
     "layout",
 ];
 
-/// A file's tables, opened and their keys checked, before any of them is read.
+/// A file's tables, with their keys checked but not yet interpreted.
 struct File<'a> {
     source: Source<'a>,
     experiment: Table<'a>,
@@ -53,18 +52,18 @@ struct File<'a> {
     variants: Vec<Table<'a>>,
     parts: Vec<Table<'a>>,
     published: Vec<Table<'a>>,
-    /// Every name that is declared in some `vars` or `each`.
+    /// Every name declared in any `vars` or `each`.
     declared: BTreeSet<String>,
 }
 
-/// Reads an experiment.
+/// Parses an experiment.
 ///
-/// `path` stands in errors and tells where `$FILES` is (the folder of the
-/// file); nothing is read from disk.
+/// `path` appears in errors and determines `$FILES` (the folder of the file); nothing is read from
+/// disk.
 ///
 /// # Errors
-/// Anything in the text that is not understood, contradicts itself or could
-/// not be run, with its line, its column and what to write instead.
+/// Anything in the text that is unknown, contradictory or impossible to run, with line, column and
+/// what to write instead.
 pub fn parse_plan(text: &str, path: &str) -> Result<Plan, SpecError> {
     let source = Source { path, text };
     let root = DeTable::parse(text).map_err(|error| not_toml(source, &error))?;
@@ -172,7 +171,7 @@ impl<'a> File<'a> {
     }
 }
 
-/// Opens `[[key]]`, or `[key]` where there is only one.
+/// Opens `[[key]]`, or `[key]` if there is only one.
 fn tables<'a>(
     parent: &Table<'a>,
     key: &str,
@@ -186,7 +185,7 @@ fn tables<'a>(
         .collect()
 }
 
-/// The `vars` of a table: capitals, each with a text that holds no other declared variable.
+/// The `vars` of a table: upper-case names with texts that contain no other declared variable.
 fn vars(table: &Table<'_>, declared: &BTreeSet<String>) -> Result<Vars, SpecError> {
     match table.free_table("vars")? {
         Some(inner) => vars_of(&inner, declared),
@@ -194,7 +193,7 @@ fn vars(table: &Table<'_>, declared: &BTreeSet<String>) -> Result<Vars, SpecErro
     }
 }
 
-/// The variables that a table consists of.
+/// All keys of a table as variables.
 fn vars_of(table: &Table<'_>, declared: &BTreeSet<String>) -> Result<Vars, SpecError> {
     let mut vars = Vars::new();
     for (name, _, value) in table.entries() {
@@ -231,7 +230,7 @@ fn check_variable(
     }
 }
 
-/// Whether a value is a table, for places that take a word or a table.
+/// Whether a value is a table, where both a word and a table are allowed.
 fn is_table(value: &reader::Value<'_>) -> bool {
     matches!(value.get_ref(), DeValue::Table(_))
 }

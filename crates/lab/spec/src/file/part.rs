@@ -1,4 +1,4 @@
-//! `[[part]]`: which variants are measured against each other, how and how long.
+//! `[[part]]`: which variants are compared, how and for how long.
 
 use std::ops::Range;
 
@@ -45,7 +45,7 @@ pub(super) const SCHEDULE_KEYS: [&str; 10] = [
     "margin",
 ];
 
-/// Of `[[published]]`; the last one is for those that are told for the whole experiment.
+/// Keys of `[[published]]`; the last one is only for figures of the whole experiment.
 pub(super) const PUBLISHED_KEYS: [&str; 5] = ["variant", "figure", "throughput", "source", "part"];
 
 /// Reads the parts; a file without `[[part]]` is one part of all its variants.
@@ -84,7 +84,7 @@ fn at(table: &Table<'_>, key: &str, message: impl Into<String>) -> SpecError {
     table.source.error(span, message)
 }
 
-/// Reads one part: what it does not say itself, the experiment says for all.
+/// Reads one part; what it does not specify comes from `[experiment]`.
 struct Reader<'f, 'a> {
     file: &'f File<'a>,
     part: Option<&'f Table<'a>>,
@@ -119,7 +119,7 @@ impl<'a> Reader<'_, 'a> {
         })
     }
 
-    /// The table that says this: the part if it does, else `[experiment]`.
+    /// The table that specifies this key: the part's if it does, else `[experiment]`.
     fn teller(&self, key: &str) -> &Table<'a> {
         match self.part {
             Some(part) if part.get(key).is_some() => part,
@@ -136,7 +136,7 @@ impl<'a> Reader<'_, 'a> {
         Ok(question.unwrap_or_default().trim().to_owned())
     }
 
-    /// The experiment's table and then the part's, as far as they are there.
+    /// The experiment's table and then the part's, if present.
     fn layers(&self, key: &str, keys: &[&str]) -> Result<Vec<Table<'a>>, SpecError> {
         let common = if key == "load" { &self.file.load } else { &self.file.schedule };
         let mut layers: Vec<Table<'a>> = common.iter().cloned().collect();
@@ -165,7 +165,7 @@ impl<'a> Reader<'_, 'a> {
         Ok(variants)
     }
 
-    /// The variants that the part names, or all of the file; then the part's own.
+    /// The variants that the part selects, or all in the file; then the part's own.
     fn cells(&self) -> Result<Vec<Cell<'a>>, SpecError> {
         let Some(part) = self.part else { return cells(self.file, &self.file.variants) };
         let own = tables(part, "variant", "[[part.variant]]", &super::variant::keys())?;
@@ -242,8 +242,8 @@ impl<'a> Reader<'_, 'a> {
             None => Vec::new(),
         };
         let told = if own.is_empty() { &self.file.published } else { &own };
-        // Figures told for the whole experiment go to the parts that have the
-        // variant; figures told for one part must fit it.
+        // Figures of the whole experiment go to the parts that have the variant; figures of one
+        // part must match it.
         let of_all_parts = own.is_empty() && self.part.is_some();
         let mut published = Vec::new();
         for table in told {
@@ -268,7 +268,7 @@ impl<'a> Reader<'_, 'a> {
 const LAYOUTS: [(&str, Layout); 3] =
     [("split", Layout::Split), ("same", Layout::Same), ("free", Layout::Free)];
 
-/// `VARIANT / BASELINE`; an error names what is not a variant, or nothing if the form is wrong.
+/// `VARIANT / BASELINE`; the error names the unknown variant, or is `None` if the syntax is wrong.
 fn contrast(text: &str, names: &[&str]) -> Result<Contrast, Option<String>> {
     let find = |name: &str| names.iter().position(|known| *known == name.trim());
     let mut wrong = None;

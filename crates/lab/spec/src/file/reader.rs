@@ -1,4 +1,4 @@
-//! Tables of TOML, read strictly: every key is known, every value has a place.
+//! Reads TOML tables strictly: every key is known, every value has a position.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,13 +11,13 @@ use toml::de::{DeTable, DeValue};
 use crate::error::{SpecError, edit_distance, suggestion};
 use crate::variables;
 
-/// A value and where it stands.
+/// A value with its position.
 pub(super) type Value<'a> = Spanned<DeValue<'a>>;
 
 /// Variables that the experiment declares: name to text.
 pub(super) type Vars = BTreeMap<String, String>;
 
-/// The text that is read, for errors.
+/// The text being read, for errors.
 #[derive(Clone, Copy)]
 pub(super) struct Source<'a> {
     pub(super) path: &'a str,
@@ -25,26 +25,27 @@ pub(super) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// An error at a place of the text.
+    /// An error at a position in the text.
     pub(super) fn error(&self, span: Range<usize>, message: impl Into<String>) -> SpecError {
         SpecError::new(message).at(self.path, self.text, span)
     }
 }
 
-/// Which variables hold where a table is read.
+/// The variables available while a table is read.
 #[derive(Clone)]
 pub(super) struct Scope {
-    /// The values, already complete: a value has no declared variable left in it.
+    /// The values, fully expanded: no declared variable is left in them.
     pub(super) vars: Vars,
-    /// Every name that the experiment declares anywhere, to tell a slip from the environment.
+    /// Every name declared in the experiment, to distinguish a typing error from an environment
+    /// variable.
     pub(super) declared: BTreeSet<String>,
 }
 
-/// One table: its keys are checked as soon as it is opened.
+/// A table whose keys are checked when it is opened.
 #[derive(Clone)]
 pub(super) struct Table<'a> {
     pub(super) source: Source<'a>,
-    /// What the table is called in messages: `[load]`.
+    /// The table's name in messages: `[load]`.
     pub(super) title: String,
     pub(super) span: Range<usize>,
     map: &'a DeTable<'a>,
@@ -62,7 +63,7 @@ impl<'a> Table<'a> {
         table.check_keys(keys).map(|()| table)
     }
 
-    /// Opens a value as a table of which only these keys are allowed.
+    /// Opens a value as a table that may have only these keys.
     pub(super) fn open(
         source: Source<'a>,
         value: &'a Value<'a>,
@@ -73,7 +74,7 @@ impl<'a> Table<'a> {
         table.check_keys(keys).map(|()| table)
     }
 
-    /// Opens a value as a table with keys of the author's choice.
+    /// Opens a value as a table with arbitrary keys.
     pub(super) fn open_free(
         source: Source<'a>,
         value: &'a Value<'a>,
@@ -100,7 +101,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// An error at the beginning of the table itself.
+    /// An error at the start of the table.
     pub(super) fn error(&self, message: impl Into<String>) -> SpecError {
         self.source.error(self.span.clone(), message)
     }
@@ -110,21 +111,21 @@ impl<'a> Table<'a> {
         self.map.get(key)
     }
 
-    /// Every key with its value, in the order in which the file names them.
+    /// Every key with its value, in file order.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&'a str, Range<usize>, &'a Value<'a>)> {
         let mut entries: Vec<_> = self.map.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         entries.into_iter().map(|(key, value)| (key.get_ref().as_ref(), key.span(), value))
     }
 
-    /// A key whose value is a table with keys of the author's choice.
+    /// A key whose value is a table with arbitrary keys.
     pub(super) fn free_table(&self, key: &str) -> Result<Option<Table<'a>>, SpecError> {
         self.get(key)
             .map(|value| Table::open_free(self.source, value, format!("{key} of {}", self.title)))
             .transpose()
     }
 
-    /// A key whose value is one thing or a list of them.
+    /// A key whose value is one item or a list.
     pub(super) fn one_or_many(&self, key: &str) -> Vec<&'a Value<'a>> {
         match self.get(key).map(|value| (value, value.get_ref())) {
             None => Vec::new(),
@@ -133,12 +134,12 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A text in which nothing is replaced.
+    /// A text without variable expansion.
     pub(super) fn plain(&self, key: &str) -> Result<Option<String>, SpecError> {
         self.get(key).map(|value| plain(self.source, value, key)).transpose()
     }
 
-    /// A text, its declared variables replaced.
+    /// A text with its declared variables expanded.
     pub(super) fn text(&self, key: &str, scope: &Scope) -> Result<Option<String>, SpecError> {
         self.get(key).map(|value| text(self.source, value, key, scope)).transpose()
     }
@@ -150,7 +151,7 @@ impl<'a> Table<'a> {
         })
     }
 
-    /// A length of time: `250ms`, `5s`; a bare number is seconds.
+    /// A duration: `250ms`, `5s`; a bare number is seconds.
     pub(super) fn time(&self, key: &str, scope: &Scope) -> Result<Option<Nanos>, SpecError> {
         self.parsed(key, scope, "a time such as \"250ms\", \"5s\" or \"2m\"", |text| {
             Nanos::parse(text).ok()
@@ -185,7 +186,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// One of several words, its declared variables replaced.
+    /// One of several words, after variable expansion.
     pub(super) fn choice<T: Copy>(
         &self,
         key: &str,
@@ -203,7 +204,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// A list of texts in which nothing is replaced, each with its place.
+    /// A list of texts without variable expansion, with their positions.
     pub(super) fn words(&self, key: &str) -> Result<Vec<(String, Range<usize>)>, SpecError> {
         let Some(value) = self.get(key) else { return Ok(Vec::new()) };
         let DeValue::Array(array) = value.get_ref() else {
@@ -243,7 +244,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// A text in which nothing is replaced.
+/// A text without variable expansion.
 pub(super) fn plain(source: Source<'_>, value: &Value<'_>, key: &str) -> Result<String, SpecError> {
     match value.get_ref() {
         DeValue::String(text) => Ok(text.to_string()),
@@ -253,8 +254,8 @@ pub(super) fn plain(source: Source<'_>, value: &Value<'_>, key: &str) -> Result<
     }
 }
 
-/// A text, its declared variables replaced. What looks like a slip in a
-/// variable's name is an error; other names may be the environment's.
+/// A text with its declared variables expanded. An apparent misspelling of a declared variable is
+/// an error; other names may be environment variables.
 pub(super) fn text(
     source: Source<'_>,
     value: &Value<'_>,
@@ -285,8 +286,8 @@ fn check_slip(
     }
     let mut known =
         variables::BUILT_IN.into_iter().chain(scope.declared.iter().map(String::as_str));
-    // Names of the environment are short and resemble ours: $PATH and $PORT are
-    // two letters apart and must not be taken for each other.
+    // Environment variable names are short and similar to ours: $PATH and $PORT differ in two
+    // letters and must not be confused.
     let slips = if name.len() < 6 { 1 } else { 2 };
     match known.find(|known| edit_distance(name, known) <= slips) {
         Some(known) => Err(source
@@ -296,7 +297,7 @@ fn check_slip(
     }
 }
 
-/// Refuses variables that nothing will replace, where the environment cannot be meant either.
+/// Refuses unknown variables where an environment variable is impossible.
 pub(super) fn require_known(
     source: Source<'_>,
     value: &Value<'_>,
@@ -313,7 +314,7 @@ pub(super) fn require_known(
     }
 }
 
-/// Where the variable stands inside the value's text, or else the value.
+/// The position of the variable inside the value, or of the value itself.
 fn variable_span(source: Source<'_>, value: &Value<'_>, name: &str) -> Range<usize> {
     let span = value.span();
     let inside = source.text.get(span.clone()).unwrap_or_default();
@@ -323,7 +324,7 @@ fn variable_span(source: Source<'_>, value: &Value<'_>, name: &str) -> Range<usi
         .map_or(span.clone(), |found| span.start + found.range.start..span.start + found.range.end)
 }
 
-/// What a value is, with its article.
+/// The type of a value, with its article.
 pub(super) fn kind(value: &DeValue<'_>) -> &'static str {
     match value {
         DeValue::String(_) => "a text",

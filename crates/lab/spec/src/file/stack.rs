@@ -1,4 +1,4 @@
-//! `[stack.NAME]` and the stack's side of `[[variant]]`: processes, files, needs, target.
+//! `[stack.NAME]` and the same keys of `[[variant]]`: processes, files, needs, target.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ use crate::served_by::check_pattern;
 use crate::target::{Endpoint, Target};
 use crate::variables;
 
-/// What a stack and a variant may both say.
+/// The keys that a stack and a variant share.
 pub(super) const SHARED_KEYS: [&str; 8] =
     ["process", "container", "target", "served_by", "files", "needs", "python", "vars"];
 
-/// A stack with what belongs to it: where the load goes and who counts.
+/// A stack with its target and its server-side count.
 #[derive(Default)]
 pub(super) struct Assembled<'a> {
     pub(super) stack: Stack,
@@ -23,8 +23,8 @@ pub(super) struct Assembled<'a> {
     pub(super) served_by: Option<ServedBy>,
 }
 
-/// Adds up the layers: processes follow each other, files and needs of the same
-/// name are replaced, the last target and the last `served_by` count.
+/// Merges the layers: processes are appended, files and needs of the same name are replaced, and
+/// the last target and `served_by` apply.
 pub(super) fn assemble<'a>(
     layers: &[Table<'a>],
     scope: &Scope,
@@ -67,7 +67,7 @@ pub(super) fn assemble<'a>(
     Ok(assembled)
 }
 
-/// A table of the author's names, each with a text.
+/// A table of arbitrary names, each with a text.
 fn texts(table: &Table<'_>, key: &str, scope: &Scope) -> Result<Vec<(String, String)>, SpecError> {
     let Some(inner) = table.free_table(key)? else { return Ok(Vec::new()) };
     inner
@@ -83,7 +83,7 @@ fn texts(table: &Table<'_>, key: &str, scope: &Scope) -> Result<Vec<(String, Str
         .collect()
 }
 
-/// What starts and watches a process, whatever it runs in.
+/// Keys about starting and watching a process or a container.
 const LIFE_KEYS: [&str; 7] =
     ["name", "command", "env", "ready", "ready_timeout", "stop_signal", "stop_timeout"];
 
@@ -96,8 +96,8 @@ fn process<'a>(
     life(&Table::open(table.source, value, title, &LIFE_KEYS)?, None, scope)
 }
 
-/// What a process and a container have in common; `healthy` is the file that says of a container that
-/// its engine finds it healthy.
+/// The keys that a process and a container share; `healthy` is the file that signals that the
+/// engine considers the container healthy.
 fn life<'a>(entry: &Table<'a>, healthy: Option<&str>, scope: &Scope) -> Result<Process, SpecError> {
     let source = entry.source;
     let command = entry
@@ -124,10 +124,11 @@ fn life<'a>(entry: &Table<'a>, healthy: Option<&str>, scope: &Scope) -> Result<P
     })
 }
 
-/// How long a container may take to be ready if its image may have to be fetched or built first.
+/// Ready timeout of a container whose image may have to be pulled or built first.
 const IMAGE_READY_TIMEOUT: base::Nanos = base::Nanos::from_secs(600);
 
-/// A container is a process that looks after it: `tachograph container`, given what the table says.
+/// A container is managed by a process, `tachograph container`, whose arguments come from the
+/// table.
 fn container<'a>(
     table: &Table<'a>,
     value: &'a Value<'a>,
@@ -190,7 +191,7 @@ fn container<'a>(
     Ok(process)
 }
 
-/// Processes without a name are called after their program, numbered where two are alike.
+/// Names unnamed processes after their program, with numbers if that is not unique.
 fn name_processes(processes: &mut [Process]) {
     for i in 0..processes.len() {
         if processes[i].name.is_empty() {
@@ -204,8 +205,8 @@ fn name_processes(processes: &mut [Process]) {
     }
 }
 
-/// A sign of readiness is a URL that answers, an address that accepts
-/// (`127.0.0.1:$PORT`, `unix:$SOCKET`) or a `file:PATH` that is there; of a container also `healthy`.
+/// A readiness check: a URL that responds, an address that accepts connections (`127.0.0.1:$PORT`,
+/// `unix:$SOCKET`), a `file:PATH` that exists, or `healthy` for a container.
 fn ready(
     source: Source<'_>,
     value: &Value<'_>,
@@ -226,8 +227,8 @@ fn ready(
     if written.contains("://") && !written.starts_with("tcp://") {
         return Ok(Ready::Http(target(source, value, "ready", scope)?.0));
     }
-    // Without a scheme an address is one that accepts: to ask an application
-    // would add a request to its count.
+    // An address without a scheme only has to accept connections: a request to the application
+    // would be counted by it.
     let address = written.trim_start_matches("tcp://");
     let raw = if address.starts_with("unix") { address } else { &format!("tcp://{address}") };
     match parse_with_placeholders(raw) {
@@ -244,7 +245,7 @@ fn ready(
     }
 }
 
-/// A target as written, and as it will read once the runner's variables have values.
+/// A target as written, and as it will be once the runner expands its variables.
 fn target(
     source: Source<'_>,
     value: &Value<'_>,
@@ -261,7 +262,7 @@ fn target(
     }
 }
 
-/// Reads a target as if the runner had already given its variables values.
+/// Parses a target with placeholders for the runner's variables.
 pub(crate) fn parse_with_placeholders(text: &str) -> Result<Target, String> {
     let value = |name: &str| match name {
         _ if name.starts_with("PORT") => Some("1".into()),
@@ -320,7 +321,8 @@ fn served_by<'a>(
     })
 }
 
-/// The regular expression: with one group around the number for a URL, optional for a log.
+/// The regular expression: required for a URL, with one group around the number; optional for a
+/// log.
 fn pattern(entry: &Table<'_>, key: &str) -> Result<Option<String>, SpecError> {
     let Some(value) = entry.get("pattern") else {
         if key == "url" {

@@ -25,7 +25,7 @@ stack = "app"
 vars = { BIND = "unix:$SOCKET" }
 "#;
 
-/// A whole experiment: more keys for `[experiment]`, then whatever else.
+/// A whole experiment: additional keys of `[experiment]`, then other tables.
 fn text(experiment: &str, more: &str) -> String {
     format!("{HEAD}{experiment}{STACK}{VARIANTS}{more}")
 }
@@ -118,7 +118,7 @@ fn a_container_is_a_process_that_looks_after_it() {
         "$TACHOGRAPH container --network bridge --publish '$PORT:8000' --volume /a --volume '/b c' --env X -- app --all"
     );
     assert_eq!((host.name.as_str(), host.ready_timeout), ("app", Process::default().ready_timeout));
-    // What must be fetched or built first may take its time.
+    // Images that must be pulled or built take longer.
     for (keys, option) in [
         ("image = \"python:3\"", "--image python:3"),
         ("build = \"/x/Dockerfile\"", "--build /x/Dockerfile"),
@@ -348,7 +348,7 @@ fn read_file(path: &Path) -> SourceFile {
     }
 }
 
-/// What an experiment of a folder includes.
+/// The files that an experiment includes from a folder.
 fn included(main: &SourceFile, folder: &Path) -> Vec<SourceFile> {
     let patterns = includes(&main.text, &main.path).expect("what it includes");
     patterns

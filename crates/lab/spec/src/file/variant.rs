@@ -1,4 +1,4 @@
-//! `[[variant]]`: one of the things compared, with the stacks it builds on.
+//! `[[variant]]`: one of the things compared, with its stacks.
 
 use std::borrow::Cow;
 
@@ -17,7 +17,7 @@ pub(super) fn keys() -> Vec<&'static str> {
     [&SHARED_KEYS[..], &["name", "groups", "stack", "load", "each", "ceiling"]].concat()
 }
 
-/// A variant before it is read: a table, or one combination of its `each`.
+/// An unread variant: a table, or one combination of its `each`.
 #[derive(Clone)]
 pub(super) struct Cell<'a> {
     pub(super) name: String,
@@ -25,7 +25,7 @@ pub(super) struct Cell<'a> {
     combination: Combination,
 }
 
-/// Every variant that these tables stand for.
+/// All variants of these tables.
 pub(super) fn cells<'a>(file: &File<'a>, tables: &[Table<'a>]) -> Result<Vec<Cell<'a>>, SpecError> {
     let mut all = Vec::new();
     for table in tables {
@@ -39,7 +39,8 @@ pub(super) fn cells<'a>(file: &File<'a>, tables: &[Table<'a>]) -> Result<Vec<Cel
     Ok(all)
 }
 
-/// Reads one variant as a part sees it: the part's variables and loads come last but for its own load.
+/// Reads a variant for a part. The part's variables and loads override all but the variant's own
+/// load.
 pub(super) fn variant<'a>(
     file: &File<'a>,
     cell: &Cell<'a>,
@@ -65,8 +66,8 @@ pub(super) fn variant<'a>(
     Ok(Variant { name, at: combination.at, stack, target, load, served_by, ceiling })
 }
 
-/// The variables of a variant: the part's over those of its place on the axes, over its own,
-/// over those of its stacks.
+/// The variables of a variant. In descending precedence: the part's, those of its position on the
+/// axes, its own, those of its stacks.
 fn scope(file: &File<'_>, layers: &[Table<'_>], part_vars: &Vars) -> Result<Scope, SpecError> {
     let mut all = Vars::new();
     for layer in layers {
@@ -76,8 +77,8 @@ fn scope(file: &File<'_>, layers: &[Table<'_>], part_vars: &Vars) -> Result<Scop
     Ok(file.scope(all))
 }
 
-/// The stacks that a variant builds on, in their order: one, or an app and what stands in
-/// front of it. Before each come those that it extends, the innermost first.
+/// The stacks of a variant in order: one, or an app and what is in front of it. Each is preceded by
+/// those that it extends, innermost first.
 fn stacks<'a>(
     file: &File<'a>,
     variant: &Table<'a>,
@@ -132,7 +133,7 @@ fn find<'f, 'a>(
     })
 }
 
-/// Whether this exchange can be spoken to this target.
+/// Whether the target supports this exchange.
 fn check_fit(
     file: &File<'_>,
     place: &Value<'_>,

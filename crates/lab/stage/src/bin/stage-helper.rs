@@ -1,4 +1,4 @@
-//! What the tests start in place of tachograph: the guard, and controllers to kill.
+//! The tests' substitute for the tachograph binary: the guard, and controllers to kill.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Starts `sh SCRIPT` in a stack below ROOT, says which, and stops it when told to.
+/// Starts `sh SCRIPT` in a stack below ROOT, prints its id, and stops it on request.
 fn hold(args: &[OsString], stop: Arc<AtomicBool>) -> Result<StopReport, StageError> {
     let [root, script] = args else { return Err(StageError::Guard("ROOT SCRIPT".to_owned())) };
     let options = StageOptions {
@@ -46,7 +46,7 @@ fn hold(args: &[OsString], stop: Arc<AtomicBool>) -> Result<StopReport, StageErr
     let stage = Stage::new(options)?;
     let live = stage.start(&stack, StartOptions::new("held", Seed::from_time()))?;
     say(&format!("{} {}", live.id(), live.dir().display()));
-    // Nobody waits for longer than this.
+    // Upper limit, so that no helper stays behind.
     for _ in 0..12_000 {
         if stop.load(Ordering::Relaxed) {
             say("stopping");
@@ -71,6 +71,6 @@ fn finish(result: Result<StopReport, StageError>) -> ExitCode {
 }
 
 fn say(line: &str) {
-    // A test that is gone needs no answer.
+    // If the test is gone, nobody reads this.
     let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -1,4 +1,4 @@
-//! One container, from its making to its removal.
+//! The life of one container, from creation to removal.
 
 use std::collections::{BTreeSet, HashMap};
 use std::env;
@@ -32,70 +32,70 @@ use crate::guard::Members;
 use crate::processes;
 use crate::sweep::RUN_DIR_VARIABLE;
 
-/// How often the attendant looks whether it is asked to stop, and whether the container is well.
+/// How often to check for a stop request and for the container's health.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long an engine may take to answer at all.
+/// Timeout of a call to the engine.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a container may take to stop before the engine kills it, in seconds.
+/// Seconds that a container has to stop before the engine kills it.
 const STOP_PATIENCE_S: i32 = 3;
 
-/// How often the engine runs a health check that the container's table gives, in nanoseconds.
+/// Interval of a health check that the experiment specifies, in nanoseconds.
 const HEALTH_INTERVAL_NS: i64 = 1_000_000_000;
 
-/// Variables that a container always gets, if they are set: what counts its requests, and
-/// what tells a sweep whose it is.
+/// Variables that a container always gets, if set: for counting its requests, and for identifying
+/// its run in a sweep.
 const PASSED: [&str; 5] =
     ["PYTHONPATH", "TACHOGRAPH_COUNTERS", RUN_DIR_VARIABLE, "TACHOGRAPH_RUN", "TACHOGRAPH_STACK"];
 
-/// How a container is reached.
+/// How to reach a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// By nothing but the files that it shares.
+    /// Only through shared files.
     None,
-    /// As if it were a process of the host.
+    /// Like a process of the host.
     Host,
-    /// On the engine's own bridge, with ports of 127.0.0.1 forwarded: (host's, container's).
+    /// On the engine's default bridge, with forwarded ports of 127.0.0.1: (host's, container's).
     Published(Vec<(u16, u16)>),
-    /// On a bridge of its own at this address, with the gateway's address; ports as before.
+    /// On its own bridge, at this address, with this gateway and forwarded ports.
     Bridge {
         /// The container's address.
         address: String,
         /// The host's address on the bridge.
         gateway: String,
-        /// Ports of the gateway's address that are forwarded: (host's, container's).
+        /// Forwarded ports of the gateway's address: (host's, container's).
         ports: Vec<(u16, u16)>,
     },
 }
 
-/// What is to run in a container, and how it is reached.
+/// What to run in a container, and how to reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerOptions {
-    /// What it starts from.
+    /// The image.
     pub image: Image,
-    /// The command, as words.
+    /// The command, as arguments.
     pub command: Vec<String>,
-    /// Names of variables of our own environment that it gets.
+    /// Names of our environment variables to pass on.
     pub env: Vec<String>,
-    /// Folders that it shares with the host, at the same path; writable.
+    /// Folders shared with the host at the same path, writable.
     pub volumes: Vec<PathBuf>,
-    /// Folders that it may read, at the same path.
+    /// Folders shared at the same path, read-only.
     pub read_only: Vec<PathBuf>,
-    /// How it is reached.
+    /// How to reach it.
     pub network: Network,
-    /// A shell's command that the engine runs in it every second; 0 says that it is well. Without
-    /// one it is as the image has it.
+    /// Shell command that the engine runs in the container every second; 0 means healthy. Without
+    /// one, the image's health check applies.
     pub health: Option<String>,
-    /// A file that is made when the container is well for the first time.
+    /// A file to create when the container is healthy for the first time.
     pub healthy_file: Option<PathBuf>,
 }
 
-/// Why a container could not be had.
+/// Why a container failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ContainerError {
-    /// The engine is not there or refuses.
+    /// The engine is missing or refuses.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// It ended by itself.
@@ -103,30 +103,30 @@ pub enum ContainerError {
     Ended {
         /// Its exit status.
         status: i64,
-        /// Its last words.
+        /// The end of its log.
         log: String,
     },
-    /// Nobody says whether it is well.
+    /// There is no health check.
     #[error(
         "the container has no health check; add one (health = \"…\"), use an image with a \
          HEALTHCHECK, or wait for an address"
     )]
     NoHealthCheck,
-    /// What it costs cannot be seen.
+    /// Its CPU time cannot be measured.
     #[error(
         "the container's processes are not on this machine, so their cost cannot be measured; use \
          a local engine in the same PID namespace"
     )]
     Elsewhere,
-    /// Its processes cannot be listed with the stack's.
+    /// Its processes cannot be added to the stack's list.
     #[error("the container's processes cannot be listed: {0}")]
     List(#[source] std::io::Error),
-    /// The sign that it is well cannot be given.
+    /// The file that signals health cannot be created.
     #[error("the container's health file cannot be written: {0}")]
     HealthyFile(#[source] std::io::Error),
 }
 
-/// Makes a container, looks after it until `stop` is set or it ends, and removes it.
+/// Runs a container until `stop` is set or it ends, and removes it.
 ///
 /// # Errors
 /// If the engine refuses, or the container ends by itself.
@@ -141,7 +141,7 @@ pub fn attend(options: &ContainerOptions, stop: &AtomicBool) -> Result<(), Conta
     container.wait(options.healthy_file.as_deref(), stop)
 }
 
-/// A network of its own, removed with it.
+/// A bridge network for one container, removed on drop.
 struct Attached<'e> {
     engine: &'e Engine,
     id: String,
@@ -170,13 +170,13 @@ impl<'e> Attached<'e> {
 
 impl Drop for Attached<'_> {
     fn drop(&mut self) {
-        // What cannot be removed now has our label, and the next run removes it.
+        // If this fails, the next run removes it by its label.
         let removed = self.engine.client().remove_network(&self.id);
         let _ = self.engine.wait("to remove a network", removed);
     }
 }
 
-/// A container that is removed when this is dropped.
+/// A container that is removed on drop.
 struct Made<'e> {
     engine: &'e Engine,
     id: String,
@@ -194,13 +194,13 @@ impl Made<'_> {
         self.engine.wait("to look at a container", state)
     }
 
-    /// Moves what the engine has started for the stack to where the stack's own processes are, and
-    /// lists it among them.
+    /// Moves the processes that the engine has started for the container to the stack's control
+    /// group and CPUs, and adds them to the stack's list.
     fn bring_home(&self, network: &Network) -> Result<(), ContainerError> {
         let state = self.inspect()?.state;
         let first = state.and_then(|state| i32::try_from(state.pid?).ok()).unwrap_or(0);
         if first == 0 {
-            // It has ended already; whoever waits for its end will tell how.
+            // It has ended already; the caller waiting for its end reports how.
             return Ok(());
         }
         if !belongs_to(first, &self.id) {
@@ -213,7 +213,7 @@ impl Made<'_> {
         let heads: BTreeSet<i32> =
             ports.iter().flat_map(|(port, _)| proxies(*port)).chain([first]).collect();
         let mut home = BTreeSet::new();
-        // What was born before its parent was moved is found in the next round.
+        // A process forked before its parent was moved is found in the next round.
         loop {
             let processes = processes::all();
             let born = heads.iter().flat_map(|head| processes::descendants(&processes, *head));
@@ -223,8 +223,8 @@ impl Made<'_> {
                 break;
             }
             for pid in new {
-                // A user who is not root may not move processes of an engine that is; they are
-                // counted by the list then.
+                // Only root may move the processes of an engine that runs as root; otherwise they
+                // are counted through the list.
                 let _ = cgroup::adopt(pid);
                 pin(pid);
                 home.insert(pid);
@@ -239,7 +239,7 @@ impl Made<'_> {
         Ok(())
     }
 
-    /// Waits for the end of the container, or for somebody to ask for it.
+    /// Waits for the container to end or for a stop request.
     fn wait(&self, healthy_file: Option<&Path>, stop: &AtomicBool) -> Result<(), ContainerError> {
         let options = None::<WaitContainerOptions>;
         let mut ended = Box::pin(self.engine.client().wait_container(&self.id, options));
@@ -260,7 +260,7 @@ impl Made<'_> {
         };
         let status = match answer {
             Some(Ok(told)) => told.status_code,
-            // A status other than 0 is an error to the client.
+            // The client reports a status other than 0 as an error.
             Some(Err(ClientError::DockerContainerWaitError { code, .. })) => code,
             Some(error) => {
                 self.engine.wait("to wait for a container", async { error })?.status_code
@@ -281,7 +281,7 @@ impl Made<'_> {
         }
     }
 
-    /// The last lines that it wrote.
+    /// The end of its log.
     fn log(&self) -> String {
         let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail("12").build();
         let lines = self.engine.client().logs(&self.id, Some(options));
@@ -296,14 +296,14 @@ impl Drop for Made<'_> {
     fn drop(&mut self) {
         let options = StopContainerOptionsBuilder::new().t(STOP_PATIENCE_S).build();
         let stopped = self.engine.client().stop_container(&self.id, Some(options));
-        // One that has ended by itself cannot be stopped; what cannot be removed now has our
-        // label, and the next run removes it.
+        // A container that has already ended cannot be stopped. If removal fails, the next run
+        // removes it by its label.
         let _ = self.engine.wait("to stop a container", stopped);
         let _ = remove(self.engine, &self.id);
     }
 }
 
-/// Ends and removes a container with its anonymous volumes.
+/// Kills and removes a container with its anonymous volumes.
 pub(super) fn remove(engine: &Engine, id: &str) -> Result<(), EngineError> {
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     engine.wait("to remove a container", engine.client().remove_container(id, Some(options)))
@@ -320,7 +320,7 @@ fn create(
     Ok(engine.wait("to make a container", made)?.id)
 }
 
-/// What the engine is told of the container.
+/// The request that creates the container.
 fn description(
     options: &ContainerOptions,
     image: String,
@@ -331,7 +331,7 @@ fn description(
     read_only.extend(options.read_only.iter().cloned());
     let binds = read_only.iter().map(|folder| bind(folder, "ro"));
     let binds = binds.chain(options.volumes.iter().map(|folder| bind(folder, "rw"))).collect();
-    // Another image has programs of its own, in folders of its own.
+    // Another image has its own programs in its own folders.
     let path = is_host.then_some("PATH");
     let names = PASSED.into_iter().chain(path).chain(options.env.iter().map(String::as_str));
     let env = names.filter_map(|name| Some(format!("{name}={}", env::var(name).ok()?))).collect();
@@ -387,13 +387,13 @@ fn description(
     }
 }
 
-/// Our own limits of open files and of processes, so that a stack has the same ones in a container as
-/// outside. Podman would else ask for a million of each, which fails where the machine allows less.
+/// Our own limits on open files and processes, so that a stack has the same limits inside a
+/// container as outside. Podman's default is a million of each, which fails where the machine
+/// allows less.
 fn own_limits() -> Vec<ResourcesUlimits> {
-    // -1 is how the engine's API writes that there is none.
+    // The engine's API writes -1 for unlimited.
     let number = |n: Option<u64>| n.map_or(-1, |n| i64::try_from(n).unwrap_or(i64::MAX));
-    // There cannot be more processes than there are numbers for them, and Podman's service allows
-    // itself no more.
+    // There cannot be more processes than process ids, and Podman's service allows no higher limit.
     let numbers = fs::read_to_string("/proc/sys/kernel/pid_max").unwrap_or_default();
     let numbers: i64 = numbers.trim().parse().unwrap_or(i64::MAX);
     [("nofile", Resource::Nofile, i64::MAX), ("nproc", Resource::Nproc, numbers)]
@@ -415,7 +415,7 @@ fn labels() -> HashMap<String, String> {
     HashMap::from([(RUN_LABEL.to_owned(), env::var(RUN_DIR_VARIABLE).unwrap_or_default())])
 }
 
-/// The CPUs that this process may use, as the engine likes to read them.
+/// The CPUs of this process, in the engine's format.
 fn own_cpus() -> String {
     let Ok(set) = sched_getaffinity(None) else { return String::new() };
     let cpus: Vec<String> =
@@ -423,9 +423,9 @@ fn own_cpus() -> String {
     cpus.join(",")
 }
 
-/// Whether a process is one of a container's: by the control groups that the engine has put it
-/// into, which carry the container's id, or by the environment that it was given. An engine on
-/// another machine, or in another PID namespace, tells numbers that mean something else here.
+/// Whether a process belongs to a container, by the container's id in the names of its control
+/// groups or by its environment. The pids of an engine on another machine or in another PID
+/// namespace mean something else here.
 fn belongs_to(pid: i32, id: &str) -> bool {
     let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let stack = env::var("TACHOGRAPH_STACK").ok();
@@ -435,7 +435,7 @@ fn belongs_to(pid: i32, id: &str) -> bool {
         })
 }
 
-/// The processes that forward a port of the host: `docker-proxy … -host-port 8000 …`.
+/// The processes that forward a host port: `docker-proxy … -host-port 8000 …`.
 fn proxies(port: u16) -> Vec<i32> {
     let wanted = port.to_string();
     let is_ours = |pid: &i32| {
@@ -450,13 +450,13 @@ fn proxies(port: u16) -> Vec<i32> {
     processes::all().into_iter().map(|process| process.pid).filter(is_ours).collect()
 }
 
-/// Lets every thread of a process run on our CPUs only.
+/// Pins every thread of a process to our CPUs.
 fn pin(pid: i32) {
     let Ok(cpus) = sched_getaffinity(None) else { return };
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return };
     for thread in threads.flatten() {
         let id = thread.file_name().to_string_lossy().parse().ok().and_then(Pid::from_raw);
-        // A thread that has ended meanwhile needs no place.
+        // A thread that has ended meanwhile needs no pinning.
         let _ = id.map(|id| sched_setaffinity(Some(id), &cpus));
     }
 }
@@ -499,7 +499,7 @@ mod tests {
             assert_eq!(limit["Name"], name);
             assert!(limit["Soft"].as_i64().is_some_and(|soft| soft != 0), "{limit}");
         }
-        // The host's PATH means nothing in another image.
+        // The host's PATH is meaningless in another image.
         assert!(
             !body["Env"]
                 .as_array()

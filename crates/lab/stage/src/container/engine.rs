@@ -1,7 +1,7 @@
-//! The container engine: where it is, and its errors in our words.
+//! The connection to the container engine, with our error messages.
 //!
-//! The calls are those of `bollard`, whose futures are driven here to their ends, one after
-//! another: a stack's container has one life, and nothing else waits meanwhile.
+//! Calls go through `bollard`; each future is driven to completion here, one after another. One
+//! container needs no concurrency.
 
 use std::env;
 use std::error::Error as _;
@@ -14,13 +14,13 @@ use bollard::errors::Error as ClientError;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use tokio::runtime::{Builder, Runtime};
 
-/// How long a call may take that does not wait for anything.
+/// Timeout of a call that waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where an engine is looked for if `DOCKER_HOST` is not set.
+/// Default address if `DOCKER_HOST` is not set.
 const DEFAULT: &str = "unix:///var/run/docker.sock";
 
-/// Why the engine did not do what it was asked.
+/// Why the engine did not do what was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
@@ -29,45 +29,45 @@ pub enum EngineError {
         "DOCKER_HOST '{0}' is not supported; write unix:///path/to/docker.sock or tcp://host:port"
     )]
     Host(String),
-    /// Nobody answers.
+    /// Nothing is listening.
     #[error("no container engine answers at {place}: {why}; {remedy}")]
     Absent {
-        /// Where it was looked for.
+        /// The address.
         place: String,
-        /// What happened there.
+        /// The error there.
         why: String,
         /// What to do.
         remedy: &'static str,
     },
-    /// It says no.
+    /// The engine refused.
     #[error("the container engine refuses {what}: {why}")]
     Refused {
         /// What was asked: `to start a container`.
         what: &'static str,
-        /// Its answer.
+        /// Its response.
         why: String,
-        /// The answer's status.
+        /// The response's status.
         status: u16,
     },
-    /// It did not answer to the end, or with something that makes no sense.
+    /// The response was incomplete or invalid.
     #[error("the container engine was asked {what}, but its answer is invalid: {why}")]
     Answer {
         /// What was asked.
         what: &'static str,
-        /// What is wrong with the answer.
+        /// What is wrong with the response.
         why: String,
     },
-    /// What an image is to be made of cannot be read.
+    /// The build context of an image cannot be read.
     #[error("cannot build an image from '{path}': {why}")]
     Context {
         /// The Dockerfile or its folder.
         path: String,
-        /// What happened.
+        /// The error.
         why: String,
     },
 }
 
-/// An engine that can be asked.
+/// A reachable engine.
 #[derive(Debug)]
 pub struct Engine {
     runtime: Runtime,
@@ -76,11 +76,11 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// The engine that `DOCKER_HOST` names, or else the one at `/var/run/docker.sock`.
+    /// The engine at `DOCKER_HOST`, or else at `/var/run/docker.sock`.
     ///
     /// # Errors
-    /// [`EngineError::Host`], or [`EngineError::Absent`] if there is no such socket or nobody
-    /// answers there within `patience`.
+    /// [`EngineError::Host`], or [`EngineError::Absent`] if there is no such socket or nothing
+    /// responds there within `patience`.
     pub fn from_environment(patience: Duration) -> Result<Engine, EngineError> {
         match env::var("DOCKER_HOST") {
             Ok(host) if !host.is_empty() => Engine::at(&host, patience),
@@ -91,7 +91,7 @@ impl Engine {
     /// The engine at `unix:///path` or `tcp://host:port`.
     ///
     /// # Errors
-    /// As [`Engine::from_environment`].
+    /// Those of [`Engine::from_environment`].
     pub fn at(host: &str, patience: Duration) -> Result<Engine, EngineError> {
         let wrong = || EngineError::Host(host.to_owned());
         let seconds = PATIENCE.as_secs();
@@ -119,7 +119,7 @@ impl Engine {
             .enable_all()
             .build()
             .map_err(|error| absent(format!("cannot wait for its answers: {error}")))?;
-        // Engines refuse a version of the API that is too new for them.
+        // Engines refuse an API version that is newer than their own.
         let client = runtime
             .block_on(async { tokio::time::timeout(patience, client.negotiate_version()).await })
             .map_err(|_| absent(format!("no answer within {} s", patience.as_secs_f64())))?
@@ -127,7 +127,7 @@ impl Engine {
         Ok(Engine { runtime, client, place })
     }
 
-    /// The client, for calls that [`Engine::wait`] waits for.
+    /// The client, for calls passed to [`Engine::wait`].
     pub(super) fn client(&self) -> &Docker {
         &self.client
     }
@@ -135,13 +135,13 @@ impl Engine {
     /// The engine's version.
     ///
     /// # Errors
-    /// If it does not answer.
+    /// If it does not respond.
     pub fn version(&self) -> Result<String, EngineError> {
         let version = self.wait("which version it is", self.client.version())?;
         Ok(version.version.unwrap_or_else(|| "unknown".to_owned()))
     }
 
-    /// Waits for a call's end; `what` it asks for stands in its error: `to start a container`.
+    /// Runs a call to completion; `what` describes it in errors: `to start a container`.
     pub(super) fn wait<T>(
         &self,
         what: &'static str,
@@ -150,7 +150,7 @@ impl Engine {
         self.block_on(call).map_err(|error| in_our_words(&self.place, what, error))
     }
 
-    /// Waits for what is no single call.
+    /// Runs several calls to completion.
     pub(super) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
@@ -198,7 +198,7 @@ fn in_words(error: &io::Error) -> String {
     }
 }
 
-/// What an image cannot be made of.
+/// The error for an unusable build context.
 pub(super) fn context_error(path: &Path, error: &io::Error) -> EngineError {
     let why = match error.kind() {
         ErrorKind::NotFound => "there is no such file".to_owned(),

@@ -1,9 +1,8 @@
-//! What containers start from: the system's own programs, an image by its name, or one made from a
-//! Dockerfile.
+//! Images: the system's own programs, a named image, or one built from a Dockerfile.
 //!
-//! The image `host` needs no registry. It is an empty root file system; the folders of the system
-//! that hold programs and libraries are mounted into it, read-only. A container of it starts with
-//! the same Python, nginx or shell as the host, so that what differs is the container alone.
+//! The image `host` needs no registry. It is an empty root file system in which the system's
+//! folders of programs and libraries are mounted read-only. A container of it runs the same Python,
+//! nginx or shell as the host, so the only difference is the container.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -19,37 +18,37 @@ use sha2::{Digest as _, Sha256};
 
 use crate::container::engine::{Engine, EngineError, context_error};
 
-/// The name of the image `host`; the number rises when what is in it changes. It is no tag, because
-/// Podman calls whatever it imports `latest`.
+/// The name of the image `host`; the number rises when its content changes. It is not a tag,
+/// because Podman tags every import as `latest`.
 const HOST: &str = "tachograph-host-1";
 
-/// Images made from Dockerfiles have this name, and what they were made of as their tag.
+/// Images built from Dockerfiles have this name, and a hash of their build context as tag.
 const BUILT: &str = "tachograph-built";
 
-/// The most that the folder of a Dockerfile may hold: it is sent to the engine in one piece.
+/// Limit on the build context, which is sent to the engine in one piece.
 const CONTEXT_BYTES_MAX: usize = 256 << 20;
 
-/// How much of what a failed build wrote is told, in lines.
+/// Lines of a failed build's output to show.
 const LINES_TOLD: usize = 12;
 
-/// What a container starts from.
+/// The image of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Image {
     /// The system's own programs, read-only.
     Host,
-    /// An image by its name, which is fetched from its registry if the engine does not have it.
+    /// A named image, pulled from its registry if the engine does not have it.
     Named(String),
-    /// The image that this Dockerfile describes, with the folder that it is in.
+    /// The image built from this Dockerfile, with its folder as build context.
     Dockerfile(PathBuf),
 }
 
-/// Where programs, libraries and their settings are.
+/// Folders of programs, libraries and their settings.
 const SYSTEM: [&str; 8] = ["/bin", "/etc", "/lib", "/lib32", "/lib64", "/opt", "/sbin", "/usr"];
 
-/// Folders that the root file system needs for what is mounted there.
+/// Empty folders that the root file system needs as mount points.
 const EMPTY: [&str; 5] = ["dev/", "proc/", "sys/", "tmp/", "run/"];
 
-/// Lets the engine have the image; returns the name by which it knows it.
+/// Makes the image available to the engine; returns the engine's name for it.
 pub(super) fn ensure(engine: &Engine, image: &Image) -> Result<String, EngineError> {
     match image {
         Image::Host => {
@@ -94,7 +93,7 @@ fn import(engine: &Engine) -> Result<(), EngineError> {
 
 fn pull(engine: &Engine, name: &str) -> Result<(), EngineError> {
     let last = name.rsplit('/').next().unwrap_or(name);
-    // Without a tag the engine would fetch every version that there is.
+    // Without a tag the engine would pull every version.
     let whole = if last.contains([':', '@']) { name.to_owned() } else { format!("{name}:latest") };
     let options = CreateImageOptionsBuilder::new().from_image(&whole).build();
     let steps = engine.client().create_image(Some(options), None, None);
@@ -127,7 +126,7 @@ fn build(engine: &Engine, file: &Path, context: Vec<u8>, name: &str) -> Result<(
     })
 }
 
-/// The folder of a Dockerfile as a tar archive that is the same whenever its files are.
+/// The folder of a Dockerfile as a tar archive that depends only on its files.
 fn context(dockerfile: &Path) -> io::Result<Vec<u8>> {
     let folder = dockerfile.parent().filter(|folder| !folder.as_os_str().is_empty());
     fs::metadata(dockerfile)?;
@@ -138,7 +137,7 @@ fn context(dockerfile: &Path) -> io::Result<Vec<u8>> {
     Ok(archive.into_inner()?.0)
 }
 
-/// Bytes that may not grow beyond what is sent to an engine in one piece.
+/// A buffer limited to what is sent to an engine in one piece.
 struct Limited(Vec<u8>);
 
 impl Write for Limited {
@@ -159,8 +158,8 @@ impl Write for Limited {
     }
 }
 
-/// What of the host is mounted: the system's folders, and those that hold the programs and
-/// Python modules of the environment.
+/// The host folders to mount: the system's, and those with the programs and Python modules in the
+/// environment.
 pub(super) fn mounts() -> BTreeSet<PathBuf> {
     let mut mounts: BTreeSet<PathBuf> =
         SYSTEM.iter().map(PathBuf::from).filter(|folder| folder.is_dir()).collect();
@@ -178,14 +177,14 @@ pub(super) fn mounts() -> BTreeSet<PathBuf> {
     mounts
 }
 
-/// The folders that a variable such as `PATH` names and that are there.
+/// The existing folders in a variable such as `PATH`.
 pub(super) fn folders(variable: &str) -> impl Iterator<Item = PathBuf> {
     let value = env::var_os(variable).unwrap_or_default();
     let folders: Vec<PathBuf> = env::split_paths(&value).collect();
     folders.into_iter().filter(|folder| folder.is_absolute() && folder.is_dir())
 }
 
-/// The installation of Python that a virtual environment refers to.
+/// The Python installation behind a virtual environment.
 fn home(prefix: &Path) -> Option<PathBuf> {
     let text = fs::read_to_string(prefix.join("pyvenv.cfg")).ok()?;
     let home = text.lines().find_map(|line| line.strip_prefix("home = "))?;
@@ -198,10 +197,10 @@ fn empty_root() -> Vec<u8> {
     for name in EMPTY {
         let mut header = tar::Header::new_ustar();
         header.set_entry_type(tar::EntryType::Directory);
-        // Anybody may write to tmp, as on any system.
+        // tmp is world-writable, as on any system.
         header.set_mode(if name == "tmp/" { 0o1777 } else { 0o755 });
         header.set_size(0);
-        // Names this short always fit, and a vector takes whatever is written.
+        // Such short names always fit, and writing to a vector cannot fail.
         let _ = archive.append_data(&mut header, name, io::empty());
     }
     archive.into_inner().unwrap_or_default()

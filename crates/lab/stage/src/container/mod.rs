@@ -1,19 +1,17 @@
 //! Containers of a stack.
 //!
-//! A container is looked after by a process of the stack, [`attend`], which
-//! makes it, waits for its end and removes it when it is asked to stop. So it
-//! belongs to the guard as every process does:
+//! A container is managed by a process of the stack, [`attend`], which creates it, waits for its
+//! end, and removes it when asked to stop. So it belongs to the guard like every process:
 //!
 //! ```text
 //! guard ─┬─ nginx
 //!        └─ tachograph container ──API── engine ─── container's processes
 //! ```
 //!
-//! The processes that the engine starts for it (the container's own, and the
-//! proxy of a published port) are moved into the stack's control group and onto
-//! the stack's CPUs, so that their cost is counted where it belongs. Containers
-//! and networks carry the run's folder as a label; if attendant and guard are
-//! both killed, the next run removes them.
+//! The processes that the engine starts for it (the container's own, and the proxy of a published
+//! port) are moved to the stack's control group and CPUs, so that their cost is counted. Containers
+//! and networks carry the run's folder as a label; if attendant and guard are both killed, the next
+//! run removes them.
 
 mod attend;
 mod engine;
@@ -25,5 +23,5 @@ pub use engine::{Engine, EngineError};
 pub use image::Image;
 pub(crate) use sweep::sweep;
 
-/// The label that holds the folder of the run.
+/// The label with the run's folder.
 const RUN_LABEL: &str = "tachograph.run-dir";

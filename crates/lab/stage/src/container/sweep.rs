@@ -1,4 +1,4 @@
-//! Removing the containers and networks of runs that are dead.
+//! Removes the containers and networks of dead runs.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -9,12 +9,12 @@ use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOption
 use crate::container::RUN_LABEL;
 use crate::container::engine::{Engine, EngineError};
 
-/// To look for an engine that nobody uses must not take time.
+/// Looking for an engine that may not be in use must not take long.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Removes what carries our label and belongs to no living run; returns what was removed.
+/// Removes what carries our label and belongs to no living run; returns descriptions.
 ///
-/// An engine that is not there has nothing of ours, so that is no error.
+/// Without an engine there is nothing to remove, so that is no error.
 pub(crate) fn sweep(is_dead: &dyn Fn(&Path) -> bool) -> Vec<String> {
     let engine = Engine::from_environment(PATIENCE);
     engine.and_then(|engine| remove_dead(&engine, is_dead)).unwrap_or_default()

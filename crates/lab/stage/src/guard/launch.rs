@@ -1,7 +1,6 @@
-//! How a process of a stack is started: the guard starts tachograph's own
-//! executable once more, which puts itself into place and then becomes the
-//! process. So everything is set before its first instruction, and without
-//! code between fork and exec.
+//! Starting a process of a stack: the guard starts tachograph's own executable again, which sets
+//! itself up and then executes the command. So everything is set before the command's first
+//! instruction, and no code runs between fork and exec.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -17,20 +16,20 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal, set
 use crate::cgroup::{self, Cgroup};
 use crate::protocol::Launch;
 
-/// The word after `guard` that asks for this.
+/// The subcommand of `guard` for this.
 pub(super) const SUBCOMMAND: &str = "launch";
 
-/// The arguments before the command: the guard's pid, the control group or nothing.
+/// Arguments before the command: the guard's pid, and the control group or nothing.
 const ARGUMENTS: usize = 2;
 
-/// What a shell answers for a command that is not there, and for one that cannot be executed.
+/// A shell's exit status for a missing command and for one that cannot be executed.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
-/// The most that a process may write to its log before its beginning is given back to the disk.
+/// Size of a log above which its beginning is deallocated.
 const LOG_BYTES_MAX: u64 = 256 << 20;
 
-/// How much of the end is kept then.
+/// How much of the end is kept.
 const LOG_BYTES_KEPT: u64 = 1 << 20;
 
 /// Starts a process; returns its pid, which is also its session and process group.
@@ -57,11 +56,11 @@ pub(super) fn spawn(
     if let Some(dir) = &launch.working_dir {
         command.current_dir(dir);
     }
-    // The handle is let go: the guard waits for all of its children at once.
+    // The handle is dropped: the guard waits for all of its children at once.
     Ok(command.spawn()?.id() as i32)
 }
 
-/// Becomes the process that `args` describe; returns only if that fails.
+/// Becomes the process described by `args`; returns only if that fails.
 pub(super) fn launch(args: &[OsString]) -> ExitCode {
     let Some((place, argv)) = args.split_at_checked(ARGUMENTS) else {
         return ExitCode::from(NOT_EXECUTABLE);
@@ -84,7 +83,7 @@ pub(super) fn launch(args: &[OsString]) -> ExitCode {
 fn take_place(place: &[OsString]) -> io::Result<()> {
     let [guard, group] = place else { return Err(io::ErrorKind::InvalidInput.into()) };
     setsid()?;
-    // A politer signal than SIGKILL: a master process then takes its workers with it.
+    // SIGTERM instead of SIGKILL, so that a master process also stops its workers.
     set_parent_process_death_signal(Some(Signal::TERM))?;
     let guard = guard.to_str().and_then(|pid| pid.parse().ok()).and_then(Pid::from_raw);
     if getppid() != guard {
@@ -101,7 +100,7 @@ fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Gives the beginning of a very long log back to the disk; its end stays where it is.
+/// Deallocates the beginning of a very long log; its end stays at its offset.
 pub(super) fn bound_log(path: &Path) {
     bound(path, LOG_BYTES_MAX, LOG_BYTES_KEPT);
 }
@@ -109,7 +108,7 @@ pub(super) fn bound_log(path: &Path) {
 fn bound(path: &Path, bytes_max: u64, bytes_kept: u64) {
     let Ok(log) = File::options().write(true).open(path) else { return };
     let Ok(meta) = log.metadata() else { return };
-    // `blocks` counts 512 bytes each, whatever the file system's own blocks are (stat(2)).
+    // `blocks` are 512 bytes each, whatever the file system's block size (stat(2)).
     if meta.blocks() * 512 > bytes_max {
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         // A file system without holes keeps the whole log.

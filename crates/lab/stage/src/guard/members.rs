@@ -1,5 +1,5 @@
-//! A list of what belongs to a stack, kept in its folder, so that a later
-//! start can clear up even after tachograph and the guard were both killed.
+//! A list of a stack's processes and groups, in its folder, so that a later run can clean up even
+//! after tachograph and the guard were both killed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -15,7 +15,7 @@ use crate::processes;
 #[derive(Clone, Debug)]
 pub(crate) struct Members(PathBuf);
 
-/// What the list names that still exists.
+/// The listed processes and groups that still exist.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) processes: Vec<Process>,
@@ -28,7 +28,7 @@ impl Members {
         Members(dir.join(".members"))
     }
 
-    /// Adds a process; it stays recognisable by its start time after its pid is given to another one.
+    /// Adds a process, with its start time to recognise it if its pid is reused.
     pub(crate) fn add_process(&self, process: &Process) -> io::Result<()> {
         self.add(&format!("process {} {} {}\n", process.pid, process.start, processes::boot_id()))
     }
@@ -42,17 +42,17 @@ impl Members {
         OpenOptions::new().create(true).append(true).open(&self.0)?.write_all(line.as_bytes())
     }
 
-    /// What of the list is still there, among `processes`: those listed, and
-    /// those of a session that a listed one led and that outlived it.
+    /// What still exists, given all `processes`: the listed processes, and members of a session
+    /// that a listed process led and that outlived it.
     pub(crate) fn find(&self, processes: &[Process]) -> Found {
         let text = fs::read_to_string(&self.0).unwrap_or_default();
         find(&text, processes, &processes::boot_id())
     }
 }
 
-/// Every living process of the stack in `dir`: what descends from its guard, what is in its group, and
-/// what is listed with its descendants. An engine's processes for a container are no descendants of the
-/// guard's, and where there is no group only the list tells of them.
+/// Every living process of the stack in `dir`: the guard's descendants, the members of its group,
+/// and the listed processes with their descendants. Processes that an engine starts for a container
+/// are not descendants of the guard; without a group, only the list contains them.
 pub(crate) fn living(guard: i32, group: Option<&Cgroup>, dir: &Path) -> Vec<Process> {
     let processes = processes::all();
     let mut living = processes::descendants(&processes, guard);
@@ -74,7 +74,7 @@ fn find(text: &str, processes: &[Process], boot: &str) -> Found {
     let mut found = Found::default();
     for line in text.lines() {
         if let Some(dir) = line.strip_prefix("cgroup ").map(PathBuf::from) {
-            // A damaged list must not make us kill what is in somebody else's group.
+            // A damaged list must not make us kill the members of another group.
             if dir.file_name().is_some_and(|name| name.to_string_lossy().starts_with(CGROUP_PREFIX))
             {
                 found.cgroups.push(dir);
@@ -87,8 +87,8 @@ fn find(text: &str, processes: &[Process], boot: &str) -> Found {
         if written_in != boot {
             continue;
         }
-        // A session's number is not given out again while it has members, so
-        // without its leader it can only be the one that was written down.
+        // The kernel does not reuse a session's id while the session has members, so without its
+        // leader it can only be the session that was listed.
         let leader_is_gone = !processes.iter().any(|process| process.pid == pid);
         found.processes.extend(
             processes

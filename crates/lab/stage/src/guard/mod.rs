@@ -1,13 +1,11 @@
 //! The guard: a small process between tachograph and one stack.
 //!
-//! Every process of the stack descends from it. It is a subreaper, so also
-//! those that put themselves into the background stay its descendants. When its
-//! channel to tachograph closes, because tachograph was killed or has crashed,
-//! the guard ends the whole stack, removes what it made, and ends too.
+//! Every process of the stack is a descendant. The guard is a subreaper, so daemons remain its
+//! descendants. When its channel to tachograph closes, because tachograph was killed or crashed,
+//! the guard stops the whole stack, removes its files, and exits.
 //!
-//! It has no parent-death signal of its own: that signal is bound to the thread
-//! that started it, and threads end for good reasons. The closed channel says
-//! the same without error.
+//! It has no parent-death signal: that signal is bound to the thread that started it, and threads
+//! may end normally. The closed channel says the same reliably.
 
 mod launch;
 mod members;
@@ -37,10 +35,10 @@ pub(crate) use members::{Members, living};
 pub(crate) use stopping::remove_dir;
 pub(crate) use watch::Watch;
 
-/// How often an idle guard looks after the size of the logs.
+/// How often an idle guard checks the size of the logs.
 const TICK: Duration = Duration::from_secs(2);
 
-/// Runs the hidden subcommand `guard`; `args` is what follows that word.
+/// Runs the hidden subcommand `guard`; `args` are its arguments.
 ///
 /// Standard input is a socket or pipe to tachograph; nobody types this command.
 pub fn guard_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -56,21 +54,21 @@ pub fn guard_main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// One process of the stack that we started.
+/// A process of the stack that we started.
 struct Child {
     launch: Launch,
     pid: i32,
-    /// Children of ours that it left behind, recognised by nothing else: some
-    /// servers change their session and overwrite their environment.
+    /// Our adopted children that it left behind. They cannot be recognised otherwise: some servers
+    /// change their session and overwrite their environment.
     adopted: Vec<i32>,
-    /// Whether it has ended itself; what it started may live on.
+    /// Whether it has ended; its children may live on.
     has_ended: bool,
-    /// Whether something of it lives on in the background that has not been reported gone.
+    /// Whether it has background processes whose end has not been reported yet.
     in_background: bool,
 }
 
 impl Child {
-    /// The process and those that stand for it once it has ended.
+    /// The process, or the adopted children that remain after its end.
     fn heads(&self) -> Vec<i32> {
         std::iter::once(self.pid).chain(self.adopted.iter().copied()).collect()
     }
@@ -79,34 +77,34 @@ impl Child {
 struct Guard {
     me: i32,
     channel: Channel,
-    /// A byte arrives here with every signal that concerns us.
+    /// Receives a byte with every signal that concerns us.
     wakes: UnixStream,
-    /// Somebody asked the guard itself to end.
+    /// Set when the guard itself is asked to exit.
     told_to_end: Arc<AtomicBool>,
     setup: Option<Setup>,
     cgroup: Option<Cgroup>,
     children: Vec<Child>,
     requests: VecDeque<Request>,
-    /// Whether a process has ended since we last looked after those in the background.
+    /// Whether a process has ended since the background processes were last checked.
     reaped: bool,
-    /// Whether the kernel says that we have no child at all. As orphans become our
-    /// children, nothing of the stack lives then, however fast it forks.
+    /// Whether the kernel reports that we have no children. As orphans become our children, nothing
+    /// of the stack is alive then, however fast it forks.
     childless: bool,
 }
 
 impl Guard {
     fn new() -> io::Result<Guard> {
-        // A session of its own keeps the terminal's Ctrl-C away: it is
-        // tachograph that stops things, in order. It fails only for a leader of a process group.
+        // A separate session keeps the terminal's Ctrl-C away, because tachograph stops everything
+        // in order. It fails only for the leader of a process group.
         let _ = setsid();
         set_child_subreaper(Some(getpid()))?;
         let (wakes, waker) = UnixStream::pair()?;
         wakes.set_nonblocking(true)?;
         let told_to_end = Arc::new(AtomicBool::new(false));
-        // Handlers rather than "ignore": children would inherit the latter.
-        // A shell lets what it starts in the background ignore SIGINT and SIGQUIT, and whoever
-        // inherits that may not be able to change it: nginx or a script could not be asked to stop.
-        // What is caught is back at its default in a new program.
+        // Handlers instead of SIG_IGN, which children would inherit. A shell lets background
+        // processes ignore SIGINT and SIGQUIT, and a program that inherits this may be unable to
+        // change it, so nginx or a script could not be asked to stop. Handlers are reset to the
+        // default in a new program.
         for signal in [SIGINT, SIGQUIT] {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
         }
@@ -130,7 +128,7 @@ impl Guard {
         })
     }
 
-    /// Serves tachograph until it says stop or is gone.
+    /// Serves tachograph until it asks to stop or is gone.
     fn run(&mut self) -> io::Result<()> {
         while !self.is_orphaned() {
             self.pump(TICK);
@@ -144,7 +142,7 @@ impl Guard {
                 }
                 let reply = self.serve(request);
                 if let Some(reply) = reply {
-                    // A failure closes the channel, which the loop notices.
+                    // If this fails, the channel closes, which the loop notices.
                     let _ = self.channel.send(&reply);
                 }
             }
@@ -154,7 +152,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether there is nobody left to guard for.
+    /// Whether tachograph is gone.
     fn is_orphaned(&self) -> bool {
         self.channel.is_closed() || self.told_to_end.load(Ordering::Relaxed)
     }
@@ -188,8 +186,8 @@ impl Guard {
         }
         let name = format!("{CGROUP_PREFIX}{}", setup.stack);
         let members = Members::of(&setup.dir);
-        // Written down first: killed in between, we would leave a group that nobody knows of.
-        // Should the disk be full, the group is not worth failing for.
+        // Listed first: if we are killed in between, an unlisted group would remain. A full disk is
+        // no reason to go without a group.
         let announce = |dir: &Path| drop(members.add_cgroup(dir));
         self.cgroup = Cgroup::create(setup.accounting, &name, &announce);
         self.setup = Some(setup);
@@ -214,8 +212,7 @@ impl Guard {
         Ok(Reply::Launched { pid })
     }
 
-    /// Writes something down for a sweep after our own violent end. A full
-    /// disk must not keep the guard from its work.
+    /// Writes to the list for a sweep after we were killed. A full disk must not stop the guard.
     fn remember(&self, write: impl FnOnce(&Members) -> io::Result<()>) {
         if let Some(setup) = &self.setup {
             let _ = write(&Members::of(&setup.dir));
@@ -228,17 +225,17 @@ impl Guard {
         }
     }
 
-    /// Waits for signals and requests, at most for `timeout`, and takes note of both.
+    /// Waits for signals and requests, at most for `timeout`, and records both.
     fn pump(&mut self, timeout: Duration) {
         if self.requests.is_empty() {
             let mut fds = [
                 PollFd::new(self.channel.stream(), PollFlags::IN),
                 PollFd::new(&self.wakes, PollFlags::IN),
             ];
-            // Once closed, the channel is always "readable" and would keep us awake.
+            // A closed channel is always "readable" and would keep us awake.
             let watched = if self.channel.is_closed() { &mut fds[1..] } else { &mut fds[..] };
             let timeout = Timespec::try_from(timeout).unwrap_or_default();
-            // Interrupted by a signal: what it means is looked at below.
+            // Interrupted by a signal, which is handled below.
             let _ = poll(watched, Some(&timeout));
         }
         let mut bytes = [0; 64];
@@ -246,12 +243,12 @@ impl Guard {
         self.reap();
         match self.channel.receive() {
             Ok(requests) => self.requests.extend(requests),
-            // What cannot be understood comes from nobody whom we could serve.
+            // An invalid message cannot come from tachograph.
             Err(_) => self.told_to_end.store(true, Ordering::Relaxed),
         }
     }
 
-    /// Takes the status of every process that has ended, ours by start or by adoption.
+    /// Reaps every process that has ended, whether started or adopted by us.
     fn reap(&mut self) {
         loop {
             let (pid, status) = match wait(WaitOptions::NOHANG) {
@@ -272,17 +269,16 @@ impl Guard {
             let ended = how(status);
             self.children[index].has_ended = true;
             self.children[index].in_background = left_behind;
-            // With nobody to tell, the end of the channel is noticed elsewhere.
+            // If nobody receives this, the closed channel is noticed elsewhere.
             let _ = self.channel.send(&Reply::Ended { index, ended, left_behind });
         }
     }
 
-    /// After the end of one of a process's heads: orphans that are now children of ours
-    /// and do not belong to another process are its new heads. They are written down,
-    /// since they may still wipe the environment by which they are recognised today.
-    /// Returns whether anything of the process is alive.
+    /// After one of a process's heads ends, orphans that became our children and belong to no other
+    /// process are its new heads. They are listed, because they may still overwrite the environment
+    /// by which they are recognised. Returns whether anything of the process is alive.
     fn adopt(&mut self, index: usize) -> bool {
-        // As in `is_gone`, one look is not enough.
+        // As in `is_gone`, one listing is not enough.
         for _ in 0..3 {
             let others: Vec<i32> = (0..self.children.len())
                 .filter(|other| *other != index)
@@ -304,7 +300,7 @@ impl Guard {
         false
     }
 
-    /// Reports processes whose last member in the background has gone.
+    /// Reports processes whose last background process has ended.
     fn report_background(&mut self) {
         if !std::mem::take(&mut self.reaped) {
             return;

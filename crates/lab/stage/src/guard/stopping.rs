@@ -1,4 +1,4 @@
-//! The end of a stack: in order while tachograph is there, at once when it is not.
+//! Stopping a stack: in order while tachograph is there, at once when it is gone.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,17 +11,17 @@ use super::Guard;
 use crate::processes;
 use crate::protocol::Reply;
 
-/// How long processes have to end after SIGTERM when tachograph is gone.
+/// Time to end after SIGTERM when tachograph is gone.
 pub(super) const GRACE: Duration = Duration::from_millis(700);
 
-/// How long we go on killing; only a process stuck in the kernel survives its first round.
+/// How long to keep killing; only a process stuck in the kernel survives the first round.
 const KILLING: Duration = Duration::from_secs(10);
 
-/// How often we look whether processes are gone that are not our own children.
+/// How often to check for the end of processes that are not our children.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Guard {
-    /// Asks each process to stop, the last one first, and kills what does not.
+    /// Asks each process to stop, last one first, and kills those that do not.
     pub(super) fn stop_in_order(&mut self) -> Reply {
         let mut killed = Vec::new();
         for index in (0..self.children.len()).rev() {
@@ -29,12 +29,12 @@ impl Guard {
                 killed.push(sentence);
             }
         }
-        // What is left belongs to no process in particular.
+        // The rest belongs to no particular process.
         let left = self.stop_at_once(GRACE);
         Reply::Stopped { killed, left }
     }
 
-    /// Ends everything, with a short time for SIGTERM. Returns what cannot be killed.
+    /// Stops everything, with a short time for SIGTERM. Returns the pids that cannot be killed.
     pub(super) fn stop_at_once(&mut self, grace: Duration) -> Vec<i32> {
         self.pump(Duration::ZERO);
         for process in self.living() {
@@ -48,7 +48,7 @@ impl Guard {
         self.living().iter().map(|process| process.pid).collect()
     }
 
-    /// Stops one process and all that it started; a sentence if that took force.
+    /// Stops one process and all its descendants; returns a message if it had to be killed.
     fn stop_one(&mut self, index: usize) -> Option<String> {
         let launch = self.children[index].launch.clone();
         let signal = Signal::from_named_raw(launch.stop_signal).unwrap_or(Signal::TERM);
@@ -61,7 +61,7 @@ impl Guard {
         });
         let ended_itself = self.children[index].has_ended;
         if ended_itself {
-            // What a process leaves behind was never told to stop.
+            // Processes left behind have not been asked to stop yet.
             self.wait_until(GRACE.min(patience), |guard| guard.is_gone(index));
             self.members(index).iter().for_each(|process| processes::signal(process, Signal::TERM));
             self.wait_until(GRACE.min(patience), |guard| guard.is_gone(index));
@@ -84,19 +84,19 @@ impl Guard {
         })
     }
 
-    /// Sends the signal to whom a person would send it.
+    /// Sends the signal to the process that a user would signal.
     fn ask(&self, index: usize, signal: Signal) {
         let child = &self.children[index];
         let members = self.members(index);
         match members.iter().find(|process| process.pid == child.pid) {
-            // The pid cannot have been given away: only we could have taken its status.
+            // The pid cannot have been reused: only we could have reaped it.
             Some(_) if child.launch.signal_group => {
                 if let Some(group) = Pid::from_raw(child.pid) {
                     let _ = kill_process_group(group, signal);
                 }
             }
             Some(process) => processes::signal(process, signal),
-            // It went into the background: its heads are the processes that we adopted.
+            // It is a daemon: its heads are the processes that we adopted.
             None => members
                 .iter()
                 .filter(|process| process.parent == self.me)
@@ -104,7 +104,7 @@ impl Guard {
         }
     }
 
-    /// Kills until it is done or time is up. Processes may fork meanwhile, hence the loop.
+    /// Kills until done or timed out; in a loop, because processes may fork meanwhile.
     fn kill(&mut self, victims: impl Fn(&Guard) -> Vec<Process>, done: impl Fn(&Guard) -> bool) {
         let deadline = Instant::now() + KILLING;
         while !done(self) && Instant::now() < deadline {
@@ -115,7 +115,7 @@ impl Guard {
         }
     }
 
-    /// Waits for a condition; without tachograph only for moments.
+    /// Waits for a condition, but only briefly if tachograph is gone.
     fn wait_until(&mut self, patience: Duration, holds: impl Fn(&Guard) -> bool) {
         let start = Instant::now();
         while !holds(self) {
@@ -127,21 +127,21 @@ impl Guard {
         }
     }
 
-    /// Every living process of the stack; none before it has been set up.
+    /// Every living process of the stack; none before setup.
     pub(super) fn living(&self) -> Vec<Process> {
         let Some(setup) = &self.setup else { return Vec::new() };
         super::living(self.me, self.cgroup.as_ref(), &setup.dir)
     }
 
-    /// Whether nothing of a process is alive. One look may miss a process that
-    /// was born after /proc was listed, from a parent that died before it was
-    /// looked at; a daemon's two forks can play that trick twice.
+    /// Whether no process of this one is alive. One listing may miss a process that was born after
+    /// /proc was listed, of a parent that died before it was looked at. The two forks of a daemon
+    /// can do that twice.
     pub(super) fn is_gone(&self, index: usize) -> bool {
         (0..3).all(|_| self.members(index).is_empty())
     }
 
-    /// The living processes that descend from one that we started, as far as that can be told:
-    /// by parentage, by session, or by the environment that they were given.
+    /// The living descendants of a process that we started, as far as they can be recognised: by
+    /// parent, session, or environment.
     pub(super) fn members(&self, index: usize) -> Vec<Process> {
         let child = &self.children[index];
         let number = index.to_string();
@@ -162,7 +162,7 @@ impl Guard {
             .collect()
     }
 
-    /// Removes what the stack has in the file system.
+    /// Removes the stack's files.
     pub(super) fn clean_up(&self) {
         let Some(setup) = &self.setup else { return };
         if let Some(group) = &self.cgroup {
@@ -173,7 +173,7 @@ impl Guard {
     }
 }
 
-/// Removes a folder; a process that is just ending may still write into it, hence several tries.
+/// Removes a folder; retries, because a process that is just ending may still write to it.
 pub(crate) fn remove_dir(dir: &std::path::Path) {
     for _ in 0..20 {
         match fs::remove_dir_all(dir) {

@@ -1,5 +1,5 @@
-//! The watch: a process that sleeps until tachograph is gone and then sees to
-//! it that nothing of the run is left, whatever became of the stacks' guards.
+//! The watch: a process that sleeps until tachograph is gone and then ensures that nothing of the
+//! run remains, whatever happened to the guards.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -16,17 +16,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::sweep;
 
-/// The word after `guard` that asks for this.
+/// The subcommand of `guard` for this.
 pub(super) const SUBCOMMAND: &str = "watch";
 
-/// How long the guards have to clear up by themselves.
+/// How long the guards have to clean up by themselves.
 const GUARDS: Duration = Duration::from_secs(5);
 
-/// How often we look whether they have.
+/// How often to check.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How long a dead tachograph's lock may still seem held: the kernel closes
-/// its files one after the other.
+/// How long a dead tachograph's lock may still be held: the kernel closes its files one by one.
 const LOCK: Duration = Duration::from_secs(5);
 
 /// A running watch.
@@ -49,17 +48,17 @@ impl Watch {
 }
 
 impl Drop for Watch {
-    /// Lets go of the pipe and waits for the watch to have finished.
+    /// Closes the pipe and waits until the watch has finished.
     fn drop(&mut self) {
         drop(self.0.stdin.take());
-        // It cannot fail: nobody else takes this child's status.
+        // It cannot fail: nothing else reaps this child.
         let _ = self.0.wait();
     }
 }
 
-/// Waits for the end of standard input, then clears up the folders named.
+/// Waits for the end of standard input, then cleans up the given folders.
 pub(super) fn watch(dirs: &[OsString]) -> ExitCode {
-    // As for the guard: neither the terminal nor a polite signal may end it before its work.
+    // As for the guard, neither the terminal nor SIGTERM may end it before its work is done.
     let _ = setsid();
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
@@ -79,13 +78,13 @@ pub(super) fn watch(dirs: &[OsString]) -> ExitCode {
 }
 
 fn clear_up(dir: &Path) {
-    // Held although the pipe is closed, it would be somebody else's.
+    // If the lock is held although the pipe is closed, the folder belongs to another run.
     if !dir.exists() || !wait(LOCK, || is_unlocked(dir)) {
         return;
     }
     wait(GUARDS, || !has_stacks(dir));
     sweep::clear(dir);
-    // Whoever would have removed them was killed too.
+    // The processes that would have removed them were killed too.
     crate::container::sweep(&|labelled| labelled == dir);
 }
 

@@ -8,7 +8,7 @@ fn reader(served_by: ServedBy, dir: &Path) -> Result<Reader, StageError> {
     Reader::with(&served_by, |text| text.replace("$DIR", &dir).replace("$COUNTERS", &dir))
 }
 
-/// Answers each connection with the next of `answers`; None hangs up instead.
+/// Sends the next of `answers` on each connection; closes it for `None`.
 fn server(answers: Vec<Option<&'static str>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -154,7 +154,7 @@ fn a_request_that_was_counted_twice_was_missed_when_the_second_line_came_late() 
     fs::write(&path, "12").unwrap();
     let mut number = reader(ServedBy::CounterFile("$DIR/number".to_owned()), dir.path()).unwrap();
     let minute = Nanos::from_secs(60);
-    // The count is what is wanted before anything is late; the line comes while it is watched.
+    // The count is complete before the late line comes; the line comes while the count settles.
     let wanted = thread::scope(|scope| {
         scope.spawn(|| fs::write(&path, "13").unwrap());
         number.read_settled_from(2, 10, Nanos::from_secs(3), minute).unwrap()
@@ -171,7 +171,7 @@ fn a_count_that_is_quiet_too_early_is_waited_for() {
     let (told, tell) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(move || {
-            // It has been quiet for much longer than it must be when the rest is counted.
+            // It has been quiet for much longer than necessary when the rest is counted.
             let () = tell.recv().unwrap();
             fs::write(&path, "10").unwrap();
         });

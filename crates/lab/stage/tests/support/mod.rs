@@ -11,15 +11,15 @@ use spec::{Process, Ready, Stack, StopSignal};
 use stage::{Accounting, LiveStack, Stage, StageError, StageOptions, StartOptions};
 use tempfile::TempDir;
 
-/// The program that stands in for tachograph.
+/// The substitute for tachograph.
 pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_stage-helper");
 
-/// A listener on `$PORT` that answers nothing.
+/// A listener on `$PORT` that never responds.
 pub(crate) const LISTEN: &str = r#"python3 -c 'import os,socket,signal
 s=socket.create_server(("127.0.0.1",int(os.environ["PORT"])))
 signal.pause()'"#;
 
-/// A stage in a temporary folder of the test's own.
+/// A stage in the test's own temporary folder.
 pub(crate) struct Scene {
     pub(crate) root: TempDir,
     pub(crate) stage: Stage,
@@ -49,14 +49,14 @@ impl Scene {
         self.stage.start(&stack, StartOptions::new("test", Seed::from_time()))
     }
 
-    /// The stacks' folders that exist.
+    /// The existing folders of stacks.
     pub(crate) fn stacks(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.stage.dir()).unwrap();
         entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()).collect()
     }
 }
 
-/// A process with patience for a machine that is busy.
+/// A process with long timeouts, for busy machines.
 pub(crate) fn process(name: &str, command: &str, ready: Vec<Ready>) -> Process {
     Process {
         name: name.to_owned(),
@@ -69,7 +69,7 @@ pub(crate) fn process(name: &str, command: &str, ready: Vec<Ready>) -> Process {
     }
 }
 
-/// A shell script that says by a file that it is ready.
+/// A shell script that signals readiness with a file.
 pub(crate) fn script(text: &str) -> Process {
     let mut process =
         process("script", "sh $DIR/script", vec![Ready::File("$DIR/ready".to_owned())]);
@@ -82,7 +82,7 @@ pub(crate) fn port() -> Vec<Ready> {
     vec![Ready::Port("$PORT".to_owned())]
 }
 
-/// The processes of a stack, found by their environment as a stranger would.
+/// The processes of a stack, found by their environment.
 pub(crate) fn with_stack_id(id: &str) -> Vec<i32> {
     let wanted = format!("TACHOGRAPH_STACK={id}");
     let mut found = Vec::new();
@@ -116,7 +116,7 @@ pub(crate) fn cgroups_of(id: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Waits for something that must come, with patience for a busy machine.
+/// Waits for a condition that must become true, with a long timeout for busy machines.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
@@ -126,7 +126,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Nothing of a stack is left anywhere.
+/// Asserts that nothing of a stack remains.
 #[track_caller]
 pub(crate) fn assert_nothing_left(id: &str, dir: &Path) {
     assert_eq!(with_stack_id(id), Vec::<i32>::new(), "processes");

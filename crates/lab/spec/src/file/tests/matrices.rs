@@ -1,4 +1,4 @@
-//! Axes of variants, stacks in front of stacks, and parts that choose by pattern.
+//! Axes of variants, stacks in front of stacks, and parts that select by pattern.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! Everything that is refused, with its place and what to do.
+//! Everything that is refused, with its position and help.
 
 use super::*;
 
-/// Each case: more keys of `[experiment]`, what follows, and the refusal.
+/// Each case: additional keys of `[experiment]`, what follows, and the error.
 fn check(cases: &[(&str, &str, &str, usize, usize, &str)]) {
     for (experiment, more, message, line, column, help) in cases {
         let expected = ((*message).to_owned(), *line, *column, (*help).to_owned());
