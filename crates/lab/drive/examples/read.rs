@@ -1,4 +1,4 @@
-//! Reads answers from memory, for counting what the reader costs:
+//! Parses responses from memory, to count what the reader costs:
 //!
 //! ```text
 //! valgrind --tool=callgrind target/release/examples/read fast 100000

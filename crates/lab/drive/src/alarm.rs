@@ -1,24 +1,25 @@
-//! Waking up in time for the next arrival: asleep while there is time, awake for the last microseconds.
+//! Waking up in time for the next arrival: sleep, then spin for the last microseconds.
 
 use base::Nanos;
 
-/// What the margin begins with: about what a virtual machine needs to wake a sleeping CPU.
+/// Initial margin: about what a virtual machine needs to wake a sleeping CPU.
 const MARGIN_FIRST: Nanos = Nanos::from_micros(60);
 
-/// A margin is never shorter: going to sleep and waking up costs that much of the CPU itself.
+/// Smallest margin: sleeping and waking up costs that much CPU time itself.
 const MARGIN_MIN: Nanos = Nanos::from_micros(5);
 
-/// A margin is never longer, so that a machine that stands still now and then does not make the
-/// client spin for good. At 1,000 arrivals per second it is a fifth of a CPU.
+/// Largest margin, so that occasional pauses of the machine do not make the client spin for good.
+/// At 1,000 arrivals per second it is a fifth of a CPU.
 const MARGIN_MAX: Nanos = Nanos::from_micros(200);
 
-/// How far one sleep moves the margin.
+/// Change of the margin after a sleep.
 const STEP: Nanos = Nanos(250);
 
-/// Of 100 sleeps, at most this many are to end too late.
+/// Target percentage of sleeps that end too late.
 const LATE_PER_CENT: u64 = 2;
 
-/// Longer sleeps may be timed in whole milliseconds only (epoll_wait(2)), so they end in two steps.
+/// Longer sleeps may have a resolution of whole milliseconds (epoll_wait(2)), so they are done in
+/// two steps.
 const FINE_MAX: Nanos = Nanos::from_millis(15);
 
 /// How much earlier a long sleep ends.
@@ -32,12 +33,11 @@ const COARSE: Nanos = Nanos::from_millis(2);
 ///                             └─ margin ───┘
 /// ```
 ///
-/// The kernel wakes a thread late, by a few microseconds where the CPU is
-/// awake and by 50 to 100 where a virtual CPU has to be woken first. The
-/// margin follows the 98th percentile of that: after a sleep that ended too late it
-/// grows by 49 steps, after any other it shrinks by one, so that it rests
-/// where one in fifty is late (the "frugal" estimate of Ma, Muthukrishnan &
-/// Sandler, Frugal Streaming for Estimating Quantiles, 2013).
+/// The kernel wakes a thread a few microseconds late if the CPU is awake, and 50 to 100 late if a
+/// virtual CPU has to be woken first. The margin tracks the 98th percentile of this delay: after a
+/// sleep that ended too late it grows by 49 steps, after any other it shrinks by one, so it settles
+/// where one in fifty is late (the "frugal" estimate of Ma, Muthukrishnan & Sandler, Frugal
+/// Streaming for Estimating Quantiles, 2013).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alarm {
     margin: Nanos,
@@ -48,22 +48,22 @@ impl Alarm {
         Alarm { margin: MARGIN_FIRST }
     }
 
-    /// How long before an instant a sleep is to end.
+    /// How long before the instant a sleep ends.
     pub(crate) fn margin(&self) -> Nanos {
         self.margin
     }
 
-    /// How long to sleep first, if there is nothing to do for `wait`.
+    /// How long to sleep first, if nothing is due for `wait`.
     pub(crate) fn nap(&self, wait: Nanos) -> Nanos {
         if wait < FINE_MAX { wait } else { wait - COARSE }
     }
 
-    /// A sleep that should have lasted for `wanted` lasted for `slept`, and nothing had happened.
+    /// Adjusts the margin after an uneventful sleep of `slept` instead of `wanted`.
     pub(crate) fn slept(&mut self, wanted: Nanos, slept: Nanos) {
         if wanted >= FINE_MAX {
             return;
         }
-        // One that ended early was interrupted, and says nothing.
+        // A sleep that ended early was interrupted and carries no information.
         let Some(late) = slept.0.checked_sub(wanted.0) else { return };
         self.margin = if late > self.margin.0 {
             let step = Nanos(STEP.0 * (100 - LATE_PER_CENT) / LATE_PER_CENT);
@@ -84,20 +84,21 @@ mod tests {
     use rand::Rng as _;
     use spec::Arrivals;
 
-    /// A machine whose clock moves only when something happens.
+    /// A machine whose clock advances only with events.
     struct Machine {
         now: Nanos,
         rng: Rng,
-        /// The usual lateness of a sleep.
+        /// The usual delay of a sleep.
         late_ns: u64,
-        /// What a look at the sockets costs.
+        /// Duration of a poll of the sockets.
         look_ns: u64,
-        /// What a request costs.
+        /// Duration of a request.
         request_ns: u64,
     }
 
     impl Machine {
-        /// Half to one and a half times the usual lateness; one sleep in 16,000 ends a millisecond late.
+        /// Half to one and a half times the usual delay; one sleep in 16,000 ends a millisecond
+        /// late.
         fn sleep(&mut self, wanted: Nanos) -> Nanos {
             let draw = self.rng.next_u64();
             let late = self.late_ns / 2 + draw % self.late_ns.max(1);
@@ -175,7 +176,7 @@ mod tests {
                     let end = Nanos::from_secs(seconds);
                     let offered = pacer().take_while(|due| *due < end).count();
                     let what = format!("{arrivals:?} at {rate}/s, woken {late_us} µs late");
-                    // What came due while the last request was being sent is beyond the end.
+                    // Arrivals due while the last request is being sent are beyond the end.
                     assert!(
                         offered.abs_diff(seen.late.len()) <= 4,
                         "{what}: {} of {offered}",

@@ -1,4 +1,4 @@
-//! One answer, whatever the exchange, and what it is compared with.
+//! Reading one response of any exchange, and comparing it with the expected one.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use crate::Fault;
 use crate::http::{Flow, Reader, Sink};
 use crate::observe::Learned;
 
-/// How an answer's end is found.
+/// How the end of a response is found.
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// By HTTP's framing.
     Http(Reader),
-    /// By the server's close.
+    /// By the server closing the connection.
     UntilClose,
     /// After this many bytes.
     Sized { size: u64 },
-    /// By the transport, which keeps messages apart.
+    /// By the transport, which preserves message boundaries.
     Message,
-    /// A stream without end, counted in chunks.
+    /// An endless stream, counted in chunks.
     Stream {
         chunk: u64,
         /// Received, but not yet part of a counted chunk.
@@ -50,7 +50,7 @@ impl Answer {
         }
     }
 
-    /// Whether the server speaks as soon as it is connected to.
+    /// Whether the server sends without a request.
     pub(crate) fn needs_no_request(&self) -> bool {
         matches!(self, Answer::UntilClose | Answer::Stream { .. })
     }
@@ -62,14 +62,14 @@ impl Answer {
         }
     }
 
-    /// The connection is a new one: nothing of the old stream is waiting.
+    /// A new connection: discards bytes of the old stream.
     pub(crate) fn connected(&mut self) {
         if let Answer::Stream { waiting, .. } = self {
             *waiting = 0;
         }
     }
 
-    /// Reads the next bytes of anything but a stream in chunks.
+    /// Reads the next bytes of anything except a stream in chunks.
     pub(crate) fn push(&mut self, bytes: &[u8], check: &mut Check<'_>) -> Result<Flow, Fault> {
         const KEPT: Flow = Flow::Done { keep_alive: true };
         match self {
@@ -97,7 +97,7 @@ impl Answer {
         }
     }
 
-    /// Takes one whole chunk off a stream, if it is there.
+    /// Consumes one whole chunk of a stream, if it has arrived.
     pub(crate) fn take_chunk(&mut self, seen: &mut Seen) -> bool {
         match self {
             Answer::Stream { chunk, waiting } if *waiting >= *chunk => {
@@ -109,7 +109,7 @@ impl Answer {
         }
     }
 
-    /// The server has closed.
+    /// The server has closed the connection.
     pub(crate) fn end(&mut self, seen: &Seen) -> Result<Flow, Fault> {
         match self {
             Answer::Http(reader) => reader.end(),
@@ -121,7 +121,7 @@ impl Answer {
     }
 }
 
-/// What is known about the right answer.
+/// The expected response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
     status: Option<u16>,
@@ -130,7 +130,7 @@ pub(crate) struct Expected {
 }
 
 impl Expected {
-    /// What can be checked without having seen an answer.
+    /// What can be checked before the first response.
     pub(crate) fn from_load(exchange: &Exchange, expect: &Expect, message: &Arc<[u8]>) -> Expected {
         match exchange {
             Exchange::Echo { .. } => Expected { body: Some(message.clone()), ..Default::default() },
@@ -143,7 +143,7 @@ impl Expected {
         }
     }
 
-    /// Fills what was left open with what was learned.
+    /// Fills in what was learned, where nothing was specified.
     pub(crate) fn learn(&mut self, learned: &Learned) {
         self.status = self.status.or(learned.status);
         if self.length.is_none() && self.body.is_none() {
@@ -153,7 +153,7 @@ impl Expected {
     }
 }
 
-/// What has been seen of one answer.
+/// What has been received of one response.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) status: u16,
@@ -163,7 +163,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether the complete answer is the right one.
+    /// Compares a complete response with the expected one.
     pub(crate) fn verdict(&self, expected: &Expected) -> Result<(), Fault> {
         if expected.status.is_some_and(|status| status != self.status) {
             return Err(Fault::Status(self.status));
@@ -176,15 +176,15 @@ impl Seen {
     }
 }
 
-/// Compares an answer as it streams in.
+/// Compares a response as it arrives.
 pub(crate) struct Check<'a> {
     pub(crate) expected: &'a Expected,
     pub(crate) seen: &'a mut Seen,
-    /// Where a probe's body is kept.
+    /// Buffer for a probe's body.
     pub(crate) kept: Option<&'a mut Kept>,
 }
 
-/// A probe's body, as long as it is not too long to be learned.
+/// A probe's body, unless it is too long to be learned.
 #[derive(Debug)]
 pub(crate) struct Kept {
     bytes: Vec<u8>,
@@ -193,12 +193,12 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Room for a body of so many bytes.
+    /// A buffer for a body of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Kept {
         Kept { bytes: Vec::new(), bytes_max, is_too_long: false }
     }
 
-    /// Adds bytes. With the first one too many all are given up, and none is kept from then on.
+    /// Adds bytes. Beyond the limit all are discarded and no more are kept.
     fn add(&mut self, bytes: &[u8]) {
         if self.is_too_long || self.bytes.len() + bytes.len() > self.bytes_max {
             self.is_too_long = true;

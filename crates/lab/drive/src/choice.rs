@@ -1,16 +1,16 @@
-//! Which engine moves the bytes: what a person asked for, or the better one for the load at hand.
+//! Choosing the I/O backend: the requested one, or the faster one for this load.
 
 use std::io;
 
 use netio::{Address, NoUring, Uring};
 use spec::{EngineChoice, Exchange, Load};
 
-/// What moves the client's bytes.
+/// I/O backend of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EngineKind {
-    /// Readiness: one system call each to send and to receive.
+    /// Readiness-based: one system call each to send and to receive.
     Epoll,
-    /// Completions: one system call for a batch of connections.
+    /// Completion-based: one system call for a batch of connections.
     IoUring,
 }
 
@@ -24,8 +24,8 @@ impl EngineKind {
     }
 }
 
-/// The engine for a load on an address. An engine asked for by name that cannot be had is an error;
-/// `auto` then takes the other.
+/// The I/O backend for a load on an address. If the requested one is not available, that is an
+/// error; `auto` then uses the other.
 pub(crate) fn choose(load: &Load, address: &Address) -> Result<EngineKind, NoUring> {
     match load.engine {
         EngineChoice::Epoll => Ok(EngineKind::Epoll),
@@ -37,12 +37,12 @@ pub(crate) fn choose(load: &Load, address: &Address) -> Result<EngineKind, NoUri
     }
 }
 
-/// The error when the engine that was asked for cannot be had.
+/// The error if the requested I/O backend is not available.
 pub(crate) fn unavailable(error: NoUring) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-/// How connections are reached and used.
+/// The transport and use of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Path {
     TcpKept,
@@ -51,11 +51,11 @@ enum Path {
     UnixNew,
 }
 
-/// From how many connections per thread on io_uring is the better engine, where it ever is.
+/// Number of connections per thread from which io_uring is faster, if it ever is.
 ///
-/// Thousands of requests per second by epoll and by io_uring, client and fixture on a CPU each of an
-/// idle virtual machine (Linux 6.18, rounds of 1 s in random order: two, and fifteen for kept Unix
-/// sockets; `docs/engine.md` has the commands and what else was seen):
+/// Thousands of requests per second with epoll and io_uring, client and fixture on one CPU each of
+/// an idle virtual machine (Linux 6.18, rounds of 1 s in random order: two, and fifteen for kept
+/// Unix sockets; commands and further results are in `docs/engine.md`):
 ///
 /// | | connections | epoll | io_uring |
 /// | --- | ---: | ---: | ---: |
@@ -65,9 +65,9 @@ enum Path {
 /// | TCP, new | 16 | 60 | 65 |
 /// | Unix, new | 16 | 164 | 167 |
 ///
-/// Of seven further series of kept Unix sockets with 64 and 256 connections one had io_uring surely
-/// ahead and none epoll; all had it at less CPU per request. What is faster in one series of
-/// measurements and slower in another is left to epoll: new connections over TCP.
+/// Of seven further series with kept Unix sockets and 64 and 256 connections, io_uring was
+/// significantly faster in one, epoll in none, and io_uring used less CPU time per request in all.
+/// Where results differ between series (new TCP connections), epoll is used.
 const IO_URING_FROM: [(Path, Option<u32>); 4] = [
     (Path::TcpKept, Some(64)),
     (Path::UnixKept, Some(64)),
@@ -75,9 +75,9 @@ const IO_URING_FROM: [(Path, Option<u32>); 4] = [
     (Path::UnixNew, Some(16)),
 ];
 
-/// Whether io_uring was measured to be the better engine for a load like this one.
+/// Whether io_uring was measured to be faster for this kind of load.
 fn is_io_uring_better(load: &Load, address: &Address) -> bool {
-    // Streams without end are read in larger pieces by epoll, and datagrams are not sent through a ring.
+    // epoll reads endless streams in larger pieces, and datagrams are not sent through a ring.
     if matches!(load.exchange, Exchange::Bulk { .. }) || address.keeps_messages() {
         return false;
     }

@@ -1,8 +1,8 @@
 //! Client threads that live as long as their session.
 //!
-//! An engine belongs to the thread that made it (io_uring insists on it), and
-//! its connections stay open between slices, so the thread stays as well. It
-//! is told what to do over a channel, and sleeps meanwhile.
+//! An engine belongs to the thread that created it (io_uring requires this), and its connections
+//! stay open between slices, so the thread stays too. It receives jobs over a channel and sleeps in
+//! between.
 
 use std::any::Any;
 use std::io;
@@ -16,14 +16,14 @@ use netio::{Engine, Failure};
 use crate::answer::Answer;
 use crate::worker::{Orders, Share, Worker};
 
-/// What a thread can be asked to do.
+/// A job for a client thread.
 enum Job {
     OpenFirst(Arc<Orders>),
     Run { orders: Arc<Orders>, active: usize, keep_max: Option<usize> },
     Close(Arc<Orders>),
 }
 
-/// What it answers.
+/// The result of a job.
 enum Reply {
     Made(io::Result<()>),
     Opened(io::Result<Result<(), Failure>>),
@@ -31,7 +31,7 @@ enum Reply {
     Closed(u64),
 }
 
-/// One client thread and its connections.
+/// A client thread with its connections.
 pub(crate) struct ClientThread {
     jobs: Option<Sender<Job>>,
     replies: Receiver<Reply>,
@@ -40,8 +40,8 @@ pub(crate) struct ClientThread {
 }
 
 impl ClientThread {
-    /// Starts a thread with an engine of its own, and a slot for each answer reader, `connections`
-    /// of which are used from the beginning of every slice.
+    /// Starts a thread with its own engine and one slot per response reader. `connections` slots
+    /// are used from the start of every slice.
     pub(crate) fn start<E, M>(
         make: M,
         answers: Vec<Answer>,
@@ -61,7 +61,7 @@ impl ClientThread {
                         let worker = Worker::new(engine, answers, index);
                         serve(worker, work, &results);
                     }
-                    // Nobody is left to be told if this cannot be sent.
+                    // If this cannot be sent, nobody is waiting for it.
                     Err(error) => drop(results.send(Reply::Made(Err(error)))),
                 }
             })?;
@@ -73,12 +73,12 @@ impl ClientThread {
         }
     }
 
-    /// Connections that this thread begins a slice with.
+    /// Connections with which this thread starts a slice.
     pub(crate) fn connections(&self) -> usize {
         self.connections
     }
 
-    /// Opens the first connection, without sending anything.
+    /// Opens the first connection without sending anything.
     pub(crate) fn open_first(&mut self, orders: Arc<Orders>) -> io::Result<Result<(), Failure>> {
         self.tell(Job::OpenFirst(orders));
         match self.reply() {
@@ -87,15 +87,15 @@ impl ClientThread {
         }
     }
 
-    /// Begins one slice on the first `active` connections; [`ClientThread::ran`] waits for its end.
+    /// Starts one slice on the first `active` connections; [`ClientThread::ran`] waits for its end.
     pub(crate) fn run(&mut self, orders: Arc<Orders>, active: usize, keep_max: Option<usize>) {
         if !self.tell(Job::Run { orders: orders.clone(), active, keep_max }) {
-            // This thread will never come to where the others wait for it.
+            // This thread will never reach the gate at which the others wait.
             orders.fail();
         }
     }
 
-    /// Waits for the slice that was begun.
+    /// Waits for the end of the slice.
     pub(crate) fn ran(&mut self) -> io::Result<Share> {
         match self.reply() {
             Reply::Ran(outcome) => *outcome,
@@ -103,7 +103,8 @@ impl ClientThread {
         }
     }
 
-    /// Closes every connection; the number of those on which bytes had come after their last answer.
+    /// Closes every connection; returns the number of those that received bytes after their last
+    /// response.
     pub(crate) fn close(&mut self, orders: Arc<Orders>) -> u64 {
         self.tell(Job::Close(orders));
         match self.reply() {
@@ -112,7 +113,7 @@ impl ClientThread {
         }
     }
 
-    /// Hands over a job; false if the thread has ended, which its missing reply says too.
+    /// Passes on a job; false if the thread has ended, which the missing reply shows too.
     fn tell(&mut self, job: Job) -> bool {
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }
@@ -128,14 +129,13 @@ impl Drop for ClientThread {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
-            // A panic was told in a reply.
+            // A panic was reported in a reply.
             let _ = thread.join();
         }
     }
 }
 
-/// Does one job after another until nobody can give any, or one fails so badly that the engine is
-/// of no more use.
+/// Executes jobs until there are no more, or until a panic leaves the engine unusable.
 fn serve<E: Engine>(mut worker: Worker<E>, jobs: Receiver<Job>, replies: &Sender<Reply>) {
     let mut last = replies.send(Reply::Made(Ok(())));
     while last.is_ok()
@@ -156,10 +156,10 @@ fn serve<E: Engine>(mut worker: Worker<E>, jobs: Receiver<Job>, replies: &Sender
             Job::Close(orders) => (Reply::Closed(worker.close(&orders)), true),
         };
         if !goes_on {
-            // Before the reply: whoever has read it must not be able to hand over another job,
-            // which nobody would do and the other threads would wait for.
+            // Before the reply: whoever has read it must not be able to pass on another job, which
+            // would never be done while the other threads wait for it.
             drop(jobs);
-            // Nobody is left to be told if this cannot be sent.
+            // If this cannot be sent, nobody is waiting for it.
             let _ = replies.send(reply);
             return;
         }
@@ -167,7 +167,7 @@ fn serve<E: Engine>(mut worker: Worker<E>, jobs: Receiver<Job>, replies: &Sender
     }
 }
 
-/// Does a piece of work; a panic becomes an error. The flag says whether the worker is still sound.
+/// Does a job; a panic becomes an error. The flag is false after a panic.
 fn guarded<T>(work: impl FnOnce() -> io::Result<T>) -> (io::Result<T>, bool) {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(outcome) => (outcome, true),

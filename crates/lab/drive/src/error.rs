@@ -1,4 +1,4 @@
-//! Sentences for what keeps the load from starting at all.
+//! Messages for loads that cannot start.
 
 use base::Nanos;
 use netio::{Failure, MAX_PATH_BYTES};
@@ -38,7 +38,7 @@ pub(crate) fn unreachable(target: &Target, failure: Failure, timeout: Nanos) -> 
     DriveError::Unreachable(format!("cannot connect to {target}: {why}"))
 }
 
-/// The error for a target whose first answer was none.
+/// The error for a target without a valid first response.
 pub(crate) fn no_answer(target: &Target, fault: Fault, timeout: Nanos) -> DriveError {
     if let Fault::Net(failure) = fault
         && !matches!(failure, Failure::Reset | Failure::ClosedByPeer | Failure::MessageTooLong)
@@ -85,7 +85,7 @@ pub(crate) fn no_answer(target: &Target, fault: Fault, timeout: Nanos) -> DriveE
     DriveError::Unreachable(format!("no usable answer from {target}: {why}"))
 }
 
-/// Refuses a load that makes no sense for the target.
+/// Refuses a load that does not suit the target.
 pub(crate) fn check_fit(target: &Target, load: &Load) -> Result<(), DriveError> {
     let packets =
         matches!(target.endpoint(), Endpoint::UnixDatagram(_) | Endpoint::UnixSeqpacket(_));
@@ -118,7 +118,7 @@ pub(crate) fn check_fit(target: &Target, load: &Load) -> Result<(), DriveError> 
     Err(DriveError::Unfit(format!("{target} cannot be loaded like this: {why}")))
 }
 
-/// The error for more connections than the process may have open files.
+/// The error for more connections than the limit on open files allows.
 pub(crate) fn too_many_files(connections: u64, most: u64) -> DriveError {
     DriveError::Unfit(format!(
         "{connections} connections need as many open files, but the limit is {most}; raise it \
@@ -126,10 +126,10 @@ pub(crate) fn too_many_files(connections: u64, most: u64) -> DriveError {
     ))
 }
 
-/// The error when the client's own machinery fails.
+/// The error for a failure of the client itself.
 pub(crate) fn own(error: &std::io::Error) -> DriveError {
     DriveError::Unfit(format!("the load engine failed: {error}"))
 }
 
-// The texts name the limit as a number where netio names it as a constant.
+// The messages contain the limit as a number; netio defines it as a constant.
 const _: () = assert!(MAX_PATH_BYTES == 107);

@@ -1,42 +1,42 @@
-//! What can be wrong with one request, in words that stay the same between versions.
+//! Kinds of failed requests, with stable names.
 
 use netio::Failure;
 
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// The status is not the one that was learned or expected.
+    /// The status is not the expected one.
     Status(u16),
-    /// The body has the right length, but not the right bytes.
+    /// The body has the right length but different bytes.
     BodyDiffers,
-    /// The body has another length.
+    /// The body has a different length.
     LengthDiffers,
-    /// The whole answer did not come in time.
+    /// The response was not complete in time.
     Timeout,
-    /// The server closed before the first byte of an answer.
+    /// The server closed the connection before the first byte of a response.
     ClosedBefore,
-    /// The server closed before the answer was complete.
+    /// The server closed the connection before the response was complete.
     ClosedWithin,
     /// The bytes are not HTTP/1.
     NotHttp,
     /// The bytes are a TLS alert.
     Tls,
-    /// The head is longer, or has more lines, than the reader takes.
+    /// The head exceeds the reader's limits on length or lines.
     HeadTooLarge,
-    /// The head contradicts itself about where the body ends.
+    /// The head's framing is contradictory.
     BadFraming,
-    /// The chunked coding is broken.
+    /// The chunked coding is invalid.
     BadChunk,
-    /// More bytes came than the answer has.
+    /// There were bytes after the response.
     Unasked,
-    /// The server switched protocols without being asked to.
+    /// The server switched protocols without a request to do so.
     UnaskedUpgrade,
-    /// The kernel reported it.
+    /// A failure reported by the kernel.
     Net(Failure),
 }
 
 impl Fault {
-    /// The fault as a stable phrase, the key under which errors are counted.
+    /// A stable name, under which errors are counted.
     pub fn kind(self) -> String {
         match self {
             Fault::Status(status) => return format!("status {status}"),

@@ -1,8 +1,7 @@
-//! The load engine: opens connections to one target, loads it in slices and observes what comes back.
+//! The load engine: opens connections to one target, loads it in slices and observes the responses.
 //!
-//! A [`Session`] belongs to one variant: its connections stay open between
-//! slices, and its counts add up over its whole life, from the first probe to
-//! the last drained answer.
+//! A [`Session`] belongs to one variant: its connections stay open between slices, and its counts
+//! cover its whole life, from the first probe to the last drained response.
 
 mod alarm;
 mod answer;

@@ -1,8 +1,8 @@
-//! Counts that can be read while a slice runs.
+//! Counts that can be read during a slice.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a session has come to so far, probes included; for people who watch, not for results.
+/// A session's counts so far, including probes; for progress display, not for results.
 #[derive(Debug, Default)]
 pub struct Live {
     completed: AtomicU64,
@@ -15,7 +15,7 @@ impl Live {
         (self.completed.load(Ordering::Relaxed), self.failed.load(Ordering::Relaxed))
     }
 
-    /// One thread has come from `before` to `now`.
+    /// Replaces one thread's counts.
     pub(crate) fn add(&self, before: (u64, u64), now: (u64, u64)) {
         self.completed.fetch_add(now.0 - before.0, Ordering::Relaxed);
         if now.1 > before.1 {

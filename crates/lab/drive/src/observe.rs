@@ -1,30 +1,30 @@
-//! What a slice of load was seen to do.
+//! Observations of a slice.
 
 use base::Nanos;
 use ledger::{Counts, Errors};
 
-/// Latencies in nanoseconds, three significant digits, auto-resizing so that nothing is clipped.
+/// Durations in nanoseconds, three significant digits, auto-resizing so that nothing is clipped.
 pub type Histogram = hdrhistogram::Histogram<u64>;
 
-/// What one slice, or several added up, was seen to do.
+/// Observations of one slice, or of several added up.
 #[derive(Clone, Debug)]
 pub struct Observation {
-    /// Every request of the slice, lead-in and drain included: the ledger's columns.
+    /// All requests of the slice, including lead-in and drain: the ledger's columns.
     pub counts: Counts,
     /// Failures by kind.
     pub errors: Errors,
-    /// The measured stretch.
+    /// The measured window.
     pub window: Window,
-    /// Done − scheduled, of requests that completed inside the window (open loop; empty in a closed one).
+    /// Done − scheduled, of requests completed in the window (open loop; empty in a closed one).
     pub latency: Histogram,
-    /// Done − sent, of requests that completed inside the window.
+    /// Done − sent, of requests completed in the window.
     pub service_time: Histogram,
-    /// By how much the client itself was late with each request sent inside the window (open loop):
-    /// sent − scheduled, or 0 where the request had to wait for a connection and went out on the
-    /// first that became free. That wait is the server's doing, and part of the latency.
+    /// The client's own delay of each request sent in the window (open loop): sent − scheduled, or
+    /// 0 if the request had to wait for a connection and was sent on the first one that became
+    /// free. That wait is caused by the server and part of the latency.
     pub lateness: Histogram,
-    /// Completed requests of the whole slice by step of [`Observation::step`] since the slice began;
-    /// adds up to `counts.completed` exactly.
+    /// Completed requests of the whole slice, by [`Observation::step`] since the start of the
+    /// slice; adds up to `counts.completed` exactly.
     pub completed_by_step: Vec<u64>,
     /// The length of one step.
     pub step: Nanos,
@@ -34,30 +34,30 @@ pub struct Observation {
     pub bytes_sent: u64,
     /// Connections made during the slice.
     pub connects: u64,
-    /// Connections that were in use at once at most.
+    /// Most connections in use at once.
     pub connections_max_used: u32,
-    /// How many could have been, and what set that limit.
+    /// The limit on connections, and its cause.
     pub connections_limit: ConnectionsLimit,
-    /// Of `counts.dropped`, those for which every connection that the limit allows was busy, or those
-    /// that were open while the client was late. The others came while a connection was free, and
-    /// the client did not get to them before the slice ended.
+    /// Those of `counts.dropped` for which every allowed connection was busy, or every open one
+    /// while the client was late. The others arrived while a connection was free, but the client
+    /// did not send them before the slice ended.
     pub dropped_for_want_of_connections: u64,
-    /// Times that the ports of a source address ran out and another address of 127/8 was taken.
+    /// Times that a source address ran out of ports and the next one of 127/8 was used.
     pub source_changes: u64,
-    /// Connections that the server closed while they were idle, or between two requests; no request was on them.
+    /// Connections that the server closed while no request was on them.
     pub closed_idle: u64,
     /// From the first send to the end of the drain.
     pub elapsed: Nanos,
-    /// The client's own cost, one entry per thread.
+    /// CPU time of the client, one entry per thread.
     pub threads: Vec<ThreadUse>,
 }
 
-/// How many connections a slice may have in use at once.
+/// The limit on connections in use at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionsLimit {
-    /// How many.
+    /// The limit.
     pub connections: u32,
-    /// What set it.
+    /// Its cause.
     pub by: LimitedBy,
 }
 
@@ -67,28 +67,28 @@ pub enum LimitedBy {
     /// The load: `connections` or, in an open loop, `connections_max`.
     #[default]
     Load,
-    /// The process may have no more open files.
+    /// The limit on the process's open files.
     OpenFiles,
 }
 
-/// The measured stretch of a slice: after the lead-in, before the drain.
+/// The measured window of a slice: after the lead-in, before the drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Window {
-    /// Its length; lengths of several slices add up.
+    /// Its length; the sum of lengths for several slices.
     pub length: Nanos,
-    /// Requests that completed inside it.
+    /// Requests completed in it.
     pub completed: u64,
-    /// Body bytes (or raw payload bytes) of those.
+    /// Body bytes (or raw payload bytes) of those requests.
     pub payload_bytes: u64,
-    /// Σ of service time of those, in nanoseconds: Little's law needs the exact mean.
+    /// Sum of their service times in nanoseconds: Little's law needs the exact mean.
     pub service_time_sum_ns: u128,
-    /// Σ over connections of the time within the window during which a request was under way
-    /// on them, in nanoseconds, whenever it began or ended and however it ended: the left side of
-    /// Little's law, taken directly.
+    /// Sum over connections of the time within the window in which a request was outstanding, in
+    /// nanoseconds, whenever it began or ended and however it ended: the left side of Little's law,
+    /// measured directly.
     pub busy_ns: u128,
 }
 
-/// What a client thread cost.
+/// CPU time of a client thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadUse {
     /// CPU time used during the slice.
@@ -97,14 +97,14 @@ pub struct ThreadUse {
     pub wall: Nanos,
 }
 
-/// What the first answers taught: what every later one is compared with.
+/// The response learned from the probes, with which all later ones are compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Learned {
     /// The status, for HTTP.
     pub status: Option<u16>,
-    /// The body, if three probes agreed on it.
+    /// The body, if all three probes agreed.
     pub body: Option<Vec<u8>>,
-    /// The body's length, if three probes agreed on it.
+    /// The body's length, if all three probes agreed.
     pub length: Option<u64>,
     /// Whether the body varied, so that only status, framing and (if constant) length are checked.
     pub varies: bool,

@@ -1,13 +1,12 @@
-//! When the requests of an open loop are due: pure arithmetic, without a clock.
+//! Arrival times of an open loop: pure arithmetic, without a clock.
 
 use base::{Nanos, Rng, Seed};
 use rand::Rng as _;
 use spec::Arrivals;
 
-/// The instants at which requests are due, as offsets from the beginning of the load.
+/// The instants at which requests are due, as offsets from the start of the load.
 ///
-/// Instants are computed from the beginning, not from one another, so that
-/// rounding never adds up to drift.
+/// Each instant is computed from the start, so rounding errors do not accumulate.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     due: Due,
@@ -18,17 +17,17 @@ pub struct Pacer {
 enum Due {
     /// The k-th of `threads` interleaved pacers is due at (k + index/threads)/rate.
     Uniform { rate_per_s: f64, index: u64, stride: u64 },
-    /// Exponential gaps. Their sum is kept as whole nanoseconds and a fraction below one, so that it
-    /// is as exact after an hour as at the beginning.
+    /// Exponential gaps. Their sum is kept as whole nanoseconds and a fraction, so it is as exact
+    /// after an hour as at the start.
     Poisson { mean_gap_ns: f64, whole_ns: u64, fraction_ns: f64, rng: Box<Rng> },
 }
 
 impl Pacer {
-    /// The arrivals of index `index` of `threads`, which together come at `rate_per_s`.
+    /// The arrivals of thread `index` of `threads`, which together have `rate_per_s`.
     ///
-    /// Uniform threads interleave to equal gaps. Poisson threads are independent
-    /// processes of a `threads`-th of the rate, whose superposition is a Poisson
-    /// process of the whole rate (Kingman, Poisson Processes, 1993, section 2.2).
+    /// Uniform threads interleave to equal gaps. Poisson threads are independent processes with a
+    /// `threads`-th of the rate, whose superposition is a Poisson process of the whole rate
+    /// (Kingman, Poisson Processes, 1993, section 2.2).
     pub fn new(arrivals: Arrivals, rate_per_s: f64, index: u32, threads: u32, seed: Seed) -> Pacer {
         let threads = threads.max(1);
         let due = match arrivals {
@@ -60,7 +59,7 @@ impl Pacer {
             }
             Due::Poisson { mean_gap_ns, whole_ns, fraction_ns, rng } => {
                 // Uniform in (0, 1], so that the logarithm is finite; the gap is the inverse of the
-                // exponential distribution function there.
+                // exponential distribution function.
                 let u = ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
                 *fraction_ns -= u.ln() * *mean_gap_ns;
                 *whole_ns += *fraction_ns as u64;
@@ -74,7 +73,7 @@ impl Pacer {
 impl Iterator for Pacer {
     type Item = Nanos;
 
-    /// The next instant; there is always one.
+    /// The next instant; never `None`.
     fn next(&mut self) -> Option<Nanos> {
         let due = self.next;
         self.advance();
@@ -108,14 +107,15 @@ mod tests {
 
     #[test]
     fn uniform_arrivals_do_not_drift_in_an_hour() {
-        // 7 per second is no whole number of nanoseconds; the last of an hour's is where it belongs.
+        // 7 per second is not a whole number of nanoseconds; the last arrival of an hour must still
+        // be exact.
         let last = pacer(Arrivals::Uniform, 7.0).nth(7 * 3600).unwrap();
         assert_eq!(last, Nanos::from_secs(3600));
     }
 
     #[test]
     fn the_highest_rate_does_not_drift_in_an_hour() {
-        // Reached by counting from the hour's last second, which is where rounding would show.
+        // Starts counting in the last second of the hour, where rounding errors would show.
         for rate in [499_999.0, 500_000.0, 333_333.3] {
             let index = (rate * 3600.0) as u64;
             let mut pacer = pacer(Arrivals::Uniform, rate);

@@ -1,4 +1,4 @@
-//! One slice on one thread: what happens on each connection, event by event.
+//! One slice on one thread: the events on each connection.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -12,19 +12,19 @@ use crate::http::Flow;
 use crate::schedule::{Arriving, Budget};
 use crate::slice_counts::{Completion, SliceCounts, Times};
 
-/// How long a slot rests after a connection could not be made, so that a dead
-/// server costs a thousand attempts per second and connection, not a whole CPU.
+/// How long a slot pauses after a failed connection attempt, so that a dead server costs a thousand
+/// attempts per second and connection, not a whole CPU.
 const PAUSE: Nanos = Nanos::from_millis(1);
 
-/// An open loop opens a further connection only for requests that it noticed within this time.
-/// After a pause of the client itself many are due at once: the connections that are open work
-/// those off, and hundreds of new ones would overrun the server's backlog.
+/// An open loop opens additional connections only for requests noticed within this time. After a
+/// pause of the client many are due at once: the open connections work these off, and hundreds of
+/// new ones would overflow the server's backlog.
 const NOTICED_IN_TIME: Nanos = Nanos::from_millis(1);
 
 /// The longest wait for an event, so that a stop is noticed.
 pub(crate) const TURN_MAX: Nanos = Nanos::from_millis(50);
 
-/// How far a slot's socket is.
+/// State of a slot's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Closed,
@@ -32,21 +32,21 @@ pub(crate) enum Link {
     Open,
 }
 
-/// One slot's state, kept between slices.
+/// State of a slot, kept between slices.
 #[derive(Debug)]
 pub(crate) struct Conn {
     pub(crate) link: Link,
-    /// Whether a request is on it.
+    /// Whether a request is outstanding on it.
     busy: bool,
-    /// Whether the socket was opened for the request that is on it.
+    /// Whether the socket was opened for the outstanding request.
     fresh: bool,
-    /// Bytes came that no request had asked for; the next request on it fails.
+    /// Bytes arrived that no request had asked for; the next request on it fails.
     pub(crate) tainted: bool,
-    /// Waits for the end that was announced, to send its next request on a new connection.
+    /// Waits for an announced close before it sends its next request on a new connection.
     ending: bool,
-    /// The server closed it while it was idle, and no request has gone over its successor yet.
+    /// The server closed it while it was idle, and no request has been sent on its successor yet.
     lost: bool,
-    /// Whether the deadline queue holds an entry for it.
+    /// Whether the deadline queue has an entry for it.
     queued: bool,
     scheduled: Nanos,
     sent: Nanos,
@@ -71,49 +71,49 @@ impl Conn {
         }
     }
 
-    /// Whether it can take another request.
+    /// Whether it can carry another request.
     pub(crate) fn stays_open(&self) -> bool {
         self.link == Link::Open && !self.ending
     }
 }
 
-/// Where requests come from.
+/// The source of requests.
 pub(crate) enum Source<'a> {
-    /// Each connection sends as soon as its answer is there.
+    /// Each connection sends when its response is complete.
     Closed(&'a Budget),
-    /// They arrive by themselves.
+    /// Requests arrive at given times.
     Open(Arriving),
 }
 
 /// One slice on one thread.
 pub(crate) struct Run<'a> {
     pub(crate) conns: &'a mut [Conn],
-    /// Slots that are used from the beginning: the first ones.
+    /// Slots used from the start: the first ones.
     pub(crate) active: usize,
-    /// Slots that have been used so far; more than `active` where an open loop needed them.
+    /// Slots used so far; more than `active` if an open loop needed them.
     pub(crate) used: usize,
-    /// Slots that may be used.
+    /// Limit on the slots used.
     used_max: usize,
     pub(crate) times: Times,
     pub(crate) tally: SliceCounts,
     source: Source<'a>,
     expected: &'a Expected,
     timeout: Nanos,
-    /// Whether each request gets a connection of its own.
+    /// Whether each request uses a new connection.
     one_request: bool,
-    /// Where a probe's body is kept.
+    /// Buffer for a probe's body.
     kept: Option<&'a mut Kept>,
-    /// Nothing is sent any more.
+    /// No more requests are sent.
     pub(crate) stopping: bool,
-    /// Requests under way.
+    /// Outstanding requests.
     busy: usize,
-    /// Why the last connection that was to carry no request yet could not be made.
+    /// Why the last connection without a request could not be made.
     pub(crate) refusal: Option<Failure>,
-    /// Slots without a request, in the order in which they are to be used (open loop).
+    /// Slots without a request, in order of use (open loop).
     free: VecDeque<usize>,
     /// At most one entry per slot, never later than the slot's deadline.
     deadlines: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// Slots that rest, in the order in which they resume.
+    /// Pausing slots, in the order in which they resume.
     paused: VecDeque<(Nanos, usize)>,
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Work<'a> {
     pub(crate) timeout: Nanos,
     pub(crate) one_request: bool,
     pub(crate) kept: Option<&'a mut Kept>,
-    /// Connections to begin with.
+    /// Connections to start with.
     pub(crate) active: usize,
 }
 
@@ -173,7 +173,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Slots that may be used in all.
+    /// Limit on the slots used.
     pub(crate) fn used_max(&self) -> usize {
         self.used_max
     }
@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether every request there was has been sent and has ended.
+    /// Whether all requests have been sent and have ended.
     pub(crate) fn is_over(&self) -> bool {
         let spent = match &self.source {
             Source::Closed(budget) => budget.is_spent(),
@@ -195,7 +195,8 @@ impl<'a> Run<'a> {
         self.busy == 0 && (self.stopping || spent)
     }
 
-    /// Sends nothing more; what waits is dropped. `at` ends the window if it is before its planned end.
+    /// Sends no more requests and drops the waiting ones. Ends the window at `at` if that is before
+    /// its end.
     pub(crate) fn stop(&mut self, at: Nanos) {
         if self.stopping {
             return;
@@ -212,7 +213,7 @@ impl<'a> Run<'a> {
         self.stopping = true;
     }
 
-    /// Does what is due by the clock: arrivals, deadlines, pauses that end, the window's end.
+    /// Handles what is due: arrivals, deadlines, ended pauses, the end of the window.
     pub(crate) fn tick<W: Wire>(&mut self, wire: &mut W) {
         let at = now();
         if at >= self.times.window_end {
@@ -227,7 +228,7 @@ impl<'a> Run<'a> {
         self.dispatch(wire);
     }
 
-    /// How long nothing is due by the clock, up to `early` before the next arrival.
+    /// How long until something is due; for an arrival, until `early` before it.
     pub(crate) fn idle_for(&self, early: Nanos) -> Nanos {
         let at = now();
         let mut until = at + TURN_MAX;
@@ -249,13 +250,13 @@ impl<'a> Run<'a> {
         until.saturating_sub(at)
     }
 
-    /// Whether requests are to come by themselves.
+    /// Whether further requests will arrive.
     pub(crate) fn awaits_arrivals(&self) -> bool {
         matches!(&self.source, Source::Open(arriving) if arriving.next_due().is_some())
     }
 
-    /// Closes the idle connections that were opened on top of those to begin with: they would keep
-    /// workers of the server busy, and the next slice is to find what this one found.
+    /// Closes idle additional connections: they would occupy workers of the server, and every slice
+    /// should start alike.
     pub(crate) fn shrink<W: Wire>(&mut self, wire: &mut W) {
         for slot in self.active..self.used {
             let conn = &mut self.conns[slot];
@@ -267,7 +268,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Gives up on what is still under way.
+    /// Gives up all outstanding requests.
     pub(crate) fn abandon<W: Wire>(&mut self, wire: &mut W) {
         let at = now();
         for (slot, conn) in self.conns.iter_mut().enumerate() {
@@ -280,7 +281,7 @@ impl<'a> Run<'a> {
         self.busy = 0;
     }
 
-    /// Takes over the arrivals that are due by `at`.
+    /// Takes the arrivals that are due by `at`.
     fn pull(&mut self, at: Nanos) {
         if let Source::Open(arriving) = &mut self.source {
             let until = at.min(self.times.window_end).saturating_sub(self.times.start);
@@ -293,8 +294,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Sends what waits on the connections that are free, and on further ones where the load allows
-    /// them and the requests were noticed in time.
+    /// Sends waiting requests on free connections, and on additional ones if the load allows them
+    /// and the requests were noticed in time.
     fn dispatch<W: Wire>(&mut self, wire: &mut W) {
         let Source::Open(arriving) = &self.source else { return };
         if self.stopping {
@@ -324,14 +325,14 @@ impl<'a> Run<'a> {
             let slot = self.used;
             self.used += 1;
             let (due, at) = (self.times.start + due, now());
-            // One that had waited before did so because no connection was free.
+            // A request that was already waiting did so because no connection was free.
             let ready = if popped < waited_before { at } else { due };
             popped += 1;
             self.request(wire, slot, due, ready, at);
         }
     }
 
-    /// The slot is free: sends its next request, if there is one.
+    /// The slot is free: sends the next request, if there is one.
     fn proceed<W: Wire>(&mut self, wire: &mut W, slot: usize) {
         self.proceed_at(wire, slot, now());
     }
@@ -352,7 +353,7 @@ impl<'a> Run<'a> {
                 match arriving.pop() {
                     Some(due) if !self.stopping => {
                         let due = self.times.start + due;
-                        // With no other slot free, the request could not go out before now.
+                        // If no other slot was free, the request could not be sent before now.
                         let ready = if self.free.is_empty() { at } else { due };
                         self.request(wire, slot, due, ready, at);
                     }
@@ -362,8 +363,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Sends one request on a slot, over a new connection if it has none. It was due at `scheduled`,
-    /// and from `ready` on there were a request and a connection for it.
+    /// Sends one request on a slot, over a new connection if necessary. It was due at `scheduled`,
+    /// and could have been sent from `ready` on.
     fn request<W: Wire>(
         &mut self,
         wire: &mut W,
@@ -429,8 +430,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The close came while the connection was idle and no byte went out on it: the request goes
-    /// over a new one.
+    /// The connection was closed while idle, and no byte was sent on it: sends the request over a
+    /// new one.
     fn send_anew<W: Wire>(&mut self, wire: &mut W, slot: usize) {
         self.tally.closed_idle += 1;
         self.tally.counts.reconnected += 1;
@@ -441,7 +442,7 @@ impl<'a> Run<'a> {
         self.connect(wire, slot);
     }
 
-    /// Books the end of the slot's request.
+    /// Records the end of the slot's request.
     fn end_request(&mut self, slot: usize, outcome: Result<(), Fault>, at: Nanos) {
         let conn = &mut self.conns[slot];
         conn.busy = false;
@@ -460,7 +461,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The slot's request failed, and its connection is of no more use.
+    /// The slot's request failed, and its connection is unusable.
     fn fail<W: Wire>(&mut self, wire: &mut W, slot: usize, fault: Fault) {
         wire.close(slot);
         let conn = &mut self.conns[slot];
@@ -471,7 +472,7 @@ impl<'a> Run<'a> {
         self.proceed_at(wire, slot, at);
     }
 
-    /// The whole answer is there: compares it and goes on.
+    /// The response is complete: compares it and continues.
     fn answered<W: Wire>(&mut self, wire: &mut W, slot: usize, keep_alive: bool, closing: bool) {
         let at = now();
         let verdict = self.conns[slot].seen.verdict(self.expected);
@@ -510,7 +511,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Counts the chunks of a stream that have come in.
+    /// Counts the chunks of a stream that have arrived.
     fn take_chunks<W: Wire>(&mut self, wire: &mut W, slot: usize) {
         loop {
             let conn = &mut self.conns[slot];

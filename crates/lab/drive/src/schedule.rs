@@ -1,4 +1,4 @@
-//! Which requests are still to be sent in a slice, and when.
+//! The requests of a slice that are still to be sent.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,11 +7,11 @@ use base::Nanos;
 
 use crate::pacer::Pacer;
 
-/// Due requests that may wait for a free connection, per thread. Beyond it an
-/// arrival is dropped: by then the load is far beyond what the server carries.
+/// Limit on due requests waiting for a free connection, per thread. Further arrivals are dropped:
+/// the load is then far beyond the server's capacity.
 pub(crate) const QUEUE_MAX: usize = 1 << 20;
 
-/// A closed loop's requests, shared between threads.
+/// A closed loop's number of requests, shared by the threads.
 #[derive(Debug)]
 pub(crate) struct Budget(AtomicU64);
 
@@ -20,24 +20,24 @@ impl Budget {
         Budget(AtomicU64::new(requests.unwrap_or(u64::MAX)))
     }
 
-    /// Takes one request; false when there is none left.
+    /// Takes one request; false if none is left.
     pub(crate) fn take(&self) -> bool {
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1))
             .is_ok()
     }
 
-    /// Whether every request has been taken.
+    /// Whether all requests have been taken.
     pub(crate) fn is_spent(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 }
 
-/// An open loop's arrivals on one thread: those to come and those that are due.
+/// An open loop's arrivals on one thread: future and due ones.
 #[derive(Debug)]
 pub(crate) struct Arriving {
     pacer: Pacer,
-    /// Arrivals still to come.
+    /// Number of future arrivals.
     left: u64,
     queue: VecDeque<Nanos>,
 }
@@ -48,8 +48,8 @@ impl Arriving {
         Arriving { pacer, left: limit.unwrap_or(u64::MAX), queue: VecDeque::new() }
     }
 
-    /// Queues everything that was due before `until` (offsets from the slice's
-    /// beginning); returns how many arrived and how many found the queue full.
+    /// Queues everything due before `until` (an offset from the start of the slice); returns how
+    /// many arrived and how many of them found the queue full.
     pub(crate) fn pull(&mut self, until: Nanos) -> (u64, u64) {
         let (mut arrived, mut dropped) = (0, 0);
         while self.left > 0 && self.pacer.peek() < until {
@@ -66,32 +66,32 @@ impl Arriving {
         (arrived, dropped)
     }
 
-    /// Arrivals that wait for a connection.
+    /// Arrivals waiting for a connection.
     pub(crate) fn waiting(&self) -> usize {
         self.queue.len()
     }
 
-    /// Of the arrivals that wait, how many were due at `since` or later.
+    /// Waiting arrivals that were due at `since` or later.
     pub(crate) fn waiting_since(&self, since: Nanos) -> usize {
         self.queue.len() - self.queue.partition_point(|due| *due < since)
     }
 
-    /// The intended instant of the request that has waited longest.
+    /// The due instant of the request that has waited longest.
     pub(crate) fn pop(&mut self) -> Option<Nanos> {
         self.queue.pop_front()
     }
 
-    /// When the next request arrives, unless none is to come.
+    /// When the next request arrives, if any.
     pub(crate) fn next_due(&self) -> Option<Nanos> {
         (self.left > 0).then(|| self.pacer.peek())
     }
 
-    /// Nothing waits and nothing will come.
+    /// Whether nothing is waiting and nothing will arrive.
     pub(crate) fn is_spent(&self) -> bool {
         self.left == 0 && self.queue.is_empty()
     }
 
-    /// Nothing more will be sent: forgets what waits, and says how many that were.
+    /// Discards all arrivals, because nothing more will be sent; returns how many were waiting.
     pub(crate) fn abandon(&mut self) -> u64 {
         let waiting = self.queue.len() as u64;
         self.queue.clear();

@@ -1,4 +1,4 @@
-//! Connections to one target, kept between slices.
+//! A session: connections to one target that stay open between slices.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -22,10 +22,10 @@ use crate::slice::{Slice, StopFlag};
 use crate::slice_counts::{add_errors, merge};
 use crate::worker::{Gate, Orders, Share};
 
-/// How a session runs, apart from what it sends.
+/// Options of a session, apart from its load.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The CPUs that client threads are pinned to, round robin; empty for no pinning.
+    /// CPUs for the client threads, round robin; empty for no pinning.
     pub cpus: CpuSet,
     /// Seed of the arrivals.
     pub seed: Seed,
@@ -35,16 +35,16 @@ pub struct Options {
     pub stop: StopFlag,
 }
 
-/// The client could not do its work at all; answers that are wrong are counted instead.
+/// The client could not work at all; wrong responses are counted instead.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
-    /// Nothing could be reached.
+    /// No connection could be made.
     #[error("{0}")]
     Unreachable(String),
-    /// The load does not fit the target.
+    /// The load does not suit the target.
     #[error("{0}")]
     Unfit(String),
-    /// The run was stopped before the target had answered.
+    /// The run was stopped before the first response.
     #[error("stopped before the first responses")]
     Stopped,
 }
@@ -52,10 +52,10 @@ pub enum DriveError {
 /// Longer timeouts are as good as none, and would overflow when added to an instant.
 const TIMEOUT_MAX: Nanos = Nanos::from_secs(86_400 * 365);
 
-/// The largest body that a probe learns byte by byte.
+/// Limit on a body that a probe learns byte by byte.
 const LEARN_MAX_BYTES: usize = 512 << 20;
 
-/// Connections to one target and the counts of their whole life.
+/// Connections to one target, with the counts of the session's whole life.
 pub struct Session {
     target: Target,
     load: Load,
@@ -65,21 +65,21 @@ pub struct Session {
     /// What limits the number of connections.
     limited_by: LimitedBy,
     expected: Expected,
-    /// Whether the server keeps a connection after its answer, as far as probes have shown.
+    /// Whether the server keeps connections open after a response, as far as the probes show.
     keeps_open: bool,
     counts: Counts,
     errors: Errors,
-    /// Where the counts can be read while a slice runs, if they are wanted.
+    /// Where the counts can be read during a slice.
     live: Option<Arc<Live>>,
-    /// Slices so far, so that each draws arrivals of its own.
+    /// Number of slices so far, so that each has different random arrivals.
     slices: u64,
 }
 
 impl Session {
-    /// Resolves the target and opens the first connection; the others are opened by the first slice.
+    /// Resolves the target and opens the first connection; the first slice opens the others.
     ///
-    /// A name with several addresses is tried in the resolver's order, once. Where more open files
-    /// are needed than the soft limit allows, it is raised towards the hard one.
+    /// Tries each address of a name once, in the resolver's order. If the load needs more open
+    /// files than the soft limit allows, raises it up to the hard one.
     pub fn open(target: &Target, load: &Load, options: &Options) -> Result<Session, DriveError> {
         error::check_fit(target, load)?;
         let (connections_max, limited_by) = allow_files(load)?;
@@ -117,26 +117,26 @@ impl Session {
         Err(error::unreachable(target, failure, session.load.timeout))
     }
 
-    /// Sends three probes, one after another, and keeps what they agree on as
-    /// the answer that every later one must repeat, within what the load's `Expect` leaves open.
-    /// The probes are in the ledger. Callable once; without it only `Expect` is checked.
+    /// Sends three probes, one after another. What they agree on is the expected response from then
+    /// on, except where the load's `Expect` specifies it. The probes are in the ledger. Can be
+    /// called once; without it only `Expect` is checked.
     ///
-    /// Where the server closed its connection after each of the three, later slices open
-    /// connections only with the requests that go over them: a server that serves one connection
-    /// after another, as gunicorn's sync worker does, would wait for a request on one that was
-    /// opened ahead, and leave those on the others unanswered.
+    /// If the server closed its connection after each of the three, later slices open connections
+    /// only together with a request. A server that serves one connection after another, as
+    /// gunicorn's sync worker does, would otherwise wait for a request on a connection that was
+    /// opened ahead, and leave the requests on the others unanswered.
     ///
-    /// A probe that gets no complete answer is an error; one whose status or
-    /// body is not what `Expect` demands is counted as failed.
+    /// A probe without a complete response is an error; one with a status or body that violates
+    /// `Expect` is counted as failed.
     pub fn learn(&mut self) -> Result<Learned, DriveError> {
         let (first, length) = self.probe(LEARN_MAX_BYTES)?;
         let mut learned = Learned { status: first.status, body: None, length: None, varies: false };
         let mut same_length = true;
         self.keeps_open = first.keeps_open;
         for _ in 0..2 {
-            // From the first probe on, another status is a failure.
+            // From the second probe on, another status is a failure.
             self.expected.learn(&learned);
-            // No more is kept than what the first body can be compared with.
+            // Keep no more than the first body can be compared with.
             let keep_max = first.body.as_ref().map_or(0, Vec::len);
             let (next, next_length) = self.probe(keep_max)?;
             learned.status = learned.status.or(next.status);
@@ -153,13 +153,13 @@ impl Session {
 
     /// Loads the target for one slice, then drains.
     ///
-    /// In an open loop an arrival that finds no free connection gets a new one, up to the load's
-    /// `connections_max`; these are closed at the end of the slice. Beyond it the arrival waits in a
-    /// queue of at most 1,048,576 per thread; it is dropped if the queue is
-    /// full, or if the window ends before it could be sent.
+    /// In an open loop, an arrival that finds no free connection gets a new one, up to the load's
+    /// `connections_max`; these are closed at the end of the slice. Beyond that limit, arrivals
+    /// wait in a queue of at most 1,048,576 per thread; an arrival is dropped if the queue is full,
+    /// or if the window ends before it could be sent.
     ///
-    /// With `requests` set the slice lasts until each has been answered or has failed.
-    /// A connection that cannot be made rests for 1 ms before its next attempt.
+    /// With `requests` set, the slice lasts until each has completed or failed. After a failed
+    /// connection attempt a connection pauses for 1 ms.
     pub fn run(&mut self, slice: &Slice) -> Result<Observation, DriveError> {
         let mut shares = self.slice(slice, usize::MAX, None)?.into_iter();
         let Some(Share { mut observation, .. }) = shares.next() else {
@@ -170,25 +170,25 @@ impl Session {
         Ok(observation)
     }
 
-    /// Adds what is counted from now on to `live` as it happens.
+    /// Also adds all further counts to `live` as they change.
     pub fn watch(&mut self, live: Arc<Live>) {
         self.live = Some(live);
     }
 
-    /// What moves the bytes.
+    /// The I/O backend.
     pub fn engine(&self) -> EngineKind {
         self.engine
     }
 
-    /// Counts over the session's life so far, probes included.
+    /// Counts over the session's life so far, including probes.
     pub fn life(&self) -> (Counts, Errors) {
         (self.counts, self.errors.clone())
     }
 
     /// Closes every connection in an orderly way and returns the counts of the session's life.
     ///
-    /// An answer after which more bytes have come unasked was no right answer:
-    /// where that is seen only now, it moves from completed to failed.
+    /// A response followed by unexpected bytes is wrong: if that is detected only now, it moves
+    /// from completed to failed.
     pub fn close(mut self) -> (Counts, Errors) {
         let orders = self.idle_orders();
         let tainted: u64 = self
@@ -210,7 +210,7 @@ impl Session {
         self.client_threads[0].open_first(orders).map_err(|error| error::own(&error))
     }
 
-    /// Orders for what sends no request.
+    /// Orders for work without requests.
     fn idle_orders(&self) -> Arc<Orders> {
         Arc::new(self.orders(&Slice { requests: Some(0), ..one_request() }, 1, 0))
     }
@@ -219,7 +219,7 @@ impl Session {
         self.options.stop.load(Ordering::Relaxed)
     }
 
-    /// One request on the first connection: what came back, with its body if that has no more than
+    /// One request on the first connection: the response, with its body if that has at most
     /// `keep_max` bytes, and the length of the body.
     fn probe(&mut self, keep_max: usize) -> Result<(Probe, u64), DriveError> {
         let shares = self.slice(&one_request(), 1, Some(keep_max))?;
@@ -266,7 +266,7 @@ impl Session {
         shares.into_iter().map(|share| share.map_err(|error| error::own(&error))).collect()
     }
 
-    /// What the first `client_threads` threads are told for a slice, the `serial`-th of the session.
+    /// The orders of the session's `serial`-th slice for its first `client_threads` threads.
     fn orders(&self, slice: &Slice, client_threads: usize, serial: u64) -> Orders {
         let Session { load, options, .. } = self;
         let one_request = load.new_connection || load.exchange == Exchange::Oneshot;
@@ -296,11 +296,11 @@ impl Session {
     }
 }
 
-/// Files beside the connections: epolls, standard streams, the record.
+/// Files besides the connections: epolls, standard streams, the record.
 const FILES_BESIDE: u64 = 64;
 
-/// Raises the soft limit of open files where the load's connections need it. How many connections
-/// there may be in all, and what set that limit.
+/// Raises the soft limit on open files if the load's connections need it. Returns the limit on
+/// connections and its cause.
 fn allow_files(load: &Load) -> Result<(u32, LimitedBy), DriveError> {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX);
@@ -313,12 +313,12 @@ fn allow_files(load: &Load) -> Result<(u32, LimitedBy), DriveError> {
     Ok((connections_max, limited_by))
 }
 
-/// Sockets that wait for their peer to close beside the connections.
+/// Sockets besides the connections that wait for their peer to close.
 fn aside(load: &Load) -> u64 {
     u64::from(load.threads) * if load.new_connection { RETIRED_MAX as u64 } else { 0 }
 }
 
-/// How many connections the load may have where `most` files may be open.
+/// The limit on connections if `most` files may be open.
 fn connections_within(load: &Load, most: u64) -> Result<(u32, LimitedBy), DriveError> {
     let connections = u64::from(load.connections);
     if connections + FILES_BESIDE > most {
@@ -332,17 +332,17 @@ fn connections_within(load: &Load, most: u64) -> Result<(u32, LimitedBy), DriveE
     }
 }
 
-/// What came back for one probe.
+/// The response to one probe.
 struct Probe {
     /// The status, for HTTP.
     status: Option<u16>,
-    /// The body, unless it was too long to be kept.
+    /// The body, unless it was too long to keep.
     body: Option<Vec<u8>>,
-    /// Whether the server left the connection open.
+    /// Whether the server kept the connection open.
     keeps_open: bool,
 }
 
-/// A fault of an answer that was complete.
+/// Whether a fault is about a complete response.
 fn is_verdict(fault: Fault) -> bool {
     matches!(fault, Fault::Status(_) | Fault::BodyDiffers | Fault::LengthDiffers)
 }
@@ -357,7 +357,7 @@ fn one_request() -> Slice {
     }
 }
 
-/// What every request sends.
+/// The bytes of every request.
 pub(crate) fn message(target: &Target, load: &Load) -> Arc<[u8]> {
     // A client that resets its connections leaves no port in TIME_WAIT, whoever closes first.
     let asks_to_close = load.new_connection && !load.linger_zero;
@@ -365,13 +365,13 @@ pub(crate) fn message(target: &Target, load: &Load) -> Arc<[u8]> {
         (Exchange::Http(request), Target::Http { authority, path, .. }) => {
             Arc::from(request_bytes(request, authority, path, asks_to_close))
         }
-        // Bytes that differ from their neighbours, so that a shifted echo is seen.
+        // Neighbouring bytes differ, so that a shifted echo is detected.
         (Exchange::Echo { size }, _) => (0..size.0).map(|i| (i % 251) as u8).collect(),
         _ => Arc::from(&b""[..]),
     }
 }
 
-/// One thread for each client_thread, the connections spread so that the remainder is not lost.
+/// Creates the client threads and spreads the connections over them without losing the remainder.
 fn client_threads(
     engine: EngineKind,
     address: &Address,

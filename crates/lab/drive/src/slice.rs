@@ -1,4 +1,4 @@
-//! What a session is asked to do, one stretch of load at a time.
+//! A slice: one stretch of load in a session.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 use base::Nanos;
 use spec::Mode;
 
-/// Set from a signal handler to end a slice early; what is in flight is still drained, for a second at most.
+/// Set from a signal handler to end a slice early; outstanding requests are still drained, for a
+/// second at most.
 pub type StopFlag = Arc<AtomicBool>;
 
 /// One stretch of load.
@@ -14,12 +15,12 @@ pub type StopFlag = Arc<AtomicBool>;
 pub struct Slice {
     /// Closed or open loop.
     pub mode: Mode,
-    /// Loaded and counted in the ledger, but outside the measured window.
+    /// Time that is loaded and counted in the ledger, but outside the measured window.
     pub lead_in: Nanos,
-    /// The measured stretch; ignored if `requests` is set.
+    /// Length of the measured window; ignored if `requests` is set.
     pub window: Nanos,
-    /// Send exactly this many requests, and measure until the last one is answered.
+    /// Send exactly this many requests, and measure until the last one has ended.
     pub requests: Option<u64>,
-    /// How long to wait, after the window, for answers in flight. What is left then counts as `in_flight`.
+    /// How long to wait for outstanding requests after the window. The rest counts as `in_flight`.
     pub drain: Nanos,
 }

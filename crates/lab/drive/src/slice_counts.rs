@@ -9,13 +9,13 @@ use netio::Traffic;
 use crate::Fault;
 use crate::observe::{ConnectionsLimit, Histogram, Observation, ThreadUse, Window};
 
-/// Where the instants of a slice lie on the monotonic clock.
+/// The instants of a slice on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     pub(crate) start: Nanos,
-    /// The window's beginning.
+    /// Start of the window.
     pub(crate) lead_end: Nanos,
-    /// The window's end; the far future while only the last answer ends it.
+    /// End of the window; far in the future if only the last response ends it.
     pub(crate) window_end: Nanos,
     pub(crate) step: Nanos,
 }
@@ -25,7 +25,7 @@ impl Times {
         self.lead_end <= at && at < self.window_end
     }
 
-    /// How much of a stretch lies in the window.
+    /// How much of a stretch is in the window.
     fn overlap(&self, from: Nanos, to: Nanos) -> Nanos {
         to.min(self.window_end).saturating_sub(from.max(self.lead_end))
     }
@@ -53,11 +53,11 @@ pub(crate) struct SliceCounts {
     lateness: Histogram,
     by_step: Vec<u64>,
     open_loop: bool,
-    /// When the last request was completed or failed.
+    /// When the last request completed or failed.
     last: Nanos,
 }
 
-/// Three significant digits, and no limit: the histogram grows as it must.
+/// Three significant digits and no limit: the histogram grows as necessary.
 fn histogram() -> Histogram {
     #[allow(clippy::expect_used)]
     let mut histogram = Histogram::new_with_bounds(1, 10_000_000_000, 3)
@@ -67,7 +67,7 @@ fn histogram() -> Histogram {
 }
 
 fn record(histogram: &mut Histogram, nanos: Nanos) {
-    // An auto-resizing histogram takes every u64 (its documentation), so that this cannot fail.
+    // An auto-resizing histogram accepts every u64 (its documentation), so this cannot fail.
     let _ = histogram.record(nanos.0);
 }
 
@@ -88,8 +88,8 @@ impl SliceCounts {
         }
     }
 
-    /// A request goes out at `at` that could have gone out at `ready`; closed loops offer exactly
-    /// what they send.
+    /// A request is sent at `at` that could have been sent at `ready`. In a closed loop, offered
+    /// equals sent.
     pub(crate) fn sent(&mut self, times: &Times, ready: Nanos, at: Nanos) {
         self.counts.sent += 1;
         if !self.open_loop {
@@ -175,7 +175,7 @@ impl SliceCounts {
     }
 }
 
-/// Adds what another thread saw at the same time.
+/// Adds another thread's observation of the same time.
 pub(crate) fn merge(into: &mut Observation, other: Observation) {
     into.counts.merge(&other.counts);
     add_errors(&mut into.errors, &other.errors);
@@ -264,7 +264,8 @@ mod tests {
             sent = done;
         }
         assert_eq!(tally.window.busy_ns, 100);
-        // Sums over what ended within are another thing: 6 ns were brought in, 12 taken out.
+        // The requests that ended in the window are different: they brought in 6 ns and took out
+        // 12.
         assert_eq!(tally.window.completed, 4);
         assert_eq!(tally.window.service_time_sum_ns, 22 + 7 + 60 + 5);
     }

@@ -21,16 +21,16 @@ use crate::slice::{Slice, StopFlag};
 use crate::slice_counts::{SliceCounts, Times};
 use crate::{Fault, Observation};
 
-/// How long a slice waits for its connections before it begins without those that are missing.
+/// How long a slice waits for its connections before it starts without the missing ones.
 const PREPARE_MAX: Nanos = Nanos::from_secs(1);
 
-/// How long a full accept queue is given before the next try.
+/// Pause before the next attempt when the accept queue is full.
 const RETRY: Nanos = Nanos::from_micros(500);
 
-/// How long a slice that a person stops still waits for the answers that are under way.
+/// How long a slice that is stopped by the user waits for outstanding requests.
 const STOP_DRAIN: Nanos = Nanos::from_secs(1);
 
-/// Where the threads of a slice wait for one another. A thread that fails opens it for good.
+/// Where the threads of a slice wait for each other. A thread that fails opens it for good.
 #[derive(Debug)]
 pub(crate) struct Gate {
     missing: Mutex<usize>,
@@ -38,7 +38,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// Opens when so many threads have come.
+    /// Opens when `threads` threads have arrived.
     pub(crate) fn new(threads: usize) -> Gate {
         Gate { missing: Mutex::new(threads), change: Condvar::new() }
     }
@@ -47,7 +47,7 @@ impl Gate {
         self.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until all have come.
+    /// Waits until all have arrived.
     fn wait(&self) {
         let mut missing = self.missing();
         *missing = missing.saturating_sub(1);
@@ -59,20 +59,20 @@ impl Gate {
         }
     }
 
-    /// Opens for everybody: a thread will not come.
+    /// Opens for all threads: one will not arrive.
     fn open(&self) {
         *self.missing() = 0;
         self.change.notify_all();
     }
 }
 
-/// What every thread of a slice is told.
+/// The orders of a slice, for all its threads.
 pub(crate) struct Orders {
     pub(crate) slice: Slice,
     pub(crate) expected: Expected,
     pub(crate) budget: Budget,
     pub(crate) timeout: Nanos,
-    /// Whether each request gets a connection of its own.
+    /// Whether each request uses a new connection.
     pub(crate) one_request: bool,
     /// Whether connections are opened before the slice, not with their first request.
     pub(crate) opens_ahead: bool,
@@ -90,18 +90,18 @@ pub(crate) struct Orders {
     pub(crate) ready: Gate,
     /// Set when a thread has failed, so that the others do not finish a slice that is lost.
     pub(crate) failed: AtomicBool,
-    /// The instant at which the slice began, set by the first to leave the barrier.
+    /// The instant at which the slice began, set by the first thread to pass the gate.
     pub(crate) start: OnceLock<Nanos>,
 }
 
 impl Orders {
-    /// A thread has failed: the others need not wait for it, nor go on.
+    /// A thread has failed: the others must neither wait for it nor continue.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Relaxed);
         self.ready.open();
     }
 
-    /// Where the requests of one thread come from.
+    /// The source of one thread's requests.
     fn source(&self, index: u32) -> Source<'_> {
         let Mode::Open { rate_per_s, arrivals } = self.slice.mode else {
             return Source::Closed(&self.budget);
@@ -126,16 +126,16 @@ impl Orders {
     }
 }
 
-/// What one thread brings back.
+/// The result of one thread.
 pub(crate) struct Share {
     pub(crate) observation: Observation,
-    /// The fault of a request that failed, if any did.
+    /// The fault of a failed request, if there was one.
     pub(crate) fault: Option<Fault>,
-    /// What was seen of the last answer on the first connection.
+    /// What was received of the last response on the first connection.
     pub(crate) seen: Seen,
-    /// The body of the answer, where it was to be kept and was not too long.
+    /// The body of the response, if requested and not too long.
     pub(crate) kept: Option<Vec<u8>>,
-    /// Whether the first connection can take another request.
+    /// Whether the first connection can carry another request.
     pub(crate) stays_open: bool,
 }
 
@@ -147,12 +147,12 @@ pub(crate) struct Worker<E> {
 }
 
 impl<E: Engine> Worker<E> {
-    /// A worker with one connection for each answer reader.
+    /// A worker with one connection per response reader.
     pub(crate) fn new(engine: E, answers: Vec<Answer>, index: u32) -> Worker<E> {
         Worker { engine, conns: answers.into_iter().map(Conn::new).collect(), index }
     }
 
-    /// Opens the first connection, without sending anything.
+    /// Opens the first connection without sending anything.
     pub(crate) fn open_first(&mut self, orders: &Orders) -> io::Result<Result<(), Failure>> {
         let mut run = new_run(&mut self.conns, orders, self.index, 1, None);
         prepare(&mut self.engine, &mut run, orders, orders.timeout)?;
@@ -168,8 +168,8 @@ impl<E: Engine> Worker<E> {
         })
     }
 
-    /// Runs one slice on this thread, on the first `active` connections; an open loop may take all
-    /// others on top of them. With `keep_max` a body of up to so many bytes is brought back.
+    /// Runs one slice on this thread, on the first `active` connections; an open loop may use all
+    /// others too. With `keep_max`, the result has a body of up to that many bytes.
     pub(crate) fn run(
         &mut self,
         orders: &Orders,
@@ -186,7 +186,7 @@ impl<E: Engine> Worker<E> {
         } else {
             Ok(())
         };
-        // Every thread comes here, whatever went wrong: the others wait.
+        // Every thread comes here, even after an error, because the others wait.
         orders.ready.wait();
         placed.and(prepared)?;
         run.times = orders.times(*orders.start.get_or_init(|| MonotonicClock.now()));
@@ -207,11 +207,12 @@ impl<E: Engine> Worker<E> {
         Ok(Share { observation, fault, seen: first.seen, kept, stays_open: first.stays_open() })
     }
 
-    /// Closes every connection; the number of those on which bytes had come after their last answer.
+    /// Closes every connection; returns the number of those that received bytes after their last
+    /// response.
     pub(crate) fn close(&mut self, orders: &Orders) -> u64 {
         let active = self.conns.len();
         let mut run = new_run(&mut self.conns, orders, self.index, active, None);
-        // Whatever the kernel refuses now, the connections are closed below.
+        // If the kernel reports an error now, the connections are closed below anyway.
         let _ = self.engine.turn(Nanos::ZERO, &mut run);
         let mut tainted = 0;
         for (slot, conn) in self.conns.iter_mut().enumerate() {
@@ -242,10 +243,10 @@ fn new_run<'a>(
     Run::new(conns, SliceCounts::new(open_loop), orders.times(Nanos::ZERO), work)
 }
 
-/// Takes note of what happened to idle connections, then opens those that are missing.
+/// Processes what happened to idle connections, then opens the missing ones.
 ///
-/// Each is tried once. Only a full accept queue is waited for: many connections
-/// at once overrun a short backlog, and no request is on them yet.
+/// Each is tried once. Only a full accept queue is waited for: many connections at once overflow a
+/// short backlog, and none of them has a request yet.
 fn prepare<E: Engine>(
     engine: &mut E,
     run: &mut Run<'_>,
@@ -313,8 +314,8 @@ fn load<E: Engine>(engine: &mut E, run: &mut Run<'_>, orders: &Orders) -> io::Re
     Ok(())
 }
 
-/// One turn. Of an idle one of an open loop the alarm learns how late the kernel wakes; while there
-/// is nothing to do in the last microseconds before an arrival, whoever else wants the CPU gets it.
+/// One turn. The alarm learns from an idle turn of an open loop how late the kernel wakes it. In
+/// the last microseconds before an arrival the thread yields the CPU while there is nothing to do.
 fn turn<E: Engine>(
     engine: &mut E,
     run: &mut Run<'_>,
@@ -337,10 +338,10 @@ fn turn<E: Engine>(
     Ok(())
 }
 
-/// Pins the calling thread to its CPU and lets its timers be as exact as the kernel can.
+/// Pins the calling thread to its CPU and makes its timers as exact as possible.
 fn place(cpus: &CpuSet, index: u32) -> io::Result<()> {
     // One nanosecond instead of the usual 50 µs, which would make every open loop late (prctl(2),
-    // PR_SET_TIMERSLACK). Where it is forbidden, the lateness that is recorded shows it.
+    // PR_SET_TIMERSLACK). If that is forbidden, the recorded lateness shows it.
     let _ = set_current_timer_slack(std::num::NonZeroU64::new(1));
     let count = cpus.iter().count();
     if count == 0 {
@@ -356,7 +357,7 @@ fn place(cpus: &CpuSet, index: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// CPU time that the calling thread has used.
+/// CPU time of the calling thread.
 fn thread_cpu() -> Nanos {
     let t = clock_gettime(ClockId::ThreadCPUTime);
     Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)

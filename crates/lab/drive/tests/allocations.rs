@@ -1,9 +1,10 @@
-//! Reading answers allocates nothing, once the first ones have been seen.
+//! Reading responses does not allocate once the first ones have been read.
 
 use drive::Fault;
 use drive::http::{Flow, Reader, Sink};
 
-/// Answers read before counting: those that teach, and one that is cut and makes room for pieces.
+/// Responses read before counting: those that teach, and one that is split and makes room for
+/// pieces.
 const FIRST: u32 = 20;
 const COUNTED: u32 = 10_000;
 
@@ -17,7 +18,7 @@ impl Sink for Bytes {
     }
 }
 
-/// How often reading many answers, the n-th made by `answer`, allocates.
+/// Number of allocations while reading many responses, the n-th of which is made by `answer`.
 fn allocations(mut reader: Reader, cuts: &[usize], answer: impl Fn(u32, &mut Vec<u8>)) -> u64 {
     let (mut bytes, mut sink) = (Vec::with_capacity(4096), Bytes::default());
     let mut read = |n: u32| -> Result<Flow, Fault> {
@@ -43,7 +44,7 @@ fn allocations(mut reader: Reader, cuts: &[usize], answer: impl Fn(u32, &mut Vec
     counted.count_total
 }
 
-/// An answer whose Date and number vary.
+/// A response whose Date and number vary.
 fn by_length(n: u32, out: &mut Vec<u8>) {
     put(out, b"HTTP/1.1 200 OK\r\nServer: x\r\nDate: ", n);
     put(out, b"\r\nX-Id: ", n);
@@ -57,7 +58,7 @@ fn by_chunks(n: u32, out: &mut Vec<u8>) {
     );
 }
 
-/// An answer of a length of its own, which no kept head fits.
+/// A response of a different length each time, which matches no kept head.
 fn parsed(n: u32, out: &mut Vec<u8>) {
     let length = (n % 1000) as usize;
     put(out, b"HTTP/1.1 200 OK\r\nX-Id: ", n);
@@ -66,7 +67,7 @@ fn parsed(n: u32, out: &mut Vec<u8>) {
     out.resize(out.len() + length, b'x');
 }
 
-/// Text and a number in ten digits, without an allocation of its own.
+/// Appends text and a ten-digit number without allocating.
 fn put(out: &mut Vec<u8>, text: &[u8], n: u32) {
     out.extend_from_slice(text);
     out.extend((0..10).rev().map(|digit| b'0' + (n / 10u32.pow(digit) % 10) as u8));

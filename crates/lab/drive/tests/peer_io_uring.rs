@@ -1,8 +1,8 @@
-//! The tests of `peer` again, by io_uring.
+//! The tests of `peer` with io_uring.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
-/// What moves the client's bytes in every test of this binary.
+/// The I/O backend of every test in this binary.
 const ENGINE: spec::EngineChoice = spec::EngineChoice::IoUring;
 
 #[path = "peer/accounting.rs"]

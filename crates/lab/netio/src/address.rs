@@ -1,4 +1,4 @@
-//! From an endpoint as a person writes it to an address that the kernel takes.
+//! From a user's endpoint to a kernel address.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
@@ -7,17 +7,18 @@ use std::path::{Path, PathBuf};
 use rustix::net::{SocketAddrUnix, SocketType};
 use spec::Endpoint;
 
-/// The longest path of a Unix socket: `sun_path` has 108 bytes, one of them for the final NUL (unix(7)).
+/// Limit on the path of a Unix socket: `sun_path` has 108 bytes, one of them for the final NUL
+/// (unix(7)).
 pub const MAX_PATH_BYTES: usize = 107;
 
-/// One address, resolved once so that no name server is asked while load runs.
+/// One address, resolved in advance so that no name server is asked during the load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// TCP over IPv4 or IPv6.
     Tcp(SocketAddr),
     /// A Unix socket with a path or an abstract name.
     Unix {
-        /// What connections are made to.
+        /// The address to connect to.
         address: SocketAddrUnix,
         /// Stream, datagram or sequenced packets.
         socket_type: SocketType,
@@ -26,7 +27,7 @@ pub enum Address {
     Socketpair(SocketAddrUnix),
 }
 
-/// An endpoint that cannot be turned into an address.
+/// An endpoint without a valid address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// The name has no address.
@@ -45,7 +46,7 @@ pub enum AddressError {
         /// The path as given.
         path: PathBuf,
     },
-    /// The path of a Unix socket is empty or holds a NUL byte.
+    /// The path of a Unix socket is empty or contains a NUL byte.
     #[error("'{}' is not a valid path of a Unix socket: it is empty or contains a NUL \
         byte", path.display())]
     BadPath {
@@ -61,7 +62,7 @@ pub enum AddressError {
 }
 
 impl Address {
-    /// Every address of an endpoint, in the order in which they are to be tried; never empty.
+    /// Every address of an endpoint, in the order in which to try them; never empty.
     pub fn resolve(endpoint: &Endpoint) -> Result<Vec<Address>, AddressError> {
         let unix = |path: &Path, socket_type| {
             Ok(vec![Address::Unix { address: path_address(path)?, socket_type }])
@@ -83,23 +84,24 @@ impl Address {
         }
     }
 
-    /// Whether the transport keeps the boundaries of messages.
+    /// Whether the transport preserves message boundaries.
     pub fn keeps_messages(&self) -> bool {
         matches!(self, Address::Unix { socket_type, .. } if *socket_type != SocketType::STREAM)
     }
 
-    /// Whether the transport has no connections, so that no close is ever seen.
+    /// Whether the transport is connectionless, so that no close is ever seen.
     pub fn is_datagram(&self) -> bool {
         matches!(self, Address::Unix { socket_type, .. } if *socket_type == SocketType::DGRAM)
     }
 
-    /// Whether this is an IPv4 address in 127/8, every one of which belongs to this machine.
+    /// Whether this is an IPv4 address in 127/8, all of which belong to this machine.
     pub fn is_loopback_v4(&self) -> bool {
         matches!(self, Address::Tcp(SocketAddr::V4(address)) if address.ip().is_loopback())
     }
 }
 
-/// The kernel's form of a socket's path; the length is checked because the kernel's own limit is one byte looser.
+/// The kernel's form of a socket path. The length is checked here because the kernel's own limit is
+/// one byte larger.
 pub(crate) fn path_address(path: &Path) -> Result<SocketAddrUnix, AddressError> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.is_empty() || bytes.contains(&0) {

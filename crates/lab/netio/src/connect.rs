@@ -1,4 +1,4 @@
-//! Opens non-blocking sockets towards one address.
+//! Opens non-blocking sockets to one address.
 
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -14,8 +14,9 @@ use rustix::net::{
 
 use crate::{Address, Connect, Failure, Setup};
 
-/// How many source addresses are used before ports count as exhausted: 127.0.0.1 to 127.0.0.32
-/// carry about 900,000 connections a minute and stay far below the usual connection-tracking table.
+/// Number of source addresses to use before ports count as exhausted: 127.0.0.1 to 127.0.0.32
+/// provide about 900,000 connections a minute, and stay far below the usual connection-tracking
+/// table.
 const SOURCES_MAX: u8 = 32;
 
 /// How long the fixture may take to hand over one end of a socketpair.
@@ -24,20 +25,20 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Whether a socket stays non-blocking once it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blocking {
-    /// It is told of by readiness.
+    /// For readiness-based I/O.
     Never,
-    /// It is used through io_uring, which gives up at once on a non-blocking
-    /// socket where on a blocking one it waits without blocking anybody (io_uring_enter(2)).
+    /// For io_uring, which fails at once on a non-blocking socket, but on a blocking one waits
+    /// without blocking the thread (io_uring_enter(2)).
     OnceOpen,
 }
 
-/// Opens sockets towards one address.
+/// Opens sockets to one address.
 #[derive(Debug)]
 pub(crate) struct Connector {
     address: Address,
     blocking: Blocking,
     linger_zero: bool,
-    /// Last byte of the source address in 127.0.0.0/24 that sockets are bound to; 0 while the kernel chooses.
+    /// Last byte of the source address in 127.0.0.0/24; 0 while the kernel chooses.
     source: u8,
     source_changes: u64,
 }
@@ -63,7 +64,7 @@ impl Connector {
         &self.address
     }
 
-    /// How often the ports of a source address ran out so far.
+    /// How often a source address has run out of ports.
     pub(crate) fn source_changes(&self) -> u64 {
         self.source_changes
     }
@@ -87,7 +88,7 @@ impl Connector {
         Ok((fd, connect))
     }
 
-    /// Moves to the next source address of 127/8 when the ports of one run out.
+    /// Moves to the next source address of 127/8 when one runs out of ports.
     fn open_tcp(&mut self, address: SocketAddr) -> Result<(OwnedFd, Connect), Failure> {
         for _ in 0..=SOURCES_MAX {
             match open_tcp_from(address, self.source) {
@@ -119,18 +120,18 @@ fn open_tcp_from(address: SocketAddr, source: u8) -> Result<(OwnedFd, Connect), 
             Ok((fd, connect))
         }
         Err(Errno::INPROGRESS) => Ok((fd, Connect::Pending)),
-        // Only for Unix sockets does EAGAIN mean a full queue; here it means no free port (connect(2)).
+        // EAGAIN means a full queue only for Unix sockets; here it means no free port (connect(2)).
         Err(Errno::AGAIN) => Err(Failure::NoPortsLeft),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// On loopback the handshake is over before connect(2) returns, although it says "in progress":
-/// asking again tells, and spares a turn of the loop for every connection.
+/// On loopback the handshake is over before connect(2) returns, although it reports "in progress".
+/// A second call shows that, and saves a turn of the loop for every connection.
 fn outcome_on_loopback(fd: &OwnedFd, address: &SocketAddr) -> Result<Connect, Failure> {
     match connect(fd, address) {
         Ok(()) | Err(Errno::ISCONN) => Ok(Connect::Done),
-        // What the second call cannot tell, readiness will.
+        // Readiness will show what the second call does not.
         Err(Errno::INPROGRESS | Errno::ALREADY | Errno::AGAIN) => Ok(Connect::Pending),
         Err(errno) => Err(errno.into()),
     }
@@ -160,14 +161,14 @@ fn open_unix(
 ) -> Result<(OwnedFd, Connect), Failure> {
     let fd = socket_with(AddressFamily::UNIX, socket_type, FLAGS, None)?;
     if socket_type == SocketType::DGRAM {
-        // An abstract name of our own, chosen by the kernel, is where answers go (unix(7), autobind).
+        // The kernel chooses an abstract name, to which responses are sent (unix(7), autobind).
         bind(&fd, &SocketAddrUnix::new_unnamed())?;
     }
     connect(&fd, address)?;
     Ok((fd, Connect::Done))
 }
 
-/// Asks the listener for one end of a socketpair and waits for it: this is set-up, before any load.
+/// Asks the listener for one end of a socketpair and waits for it: this is setup, before any load.
 fn receive_socketpair(address: &SocketAddrUnix) -> Result<(OwnedFd, Connect), Failure> {
     let control = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     sockopt::set_socket_timeout(&control, sockopt::Timeout::Recv, Some(HANDOVER_TIMEOUT))?;

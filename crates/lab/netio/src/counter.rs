@@ -1,4 +1,4 @@
-//! A count in a file that other processes can read at any moment.
+//! A counter in a file that other processes can read at any time.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -10,8 +10,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 /// A 64-bit count in the first 8 bytes of a file (little-endian), mapped into memory.
 ///
-/// Adding costs one store, no system call; the file holds the value also after
-/// the process was killed. One process writes, any number read.
+/// Adding costs one store and no system call; the file keeps the value even if the process is
+/// killed. One process writes, any number read.
 #[derive(Debug)]
 pub struct SharedCounter {
     value: NonNull<AtomicU64>,
@@ -57,7 +57,7 @@ impl SharedCounter {
         u64::from_le(self.atomic().load(Ordering::Acquire))
     }
 
-    /// Reads the count that another process keeps at `path`.
+    /// Reads the count of another process at `path`.
     pub fn read(path: &Path) -> io::Result<u64> {
         let bytes = std::fs::read(path)?;
         let bytes = bytes.first_chunk::<BYTES>().ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -74,8 +74,8 @@ impl SharedCounter {
 impl Drop for SharedCounter {
     #[allow(unsafe_code)]
     fn drop(&mut self) {
-        // SAFETY: exactly the range that create() mapped, which nothing borrows any more.
-        // A failure would only leave one page mapped.
+        // SAFETY: exactly the range that create() mapped, which nothing borrows any more. A failure
+        // would only leave one page mapped.
         let _ = unsafe { munmap(self.value.as_ptr().cast(), BYTES) };
     }
 }

@@ -1,8 +1,7 @@
-//! The engine that works on every kernel: epoll, edge-triggered, registered once per socket.
+//! The I/O backend for every kernel: epoll, edge-triggered, registered once per socket.
 //!
-//! On a kept connection a request costs one send, one receive and a share of
-//! one epoll_wait. Reading right after sending gains nothing on Linux: the
-//! answer is not there yet.
+//! On a persistent connection a request costs one send, one receive and a share of one epoll_wait.
+//! Reading right after sending gains nothing on Linux: the response is not there yet.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,13 +19,13 @@ use crate::connect::{Blocking, Connector};
 use crate::retired::Retired;
 use crate::{Connect, Ending, Engine, Failure, Handler, Setup, Traffic, Wire};
 
-/// Events taken from the kernel at once.
+/// Events per epoll_wait.
 const EVENTS: usize = 256;
 
 /// Reads from one socket before the others get their turn.
 const READS_PER_TURN: usize = 16;
 
-/// Below this, a wait is timed by ppoll, because epoll_wait counts whole milliseconds.
+/// Shorter waits use ppoll, because epoll_wait has a resolution of a millisecond.
 const FINE_WAIT: Nanos = Nanos::from_millis(20);
 
 /// Epoll with a receive buffer that all slots share.
@@ -52,16 +51,17 @@ pub struct EpollWire {
 #[derive(Debug, Default)]
 struct Slot {
     socket: Option<OwnedFd>,
-    /// Tells this socket's events from those of earlier ones in the same slot.
+    /// Distinguishes this socket's events from those of earlier ones in the same slot.
     generation: u32,
     connecting: bool,
-    /// Bytes of the message that the kernel has taken; the whole message when none is under way.
+    /// Bytes of the message that the kernel has accepted; the whole length when none is being sent.
     taken: usize,
-    /// Whether the socket is registered for writability for good. A pending connection tells its
-    /// outcome by becoming writable, and TCP raises no further writable edges unless a send was cut
-    /// short; a Unix socket raises one whenever its peer reads, and never connects later.
+    /// Whether the socket stays registered for writability. A pending connection signals its
+    /// outcome by becoming writable, and TCP then raises no further writable edges unless a send
+    /// was cut short. A Unix socket raises one whenever its peer reads, and never has a pending
+    /// connection.
     writable_always: bool,
-    /// Whether the socket is registered for writability until its message is out.
+    /// Whether the socket is registered for writability until its message is sent.
     wants_write: bool,
     held: bool,
     /// The peer has closed; bytes may still be waiting before the end.
@@ -69,7 +69,7 @@ struct Slot {
 }
 
 impl Epoll {
-    /// An engine as described.
+    /// An engine with these parameters.
     pub fn new(setup: &Setup) -> io::Result<Epoll> {
         let wire = EpollWire {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
@@ -95,7 +95,7 @@ impl EpollWire {
         (u64::from(self.slots[slot].generation) << 32) | slot as u64
     }
 
-    /// Sends what is left of the message.
+    /// Sends the rest of the message.
     fn push_out(&mut self, slot: usize) -> Result<(), Failure> {
         let state = &mut self.slots[slot];
         let Some(socket) = &state.socket else { return Ok(()) };
@@ -121,7 +121,7 @@ impl EpollWire {
         if state.wants_write { self.watch_writable(slot, false) } else { Ok(()) }
     }
 
-    /// Turns writable events on or off for the sockets that are registered without them.
+    /// Turns writable events on or off for sockets that are registered without them.
     fn watch_writable(&mut self, slot: usize, on: bool) -> Result<(), Failure> {
         if self.slots[slot].writable_always || self.slots[slot].wants_write == on {
             return Ok(());
@@ -135,7 +135,7 @@ impl EpollWire {
         Ok(())
     }
 
-    /// Takes what has happened from the kernel, waiting at most `timeout` for it.
+    /// Takes events from the kernel, waiting at most `timeout`.
     fn wait<'s>(
         &self,
         timeout: Nanos,
@@ -253,7 +253,7 @@ impl Engine for Epoll {
 }
 
 impl Epoll {
-    /// One look at the kernel's events; whether there was anything to do.
+    /// Handles the kernel's events once; whether there were any.
     fn turn_once<H: Handler<EpollWire>>(
         &mut self,
         timeout: Nanos,
@@ -311,7 +311,8 @@ impl Epoll {
         }
     }
 
-    /// Delivers what the slot has received, until the kernel has no more or the slot's share of the turn is used up.
+    /// Delivers what the slot has received, until the kernel has no more or the slot's share of the
+    /// turn is used up.
     fn read<H: Handler<EpollWire>>(&mut self, slot: usize, handler: &mut H) {
         let generation = self.wire.slots[slot].generation;
         for _ in 0..READS_PER_TURN {
@@ -330,8 +331,8 @@ impl Epoll {
                     let full = bytes == self.buffer.len();
                     let received = &self.buffer[..bytes];
                     handler.received(&mut self.wire, slot, received, closing);
-                    // A stream that gave less than was asked for is empty, and
-                    // whatever comes later raises a new edge (epoll(7)).
+                    // A stream that returned less than requested is empty, and later bytes raise a
+                    // new edge (epoll(7)).
                     if !full && !closing && !self.wire.connector.address().keeps_messages() {
                         return;
                     }

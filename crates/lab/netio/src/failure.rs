@@ -1,40 +1,40 @@
-//! What the kernel said when something did not work, in words that stay the same between versions.
+//! Failures reported by the kernel, with stable names.
 
 use rustix::io::Errno;
 
 /// Why a connection could not be made, or ended other than by an orderly close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Failure {
-    /// Nobody listens there.
+    /// Nothing is listening there.
     Refused,
-    /// The peer, or something between, cut the connection.
+    /// The peer, or something in between, reset the connection.
     Reset,
     /// The peer had closed before anything was sent on the connection.
     ClosedByPeer,
     /// There is no socket file at the path.
     NoSuchSocket,
-    /// A Unix listener has as many connections waiting as its backlog allows.
+    /// A Unix listener's accept queue is full.
     AcceptQueueFull,
-    /// Every local port towards this address is taken, mostly by connections in TIME_WAIT.
+    /// All local ports to this address are in use, mostly by connections in TIME_WAIT.
     NoPortsLeft,
-    /// The process has as many files open as it may.
+    /// The process has reached its limit on open files.
     TooManyFiles,
     /// No route leads there.
     Unreachable,
-    /// The kernel gave up on the handshake.
+    /// The kernel gave up the handshake.
     ConnectTimeout,
     /// The file's permissions forbid it.
     Denied,
     /// The message does not fit into one datagram.
     MessageTooLong,
-    /// The file at the path is no socket of the type asked for.
+    /// The file at the path is not a socket of the requested type.
     WrongSocketType,
-    /// Anything else, by its number in errno.h.
+    /// Any other errno.
     Other(i32),
 }
 
 impl Failure {
-    /// The failure as a stable phrase, the key under which errors are counted.
+    /// A stable name, under which errors are counted.
     pub fn kind(self) -> String {
         match self {
             Failure::Refused => "refused".to_owned(),

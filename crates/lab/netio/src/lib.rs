@@ -1,12 +1,11 @@
-//! Sockets and readiness behind one trait, and the only crate that may use unsafe code.
+//! Sockets and I/O backends behind one trait, and the only crate that may use unsafe code.
 //!
-//! An [`Engine`] owns a fixed number of slots, each with at most one socket,
-//! all connected to one [`Address`] and all sending one constant message. It
-//! reports what happened as calls on a [`Handler`]: a slot was connected, bytes
-//! arrived, a connection ended. Nothing in that contract says how the engine
-//! learns of it: [`Epoll`] works by readiness and everywhere, [`Uring`] by
-//! completions where the kernel offers io_uring, and tests put a script with
-//! seeded faults behind the same trait.
+//! An [`Engine`] owns a fixed number of slots, each with at most one socket, all connected to one
+//! [`Address`] and all sending one constant message. It reports events as calls to a [`Handler`]: a
+//! slot was connected, bytes arrived, a connection ended. The interface does not say how the engine
+//! learns of them: [`Epoll`] is readiness-based and works everywhere, [`Uring`] is completion-based
+//! where the kernel offers io_uring, and tests put a script with seeded faults behind the same
+//! trait.
 
 mod address;
 mod connect;

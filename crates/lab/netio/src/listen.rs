@@ -14,12 +14,12 @@ use crate::Address;
 
 const FLAGS: SocketFlags = SocketFlags::NONBLOCK.union(SocketFlags::CLOEXEC);
 
-/// A socket that takes connections, or packets.
+/// A socket that accepts connections or packets.
 #[derive(Debug)]
 pub struct Listener {
     /// The socket, non-blocking.
     pub socket: OwnedFd,
-    /// The address it is bound to, with the port that the kernel chose if 0 was asked for.
+    /// The address it is bound to, with the port that the kernel chose for port 0.
     pub address: Address,
 }
 
@@ -65,7 +65,7 @@ fn bind_unix(address: &SocketAddrUnix, socket_type: SocketType) -> io::Result<Ow
     Ok(socket)
 }
 
-/// Removes what an earlier server left at the path, but nothing that is not a socket.
+/// Removes an earlier server's socket at the path, but nothing that is not a socket.
 fn remove_socket_file(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt;
     match std::fs::symlink_metadata(path) {
@@ -79,7 +79,8 @@ fn remove_socket_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes a stream socketpair, sends one end over the connection and returns the other, non-blocking.
+/// Creates a stream socketpair, sends one end over the connection and returns the other,
+/// non-blocking.
 pub fn hand_over_socketpair(connection: &OwnedFd) -> io::Result<OwnedFd> {
     let (ours, theirs) =
         socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;

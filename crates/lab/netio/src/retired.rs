@@ -1,15 +1,16 @@
-//! Sockets without a slot, waiting for their peer to close first.
+//! Sockets without a slot that wait for their peer to close first.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
-/// Sockets that one engine keeps aside until their peer closes; beyond it the oldest is closed from this side.
+/// Limit on the sockets of one engine that wait for their peer to close; beyond it the oldest is
+/// closed from this side.
 pub const RETIRED_MAX: usize = 256;
 
-/// Sockets that were kept aside, by the token under which their events come.
+/// Retired sockets, by the token of their events.
 #[derive(Debug)]
 pub(crate) struct Retired {
-    /// Each with its place in the order in which they were kept aside.
+    /// Each with its position in the order of retirement.
     sockets: HashMap<u64, (u64, OwnedFd)>,
     kept: u64,
 }
@@ -21,7 +22,7 @@ impl Retired {
         Retired { sockets: HashMap::with_capacity(2 * RETIRED_MAX), kept: 0 }
     }
 
-    /// Keeps a socket aside. Returns the oldest where there are too many.
+    /// Keeps a socket. Returns the oldest if there are too many.
     pub(crate) fn keep(&mut self, token: u64, socket: OwnedFd) -> Option<(u64, OwnedFd)> {
         let evicted = if self.sockets.len() >= RETIRED_MAX { self.oldest() } else { None };
         self.kept += 1;
@@ -29,13 +30,13 @@ impl Retired {
         evicted
     }
 
-    /// Takes back the socket with this token, if it is here.
+    /// Takes out the socket with this token, if present.
     pub(crate) fn release(&mut self, token: u64) -> Option<OwnedFd> {
         self.sockets.remove(&token).map(|(_, socket)| socket)
     }
 
-    /// Takes out the socket that has been here longest. Only a server that leaves all closing to
-    /// its clients makes us search.
+    /// Takes out the oldest socket. The search is only necessary if a server leaves all closing to
+    /// its clients.
     fn oldest(&mut self) -> Option<(u64, OwnedFd)> {
         let (token, _) = self.sockets.iter().min_by_key(|(_, (place, _))| *place)?;
         let token = *token;

@@ -1,4 +1,4 @@
-//! Moving bytes allocates nothing, on kept connections and on new ones.
+//! I/O does not allocate, neither on persistent nor on new connections.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
@@ -13,12 +13,12 @@ use netio::{Address, Connect, Ending, Engine, Epoll, Handler, Setup, Uring, Wire
 use rustix::net::SocketAddrUnix;
 
 const SLOTS: usize = 8;
-/// Enough that every table has the size that it keeps.
+/// Enough for every table to reach its final size.
 const FIRST: u64 = 2_000;
 const COUNTED: u64 = 10_000;
 const MESSAGE: &[u8] = b"sixteen bytes...";
 
-/// Sends again as soon as an answer is there, over a new connection if told to.
+/// Sends again when a response is complete, optionally over a new connection.
 struct Client {
     answers: u64,
     new_connection: bool,
@@ -47,7 +47,7 @@ impl<W: Wire> Handler<W> for Client {
         self.waiting[slot] = 0;
         self.answers += 1;
         if self.new_connection {
-            // Not by retiring: who closes first does not matter here, and closing is what costs.
+            // Not by retiring: who closes first does not matter here, and closing is the cost.
             wire.close(slot);
             self.begin(wire, slot);
         } else {
@@ -60,7 +60,7 @@ impl<W: Wire> Handler<W> for Client {
     }
 }
 
-/// How often so many exchanges allocate, once the first ones are over.
+/// Number of allocations in so many exchanges, after the first ones.
 fn allocations<E: Engine>(mut engine: E, new_connection: bool) -> u64 {
     let mut client = Client { answers: 0, new_connection, waiting: [0; SLOTS] };
     (0..SLOTS).for_each(|slot| client.begin(engine.wire(), slot));
@@ -76,7 +76,7 @@ fn allocations<E: Engine>(mut engine: E, new_connection: bool) -> u64 {
     counted
 }
 
-/// Sends back what comes on one connection, until it is closed.
+/// Echoes what arrives on one connection, until it is closed.
 fn echo(mut socket: impl Read + Write) {
     let mut bytes = [0; 256];
     while let Ok(n @ 1..) = socket.read(&mut bytes) {
@@ -86,7 +86,7 @@ fn echo(mut socket: impl Read + Write) {
     }
 }
 
-/// An echo server on a Unix socket and one on TCP; each connection has a thread, as few as there are slots.
+/// An echo server on a Unix socket and one on TCP, with one thread per connection; there are few.
 fn servers(path: &Path) -> [Address; 2] {
     let unix = UnixListener::bind(path).unwrap();
     std::thread::spawn(move || {
@@ -112,7 +112,7 @@ fn setups(path: &Path) -> Vec<(Setup, bool)> {
         .flat_map(|address| {
             let tcp = matches!(address, Address::Tcp(_));
             let setup = Setup {
-                // No port is left in TIME_WAIT by the thousands of connections of this test.
+                // The thousands of connections of this test must leave no port in TIME_WAIT.
                 linger_zero: tcp,
                 ..Setup::new(address, message.clone(), SLOTS)
             };
@@ -136,7 +136,7 @@ fn io_uring_allocates_nothing() {
     for (setup, new_connection) in setups(&folder.path().join("s")) {
         let engine = match Uring::new(&setup) {
             Ok(engine) => engine,
-            // Knowingly left out, as in the suite of drive.
+            // Skipped only if requested, as in the suite of drive.
             Err(_) if std::env::var_os("TACHOGRAPH_TEST_WITHOUT_IO_URING").is_some() => return,
             Err(why) => panic!(
                 "the io_uring engine was NOT tested: {why}. Run the tests where io_uring is allowed, or set TACHOGRAPH_TEST_WITHOUT_IO_URING=1 to leave it out knowingly"

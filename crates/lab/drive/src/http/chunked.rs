@@ -1,11 +1,11 @@
-//! The chunked transfer coding (RFC 9112, section 7.1), read byte by byte or in any other pieces.
+//! The chunked transfer coding (RFC 9112, section 7.1), read in pieces of any size.
 
 use crate::Fault;
 
-/// The longest size line, extensions included, and the most bytes of all trailers together.
+/// Limit on a size line, including extensions, and on all trailers together, in bytes.
 const LINE_MAX: u32 = 8192;
 
-/// Where in a chunked body the reader is.
+/// The reader's position in a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunked {
     state: State,
@@ -15,12 +15,12 @@ pub(super) struct Chunked {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In the hexadecimal digits of a size; whether there has been one.
+    /// In the hexadecimal digits of a size; `any` is true after the first.
     Size {
         value: u64,
         digits: bool,
     },
-    /// In what follows a size on its line.
+    /// In the rest of a size line.
     Extension {
         size: u64,
     },
@@ -28,7 +28,7 @@ enum State {
     SizeLf {
         size: u64,
     },
-    /// In the data, with this much to come.
+    /// In the data, with this many bytes left.
     Data {
         left: u64,
     },
@@ -45,7 +45,7 @@ enum State {
     EndLf,
 }
 
-/// What a piece of input held.
+/// The content of a piece of input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// This many bytes were framing.
@@ -61,7 +61,7 @@ impl Chunked {
         Chunked { state: State::Size { value: 0, digits: false }, line: 0 }
     }
 
-    /// Reads the next piece of `bytes`, which are not empty; at least one byte is consumed.
+    /// Reads the next piece of `bytes`, which must not be empty; consumes at least one byte.
     pub(super) fn step(&mut self, bytes: &[u8]) -> Result<Piece, Fault> {
         if let State::Data { left } = &mut self.state {
             let n = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
@@ -82,7 +82,7 @@ impl Chunked {
         Ok(Piece::Framing(bytes.len()))
     }
 
-    /// Takes one byte that is not data; true at the end of the body.
+    /// Consumes one framing byte; true at the end of the body.
     fn framing(&mut self, byte: u8) -> Result<bool, Fault> {
         self.line += 1;
         if self.line > LINE_MAX {
@@ -126,7 +126,7 @@ impl Chunked {
     }
 }
 
-/// Whether a field's name may hold this byte (RFC 9110, section 5.6.2).
+/// Whether a field name may contain this byte (RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
@@ -135,7 +135,7 @@ fn is_token(byte: u8) -> bool {
 mod tests {
     use super::*;
 
-    /// The data of a whole body, and how many bytes it took.
+    /// The data of a whole body, and the number of bytes consumed.
     fn decode(bytes: &[u8]) -> Result<Option<(Vec<u8>, usize)>, Fault> {
         let (mut chunked, mut at, mut data) = (Chunked::new(), 0, Vec::new());
         while at < bytes.len() {

@@ -1,17 +1,17 @@
-//! The head of an answer: from its bytes to how its body is framed.
+//! The head of a response, and the framing of its body.
 
 use std::mem::MaybeUninit;
 
 use crate::Fault;
 
-/// Most header lines of one answer.
+/// Limit on the header lines of one response.
 const HEADERS_MAX: usize = 128;
 
 const CONNECTION: &str = "connection";
 const CONTENT_LENGTH: &str = "content-length";
 const TRANSFER_ENCODING: &str = "transfer-encoding";
 
-/// The fields that say how a body is framed and whether the connection is kept.
+/// The fields that determine the framing and whether the connection persists.
 const FRAMING_FIELDS: [&str; 3] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING];
 
 /// How the body's end is found (RFC 9112, section 6.3).
@@ -23,11 +23,11 @@ pub(super) enum Framing {
     Length(u64),
     /// Chunks, each with its own length.
     Chunked,
-    /// Whatever comes before the server closes.
+    /// Everything up to the end of the connection.
     UntilClose,
 }
 
-/// What a head says.
+/// The information in a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
@@ -36,8 +36,7 @@ pub(super) struct Head {
     pub(super) keep_alive: bool,
 }
 
-/// The length of the head at the beginning of `bytes`, its empty line included,
-/// if it is complete.
+/// The length of the head at the beginning of `bytes`, including the empty line, if complete.
 pub(super) fn head_end(bytes: &[u8]) -> Option<usize> {
     for at in memchr::memchr_iter(b'\n', bytes) {
         match &bytes[at + 1..] {
@@ -49,7 +48,7 @@ pub(super) fn head_end(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// Whether `bytes` can be the beginning of an answer in HTTP/1.x; the fault if not.
+/// Checks whether `bytes` can be the beginning of an HTTP/1.x response.
 pub(super) fn check_beginning(bytes: &[u8]) -> Result<(), Fault> {
     const VERSION: &[u8] = b"HTTP/1.";
     let n = bytes.len().min(VERSION.len());
@@ -65,14 +64,14 @@ pub(super) fn check_beginning(bytes: &[u8]) -> Result<(), Fault> {
     }
 }
 
-/// Whether [`parse`] looks at the value of a field of this name.
+/// Whether [`parse`] reads the value of this field.
 pub(super) fn is_about_framing(name: &[u8]) -> bool {
     FRAMING_FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field.as_bytes()))
 }
 
-/// Reads a complete head. `to_head` says that the request's method was HEAD.
+/// Parses a complete head. `to_head` means that the request's method was HEAD.
 pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Head, Fault> {
-    // Left uninitialised: clearing room for 128 lines would cost more than reading the usual five.
+    // Uninitialised: zeroing 128 lines would cost more than parsing the usual five.
     let mut lines = [const { MaybeUninit::uninit() }; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut []);
     let parser = httparse::ParserConfig::default();
@@ -85,7 +84,7 @@ pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Head, Fault> {
         return Err(Fault::NotHttp);
     };
     if status < 100 {
-        // The first digit is the class, and there is none below 1 (RFC 9110, section 15).
+        // The first digit is the class, which is at least 1 (RFC 9110, section 15).
         return Err(Fault::NotHttp);
     }
     let mut fields = Fields::default();
@@ -98,12 +97,12 @@ pub(super) fn parse(bytes: &[u8], to_head: bool) -> Result<Head, Fault> {
     Ok(Head { status, framing, keep_alive: wants_kept && framing != Framing::UntilClose })
 }
 
-/// What the header fields that matter to framing say.
+/// The header fields about framing.
 #[derive(Default)]
 struct Fields {
     length: Option<u64>,
     transfer_encoding: bool,
-    /// Whether the last coding named is chunked.
+    /// Whether the last transfer coding is chunked.
     chunked: bool,
     close: bool,
     keep_alive: bool,
@@ -156,7 +155,7 @@ fn tokens(value: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|token| !token.is_empty())
 }
 
-/// Digits only: no sign, no spaces within, no overflow.
+/// Digits only: no sign, no spaces, no overflow.
 fn decimal(value: &[u8]) -> Option<u64> {
     let value = value.trim_ascii();
     if value.is_empty() {

@@ -1,4 +1,4 @@
-//! HTTP/1.1: what is sent, and an exact reader of what comes back.
+//! HTTP/1.1: requests, and an exact reader of responses.
 
 mod chunked;
 mod head;
@@ -9,5 +9,5 @@ mod template;
 pub use reader::{Flow, Reader, Sink};
 pub(crate) use request::request_bytes;
 
-/// The longest head of an answer, in bytes.
+/// Limit on the head of a response, in bytes.
 const HEAD_MAX: usize = 65_536;

@@ -1,4 +1,4 @@
-//! The reader of answers: bytes in, events out, wherever the bytes are cut.
+//! The response reader: bytes in, events out, however the bytes are split.
 
 use std::sync::Arc;
 
@@ -8,43 +8,43 @@ use super::head::{self, Framing, Head};
 use super::template::Heads;
 use crate::Fault;
 
-/// Takes what an answer consists of.
+/// Receives the parts of a response.
 pub trait Sink {
-    /// The status of the final answer; interim ones (1xx) are passed over.
+    /// The status of the final response; interim ones (1xx) are skipped.
     fn status(&mut self, status: u16);
 
     /// The next part of the body, without its framing.
     fn body(&mut self, bytes: &[u8]);
 }
 
-/// What is to follow.
+/// The state after some bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// The answer is not complete.
+    /// The response is incomplete.
     More,
-    /// The answer is complete.
+    /// The response is complete.
     Done {
         /// Whether the connection can carry another request.
         keep_alive: bool,
     },
 }
 
-/// Reads one answer after another.
+/// Reads a sequence of responses.
 ///
-/// No I/O happens here, and nothing is copied or allocated but a head that
-/// arrives in several pieces and the first few heads, which are kept: a later
-/// one that differs only in values that do not matter is compared, not parsed.
+/// Does no I/O. Copies and allocates only for a head that arrives in several pieces, and for the
+/// first few heads, which are kept: a later head that differs only in unimportant values is
+/// compared with them instead of being parsed.
 #[derive(Debug)]
 pub struct Reader {
     state: State,
-    /// The heads that are kept, unless every head is to be parsed.
+    /// Kept heads; `None` to parse every head.
     known: Option<Arc<Heads>>,
-    /// The pieces of an unfinished head.
+    /// The pieces of an incomplete head.
     head: Vec<u8>,
     /// Whether the request's method is HEAD.
     to_head: bool,
     keep_alive: bool,
-    /// Whether any byte of an answer has come.
+    /// Whether any byte of a response has arrived.
     begun: bool,
 }
 
@@ -58,17 +58,18 @@ enum State {
 }
 
 impl Reader {
-    /// A reader of answers to requests whose method is HEAD, or is not.
+    /// A reader of responses; `to_head` means that the requests' method is HEAD.
     pub fn new(to_head: bool) -> Reader {
         Reader::with(to_head, Some(Arc::default()))
     }
 
-    /// A reader that parses every head; it says the same as any other, and is what others are compared with.
+    /// A reader that parses every head. It gives the same results and serves as the reference in
+    /// tests.
     pub fn parsing_every_head(to_head: bool) -> Reader {
         Reader::with(to_head, None)
     }
 
-    /// A reader for another connection to the same server, which shares the heads that are kept.
+    /// A reader for another connection to the same server, which shares the kept heads.
     pub fn another(&self) -> Reader {
         Reader::with(self.to_head, self.known.clone())
     }
@@ -78,14 +79,14 @@ impl Reader {
         Reader { state, known, head: Vec::new(), to_head, keep_alive: false, begun: false }
     }
 
-    /// A request has been sent: its answer is what comes next.
+    /// A request has been sent, so a response follows.
     pub fn begin(&mut self) {
         self.state = State::Head;
         self.head.clear();
         self.begun = false;
     }
 
-    /// Reads the next bytes. After an error the connection is of no more use.
+    /// Reads the next bytes. After an error the connection is unusable.
     pub fn push(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<Flow, Fault> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -122,7 +123,7 @@ impl Reader {
         Ok(self.flow())
     }
 
-    /// The server has closed: completes an answer that is delimited by that, and faults any other.
+    /// The server has closed: completes a response delimited by that; an error for any other.
     pub fn end(&mut self) -> Result<Flow, Fault> {
         match self.state {
             State::UntilClose => {
@@ -141,7 +142,7 @@ impl Reader {
         }
     }
 
-    /// Takes bytes of a head; the number that belong to it.
+    /// Consumes bytes of a head; returns their number.
     fn push_head(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Fault> {
         self.begun = true;
         if self.head.is_empty()
@@ -160,7 +161,8 @@ impl Reader {
         self.push_line(bytes, sink)
     }
 
-    /// Takes bytes up to the end of a line, so that nothing of the body is copied; their number.
+    /// Consumes bytes up to the end of a line, so that nothing of the body is copied; returns their
+    /// number.
     fn push_line(&mut self, bytes: &[u8], sink: &mut impl Sink) -> Result<usize, Fault> {
         let line = memchr::memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
         let taken = line.min(HEAD_MAX + 1 - self.head.len());
@@ -194,7 +196,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The head of the final answer has come: what follows is its body.
+    /// The head of the final response is complete: its body follows.
     fn take_final(&mut self, head: Head, sink: &mut impl Sink) {
         let Head { status, framing, keep_alive } = head;
         sink.status(status);

@@ -1,12 +1,11 @@
-//! The bytes of the one request that a session repeats.
+//! The request that a session repeats, as bytes.
 
 use spec::HttpRequest;
 
-/// The request as it goes over the wire.
+/// The request as sent.
 ///
-/// A header of the person's own replaces ours of the same name. With
-/// `new_connection` the server is asked to close, so that it is the one whose
-/// port waits in TIME_WAIT.
+/// The user's headers replace default headers of the same name. With `new_connection` the server is
+/// asked to close, so that its port waits in TIME_WAIT and not the client's.
 pub(crate) fn request_bytes(
     request: &HttpRequest,
     authority: &str,

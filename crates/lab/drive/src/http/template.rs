@@ -1,9 +1,8 @@
-//! The fast path: heads that repeat byte for byte but for some values.
+//! The fast path: heads that repeat except for some values.
 //!
-//! A server that is asked the same thing answers with the same head, except
-//! for a Date and perhaps a few more values. Comparing with a head that was
-//! parsed before costs a fraction of parsing it again, and cannot say anything
-//! else than the parser would:
+//! A server repeats the same head for the same request, except for the Date and perhaps a few other
+//! values. Comparing it with an already parsed head costs a fraction of parsing it, and must give
+//! the same result:
 //!
 //! ```text
 //! HTTP/1.1 200 OK␍␊Server: x␍␊Date:          ␍␊Content-Length: 12␍␊␍␊
@@ -11,40 +10,39 @@
 //! ```
 //!
 //! - The literals are compared byte for byte, from the first byte to the empty line.
-//! - A hole is the whole value of a field that says nothing about framing. It
-//!   takes printable ASCII only, which the parser passes over, and which holds
-//!   no line end, so that every line stays what it was.
+//! - A hole is the whole value of a field without influence on framing. It accepts only printable
+//!   ASCII, which the parser skips and which contains no line end, so the lines stay the same.
 //!
-//! Whatever does not fit, the parser reads.
+//! Everything else goes to the parser.
 
 use std::sync::OnceLock;
 
 use super::HEAD_MAX;
 use super::head::{Head, is_about_framing};
 
-/// Heads that are kept. One serves a usual server; two more learn that further
-/// values vary; a server that alternates between more shapes is parsed.
+/// Number of heads kept. One is enough for a usual server; two more learn which other values vary;
+/// a server with more different heads uses the parser.
 const KEPT: usize = 4;
 
-/// The longest head that is kept.
+/// Limit on the length of a kept head.
 const LENGTH_MAX: usize = 8192;
 
-/// Heads that were parsed, shared between the readers of one session.
+/// Parsed heads, shared by the readers of one session.
 #[derive(Debug, Default)]
 pub(super) struct Heads([OnceLock<Template>; KEPT]);
 
 impl Heads {
-    /// What the head at the beginning of `bytes` says, and its length, if it is like one that is kept.
+    /// Matches the head at the beginning of `bytes` with the kept ones; its content and length.
     pub(super) fn find(&self, bytes: &[u8]) -> Option<(Head, usize)> {
-        // The newest first: it has the holes of the others, and more.
+        // Newest first: it has all holes of the older ones, and more.
         self.0.iter().rev().filter_map(OnceLock::get).find_map(|template| {
             let length = template.fits(bytes)?;
             Some((template.head, length))
         })
     }
 
-    /// Keeps the head `bytes`, which was parsed to `head`, if there is room.
-    /// A value that differs from a kept head of the same shape becomes a hole.
+    /// Keeps the head `bytes`, which was parsed as `head`, if there is room. A value that differs
+    /// from a kept head with the same field names becomes a hole.
     pub(super) fn learn(&self, bytes: &[u8], head: Head) {
         let Some(room) = self.0.iter().position(|slot| slot.get().is_none()) else { return };
         let alike = self.0[..room].iter().rev().filter_map(OnceLock::get);
@@ -53,25 +51,25 @@ impl Heads {
             .find_map(|known| Template::new(bytes, head, Some(known)))
             .or_else(|| Template::new(bytes, head, None));
         if let Some(template) = template {
-            // Another thread may have been faster; then this head is parsed once more.
+            // If another thread was faster, this head is parsed once more.
             let _ = self.0[room].set(template);
         }
     }
 }
 
-/// One head and where its values vary.
+/// A head with holes for the values that vary.
 #[derive(Debug)]
 struct Template {
-    /// The head without the values that vary.
+    /// The head without these values.
     text: Box<[u8]>,
-    /// Where in `text` these values were, in rising order. A CRLF follows each.
+    /// The positions of these values in `text`, ascending. Each is followed by CRLF.
     holes: Box<[usize]>,
     head: Head,
 }
 
 impl Template {
-    /// The template of a head that was parsed to `head`. A Date varies; so do the
-    /// values that differ from `known`, whose lines must have the same names.
+    /// The template of a head that was parsed as `head`. Holes are the Date and all values that
+    /// differ from `known`, whose lines must have the same names.
     fn new(bytes: &[u8], head: Head, known: Option<&Template>) -> Option<Template> {
         if bytes.len() > LENGTH_MAX {
             return None;
@@ -84,7 +82,7 @@ impl Template {
                 Some(lines) => Some(lines.next()??),
                 None => None,
             };
-            // The first line is no field, whatever it looks like.
+            // The first line is not a field, even if it looks like one.
             let colon = memchr::memchr(b':', line).filter(|_| i > 0);
             let name = colon.map(|colon| &line[..colon]);
             let differs = known_line.is_some_and(|known| known != line);
@@ -109,7 +107,7 @@ impl Template {
         Some(Template { text: text.into(), holes: holes.into(), head })
     }
 
-    /// The length of the head at the beginning of `bytes`, if it fits.
+    /// The length of the head at the beginning of `bytes`, if it matches.
     fn fits(&self, bytes: &[u8]) -> Option<usize> {
         let (mut rest, mut from) = (bytes, 0);
         for hole in &self.holes {
@@ -126,12 +124,12 @@ impl Template {
     }
 }
 
-/// Whether there is nothing but printable ASCII. No early return, so that whole words are compared at once.
+/// Whether all bytes are printable ASCII. No early return, so that the loop is vectorised.
 fn is_printable(bytes: &[u8]) -> bool {
     bytes.iter().fold(true, |all, byte| all & matches!(byte, b' '..=b'~'))
 }
 
-/// Lines that end in CRLF, without it; nothing for one that does not.
+/// Lines without their CRLF; `None` for a line that does not end in CRLF.
 struct Lines<'a>(&'a [u8]);
 
 impl<'a> Iterator for Lines<'a> {
@@ -158,7 +156,7 @@ mod tests {
         text.replace('\n', "\r\n").into_bytes()
     }
 
-    /// Learns the heads one after another, as a reader does with those that do not fit.
+    /// Learns the heads one after another, as a reader does with heads that do not match.
     fn learned(texts: &[&str]) -> Heads {
         let heads = Heads::default();
         for text in texts {

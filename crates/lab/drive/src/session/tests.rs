@@ -36,7 +36,8 @@ impl Engine for Faulty {
 
 #[test]
 fn a_panic_in_one_client_thread_left_the_others_waiting_for_ever() {
-    // Often, because once in some thousand times a thread that had told its end still took a job.
+    // Repeatedly, because once in some thousand times a thread that had reported its end still
+    // accepted a job.
     let (ended, end) = std::sync::mpsc::channel::<()>();
     let rounds = std::thread::spawn(move || {
         for _ in 0..50 {
@@ -77,7 +78,7 @@ fn panic_in_one_client_thread(turns_left: u32) {
         "the load engine failed: a client thread panicked (out of turns); this is a bug in \
          tachograph, please report it"
     );
-    // Whoever goes on all the same is told, and closing comes to an end.
+    // Further calls return an error, and closing does not hang.
     let error = session.run(&slice).unwrap_err();
     assert_eq!(error.to_string(), "the load engine failed: a client thread ended too early");
     session.close();
@@ -131,8 +132,9 @@ fn the_number_of_connections_is_limited_by_the_load_or_by_open_files() {
     );
 }
 
-/// A server that serves one connection after another and closes each after its answer, as gunicorn's
-/// sync worker does. It ends with its listener's last connection, which the test leaves open.
+/// A server that serves one connection after another and closes each after its response, as
+/// gunicorn's sync worker does. It ends with its listener's last connection, which the test leaves
+/// open.
 fn one_connection_after_another() -> Endpoint {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -168,8 +170,8 @@ fn a_connection_opened_ahead_kept_a_server_of_one_worker_from_the_requests_on_th
     let mut session = Session::open(&target, &load, &options).unwrap();
     session.learn().unwrap();
     let open = Mode::Open { rate_per_s: 1000.0, arrivals: spec::Arrivals::Uniform };
-    // Fewer requests than connections: some of those that were opened ahead stayed without one, and
-    // in the next slice the server waited for a request on them.
+    // Fewer requests than connections: some of those opened ahead stayed without one, and in the
+    // next slice the server waited for a request on them.
     for mode in [open, Mode::Closed, open, Mode::Closed] {
         let slice = Slice { mode, requests: Some(3), drain: Nanos::from_secs(10), ..one_request() };
         let counts = session.run(&slice).unwrap().counts;

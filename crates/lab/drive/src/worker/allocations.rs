@@ -1,4 +1,4 @@
-//! A slice allocates as much as ever, however many requests it has.
+//! The number of allocations in a slice does not depend on the number of requests.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -36,7 +36,8 @@ fn orders(requests: u64, open: bool) -> Orders {
         timeout: Nanos::from_secs(60),
         one_request: false,
         opens_ahead: true,
-        // A step longer than the slice, whose list of steps grows with time and not with requests.
+        // One step for the whole slice, because the list of steps grows with time, not with
+        // requests.
         step: Nanos::from_secs(3600),
         stop: crate::StopFlag::default(),
         live: None,
@@ -50,7 +51,7 @@ fn orders(requests: u64, open: bool) -> Orders {
     }
 }
 
-/// Allocations of a slice of so many requests, all of which are completed.
+/// Allocations in a slice of this many requests, all of which complete.
 fn allocations<E: Engine>(worker: &mut Worker<E>, requests: u64, open: bool) -> u64 {
     let orders = orders(requests, open);
     let mut completed = 0;
@@ -81,7 +82,8 @@ fn check<E: Engine, W>(make: impl Fn(&Setup) -> Result<E, W>) -> Result<(), W> {
             allocations(&mut worker, 1_000, open);
             let few = allocations(&mut worker, 1_000, open);
             let many = allocations(&mut worker, 20_000, open);
-            // An open loop's queue grows to the longest backlog that the machine's pauses make.
+            // An open loop's queue grows with the longest backlog, which depends on the machine's
+            // pauses.
             let spare = if open { 24 } else { 0 };
             assert!(
                 many <= few + spare,

@@ -72,7 +72,7 @@ fn a_slice_counts_its_window_apart_from_its_lead_in() {
 
 #[test]
 fn more_connections_than_a_unix_backlog_are_opened_without_a_failure() {
-    // On TCP the kernel itself loses what overflows the backlog, and the client sees timeouts.
+    // With TCP the kernel itself drops what overflows the backlog, and the client sees timeouts.
     for on in [On::Unix, On::Abstract] {
         let mut rig = rig_with(on, Service::hello(), |config| config.backlog = 2);
         rig.load.connections = 100;

@@ -1,4 +1,5 @@
-//! A server that lies: each fault, exactly as often as it was made, on every stream transport.
+//! Faulty servers: each fault is counted exactly as often as it was made, on every stream
+//! transport.
 
 use crate::helper::*;
 use base::Nanos;
@@ -6,11 +7,12 @@ use fixture::{Faults, Service};
 use ledger::{Discrepancy, Errors, Law, Ledger, Tolerance};
 
 const REQUESTS: u64 = 500;
-/// The three probes come first, so that a fault every 50 requests strikes at 50, 100, … 500 of 503.
+/// The three probes come first, so a fault every 50 requests occurs at 50, 100, … 500 of 503.
 const EVERY: u64 = 50;
 const STRIKES: u64 = 10;
 
-/// Runs 500 requests against the fault: the whole life's ledger, with the server's count.
+/// Runs 500 requests with the fault; returns the ledger of the whole session with the server's
+/// count.
 fn ledger(on: On, faults: Faults) -> Ledger {
     let rig = rig(on, Service::hello(), faults);
     let mut session = rig.session();
@@ -142,7 +144,7 @@ fn a_limited_server_is_not_outrun() {
     let mut session = rig.session();
     let seen = session.run(&requests(100)).unwrap();
     assert_laws(&seen);
-    // 100 answers 1 ms apart take at least 99 ms from the first to the last.
+    // 100 responses 1 ms apart take at least 99 ms from the first to the last.
     assert!(seen.window.length >= Nanos::from_millis(96), "{}", seen.window.length);
 }
 
@@ -158,7 +160,7 @@ fn slowness_burnt_or_waited_is_in_every_service_time() {
         let mut session = rig.session();
         let seen = session.run(&requests(20)).unwrap();
         assert_laws(&seen);
-        // The histogram keeps three digits: its buckets at 2 ms are 1 µs wide and more.
+        // The histogram keeps three digits: its buckets at 2 ms are at least 1 µs wide.
         assert!(seen.service_time.min() >= slow.0 - 10_000, "{}", seen.service_time.min());
     }
 }

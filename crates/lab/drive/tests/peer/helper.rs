@@ -1,4 +1,4 @@
-//! Builders that keep the tests to what they are about.
+//! Builders that keep the tests short.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use ledger::Counts;
 use spec::{Endpoint, Exchange, Load, Mode, Target};
 use tempfile::TempDir;
 
-/// A fixture and what reaches it.
+/// A fixture and a load for it.
 pub(crate) struct Rig {
     pub(crate) fixture: Running,
     pub(crate) target: Target,
@@ -19,7 +19,7 @@ pub(crate) struct Rig {
     _folder: TempDir,
 }
 
-/// Where a rig listens.
+/// The kind of socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum On {
     V4,
@@ -66,12 +66,12 @@ pub(crate) fn http_target(endpoint: &Endpoint) -> Target {
     Target::Http { endpoint: endpoint.clone(), authority: "localhost".into(), path: "/".into() }
 }
 
-/// A fixture on `on`, and an HTTP load of four connections for it.
+/// A fixture on `on`, and an HTTP load with four connections.
 pub(crate) fn rig(on: On, service: Service, faults: Faults) -> Rig {
     rig_with(on, service, |config| config.faults = faults)
 }
 
-/// The same, with anything of its configuration changed.
+/// The same, with a changed configuration.
 pub(crate) fn rig_with(on: On, service: Service, change: impl FnOnce(&mut Config)) -> Rig {
     let folder = tempfile::tempdir().unwrap();
     let mut config = Config::new(on.endpoint(&folder), service);
@@ -93,7 +93,7 @@ impl Rig {
         Session::open(&self.target, &self.load, &self.options)
     }
 
-    /// Opens and learns.
+    /// Opens a session and learns.
     pub(crate) fn session(&self) -> Session {
         let mut session = self.open().unwrap();
         session.learn().unwrap();
@@ -101,7 +101,7 @@ impl Rig {
     }
 }
 
-/// Waits for something that must come, with patience for a busy machine.
+/// Waits for a condition that must become true, with a long timeout for busy machines.
 #[track_caller]
 pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
@@ -127,7 +127,7 @@ pub(crate) fn for_ms(lead_in: u64, window: u64) -> Slice {
     }
 }
 
-/// Checks what must hold of every observation, whatever happened.
+/// Checks the laws of every observation.
 pub(crate) fn assert_laws(seen: &Observation) {
     let c = &seen.counts;
     assert_counts(c);

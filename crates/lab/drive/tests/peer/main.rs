@@ -1,8 +1,8 @@
-//! The load engine against the fixture, by epoll: the client's ledger beside the server's own count.
+//! The load engine with epoll against the fixture: the client's ledger and the server's count.
 
 #![allow(clippy::unwrap_used, reason = "a helper that panics fails its test, as it should")]
 
-/// What moves the client's bytes in every test of this binary.
+/// The I/O backend of every test in this binary.
 const ENGINE: spec::EngineChoice = spec::EngineChoice::Epoll;
 
 mod accounting;

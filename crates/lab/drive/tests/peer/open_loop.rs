@@ -1,4 +1,4 @@
-//! Requests that arrive whatever the server does.
+//! Open loops: requests arrive whatever the server does.
 
 use crate::helper::*;
 use base::Nanos;
@@ -41,7 +41,7 @@ fn a_stretch_of_time_offers_rate_times_length() {
 
 #[test]
 fn waiting_for_a_connection_is_part_of_the_latency() {
-    // One connection, 5 ms per answer, and all twenty requests due within the first 2 ms.
+    // One connection, 5 ms per response, and all twenty requests due within the first 2 ms.
     let faults = Faults { delay: Nanos::from_millis(5), ..Faults::default() };
     let mut rig = rig(On::Unix, Service::hello(), faults);
     rig.load.connections = 1;
@@ -49,7 +49,7 @@ fn waiting_for_a_connection_is_part_of_the_latency() {
     let seen = session.run(&open(10_000.0, requests(20))).unwrap();
     assert_laws(&seen);
     assert_eq!((seen.counts.completed, seen.counts.dropped), (20, 0));
-    // The last one waits for nineteen others; its own service takes 5 ms all the same.
+    // The last one waits for nineteen others; its own service still takes 5 ms.
     assert!(seen.latency.max() >= 97_000_000, "{}", seen.latency.max());
     // The client was not late: nineteen waited for the connection, which is the server's doing.
     assert_eq!(seen.lateness.len(), 20);
@@ -89,7 +89,7 @@ fn ten_connections_were_all_that_a_slow_server_got_at_any_rate() {
             assert!(seen.connections_max_used <= seen.connections_limit.connections);
             assert_eq!(seen.connections_limit.connections, 400);
 
-            // What was opened on top is closed again: a closed loop goes on with its four.
+            // Additional connections are closed: a closed loop continues with its four.
             let seen = session.run(&requests(100)).unwrap();
             assert_laws(&seen);
             assert_eq!((seen.connects, seen.connections_max_used), (0, 4), "{on:?}");

@@ -4,7 +4,7 @@ use crate::helper::*;
 use fixture::{Answer, Faults, Framing, HttpAnswer, Service};
 use spec::{Exchange, Expect, HttpRequest};
 
-/// Runs 200 requests against an answer of this shape; expects all to be completed.
+/// Runs 200 requests against a response of this shape; expects all to complete.
 fn assert_sound(shape: HttpAnswer, connects: u64) -> drive::Learned {
     let rig = rig(On::V4, Service::Http(shape.clone()), Faults::default());
     let mut session = rig.open().unwrap();
@@ -21,8 +21,8 @@ fn assert_sound(shape: HttpAnswer, connects: u64) -> drive::Learned {
 
 #[test]
 fn bodies_are_read_however_their_end_is_marked() {
-    // Three connections are added to the first one, or every request but those
-    // of the four that are open needs one.
+    // Three connections join the first one; otherwise every request except those of the four open
+    // ones needs a connection.
     for (framing, connects) in
         [(Framing::Length, 3), (Framing::Chunked, 3), (Framing::UntilClose, 200)]
     {
@@ -87,7 +87,7 @@ fn a_length_that_varies_is_not_checked() {
 
 #[test]
 fn a_length_that_was_constant_must_stay_so() {
-    // The first nine requests have bodies of 1 to 9 digits' worth of bytes; only the length is expected.
+    // The first nine requests have bodies of 1 to 9 digits; only the length is expected.
     let shape = HttpAnswer { body: Answer::Growing(10), ..HttpAnswer::default() };
     let mut rig = rig(On::V4, Service::Http(shape), Faults::default());
     rig.load.expect.length = Some(7);
@@ -137,8 +137,8 @@ fn answers_that_break_the_protocol_are_named() {
 
 #[test]
 fn a_silent_close_between_requests_is_no_failure() {
-    // The server closes after 5 answers on a connection without announcing it. Where the close is
-    // seen before the next request goes out, nothing failed; where it is not, the request did.
+    // The server closes after 5 responses on a connection without announcing it. If the close is
+    // seen before the next request is sent, nothing failed; otherwise the request did.
     for on in On::STREAMS {
         let rig = rig(on, Service::hello(), Faults { close_after_answers: 5, ..Faults::default() });
         let mut session = rig.session();
@@ -146,7 +146,7 @@ fn a_silent_close_between_requests_is_no_failure() {
         assert_laws(&seen);
         assert_eq!(seen.counts.sent, 200);
         assert!(seen.closed_idle + seen.counts.failed >= 30, "{on:?} {seen:?}");
-        // A hidden reconnect would be one that is not counted: the last of a connection needs none.
+        // A hidden reconnect would be an uncounted one: the last of a connection needs none.
         let last = u64::from(seen.connections_max_used);
         assert!(seen.counts.reconnected <= seen.closed_idle, "{on:?} {seen:?}");
         assert!(seen.counts.reconnected + last >= seen.closed_idle, "{on:?} {seen:?}");
@@ -168,13 +168,13 @@ fn connections_closed_between_slices_are_reopened_and_counted() {
         let mut session = rig.open().unwrap();
         let mut closed_idle = 0;
         for round in 1..=3 {
-            // Four connections, four requests: each is closed after its only answer.
+            // Four connections, four requests: each is closed after its only response.
             let seen = session.run(&requests(4)).unwrap();
             assert_laws(&seen);
             assert_eq!(seen.counts.completed, 4, "{on:?} {:?}", seen.errors);
             closed_idle += seen.closed_idle;
             eventually("the end of four connections", || {
-                // A slice without requests takes note of what was closed.
+                // A slice without requests notices what was closed.
                 let nothing = session.run(&requests(0)).unwrap();
                 assert_eq!((nothing.counts.sent, nothing.counts.reconnected), (0, 0));
                 closed_idle += nothing.closed_idle;

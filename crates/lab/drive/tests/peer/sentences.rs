@@ -1,4 +1,4 @@
-//! What a person reads when the load cannot even begin.
+//! The messages for loads that cannot start.
 
 use crate::helper::*;
 use base::{Bytes, Nanos};
@@ -16,7 +16,7 @@ fn target(text: &str) -> Target {
 
 #[test]
 fn nothing_listens_there() {
-    // Bound but not listening: the port stays refused while the test runs.
+    // Bound but not listening: connections to the port are refused during the test.
     let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = held.local_addr().unwrap().port();
     drop(held);
@@ -84,7 +84,7 @@ fn raw(exchange: Exchange) -> Load {
     Load { exchange, ..http_load(1) }
 }
 
-/// What learning says of a server with these bytes or faults.
+/// The error of learning from a server with these bytes or faults.
 fn learn(service: Service, faults: Faults) -> String {
     let stalls = faults.stall_after.is_some();
     let mut rig = rig(On::V4, service, faults);

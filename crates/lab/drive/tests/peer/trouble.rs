@@ -1,4 +1,4 @@
-//! Servers that go away, hang or refuse, and people who change their mind.
+//! Servers that go away, hang or refuse, and users who stop the run.
 
 use crate::helper::*;
 use base::Nanos;
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 #[test]
 fn what_is_unanswered_after_the_drain_is_in_flight_and_counted_once() {
-    // Every fourth answer is held back far beyond the drain.
+    // Every fourth response is delayed far beyond the drain.
     let faults =
         Faults { delay_every: 4, delay_every_by: Nanos::from_secs(4), ..Faults::default() };
     for on in [On::V4, On::Unix] {
@@ -21,7 +21,7 @@ fn what_is_unanswered_after_the_drain_is_in_flight_and_counted_once() {
         assert_laws(&first);
         assert_eq!(first.counts.in_flight, 8, "{on:?}: all connections end up waiting");
         assert_eq!(session.life().0.in_flight, 8);
-        // The fixture sends what it held back: it is over with these requests.
+        // The fixture has sent what it delayed: these requests are over.
         eventually("the end of what is held back", || rig.fixture.held() == 0);
         let second = session.run(&requests(2)).unwrap();
         assert_laws(&second);
@@ -51,7 +51,7 @@ fn a_stop_ends_a_slice_and_what_is_under_way_is_awaited() {
     }
 }
 
-/// What `work` returns, whose stop flag is set once `condition` holds.
+/// The result of `work`, whose stop flag is set once `condition` holds.
 fn stopped<T>(rig: &Rig, condition: impl Fn() -> bool + Send, work: impl FnOnce() -> T) -> T {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -62,7 +62,7 @@ fn stopped<T>(rig: &Rig, condition: impl Fn() -> bool + Send, work: impl FnOnce(
     })
 }
 
-/// Runs `work` on a thread of its own, which it must come back from long before `timeout` would be over.
+/// Runs `work` on its own thread, which must return long before `timeout`.
 fn before_any_timeout<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = std::sync::mpsc::channel();
     std::thread::spawn(move || done.send(work()));
@@ -101,7 +101,7 @@ fn a_stop_ends_the_wait_for_the_first_answer_too() {
 fn a_server_that_never_accepts_on_tcp_times_out() {
     let mut rig = rig(On::V4, Service::hello(), Faults { never_accept: true, ..Faults::default() });
     rig.load.timeout = Nanos::from_millis(100);
-    // The kernel completes the handshake, and nobody ever answers.
+    // The kernel completes the handshake, and nothing ever responds.
     let mut session = rig.open().unwrap();
     let seen = session.run(&requests(8)).unwrap();
     assert_laws(&seen);

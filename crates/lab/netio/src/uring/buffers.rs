@@ -1,4 +1,4 @@
-//! Receive buffers that the kernel picks from: a provided buffer ring (io_uring_register_buf_ring(3)).
+//! Receive buffers selected by the kernel: a provided buffer ring (io_uring_register_buf_ring(3)).
 
 use std::io;
 use std::ptr::NonNull;
@@ -8,10 +8,10 @@ use io_uring::IoUring;
 use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// The group under which the one buffer ring of an engine is registered.
+/// The buffer group of an engine's only buffer ring.
 pub(super) const GROUP: u16 = 0;
 
-/// Anonymous memory, zeroed, aligned to a page; it costs nothing until it is touched.
+/// Anonymous memory, zeroed and page-aligned; it costs nothing until it is touched.
 #[derive(Debug)]
 struct Pages {
     start: NonNull<u8>,
@@ -42,13 +42,13 @@ impl Drop for Pages {
         if self.leaked {
             return;
         }
-        // SAFETY: exactly the range that new() mapped; whoever owns it has seen to it that the
-        // kernel does not write there any more. A failure would only leave it mapped.
+        // SAFETY: exactly the range that new() mapped; its owner has ensured that the kernel does
+        // not write there any more. A failure would only leave it mapped.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// Buffers of one size, each either the kernel's to fill or ours to read.
+/// Buffers of one size, each owned by the kernel (to fill) or by us (to read).
 #[derive(Debug)]
 pub(super) struct Buffers {
     ring: Pages,
@@ -61,7 +61,8 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// `count` buffers, a power of two, all of them the kernel's. They are used once they are registered.
+    /// `count` buffers, a power of two, all owned by the kernel. They are used once they are
+    /// registered.
     pub(super) fn new(count: u16, bytes_each: usize) -> io::Result<Buffers> {
         debug_assert!(count.is_power_of_two());
         let mut buffers = Buffers {
@@ -75,9 +76,9 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// Lets the kernel fill these buffers.
+    /// Registers the buffers with the kernel.
     ///
-    /// The caller keeps them until the ring is gone, with every request on it.
+    /// The caller must keep them until the ring and all its requests are gone.
     #[allow(unsafe_code)]
     pub(super) fn register(&self, ring: &IoUring) -> io::Result<()> {
         let address = self.ring.start.as_ptr() as u64;
@@ -91,31 +92,31 @@ impl Buffers {
     #[allow(unsafe_code)]
     pub(super) fn filled(&self, id: u16, bytes: usize) -> &[u8] {
         assert!(id < self.count && bytes <= self.bytes_each, "the kernel fills what it was given");
-        // SAFETY: the range lies inside the mapping (asserted), its memory is initialized (zeroed
-        // by the kernel, then written), and the kernel writes to a buffer only while it is its own,
-        // which begins with give_back(); that takes &mut self.
+        // SAFETY: the range is inside the mapping (asserted), its memory is initialized (zeroed by
+        // the kernel, then written), and the kernel writes to a buffer only while it owns it, which
+        // begins with give_back(); that takes &mut self.
         unsafe {
             let start = self.space.start.as_ptr().add(usize::from(id) * self.bytes_each);
             std::slice::from_raw_parts(start, bytes)
         }
     }
 
-    /// Never unmaps the memory, for the kernel may still use it.
+    /// Never unmaps the memory, because the kernel may still use it.
     pub(super) fn leak(&mut self) {
         self.ring.leaked = true;
         self.space.leaked = true;
     }
 
-    /// Hands a buffer to the kernel.
+    /// Returns a buffer to the kernel.
     #[allow(unsafe_code)]
     pub(super) fn give_back(&mut self, id: u16) {
         let ring: *mut BufRingEntry = self.ring.start.as_ptr().cast();
         let at = usize::from(self.tail & (self.count - 1));
         let buffer = self.space.start.as_ptr() as u64 + (usize::from(id) * self.bytes_each) as u64;
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: `at` is below `count`, so that the entry lies inside the mapping. The kernel reads
-        // entries only before the tail, and this one comes before it only with the store below. The
-        // tail lies in the reserved field of the first entry, which no setter touches, is aligned to
+        // SAFETY: `at` is below `count`, so the entry is inside the mapping. The kernel reads
+        // entries only before the tail, and this one is before it only after the store below. The
+        // tail is in the reserved field of the first entry, which no setter touches, is aligned to
         // 2 bytes, and is only ever accessed as an atomic from this side.
         unsafe {
             let entry = &mut *ring.add(at);

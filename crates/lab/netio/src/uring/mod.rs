@@ -1,10 +1,9 @@
-//! The engine for kernels with io_uring: one system call for a batch of connections.
+//! The I/O backend for kernels with io_uring: one system call for a batch of connections.
 //!
-//! Every open socket has one multishot receive under way, which takes its
-//! buffers from a ring that all slots share. A request is then one send entry,
-//! which says nothing when it succeeds, and one completion of the receive.
-//! Sends of all connections that were answered in a turn go out with the
-//! system call that begins the next one.
+//! Every open socket has one multishot receive, which takes its buffers from a ring that all slots
+//! share. A request then costs one send entry, which posts no completion on success, and one
+//! completion of the receive. The sends of all connections that received a response in a turn are
+//! submitted with the system call that starts the next turn.
 
 mod buffers;
 mod ring;
@@ -27,22 +26,22 @@ use self::ring::{Completion, Ring};
 use self::wire::{KIND_BITS, KINDS, Kind};
 use crate::{Ending, Engine, Failure, Handler, Setup, Wire};
 
-/// Completions taken from the kernel at once.
+/// Completions taken at once.
 const COMPLETIONS: usize = 256;
 
-/// The size of one receive buffer where messages need none that is longer.
+/// Size of a receive buffer, unless messages need longer ones.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// All receive buffers together, in bytes, unless a few of them are already longer than this.
-/// Only what is used of them costs memory.
+/// Limit on all receive buffers together, in bytes, unless the minimum number exceeds it. Only used
+/// buffers cost memory.
 const BUFFERS_BYTES_MAX: usize = 16 << 20;
 
-/// Receive buffers at least, so that the kernel has some to fill while others are read.
+/// Minimum number of receive buffers, so that the kernel can fill some while others are read.
 const BUFFERS_MIN: usize = 16;
 
 /// io_uring with receive buffers that all slots share.
 ///
-/// It belongs to the thread that makes it: any other gets an error from every turn.
+/// It belongs to the thread that created it: on any other thread every turn fails.
 pub struct Uring {
     // Dropped before the buffers that it fills.
     wire: UringWire,
@@ -52,7 +51,7 @@ pub struct Uring {
 }
 
 impl Uring {
-    /// An engine as described, or the reason why this machine has none.
+    /// An engine with these parameters, or the reason why it is not available.
     pub fn new(setup: &Setup) -> Result<Uring, NoUring> {
         let ring = Ring::new(setup.slots)?;
         let (count, bytes_each) = buffer_shape(setup);
@@ -63,7 +62,7 @@ impl Uring {
         Ok(Uring { wire, buffers, completions, busy_poll: setup.busy_poll })
     }
 
-    /// Whether an engine could be made here, or the reason why not.
+    /// Whether an engine can be created on this machine, or the reason why not.
     pub fn probe() -> Result<(), NoUring> {
         let ring = Ring::new(1)?;
         let buffers = Buffers::new(1, BUFFER_BYTES)?;
@@ -73,7 +72,7 @@ impl Uring {
     }
 }
 
-/// How many receive buffers of how many bytes: one for each slot where that is no waste.
+/// Number and size of receive buffers: one per slot unless that takes too much memory.
 fn buffer_shape(setup: &Setup) -> (u16, usize) {
     let keeps_messages = setup.address.keeps_messages();
     let longest = if keeps_messages { setup.message.len() + 1 } else { 0 };
@@ -164,7 +163,7 @@ impl Uring {
         }
     }
 
-    /// A receive completed: bytes, the end, or nothing but that it has to be started again.
+    /// A receive completed: bytes, the end, or only a reason to start it again.
     fn received<H: Handler<UringWire>>(
         &mut self,
         slot: usize,
@@ -190,7 +189,7 @@ impl Uring {
             Ending::Closed
         } else {
             match Errno::from_raw_os_error(-this.result) {
-                // Out of buffers for the moment, or cancelled for a hold that may be over by now.
+                // Temporarily out of buffers, or cancelled for a hold that may be over by now.
                 Errno::NOBUFS | Errno::CANCELED | Errno::INTR | Errno::AGAIN => {
                     if !self.wire.slots[slot].held {
                         self.wire.receive(slot);
@@ -233,8 +232,8 @@ impl Uring {
         if let Some(id) = cqueue::buffer_select(this.flags) {
             self.buffers.give_back(id);
         }
-        // Its receive is over, for its peer has closed; or for a lack of buffers, and then it is not
-        // worth another one.
+        // Its receive is over: either its peer has closed, or there was no buffer, and then it is
+        // not worth restarting.
         if !cqueue::more(this.flags)
             && let Some(socket) = self.wire.retired.release(this.token)
         {
@@ -242,7 +241,7 @@ impl Uring {
         }
     }
 
-    /// Delivers what came while the slot was held, and goes on receiving.
+    /// Delivers what arrived while the slot was held, and resumes receiving.
     fn deliver_kept<H: Handler<UringWire>>(&mut self, slot: usize, handler: &mut H) {
         let state = &mut self.wire.slots[slot];
         if state.held || state.socket.is_none() {
@@ -278,7 +277,7 @@ fn outcome(socket: impl AsFd) -> Result<(), Failure> {
 impl Drop for Uring {
     fn drop(&mut self) {
         if !self.wire.ring.quiesce() {
-            // Memory that the kernel might still use is given up rather than used twice.
+            // Memory that the kernel might still use is leaked rather than reused.
             let nothing: Arc<[u8]> = Arc::from(&b""[..]);
             std::mem::forget(std::mem::replace(&mut self.wire.message, nothing));
             self.buffers.leak();

@@ -1,4 +1,4 @@
-//! The ring itself: made as the engine needs it, or a reason why it cannot be had.
+//! Creation and use of the ring, or the reason why it is not available.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use io_uring::squeue::Entry;
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
 use rustix::io::Errno;
 
-/// Why io_uring cannot be used here.
+/// Why io_uring is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoUring {
     /// A seccomp filter or a sysctl forbids it.
@@ -17,16 +17,16 @@ pub enum NoUring {
          kernel.io_uring_disabled; use --engine epoll"
     )]
     Forbidden,
-    /// The kernel was built without it, or something stands in for the kernel.
+    /// The kernel was built without it, or is emulated.
     #[error("this kernel has no io_uring; use --engine epoll")]
     Missing,
-    /// The kernel knows io_uring, but not all that the engine needs.
+    /// The kernel's io_uring lacks features that the engine needs.
     #[error(
         "this kernel's io_uring is too old: Linux 6.1 is required (deferred task work, multishot \
          receive); use --engine epoll"
     )]
     TooOld,
-    /// The kernel gives too little memory.
+    /// There is not enough memory.
     #[error(
         "not enough memory for io_uring: raise the limit of locked memory ('ulimit -l') or of the \
          cgroup, or use --engine epoll"
@@ -63,15 +63,14 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    /// A ring for about this many requests at once.
+    /// A ring for about this many concurrent requests.
     ///
-    /// Only the thread that makes it may use it. Completions are posted only
-    /// while that thread asks for them (deferred task work), and a flag in
-    /// shared memory tells that asking is worth it, so that no interrupt ever
-    /// disturbs the loop.
+    /// Only the creating thread may use it. Completions are posted only when that thread asks for
+    /// them (deferred task work), and a flag in shared memory shows whether asking is worthwhile,
+    /// so no interrupt ever disturbs the loop.
     pub(super) fn new(requests: usize) -> io::Result<Ring> {
         let entries = requests.clamp(64, 1024).next_power_of_two() as u32;
-        // A completion that finds the queue full is kept by the kernel, at a cost.
+        // If the queue is full, the kernel keeps further completions, at a cost.
         let completions = (2 * requests).clamp(256, 32_768).next_power_of_two() as u32;
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -91,9 +90,9 @@ impl Ring {
         &self.ring
     }
 
-    /// Queues one request; it reaches the kernel with the next enter.
+    /// Queues one request; it is submitted with the next enter.
     ///
-    /// The caller vouches that whatever memory the entry points to lives until the ring is gone.
+    /// The caller guarantees that the memory in the entry lives until the ring is gone.
     #[allow(unsafe_code)]
     pub(super) fn push(&mut self, entry: &Entry) -> io::Result<()> {
         if self.ring.submission().is_full() {
@@ -105,7 +104,7 @@ impl Ring {
             .map_err(|_| io::Error::other("io_uring's submission queue is stuck"))
     }
 
-    /// Hands over what was queued, and waits for a completion, at most `timeout`.
+    /// Submits what is queued, and waits for a completion, at most for `timeout`.
     pub(super) fn enter(&mut self, timeout: Nanos, busy_poll: bool) -> io::Result<()> {
         let wait = timeout > Nanos::ZERO && self.ring.completion().is_empty();
         if !wait {
@@ -121,7 +120,7 @@ impl Ring {
         passable(outcome)
     }
 
-    /// Hands over what was queued, and collects what is complete, if there is either.
+    /// Submits what is queued and collects completions, if there is either.
     fn hand_over(&mut self) -> io::Result<()> {
         let queue = self.ring.submission();
         if queue.is_empty() && !queue.taskrun() && !queue.cq_overflow() {
@@ -131,7 +130,7 @@ impl Ring {
         passable(self.ring.submit())
     }
 
-    /// Looks at shared memory until something is there: no system call, and nobody has to wake us.
+    /// Polls shared memory until something is there: no system call, no wakeup.
     fn spin(&mut self, timeout: Nanos) -> io::Result<()> {
         let until = MonotonicClock.now() + timeout;
         loop {
@@ -143,7 +142,7 @@ impl Ring {
         }
     }
 
-    /// Copies completions to `space`; how many there were.
+    /// Copies completions to `space`; returns their number.
     pub(super) fn take(&mut self, space: &mut [Completion]) -> usize {
         let mut n = 0;
         for (place, entry) in space.iter_mut().zip(self.ring.completion()) {
@@ -157,14 +156,13 @@ impl Ring {
         n
     }
 
-    /// Cancels every request, so that the kernel touches none of our memory any
-    /// more; false if it cannot be had to.
+    /// Cancels every request, so that the kernel no longer touches our memory; false if that fails.
     pub(super) fn quiesce(&mut self) -> bool {
         if passable(self.ring.submit()).is_err() {
             return false;
         }
-        // Matching any request means all of them, and finding none is a success, too
-        // (io_uring_register_sync_cancel(3)). One that is about to run is waited for.
+        // Matching any request means all of them, and finding none is also a success
+        // (io_uring_register_sync_cancel(3)). Waits for one that is about to run.
         let limit = Some(Timespec::new().sec(1));
         match self.ring.submitter().register_sync_cancel(limit, CancelBuilder::any()) {
             Ok(()) => true,
@@ -173,12 +171,12 @@ impl Ring {
     }
 }
 
-/// What ends a wait without being an error.
+/// Errors that merely end a wait.
 fn passable(outcome: io::Result<usize>) -> io::Result<()> {
     match outcome {
         Ok(_) => Ok(()),
         Err(error) => match Errno::from_io_error(&error) {
-            // The time is over; a signal; completions have to be taken first.
+            // Timed out; interrupted; completions have to be taken first.
             Some(Errno::TIME | Errno::INTR | Errno::BUSY | Errno::AGAIN) => Ok(()),
             _ => Err(error),
         },

@@ -1,4 +1,4 @@
-//! A machine without io_uring, made by a filter of system calls on one thread.
+//! A machine without io_uring, simulated with a seccomp filter on one thread.
 
 use std::io;
 
@@ -10,7 +10,7 @@ fn without_io_uring<R: Send>(errno: Errno, act: impl FnOnce() -> R + Send) -> R 
     let bpf = |code: u32, jt, jf, k| libc::sock_filter { code: code as u16, jt, jf, k };
     let refuse = libc::SECCOMP_RET_ERRNO | errno.raw_os_error() as u32;
     let filter = [
-        // The number of the system call is the first word that a filter sees (seccomp(2)).
+        // The number of the system call is the first word of a filter's input (seccomp(2)).
         bpf(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
         bpf(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, libc::SYS_io_uring_setup as u32),
         bpf(libc::BPF_RET | libc::BPF_K, 0, 0, refuse),
@@ -84,6 +84,6 @@ fn every_slot_has_a_buffer_until_that_is_too_much_memory() {
         address: rustix::net::SocketAddrUnix::new("/s").unwrap(),
         socket_type: rustix::net::SocketType::DGRAM,
     };
-    // A message and one byte more, so that a longer one is seen to be longer.
+    // A message and one byte more, so that a longer one is detected.
     assert_eq!(shape(datagram, 100_000, 100), (128, 102_400));
 }

@@ -1,4 +1,4 @@
-//! The sockets of an io_uring engine: what can be done to a slot.
+//! The sockets of an io_uring engine: operations on slots.
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,7 +17,7 @@ use crate::connect::{Blocking, Connector};
 use crate::retired::Retired;
 use crate::{Connect, Ending, Failure, Setup, Traffic, Wire};
 
-/// Messages up to this many bytes find room in the socket's buffer, so that no send is ever left over.
+/// Messages up to this size fit into the socket's buffer, so a send is never partial.
 const SENT_AT_ONCE: usize = 4096;
 
 /// The sockets of the io_uring engine.
@@ -27,38 +27,39 @@ pub struct UringWire {
     pub(super) message: Arc<[u8]>,
     pub(super) slots: Vec<Slot>,
     pub(super) retired: Retired,
-    /// Slots that were released, and have something to be delivered.
+    /// Slots that were released and have something to deliver.
     pub(super) released: VecDeque<usize>,
     pub(super) traffic: Traffic,
-    /// Why the ring took no more requests; every turn reports it.
+    /// Why the ring refused a request; every turn reports it.
     pub(super) broken: Option<io::Error>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Slot {
     pub(super) socket: Option<OwnedFd>,
-    /// Tells this socket's completions from those of earlier ones in the same slot.
+    /// Distinguishes this socket's completions from those of earlier ones in the same slot.
     pub(super) generation: u32,
     pub(super) connecting: bool,
     /// Whether a message waits for room.
     pub(super) crowded: bool,
-    /// Whether a receive is under way.
+    /// Whether a receive is active.
     pub(super) receiving: bool,
     pub(super) held: bool,
-    /// What came while the slot was held.
+    /// What arrived while the slot was held.
     pub(super) kept: Vec<u8>,
     /// How the connection ended while the slot was held.
     pub(super) kept_ending: Option<Ending>,
 }
 
-/// What a request was for, in the lowest bits of its token's upper half.
+/// The purpose of a request, in the lowest bits of its token's upper half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Receive,
     Send,
-    /// Waits for a socket to become writable: a pending connection has its outcome, or a message finds room.
+    /// Waits for a socket to become writable: a pending connection has its outcome, or there is
+    /// room for a message.
     Writable,
-    /// Nobody waits for its outcome.
+    /// Its outcome is ignored.
     Aside,
 }
 
@@ -84,7 +85,7 @@ impl UringWire {
         (u64::from(self.slots[slot].generation) << 32) | low
     }
 
-    /// Queues a request. Where the ring takes no more, the next turn says why.
+    /// Queues a request. If the ring refuses it, the next turn reports why.
     fn push(&mut self, entry: &Entry) {
         if let Err(error) = self.ring.push(entry) {
             self.broken.get_or_insert(error);
@@ -100,8 +101,8 @@ impl UringWire {
 
     /// Sends one whole message at once, or waits for room.
     ///
-    /// Not through the ring: where a datagram finds no room there, its retry was seen to send
-    /// nothing but an empty one (Linux 6.18).
+    /// Not through the ring: when a datagram found no room there, its retry sent an empty one
+    /// (Linux 6.18).
     pub(super) fn send_message(&mut self, slot: usize) -> Result<(), Failure> {
         self.slots[slot].crowded = false;
         loop {
@@ -125,7 +126,7 @@ impl UringWire {
         }
     }
 
-    /// Starts receiving on a slot that is open and does not yet.
+    /// Starts receiving on an open slot, unless it already does.
     pub(super) fn receive(&mut self, slot: usize) {
         let token = self.token(slot, Kind::Receive);
         let state = &mut self.slots[slot];
@@ -137,7 +138,7 @@ impl UringWire {
         }
     }
 
-    /// Ends the requests of this token; what they still complete with is ignored.
+    /// Cancels the requests with this token; their completions are ignored.
     fn cancel(&mut self, token: u64) {
         let cancel = opcode::AsyncCancel::new(token).build();
         self.push(&cancel.user_data(Kind::Aside as u64).flags(Flags::SKIP_SUCCESS));
@@ -148,7 +149,7 @@ impl UringWire {
         self.push(&close.user_data(Kind::Aside as u64).flags(Flags::SKIP_SUCCESS));
     }
 
-    /// Takes the socket out of its slot, whose requests are strangers from then on.
+    /// Takes the socket out of its slot; completions of its requests are ignored from then on.
     fn vacate(&mut self, slot: usize) -> Option<OwnedFd> {
         let state = &mut self.slots[slot];
         let socket = state.socket.take();
@@ -177,7 +178,7 @@ impl UringWire {
         state.socket.is_some() && state.generation == generation
     }
 
-    /// Takes back what was counted as sent and was not.
+    /// Subtracts what was counted as sent but was not.
     pub(super) fn send_failed(&mut self, taken: i32) -> Failure {
         let partly = usize::try_from(taken).unwrap_or(0);
         self.traffic.sent -= (self.message.len() - partly) as u64;
@@ -215,7 +216,8 @@ impl Wire for UringWire {
         if self.connector.address().keeps_messages() {
             return self.send_message(slot);
         }
-        // The kernel sends on until everything is out (MSG_WAITALL), and completes only what failed.
+        // The kernel continues until everything is sent (MSG_WAITALL), and posts a completion only
+        // on failure.
         let send = opcode::Send::new(
             Fd(socket.as_raw_fd()),
             self.message.as_ptr(),
@@ -277,7 +279,7 @@ impl Wire for UringWire {
     }
 }
 
-/// Why not one byte of a message was taken.
+/// Why no byte of a message was accepted.
 fn not_taken(errno: Errno) -> Failure {
     match Failure::from(errno) {
         Failure::Reset => Failure::ClosedByPeer,

@@ -1,4 +1,5 @@
-//! The fast path says what the full parse says, whatever comes and wherever it is cut.
+//! The fast path and the full parser give the same results, whatever arrives and however it is
+//! split.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -6,7 +7,7 @@ use proptest::sample::Index;
 use super::tests::{Kept, answers, crlf};
 use super::*;
 
-/// A reader that keeps heads and one that parses each, side by side.
+/// A reader that keeps heads and one that parses every head.
 struct Pair {
     fast: Reader,
     full: Reader,
@@ -17,7 +18,7 @@ impl Pair {
         Pair { fast: Reader::new(to_head), full: Reader::parsing_every_head(to_head) }
     }
 
-    /// Two readers whose fast one has kept the heads of `texts`.
+    /// Two readers, of which the fast one has kept the heads of `texts`.
     fn after(texts: &[&str]) -> Pair {
         let mut pair = Pair::new(false);
         for text in texts {
@@ -26,7 +27,7 @@ impl Pair {
         pair
     }
 
-    /// Both read one answer, cut at `cuts`, on a connection that a fault would end.
+    /// Both read one response, split at `cuts`, on a connection that a fault would end.
     fn read(&mut self, bytes: &[u8], cuts: &[usize]) {
         self.fast.begin();
         self.full.begin();
@@ -64,7 +65,7 @@ fn every_byte_of_a_known_answer_changed_to_every_other() {
         for byte in 0..=255 {
             let mut changed = bytes.clone();
             changed[at] = byte;
-            // Changed answers fill the room for heads, so each begins with the two that were known.
+            // Changed heads fill the limited room, so each case begins with the two known ones.
             if byte == 0 {
                 pair = Pair::after(&[HELLO, &HELLO.replace("Id: 1", "Id: 2")]);
             }
@@ -110,20 +111,20 @@ fn the_fast_path_is_taken() {
     assert!(pair.full.another().known.is_none());
 }
 
-/// One way in which an answer comes to differ from the last.
+/// A way in which a response differs from the previous one.
 #[derive(Clone, Debug)]
 enum Change {
     Set(Index, u8),
     Insert(Index, u8),
     Remove(Index),
-    /// Bytes from one place are repeated at another.
+    /// Copy some bytes to another position.
     Copy(Index, Index, u8),
-    /// The first value after this place becomes another.
+    /// Replace the first value after this position.
     Value(Index, String),
 }
 
 fn any_change() -> impl Strategy<Value = Change> {
-    // Bytes that mean something in a head come as often as all others together.
+    // Bytes with a meaning in heads are as frequent as all others together.
     let byte = prop_oneof![any::<u8>(), prop::sample::select(b"\r\n: \t,;0aAcC\x7f\x80".to_vec())];
     let value = prop_oneof![
         "[ -~]{0,40}",

@@ -16,7 +16,7 @@ impl Sink for Kept {
     }
 }
 
-/// Reads `bytes` cut at `cuts`, then the end of the connection if the answer is not complete.
+/// Reads `bytes` split at `cuts`, then the end of the connection if the response is incomplete.
 fn read(bytes: &[u8], cuts: &[usize], to_head: bool) -> (Kept, Result<Flow, Fault>) {
     let mut reader = Reader::new(to_head);
     reader.begin();
@@ -47,7 +47,7 @@ pub(super) fn crlf(text: &str) -> Vec<u8> {
 const KEPT: Flow = Flow::Done { keep_alive: true };
 const CLOSED: Flow = Flow::Done { keep_alive: false };
 
-/// An answer as text with LF for CRLF, its status and body, and what it comes to.
+/// A response as text with LF for CRLF, its status and body, and the result.
 pub(super) type Case = (&'static str, Option<u16>, &'static str, Result<Flow, Fault>);
 
 pub(super) fn answers() -> Vec<Case> {

@@ -1,9 +1,8 @@
-//! One suite for every engine: a scripted server, and what a client must have counted of it.
+//! One test suite for every engine: a scripted server, and the counts that the client must have.
 //!
-//! Epoll and io_uring meet a real server over TCP and Unix sockets; the
-//! simulated engine plays the same scripts, with more that can go wrong than a
-//! real kernel can be made to do on demand. What a kernel leaves to chance (where
-//! bytes are cut, which connection comes first) must not show in the counts.
+//! Epoll and io_uring meet a real server over TCP and Unix sockets; the simulated engine plays the
+//! same scripts, with more faults than a real kernel can be made to produce. What a kernel leaves
+//! to chance (how bytes are split, which connection comes first) must not affect the counts.
 
 mod script;
 mod server;
@@ -24,10 +23,10 @@ use super::*;
 use crate::observe::Learned;
 use crate::{Options, Session};
 
-/// In which a right answer comes, with much to spare: it is seldom waited for.
+/// Long enough for a right response on any machine; seldom waited for.
 const TIMEOUT: Nanos = Nanos::from_secs(20);
 
-/// What moves the bytes.
+/// The engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Simulated,
@@ -60,7 +59,7 @@ impl Play {
         Play { script, connections: 3, requests, timeout, body_bytes: 0, new_connection: false }
     }
 
-    /// Plays on every engine that this machine has and compares what was counted with what happened.
+    /// Plays on every engine of this machine and compares the counts with the script.
     fn on_every_engine(&self) {
         for over in [Over::Tcp, Over::Unix] {
             self.check(By::Real(EngineChoice::Epoll, over));
@@ -76,7 +75,7 @@ impl Play {
     fn check(&self, by: By) {
         let seen = match by {
             By::Simulated => self.simulate(),
-            // A Unix socket has no resets to send.
+            // A Unix socket has no resets.
             By::Real(_, Over::Unix) if self.has_resets() => return,
             By::Real(engine, over) => self.really(engine, over),
         };
@@ -143,12 +142,12 @@ impl Play {
     }
 }
 
-/// Whether io_uring can be tested. Where it cannot, the suite fails unless it was told to do without.
+/// Whether io_uring can be tested. If not, the suite fails unless the variable below is set.
 fn io_uring_is_there() -> bool {
     Uring::probe().map_err(|why| without_io_uring(&why)).is_ok()
 }
 
-/// Fails unless the tests were told to do without io_uring.
+/// Fails unless the tests may run without io_uring.
 pub(super) fn without_io_uring(why: &NoUring) {
     assert!(std::env::var_os(WITHOUT).is_some(), "{}", missing_words(why));
 }
@@ -171,7 +170,8 @@ fn assert_laws(seen: &Observation) {
     assert_eq!(seen.service_time.len(), seen.window.completed);
 }
 
-/// Runs one slice over `connections` simulated ones; what was seen, and which answers were delivered.
+/// Runs one slice over `connections` simulated ones; returns the observation and the responses
+/// delivered.
 fn simulate(
     engine: Simulated,
     connections: usize,
@@ -242,8 +242,8 @@ fn a_reset_at_every_byte_is_seen() {
 
 #[test]
 fn requests_that_find_the_socket_full_arrive_whole_whatever_their_length() {
-    // Each is longer than a socket's buffer, by one byte more than the last: it goes out in pieces,
-    // between which there is no room, and the last piece has another length every time.
+    // Each is longer than a socket's buffer, and one byte longer than the last: it is sent in
+    // pieces, with waits for room in between, and the last piece has a different length every time.
     for body_bytes in (0..8).map(|more| 3_000_000 + more) {
         let script = Script::new([Act::Answer, Act::Late]);
         let play = Play { body_bytes, requests: 6, ..Play::of(script) };
@@ -263,7 +263,7 @@ fn answers_in_another_order_than_requests_are_told_apart() {
 #[test]
 fn a_connection_that_stalls_times_out_alone() {
     let stall = Script::new([Act::Answer, Act::Stall, Act::Answer, Act::Cut(9), Act::Late]);
-    // Twice the stalls: longer than any pause of a busy machine, and no longer.
+    // Twice the stalls: longer than any pause of a busy machine.
     let timeout = Nanos::from_secs(3);
     Play { requests: 5, timeout, ..Play::of(stall) }.on_every_engine();
 }

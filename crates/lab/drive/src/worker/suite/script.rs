@@ -1,39 +1,39 @@
-//! What a server does with one request after another, and what the client must make of it.
+//! Scripts: what the server does with each request, and what the client must count.
 
 use std::collections::BTreeMap;
 
 use base::Rng;
 use rand::Rng as _;
 
-/// What becomes of one request, whichever connection it comes on.
+/// The fate of one request, on whichever connection it arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// The right answer at once.
+    /// The right response at once.
     Answer,
-    /// The right answer in two pieces, the first of this many bytes.
+    /// The right response in two pieces, the first of this many bytes.
     Cut(usize),
-    /// The right answer, when nothing else is left to be done, the last such one first.
+    /// The right response once nothing else is left to do; the last such one goes first.
     Late,
-    /// The right answer, which announces the close that follows.
+    /// The right response, which announces the close that follows.
     LastAnswer,
-    /// The right answer, and then a close that nothing announced.
+    /// The right response, then an unannounced close.
     AnswerAndClose,
     /// One wrong byte in the body.
     Corrupt,
     /// Another status.
     Unavailable,
-    /// One byte more than the answer has.
+    /// One byte after the response.
     Surplus,
-    /// This many bytes of the right answer, and then a close.
+    /// This many bytes of the right response, then a close.
     Close(usize),
-    /// This many bytes of the right answer, and then a reset.
+    /// This many bytes of the right response, then a reset.
     Reset(usize),
-    /// Nothing at all.
+    /// No response.
     Stall,
 }
 
 impl Act {
-    /// The error that the client must report, or none.
+    /// The error that the client must report, if any.
     pub(super) fn error(self) -> Option<&'static str> {
         match self {
             Act::Answer | Act::Cut(_) | Act::Late | Act::LastAnswer | Act::AnswerAndClose => None,
@@ -47,7 +47,7 @@ impl Act {
         }
     }
 
-    /// The bytes that go out, and how many of them at first.
+    /// The bytes to send, and how many of them at first.
     pub(super) fn bytes(self) -> (Vec<u8>, usize) {
         let bytes = match self {
             Act::Corrupt => answer("200 OK", "", "hellp"),
@@ -76,12 +76,12 @@ fn answer(status: &str, header: &str, body: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// The right answer.
+/// The right response.
 pub(super) fn sound() -> Vec<u8> {
     answer("200 OK", "", "hello")
 }
 
-/// Acts in the order in which requests come; from the beginning again after the last.
+/// Acts in the order of requests; repeats from the start.
 #[derive(Clone, Debug)]
 pub(super) struct Script(Vec<Act>);
 
@@ -92,7 +92,8 @@ impl Script {
         Script(acts)
     }
 
-    /// As many acts as asked for, each of `faults` as often as a right answer in all its forms.
+    /// A random script of `acts` acts; each fault is as frequent as all forms of right responses
+    /// together.
     pub(super) fn random(rng: &mut Rng, faults: &[Act], acts: usize) -> Script {
         let mut draw = |n: usize| (rng.next_u64() % n as u64) as usize;
         let length = sound().len();
@@ -117,7 +118,7 @@ impl Script {
         self.0.len() as u64
     }
 
-    /// What the client must have counted after so many requests: completed ones, and errors by kind.
+    /// The correct counts after so many requests: completed ones, and errors by kind.
     pub(super) fn truth(&self, requests: u64) -> (u64, BTreeMap<String, u64>) {
         let (mut completed, mut errors) = (0, BTreeMap::new());
         for request in 0..requests as usize {

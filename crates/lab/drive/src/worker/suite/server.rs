@@ -1,4 +1,4 @@
-//! A real server that follows a script, on a thread of its own.
+//! A real server that follows a script, on its own thread.
 
 use std::io;
 use std::net::TcpListener;
@@ -16,13 +16,13 @@ use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 
 use super::script::{Act, Script};
 
-/// The longest piece that is read at once: whole requests that are longer find the socket full.
+/// Limit on one read: longer requests find the socket full.
 const PIECE: usize = 8191;
 
-/// How long nothing has to happen before what was put off is done.
+/// How long nothing must happen before postponed acts are done.
 const IDLE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
-/// Where it listens.
+/// Its listening socket.
 pub(super) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
@@ -63,7 +63,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Follows `script`; a request has `request_bytes`.
+    /// Follows `script`; each request has `request_bytes`.
     pub(super) fn start(listener: Listener, script: Script, request_bytes: usize) -> Server {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
@@ -98,11 +98,11 @@ impl Drop for Server {
 
 struct Peer {
     socket: OwnedFd,
-    /// Bytes of the request that is under way.
+    /// Bytes of the current request.
     received: usize,
 }
 
-/// What is left to be sent to a peer.
+/// The rest of a response, to be sent later.
 struct PutOff {
     peer: usize,
     bytes: Vec<u8>,
@@ -182,8 +182,8 @@ impl Desk {
 
     fn send(&mut self, index: usize, bytes: &[u8], act: Act) {
         let Some(peer) = &self.peers[index] else { return };
-        // Answers are short, and one is under way at a time: there is always room. A client that
-        // has gone knows by itself what it makes of that.
+        // Responses are short and only one is outstanding at a time, so there is always room. A
+        // client that has gone records the fault itself.
         let _ = send(&peer.socket, bytes, SendFlags::NOSIGNAL);
         if matches!(act, Act::Reset(_)) {
             let _ = sockopt::set_socket_linger(&peer.socket, Some(Duration::ZERO));

@@ -1,4 +1,4 @@
-//! A third engine, simulated: it follows a script, with a seed for all that a real kernel leaves to chance.
+//! A simulated engine that follows a script; a seed determines what a real kernel leaves to chance.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,14 +9,14 @@ use rand::Rng as _;
 
 use super::script::{Act, Script};
 
-/// What is wrong with making connections and with idle ones, each with its chance in a thousand.
+/// Faults of connecting and of idle connections, with their probabilities in thousandths.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chances {
     /// A connection is refused.
     pub(super) refuse: u64,
-    /// A connection's outcome comes later.
+    /// The outcome of a connection attempt comes later.
     pub(super) pend: u64,
-    /// Bytes come one at a time.
+    /// Bytes arrive one at a time.
     pub(super) dribble: bool,
 }
 
@@ -26,7 +26,7 @@ enum Pending {
     /// Nothing for a turn.
     Pause,
     Byte(u8),
-    /// The last bytes of a whole answer.
+    /// The last bytes of a whole response.
     Last(Vec<u8>, Act),
     End(Ending),
 }
@@ -37,14 +37,14 @@ struct Slot {
     pending: VecDeque<Pending>,
 }
 
-/// The simulated server, and what it knows of its own answers.
+/// The simulated server, and the responses that it has delivered.
 pub(super) struct SimulatedWire {
     slots: Vec<Slot>,
     rng: Rng,
     chances: Chances,
     script: Script,
     taken: usize,
-    /// Every answer of which the last byte was delivered.
+    /// Every response whose last byte was delivered.
     pub(super) delivered: Vec<Act>,
     traffic: Traffic,
 }
@@ -74,7 +74,8 @@ impl SimulatedWire {
         let act = self.script.act(self.taken);
         self.taken += 1;
         let (mut bytes, first) = act.bytes();
-        // The byte too many comes with the one before, as on a socket to which both were sent at once.
+        // The surplus byte arrives with the previous one, as on a socket to which both were sent at
+        // once.
         let together = if act == Act::Surplus { 2 } else { 1 };
         let whole = !matches!(act, Act::Close(_) | Act::Reset(_) | Act::Stall);
         let last = if whole { bytes.split_off(bytes.len() - together) } else { Vec::new() };
@@ -123,7 +124,7 @@ impl Wire for SimulatedWire {
                 self.close(slot);
                 return Err(Failure::ClosedByPeer);
             }
-            // It is found as late as an engine finds it that sends with the next turn.
+            // Reported as late as by an engine that sends in its next turn.
             let found = Pending::End(Ending::Failed(Failure::ClosedByPeer));
             self.slots[slot].pending = VecDeque::from([found]);
             return Ok(());
@@ -165,7 +166,7 @@ impl Engine for Simulated {
     ) -> io::Result<()> {
         let wire = &mut self.0;
         let mut idle = true;
-        // Another order of the connections in every turn.
+        // A different order of connections in every turn.
         let first = wire.rng.next_u64() as usize;
         for i in 0..wire.slots.len() {
             let slot = (first + i) % wire.slots.len();
@@ -179,7 +180,7 @@ impl Engine for Simulated {
     }
 }
 
-/// Reports a piece of what is pending on a slot.
+/// Reports some of what is pending on a slot.
 fn step<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, handler: &mut H) {
     match wire.slots[slot].pending.front() {
         None => {}
@@ -204,7 +205,7 @@ fn step<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, handle
     }
 }
 
-/// Delivers up to a random number of bytes, never beyond the end of an answer.
+/// Delivers up to a random number of bytes, never beyond the end of a response.
 fn deliver<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, handler: &mut H) {
     let most = if wire.chances.dribble { 1 } else { 1 + wire.rng.next_u64() % 80 };
     let mut bytes = Vec::new();
@@ -222,7 +223,7 @@ fn deliver<H: Handler<SimulatedWire>>(wire: &mut SimulatedWire, slot: usize, han
         wire.slots[slot].pending.pop_front();
     }
     wire.traffic.received += bytes.len() as u64;
-    // An end that follows is announced as often as not.
+    // A following end is announced half of the time.
     let ends = matches!(wire.slots[slot].pending.front(), Some(Pending::End(Ending::Closed)));
     let closing = ends && wire.draw(500);
     handler.received(wire, slot, &bytes, closing);
