@@ -4,6 +4,10 @@
 //! disjoint CPUs run side by side and others take turns. The locks are kernel locks (`flock(2)`),
 //! which end with their process.
 //!
+//! Each set of CPUs also has a lock file for who is next. Whoever wants the CPUs takes it first and
+//! keeps it until it has them, so that measurements one after the other in a script cannot keep a
+//! waiting one out for ever.
+//!
 //! The files are in a folder that this user owns and only this user can write to, so no other user
 //! can hold these locks or redirect us to another file. In return, measurements of two users do not
 //! see each other's locks; each sees the other among the busy processes (`host::Neighbours`).
@@ -69,7 +73,9 @@ impl std::fmt::Display for Holder {
 /// [`StageError::Busy`] names the measurement that holds one of them; [`StageError::LockFolder`]
 /// says why there is no folder for locks.
 pub fn exclusive(cpus: &CpuSet, command: &str) -> Result<Exclusive, StageError> {
-    match try_claim(&folder()?, cpus, command)? {
+    let folder = folder()?;
+    let cpus = cpus_or_own(&folder, cpus)?;
+    match try_claim_in_turn(&folder, &cpus, command, &mut None)? {
         Ok(exclusive) => Ok(exclusive),
         Err(holder) => Err(StageError::Busy { holder }),
     }
@@ -88,17 +94,19 @@ pub fn exclusive_when_free(
     told: &mut dyn FnMut(&Holder),
 ) -> Result<Exclusive, StageError> {
     let folder = folder()?;
-    let mut last: Option<Holder> = None;
+    let cpus = cpus_or_own(&folder, cpus)?;
+    let (mut next, mut last) = (None, None::<Holder>);
     loop {
         if stop.load(Ordering::Relaxed) {
             return Err(StageError::StoppedWaiting);
         }
-        match try_claim(&folder, cpus, command)? {
+        match try_claim_in_turn(&folder, &cpus, command, &mut next)? {
             Ok(exclusive) => return Ok(exclusive),
             // A process that has just taken the lock may not have described itself yet.
             Err(holder) if holder.pid.is_none() && last.is_none() => last = Some(holder),
             Err(holder) => {
-                if last.as_ref() != Some(&holder) {
+                // One that waited before us now measures: it has been mentioned.
+                if last.as_ref().is_none_or(|last| last.pid != holder.pid) {
                     told(&holder);
                 }
                 last = Some(holder);
@@ -108,6 +116,30 @@ pub fn exclusive_when_free(
     }
 }
 
+/// Takes the place of who is next for these CPUs, unless `next` holds it already, and then the CPUs.
+fn try_claim_in_turn(
+    folder: &Path,
+    cpus: &CpuSet,
+    command: &str,
+    next: &mut Option<File>,
+) -> Result<Result<Exclusive, Holder>, StageError> {
+    if next.is_none() {
+        match try_lock(&folder.join(format!("next-{cpus}.lock")))? {
+            Ok(mut file) => {
+                // As below: the description is informative.
+                let _ = describe(&mut file, command);
+                *next = Some(file);
+            }
+            Err(holder) => return Ok(Err(holder)),
+        }
+    }
+    let claimed = try_claim(folder, cpus, command)?;
+    if claimed.is_ok() {
+        *next = None;
+    }
+    Ok(claimed)
+}
+
 /// Takes the locks of all CPUs, in ascending order, or none, so that a waiting measurement does not
 /// block idle CPUs.
 fn try_claim(
@@ -115,17 +147,11 @@ fn try_claim(
     cpus: &CpuSet,
     command: &str,
 ) -> Result<Result<Exclusive, Holder>, StageError> {
-    let cpus = if cpus.is_empty() { own_cpus(folder)? } else { cpus.clone() };
     let mut locks = Vec::new();
     for cpu in cpus.iter() {
-        let path = folder.join(format!("cpu-{cpu}.lock"));
-        let mut file = open(&path).map_err(StageError::file("cannot open the lock", &path))?;
-        match file.try_lock() {
-            Ok(()) => locks.push(file),
-            Err(TryLockError::WouldBlock) => return Ok(Err(described(&mut file))),
-            Err(TryLockError::Error(error)) => {
-                return Err(StageError::file("cannot lock", &path)(error));
-            }
+        match try_lock(&folder.join(format!("cpu-{cpu}.lock")))? {
+            Ok(file) => locks.push(file),
+            Err(holder) => return Ok(Err(holder)),
         }
     }
     for lock in &mut locks {
@@ -133,6 +159,21 @@ fn try_claim(
         let _ = describe(lock, command);
     }
     Ok(Ok(Exclusive(locks)))
+}
+
+/// Takes one lock, or says who holds it.
+fn try_lock(path: &Path) -> Result<Result<File, Holder>, StageError> {
+    let mut file = open(path).map_err(StageError::file("cannot open the lock", path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Ok(file)),
+        Err(TryLockError::WouldBlock) => Ok(Err(described(&mut file))),
+        Err(TryLockError::Error(error)) => Err(StageError::file("cannot lock", path)(error)),
+    }
+}
+
+/// The CPUs that are wanted: all of this process if none is named.
+fn cpus_or_own(folder: &Path, cpus: &CpuSet) -> Result<CpuSet, StageError> {
+    if cpus.is_empty() { own_cpus(folder) } else { Ok(cpus.clone()) }
 }
 
 fn own_cpus(folder: &Path) -> Result<CpuSet, StageError> {
@@ -231,7 +272,8 @@ mod tests {
     }
 
     fn claim(dir: &Path, list: &str) -> Result<Exclusive, Holder> {
-        try_claim(dir, &cpus(list), "tachograph run mine").unwrap()
+        let cpus = cpus_or_own(dir, &cpus(list)).unwrap();
+        try_claim_in_turn(dir, &cpus, "tachograph run mine", &mut None).unwrap()
     }
 
     #[test]
@@ -255,6 +297,20 @@ mod tests {
         );
         drop(first);
         claim(dir.path(), "0").unwrap();
+    }
+
+    #[test]
+    fn measurements_one_after_the_other_kept_a_waiting_one_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let (zero, mut next) = (cpus("0"), None);
+        let measuring = claim(dir.path(), "0").unwrap();
+        let wait = |next: &mut _| try_claim_in_turn(dir.path(), &zero, "tachograph wait", next);
+        assert!(wait(&mut next).unwrap().is_err());
+        drop(measuring);
+        // The script's next measurement comes before the waiting one looks again.
+        let holder = claim(dir.path(), "0").unwrap_err();
+        assert_eq!(holder.command.as_deref(), Some("tachograph wait"));
+        wait(&mut next).unwrap().unwrap();
     }
 
     #[test]
