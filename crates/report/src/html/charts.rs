@@ -7,11 +7,6 @@ use crate::chart::{Curve, Dot, Dots, Forest, ForestRow, Format, Level, Quantiles
 use crate::text::time;
 use crate::{setting, validity, verdict, view};
 
-/// What the marks of a forest plot are, as a paragraph below it.
-pub(super) fn forest_legend(data: &Forest) -> String {
-    format!("<p class=\"small muted\">{}</p>", forest_words(data))
-}
-
 /// What the marks of a forest plot are.
 pub(super) fn forest_words(data: &Forest) -> String {
     let published = data.rows.iter().any(|row| row.published.is_some());

@@ -5,9 +5,10 @@ mod overview;
 mod parts;
 mod tables;
 
+use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use record::{Run, RunKind};
 
-use crate::chart::{self, COLOURS, Svg, escape, style};
+use crate::chart::{self, COLOURS, Svg, style};
 use crate::text::{capitalised, shell};
 use crate::{validity, verdict, view};
 
@@ -18,70 +19,86 @@ const MARK: &str = r#"<svg viewBox="0 0 24 24" fill="none" stroke="currentColor"
 
 /// The report as one HTML file.
 pub fn html(run: &Run) -> String {
-    let title = escape(&run.title);
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>{title} – tachograph</title>\n<style>\n{COLOURS}{}{STYLE}</style>\n</head>\n<body>\n",
-        style()
-    );
-    page += &header(run);
-    page += "<main>\n";
-    page += &notices(run);
-    page += &overview::section(run);
-    for (index, part) in run.parts.iter().enumerate() {
-        page += &parts::part(run, index, part);
-    }
-    if run.parts.is_empty() {
-        page += "<section><p class=\"empty\">Nothing had been measured by the time the run ended.</p></section>\n";
-    }
-    page += &machine(run);
-    page += &repeat(run);
-    page += "</main>\n";
-    page += &format!(
-        "<footer>Recorded by tachograph {}. Everything on this page comes from the record of run {}.</footer>\n</body>\n</html>\n",
-        escape(&run.version),
-        escape(run.id.as_str())
-    );
-    page
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (run.title) " – tachograph" }
+                style { (PreEscaped(COLOURS)) (PreEscaped(style())) (PreEscaped(STYLE)) }
+            }
+            body {
+                (header(run))
+                main {
+                    (notices(run))
+                    (overview::section(run))
+                    @for (index, part) in run.parts.iter().enumerate() {
+                        (parts::part(run, index, part))
+                    }
+                    @if run.parts.is_empty() {
+                        section { (empty("Nothing had been measured by the time the run ended.")) }
+                    }
+                    (machine(run))
+                    (repeat(run))
+                }
+                footer {
+                    "Recorded by tachograph " (run.version)
+                    ". Everything on this page comes from the record of run " (run.id) "."
+                }
+            }
+        }
+    };
+    printable(&page.into_string())
 }
 
-fn header(run: &Run) -> String {
-    let started = run.started.strftime("%Y-%m-%d %H:%M UTC");
-    let took = run.finished.map_or(String::new(), |finished| {
+/// Control characters, which names and answers may hold and pages may not, are replaced.
+fn printable(page: &str) -> String {
+    let replaced = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    page.replace(replaced, "\u{fffd}")
+}
+
+fn header(run: &Run) -> Markup {
+    let took = run.finished.map(|finished| {
         let nanos = (finished.as_nanosecond() - run.started.as_nanosecond()).max(0);
-        let took = base::Nanos(u64::try_from(nanos).unwrap_or(0));
-        format!(", took {took}")
+        base::Nanos(u64::try_from(nanos).unwrap_or(0))
     });
-    let mut out = format!(
-        "<header>\n<div class=\"brand\">{MARK}<b>tachograph</b><span>{}</span><span class=\"right\">{started}{took}</span></div>\n<h1>{}</h1>\n",
-        escape(run.id.as_str()),
-        escape(&run.title)
-    );
-    if run.question != run.title && !run.question.is_empty() {
-        out += &format!("<p class=\"question\">{}</p>\n", escape(&run.question));
-    }
-    out += &answers(run);
     let about = view::about(run);
-    if !about.is_empty() {
-        out += &format!("<p class=\"about small\">{}</p>\n", escape(&about));
+    html! {
+        header {
+            div.brand {
+                (PreEscaped(MARK)) b { "tachograph" } span { (run.id) }
+                span.right {
+                    (run.started.strftime("%Y-%m-%d %H:%M UTC"))
+                    @if let Some(took) = took { ", took " (took) }
+                }
+            }
+            h1 { (run.title) }
+            @if run.question != run.title && !run.question.is_empty() {
+                p.question { (run.question) }
+            }
+            (answers(run))
+            @if !about.is_empty() { p.about.small { (about) } }
+        }
     }
-    out + "</header>\n"
 }
 
 /// What each part of several says to the question.
-fn answers(run: &Run) -> String {
-    if run.parts.len() < 2 {
-        return String::new();
+fn answers(run: &Run) -> Markup {
+    html! {
+        @if run.parts.len() > 1 {
+            ul.answer {
+                @for answer in verdict::answer(run) {
+                    li { b { (answer.part) } ": " (answer.words) "." }
+                }
+            }
+        }
     }
-    let line = |answer: verdict::Answer<'_>| {
-        format!("<li><b>{}</b>: {}.</li>\n", escape(answer.part), escape(&answer.words))
-    };
-    let lines: String = verdict::answer(run).into_iter().map(line).collect();
-    format!("<ul class=\"answer\">\n{lines}</ul>\n")
 }
 
 /// What has to be said before any figure.
-fn notices(run: &Run) -> String {
-    let mut out = String::new();
+fn notices(run: &Run) -> Markup {
     let mut reasons: Vec<String> = run.error.iter().cloned().collect();
     for part in run.parts.iter().filter(|part| validity::is_part_invalid(part)) {
         let named = |reason: String| match run.parts.len() > 1 && !reason.starts_with(&part.name) {
@@ -90,23 +107,21 @@ fn notices(run: &Run) -> String {
         };
         reasons.extend(validity::of_part(part).into_iter().map(named));
     }
-    if !reasons.is_empty() {
-        out += "<section class=\"invalid\"><h3>INVALID</h3>";
-        for reason in &reasons {
-            out += &format!("<p>{}</p>", escape(reason));
+    html! {
+        @if !reasons.is_empty() {
+            section.invalid {
+                h3 { "INVALID" }
+                @for reason in &reasons { p { (reason) } }
+                p.muted.small { "Figures that are struck out are shown to find the cause: do not use them." }
+            }
         }
-        out += "<p class=\"muted small\">Figures that are struck out are shown to find the cause: do not use them.</p></section>\n";
+        @if let Some((word, rest)) = view::state_in_words(run) {
+            section.notice { h3 { (word) } p { (capitalised(rest)) } }
+        }
     }
-    if let Some((word, rest)) = view::state_in_words(run) {
-        out += &format!(
-            "<section class=\"notice\"><h3>{word}</h3><p>{}</p></section>\n",
-            capitalised(rest)
-        );
-    }
-    out
 }
 
-fn machine(run: &Run) -> String {
+fn machine(run: &Run) -> Markup {
     let m = &run.machine;
     let tracking = match m.connection_tracking {
         Some(true) => "on the path of loopback traffic",
@@ -130,35 +145,54 @@ fn machine(run: &Run) -> String {
         ("cgroup", cgroup),
     ];
     rows.extend(m.facts.iter().map(|(name, fact)| (name.as_str(), fact.clone())));
-    let list: String = rows
-        .iter()
-        .map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(value)))
-        .collect();
-    format!("<h2>Machine</h2>\n<section><dl>\n{list}</dl></section>\n")
+    html! {
+        h2 { "Machine" }
+        section { dl { @for (name, value) in rows { dt { (name) } dd { (value) } } } }
+    }
 }
 
-fn repeat(run: &Run) -> String {
-    let command = escape(&shell(&run.command_line));
-    let mut out = format!("<h2>Repeat it</h2>\n<section><pre>{command}</pre>\n");
+fn repeat(run: &Run) -> Markup {
     let choices = match run.kind {
         RunKind::Load => "when the requests of an open loop are sent",
         _ => "the order of slices, ports, paths and padding",
     };
-    out += &format!(
-        "<p class=\"small muted\">The seed, {}, replays every random choice: {choices}.</p>\n",
-        run.seed
-    );
     let starts = run.parts.iter().flat_map(|part| &part.variants).any(|v| !v.commands.is_empty());
-    if run.kind == RunKind::Compare && starts {
-        out += "<p class=\"small muted\">Each command is started with <code>PORT</code> and <code>SOCKET</code> in its environment.</p>\n";
+    html! {
+        h2 { "Repeat it" }
+        section {
+            pre { (shell(&run.command_line)) }
+            p.small.muted { "The seed, " (run.seed) ", replays every random choice: " (choices) "." }
+            @if run.kind == RunKind::Compare && starts {
+                p.small.muted {
+                    "Each command is started with " code { "PORT" } " and " code { "SOCKET" }
+                    " in its environment."
+                }
+            }
+            @if !run.plan.is_empty() {
+                details { summary { "The experiment as it was run" } pre { (run.plan) } }
+            }
+        }
     }
-    if !run.plan.is_empty() {
-        out += &format!(
-            "<details><summary>The experiment as it was run</summary><pre>{}</pre></details>\n",
-            escape(&run.plan)
-        );
-    }
-    out + "</section>\n"
+}
+
+/// A section with its heading.
+fn section(title: impl Render, body: impl Render) -> Markup {
+    html! { section { h3 { (title) } (body) } }
+}
+
+/// A small grey paragraph below what it explains.
+fn note(words: impl Render) -> Markup {
+    html! { p.small.muted { (words) } }
+}
+
+/// A section with a chart and what its marks are.
+fn charted(title: impl Render, draw: impl Fn(u32) -> Svg, words: impl Render) -> Markup {
+    section(title, html! { (both(draw)) (note(words)) })
+}
+
+/// What stands where there is nothing to show.
+fn empty(words: &str) -> Markup {
+    html! { p.empty { (words) } }
 }
 
 /// A chart as a file of its own.
@@ -233,10 +267,9 @@ const WIDE: u32 = 748;
 const NARROW: u32 = 340;
 
 /// A chart twice, for wide and for narrow windows, so that its text keeps its size.
-fn both(draw: impl Fn(u32) -> Svg) -> String {
-    format!(
-        "<div class=\"wide\">{}</div><div class=\"narrow\">{}</div>\n",
-        draw(WIDE).inline(),
-        draw(NARROW).inline()
-    )
+fn both(draw: impl Fn(u32) -> Svg) -> Markup {
+    html! {
+        div.wide { (PreEscaped(draw(WIDE).inline())) }
+        div.narrow { (PreEscaped(draw(NARROW).inline())) }
+    }
 }

@@ -1,10 +1,11 @@
 //! All parts of a run in one picture: their ratios below each other, and, where
 //! several parts compare the same variants, as a grid.
 
+use maud::{Markup, PreEscaped, html};
 use record::{Comparison, Metric, Offer, Part, Run, Summary};
 use stats::Estimate;
 
-use super::{both, charts};
+use super::{both, charted, charts, note};
 use crate::chart::{self, Forest, Format, Heat, HeatCell, HeatRow, Sweep, SweepLine, SweepPoint};
 use crate::{validity, verdict, view};
 
@@ -34,24 +35,16 @@ pub(super) fn baselines(run: &Run) -> String {
 }
 
 /// The section before the parts; nothing for a run of one part.
-pub(super) fn section(run: &Run) -> String {
-    let mut out = String::new();
-    out += &grids(run);
-    if let Some(data) = forest(run) {
-        out += &format!(
-            "<section><h3>The ratio, part by part</h3>\n{}{}</section>\n",
-            both(|w| chart::forest(&data, w)),
-            charts::forest_legend(&data)
-        );
+pub(super) fn section(run: &Run) -> Markup {
+    html! {
+        (grids(run))
+        @if let Some(data) = forest(run) {
+            (charted("The ratio, part by part", |w| chart::forest(&data, w), charts::forest_words(&data)))
+        }
+        @for (_, data) in sweeps(run) {
+            (charted(&data.title, |w| chart::sweep(&data, w), SWEEP))
+        }
     }
-    for (_, data) in sweeps(run) {
-        out += &format!(
-            "<section><h3>{}</h3>\n{}<p class=\"small muted\">{SWEEP}</p></section>\n",
-            chart::escape(&data.title),
-            both(|w| chart::sweep(&data, w))
-        );
-    }
-    out
 }
 
 /// Of a grid against a variant that the reader has picked.
@@ -60,8 +53,8 @@ const PICKED: &str = "Throughput as a multiple of the chosen variant's, which is
 /// The grids, between which the reader chooses: against each part's own baseline, and against each
 /// variant that stands in a part with others. It works without a script: every grid is there, and
 /// the style shows the one whose button is pressed.
-fn grids(run: &Run) -> String {
-    let Some(own) = heat(run) else { return String::new() };
+fn grids(run: &Run) -> Markup {
+    let Some(own) = heat(run) else { return html! {} };
     let mut choices = vec![("each part's own".to_owned(), own, GRID)];
     for name in names(run) {
         let told = |part: &&Part| {
@@ -77,25 +70,25 @@ fn grids(run: &Run) -> String {
             ));
         }
     }
-    let (mut buttons, mut style, mut panels) = (String::new(), String::new(), String::new());
-    for (at, (label, data, words)) in choices.iter().enumerate() {
-        let checked = if at == 0 { " checked" } else { "" };
-        buttons += &format!(
-            "<input type=\"radio\" name=\"baseline\" id=\"baseline-{at}\"{checked} /><label for=\"baseline-{at}\">{}</label>\n",
-            chart::escape(label)
-        );
-        style += &format!(
-            "#baseline-{at}:checked ~ .panels > :nth-child({}) {{ display: block; }}\n",
-            at + 1
-        );
-        panels += &format!(
-            "<div>{}<p class=\"small muted\">{words}</p></div>\n",
-            both(|w| chart::heat(data, w))
-        );
+    let shown = |at: usize| {
+        format!("#baseline-{at}:checked ~ .panels > :nth-child({}) {{ display: block; }}\n", at + 1)
+    };
+    html! {
+        section.pick {
+            h3 { "All parts at a glance" }
+            style { @for at in 0..choices.len() { (PreEscaped(shown(at))) } }
+            span.small.muted { "Baseline:" }
+            @for (at, (label, _, _)) in choices.iter().enumerate() {
+                " " input type="radio" name="baseline" id={ "baseline-" (at) } checked[at == 0];
+                label for={ "baseline-" (at) } { (label) }
+            }
+            div.panels {
+                @for (_, data, words) in &choices {
+                    div { (both(|w| chart::heat(data, w))) (note(words)) }
+                }
+            }
+        }
     }
-    format!(
-        "<section class=\"pick\"><h3>All parts at a glance</h3>\n<style>\n{style}</style>\n<span class=\"small muted\">Baseline:</span>\n{buttons}<div class=\"panels\">\n{panels}</div></section>\n"
-    )
 }
 
 /// How much larger the answers of each part have to be than those of the part before.

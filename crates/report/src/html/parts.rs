@@ -1,10 +1,11 @@
 //! One part of a run: its verdict first, then what it rests on.
 
+use maud::{Markup, html};
 use record::{Comparison, Metric, Offer, Part, Run, RunKind};
 use stats::Verdict;
 
-use super::{both, charts, tables};
-use crate::chart::{self, escape};
+use super::{both, charted, charts, empty, note, section, tables};
+use crate::chart;
 use crate::load::LoadReport;
 use crate::text::{capitalised, time};
 use crate::{setting, validity, verdict, view};
@@ -18,63 +19,61 @@ pub(super) const TIMES: &str = "Lines are geometric means over trials, bands rea
 pub(super) const SPEED: &str =
     "The area under a curve is the number of requests, as on a tachograph's disc: rate × time.";
 
-pub(crate) fn part(run: &Run, index: usize, part: &Part) -> String {
-    let mut out = String::new();
-    if run.parts.len() > 1 {
-        out += &format!("<h2>{}. {}</h2>\n", index + 1, escape(&part.question));
-    } else {
-        out += "<h2 class=\"unseen\">Result</h2>\n";
+pub(crate) fn part(run: &Run, index: usize, part: &Part) -> Markup {
+    let load = LoadReport::from_run(run);
+    let compared = if part.variants.len() > 1 { "What was compared" } else { "What was measured" };
+    html! {
+        @if run.parts.len() > 1 {
+            h2 { (index + 1) ". " (part.question) }
+        } @else {
+            h2.unseen { "Result" }
+        }
+        @if let Some(report) = load {
+            (self::load(run, part, &report))
+        } @else {
+            p.muted { (setting::line(part)) }
+            (verdicts(run, part))
+            (section("Figures", tables::figures(run, part)))
+            (ratios(part))
+            (trials(part))
+            (percentiles(part))
+            (over_time(part))
+            section {
+                h3 { "Ledger" }
+                (note("Every request of every block but the calibration, from ready to stopped, as the client, the server and the recorded series counted it."))
+                (tables::ledger(part))
+                (tables::ledger_notes(part))
+            }
+            (tables::findings(run, part))
+            (tables::published(part))
+            (section(compared, tables::stacks(part)))
+        }
     }
-    if let Some(report) = LoadReport::from_run(run) {
-        return out + &load(run, part, &report);
-    }
-    out += &format!("<p class=\"muted\">{}</p>\n", escape(&setting::line(part)));
-    out += &verdicts(run, part);
-    out += &format!("<section><h3>Figures</h3>\n{}</section>\n", tables::figures(run, part));
-    out += &ratios(part);
-    out += &trials(part);
-    out += &percentiles(part);
-    out += &over_time(part);
-    out += &format!(
-        "<section><h3>Ledger</h3>\n<p class=\"small muted\">Every request of every block but the calibration, from ready to stopped, as the client, the server and the recorded series counted it.</p>\n{}{}</section>\n",
-        tables::ledger(part),
-        tables::ledger_notes(part)
-    );
-    out += &tables::findings(run, part);
-    out += &tables::published(part);
-    out + &format!(
-        "<section><h3>{}</h3>\n{}</section>\n",
-        if part.variants.len() > 1 { "What was compared" } else { "What was measured" },
-        tables::stacks(part)
-    )
 }
 
 /// A run of `load`: one trial, and nothing that it is compared with.
-fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
-    let mut out = format!("<p class=\"muted\">{}</p>\n", escape(&report.setting()));
-    out += &alone(part);
-    out += &format!("<section><h3>Figures</h3>\n{}</section>\n", tables::times(report));
-    if let Some(data) = charts::quantiles(part) {
-        out += &format!(
-            "<section><h3>Latency distribution</h3>\n{}<p class=\"small muted\">The line ends where fewer than ten requests were slower.</p></section>\n",
-            both(|w| chart::quantiles(&data, w))
-        );
+fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> Markup {
+    html! {
+        p.muted { (report.setting()) }
+        (alone(part))
+        (section("Figures", tables::times(report)))
+        @if let Some(data) = charts::quantiles(part) {
+            (charted("Latency distribution", |w| chart::quantiles(&data, w), "The line ends where fewer than ten requests were slower."))
+        }
+        @if let Some(data) = charts::strips(part) {
+            (charted("Requests per second over time", |w| chart::strips(&data, w), SPEED))
+        }
+        section {
+            h3 { "Ledger" }
+            (note("Every request that was measured, as the client, the server and the recorded series counted it."))
+            (tables::ledger_of(&[(0, &part.variants[0].name, report.ledger())]))
+            (tables::ledger_notes(part))
+        }
+        (tables::findings(run, part))
     }
-    if let Some(data) = charts::strips(part) {
-        out += &format!(
-            "<section><h3>Requests per second over time</h3>\n{}<p class=\"small muted\">{SPEED}</p></section>\n",
-            both(|w| chart::strips(&data, w))
-        );
-    }
-    out += &format!(
-        "<section><h3>Ledger</h3>\n<p class=\"small muted\">Every request that was measured, as the client, the server and the recorded series counted it.</p>\n{}{}</section>\n",
-        tables::ledger_of(&[(0, &part.variants[0].name, report.ledger())]),
-        tables::ledger_notes(part)
-    );
-    out + &tables::findings(run, part)
 }
 
-fn verdicts(run: &Run, part: &Part) -> String {
+fn verdicts(run: &Run, part: &Part) -> Markup {
     let (primary, _) = view::split_comparisons(part);
     if primary.is_empty() {
         let words = match part.variants.iter().filter(|v| v.skipped.is_none()).count() {
@@ -82,38 +81,36 @@ fn verdicts(run: &Run, part: &Part) -> String {
             _ if run.kind == RunKind::Load || part.variants.len() == 1 => return alone(part),
             _ => verdict::no_verdict(),
         };
-        return format!("<section><p class=\"empty\">{words}</p></section>\n");
+        return html! { section { (empty(&words)) } };
     }
-    let several = if primary.len() > 1 { " several" } else { "" };
     let verdicts = verdict::verdicts(part);
-    let small = |words: &str| format!("<p class=\"small muted\">{}.</p>\n", escape(words));
-    let lead = verdicts.lead.map_or_else(String::new, |lead| format!("<p>{}</p>\n", escape(&lead)));
-    let rows: String = verdicts.rows.iter().map(|(c, sentence)| verdict(c, sentence)).collect();
-    let circumstances = verdicts.circumstances.map(|words| small(&capitalised(&words)));
-    format!(
-        "<section class=\"verdicts{several}\">\n{lead}{rows}{}</section>\n",
-        circumstances.unwrap_or_default()
-    )
+    html! {
+        section.verdicts.several[primary.len() > 1] {
+            @if let Some(lead) = verdicts.lead { p { (lead) } }
+            @for (comparison, sentence) in &verdicts.rows { (verdict(comparison, sentence)) }
+            @if let Some(words) = verdicts.circumstances { (note(capitalised(&words) + ".")) }
+        }
+    }
 }
 
 /// The headline of a part that has one variant only.
-fn alone(part: &Part) -> String {
+fn alone(part: &Part) -> Markup {
     let index = part.variants.iter().position(|variant| variant.skipped.is_none()).unwrap_or(0);
     let Some(figures) = view::figures(part, index) else {
-        return "<section><p class=\"empty\">Nothing was measured.</p></section>\n".to_owned();
+        return html! { section { (empty("Nothing was measured.")) } };
     };
     let class = if validity::is_void(part, index, Metric::Throughput) { "void" } else { "none" };
+    let words = html! {
+        "Half of the requests took at most " (time(figures.times.p50_ns.value))
+        ", 99% at most " (time(figures.times.p99_ns.value))
+        ": " (view::times_in_words(part)) "."
+    };
     let value = view::throughput(part, figures.throughput.value);
-    format!(
-        "<section class=\"verdicts\"><div class=\"verdict {class}\"><div class=\"ratio\"><span>{value}</span><small>{}</small></div><p>Half of the requests took at most {}, 99% at most {}: {}.</p></div></section>\n",
-        view::throughput_unit(part),
-        time(figures.times.p50_ns.value),
-        time(figures.times.p99_ns.value),
-        escape(&view::times_in_words(part))
-    )
+    let card = card(class, &value, view::throughput_unit(part), words);
+    html! { section.verdicts { (card) } }
 }
 
-fn verdict(comparison: &Comparison, sentence: &str) -> String {
+fn verdict(comparison: &Comparison, sentence: &str) -> Markup {
     let (value, interval) = verdict::ratio_cells(comparison);
     let judgement = &comparison.judgement;
     let class = match judgement.verdict {
@@ -130,77 +127,76 @@ fn verdict(comparison: &Comparison, sentence: &str) -> String {
         _ if verdict::too_few(comparison) => "so far".to_owned(),
         _ => format!("{interval} ({percent:.0}%)"),
     };
-    format!(
-        "<div class=\"verdict {class}\"><div class=\"ratio\"><span>{value}</span><small>{small}</small></div><p>{}</p></div>\n",
-        escape(sentence)
-    )
+    card(class, &value, &small, html! { (sentence) })
 }
 
-fn ratios(part: &Part) -> String {
+/// A large figure with what it means beside it.
+fn card(class: &str, value: &str, small: &str, words: Markup) -> Markup {
+    html! {
+        div class={ "verdict " (class) } {
+            div.ratio { span { (value) } small { (small) } }
+            p { (words) }
+        }
+    }
+}
+
+fn ratios(part: &Part) -> Markup {
     let (primary, others) = view::split_comparisons(part);
-    let mut out = String::new();
-    if primary.iter().any(|c| c.judgement.ratio.value.is_finite()) {
-        let data = charts::forest(part, &primary);
-        let metric = setting::metric(primary[0].metric, part.is_bulk());
-        out +=
-            &format!("<section><h3>Ratio of {metric}</h3>\n{}", both(|w| chart::forest(&data, w)));
-        out += &format!("{}</section>\n", charts::forest_legend(&data));
+    html! {
+        @if primary.iter().any(|c| c.judgement.ratio.value.is_finite()) {
+            @let data = charts::forest(part, &primary);
+            (charted(html! { "Ratio of " (setting::metric(primary[0].metric, part.is_bulk())) }, |w| chart::forest(&data, w), charts::forest_words(&data)))
+        }
+        @if !others.is_empty() {
+            @let data = charts::forest(part, &others);
+            (charted("Other ratios", |w| chart::forest(&data, w), "Unadjusted: one of several intervals of 95% may miss by chance. Of times, CPU and memory, less is better."))
+        }
     }
-    if !others.is_empty() {
-        let data = charts::forest(part, &others);
-        out += &format!(
-            "<section><h3>Other ratios</h3>\n{}<p class=\"small muted\">Unadjusted: one of several intervals of 95% may miss by chance. Of times, CPU and memory, less is better.</p></section>\n",
-            both(|w| chart::forest(&data, w))
-        );
-    }
-    out
 }
 
-fn trials(part: &Part) -> String {
+fn trials(part: &Part) -> Markup {
     let Some(throughput) = charts::throughput_dots(part) else {
-        return "<section><h3>Trials</h3><p class=\"empty\">No trial had ended.</p></section>\n"
-            .to_owned();
+        return section("Trials", empty("No trial had ended."));
     };
-    if throughput.blocks < 2 {
-        return String::new();
-    }
-    let mut out = format!(
-        "<section><h3>Every trial, block by block</h3>\n{}",
-        both(|w| chart::dots(&throughput, w))
-    );
-    if let Some(p99) = charts::p99_dots(part) {
-        out += &both(|w| chart::dots(&p99, w));
-    }
     let grey = if throughput.left_out.is_empty() { "" } else { " Grey blocks do not count." };
-    out + &format!("<p class=\"small muted\">{TRIALS}{grey}</p></section>\n")
+    html! {
+        @if throughput.blocks > 1 {
+            section {
+                h3 { "Every trial, block by block" }
+                (both(|w| chart::dots(&throughput, w)))
+                @if let Some(p99) = charts::p99_dots(part) { (both(|w| chart::dots(&p99, w))) }
+                p.small.muted { (TRIALS) (grey) }
+            }
+        }
+    }
 }
 
-fn percentiles(part: &Part) -> String {
-    charts::quantiles(part).map_or(String::new(), |data| {
-        format!(
-            "<section><h3>Latency distribution</h3>\n{}<p class=\"small muted\">{TIMES}</p></section>\n",
-            both(|w| chart::quantiles(&data, w))
-        )
-    })
+fn percentiles(part: &Part) -> Markup {
+    html! {
+        @if let Some(data) = charts::quantiles(part) {
+            (charted("Latency distribution", |w| chart::quantiles(&data, w), TIMES))
+        }
+    }
 }
 
-fn over_time(part: &Part) -> String {
-    let Some(data) = charts::strips(part) else {
-        return String::new();
-    };
+fn over_time(part: &Part) -> Markup {
     let offers = view::offers(part);
     let offered = |wanted: Offer| offers.iter().any(|(offer, _)| *offer == wanted);
-    let offers = match (offered(Offer::Closed), offered(Offer::Open)) {
-        (true, true) => " In each block the closed loop comes first, then the open one.",
-        _ => "",
-    };
-    let rejected = if part.measured_blocks().all(record::Block::is_complete) {
-        ""
-    } else {
-        " Grey blocks do not count and are not in the sums."
-    };
-    format!(
-        "<section><h3>Requests per second over time</h3>\n{}<p class=\"small muted\">{SPEED}{offers}{rejected}</p></section>\n",
-        both(|w| chart::strips(&data, w))
-    )
+    html! {
+        @if let Some(data) = charts::strips(part) {
+            section {
+                h3 { "Requests per second over time" }
+                (both(|w| chart::strips(&data, w)))
+                p.small.muted {
+                    (SPEED)
+                    @if offered(Offer::Closed) && offered(Offer::Open) {
+                        " In each block the closed loop comes first, then the open one."
+                    }
+                    @if !part.measured_blocks().all(record::Block::is_complete) {
+                        " Grey blocks do not count and are not in the sums."
+                    }
+                }
+            }
+        }
+    }
 }

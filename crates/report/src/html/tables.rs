@@ -1,259 +1,249 @@
 //! The tables of a part: figures, ledger, published figures, findings.
 
 use base::format_count;
+use maud::{Markup, PreEscaped, html};
 use record::{Metric, Part, Run, RunKind};
 
-use crate::chart::{escape, key};
+use super::{empty, note, section};
+use crate::chart;
 use crate::load::{LoadReport, TIMES};
-use crate::text::{time, time_interval};
+use crate::text::{capitalised, time, time_interval};
 use crate::{fact, ledger, setting, validity, verdict, view};
 
 /// Longer names are commands and set smaller.
 const LONG_NAME: usize = 28;
 
+/// The mark of a variant.
+fn key(index: usize) -> PreEscaped<String> {
+    PreEscaped(chart::key(index))
+}
+
+/// A table that scrolls where the window is too narrow for it.
+fn table(head: Markup, rows: Markup) -> Markup {
+    html! {
+        div.scroll { table { thead { tr { (head) } } tbody { (rows) } } }
+    }
+}
+
 /// A variant's row: its name beside its cells, or above them where a name of the part is long.
-fn row(part: &Part, index: usize, columns: usize, cells: &str) -> String {
-    let name = escape(&part.variants[index].name);
-    let key = key(index);
-    if part.variants.iter().any(|variant| variant.name.chars().count() > LONG_NAME) {
-        format!(
-            "<tr class=\"title\"><td class=\"name long\" colspan=\"{columns}\">{key}{name}</td></tr>\n<tr><td></td>{cells}</tr>\n"
-        )
-    } else {
-        format!("<tr><td class=\"name\">{key}{name}</td>{cells}</tr>\n")
+fn row(part: &Part, index: usize, columns: usize, cells: Markup) -> Markup {
+    let name = &part.variants[index].name;
+    let long = part.variants.iter().any(|variant| variant.name.chars().count() > LONG_NAME);
+    html! {
+        @if long {
+            tr.title { td.name.long colspan=(columns) { (key(index)) (name) } }
+            tr { td {} (cells) }
+        } @else {
+            tr { td.name { (key(index)) (name) } (cells) }
+        }
     }
 }
 
 /// Throughput, times, CPU and memory of every variant.
-pub(crate) fn figures(run: &Run, part: &Part) -> String {
-    let unit = view::throughput_unit(part);
-    let mut out = format!(
-        "<div class=\"scroll\"><table><thead><tr><th>variant</th><th>{unit}</th><th>p50</th><th class=\"extra\">p90</th><th>p99</th><th>CPU/request</th><th class=\"extra\">memory</th><th>failed</th></tr></thead><tbody>\n"
-    );
-    for index in 0..part.variants.len() {
-        out += &row(part, index, 8, &figure_cells(part, index));
-    }
-    out += "</tbody></table></div>\n";
-    let measured = (0..part.variants.len()).any(|index| view::figures(part, index).is_some());
-    let intervals = match measured && run.kind != RunKind::Load {
-        true if view::is_provisional(part) => {
-            format!(" Provisional: {}.", verdict::blocks_so_far(part))
-        }
-        true => " Under each figure its 95% interval.".to_owned(),
-        false => String::new(),
+pub(crate) fn figures(run: &Run, part: &Part) -> Markup {
+    let head = html! {
+        th { "variant" } th { (view::throughput_unit(part)) } th { "p50" } th.extra { "p90" }
+        th { "p99" } th { "CPU/request" } th.extra { "memory" } th { "failed" }
     };
-    let bytes = view::bytes_in_words(part)
-        .map_or_else(String::new, |words| format!(" {}.", escape(&words)));
-    out + &format!(
-        "<p class=\"small muted\">p50, p90 and p99: {}. CPU is the whole stack's, memory its peak.{intervals}{bytes}</p>\n",
-        escape(&view::times_in_words(part))
-    )
+    let rows = html! {
+        @for index in 0..part.variants.len() { (row(part, index, 8, figure_cells(part, index))) }
+    };
+    let measured = (0..part.variants.len()).any(|index| view::figures(part, index).is_some());
+    html! {
+        (table(head, rows))
+        p.small.muted {
+            "p50, p90 and p99: " (view::times_in_words(part))
+            ". CPU is the whole stack's, memory its peak."
+            @if measured && run.kind != RunKind::Load {
+                @if view::is_provisional(part) {
+                    " Provisional: " (verdict::blocks_so_far(part)) "."
+                } @else {
+                    " Under each figure its 95% interval."
+                }
+            }
+            @if let Some(words) = view::bytes_in_words(part) { " " (words) "." }
+        }
+    }
 }
 
 /// The times of a load.
-pub(crate) fn times(report: &LoadReport<'_>) -> String {
-    let head: String = TIMES.iter().map(|head| format!("<th>{head}</th>")).collect();
-    let mut out =
-        format!("<div class=\"scroll\"><table><thead><tr><th></th>{head}</tr></thead><tbody>\n");
-    for (name, values) in report.times_rows() {
-        let cells: String = values.iter().map(|value| format!("<td>{value}</td>")).collect();
-        out += &format!("<tr><td class=\"name\">{name}</td>{cells}</tr>\n");
-    }
+pub(crate) fn times(report: &LoadReport<'_>) -> Markup {
+    let head = html! { th {} @for head in TIMES { th { (head) } } };
+    let rows = html! {
+        @for (name, values) in report.times_rows() {
+            tr { td.name { (name) } @for value in values { td { (value) } } }
+        }
+    };
     let [words, of] = report.times_in_words();
     let (first, rest) = report.speed();
     let speed = std::iter::once(first).chain(rest).collect::<Vec<_>>().join(", ");
-    let statuses = report.statuses_in_words();
-    let statuses = statuses.map_or_else(String::new, |words| format!(" Statuses: {words}."));
-    out + &format!(
-        "</tbody></table></div>\n<p class=\"small muted\">{}; {}. Throughput: {}.{statuses} Client: {}.</p>\n",
-        crate::text::capitalised(&words),
-        escape(&of),
-        escape(&speed),
-        escape(&report.client())
-    )
+    html! {
+        (table(head, rows))
+        p.small.muted {
+            (capitalised(&words)) "; " (of) ". Throughput: " (speed) "."
+            @if let Some(words) = report.statuses_in_words() { " Statuses: " (words) "." }
+            " Client: " (report.client()) "."
+        }
+    }
 }
 
-fn figure_cells(part: &Part, index: usize) -> String {
+fn figure_cells(part: &Part, index: usize) -> Markup {
     let variant = &part.variants[index];
     if let Some(reason) = &variant.skipped {
-        return format!("<td class=\"words\" colspan=\"7\">skipped: {}</td>", escape(reason));
+        return html! { td.words colspan="7" { "skipped: " (reason) } };
     }
     let Some(figures) = view::figures(part, index) else {
-        return "<td class=\"words muted\" colspan=\"7\">no valid data</td>".to_owned();
-    };
-    let cell = |metric: Metric, extra: bool, value: String, interval: Option<String>| {
-        let struck = if validity::is_void(part, index, metric) { "struck" } else { "" };
-        let classes: Vec<&str> = [if extra { "extra" } else { "" }, struck]
-            .into_iter()
-            .filter(|class| !class.is_empty())
-            .collect();
-        let class = match classes.is_empty() {
-            true => String::new(),
-            false => format!(" class=\"{}\"", classes.join(" ")),
-        };
-        let interval = interval.map_or_else(String::new, |text| format!("<small>{text}</small>"));
-        format!("<td{class}>{value}{interval}</td>")
+        return html! { td.words.muted colspan="7" { "no valid data" } };
     };
     let shown = |e: &stats::Estimate| e.is_bounded() && !figures.so_far;
+    let cell = |metric: Metric, extra: bool, value: Markup, interval: Option<String>| {
+        let class = match (extra, validity::is_void(part, index, metric)) {
+            (false, false) => None,
+            (true, false) => Some("extra"),
+            (false, true) => Some("struck"),
+            (true, true) => Some("extra struck"),
+        };
+        html! { td class=[class] { (value) @if let Some(interval) = interval { small { (interval) } } } }
+    };
     let times = |metric: Metric, extra: bool, e: &stats::Estimate| {
         let interval = shown(e).then(|| time_interval(e.low, e.high));
-        cell(metric, extra, time(e.value), interval)
+        cell(metric, extra, html! { (time(e.value)) }, interval)
     };
-    let throughput = &figures.throughput;
-    let mut out = cell(
-        Metric::Throughput,
-        false,
-        format!("<b>{}</b>", view::throughput(part, throughput.value)),
-        shown(throughput).then(|| view::throughput_interval(part, &figures)),
-    );
-    out += &times(Metric::P50, false, &figures.times.p50_ns);
-    out += &times(Metric::P99, true, &figures.times.p90_ns);
-    out += &times(Metric::P99, false, &figures.times.p99_ns);
-    let cpu = figures.cpu_ns.as_ref();
-    out += &cpu.map_or("<td>–</td>".to_owned(), |cpu| times(Metric::Cpu, false, cpu));
+    let throughput = html! { b { (view::throughput(part, figures.throughput.value)) } };
+    let interval = shown(&figures.throughput).then(|| view::throughput_interval(part, &figures));
     let memory = view::summaries(part, index).iter().filter_map(|s| s.peak_memory_bytes).max();
     let memory = memory.map_or("–".to_owned(), |bytes| base::Bytes(bytes).to_string());
-    out += &cell(Metric::Memory, true, memory, None);
     let failed = variant.ledger.counts.failed;
-    let class = if failed > 0 { " class=\"bad\"" } else { "" };
-    out + &format!("<td{class}>{}</td>", format_count(failed))
+    html! {
+        (cell(Metric::Throughput, false, throughput, interval))
+        (times(Metric::P50, false, &figures.times.p50_ns))
+        (times(Metric::P99, true, &figures.times.p90_ns))
+        (times(Metric::P99, false, &figures.times.p99_ns))
+        @match &figures.cpu_ns {
+            Some(cpu) => (times(Metric::Cpu, false, cpu)),
+            None => td { "–" },
+        }
+        (cell(Metric::Memory, true, html! { (memory) }, None))
+        td class=[(failed > 0).then_some("bad")] { (format_count(failed)) }
+    }
 }
 
 /// The ledger of every variant, a clause per equation. Clauses wrap, so that none is clipped in a
 /// narrow window or on paper.
-pub(crate) fn ledger(part: &Part) -> String {
-    let measured: Vec<usize> = (0..part.variants.len())
-        .filter(|index| part.variants[*index].ledger.counts.offered > 0)
-        .collect();
-    if measured.is_empty() {
-        return "<p class=\"empty\">No request was sent, so there is nothing to add up.</p>\n"
-            .to_owned();
+pub(crate) fn ledger(part: &Part) -> Markup {
+    let measured = part.variants.iter().enumerate().filter(|(_, v)| v.ledger.counts.offered > 0);
+    let ledgers: Vec<_> = measured.map(|(index, v)| (index, v.name.as_str(), &v.ledger)).collect();
+    if ledgers.is_empty() {
+        return empty("No request was sent, so there is nothing to add up.");
     }
-    let of = |index: &usize| {
-        let variant = &part.variants[*index];
-        (*index, variant.name.as_str(), &variant.ledger)
-    };
-    ledger_of(&measured.iter().map(of).collect::<Vec<_>>())
+    ledger_of(&ledgers)
 }
 
 /// Ledgers with their place in the legend and their names.
-pub(crate) fn ledger_of(ledgers: &[(usize, &str, &::ledger::Ledger)]) -> String {
-    let clause = |clause: &ledger::Clause| {
-        let (class, sign) = match clause.sign() {
-            Some(sign) if clause.is_broken() => ("unequal", sign),
-            Some(sign) => ("equal", sign),
-            None => return format!("<span class=\"muted\">{}</span>", escape(&clause.left)),
-        };
-        let right = clause.right.as_ref().map_or("", |(_, right)| right.as_str());
-        format!(
-            "<span>{} <b class=\"{class}\">{sign}</b> {}</span>",
-            escape(&clause.left),
-            escape(right)
-        )
-    };
-    let line = |(index, name, ledger): &(usize, &str, &::ledger::Ledger)| {
-        let clauses: Vec<String> = ledger::clauses(ledger).iter().map(clause).collect();
-        format!("<dt>{}{}</dt><dd>{}</dd>\n", key(*index), escape(name), clauses.join("\n"))
-    };
-    let lines: String = ledgers.iter().map(line).collect();
-    format!("<dl class=\"ledger\">\n{lines}</dl>\n")
+pub(crate) fn ledger_of(ledgers: &[(usize, &str, &::ledger::Ledger)]) -> Markup {
+    html! {
+        dl.ledger {
+            @for (index, name, ledger) in ledgers {
+                dt { (key(*index)) (name) }
+                // The spaces are where a line may end.
+                dd { @for each in ledger::clauses(ledger) { (clause(&each)) " " } }
+            }
+        }
+    }
+}
+
+fn clause(clause: &ledger::Clause) -> Markup {
+    let class = if clause.is_broken() { "unequal" } else { "equal" };
+    html! {
+        @if let Some(sign) = clause.sign() {
+            span {
+                (clause.left) " " b class=(class) { (sign) } " "
+                @if let Some((_, right)) = &clause.right { (right) }
+            }
+        } @else {
+            span.muted { (clause.left) }
+        }
+    }
 }
 
 /// Failures by kind, and where requests were counted at the server.
-pub(crate) fn ledger_notes(part: &Part) -> String {
-    let mut out = String::new();
-    for variant in &part.variants {
-        let kinds = ledger::failures(&variant.ledger.errors);
-        if !kinds.is_empty() {
-            let name = escape(&variant.name);
-            out += &format!("<p class=\"small\">{name} failed: {}.</p>\n", escape(&kinds));
+pub(crate) fn ledger_notes(part: &Part) -> Markup {
+    let served = part.variants.iter().filter_map(|v| v.served_by.as_ref());
+    let mut counters: Vec<String> = served.map(setting::served_by).collect();
+    counters.dedup();
+    html! {
+        @for variant in &part.variants {
+            @let kinds = ledger::failures(&variant.ledger.errors);
+            @if !kinds.is_empty() { p.small { (variant.name) " failed: " (kinds) "." } }
+        }
+        @if !counters.is_empty() {
+            p.small.muted { "Served is counted by " (counters.join("; ")) "." }
         }
     }
-    let mut counters: Vec<String> = part
-        .variants
-        .iter()
-        .filter_map(|v| Some(setting::served_by(v.served_by.as_ref()?)))
-        .collect();
-    counters.dedup();
-    if !counters.is_empty() {
-        let counters = escape(&counters.join("; "));
-        out += &format!("<p class=\"small muted\">Served is counted by {counters}.</p>\n");
-    }
-    out
 }
 
 /// What others published, beside ours.
-pub(crate) fn published(part: &Part) -> String {
+pub(crate) fn published(part: &Part) -> Markup {
     if part.published.is_empty() {
-        return String::new();
+        return html! {};
     }
-    let mut out = "<section><h3>Published before</h3>\n<div class=\"scroll\"><table><thead><tr><th>variant</th><th>here</th><th class=\"words\">published</th></tr></thead><tbody>\n".to_owned();
-    for published in &part.published {
-        let wanted = published.variant.as_deref();
-        let ours = part
-            .variants
-            .iter()
-            .position(|variant| Some(variant.name.as_str()) == wanted)
-            .and_then(|index| view::figures(part, index))
-            .map_or("–".to_owned(), |figures| {
-                let value = view::throughput(part, figures.throughput.value);
-                format!("{value} {}", view::throughput_unit(part))
-            });
-        out += &format!(
-            "<tr><td class=\"name\">{}</td><td>{ours}</td><td class=\"words\">{}<small>{}</small></td></tr>\n",
-            escape(wanted.unwrap_or("")),
-            escape(&published.figure),
-            escape(&published.source)
-        );
-    }
-    out + "</tbody></table></div>\n<p class=\"small muted\">Machines differ, so compare only \
-        ratios.</p></section>\n"
+    let ours = |wanted: Option<&str>| {
+        let index = part.variants.iter().position(|v| Some(v.name.as_str()) == wanted)?;
+        let value = view::throughput(part, view::figures(part, index)?.throughput.value);
+        Some(format!("{value} {}", view::throughput_unit(part)))
+    };
+    let head = html! { th { "variant" } th { "here" } th.words { "published" } };
+    let rows = html! {
+        @for published in &part.published {
+            @let variant = published.variant.as_deref();
+            tr {
+                td.name { (variant.unwrap_or("")) }
+                td { (ours(variant).unwrap_or_else(|| "–".to_owned())) }
+                td.words { (published.figure) small { (published.source) } }
+            }
+        }
+    };
+    let words = note("Machines differ, so compare only ratios.");
+    section("Published before", html! { (table(head, rows)) (words) })
 }
 
 /// What weakens or breaks the result, the gravest first.
-pub(crate) fn findings(run: &Run, part: &Part) -> String {
-    let mut out = "<section><h3>Validity</h3>\n".to_owned();
+pub(crate) fn findings(run: &Run, part: &Part) -> Markup {
     let mut told = validity::causes(part);
     told.extend(validity::others(part));
     let measured = (0..part.variants.len()).any(|index| view::figures(part, index).is_some());
-    if told.is_empty() {
-        out += match measured {
-            true if run.kind == RunKind::Load => {
-                "<p class=\"empty\">Nothing was found that weakens these figures.</p>\n"
+    let nothing = match measured {
+        true if run.kind == RunKind::Load => "Nothing was found that weakens these figures.",
+        true => "Every check passed: nothing was found that weakens the result.",
+        false => "Nothing was measured that could be checked.",
+    };
+    let body = html! {
+        @if told.is_empty() {
+            (empty(nothing))
+        } @else {
+            ul.findings {
+                @for told in &told {
+                    @let word = fact::severity(told.severity);
+                    li { span class={ "badge " (word) } { (word) } (told.line()) }
+                }
             }
-            true => {
-                "<p class=\"empty\">Every check passed: nothing was found that weakens the result.</p>\n"
-            }
-            false => "<p class=\"empty\">Nothing was measured that could be checked.</p>\n",
-        };
-    } else {
-        out += "<ul class=\"findings\">\n";
-        for told in told {
-            let word = fact::severity(told.severity);
-            let words = escape(&told.line());
-            out += &format!("<li><span class=\"badge {word}\">{word}</span>{words}</li>\n");
         }
-        out += "</ul>\n";
-    }
-    if let Some(words) = setting::disturbance(part, &run.machine) {
-        let words = crate::text::capitalised(&words);
-        out += &format!("<p class=\"small muted\">{}.</p>\n", escape(&words));
-    }
-    out + "</section>\n"
+        @if let Some(words) = setting::disturbance(part, &run.machine) {
+            (note(capitalised(&words) + "."))
+        }
+    };
+    section("Validity", body)
 }
 
 /// What each variant is.
-pub(crate) fn stacks(part: &Part) -> String {
-    let mut out = String::new();
-    for variant in &part.variants {
-        out += &format!(
-            "<p><b>{}</b> <span class=\"muted small\">reached at <code>{}</code></span></p>\n",
-            escape(&variant.name),
-            escape(&variant.target)
-        );
-        if !variant.commands.is_empty() {
-            out += &format!("<pre>{}</pre>\n", escape(&variant.commands.join("\n")));
+pub(crate) fn stacks(part: &Part) -> Markup {
+    html! {
+        @for variant in &part.variants {
+            p {
+                b { (variant.name) } " "
+                span.muted.small { "reached at " code { (variant.target) } }
+            }
+            @if !variant.commands.is_empty() { pre { (variant.commands.join("\n")) } }
         }
     }
-    out
 }
