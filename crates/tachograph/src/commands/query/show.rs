@@ -46,31 +46,31 @@ pub(super) fn table(found: &Found) -> String {
 
 /// CSV; what is unknown is empty.
 pub(super) fn csv(found: &Found) -> String {
-    let mut text = "series,start,end,rate,total,min,max,covered_s,updates\n".to_owned();
+    let mut table = csv::Writer::from_writer(vec![]);
+    let mut put = |cells: [String; 9]| {
+        table.write_record(cells).expect("memory takes every record");
+    };
+    let head = ["series", "start", "end", "rate", "total", "min", "max", "covered_s", "updates"];
+    put(head.map(str::to_owned));
     let cell = |value: Option<f64>| value.map(|v| v.to_string()).unwrap_or_default();
     for (series, slots) in &found.series {
-        let name = series.identity.to_string();
-        let name = if name.contains([',', '"']) {
-            format!("\"{}\"", name.replace('"', "\"\""))
-        } else {
-            name
-        };
         for (at_us, slot) in slots {
             let total = (slot.covered_us > 0).then(|| slot.integral.as_f64());
-            text += &format!(
-                "{name},{},{},{},{},{},{},{},{}\n",
+            put([
+                series.identity.to_string(),
                 time(*at_us),
                 time(at_us + found.step.us()),
                 cell(slot.rate),
                 cell(total),
                 cell(slot.min),
                 cell(slot.max),
-                slot.covered_us as f64 / 1e6,
-                slot.n
-            );
+                (slot.covered_us as f64 / 1e6).to_string(),
+                slot.n.to_string(),
+            ]);
         }
     }
-    text
+    let bytes = table.into_inner().expect("memory takes every record");
+    String::from_utf8(bytes).expect("cells are text")
 }
 
 /// JSON, schema 1; what is unknown is null.
