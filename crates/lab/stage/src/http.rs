@@ -1,7 +1,8 @@
 //! Blocking HTTP over TCP or a Unix socket, for readiness checks and server-side counts. Never used
-//! for load.
+//! for load. Each exchange has its own connection and its own runtime for hyper.
 
-use std::io::{self, Read, Write};
+use std::error::Error;
+use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
@@ -9,13 +10,16 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Request, header};
+use hyper_util::rt::TokioIo;
 use spec::{Endpoint, Target};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Limit on the size of a response, head and body together.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
-
-/// Limit on the number of headers.
-const HEADERS_MAX: usize = 128;
+/// Limit on the size of a body.
+const BODY_BYTES_MAX: usize = 16 << 20;
 
 /// A server's response.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,25 +52,65 @@ pub enum HttpError {
 
 /// Requests a target on a new connection; `timeout` limits the whole exchange.
 pub fn get(target: &Target, timeout: Duration) -> Result<Response, HttpError> {
-    let Target::Http { endpoint, authority, path } = target else {
-        return Err(HttpError::NotHttp(target.to_string()));
-    };
-    let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: tachograph\r\nAccept: */*\r\nConnection: close\r\n\r\n"
-    );
-    ask(endpoint, &[request.as_bytes()], timeout)
+    let not_http = || HttpError::NotHttp(target.to_string());
+    let Target::Http { endpoint, authority, path } = target else { return Err(not_http()) };
+    let request = Request::get(path)
+        .header(header::HOST, authority)
+        .header(header::USER_AGENT, "tachograph")
+        .header(header::ACCEPT, "*/*")
+        .header(header::CONNECTION, "close")
+        .body(Empty::new())
+        .map_err(|_| not_http())?;
+    let deadline = Instant::now() + timeout;
+    let stream = connect(endpoint, deadline).map_err(HttpError::Connect)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(HttpError::Exchange)?.block_on(async {
+        let answer = async {
+            match stream {
+                Stream::Tcp(stream) => ask(tokio::net::TcpStream::from_std(stream), request).await,
+                Stream::Unix(stream) => {
+                    ask(tokio::net::UnixStream::from_std(stream), request).await
+                }
+            }
+        };
+        let in_time = tokio::time::timeout_at(deadline.into(), answer).await;
+        in_time.unwrap_or_else(|_| Err(HttpError::Exchange(io::ErrorKind::TimedOut.into())))
+    })
 }
 
-fn ask(endpoint: &Endpoint, request: &[&[u8]], timeout: Duration) -> Result<Response, HttpError> {
-    let deadline = Instant::now() + timeout;
-    let mut stream = connect(endpoint, deadline).map_err(HttpError::Connect)?;
-    for bytes in request {
-        stream
-            .limit(deadline)
-            .and_then(|()| stream.write_all(bytes))
-            .map_err(HttpError::Exchange)?;
+/// Sends the request and reads the whole response.
+async fn ask<S>(
+    stream: io::Result<S>,
+    request: Request<Empty<Bytes>>,
+) -> Result<Response, HttpError>
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let stream = TokioIo::new(stream.map_err(HttpError::Exchange)?);
+    let (mut sender, connection) =
+        http1::Builder::new().handshake(stream).await.map_err(|error| why(&error))?;
+    // The task ends with the runtime; its errors also reach the exchange.
+    tokio::spawn(connection);
+    let (head, body) =
+        sender.send_request(request).await.map_err(|error| why(&error))?.into_parts();
+    let body = Limited::new(body, BODY_BYTES_MAX).collect().await.map_err(|error| why(&*error))?;
+    Ok(Response { status: head.status.as_u16(), body: body.to_bytes().to_vec() })
+}
+
+/// Why an exchange failed.
+fn why(error: &(dyn Error + 'static)) -> HttpError {
+    if error.is::<LengthLimitError>() {
+        return HttpError::Malformed("the response is larger than 16 MiB".to_owned());
     }
-    read_answer(&mut stream, deadline)
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    let hyper = error.downcast_ref::<hyper::Error>();
+    match (hyper, cause) {
+        (Some(error), _) if error.is_parse() => {
+            HttpError::Malformed(format!("the response is not HTTP: {error}"))
+        }
+        (_, Some(cause)) => HttpError::Exchange(io::Error::new(cause.kind(), cause.to_string())),
+        _ => HttpError::Exchange(io::Error::other(error.to_string())),
+    }
 }
 
 /// Connects and closes: whether something is listening.
@@ -74,60 +118,21 @@ pub(crate) fn accepts(endpoint: &Endpoint, timeout: Duration) -> io::Result<()> 
     connect(endpoint, Instant::now() + timeout).map(drop)
 }
 
+/// A non-blocking connection.
 enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Stream {
-    /// Limits the next operation to the time left.
-    fn limit(&self, deadline: Instant) -> io::Result<()> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-        match self {
-            Stream::Tcp(stream) => {
-                stream.set_read_timeout(Some(left))?;
-                stream.set_write_timeout(Some(left))
-            }
-            Stream::Unix(stream) => {
-                stream.set_read_timeout(Some(left))?;
-                stream.set_write_timeout(Some(left))
-            }
-        }
-    }
-
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let result = match self {
-            Stream::Tcp(stream) => stream.read(buffer),
-            Stream::Unix(stream) => stream.read(buffer),
-        };
-        // The kernel reports a socket timeout as "would block".
-        result.map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
-            _ => error,
-        })
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match self {
-            Stream::Tcp(stream) => stream.write_all(bytes),
-            Stream::Unix(stream) => stream.write_all(bytes),
-        }
-    }
-}
-
 fn connect(endpoint: &Endpoint, deadline: Instant) -> io::Result<Stream> {
     match endpoint {
-        Endpoint::Tcp { host, port } => connect_tcp(host, *port, deadline).map(Stream::Tcp),
+        Endpoint::Tcp { host, port } => connect_tcp(host, *port, deadline),
         Endpoint::Unix(path) => connect_unix(&SocketAddr::from_pathname(path)?, deadline),
         Endpoint::Abstract(name) => connect_unix(&SocketAddr::from_abstract_name(name)?, deadline),
         Endpoint::UnixDatagram(path)
         | Endpoint::UnixSeqpacket(path)
         | Endpoint::Socketpair(path) => exists_as_socket(path),
     }
-    .and_then(|stream| stream.limit(deadline).map(|()| stream))
 }
 
 fn exists_as_socket(path: &Path) -> io::Result<Stream> {
@@ -137,7 +142,7 @@ fn exists_as_socket(path: &Path) -> io::Result<Stream> {
     ))
 }
 
-fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream> {
+fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<Stream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "no address found for the name");
     for address in (host, port).to_socket_addrs()? {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -145,7 +150,10 @@ fn connect_tcp(host: &str, port: u16, deadline: Instant) -> io::Result<TcpStream
             return Err(io::ErrorKind::TimedOut.into());
         }
         match TcpStream::connect_timeout(&address, left) {
-            Ok(stream) => return Ok(stream),
+            Ok(stream) => {
+                stream.set_nonblocking(true)?;
+                return Ok(Stream::Tcp(stream));
+            }
             Err(error) => last = error,
         }
     }
@@ -175,159 +183,72 @@ fn connect_unix(address: &SocketAddr, deadline: Instant) -> io::Result<Stream> {
             Err(error) => return Err(error.into()),
         }
     }
-    let stream = UnixStream::from(socket);
-    stream.set_nonblocking(false)?;
-    Ok(Stream::Unix(stream))
-}
-
-fn read_answer(stream: &mut Stream, deadline: Instant) -> Result<Response, HttpError> {
-    let mut bytes = Vec::new();
-    let mut chunk = [0; 16 << 10];
-    loop {
-        stream.limit(deadline).map_err(HttpError::Exchange)?;
-        let count = match stream.read(&mut chunk) {
-            Ok(count) => count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(HttpError::Exchange(error)),
-        };
-        bytes.extend_from_slice(&chunk[..count]);
-        if bytes.len() > ANSWER_BYTES_MAX {
-            return Err(HttpError::Malformed("the response is larger than 16 MiB".to_owned()));
-        }
-        if let Some(response) = parse(&bytes, count == 0)? {
-            return Ok(response);
-        }
-        if count == 0 {
-            return Err(HttpError::Exchange(io::ErrorKind::UnexpectedEof.into()));
-        }
-    }
-}
-
-/// Parses a response from the bytes so far; `None` if it is incomplete. `ended` means that the
-/// server has closed the connection.
-fn parse(bytes: &[u8], ended: bool) -> Result<Option<Response>, HttpError> {
-    let mut rest = bytes;
-    loop {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
-        let mut head = httparse::Response::new(&mut headers);
-        let length = match head.parse(rest) {
-            Ok(httparse::Status::Complete(length)) => length,
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Err(error) => {
-                return Err(HttpError::Malformed(format!("the response is not HTTP: {error}")));
-            }
-        };
-        let status = head.code.unwrap_or_default();
-        let body = &rest[length..];
-        if (100..200).contains(&status) && status != 101 {
-            rest = body;
-            continue;
-        }
-        return Ok(
-            read_body(status, head.headers, body, ended)?.map(|body| Response { status, body })
-        );
-    }
-}
-
-fn read_body(
-    status: u16,
-    headers: &[httparse::Header<'_>],
-    body: &[u8],
-    ended: bool,
-) -> Result<Option<Vec<u8>>, HttpError> {
-    let header = |name: &str| {
-        headers
-            .iter()
-            .find(|header| header.name.eq_ignore_ascii_case(name))
-            .map(|header| String::from_utf8_lossy(header.value).trim().to_owned())
-    };
-    if matches!(status, 204 | 304) {
-        return Ok(Some(Vec::new()));
-    }
-    if header("transfer-encoding").is_some_and(|coding| coding.eq_ignore_ascii_case("chunked")) {
-        return unchunk(body);
-    }
-    if let Some(length) = header("content-length") {
-        let length: usize = length.parse().map_err(|_| {
-            HttpError::Malformed(format!("the response's Content-Length is '{length}'"))
-        })?;
-        return Ok(body.get(..length).map(<[u8]>::to_vec));
-    }
-    Ok(ended.then(|| body.to_vec()))
-}
-
-/// Removes the chunked coding (RFC 9112, section 7.1); `None` if the last chunk is missing.
-fn unchunk(mut rest: &[u8]) -> Result<Option<Vec<u8>>, HttpError> {
-    let mut body = Vec::new();
-    loop {
-        let (start, size) = match httparse::parse_chunk_size(rest) {
-            Ok(httparse::Status::Complete(found)) => found,
-            Ok(httparse::Status::Partial) => return Ok(None),
-            Err(_) => {
-                return Err(HttpError::Malformed("the response has malformed chunks".to_owned()));
-            }
-        };
-        if size == 0 {
-            return Ok(Some(body));
-        }
-        let size = usize::try_from(size).unwrap_or(usize::MAX);
-        let end = start.saturating_add(size);
-        let (Some(chunk), Some(after)) = (rest.get(start..end), rest.get(end.saturating_add(2)..))
-        else {
-            return Ok(None);
-        };
-        body.extend_from_slice(chunk);
-        rest = after;
-    }
+    Ok(Stream::Unix(UnixStream::from(socket)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
 
-    fn whole(text: &str) -> Option<Response> {
-        parse(text.as_bytes(), true).unwrap()
+    /// The response that `get` makes of these bytes; the server closes the connection after them.
+    fn answered(bytes: &'static [u8]) -> Result<Response, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            stream.write_all(bytes).unwrap();
+        });
+        let answer = get(&Target::parse(&url).unwrap(), Duration::from_secs(60));
+        server.join().unwrap();
+        answer.map_err(|error| error.to_string())
     }
 
     #[test]
     fn bodies_end_where_their_framing_says() {
         for (answer, body) in [
-            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi and more", Some("hi")),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi", None),
-            ("HTTP/1.0 200 OK\r\n\r\nto the end", Some("to the end")),
-            ("HTTP/1.1 204 None\r\n\r\n", Some("")),
-            (
-                "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
-                Some("x"),
-            ),
+            ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi and more", "hi"),
+            ("HTTP/1.0 200 OK\r\n\r\nto the end", "to the end"),
+            ("HTTP/1.1 204 None\r\n\r\n", ""),
+            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx", "x"),
             (
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1;x=y\r\nc\r\n0\r\n\r\n",
-                Some("abc"),
+                "abc",
             ),
-            ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", None),
-            ("HTTP/1.1 200", None),
         ] {
-            let found = whole(answer).map(|response| String::from_utf8(response.body).unwrap());
-            assert_eq!(found.as_deref(), body, "{answer}");
+            let found = answered(answer.as_bytes()).unwrap();
+            assert_eq!(String::from_utf8(found.body).unwrap(), body, "{answer}");
         }
-        assert_eq!(parse(b"HTTP/1.0 200 OK\r\n\r\nnot yet closed", false).unwrap(), None);
     }
 
     #[test]
     fn nonsense_is_told_apart_from_silence() {
+        let large = format!("HTTP/1.0 200 OK\r\n\r\n{}", "x".repeat(BODY_BYTES_MAX + 1));
         for (bytes, text) in [
-            ("SSH-2.0-x\r\n", "the response is not HTTP: invalid HTTP version"),
+            ("SSH-2.0-x\r\n", "the response is not HTTP: invalid HTTP version parsed"),
             (
                 "HTTP/1.1 200 OK\r\nContent-Length: many\r\n\r\n",
-                "the response's Content-Length is 'many'",
+                "the response is not HTTP: invalid content-length parsed",
             ),
             (
                 "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
-                "the response has malformed chunks",
+                "no complete answer: Invalid chunk size line: missing size digit",
             ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi",
+                "no complete answer: end of file before message length reached",
+            ),
+            ("HTTP/1.1 200", "no complete answer: connection closed before message completed"),
+            (&*large.leak(), "the response is larger than 16 MiB"),
         ] {
-            assert_eq!(parse(bytes.as_bytes(), false).unwrap_err().to_string(), text);
+            assert_eq!(answered(bytes.as_bytes()).unwrap_err(), text);
         }
     }
 
