@@ -13,20 +13,20 @@ use stats::{Aim, Better, Estimate, Evidence, Spread};
 use crate::calibrate::Calibration;
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, forbidding};
 
-/// Requests that a trial needs for its 99th percentile to be worth reading: 100 ÷ (1 − 0.99).
+/// Requests that a trial needs for a dependable 99th percentile: 100 ÷ (1 − 0.99).
 const P99_REQUESTS_MIN: u64 = 10_000;
 
-/// A variant whose level changes within more than this share of blocks is not steady.
+/// A variant whose level changes within more than this share of its trials is not steady.
 const NOT_STEADY_SHARE: f64 = 0.25;
 
-/// A block in which others used less than this, as CPUs, and in which no more than a hundredth of
-/// the CPU time was stolen, shows what a quiet machine would have come to.
+/// Blocks in which others used fewer CPUs than this, and in which at most this share of CPU time
+/// was stolen, count as quiet.
 const QUIET_CPUS: f64 = 0.1;
 const QUIET_STOLEN: f64 = 0.01;
-/// So many quiet blocks it takes.
+/// Quiet blocks needed to estimate the half-width on a quiet machine.
 const QUIET_BLOCKS_MIN: usize = 4;
 
-/// The load that the variants of a part share, as it is recorded.
+/// The load that the variants of a part share, as recorded.
 pub(crate) fn load_of(plan: &spec::Part) -> record::Load {
     let load = &plan.variants[0].load;
     let engine = |load: &spec::Load| match load.engine {
@@ -37,7 +37,7 @@ pub(crate) fn load_of(plan: &spec::Part) -> record::Load {
     record::Load { engines: engines.into_iter().collect(), ..shared_load(load) }
 }
 
-/// A load as it is recorded, but for what moves its bytes.
+/// A load as recorded, without the I/O backend.
 pub(crate) fn shared_load(load: &spec::Load) -> record::Load {
     record::Load {
         connections: load.connections,
@@ -70,7 +70,7 @@ pub(crate) fn blank_variant(variant: &spec::Variant) -> record::Variant {
     }
 }
 
-/// Where a server's own count is read, as it is recorded.
+/// The source of a server-side count, as recorded.
 pub(crate) fn served_by(by: &spec::ServedBy) -> record::ServedBy {
     use spec::ServedBy;
     match by {
@@ -85,7 +85,7 @@ pub(crate) fn served_by(by: &spec::ServedBy) -> record::ServedBy {
     }
 }
 
-/// Notes it when variants answer with different bodies: then they do not do the same work.
+/// Notes when variants respond with different bodies, because then their work differs.
 pub(crate) fn note_differing_answers(calibration: &Calibration, part: &mut Part) {
     let lengths: Vec<(usize, u64)> = calibration
         .variants
@@ -100,7 +100,7 @@ pub(crate) fn note_differing_answers(calibration: &Calibration, part: &mut Part)
     }
 }
 
-/// Variants whose first response was a redirect that was not declared as expected.
+/// Variants whose first response was an undeclared redirect.
 pub(crate) fn redirects(calibration: &Calibration, plan: &spec::Part) -> Vec<Finding> {
     let redirect = |c: &crate::calibrate::Calibrated| {
         let status = c.learned.as_ref()?.status.filter(|status| (300..400).contains(status))?;
@@ -111,7 +111,7 @@ pub(crate) fn redirects(calibration: &Calibration, plan: &spec::Part) -> Vec<Fin
     calibration.variants.iter().filter_map(redirect).collect()
 }
 
-/// How many blocks the pilot calls for.
+/// The number of blocks that the pilot calls for.
 pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part) -> u32 {
     let metric = metric_of(plan.primary);
     let offer = offer_of(plan, metric);
@@ -137,7 +137,7 @@ fn aim(plan: &spec::Part, primary: bool) -> Aim {
     }
 }
 
-/// Contrasts whose primary metric nothing forbids so far.
+/// Contrasts whose primary metric no finding forbids so far.
 pub(crate) fn sound_contrasts<'p>(plan: &'p spec::Part, part: &Part) -> Vec<&'p spec::Contrast> {
     let metric = metric_of(plan.primary);
     let offer = offer_of(plan, metric);
@@ -151,7 +151,7 @@ pub(crate) fn sound_contrasts<'p>(plan: &'p spec::Part, part: &Part) -> Vec<&'p 
     plan.contrasts.iter().filter(sound).collect()
 }
 
-/// A metric of the plan as it is recorded.
+/// A metric of the plan, as recorded.
 pub(crate) fn metric_of(metric: spec::Metric) -> Metric {
     match metric {
         spec::Metric::Throughput => Metric::Throughput,
@@ -162,7 +162,7 @@ pub(crate) fn metric_of(metric: spec::Metric) -> Metric {
     }
 }
 
-/// Which way a metric is better.
+/// Which direction of a metric is better.
 fn better(metric: Metric) -> Better {
     match metric {
         Metric::Throughput => Better::Higher,
@@ -174,7 +174,8 @@ fn trial_of(block: &Block, variant: usize, offer: Offer) -> Option<&Trial> {
     block.trials.iter().find(|t| t.variant as usize == variant && t.offer == offer)
 }
 
-/// The offer that a metric is taken from: latency from the open loop where there is one, all else from the closed one.
+/// The offer that a metric is taken from: for latency the open loop if there is one, otherwise the
+/// closed one.
 pub(crate) fn offer_of(plan: &spec::Part, metric: Metric) -> Offer {
     let has_open = plan.offers.iter().any(|o| *o != spec::Offer::Closed);
     let has_closed = plan.offers.contains(&spec::Offer::Closed);
@@ -219,7 +220,8 @@ fn log_ratios(
     stats::log_ratios(&pairs).map_err(|error| error.to_string())
 }
 
-/// Completes a part after its last block: ledgers, summaries, comparisons, findings about the whole.
+/// Completes a part after its last block: ledgers, summaries, comparisons, findings about the whole
+/// part.
 pub(crate) fn conclude(plan: &spec::Part, part: &mut Part, interrupted: bool) {
     add_up_ledgers(part);
     summarise(plan, part);
@@ -231,7 +233,7 @@ pub(crate) fn conclude(plan: &spec::Part, part: &mut Part, interrupted: bool) {
 pub(crate) fn add_up_ledgers(part: &mut Part) {
     for v in 0..part.variants.len() {
         let mut sum: Option<Ledger> = None;
-        // Broken blocks belong to the ledger of the run; only what was stopped in the middle does not.
+        // Failed blocks belong to the ledger of the run; interrupted ones do not.
         for block in part.blocks.iter().filter(|b| b.index > 0) {
             for life in block.lives.iter().filter(|life| life.variant as usize == v) {
                 match &mut sum {
@@ -255,7 +257,7 @@ fn summarise(plan: &spec::Part, part: &mut Part) {
             let mut trials: Vec<&Trial> =
                 part.complete_blocks().filter_map(|block| trial_of(block, v, offer)).collect();
             if trials.is_empty() {
-                // Another variant failed in every block; what this one did until then is shown.
+                // Another variant failed in every block; shows what this one did until then.
                 let failed = part.measured_blocks().filter(|b| b.state == BlockState::Failed);
                 trials = failed.filter_map(|block| trial_of(block, v, offer)).collect();
             }
@@ -291,7 +293,7 @@ fn summary(offer: Offer, trials: &[&Trial], confidence: f64) -> Summary {
     }
 }
 
-/// What can only be told from the trials of all blocks together.
+/// Findings that need the trials of all blocks.
 fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
     let mut found = Vec::new();
     for v in 0..part.variants.len() {
@@ -314,15 +316,15 @@ fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
 fn client_busy(plan: &spec::Part, v: usize, closed: &[&Trial]) -> Option<Finding> {
     let share = closed.iter().map(|trial| trial.client_busy()).fold(0.0, f64::max);
     let load = &plan.variants[v].load;
-    // A client that spins is busy all the time, whatever it waits for.
+    // A client that spins is always busy.
     (share > CLIENT_BUSY_MAX && !load.busy_poll).then(|| {
         let fact = Fact::ClientBusy { share, threads: load.threads };
         Finding::of_variant(Severity::Warning, v, fact)
     })
 }
 
-/// The label of an open loop whose rate was not achieved. Its latency is not compared, and where
-/// latency is what decides, there is no verdict.
+/// The finding about an open loop whose rate was not achieved. Its latency is not compared, and if
+/// latency is the primary metric, there is no verdict.
 fn unsustained(plan: &spec::Part, v: usize, open: &[&Trial]) -> Option<Finding> {
     let achieved = achieved(open).filter(|achieved| *achieved < ACHIEVED_MIN)?;
     let dropped = open.iter().map(|trial| trial.ledger.counts.dropped).sum();
@@ -336,8 +338,8 @@ fn is_latency(metric: Metric, offer: Offer) -> bool {
     offer == Offer::Open && matches!(metric, Metric::P50 | Metric::P99)
 }
 
-/// A variant whose level changes within many of its trials, unless that of all others does in the
-/// same blocks: then it was the machine's.
+/// Finds variants whose level changes within many of their trials, unless all other variants'
+/// levels change in the same blocks: then the machine is the cause.
 fn not_steady(part: &Part) -> Vec<Finding> {
     let drifting = |v: usize| -> BTreeSet<u32> {
         let drifts = part.findings.iter().filter(|f| matches!(f.fact, Fact::Drift { .. }));
@@ -357,7 +359,7 @@ fn not_steady(part: &Part) -> Vec<Finding> {
     all.iter().enumerate().filter_map(of_variant).collect()
 }
 
-/// A note about trials too short for the 99th percentile that the report shows of them.
+/// Notes trials that are too short for the 99th percentile in the report.
 fn few_requests(part: &Part) -> Option<Finding> {
     let least = |v: usize| {
         let trials = part.complete_blocks().flat_map(|block| block.measured_trials());
@@ -368,7 +370,7 @@ fn few_requests(part: &Part) -> Option<Finding> {
     (fewest < P99_REQUESTS_MIN).then(|| Finding::of_variant(Severity::Note, v, fact))
 }
 
-/// How busy the machine was with something else, and what that cost.
+/// How busy the machine was with other work, and what that cost.
 fn disturbance(plan: &spec::Part, part: &Part) -> Option<Disturbance> {
     let trials = || part.complete_blocks().flat_map(|block| block.measured_trials());
     let slices: Vec<&record::Slice> = trials().flat_map(|trial| &trial.slices).collect();
@@ -397,7 +399,7 @@ fn disturbance(plan: &spec::Part, part: &Part) -> Option<Disturbance> {
     })
 }
 
-/// The half-width that all blocks would have come to, had they spread like the quiet ones.
+/// The half-width that all blocks would have given with the spread of the quiet ones.
 fn half_width_if_quiet(plan: &spec::Part, part: &Part) -> Option<f64> {
     let quiet = |block: &&Block| {
         let slices: Vec<&record::Slice> =

@@ -12,7 +12,7 @@ use crate::disturbance::kept_rounds;
 use crate::running_variant::{RunningVariant, Setting, StartError, VariantResult};
 use crate::watch::{Doing, Event, Watcher};
 
-/// One offer with its rate settled.
+/// An offer with its rate and window determined.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SettledOffer {
     pub(crate) offer: Offer,
@@ -21,30 +21,30 @@ pub(crate) struct SettledOffer {
     pub(crate) window: Nanos,
 }
 
-/// What a block is to do.
+/// Plan of a block.
 pub(crate) struct BlockPlan<'a> {
     pub(crate) part: &'a Part,
-    /// Variants that take part: all but the skipped ones.
+    /// The variants in it: all except skipped ones.
     pub(crate) variants: Vec<usize>,
     pub(crate) offers: Vec<SettledOffer>,
     pub(crate) warmup: Nanos,
-    /// How long a lead-in has to last for the slowest variant.
+    /// Lead-in required by the slowest variant.
     pub(crate) lead_in: Nanos,
-    /// How long a loop takes until it holds as many long requests as it ever will.
+    /// Time until a loop contains its full share of long requests.
     pub(crate) settling: Nanos,
     pub(crate) seed: Seed,
 }
 
-/// What a block came to.
+/// Result of a block.
 pub(crate) struct BlockOutcome {
     pub(crate) order: Vec<u32>,
     pub(crate) ended: Vec<VariantResult>,
-    /// The variant that failed to take part, and why: the block ended there.
+    /// The variant that failed, and why: the block ended there.
     pub(crate) failure: Option<(usize, String)>,
     pub(crate) interrupted: bool,
-    /// Processes that left the CPUs of their stack, by variant.
+    /// Processes that ran outside their stack's CPUs, by variant.
     pub(crate) unpinned: Vec<(usize, String)>,
-    /// The CPU frequency governors before and after, where they differ.
+    /// The CPU frequency governors before and after, if they differ.
     pub(crate) governors: Option<(Vec<String>, Vec<String>)>,
 }
 
@@ -57,9 +57,9 @@ impl BlockOutcome {
         }
     }
 
-    /// The trials of each variant's life, in the order of `ended`. Rounds in which others took
-    /// more CPU time than usual are in their ledgers and in none of their figures; `resolved` tells
-    /// whether that can be seen for slices as short as these.
+    /// The trials of each variant, in the order of `ended`. Rounds in which others used more CPU
+    /// time than usual are in the ledgers but in none of the figures; `resolved` says whether that
+    /// can be measured for slices as short as these.
     pub(crate) fn trials(&self, resolved: bool) -> Vec<Vec<Trial>> {
         let closed = self.kept(Offer::Closed, resolved);
         let open = self.kept(Offer::Open, resolved);
@@ -91,34 +91,34 @@ impl BlockOutcome {
     }
 }
 
-/// The share of a slice that is loaded but not measured, while caches and queues fill again: at
-/// least the first, and no more than the second where requests are slow.
+/// The share of a slice that is loaded but not measured while caches and queues fill: at least the
+/// first value, and at most the second for slow requests.
 pub(crate) const LEAD_IN_SHARE: f64 = 0.2;
 pub(crate) const LEAD_IN_SHARE_MAX: f64 = 0.4;
 
-/// A slice of an open loop lasts at least this long: what waits at its end is dropped, and a
-/// queue needs time to build up to the length that it has.
+/// Minimum length of an open loop's slice: requests waiting at its end are dropped, and a queue
+/// needs time to reach its usual length.
 const OPEN_SLICE_MIN: Nanos = Nanos::from_millis(100);
 
-/// How long answers in flight are waited for after a slice; the load's own timeout bounds it too.
+/// How long to wait for outstanding requests after a slice; the load's own timeout limits it too.
 fn drain_of(variant: &spec::Variant) -> Nanos {
     variant.load.timeout
 }
 
-/// A slice of this length whose lead-in lasts as long as is `wanted`, within the two shares.
+/// A slice of this length, with a lead-in as long as `wanted` within the limits above.
 pub(crate) fn slice_of(variant: &spec::Variant, mode: Mode, length: Nanos, wanted: Nanos) -> Slice {
     let share = |share: f64| Nanos((length.0 as f64 * share) as u64);
     let lead_in = wanted.max(share(LEAD_IN_SHARE)).min(share(LEAD_IN_SHARE_MAX));
     Slice { mode, lead_in, window: length - lead_in, requests: None, drain: drain_of(variant) }
 }
 
-/// Shortens the window by twice `cycle`, of which a random part is loaded before it.
+/// Shortens the window by twice `cycle`, and puts a random part of that time before it.
 ///
-/// A loop begins in the same way in every slice, and a server that does something every so many
-/// requests then does it at the same moments of every slice. A window that begins or ends at a
-/// fixed moment would always hold too much of that or too little; one that is placed
-/// anywhere in a cycle, with equal chances, holds on average what there is. The sum of two equal
-/// chances does so even where `cycle`, a service time, is a little less than the true cycle.
+/// A loop starts in the same way in every slice, and a server that does something after every so
+/// many requests then does it at the same moments of every slice. A window at a fixed position
+/// would always contain too much or too little of it; one with a uniformly distributed position
+/// contains the average. The sum of two uniform distributions does so even if `cycle`, a service
+/// time, is slightly less than the true cycle.
 fn place_at_random(slice: &mut Slice, cycle: Nanos, rng: &mut base::Rng) {
     let room = (cycle * 2).min(Nanos(slice.window.0 / 2));
     slice.window = slice.window - room;
@@ -145,7 +145,7 @@ fn shuffled(group: &[usize], rng: &mut base::Rng) -> Vec<usize> {
     seen
 }
 
-/// Runs one block to its end, or until it cannot go on or is interrupted. Every stack is stopped on return.
+/// Runs one block until it ends, fails or is interrupted. Every stack is stopped on return.
 pub(crate) fn run_block(
     plan: &BlockPlan<'_>,
     around: &Setting<'_>,
@@ -182,7 +182,7 @@ pub(crate) fn run_block(
         let unpinned = |running: &RunningVariant| Some((running.variant, running.unpinned()?));
         outcome.unpinned.extend(all_running.iter().filter_map(unpinned));
         if let Err((variant, error)) = result {
-            // A person who stops the run makes the slice fall short.
+            // A slice that the user stops is incomplete.
             if !around.stop.load(Ordering::Relaxed) {
                 outcome.failure = Some((variant, error.to_string()));
             }
@@ -211,7 +211,7 @@ fn run_group(
     progress: &mut Progress<'_>,
 ) -> Result<(), (usize, StartError)> {
     let variants = &plan.part.variants;
-    // Stacks start in random order too, so that none is always the first to find its caches cold.
+    // Stacks also start in random order, so that none is always the first to find cold caches.
     for v in shuffled(group, rng) {
         progress.tell(Doing::Starting, &variants[v].name, 0.0);
         let seed = plan.seed.derive("variant", v as u64);
@@ -277,7 +277,7 @@ fn load(
     running.check_alive().map_err(|error| (v, error.into()))
 }
 
-/// Tells the watcher how far a block has come.
+/// Reports a block's progress to the watcher.
 struct Progress<'a> {
     watcher: &'a mut dyn Watcher,
     done: f64,
@@ -286,7 +286,7 @@ struct Progress<'a> {
 }
 
 impl Progress<'_> {
-    /// Tells what begins now, and books `share` of the block for it.
+    /// Reports what begins now, and adds `share` to the progress.
     fn tell(&mut self, what: Doing, variant: &str, share: f64) {
         let share_done = (self.base + self.scale * self.done).min(1.0);
         self.watcher.event(&Event::Doing { what, variant: variant.to_owned(), share_done });

@@ -1,8 +1,8 @@
-//! The calibration block: is every variant able to run, what does it answer, how much
-//! can it take, how long does it warm up, and could the client have gone faster?
+//! The calibration block: which variants can run, their responses, their capacity, their warm-up,
+//! and whether the client could have been faster.
 //!
-//! Its trials are recorded but never analysed, so that what is fixed here (the
-//! rate of the open loop, the warm-up) does not depend on the data that decide.
+//! Its trials are recorded but never analysed, so that what it determines (the open loop's rate,
+//! the warm-up) does not depend on the analysed data.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -16,39 +16,39 @@ use crate::block::slice_of;
 use crate::running_variant::{RunningVariant, Setting, StartError, VariantResult};
 use crate::watch::{Doing, Event, Watcher};
 
-/// Buckets in which the warm-up is looked for: 250 ms in a full run, less in a quick look.
+/// Buckets for finding the end of the warm-up: 250 ms in a full run, less in a quick one.
 const BUCKETS: u64 = 16;
 
-/// How many times longer the second look at a slow server takes.
+/// How many times longer the second attempt with a slow server takes.
 const SLOW_FACTOR: u64 = 6;
 
-/// The share of the connections' time that long requests may take without being waited for
-/// before a slice is measured: what Little's law may be off by.
+/// The share of the connections' time that long requests may take without extending the lead-in:
+/// the tolerance of Little's law.
 const LONG_SHARE: f64 = 0.02;
 
-/// What calibration found out about one variant.
+/// Calibration of one variant.
 pub(crate) struct Calibrated {
     pub(crate) variant: usize,
     pub(crate) learned: Option<Learned>,
-    /// Verified responses per second, closed loop, over the later half.
+    /// Verified responses per second in the closed loop, over the second half.
     pub(crate) capacity_per_s: f64,
-    /// What all but a fiftieth of the connections' time goes into: requests no longer than this.
+    /// The longest service time, except for requests that take a fiftieth of the connections' time.
     pub(crate) long_service_time: Nanos,
-    /// When the last change of level was over, if the variant settled at all.
+    /// When the level last changed, if the variant settled at all.
     pub(crate) settled_after: Option<Nanos>,
-    /// What the null server on the same transport served, where one stands in for this kind of exchange.
+    /// Throughput of the null server on the same transport, if there is one for this exchange.
     pub(crate) null_capacity_per_s: Option<f64>,
     pub(crate) ended: VariantResult,
 }
 
-/// What calibration came to for all variants.
+/// Calibration of all variants.
 pub(crate) struct Calibration {
     pub(crate) variants: Vec<Calibrated>,
-    /// Variants that could not be started, with the reason.
+    /// Variants that could not start, with the reason.
     pub(crate) skipped: BTreeMap<usize, String>,
 }
 
-/// How long a full run's calibration loads each variant; a quick look's is shorter.
+/// How long a full run's calibration loads each variant, and a quick run's.
 const WATCHED: Nanos = Nanos::from_secs(4);
 const WATCHED_QUICK: Nanos = Nanos::from_secs(1);
 
@@ -57,7 +57,7 @@ pub(crate) fn watched(part: &Part) -> Nanos {
     if part.schedule.quick { WATCHED_QUICK } else { WATCHED }
 }
 
-/// Tries every variant alone. One that cannot start is skipped; the others go on, unless `all` are needed.
+/// Tries every variant alone. One that cannot start is skipped, unless `all` are needed.
 pub(crate) fn calibrate(
     part: &Part,
     all: bool,
@@ -127,7 +127,7 @@ fn calibrate_one(
     let first = tally.window;
     let trial = tally.trial(index, 0, &|_| true);
     let mut long_service_time = tally.long_service_time(LONG_SHARE);
-    // Rates of whole buckets; the last one may hold no more than the drain.
+    // Rates of whole buckets; the last bucket may contain only the drain.
     let steps_per_bucket = (bucket.0 / around.step.0.max(1)).max(1) as usize;
     let rates: Vec<f64> = trial
         .completed_by_step
@@ -142,7 +142,7 @@ fn calibrate_one(
         later.iter().sum::<f64>() / (later.len().max(1) as f64 * bucket.as_secs_f64());
     let connections = u64::from(variant.load.connections);
     if trial.ledger.counts.completed < 4 * connections {
-        // Requests so slow that the first look saw the start of the loop and little else.
+        // Such slow requests that the first attempt saw little more than the start of the loop.
         slice.window = Nanos(SLOW_FACTOR * length.0);
         let tally = running.load(Offer::Calibration, 1, &slice, around.meter)?;
         let seconds = (tally.window.length - first.length).as_secs_f64();
@@ -162,7 +162,7 @@ fn calibrate_one(
     })
 }
 
-/// A first answer that nobody would want to measure unknowingly.
+/// A first response that should not be measured by accident.
 fn wrong_answer(variant: &Variant, learned: &Learned) -> Option<String> {
     let status = learned.status?;
     (status >= 400 && variant.load.expect.status.is_none()).then(|| {
@@ -173,7 +173,7 @@ fn wrong_answer(variant: &Variant, learned: &Learned) -> Option<String> {
     })
 }
 
-/// What makes two variants comparable to one null server.
+/// Variants with equal keys share a null server.
 #[derive(Clone, Debug, PartialEq)]
 struct NullKey {
     unix: bool,
@@ -183,7 +183,7 @@ struct NullKey {
 }
 
 fn null_key(variant: &Variant, learned: Option<&Learned>) -> Option<NullKey> {
-    // The variables in a target never change what kind of socket it is.
+    // The variables in a target never change the kind of socket.
     let shape = variant.target.replace("$PORT", "1").replace("${PORT}", "1");
     let shape = shape.replace("$SOCKET", "/s").replace("${SOCKET}", "/s");
     let unix = match Target::parse(&shape).ok()?.endpoint() {
@@ -200,7 +200,7 @@ fn null_key(variant: &Variant, learned: Option<&Learned>) -> Option<NullKey> {
     Some(NullKey { unix, oneshot, new_connection: variant.load.new_connection, body_bytes })
 }
 
-/// How fast the client gets answers from a server that does next to nothing.
+/// Throughput of the client with a server that does next to nothing.
 fn null_capacity(
     part: &Part,
     key: &NullKey,

@@ -1,20 +1,20 @@
-//! What else the machine did while slices were loaded, and which rounds are left out for it.
+//! The machine's other activity during slices, and the rounds left out because of it.
 //!
-//! A round holds one slice of every variant. It is kept or left out for all of them alike, and by
-//! what other processes and the hypervisor did in it, never by what was measured.
+//! A round has one slice of every variant. It is kept or left out for all of them, depending on the
+//! activity of other processes and the hypervisor, never on the measurements.
 
 use base::Nanos;
 use host::{CpuMeter, CpuTimes, Snapshot};
 
-/// A round in which others took no more CPU time than this beyond the quietest third is kept, as
-/// CPUs: 0.15 is 15% of one. Below it, what others do cannot be told from what the kernel does for
-/// the load itself.
+/// A round is kept if others used at most this much more than in the quietest third, in CPUs: 0.15
+/// is 15% of one. Smaller differences cannot be distinguished from the kernel's work for the load
+/// itself.
 const BUSIER_BY: f64 = 0.15;
 
-/// Share of the rounds of a block that are kept whatever the machine does.
+/// Minimum share of a block's rounds that is kept.
 const KEPT_MIN: f64 = 1.0 / 3.0;
 
-/// A slice shorter than this many steps of the meter says nothing about others by itself.
+/// A slice shorter than this many steps of the meter says nothing about other activity.
 const STEPS_MIN: u64 = 2;
 
 /// Reads the machine's counters around slices.
@@ -23,7 +23,7 @@ pub(crate) struct Meter {
     cpu: Option<CpuMeter>,
 }
 
-/// The machine at one moment.
+/// The machine's counters at one instant.
 #[derive(Debug)]
 pub(crate) struct Moment {
     cpu: Option<CpuTimes>,
@@ -31,20 +31,20 @@ pub(crate) struct Moment {
     counters: Option<Snapshot>,
 }
 
-/// What the machine did between two moments.
+/// The machine's activity between two instants.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meanwhile {
     /// Wall time.
     pub(crate) elapsed: Nanos,
-    /// Busy time of all CPUs; `None` where it cannot be seen.
+    /// Busy time of all CPUs; `None` if unknown.
     pub(crate) busy: Option<Nanos>,
     /// CPU time of this process.
     pub(crate) own_cpu: Nanos,
-    /// CPU time that was stolen, as CPUs; `None` where it cannot be seen.
+    /// Stolen CPU time, in CPUs; `None` if unknown.
     pub(crate) stolen_cpus: Option<f64>,
     /// The share of all CPU time that was stolen.
     pub(crate) stolen: Option<f64>,
-    /// The kernel's counters of connections in trouble; `None` where it does not tell.
+    /// The kernel's counters of connection trouble, if known.
     pub(crate) counters: Option<host::Change>,
 }
 
@@ -53,7 +53,7 @@ impl Meter {
         Meter { cpu: CpuMeter::open().ok() }
     }
 
-    /// Whether what others did can be told for a slice as short as this.
+    /// Whether other activity can be measured for such a short slice.
     pub(crate) fn resolves(&self, slice: Nanos) -> bool {
         self.cpu.as_ref().is_some_and(|meter| meter.resolution().0 * STEPS_MIN <= slice.0)
     }
@@ -92,7 +92,7 @@ impl Moment {
 }
 
 impl Meanwhile {
-    /// CPUs that neither the stack nor this process used, between 0 and what the machine has.
+    /// CPUs used neither by the stack nor by this process, between 0 and the number of CPUs.
     pub(crate) fn other_cpus(&self, stack_cpu: Option<Nanos>) -> Option<f64> {
         let ours = self.own_cpu + stack_cpu?;
         let others = self.busy?.saturating_sub(ours);
@@ -100,10 +100,10 @@ impl Meanwhile {
     }
 }
 
-/// Which rounds of a block are kept, given how many CPUs others and the hypervisor took in each.
+/// Which rounds of a block are kept, given how many CPUs others and the hypervisor used in each.
 ///
-/// The quietest third sets the level: what is disturbed by no more than a little beyond it stays.
-/// On a quiet machine, and beside a neighbour that never rests, that is every round.
+/// Rounds within the limit of the quietest third stay. On a quiet machine, and beside a constantly
+/// busy neighbour, that is every round.
 pub(crate) fn kept_rounds(taken_cpus: &[f64]) -> Vec<bool> {
     let mut sorted = taken_cpus.to_vec();
     sorted.sort_by(f64::total_cmp);

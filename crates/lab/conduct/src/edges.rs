@@ -1,9 +1,9 @@
-//! What the edges of slices do to a closed loop's throughput.
+//! The effect of a slice's edges on a closed loop's throughput.
 //!
-//! A throughput counts requests that *end* in the window. Those under way at its beginning brought
-//! work in with them, those under way at its end take work out. Over many slices the two balance,
-//! unless every slice is cut at the same moments of what the server does: then the count is off,
-//! by about as much as the balance is.
+//! Throughput counts requests that *end* in the window. Those outstanding at its start bring work
+//! in, those outstanding at its end take work out. Over many slices the two balance, unless every
+//! slice is cut at the same moments of the server's activity: then throughput is off by about as
+//! much as the balance.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use stats::Spread;
 
 use crate::block::BlockOutcome;
 
-/// By how much the balance may differ from zero, significantly, as a share of the connections' time.
+/// Tolerated significant imbalance, as a share of the connections' time.
 const OFF_MAX: f64 = 0.01;
 
-/// The level at which an imbalance is significant, two-sided.
+/// Two-sided significance level of an imbalance.
 const ALPHA: f64 = 0.05;
 
 /// The balance of every variant in every block.
@@ -28,12 +28,12 @@ pub(crate) struct Edges {
 struct Balance {
     block: u32,
     variant: u32,
-    /// Work brought into the window less work taken out of it, as a share of the connections' time.
+    /// Work brought into the window less work taken out, as a share of the connections' time.
     share: f64,
 }
 
 impl Edges {
-    /// Takes note of a block.
+    /// Adds a block.
     pub(crate) fn note(&mut self, block: u32, part: &spec::Part, outcome: &BlockOutcome) {
         for ended in &outcome.ended {
             let variant = ended.life.variant;
@@ -46,7 +46,8 @@ impl Edges {
         }
     }
 
-    /// A warning for each variant whose balance over the complete blocks is significantly different from zero.
+    /// A warning for each variant whose balance over the complete blocks differs significantly from
+    /// zero.
     pub(crate) fn findings(&self, blocks: &[Block], variants: usize) -> Vec<Finding> {
         let complete: BTreeSet<u32> =
             blocks.iter().filter(|b| b.is_complete()).map(|b| b.index).collect();

@@ -1,21 +1,21 @@
-//! Why a run could not be carried out.
+//! Errors that end a run.
 
 use drive::DriveError;
 use stage::StageError;
 
-/// Why a run could not be carried out.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// Processes could not be managed.
+    /// A stack failed.
     #[error(transparent)]
     Stage(#[from] StageError),
     /// The record could not be written.
     #[error("{0}")]
     Record(String),
-    /// The client could not do its work, or the target does not answer.
+    /// The client failed, or the target does not respond.
     #[error(transparent)]
     Drive(#[from] DriveError),
-    /// The target answers with an error that was not expected, so there is nothing to measure.
+    /// The target responds with an unexpected error status, so there is nothing to measure.
     #[error(
         "the first answer had status {status}; if that is expected, add --expect-status {status}"
     )]
@@ -23,7 +23,7 @@ pub enum LabError {
         /// The status.
         status: u16,
     },
-    /// What the machine offers could not be read.
+    /// Facts about the machine could not be read.
     #[error("{0}")]
     Host(String),
 }

@@ -1,4 +1,4 @@
-//! Which CPUs the client and the stacks run on.
+//! The CPUs of the client and the stacks.
 
 use base::CpuSet;
 use spec::Layout;
@@ -6,15 +6,15 @@ use spec::Layout;
 /// A division of the machine's CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cpus {
-    /// Where the client's threads are pinned.
+    /// CPUs of the client's threads.
     pub client: CpuSet,
-    /// Where every stack is pinned.
+    /// CPUs of every stack.
     pub stack: CpuSet,
 }
 
 impl Cpus {
-    /// Divides the CPUs that are `online`: the client gets the last `threads` of
-    /// them, but never more than half, and the stacks get the rest.
+    /// Divides the `online` CPUs: the client gets the last `threads` of them, but at most half; the
+    /// stacks get the rest.
     pub fn divide(layout: Layout, online: &CpuSet, threads: u32) -> Cpus {
         let all: Vec<usize> = online.iter().collect();
         match layout {
@@ -37,7 +37,7 @@ impl Cpus {
         }
     }
 
-    /// The division as it is recorded.
+    /// The division, as recorded.
     pub fn layout(&self) -> record::Layout {
         record::Layout { client: self.client.clone(), stack: self.stack.clone() }
     }

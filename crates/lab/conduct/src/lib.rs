@@ -1,11 +1,9 @@
 //! Runs a plan: blocks of fresh stacks, interleaved slices of load, validity checks and verdicts.
 //!
-//! One [`run`] goes through the parts of a plan. A part goes through a
-//! calibration block (what is the answer, how long is the warm-up, what is
-//! half of capacity), a pilot of blocks, the blocks that the pilot's variance
-//! calls for, and the analysis. Everything that was seen is handed to a
-//! [`Recorder`] as soon as it is known, so that a run which is cut off keeps
-//! what it had.
+//! [`run`] executes the parts of a plan. Each part has a calibration block (response, warm-up, half
+//! of capacity), a pilot of blocks, the further blocks that the pilot's variance calls for, and the
+//! analysis. All results go to a [`Recorder`] as soon as they are known, so a killed run keeps its
+//! data.
 
 mod analyse;
 mod block;

@@ -1,8 +1,8 @@
-//! `load`: one trial on a target that somebody else started, after its probes and a warm-up.
+//! `load`: one trial on a server that is already running, after probes and a warm-up.
 //!
-//! It is recorded as any run is: one part, one variant, and one block with two trials. `warm-up` has
-//! the three probes and the warm-up, `closed` or `open` has the measured slice, drain included.
-//! Both together are the life of the connections.
+//! It is recorded like any run: one part, one variant, and one block with two trials. `warm-up`
+//! contains the three probes and the warm-up, `closed` or `open` the measured slice including the
+//! drain. Together they are the whole session.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,37 +25,36 @@ use crate::tally::{Cost, Tally, empty};
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, Inspector, drift_of_slices};
 use crate::watch::{Doing, Event, Recorder, Watcher};
 
-/// The resolution of the recorded series.
+/// Resolution of the recorded series.
 const STEP: Nanos = Nanos::from_millis(100);
-/// How many service times a bucket lasts in which a change of level is looked for: connections
-/// that keep in step with each other complete all at once, and a bucket holds one such burst more
-/// or less.
+/// Length of a bucket for finding changes of level, in service times. Connections in step with each
+/// other complete all at once, so buckets differ by one such burst.
 const DRIFT_SERVICE_TIMES: u64 = 40;
-/// Fewer buckets show no level.
+/// With fewer buckets no change of level is looked for.
 const DRIFT_BUCKETS_MIN: usize = 8;
-/// Sockets more in TIME_WAIT than before that are worth a word.
+/// Additional sockets in TIME_WAIT that are worth reporting.
 const TIME_WAIT_MIN: u64 = 1000;
 
-/// What is loaded, and how.
+/// Plan of a load.
 #[derive(Clone, Debug)]
 pub struct LoadPlan {
-    /// Where the load goes.
+    /// The target.
     pub target: Target,
-    /// What is sent.
+    /// The requests.
     pub load: Load,
     /// Closed or open loop.
     pub mode: Mode,
-    /// How long to measure; ignored if `requests` is set.
+    /// Duration of the measurement; ignored if `requests` is set.
     pub duration: Nanos,
-    /// Measure exactly this many requests instead.
+    /// Number of requests to measure instead.
     pub requests: Option<u64>,
-    /// Loads for this long before measuring.
+    /// Duration of the load before the measurement.
     pub warmup: Nanos,
-    /// Where the server's own count is read.
+    /// Source of the server-side count.
     pub served_by: Option<ServedBy>,
 }
 
-/// How a load is carried out, apart from its plan.
+/// Options of a load, apart from its plan.
 #[derive(Clone, Debug)]
 pub struct LoadOptions {
     /// The run's name, if it has one.
@@ -64,33 +63,33 @@ pub struct LoadOptions {
     pub seed: Seed,
     /// The command that repeats the run.
     pub command_line: Vec<String>,
-    /// What this machine is.
+    /// Facts about this machine.
     pub machine: Machine,
-    /// The CPUs that client threads are pinned to; empty for no pinning.
+    /// CPUs for the client threads; empty for no pinning.
     pub cpus: CpuSet,
-    /// Where the counts can be read while it runs.
+    /// Live counts.
     pub live: Arc<Live>,
     /// Set to end the load early.
     pub stop: drive::StopFlag,
 }
 
-/// What a load came to.
+/// Result of a load.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The run as it was recorded.
+    /// The run as recorded.
     pub run: Run,
-    /// Latency (open loop) or service time (closed loop) of what completed in the window, in
+    /// Latency (open loop) or service time (closed loop) of requests completed in the window, in
     /// nanoseconds; empty if nothing was measured.
     pub times: Histogram,
     /// From the first measured request to the end of the drain.
     pub elapsed: Nanos,
 }
 
-/// Loads a target and records it. What was measured before an interruption is in the returned run.
+/// Loads a target and records the run, including the data before an interruption.
 ///
 /// # Errors
-/// If the target does not answer or answers with an error that was not expected, if the server's
-/// count cannot be read, or if the record cannot be written.
+/// If the target does not respond, or responds with an unexpected error, if the server-side count
+/// cannot be read, or if the record cannot be written.
 pub fn load(
     plan: &LoadPlan,
     options: &LoadOptions,
@@ -141,20 +140,20 @@ pub fn load(
     Ok(Loaded { run, times, elapsed })
 }
 
-/// A load on its way.
+/// A load in progress.
 struct Loading<'a> {
     plan: &'a LoadPlan,
     stop: &'a drive::StopFlag,
     counter: Option<Counter>,
-    /// The server's count as it was read last; `None` if there is none or it could not be read.
+    /// The latest server-side count; `None` if there is none or it could not be read.
     served: Option<u64>,
     meter: Meter,
     inspector: Inspector,
 }
 
 impl Loading<'_> {
-    /// Learns the answer, unless the exchange has none to learn, and refuses an error page. With it
-    /// comes the status that every answer has to have, for HTTP.
+    /// Learns the response, unless the exchange has none, and refuses an error page. Returns the
+    /// probes and, for HTTP, the status that every response must have.
     fn probe(&mut self, session: &mut Session) -> Result<(Tally, Option<u16>), LabError> {
         let mut warm = Tally::new(Offer::WarmUp, None, STEP);
         let began = Instant::now();
@@ -286,8 +285,8 @@ impl Loading<'_> {
         Ok(seen)
     }
 
-    /// Records a trial with the server's count of its requests, once that has caught up with all
-    /// that were `completed` so far.
+    /// Records a trial with the server-side count of its requests, once that has reached
+    /// `completed`.
     fn write(
         &mut self,
         tally: &Tally,
@@ -312,7 +311,7 @@ impl Loading<'_> {
         Ok(())
     }
 
-    /// What the two trials themselves show.
+    /// Findings from the two trials.
     fn inspect(&mut self, warm: &Tally, tally: &Tally, seen: &Observation) {
         let open = tally.offer == Offer::Open;
         self.inspector.failures_of(Some(0), warm, open, None);
@@ -320,8 +319,8 @@ impl Loading<'_> {
         self.inspector.lateness(Some(0), tally);
         let busiest = seen.threads.iter().map(|t| t.cpu.0 as f64 / t.wall.0.max(1) as f64);
         let share = busiest.fold(0.0, f64::max);
-        // A thread that spins is busy all the time, whatever it waits for, and starting it is most
-        // of what a thread costs in a few milliseconds.
+        // A spinning thread is always busy, and in a few milliseconds a thread's cost is mostly its
+        // start.
         let long = seen.elapsed >= STEP;
         if share > CLIENT_BUSY_MAX && long && !open && !self.plan.load.busy_poll {
             let threads = self.plan.load.threads;
@@ -349,7 +348,7 @@ impl Loading<'_> {
         }
     }
 
-    /// What the load did to the machine's network, and that to the load.
+    /// Findings about the machine's network.
     fn inspect_network(
         &mut self,
         tally: &Tally,
@@ -364,8 +363,8 @@ impl Loading<'_> {
         }
         let first = self.inspector.findings.len();
         self.inspector.counters(Some(0), tally);
-        // The counters are the whole machine's, and what fills its queue is also how a server
-        // answers to too many connections: it is told, and forbids nothing.
+        // The counters cover the whole machine, and a server may turn away too many connections on
+        // purpose: such findings are reported but forbid nothing.
         for finding in &mut self.inspector.findings[first..] {
             finding.severity = finding.severity.min(Severity::Warning);
         }
@@ -384,7 +383,7 @@ impl Loading<'_> {
     }
 }
 
-/// Closes the connections: how many requests were completed over their life.
+/// Closes the connections; returns the number of requests completed on them.
 fn close(session: Session, tally: &mut Tally) -> u64 {
     let (before, errors_before) = session.life();
     let (after, mut errors) = session.close();
@@ -398,8 +397,8 @@ fn close(session: Session, tally: &mut Tally) -> u64 {
     after.completed
 }
 
-/// The change of level within steps that lie wholly in the measured window, if there is one that
-/// can be told from the bursts in which connections complete. `slow` is a long service time.
+/// The change of level over the steps inside the measured window, if it exceeds the bursts in which
+/// connections complete. `slow` is a long service time.
 fn drift(steps: &[u64], step: Nanos, slow: Nanos) -> Option<f64> {
     let per_bucket = (slow * DRIFT_SERVICE_TIMES).0.div_ceil(step.0.max(1)).max(1);
     let buckets = steps.chunks_exact(usize::try_from(per_bucket).ok()?);
@@ -410,13 +409,13 @@ fn drift(steps: &[u64], step: Nanos, slow: Nanos) -> Option<f64> {
     drift_of_slices(&rates, rates.iter().sum::<f64>() as u64)
 }
 
-/// The steps that lie wholly inside the window.
+/// The steps that are entirely inside the window.
 fn whole_steps(seen: &Observation) -> &[u64] {
     let whole = (seen.window.length.0 / seen.step.0.max(1)) as usize;
     &seen.completed_by_step[..whole.min(seen.completed_by_step.len())]
 }
 
-/// The ledger of all trials together.
+/// The sum of all trials' ledgers.
 fn life(trials: &[Trial]) -> Life {
     let mut ledgers = trials.iter().map(|trial| &trial.ledger);
     let mut ledger: Ledger = ledgers.next().cloned().unwrap_or_default();
@@ -438,7 +437,7 @@ fn blank_block(started: Timestamp) -> Block {
     }
 }
 
-/// The run before anything but the probes has been sent.
+/// The run before anything except probes has been sent.
 fn blank(plan: &LoadPlan, options: &LoadOptions, engine: EngineKind) -> Run {
     let target = plan.target.to_string();
     let engine = match engine {
@@ -492,8 +491,8 @@ fn blank(plan: &LoadPlan, options: &LoadOptions, engine: EngineKind) -> Run {
 mod tests {
     use super::*;
 
-    /// Completed requests by step of 100 connections to a server that takes `service` for every
-    /// request, for 5 s: they stay in step with each other.
+    /// Completed requests by step for 100 connections to a server that takes `service` for every
+    /// request, over 5 s: they stay in step with each other.
     fn in_step(service: Nanos) -> Vec<u64> {
         let length = Nanos::from_secs(5);
         let mut steps = vec![0; (length.0 / STEP.0) as usize];

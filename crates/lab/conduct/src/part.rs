@@ -21,20 +21,20 @@ use crate::uneven::Unevenness;
 use crate::validity::{Conduct, Inspector, over_all_blocks};
 use crate::watch::{Event, Recorder, Watcher};
 
-/// A variant that the null server beats by less than this is limited by the client.
+/// Below this ratio of the null server's throughput to a variant's, the client limits the variant.
 const NULL_FACTOR_MIN: f64 = 3.0;
-/// How many mean service times of the slowest variant a lead-in lasts.
+/// Length of a lead-in, in mean service times of the slowest variant.
 const LEAD_IN_SERVICE_TIMES: f64 = 2.0;
 
-/// How many mean service times of the slowest variant a window lasts at least: two slices with
-/// their lead-ins.
+/// Minimum length of a window, in mean service times of the slowest variant: two slices with their
+/// lead-ins.
 const WINDOW_SERVICE_TIMES: f64 = 2.0 * LEAD_IN_SERVICE_TIMES / LEAD_IN_SHARE;
 
-/// The longest that a window is made for the sake of slow requests, and the same in a quick look.
+/// Limit up to which windows are extended for slow requests, in a full and in a quick run.
 const WINDOW_MAX: Nanos = Nanos::from_secs(30);
 const QUICK_WINDOW_MAX: Nanos = Nanos::from_secs(10);
 
-/// A part on its way.
+/// A part in progress.
 pub(crate) struct PartRunner<'a> {
     pub(crate) plan: spec::Part,
     pub(crate) index: usize,
@@ -45,20 +45,20 @@ pub(crate) struct PartRunner<'a> {
     progress: Option<Underway>,
 }
 
-/// What a run of blocks needs to go on where it stopped.
+/// State of a part between its blocks.
 struct Underway {
-    /// The plan with what the calibration settled.
+    /// The plan, completed by the calibration.
     plan: spec::Part,
-    /// The variants that take part: those that could start and have not failed since.
+    /// Variants that could start and have not failed since.
     able: Vec<usize>,
     offers: Vec<SettledOffer>,
     warmup: Nanos,
     settling: Nanos,
     lead_in: Nanos,
-    /// Blocks wanted so far: the pilot, and after it what its variance calls for.
+    /// Blocks wanted so far: the pilot, and then what its variance calls for.
     wanted: u32,
     planned_after_pilot: bool,
-    /// Blocks begun so far.
+    /// Blocks started so far.
     number: u32,
     /// Time spent in blocks.
     spent: Duration,
@@ -68,7 +68,7 @@ struct Underway {
     last_canary: Nanos,
 }
 
-/// Who a part talks to while it runs.
+/// The recorder, the watcher and the rest that a part works with.
 pub(crate) struct Company<'a> {
     pub(crate) recorder: &'a mut dyn Recorder,
     pub(crate) watcher: &'a mut dyn Watcher,
@@ -86,9 +86,9 @@ impl<'a> PartRunner<'a> {
         PartRunner { plan, index, setting, cpus, seed, canary, progress: None }
     }
 
-    /// Tries every variant and records what that took. Blocks can follow if any is able to run.
+    /// Calibrates every variant and records that. Blocks can follow if any variant is able to run.
     ///
-    /// Where the part has to end by `deadline`, pilot and windows are shortened to fit in.
+    /// If the part has to end by `deadline`, shortens pilot and windows to fit.
     pub(crate) fn calibrate(
         &mut self,
         run: &mut Run,
@@ -111,8 +111,8 @@ impl<'a> PartRunner<'a> {
         Ok(())
     }
 
-    /// Runs blocks until there are as many as wanted, or none can be ended by `deadline`. May be
-    /// called again with a later one.
+    /// Runs blocks until there are enough, or until another would exceed `deadline`. May be called
+    /// again with a later deadline.
     pub(crate) fn blocks(
         &mut self,
         run: &mut Run,
@@ -125,7 +125,7 @@ impl<'a> PartRunner<'a> {
         result
     }
 
-    /// Whether the blocks that the pilot called for could not all be run.
+    /// Whether blocks that the pilot called for are still missing.
     pub(crate) fn wants_more(&self, run: &Run) -> bool {
         let complete = run.parts[self.index].complete_blocks().count() as u32;
         self.progress.as_ref().is_some_and(|underway| {
@@ -133,7 +133,7 @@ impl<'a> PartRunner<'a> {
         })
     }
 
-    /// Judges the part and records it whole.
+    /// Analyses the part and records it.
     pub(crate) fn conclude(
         &mut self,
         run: &mut Run,
@@ -141,7 +141,7 @@ impl<'a> PartRunner<'a> {
     ) -> Result<(), LabError> {
         let part = &mut run.parts[self.index];
         if let Some(underway) = &self.progress {
-            // The interval is made from the pilot that the number of blocks was made from.
+            // The interval must use the same pilot as the number of blocks.
             self.plan.schedule.pilot_blocks = underway.plan.schedule.pilot_blocks;
             let complete: Vec<u32> = part.complete_blocks().map(|block| block.index).collect();
             let mut found = over_all_blocks(&self.plan, &underway.conducts);
@@ -193,7 +193,7 @@ impl<'a> PartRunner<'a> {
         }
     }
 
-    /// Compares with the first variant that can run where the baseline of all contrasts cannot.
+    /// If the baseline of all contrasts cannot run, compares with the first variant that can.
     fn stand_in_for_baseline(&mut self, run: &mut Run, able: &[usize], company: &mut Company<'_>) {
         let Some((missing, contrasts)) = without_baseline(&self.plan.contrasts, able) else {
             return;
@@ -264,7 +264,8 @@ impl<'a> PartRunner<'a> {
         Ok(())
     }
 
-    /// 1.5 times the slowest variant's last change of level, but no less than the schedule's; `None` if a variant never settled.
+    /// 1.5 times the slowest variant's last change of level, but at least the schedule's warm-up;
+    /// `None` if a variant never settled.
     fn warmup(&self, calibration: &Calibration) -> Option<Nanos> {
         let settled: Option<Vec<Nanos>> =
             calibration.variants.iter().map(|c| c.settled_after).collect();
@@ -303,7 +304,7 @@ impl<'a> PartRunner<'a> {
         }
     }
 
-    /// Runs one block, looks at it and records it.
+    /// Runs, checks and records one block.
     fn block(
         &mut self,
         underway: &mut Underway,
@@ -400,7 +401,7 @@ impl<'a> PartRunner<'a> {
         Ok(block)
     }
 
-    /// Writes down the trials of a variant's life in a block, and reads back what their series add up to.
+    /// Records the trials of a variant in a block, and reads back the totals of their series.
     fn write_life(
         &self,
         run: &Run,
@@ -436,18 +437,18 @@ impl<'a> PartRunner<'a> {
     }
 }
 
-/// What a block takes for each variant beside warm-up and windows: its start, its end, and reading
-/// the server's count until it is quiet.
+/// Time per variant and block besides warm-up and windows: start, stop, and waiting for the
+/// server-side count to settle.
 const BLOCK_OVERHEAD: Nanos = Nanos::from_millis(700);
-/// A window is shortened to no less than this, or to four slices.
+/// Windows are not shortened below this, or below four slices.
 const WINDOW_MIN: Nanos = Nanos::from_millis(300);
 
-/// The schedule for a part that has `left` of its time: where that is too short for the pilot and
-/// one more block, the pilot has fewer blocks, though no fewer than a verdict takes; and where it is
-/// too short for those, windows are shorter.
+/// The schedule for a part that has `left` of its time. If that is too short for the pilot and one
+/// more block, the pilot has fewer blocks, but enough for a verdict; if it is too short for those,
+/// windows are shorter.
 ///
-/// A block's start and warm-up cost the same however long its windows are, so a few long blocks
-/// measure more than many short ones.
+/// A block's start and warm-up take the same time however long its windows are, so a few long
+/// blocks measure more than many short ones.
 fn schedule_within(plan: &spec::Part, variants: usize, left: Nanos) -> spec::Schedule {
     let mut schedule = plan.schedule.clone();
     let (variants, offers) = (variants.max(1) as u64, plan.offers.len().max(1) as u64);
@@ -466,20 +467,20 @@ fn schedule_within(plan: &spec::Part, variants: usize, left: Nanos) -> spec::Sch
     schedule
 }
 
-/// When a part should have run its blocks.
+/// The deadline for a part's blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
-    /// No block is begun that would end later than this.
+    /// No block starts that would end later than this.
     pub(crate) aim: Instant,
-    /// The same for the first six blocks: fewer decide nothing, so a slow machine gets longer.
+    /// The same for the first six blocks: fewer decide nothing, so a slow machine gets more time.
     pub(crate) latest: Instant,
 }
 
 impl Deadline {
-    /// How much longer than its time a part may take for its first six blocks, as a share.
+    /// How much more time a part may take for its first six blocks, as a share.
     const LONGER: f64 = 0.5;
 
-    /// A share of one in `parts` of what is left of `time`, which began `elapsed` ago.
+    /// One of `parts` equal shares of what is left of `time`, which began `elapsed` ago.
     pub(crate) fn share_of(time: Nanos, elapsed: Duration, parts: usize) -> Deadline {
         let (now, time) = (Instant::now(), Duration::from(time));
         let share = |time: Duration| now + time.saturating_sub(elapsed) / parts.max(1) as u32;
@@ -494,7 +495,7 @@ fn time_is_up(underway: &Underway, deadline: Option<Deadline>) -> bool {
     mean_block(underway).is_some_and(|next| Instant::now() + next > until)
 }
 
-/// When the next block has to have ended.
+/// When the next block has to end.
 fn until(underway: &Underway, deadline: Deadline) -> Instant {
     match (underway.number as usize) < stats::DECIDING_BLOCKS_MIN {
         true => deadline.latest,
@@ -502,7 +503,7 @@ fn until(underway: &Underway, deadline: Deadline) -> Instant {
     }
 }
 
-/// How long `left` more blocks take; no longer than there is time for.
+/// How long `left` more blocks take, but no longer than the deadline allows.
 fn remaining(underway: &Underway, left: u32, deadline: Option<Deadline>) -> Option<Nanos> {
     let until = deadline.map(|deadline| until(underway, deadline));
     let room = until.map(|until| until.saturating_duration_since(Instant::now()));
@@ -513,12 +514,12 @@ fn within(wanted: Duration, room: Option<Duration>) -> Nanos {
     room.map_or(wanted, |room| wanted.min(room)).into()
 }
 
-/// How long a block takes; `None` before the first one.
+/// Mean duration of a block; `None` before the first one.
 fn mean_block(underway: &Underway) -> Option<Duration> {
     (underway.number > 0).then(|| underway.spent / underway.number)
 }
 
-/// The median latency of a part's open loops; zero where there is none.
+/// The median latency of a part's open loops; zero without one.
 fn median_latency(part: &Part) -> Nanos {
     let trials = part.complete_blocks().flat_map(|block| &block.trials);
     let open = trials.filter(|trial| trial.offer == Offer::Open);
@@ -551,8 +552,8 @@ fn settle_offers(plan: &spec::Part, calibration: &Calibration) -> Vec<SettledOff
     plan.offers.iter().filter_map(settle).collect()
 }
 
-/// Contrasts with the first able variant, where all of them have a baseline that is not able:
-/// that baseline, and the contrasts.
+/// If all contrasts have a baseline that cannot run: that baseline, and the contrasts with the
+/// first able variant instead.
 fn without_baseline(contrasts: &[Contrast], able: &[usize]) -> Option<(usize, Vec<Contrast>)> {
     let missing = contrasts.first()?.baseline;
     if able.contains(&missing) || contrasts.iter().any(|c| c.baseline != missing) {
@@ -567,7 +568,7 @@ fn without_baseline(contrasts: &[Contrast], able: &[usize]) -> Option<(usize, Ve
     (!contrasts.is_empty()).then_some((missing, contrasts))
 }
 
-/// The part as it stands before anything has run.
+/// The part before anything has run.
 pub(crate) fn blank(plan: &spec::Part, cpus: &Cpus) -> Part {
     Part {
         name: plan.name.clone(),
@@ -594,8 +595,8 @@ pub(crate) fn blank(plan: &spec::Part, cpus: &Cpus) -> Part {
     }
 }
 
-/// The plan with each variant bound to the answer that calibration saw, so that a
-/// stack which later starts with another answer is caught.
+/// The plan with each variant's response from the calibration, so that a stack which later responds
+/// differently is detected.
 fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec::Part {
     let mut plan = plan.clone();
     plan.schedule.window = settled_window(&plan, calibration);
@@ -618,7 +619,7 @@ fn mean_service_time_s(plan: &spec::Part, calibrated: &Calibrated) -> f64 {
     connections / calibrated.capacity_per_s.max(1e-9)
 }
 
-/// The schedule's window, or longer where requests take so long that it would hold a handful.
+/// The schedule's window, or a longer one if it would contain only a few requests.
 fn settled_window(plan: &spec::Part, calibration: &Calibration) -> Nanos {
     let means = calibration.variants.iter().map(|c| mean_service_time_s(plan, c));
     let needed_s = WINDOW_SERVICE_TIMES * means.fold(0.0, f64::max);
@@ -626,9 +627,9 @@ fn settled_window(plan: &spec::Part, calibration: &Calibration) -> Nanos {
     plan.schedule.window.max(Nanos::from_secs_f64(needed_s).min(longest))
 }
 
-/// How long a lead-in has to last: two mean service times of the slowest variant, and as long as
-/// the requests into which a good part of the connections' time goes. A loop that is younger than
-/// they are holds too few of them.
+/// Length of a lead-in: two mean service times of the slowest variant, and at least as long as the
+/// requests that take most of the connections' time. A loop younger than these contains too few of
+/// them.
 fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
     let of_variant = |c: &Calibrated| {
         let mean_s = mean_service_time_s(plan, c);
@@ -638,20 +639,19 @@ fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
     Nanos::from_secs_f64(longest_s.min(3600.0))
 }
 
-/// The schedule's slice, or longer where requests are slow: the lead-in of a slice has to
-/// outlast the requests with which it begins, or the slice would count the slow start
-/// of a loop that is not closed yet. No longer than half a window, so that each variant has two.
+/// The schedule's slice, or a longer one for slow requests: the lead-in has to outlast the requests
+/// with which the slice begins, otherwise the slice would include the slow start of a loop that is
+/// not yet closed. At most half a window, so that each variant has two slices.
 fn settled_slice(plan: &spec::Part, calibration: &Calibration) -> Nanos {
     let needed = Nanos((lead_in(plan, calibration).0 as f64 / LEAD_IN_SHARE_MAX) as u64);
     let schedule = &plan.schedule;
     schedule.slice.max(needed.min(Nanos(schedule.window.0 / 2)))
 }
 
-/// Waits until the connection-tracking table has room again, for a minute at the most.
+/// Waits up to a minute until the connection-tracking table has room again.
 ///
-/// Sockets in TIME_WAIT are not waited for. Every block has fresh ports, so
-/// they are in nobody's way, and a server that closes 8,000 connections a
-/// second would be waited for most of the time.
+/// Sockets in TIME_WAIT are not waited for. Every block has fresh ports, so they do not interfere,
+/// and a server that closes 8,000 connections a second would be waited for most of the time.
 fn cool_down(stop: &drive::StopFlag) {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(61) && !stop.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! What a part comes to where a variant cannot start, or breaks what it is measured by.
+//! Parts in which a variant cannot start, or a check fails.
 
 use ledger::Counts;
 
@@ -36,7 +36,8 @@ fn failures(block: u32, variant: u32) -> Finding {
     invalid(block, variant, Fact::Failures { offer, failed: 400, sent: 1000, kinds, log: None })
 }
 
-/// A part of eight blocks in which the second variant serves 1.2 times the first, with small noise.
+/// A part of eight blocks in which the second variant has 1.2 times the first one's throughput,
+/// with small noise.
 fn eight_blocks() -> Part {
     let mut part = blank(&plan(), &Cpus::divide(spec::Layout::Free, &Default::default(), 1));
     for index in 1..=8 {
@@ -138,7 +139,7 @@ fn a_short_time_takes_blocks_from_the_pilot_before_it_shortens_windows() {
         let schedule = schedule_within(&plan, 2, Nanos::from_secs(secs));
         (schedule.pilot_blocks, schedule.window.0 / 1_000_000)
     };
-    // Two variants with 1 s of warm-up, windows of 2 s and 0.7 s beside them: 7.4 s a block.
+    // Two variants with 1 s of warm-up, windows of 2 s and 0.7 s besides: 7.4 s per block.
     assert_eq!(within(600), (10, 2000), "as the schedule has it");
     assert_eq!(within(81), (9, 2000), "room for ten blocks, of which one is kept in hand");
     // 7 blocks in 42 s: 3 s for each variant, less 1.7 s.
@@ -151,7 +152,7 @@ fn a_quick_look_keeps_its_six_blocks() {
     let mut plan = plan();
     plan.schedule = plan.schedule.quickened();
     let schedule = schedule_within(&plan, 2, Nanos::from_secs(30));
-    // 7 blocks of two variants in 30 s: 2.14 s each, less 0.4 s of warm-up and 0.7 s beside it.
+    // 7 blocks of two variants in 30 s: 2.14 s each, less 0.4 s of warm-up and 0.7 s besides.
     assert_eq!((schedule.pilot_blocks, schedule.window.0 / 1_000_000), (6, 1042));
 }
 

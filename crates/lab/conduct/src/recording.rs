@@ -1,12 +1,11 @@
-//! A run into the record: what exporters read, and the same as series, in one file.
+//! Recording a run: the data that exporters read, and its series, in one file.
 //!
-//! A trial and its series are written in one transaction, so that whatever ends
-//! a run leaves either both or neither. Each trial is one batch of the run's own
-//! writer, so that none of its counts is there twice.
+//! A trial and its series are written in one transaction, so a killed run has both or neither. Each
+//! trial is one batch of the run's own writer, so none of its counts is stored twice.
 //!
-//! A series is a measure of one variant under one offer (`requests:completed{run=…,variant=…,offer=…}`);
-//! its lane is the number of the block, which is how what a single trial added
-//! is told from the others at every resolution.
+//! A series is a measure of one variant under one offer
+//! (`requests:completed{run=…,variant=…,offer=…}`). Its lane is the number of the block, which
+//! separates the trials at every resolution.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -23,29 +22,29 @@ use store::{
 use crate::slices::{Measure, SliceSeen};
 use crate::watch::Recorder;
 
-/// The step of what is recorded of runs: slices are shorter, but a file holds
-/// years of runs at this step before it has more partitions than SQLite's views take.
+/// The step of recorded series. Slices are shorter, but a file holds years of runs at this step
+/// before it has more partitions than SQLite's views accept.
 const STEP_S: i64 = 1;
 
-/// A run is not refused because other programs have used up the series of the record.
+/// A run is not refused because other programs have reached the limit on series.
 const NO_LIMIT: SeriesLimit = SeriesLimit { series: i64::MAX, tags: usize::MAX, bytes: usize::MAX };
 
-/// The record of a run on its way.
+/// A recording in progress.
 #[derive(Debug)]
 pub struct Recording {
     runs: record::Store,
     series: Sqlite,
     known: HashMap<Identity, i64>,
-    /// How many trials have been written.
+    /// Trials written so far.
     trials: u64,
 }
 
-/// The retention of runs' series, which are kept as long as the runs themselves.
+/// The retention of runs' series, which are kept as long as the runs.
 pub(crate) fn retention() -> Option<Retention> {
     Retention::from_secs(STEP_S, None)
 }
 
-/// What identifies a series of a trial.
+/// The identity of a trial's series.
 pub(crate) fn identity(
     measure: Measure,
     run: &Run,
@@ -67,7 +66,7 @@ pub(crate) fn identity(
     identity
 }
 
-/// What rows add up to; a count that was made a fraction by hand is rounded away from `completed`.
+/// Sum of rows; a count that was changed to a fraction by hand is rounded away from `completed`.
 pub(crate) fn total<'a>(rows: impl IntoIterator<Item = &'a Accumulator>, completed: u64) -> u64 {
     let mut sum = Integral::ZERO;
     for row in rows {
@@ -81,7 +80,7 @@ pub(crate) fn total<'a>(rows: impl IntoIterator<Item = &'a Accumulator>, complet
 }
 
 impl Recording {
-    /// Opens the record at `path`, and makes it where it does not exist.
+    /// Opens the record at `path`; creates it if it does not exist.
     ///
     /// # Errors
     /// Those of [`Sqlite::open`].
@@ -127,7 +126,7 @@ impl Recording {
         Ok(Some(total(mine, trial.ledger.counts.completed)))
     }
 
-    /// Makes the series that are not known yet, all at once.
+    /// Creates all missing series at once.
     fn make(
         &mut self,
         wanted: impl Iterator<Item = (Identity, Kind)>,
@@ -138,7 +137,7 @@ impl Recording {
         if new.is_empty() {
             return Ok(());
         }
-        // A slice is shorter than a slot, and its rate is of the time for which it is known.
+        // A slice is shorter than a slot, and its rate refers to the time that it covers.
         let wanted: Vec<NewSeries> = new
             .into_iter()
             .map(|(identity, kind)| NewSeries {
@@ -156,7 +155,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Writes a trial and its series, both or neither.
+    /// Writes both a trial and its series, or neither.
     fn apply(
         &mut self,
         run: &RunId,
@@ -173,7 +172,8 @@ impl Recording {
             })
         };
         let applied = match apply(&mut self.series) {
-            // Finer retentions of others may have gone on for longer than anybody dropped what expired.
+            // Finer retentions of other writers may have expired partitions that were never
+            // dropped.
             Err(StoreError::TooManyPartitions { .. }) => {
                 self.series.maintain(base::timestamp_now().as_microsecond())?;
                 apply(&mut self.series)?
@@ -185,7 +185,7 @@ impl Recording {
     }
 }
 
-/// Whoever writes the trials of a run.
+/// The writer of a run's trials.
 fn writer(run: &RunId) -> Writer {
     Fingerprint::new("run").writer(run.as_str())
 }

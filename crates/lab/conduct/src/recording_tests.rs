@@ -10,7 +10,7 @@ use crate::reread_series;
 use crate::slices::tests::{slice, trial as sample};
 
 fn trial(variant: u32, slices: &[&[u64]]) -> (Trial, Vec<SliceSeen>) {
-    // Each slice begins 300 ms after the one before, so that slots are shared.
+    // Each slice begins 300 ms after the previous one, so that slots are shared.
     let starts = (0..).map(|i| 1_795_000_000_900 + 300 * i + 100 * i64::from(variant));
     let seen = starts.zip(slices).map(|(start_ms, by_step)| slice(start_ms, by_step, 1)).collect();
     let completed = slices.iter().flat_map(|by_step| by_step.iter()).sum();
@@ -192,7 +192,7 @@ fn a_trial_that_cannot_be_written_leaves_no_series_either() {
     let run = recorded(&path);
     let mut recording = Recording::open(&path).unwrap();
     recording.trials = 4;
-    // The part is not there, so the trial's foreign key is broken when it is committed.
+    // The part is missing, so the trial's foreign key is violated on commit.
     let (trial, seen) = trial(0, &[&[1_000]]);
     let mut other = run.clone();
     other.id = RunId::new(run.started, 9);

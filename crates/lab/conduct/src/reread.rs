@@ -1,4 +1,4 @@
-//! The ledger's fourth column once more, from the database as it is now.
+//! Reads the ledger's fourth column again from the database.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use store::{Selector, Store, StoreError};
 use crate::recording::{identity, retention, total};
 use crate::slices::Measure;
 
-/// How far beyond the blocks of a part its slots are looked for first.
+/// Margin around the blocks of a part within which its slots are looked for first.
 const MARGIN_US: i64 = 60 * SECOND_US;
 
-/// Reads the series of a recorded run, puts what they add up to into its ledgers, and makes the
-/// run invalid where that is no longer what was read when the trial ended.
+/// Reads the series of a recorded run, puts their totals into its ledgers, and marks the run as
+/// invalid if a total has changed since the end of its trial.
 ///
 /// A run whose series are not in the store loses the column.
 ///
@@ -81,7 +81,7 @@ impl Rows<'_> {
         Ok(Rows { store, step, rows })
     }
 
-    /// What a block added to a series.
+    /// The total that a block added to a series.
     fn total(&mut self, id: i64, block: u32, completed: u64) -> Result<u64, StoreError> {
         let sum = |rows: &[(SlotKey, Accumulator)]| {
             let mine = rows.iter().filter(|(key, _)| i64::from(key.lane) == i64::from(block));
@@ -91,7 +91,7 @@ impl Rows<'_> {
         if found == completed {
             return Ok(found);
         }
-        // Before anything is called changed: the clock may have been set while the run went on.
+        // Before reporting a change, read everything: the clock may have been set during the run.
         let all = self.store.slots(self.step, &[id], i64::MIN, i64::MAX)?;
         let found = sum(&all);
         self.rows.insert(id, all);
@@ -129,7 +129,7 @@ fn reread_block(
     Ok(())
 }
 
-/// Takes back the verdicts on variants whose slots were changed.
+/// Withdraws the verdicts on variants whose slots were changed.
 fn forbid(part: &mut Part) {
     let changed: Vec<(u32, u32)> = part
         .findings
@@ -148,7 +148,7 @@ fn forbid(part: &mut Part) {
     }
 }
 
-/// The column of each variant: that of its lives, the calibration left out.
+/// The column of each variant: the sum over its lives, without the calibration.
 fn add_up(part: &mut Part) {
     for v in 0..part.variants.len() {
         let lives = part.measured_blocks().flat_map(|block| &block.lives);

@@ -1,4 +1,4 @@
-//! A whole run: from a plan to everything that is known of it.
+//! A whole run: from a plan to its recorded form.
 
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -16,39 +16,39 @@ use crate::part::{Company, Deadline, PartRunner};
 use crate::running_variant::Setting;
 use crate::watch::{Event, Recorder, Watcher};
 
-/// How a run is carried out, apart from its plan.
+/// Options of a run, apart from its plan.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The run's name, if it has one of its own.
+    /// The run's name, if it has one.
     pub name: Option<String>,
-    /// Which command asked for it.
+    /// The command that started it.
     pub kind: RunKind,
     /// The seed of every random choice.
     pub seed: Seed,
-    /// Our own binary, which serves as guard and as null server.
+    /// Our own binary, which is also the guard and the null server.
     pub executable: PathBuf,
     /// The command that repeats the run.
     pub command_line: Vec<String>,
-    /// What this machine is.
+    /// Facts about this machine.
     pub machine: Machine,
-    /// The CPUs that may be used; all that are online if empty.
+    /// CPUs to use; all online ones if empty.
     pub cpus: CpuSet,
-    /// Where copies of the stacks' files are left, by part and variant; nowhere if `None`.
+    /// Folder for copies of the stacks' files, by part and variant.
     pub keep_files: Option<PathBuf>,
-    /// Folders that come first on the PATH of every process.
+    /// Folders to prepend to the PATH of every process.
     pub path_prepend: Vec<PathBuf>,
-    /// Further environment of every process.
+    /// Additional environment variables of every process.
     pub extra_env: Vec<(String, String)>,
-    /// At most this long for all parts together; `None` leaves it to the plan.
+    /// Limit on the time of all parts together; if `None`, the plan's limit applies.
     pub max_time: Option<Nanos>,
     /// Set to end the run early.
     pub stop: drive::StopFlag,
 }
 
-/// The resolution of a trial's recorded series.
+/// Resolution of a trial's recorded series.
 const STEP: Nanos = Nanos::from_millis(50);
 
-/// Carries out a plan. What was measured before an interruption is in the returned run.
+/// Runs a plan. The result includes what was measured before an interruption.
 pub fn run(
     plan: &Plan,
     options: &Options,
@@ -111,7 +111,7 @@ fn parts(
     let stopped = || options.stop.load(Ordering::Relaxed);
     let count = plan.parts.len();
     let deadline = |part: &spec::Part, parts_left: usize| match options.max_time {
-        // What a part leaves of its share goes to those after it.
+        // What a part does not use of its share goes to the following ones.
         Some(all) => Some(Deadline::share_of(all, began.elapsed(), parts_left)),
         None => part.schedule.max_time.map(|time| Deadline::share_of(time, Duration::ZERO, 1)),
     };
@@ -148,10 +148,10 @@ fn parts(
     Ok(())
 }
 
-/// Gives the time that decided parts left over to those that could not run all their blocks.
+/// Gives the time left over by decided parts to those that could not run all their blocks.
 ///
-/// How many blocks a part wants follows from its pilot's variance, and how many it can have from
-/// the clock, so its result has no say in it.
+/// The number of blocks that a part wants depends on its pilot's variance, and the number that it
+/// gets on the clock; neither depends on its result.
 fn spend_what_is_left(
     run: &mut Run,
     options: &Options,

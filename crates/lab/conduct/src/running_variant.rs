@@ -1,4 +1,4 @@
-//! One variant while it is alive in a block: its stack, its connections and its counts.
+//! A running variant in a block: its stack, its connections and its counts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,27 +16,26 @@ use crate::disturbance::Meter;
 use crate::layout::Cpus;
 use crate::tally::{Cost, Tally};
 
-/// How often the memory of a stack is read while it is loaded: each reading looks at every process.
+/// How often to read the memory of a loaded stack: each reading covers every process.
 const MEMORY_EVERY: Duration = Duration::from_millis(250);
 
-/// How long the server's count may lag behind the client's after the last answer:
-/// nginx writes its log, and WSGI closes the response, after the last byte has left; an idle nxweb
-/// keeps the last lines of its log for a second.
+/// How long the server-side count may lag behind the client's after the last response: nginx writes
+/// its log, and WSGI closes the response, after the last byte is sent; an idle nxweb keeps the last
+/// lines of its log for a second.
 const SETTLE: Nanos = Nanos::from_millis(2500);
 
-/// How long the server's count must not have changed: a request that it counts twice, it may count
-/// late the second time.
+/// How long the server-side count must be unchanged: a double count may come late.
 const QUIET: Nanos = Nanos::from_millis(200);
 
-/// How often a stack is started when something takes its port before it does.
+/// How often to start a stack whose port is taken meanwhile.
 const START_ATTEMPTS: u64 = 4;
 
-/// Where and how the stacks of a part run.
+/// The environment in which the stacks of a part run.
 pub(crate) struct Setting<'a> {
     pub(crate) stage: &'a Stage,
     pub(crate) cpus: Cpus,
     pub(crate) files: Option<PathBuf>,
-    /// The folder for copies of the files of this part's stacks.
+    /// Folder for copies of the files of this part's stacks.
     pub(crate) keep_files: Option<PathBuf>,
     pub(crate) path_prepend: Vec<PathBuf>,
     pub(crate) extra_env: Vec<(String, String)>,
@@ -45,7 +44,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) meter: &'a Meter,
 }
 
-/// Why a variant could not be brought to life.
+/// Why a variant could not start.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     #[error(transparent)]
@@ -56,13 +55,13 @@ pub(crate) enum StartError {
     Unfit(String),
 }
 
-/// A variant that is up.
+/// A running variant.
 pub(crate) struct RunningVariant {
     pub(crate) variant: usize,
     pub(crate) learned: Option<Learned>,
     pub(crate) tallies: Vec<Tally>,
     stack: LiveStack,
-    /// Whether the server was there before: its stack has no processes, and what it costs is unknown.
+    /// Whether the server was already running: its stack has no processes, and its cost is unknown.
     standing: bool,
     session: Session,
     counter: Option<Counter>,
@@ -71,16 +70,17 @@ pub(crate) struct RunningVariant {
     memory_read: Instant,
 }
 
-/// Where the server's own count comes from.
+/// A source of the server-side count.
 pub(crate) struct Counter {
     reader: served::Reader,
     base: u64,
-    /// The WSGI counter is looked for even where nobody declared it; then zero means that nobody counts.
+    /// The WSGI counter is also looked for if it is not declared; then zero means that there is no
+    /// count.
     declared: bool,
 }
 
 impl RunningVariant {
-    /// Starts the stack, connects, and learns the answer from three probes.
+    /// Starts the stack, connects, and learns the response from three probes.
     pub(crate) fn start(
         index: usize,
         variant: &Variant,
@@ -143,7 +143,8 @@ impl RunningVariant {
         })
     }
 
-    /// Loads the variant for one slice of `round` under `offer` and adds what was seen to its trial.
+    /// Loads the variant for one slice of `round` under `offer` and adds the observation to its
+    /// trial.
     pub(crate) fn load(
         &mut self,
         offer: Offer,
@@ -181,22 +182,23 @@ impl RunningVariant {
         Ok(&self.tallies[at])
     }
 
-    /// CPU time of the stack so far, if it can be told.
+    /// CPU time of the stack so far, if known.
     fn stack_cpu(&self) -> Option<Nanos> {
         if self.standing { None } else { self.stack.cpu().ok() }
     }
 
-    /// Whether the stack is still as it was when it was ready.
+    /// Checks that the stack is still as it was when it became ready.
     pub(crate) fn check_alive(&mut self) -> Result<(), StageError> {
         self.stack.check_alive()
     }
 
-    /// A process of the stack that may run outside the stack's CPUs, in words.
+    /// Describes a process of the stack that may run outside the stack's CPUs.
     pub(crate) fn unpinned(&self) -> Option<String> {
         self.stack.cpus_allowed_violation()
     }
 
-    /// Closes the connections, reads the server's count, stops the stack, and says how it all adds up.
+    /// Closes the connections, reads the server-side count, stops the stack, and returns the
+    /// totals.
     pub(crate) fn end(self) -> VariantResult {
         let RunningVariant {
             variant, tallies, stack, session, mut counter, env_padding_bytes, ..
@@ -228,8 +230,8 @@ impl RunningVariant {
 impl Counter {
     /// The counter of a stack that is ready and not yet loaded.
     ///
-    /// A stream has none: what the server handed to the kernel and what had
-    /// arrived when the client hung up differ by what was on the way.
+    /// A stream has none: what the server handed to the kernel and what the client received differ
+    /// by what was in transit.
     fn of(variant: &Variant, stack: &LiveStack) -> Result<Option<Counter>, StageError> {
         if matches!(variant.load.exchange, spec::Exchange::Bulk { .. }) {
             return Ok(None);
@@ -242,19 +244,18 @@ impl Counter {
         Counter::from_now(reader, variant.served_by.is_some()).map(Some)
     }
 
-    /// The counter of a server that somebody else started.
+    /// The counter of a server that was already running.
     pub(crate) fn standing(by: &ServedBy) -> Result<Counter, StageError> {
         Counter::from_now(served::Reader::standing(by)?, true)
     }
 
     fn from_now(mut reader: served::Reader, declared: bool) -> Result<Counter, StageError> {
-        // The line of an earlier request may reach a log after its answer has left.
+        // A log line may be written after its response is sent.
         let base = reader.read_settled(Nanos::from_millis(20), Nanos::from_secs(1))?;
         Ok(Counter { reader, base, declared })
     }
 
-    /// Reads the count once it has caught up with `completed` and is quiet, or when it has had time
-    /// enough.
+    /// Reads the count once it has reached `completed` and is unchanged, or when time is up.
     pub(crate) fn settle(&mut self, completed: u64) -> (Option<u64>, Option<String>) {
         let is_silent = matches!(self.reader.read(), Ok(count) if count <= self.base);
         if !self.declared && is_silent {
@@ -268,7 +269,7 @@ impl Counter {
     }
 }
 
-/// The stack with further environment for each process, and with the folder of our WSGI counter.
+/// The stack with additional environment variables, and with the folder of our WSGI counter.
 fn with_environment(stack: &spec::Stack, extra: &[(String, String)]) -> spec::Stack {
     let mut stack = stack.clone();
     let counters = ("TACHOGRAPH_COUNTERS".to_owned(), "$COUNTERS".to_owned());
@@ -280,27 +281,27 @@ fn with_environment(stack: &spec::Stack, extra: &[(String, String)]) -> spec::St
     stack
 }
 
-/// A variant's name as that of a folder.
+/// A variant's name as a folder name.
 fn file_name(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     name.chars().map(|c| if plain(c) { c } else { '-' }).collect()
 }
 
-/// What remains of a variant after a block.
+/// Results of a variant in a block.
 pub(crate) struct VariantResult {
     pub(crate) life: Life,
     pub(crate) tallies: Vec<Tally>,
     env_padding_bytes: u32,
-    /// What the trials' counts add up to; the session's own count of its life is in `life`.
+    /// Sum of the trials' counts; the session's own total is in `life`.
     pub(crate) by_trials: Counts,
     pub(crate) served_error: Option<String>,
-    /// Processes that had to be killed because they did not stop when asked.
+    /// Processes that did not stop when asked and were killed.
     pub(crate) killed: Vec<String>,
     pub(crate) log_tail: String,
 }
 
 impl VariantResult {
-    /// The trials as they are written down; `kept` tells for an offer and a round whether its figures count.
+    /// The trials to record; `kept` says for an offer and a round whether its figures count.
     pub(crate) fn trials(&self, kept: &dyn Fn(Offer, u32) -> bool) -> Vec<Trial> {
         let variant = self.life.variant as usize;
         let trial = |tally: &Tally| {
@@ -309,15 +310,15 @@ impl VariantResult {
         self.tallies.iter().map(trial).collect()
     }
 
-    /// The last line that the stack logged.
+    /// The last line of the stack's log.
     pub(crate) fn last_words(&self) -> Option<String> {
         let line = self.log_tail.trim().lines().last()?.trim();
         (!line.is_empty()).then(|| line.to_owned())
     }
 }
 
-/// The load with the engine that every variant gets unless a person names another: left to itself,
-/// the client could take different ones for TCP and Unix sockets, and they would be compared too.
+/// The load with one engine for all variants unless the user chooses another: `auto` could choose
+/// different ones for TCP and Unix sockets, and the comparison would include that difference.
 fn with_one_engine(load: &spec::Load) -> spec::Load {
     let engine = match load.engine {
         EngineChoice::Auto => EngineChoice::Epoll,

@@ -1,4 +1,4 @@
-//! What slices were seen to do, as updates of series.
+//! Observations of slices as updates of series.
 //!
 //! ```text
 //!  slice             ├──lead-in──┼────────window────────┼─drain─┤
@@ -7,14 +7,14 @@
 //!  mean, p50, p99                └─────── levels ───────┘          one interval each
 //! ```
 //!
-//! Between its slices a variant is not loaded, and its series say nothing of that time.
+//! Between its slices a variant is not loaded, and its series do not cover that time.
 
 use base::{Nanos, Timestamp};
 use drive::Observation;
 use ledger::Counts;
 use series::{Interval, Kind, Refusal};
 
-/// What one slice of a trial was seen to do, or the probes before the first one.
+/// Observations of one slice of a trial, or of the probes before the first one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SliceSeen {
     started: Timestamp,
@@ -36,7 +36,7 @@ struct Times {
     p99_ns: u64,
 }
 
-/// A series of a trial: one of what its slices are cut into.
+/// A series of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Measure {
     pub(crate) measurement: &'static str,
@@ -45,7 +45,7 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// Requests completed: the series that the ledger is compared with.
+    /// Completed requests: the series with which the ledger is compared.
     pub(crate) const COMPLETED: Measure =
         Measure { measurement: "requests", field: "completed", kind: Kind::Count };
 
@@ -80,7 +80,7 @@ impl SliceSeen {
         }
     }
 
-    /// Requests outside any slice, as the probes that teach the answer.
+    /// Requests outside any slice, such as the probes.
     pub(crate) fn of_probes(started: Timestamp, elapsed: Nanos, counts: &Counts) -> SliceSeen {
         SliceSeen {
             started,
@@ -94,7 +94,7 @@ impl SliceSeen {
         }
     }
 
-    /// Moves the last `requests` that completed to the failed ones.
+    /// Moves the last `requests` completed ones to the failed ones.
     pub(crate) fn retract(&mut self, requests: u64) {
         self.failed += requests;
         let mut left = requests;
@@ -105,7 +105,7 @@ impl SliceSeen {
         }
     }
 
-    /// The first and the last microsecond since the epoch of which it says something.
+    /// The first and the last microsecond since the epoch that it covers.
     pub(crate) fn span_us(&self) -> (i64, i64) {
         let steps = Nanos(self.step.0.saturating_mul(self.completed_by_step.len() as u64));
         (self.at_us(Nanos::ZERO), self.at_us(self.elapsed.max(steps)) + 1)
@@ -116,15 +116,15 @@ impl SliceSeen {
         start_us.saturating_add(i64::try_from(offset.0 / 1_000).unwrap_or(i64::MAX))
     }
 
-    /// What the slice adds to each series of its trial. The counts of the intervals
-    /// add up to what it completed and to what failed.
+    /// The updates of each series of the trial. The counts of the intervals add up to the completed
+    /// and failed requests.
     pub(crate) fn updates(&self) -> Result<Vec<(Measure, Interval)>, Refusal> {
         let mut updates = Vec::new();
         let mut at_us = self.at_us(Nanos::ZERO);
         let end_us = self.span_us().1;
         for (i, completed) in self.completed_by_step.iter().enumerate() {
             let until = self.at_us(Nanos(self.step.0.saturating_mul(i as u64 + 1)));
-            // Steps shorter than a microsecond still have one of their own.
+            // A step shorter than a microsecond is extended to one.
             let until = until.clamp(at_us + 1, end_us.max(at_us + 1));
             updates.push((Measure::COMPLETED, count(at_us, until, *completed)?));
             at_us = until;
@@ -157,7 +157,7 @@ fn count(from_us: i64, to_us: i64, count: u64) -> Result<Interval, Refusal> {
 pub(crate) mod tests {
     use super::*;
 
-    /// A trial of one window of a second in steps of 50 ms, of which only its counts are known.
+    /// A trial of one window of a second in steps of 50 ms, with counts only.
     pub(crate) fn trial(variant: u32, counts: ledger::Counts) -> record::Trial {
         record::Trial {
             variant,
@@ -182,7 +182,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A slice of 50 ms a step.
+    /// A slice with steps of 50 ms.
     pub(crate) fn slice(start_ms: i64, by_step: &[u64], failed: u64) -> SliceSeen {
         SliceSeen {
             started: Timestamp::from_millisecond(start_ms).unwrap(),
@@ -209,7 +209,7 @@ pub(crate) mod tests {
     #[test]
     fn intervals_follow_one_another_and_add_up() {
         let mut slice = slice(1_000, &[3, 0, 5], 2);
-        // The last answers came 20 ms after the last step that had any.
+        // The last responses came 20 ms after the last step that had any.
         slice.elapsed = Nanos::from_millis(170);
         let updates = slice.updates().unwrap();
         assert_eq!(total(&updates, Measure::COMPLETED), 8.0);

@@ -1,4 +1,4 @@
-//! Slices of one variant under one offer, added up to a trial.
+//! Adds up the slices of one variant under one offer to a trial.
 
 use base::{Nanos, Timestamp};
 use drive::{ConnectionsLimit, Histogram, Observation, Window};
@@ -8,13 +8,13 @@ use record::{Distribution, Offer, ThreadUse, Trial};
 use crate::SliceSeen;
 use crate::disturbance::Meanwhile;
 
-/// What the stack spent while a slice ran, and what the machine did meanwhile.
+/// CPU time of the stack during a slice, and the machine's activity meanwhile.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) stack_cpu: Option<Nanos>,
     pub(crate) meanwhile: Meanwhile,
     pub(crate) peak_memory_bytes: Option<u64>,
-    /// Times that a quota throttled the client and the stack; `None` where that is not counted.
+    /// Number of times that a quota throttled client and stack; `None` if unknown.
     pub(crate) throttled: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct TallySlice {
     lateness: Sparse,
 }
 
-/// A histogram's counts by value: what a slice needs until it is known whether its round is kept.
+/// A histogram's counts by value: kept per slice until it is known whether its round counts.
 #[derive(Debug, Default)]
 struct Sparse(Vec<(u64, u64)>);
 
@@ -58,17 +58,17 @@ pub(crate) struct Tally {
     pub(crate) offered_per_s: Option<f64>,
     pub(crate) counts: Counts,
     pub(crate) errors: Errors,
-    /// All windows, whether or not their rounds are kept.
+    /// Sum of all windows, including those of rounds that are left out.
     pub(crate) window: Window,
     pub(crate) slices: Vec<TallySlice>,
-    /// The most connections that were in use at once, and what limits them.
+    /// Most connections in use at once, and their limit.
     pub(crate) connections_used: u32,
     pub(crate) connections_limit: ConnectionsLimit,
-    /// Requests dropped because every connection that the limit allows was busy.
+    /// Requests dropped because every allowed connection was busy.
     pub(crate) dropped_for_want_of_connections: u64,
     /// Times that a source address ran out of ports.
     pub(crate) source_changes: u64,
-    /// What each slice was seen to do, for the series.
+    /// Observations of each slice, for the series.
     pub(crate) seen: Vec<SliceSeen>,
     started: Timestamp,
     client: Vec<ThreadUse>,
@@ -97,7 +97,7 @@ impl Tally {
         }
     }
 
-    /// Adds requests that were sent outside any slice: the probes that teach the answer.
+    /// Adds requests outside any slice, such as the probes.
     pub(crate) fn add_probes(&mut self, counts: &Counts, errors: &Errors, elapsed: Nanos) {
         self.counts.merge(counts);
         add_errors(&mut self.errors, errors);
@@ -118,7 +118,8 @@ impl Tally {
             self.started = started;
         }
         self.seen.push(SliceSeen::new(started, lead_in, seen));
-        // What a slice left in flight is final: its connections are dropped, so it adds up.
+        // What a slice left in flight is final, because its connections are closed, so it is added
+        // up.
         self.counts.merge(&seen.counts);
         add_errors(&mut self.errors, &seen.errors);
         add_window(&mut self.window, &seen.window);
@@ -143,8 +144,8 @@ impl Tally {
         self.dropped_for_want_of_connections += seen.dropped_for_want_of_connections;
     }
 
-    /// Moves requests from completed to failed, because closing the connections showed that more
-    /// bytes had come after their answers than belong to them.
+    /// Moves requests from completed to failed, because closing the connections revealed unexpected
+    /// bytes after their responses.
     pub(crate) fn retract(&mut self, requests: u64, errors: &Errors) {
         let mut left = requests.min(self.counts.completed);
         self.counts.completed -= left;
@@ -153,7 +154,7 @@ impl Tally {
         if let Some(seen) = self.seen.last_mut() {
             seen.retract(left);
         }
-        // They are the last ones that were answered.
+        // They are the last ones that completed.
         for step in self.completed_by_step.iter_mut().rev() {
             let taken = left.min(*step);
             *step -= taken;
@@ -161,8 +162,7 @@ impl Tally {
         }
     }
 
-    /// CPUs that others and the hypervisor took while a slice was loaded, for each of its slices;
-    /// nothing is known to have been taken where it cannot be seen.
+    /// CPUs that others and the hypervisor used during each slice; zero if unknown.
     pub(crate) fn taken_cpus(&self) -> impl Iterator<Item = (u32, f64)> + '_ {
         self.slices.iter().map(|slice| {
             let stolen = slice.cost.meanwhile.stolen_cpus.unwrap_or(0.0);
@@ -170,7 +170,7 @@ impl Tally {
         })
     }
 
-    /// Throughput of each slice, for drift within the trial.
+    /// Throughput of each slice, to detect drift within the trial.
     pub(crate) fn slice_rates(&self) -> Vec<f64> {
         let rate = |slice: &TallySlice| {
             slice.window.completed as f64 / slice.window.length.as_secs_f64().max(1e-9)
@@ -178,8 +178,8 @@ impl Tally {
         self.slices.iter().map(rate).collect()
     }
 
-    /// The trial as it is written down; the rounds for which `kept` is false are in its ledger and
-    /// in none of its figures.
+    /// The trial to record; rounds for which `kept` is false are in its ledger but in none of its
+    /// figures.
     pub(crate) fn trial(
         &self,
         variant: usize,
@@ -238,15 +238,15 @@ impl Tally {
         }
     }
 
-    /// The share of the window during which a request was under way on `connections`
-    /// connections, 0 to 1; the least that it lacks of 1 is what the client takes to go on.
+    /// The share of the window in which a request was outstanding, over all `connections`, 0 to 1;
+    /// the difference from 1 is at least the time that the client needs between requests.
     pub(crate) fn busy_share(&self, connections: u32) -> f64 {
         self.window.busy_ns as f64 / self.connection_ns(connections)
     }
 
     /// The same share by Little's law from the requests that completed in the window: throughput ×
     /// mean service time ÷ connections. It differs from [`Tally::busy_share`] by the work that
-    /// requests brought into the window, less what they took out of it.
+    /// requests brought into the window, less what they took out.
     pub(crate) fn share_by_littles_law(&self, connections: u32) -> f64 {
         self.window.service_time_sum_ns as f64 / self.connection_ns(connections)
     }
@@ -255,7 +255,7 @@ impl Tally {
         (f64::from(connections) * self.window.length.0 as f64).max(1.0)
     }
 
-    /// The service time beyond which requests take up no more than `share` of the connections' time.
+    /// The service time beyond which requests take at most `share` of the connections' time.
     pub(crate) fn long_service_time(&self, share: f64) -> Nanos {
         let mut all = empty();
         self.slices.iter().for_each(|slice| slice.service_time.add_to(&mut all));
@@ -268,7 +268,8 @@ impl Tally {
         Nanos(values.map(|(value, _)| *value).max().unwrap_or(0))
     }
 
-    /// The 99th percentile of lateness and the median latency of all slices; `None` of no request.
+    /// The 99th percentile of lateness and the median latency of all slices; `None` without
+    /// requests.
     pub(crate) fn lateness(&self) -> Option<(Nanos, Nanos)> {
         let (mut lateness, mut latency) = (empty(), empty());
         for slice in &self.slices {
@@ -285,7 +286,7 @@ impl Tally {
     }
 }
 
-/// The largest value for which the values above it make up no more than `share` of the sum of all.
+/// The largest value such that the values above it make up at most `share` of the total.
 fn long_value(histogram: &Histogram, share: f64) -> Nanos {
     let recorded: Vec<(u64, f64)> = histogram
         .iter_recorded()
@@ -332,9 +333,9 @@ mod tests {
             }
             long_value(&histogram, 0.02)
         };
-        // One request in 50 takes 1000, the others 1: they are 95% of the time.
+        // One request in 50 takes 1000, the others 1: it takes 95% of the time.
         assert_eq!(of(&[(1, 49), (1000, 1)]), Nanos(1000));
-        // One in 100,000 takes 1000: 1% of the time, which is let pass.
+        // One in 100,000 takes 1000: 1% of the time, which is tolerated.
         assert_eq!(of(&[(1, 99_999), (1000, 1)]), Nanos(1));
         assert_eq!(of(&[(7, 3)]), Nanos(7));
         assert_eq!(of(&[]), Nanos::ZERO);

@@ -1,8 +1,8 @@
-//! Whether a disturbance went with one variant rather than with time.
+//! Whether a disturbance affected one variant more than the others.
 //!
-//! Rounds spread what others do over all variants alike. Where they still differ between two
-//! variants by more than chance, the disturbance came with one of them, and a ratio between the two
-//! is a ratio of disturbances. The test looks at what the machine did, never at the metric.
+//! Rounds distribute the activity of others over all variants. If it still differs significantly
+//! between two variants, it came with one of them, and the ratio of the two is biased. The test
+//! uses the machine's activity, never the metric.
 
 use base::Nanos;
 use record::{Disturber, Fact, Finding, Offer, Severity};
@@ -10,15 +10,15 @@ use stats::Spread;
 
 use crate::running_variant::VariantResult;
 
-/// In a slice in which others used more CPU time than this, as CPUs, they are present. Presence is
-/// compared and not the amount, because a neighbour that takes what is left takes less beside a
-/// variant that leaves less.
+/// Others are present in a slice if they used more CPUs than this. Presence is compared rather than
+/// the amount, because a neighbour that uses the rest of a CPU uses less beside a variant that
+/// leaves less.
 const PRESENT: f64 = 0.2;
 
-/// Significance at which a difference forbids a verdict, shared by all contrasts of a part.
+/// Significance level at which a difference forbids a verdict, shared by all contrasts of a part.
 const P_MAX: f64 = 0.001;
 
-/// With fewer blocks nothing can be tested.
+/// Minimum number of blocks for the test.
 const BLOCKS_MIN: usize = 3;
 
 /// One number per source, variant and block.
@@ -35,7 +35,8 @@ struct Seen {
     size: f64,
 }
 
-/// The least difference that matters, in the source's unit; `median` is that of the latency, in seconds.
+/// The smallest relevant difference, in the source's unit; `median` is the median latency in
+/// seconds.
 fn least(source: Disturber, median: f64) -> f64 {
     match source {
         Disturber::OtherProcesses | Disturber::Throttling => 0.15,
@@ -45,7 +46,7 @@ fn least(source: Disturber, median: f64) -> f64 {
 }
 
 impl Unevenness {
-    /// Takes note of a block; `resolved` tells whether single slices show what others did.
+    /// Adds a block; `resolved` says whether single slices show the activity of others.
     pub(crate) fn note(&mut self, block: u32, ended: &VariantResult, resolved: bool) {
         let variant = ended.life.variant;
         let measured = ended.tallies.iter().filter(|tally| tally.offer.is_measured());
@@ -73,7 +74,7 @@ impl Unevenness {
         self.seen.extend(known.map(|(source, size)| Seen { block, variant, source, size }));
     }
 
-    /// What went with one of two variants, for each contrast.
+    /// Findings about uneven disturbances, for each contrast.
     pub(crate) fn findings(
         &self,
         contrasts: &[spec::Contrast],

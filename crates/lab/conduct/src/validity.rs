@@ -1,8 +1,9 @@
-//! Checks: what of a block or of a whole part forbids a verdict, weakens it, or is good to know.
+//! Validity checks of a block or a whole part: findings that forbid a verdict, weaken it, or
+//! inform.
 //!
-//! What concerns one variant can bias a ratio, so it forbids the verdicts that it touches. What
-//! disturbs every variant alike does not: the rounds of slices spread it over all of them, and what
-//! is left of it is in the interval.
+//! What affects one variant can bias a ratio, so it forbids the verdicts that it affects. What
+//! disturbs every variant alike does not: the rounds of slices distribute it, and the rest is in
+//! the interval.
 
 use base::Nanos;
 use ledger::Tolerance;
@@ -13,31 +14,32 @@ use crate::block::{BlockOutcome, SettledOffer};
 use crate::running_variant::VariantResult;
 use crate::tally::Tally;
 
-/// The largest share of the window in which a closed loop's connections may be without a request.
+/// The largest share of the window in which a closed loop's connections may be idle.
 const IDLE_MAX: f64 = 0.02;
-/// What the loss of a packet costs at least: Linux sends again after 200 ms (TCP_RTO_MIN), a
-/// SYN after a second (RFC 6298). The counters are the whole machine's, and they also rise
-/// when a port is used again that an old connection still held, which is settled at once.
+/// Minimum cost of a lost packet: Linux retransmits after 200 ms (TCP_RTO_MIN), a SYN after a
+/// second (RFC 6298). The counters cover the whole machine, and also rise when a port is reused
+/// whose old connection still lingers, which resolves at once.
 const RESENT_AFTER: Nanos = Nanos::from_millis(200);
-/// Packets that were sent again in this many slices of one variant, and in none of the others',
-/// go with that variant.
+/// If packets were retransmitted in this many slices of one variant and in none of the others', the
+/// cause is that variant.
 const RESENT_SLICES_MIN: usize = 3;
-/// Share of the connection-tracking table that may be in use.
+/// Tolerated usage of the connection-tracking table.
 const CONNTRACK_MAX: f64 = 0.5;
-/// A client thread busier than this is the limit itself.
+/// A client thread busier than this is itself the limit.
 pub(crate) const CLIENT_BUSY_MAX: f64 = 0.9;
 /// An open loop that achieves less than this share of its offered rate is unsustained.
 pub(crate) const ACHIEVED_MIN: f64 = 0.99;
-/// The client's 99th percentile of lateness that needs no mention, or this share of the median latency.
+/// Tolerated 99th percentile of the client's lateness, absolute or as a share of the median
+/// latency.
 const LATENESS_MAX: Nanos = Nanos::from_micros(100);
 const LATENESS_SHARE_MAX: f64 = 0.05;
-/// A change of level is looked for where slices hold at least this many requests on average.
+/// Changes of level are looked for if slices have at least this many requests on average.
 const DRIFT_REQUESTS_MIN: f64 = 50.0;
 
 /// Collects findings about one block.
 pub(crate) struct Inspector {
     pub(crate) block: u32,
-    /// Whether the client has no CPU to itself.
+    /// Whether the client shares its CPUs.
     pub(crate) client_shares: bool,
     pub(crate) findings: Vec<Finding>,
 }
@@ -48,7 +50,7 @@ impl Inspector {
         self.findings.push(Finding { severity, block: Some(self.block), variant, fact });
     }
 
-    /// Everything that can be told from a block on its own.
+    /// All checks of a single block.
     pub(crate) fn inspect(
         &mut self,
         outcome: &BlockOutcome,
@@ -138,9 +140,9 @@ impl Inspector {
         }
     }
 
-    /// A late client touches the latency of an open loop, which is timed from the instant at which
-    /// a request was due, and so holds the lateness: a warning. Whether it went with one variant is
-    /// judged over all blocks.
+    /// Late sending affects only the latency of an open loop, which is measured from the due
+    /// instant and so includes the lateness: a warning. Whether it affects one variant only is
+    /// checked over all blocks.
     pub(crate) fn lateness(&mut self, v: Option<usize>, tally: &Tally) {
         if tally.offered_per_s.is_none() {
             return;
@@ -162,7 +164,7 @@ impl Inspector {
         }
     }
 
-    /// The kernel's counters of connections in trouble, as they rose during this variant's slices.
+    /// Increases of the kernel's counters of connection trouble during this variant's slices.
     pub(crate) fn counters(&mut self, v: Option<usize>, tally: &Tally) {
         if tally.source_changes > 0 {
             self.find(Severity::Note, v, Fact::Ports { changes: tally.source_changes });
@@ -175,9 +177,9 @@ impl Inspector {
     }
 }
 
-/// What the rise of a counter of connections in trouble means, where requests `waited` for it or
-/// did not. The counters are the whole machine's, so what no request of ours felt was somebody
-/// else's connection.
+/// The meaning of an increase; `waited` says whether a request took as long as such trouble takes.
+/// The counters cover the whole machine, so without such a request the connection was another
+/// program's.
 fn trouble(counter: &str, rise: u64, waited: bool) -> (Severity, Fact) {
     let counter = counter.to_owned();
     match counter.as_str() {
@@ -190,14 +192,14 @@ fn trouble(counter: &str, rise: u64, waited: bool) -> (Severity, Fact) {
     }
 }
 
-/// The change of level within slices whose rates these are; `None` where there is none, or where
-/// slices hold so few requests that their number alone makes rates jump.
+/// The change of level over these slice rates; `None` without one, or if slices have so few
+/// requests that their number alone makes the rates jump.
 pub(crate) fn drift_of_slices(rates: &[f64], completed: u64) -> Option<f64> {
     let enough = completed as f64 >= DRIFT_REQUESTS_MIN * rates.len() as f64;
     enough.then(|| stats::drift(rates)).flatten().map(|drift| drift.change)
 }
 
-/// By how much each counter rose over a tally's slices, where it did.
+/// The increase of each counter over a tally's slices, if any.
 fn rises(tally: &Tally) -> Vec<(&'static str, u64)> {
     let mut sums: Vec<(&'static str, u64)> = Vec::new();
     let changes = tally.slices.iter().filter_map(|slice| slice.cost.meanwhile.counters.as_ref());
@@ -208,22 +210,22 @@ fn rises(tally: &Tally) -> Vec<(&'static str, u64)> {
             None => sums.push((counter, rise)),
         }
     }
-    // A connection that finds the queue full is counted as overflow and as drop.
+    // A connection that finds the queue full is counted as both overflow and drop.
     let overflows = sums.iter().find(|(name, _)| *name == "ListenOverflows").map_or(0, |(_, n)| *n);
     sums.retain(|(name, sum)| *sum > if *name == "ListenDrops" { overflows } else { 0 });
     sums
 }
 
-/// What one variant did over all blocks, as far as validity needs it.
+/// One variant's data over all blocks that the checks need.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Conduct {
-    /// Σ of time with a request under way, and of connections × window, in the closed loop.
+    /// Sums of time with an outstanding request, and of connections × window, in the closed loop.
     pub(crate) busy: (f64, f64),
-    /// Slices in which packets were sent again and a request waited for it.
+    /// Slices in which packets were retransmitted and a request waited for it.
     pub(crate) resent_slices: usize,
-    /// Times that a CPU quota throttled the client and the stack.
+    /// Number of times that a CPU quota throttled client and stack.
     pub(crate) throttled: u64,
-    /// Whether any counter of connections in trouble could be read.
+    /// Whether any counter of connection trouble could be read.
     pub(crate) counters_seen: bool,
     /// Whether CPU time of the machine and of the stack could be read.
     pub(crate) machine_seen: bool,
@@ -236,7 +238,7 @@ impl Conduct {
         let connections = variant.load.connections;
         for tally in &ended.tallies {
             let failed = tally.counts.failed > 0;
-            // What failed kept connections busy too; that is found, and condemned, by itself.
+            // Failed requests kept connections busy too; there is a separate finding about them.
             if tally.offer == Offer::Closed && !bulk && !failed && tally.window.completed > 0 {
                 let all = f64::from(connections) * tally.window.length.0 as f64;
                 self.busy.0 += tally.busy_share(connections) * all;
@@ -259,13 +261,13 @@ impl Conduct {
     }
 }
 
-/// What can only be told of all blocks together, by what each variant did in them.
+/// Checks of all blocks together.
 pub(crate) fn over_all_blocks(part: &spec::Part, conducts: &[Conduct]) -> Vec<Finding> {
     let mut found = Vec::new();
     let ran = |conduct: &Conduct| conduct.busy.1 > 0.0 || conduct.stack_seen;
     for (v, conduct) in conducts.iter().enumerate().filter(|(_, conduct)| ran(conduct)) {
-        // Little's law, L = λW, on the windows themselves: L is the time that requests were under
-        // way, whatever their edges, so that nothing blurs it.
+        // Little's law, L = λW, measured directly on the windows: L is the time that requests were
+        // outstanding, whatever their edges, so it is exact.
         let idle = 1.0 - conduct.busy.0 / conduct.busy.1;
         if idle > IDLE_MAX {
             let connections = part.variants[v].load.connections;
@@ -302,7 +304,7 @@ pub(crate) fn over_all_blocks(part: &spec::Part, conducts: &[Conduct]) -> Vec<Fi
     found
 }
 
-/// Whether a finding that forbids verdicts touches this metric as taken under this offer.
+/// Whether a finding that forbids verdicts affects this metric under this offer.
 pub(crate) fn touches(fact: &Fact, metric: Metric, offer: Offer) -> bool {
     match fact {
         Fact::Idle { .. } => offer == Offer::Closed && metric != Metric::Memory,
@@ -317,7 +319,7 @@ pub(crate) fn touches(fact: &Fact, metric: Metric, offer: Offer) -> bool {
     }
 }
 
-/// The findings that forbid a verdict between two variants on this metric, by index.
+/// The findings that forbid a verdict on this metric between two variants, by index.
 pub(crate) fn forbidding(part: &Part, sides: [u32; 2], metric: Metric, offer: Offer) -> Vec<u32> {
     let concerns = |finding: &Finding| finding.variant.is_none_or(|v| sides.contains(&v));
     let of_contrast = |finding: &Finding| match &finding.fact {
@@ -339,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_slow_constant_server_does_not_drift() {
-        // 10 connections, 50 ms a request: slices of 100 ms hold 10, 20 or 30 requests.
+        // 10 connections, 50 ms per request: slices of 100 ms contain 10, 20 or 30 requests.
         let rates: Vec<f64> = (0..40).map(|i| if i < 20 { 200.0 } else { 300.0 }).collect();
         assert_eq!(drift_of_slices(&rates, 800), None);
         assert!(drift_of_slices(&rates, 80_000).is_some());

@@ -1,11 +1,11 @@
-//! Who is told of a run's progress, and who writes it down.
+//! Traits for watching and recording a run.
 
 use base::Nanos;
 use record::{Block, Finding, Part, Run, Trial};
 
 use crate::SliceSeen;
 
-/// Something that a person who is watching wants to know.
+/// A progress event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A part begins.
@@ -14,7 +14,7 @@ pub enum Event {
         name: String,
         /// Its number, from 1.
         number: usize,
-        /// How many parts there are.
+        /// Number of parts.
         of: usize,
     },
     /// The calibration block begins.
@@ -23,70 +23,71 @@ pub enum Event {
     Block {
         /// Its number, from 1.
         number: u32,
-        /// How many are planned so far.
+        /// Number of blocks planned so far.
         of: u32,
-        /// The time that the blocks still to come will take, if it can be told.
+        /// Estimated time for the remaining blocks, if known.
         remaining: Option<Nanos>,
     },
-    /// A stack is being started, warmed or loaded.
+    /// A stack is being started, warmed up or loaded.
     Doing {
-        /// What is being done.
+        /// The activity.
         what: Doing,
         /// The variant.
         variant: String,
-        /// How much of the block is done, 0 to 1.
+        /// Share of the block that is done, 0 to 1.
         share_done: f64,
     },
-    /// A variant could not be started and is left out.
+    /// A variant could not start and is left out.
     Skipped {
         /// The variant.
         variant: String,
         /// The error.
         error: String,
     },
-    /// A check saw something in the middle of a part.
+    /// A check made a finding during a part.
     Found {
-        /// The part so far, which knows the names of its variants.
+        /// The part so far, for the names of its variants.
         part: Box<Part>,
-        /// What was seen.
+        /// The finding.
         finding: Finding,
     },
 }
 
-/// What is being done with a stack.
+/// Activity on a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Doing {
-    /// It is tried for the first time.
+    /// It is being calibrated.
     Trying,
     /// It is being started.
     Starting,
-    /// It is loaded and not measured.
+    /// It is loaded but not measured.
     WarmingUp,
     /// It is loaded and measured.
     Loading,
 }
 
-/// Watches a run.
+/// Receives the progress of a run.
 pub trait Watcher {
-    /// Called as things happen, at most a few times a second.
+    /// Called for each event, at most a few times a second.
     fn event(&mut self, event: &Event);
 }
 
-/// Watches nothing.
+/// Ignores all events.
 pub struct Silent;
 
 impl Watcher for Silent {
     fn event(&mut self, _event: &Event) {}
 }
 
-/// Writes a run down while it goes. An error is a sentence; it ends the run, because what cannot be recorded is not measured.
+/// Records a run in progress. An error is a message and ends the run, because what cannot be
+/// recorded is not measured.
 pub trait Recorder {
     /// A run begins; its parts are not known yet.
     fn begin(&mut self, run: &Run) -> Result<(), String>;
     /// A part begins; its blocks follow.
     fn part(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String>;
-    /// A trial has ended. Its slices become its series, in the same breath; the integral of the
-    /// series of completed requests is read back, or `None` where none is kept.
+    /// A trial has ended. Its slices become its series in the same transaction; returns the
+    /// integral of the series of completed requests as read back, or `None` if no series are kept.
     fn trial(
         &mut self,
         run: &Run,
@@ -95,7 +96,7 @@ pub trait Recorder {
         trial: &Trial,
         slices: &[SliceSeen],
     ) -> Result<Option<u64>, String>;
-    /// A block has ended, or was looked at again.
+    /// A block has ended or was updated.
     fn block(&mut self, run: &Run, part: usize, block: &Block) -> Result<(), String>;
     /// The analysis of a part is done.
     fn part_done(&mut self, run: &Run, index: usize, part: &Part) -> Result<(), String>;
@@ -103,7 +104,7 @@ pub trait Recorder {
     fn finish(&mut self, run: &Run) -> Result<(), String>;
 }
 
-/// Writes nothing down.
+/// Records nothing.
 pub struct NoRecorder;
 
 impl Recorder for NoRecorder {

@@ -1,8 +1,7 @@
-//! The ledger: what was offered, sent, completed and served, and whether it adds up.
+//! The ledger: requests offered, sent, completed and served, and whether they add up.
 //!
-//! Pure arithmetic over plain counts. The client's count, the server's own
-//! count and the recorded series must be equal to the last request; the
-//! tolerance is zero.
+//! Pure arithmetic on counts. The client's count, the server-side count and the recorded series
+//! must be equal to the last request; the tolerance is zero.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +9,32 @@ use serde::{Deserialize, Serialize};
 
 /// The client's side of the ledger.
 ///
-/// Two laws hold for every window that began and ended with nothing unaccounted:
-/// `offered = sent + dropped` and `sent = completed + failed + in_flight`.
+/// Two laws hold for every window: `offered = sent + dropped` and `sent = completed + failed +
+/// in_flight`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Requests that the schedule called for.
+    /// Requests due according to the schedule.
     pub offered: u64,
-    /// Offered but never sent: an open loop that found no free connection in time.
+    /// Offered but never sent: no connection of the open loop was free in time.
     pub dropped: u64,
-    /// Requests of which at least the first byte was handed to the kernel, or a connection attempt was made for them.
+    /// Requests of which at least one byte was handed to the kernel, or for which a connection was
+    /// attempted.
     pub sent: u64,
-    /// Answers that arrived in full and were what was expected.
+    /// Requests with a complete response that is the expected one.
     pub completed: u64,
-    /// Requests that ended in an error, a timeout or an answer that was not what was expected.
+    /// Requests that ended with an error, a timeout or an unexpected response.
     pub failed: u64,
-    /// Sent, and neither completed nor failed when the count was taken.
+    /// Requests sent, but neither completed nor failed at the time of counting.
     pub in_flight: u64,
-    /// Requests that went over a new connection because the server had closed an idle one. They are
-    /// among `sent`, once each, and in no equation of their own.
+    /// Requests sent over a new connection because the server had closed an idle one. They are
+    /// counted once in `sent`, and appear in no equation.
     #[serde(default)]
     pub reconnected: u64,
 }
 
 impl Counts {
-    /// Adds another window's counts. `in_flight` is a level, so the later window's value stands.
+    /// Adds a later window's counts. `in_flight` is a level, so the later value replaces the
+    /// earlier one.
     pub fn extend(&mut self, later: &Counts) {
         self.offered += later.offered;
         self.dropped += later.dropped;
@@ -44,7 +45,7 @@ impl Counts {
         self.reconnected += later.reconnected;
     }
 
-    /// Adds the counts of another thread or variant over the same time; here `in_flight` adds up too.
+    /// Adds another thread's or variant's counts for the same time; here `in_flight` is added too.
     pub fn merge(&mut self, other: &Counts) {
         let in_flight = self.in_flight + other.in_flight;
         self.extend(other);
@@ -52,24 +53,24 @@ impl Counts {
     }
 }
 
-/// What each kind of failure is called, and how often it happened.
+/// Number of failures by kind.
 pub type Errors = BTreeMap<String, u64>;
 
-/// One line of the ledger, complete with the server's count and the recorded series.
+/// One row of the ledger, with the server-side count and the recorded series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// The client's counts.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The server's own count over the same life of the stack; `None` where nobody counts there.
+    /// The server-side count over the same life of the stack, if there is one.
     pub served: Option<u64>,
-    /// The integral of the recorded series of completed requests; `None` where none was recorded.
+    /// The integral of the recorded series of completed requests, if there is one.
     pub series: Option<u64>,
     /// Failures by kind.
     pub errors: Errors,
 }
 
-/// How failures count towards a verdict.
+/// How many failures a verdict tolerates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tolerance {
     /// The largest share of sent requests that may fail: 0 in a closed loop, 0.0001 in an open one.
@@ -77,7 +78,7 @@ pub struct Tolerance {
 }
 
 impl Tolerance {
-    /// Closed loop: any failure is one too many.
+    /// Closed loop: no failures.
     pub const CLOSED: Tolerance = Tolerance { failed_share: 0.0 };
     /// Open loop: one failure in ten thousand.
     pub const OPEN: Tolerance = Tolerance { failed_share: 1e-4 };
@@ -100,16 +101,16 @@ pub enum Law {
 /// An equation that does not hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Discrepancy {
-    /// Which one.
+    /// The equation.
     pub law: Law,
-    /// Its left side.
+    /// Its left-hand side.
     pub left: u64,
-    /// Its right side.
+    /// Its right-hand side.
     pub right: u64,
 }
 
 impl Discrepancy {
-    /// By how many requests the left side exceeds the right one.
+    /// Left-hand side minus right-hand side, in requests.
     pub fn difference(&self) -> i128 {
         i128::from(self.left) - i128::from(self.right)
     }
@@ -118,9 +119,8 @@ impl Discrepancy {
 impl Ledger {
     /// Both sides of each equation whose counts are known.
     ///
-    /// `served` is compared with `completed`: whether a request that failed had
-    /// reached the server cannot be known from outside, so every difference is
-    /// reported and none is explained away.
+    /// `served` is compared with `completed`: whether a failed request had reached the server
+    /// cannot be known from outside, so every difference is reported and none is explained away.
     pub fn equations(&self) -> Vec<Discrepancy> {
         let c = &self.counts;
         let mut equations = vec![
@@ -144,17 +144,18 @@ impl Ledger {
         equations
     }
 
-    /// The equations that do not hold; empty means that the ledger adds up.
+    /// The equations that do not hold; if there are none, the ledger adds up.
     pub fn audit(&self) -> Vec<Discrepancy> {
         self.equations().into_iter().filter(|gap| gap.left != gap.right).collect()
     }
 
-    /// Whether more requests failed than is tolerated.
+    /// Whether more requests failed than tolerated.
     pub fn fails(&self, tolerance: Tolerance) -> bool {
         self.counts.failed as f64 > tolerance.failed_share * self.counts.sent as f64
     }
 
-    /// Adds the ledger of a later trial of the same variant. A count that one side lacks is lacking in the sum.
+    /// Adds the ledger of a later trial of the same variant. If a count is missing on one side, the
+    /// sum has none.
     pub fn extend(&mut self, later: &Ledger) {
         self.counts.extend(&later.counts);
         self.served = self.served.zip(later.served).map(|(a, b)| a + b);

@@ -1,39 +1,38 @@
-//! The interval for a person who stopped the run after looking at it.
+//! The interval for a run that was stopped after looking at its data.
 //!
-//! Whoever presses Ctrl-C has seen the data, so the moment may have been
-//! chosen because of them, and an interval for a fixed number of blocks would
-//! cover too seldom. A confidence sequence covers the truth at all moments at
-//! once with the stated probability, so any choice of moment is allowed.
+//! A person who presses Ctrl-C has seen the data and may have chosen the moment because of them, so
+//! an interval for a fixed number of blocks would cover too seldom. A confidence sequence covers
+//! the truth at all moments at once with the stated probability, so any choice of moment is
+//! allowed.
 
 use crate::spread::Spread;
 
-/// The variance g of the mixture over standardised effects μ/σ ~ N(0, g).
-/// It is fixed before any data are seen; 2 keeps the interval within a few
-/// percent of the narrowest for 6 to 30 blocks, where people stop.
+/// The variance g of the mixture over standardised effects μ/σ ~ N(0, g). Fixed before any data are
+/// seen; with 2 the interval is within a few percent of the narrowest for 6 to 30 blocks, where
+/// people stop.
 const MIXTURE_VARIANCE: f64 = 2.0;
 
-/// Half the width of the anytime-valid t interval around the mean at error probability `alpha`.
+/// Half-width of the anytime-valid t interval around the mean at error probability `alpha`.
 ///
-/// For a candidate mean μ, let t = √n·(mean − μ)/s and ν = n − 1. With the
-/// right Haar measure over σ and the Gaussian mixture N(0, g) over the
-/// standardised effect, the scale-invariant likelihood ratio against μ is
+/// For a candidate mean μ, let t = √n·(mean − μ)/s and ν = n − 1. With the right Haar measure over
+/// σ and the Gaussian mixture N(0, g) over the standardised effect, the scale-invariant likelihood
+/// ratio against μ is
 ///
 /// ```text
 /// E(μ) = (1 + ng)^(−1/2) · [ (1 + t²/ν) / (1 + t²/(ν(1 + ng))) ]^(n/2)
 /// ```
 ///
-/// a nonnegative martingale that starts at 1 when μ is the truth, so by
-/// Ville's inequality it ever reaches 1/α with probability at most α (Wang &
-/// Ramdas, Anytime-valid t-tests and confidence sequences for Gaussian means
-/// with unknown variance, arXiv 2310.03722, section 4). The interval holds
-/// the μ with E(μ) < 1/α. With K = ((1 + ng)/α²)^(1/n) that solves to
+/// a nonnegative martingale that starts at 1 if μ is the truth, so by Ville's inequality it ever
+/// reaches 1/α with probability at most α (Wang & Ramdas, Anytime-valid t-tests and confidence
+/// sequences for Gaussian means with unknown variance, arXiv 2310.03722, section 4). The interval
+/// consists of the μ with E(μ) < 1/α. With K = ((1 + ng)/α²)^(1/n) the solution is
 ///
 /// ```text
 /// t²/ν < (K − 1) / (1 − K/(1 + ng))
 /// ```
 ///
-/// and bounds nothing (infinity) while K ≥ 1 + ng, which is so for the first
-/// few blocks. Merged groups (see [`Spread`]) count as one observation each.
+/// or infinity while K ≥ 1 + ng, which holds for the first few blocks. Merged groups (see
+/// [`Spread`]) count as one observation each.
 pub fn anytime_half_width(spread: &Spread, alpha: f64) -> f64 {
     let n = spread.groups.len() as f64;
     let widened = 1.0 + n * MIXTURE_VARIANCE;
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
     use base::{Rng, Seed};
 
-    /// The martingale itself, from sums, to check its closed-form inverse against.
+    /// The martingale itself, from sums, to check its closed-form inverse.
     fn evidence_against(d: &[f64], mean: f64) -> f64 {
         let n = d.len() as f64;
         let centre = d.iter().sum::<f64>() / n;
@@ -62,7 +61,7 @@ mod tests {
 
     fn normal(rng: &mut Rng) -> f64 {
         use rand::Rng as _;
-        // The sum of twelve uniforms is as near to a normal as this test needs.
+        // The sum of twelve uniforms is close enough to a normal for this test.
         (0..12).map(|_| rng.next_u64() as f64 / u64::MAX as f64).sum::<f64>() - 6.0
     }
 
@@ -81,7 +80,7 @@ mod tests {
 
     #[test]
     fn evidence_is_a_fair_game_when_the_mean_is_true() {
-        // One observation carries no information about μ/σ's size, so the game starts at 1.
+        // One observation carries no information about μ/σ's size, so the martingale starts at 1.
         assert!((evidence_against(&[0.7], 0.0) - 1.0).abs() < 1e-12);
     }
 

@@ -1,31 +1,30 @@
-//! Where a series changes its level: warm-up that ends, a server that slows.
+//! Change points: the end of a warm-up, a server that slows down.
 
 use crate::checks::median;
 use crate::spread::mean;
 
-/// A step smaller than this share of the level does not count as warm-up: the
-/// mirrored order of slices cancels what is left of it.
+/// Steps smaller than this share of the level do not count as warm-up: the mirrored order of slices
+/// cancels the rest.
 pub const STEADY_CHANGE_MIN: f64 = 0.02;
 /// A step above this share of the level within a trial is drift.
 const DRIFT_CHANGE_MIN: f64 = 0.05;
-/// Segments are at least this long, so that one outlier is not a level.
+/// Minimum length of a segment, so that a single outlier is not a level.
 const SEGMENT_MIN: usize = 2;
-/// Fewer buckets tell nothing of steadiness.
+/// With fewer buckets there is no steady state.
 const STEADY_BUCKETS_MIN: usize = 8;
 
-/// The places where the mean of `series` changes: each index begins a new segment.
+/// The indices at which the mean of `series` changes: each begins a new segment.
 ///
-/// Minimises Σ (squared distance to the segment's mean) + `penalty` per change
-/// over all segmentations, by the pruned exact search PELT (Killick,
-/// Fearnhead & Eckley, JASA 107, 2012). `penalty` is in squared units of the
-/// series. Segments are at least two values long.
+/// Minimises the sum of squared distances to the segment's mean plus `penalty` per change over all
+/// segmentations, by the pruned exact search PELT (Killick, Fearnhead & Eckley, JASA 107, 2012).
+/// `penalty` is in squared units of the series. Segments have at least two values.
 pub fn pelt(series: &[f64], penalty: f64) -> Vec<usize> {
     let n = series.len();
     if n < 2 * SEGMENT_MIN {
         return Vec::new();
     }
     let cost = SegmentCost::new(series);
-    // best[t] is the least cost of the first t values, last[t] where its final segment begins.
+    // best[t] is the least cost of the first t values, last[t] the start of its final segment.
     let mut best = vec![f64::INFINITY; n + 1];
     let mut last = vec![0; n + 1];
     best[0] = -penalty;
@@ -37,9 +36,9 @@ pub fn pelt(series: &[f64], penalty: f64) -> Vec<usize> {
                 (best[t], last[t]) = (total, start);
             }
         }
-        // If ending a segment at `settled` beats going on from `start` by more
-        // than a change would cost, `start` can begin no optimal final segment
-        // from here on. `settled` lies far enough back to begin one itself.
+        // If ending a segment at `settled` beats continuing from `start` by more than the cost of a
+        // change, `start` can begin no optimal final segment from here on. `settled` is far enough
+        // back to begin one itself.
         let settled = t + 1 - SEGMENT_MIN;
         candidates.retain(|&start| best[start] + cost.of(start, settled) <= best[settled]);
         candidates.push(settled);
@@ -80,10 +79,9 @@ impl SegmentCost {
     }
 }
 
-/// The penalty per change: 3·σ²·ln n (after Zhang & Siegmund, Biometrics 63,
-/// 2007), with σ from the median of absolute first differences, which steps
-/// and outliers hardly touch. σ is at least half a percent of the level, so
-/// that a series without noise does not fall into pieces.
+/// The penalty per change: 3·σ²·ln n (after Zhang & Siegmund, Biometrics 63, 2007), with σ from the
+/// median of absolute first differences, on which steps and outliers have hardly any influence. σ
+/// is at least half a percent of the level, so that a series without noise is not split up.
 fn default_penalty(series: &[f64]) -> f64 {
     let differences: Vec<f64> = series.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
     // The median of |N(0, 2σ²)| is 0.6745·√2·σ.
@@ -92,16 +90,16 @@ fn default_penalty(series: &[f64]) -> f64 {
     3.0 * sigma.max(floor).powi(2) * (series.len() as f64).ln()
 }
 
-/// A step in the level of a trial.
+/// A change of level within a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Drift {
-    /// The bucket that begins the new level.
+    /// The first bucket of the new level.
     pub at: usize,
-    /// The relative change at that place: −0.2 is a fifth slower.
+    /// The relative change: −0.2 is a fifth slower.
     pub change: f64,
 }
 
-/// Steps between neighbouring levels that exceed `change_min`.
+/// Steps between adjacent levels that exceed `change_min`.
 fn steps(buckets: &[f64], change_min: f64) -> Vec<Drift> {
     let changes = pelt(buckets, default_penalty(buckets));
     let mut bounds = vec![0];
@@ -116,17 +114,17 @@ fn steps(buckets: &[f64], change_min: f64) -> Vec<Drift> {
         .collect()
 }
 
-/// The largest step above 5% in the level of one trial's buckets (requests
-/// completed per step of time), if there is one.
+/// The largest step above 5% in the level of one trial's buckets (requests completed per unit of
+/// time), if there is one.
 pub fn drift(buckets: &[f64]) -> Option<Drift> {
     steps(buckets, DRIFT_CHANGE_MIN)
         .into_iter()
         .max_by(|a, b| a.change.abs().total_cmp(&b.change.abs()))
 }
 
-/// The bucket from which on the level is steady: the last step above 2%, or 0
-/// if there was none. `None` if no steady state was found: fewer than eight
-/// buckets, or a level that still changed in the last third.
+/// The bucket from which the level is steady: after the last step above 2%, or 0 if there was none.
+/// `None` if no steady state was found: fewer than eight buckets, or a level that still changed in
+/// the last third.
 pub fn steady_state(buckets: &[f64]) -> Option<usize> {
     if buckets.len() < STEADY_BUCKETS_MIN {
         return None;
@@ -141,7 +139,7 @@ mod tests {
     use base::Seed;
     use proptest::prelude::*;
 
-    /// `level` per bucket with noise of about 1%.
+    /// `level` per bucket with about 1% noise.
     fn noisy(levels: &[(usize, f64)], seed: u64) -> Vec<f64> {
         let mut rng = Seed(seed).rng("noise");
         let levels = levels.iter().flat_map(|&(count, level)| vec![level; count]);
@@ -193,7 +191,7 @@ mod tests {
         assert_eq!(drift(&[0.0; 20]), None);
     }
 
-    /// The least cost over every segmentation, tried one by one.
+    /// The least cost over all segmentations, by exhaustive search.
     fn exhaustive(series: &[f64], penalty: f64) -> f64 {
         let cost = SegmentCost::new(series);
         let n = series.len();

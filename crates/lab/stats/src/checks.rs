@@ -2,8 +2,8 @@
 
 use statrs::function::factorial::ln_factorial;
 
-/// Fisher's exact test of a 2×2 table, two-sided: how often chance alone would
-/// spread the same totals at least as unevenly.
+/// Fisher's exact test of a 2×2 table, two-sided: the probability of a distribution at least as
+/// uneven, given the same totals.
 ///
 /// ```text
 ///              rejected  accepted
@@ -32,8 +32,8 @@ pub fn fisher_exact(a: u64, b: u64, c: u64, d: u64) -> f64 {
     p.min(1.0)
 }
 
-/// The median; the mean of the two middle values of an even number. `None` of nothing.
-/// Values that are not numbers sort last.
+/// The median; the mean of the two middle values of an even number; `None` without values. NaN
+/// sorts last.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

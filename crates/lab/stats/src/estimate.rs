@@ -3,13 +3,13 @@
 use crate::Estimate;
 use crate::spread::Spread;
 
-/// A trial whose metric is zero, negative or not finite, so that it has no logarithm.
+/// A trial whose metric is zero, negative or not finite, and therefore has no logarithm.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("block {block} measured {value}, which has no ratio; check that block's errors")]
 pub struct NotPositive {
-    /// The block's place among those handed in, from 1.
+    /// The position of the block in the input, from 1.
     pub block: usize,
-    /// What was measured.
+    /// The value.
     pub value: f64,
 }
 
@@ -35,11 +35,11 @@ fn logarithm(block: usize, value: f64) -> Result<f64, NotPositive> {
     }
 }
 
-/// The ratio variant ÷ baseline of `(baseline, variant)` pairs, one pair per
-/// block, with Student's interval: exp(mean d ± t·s/√n).
+/// The ratio variant ÷ baseline of `(baseline, variant)` pairs, one pair per block, with Student's
+/// interval: exp(mean d ± t·s/√n).
 ///
-/// The plain interval of a sample whose size was fixed beforehand; a run whose
-/// length followed from its pilot is judged by [`judge`](crate::judge()).
+/// The plain interval for a sample size that was fixed in advance. If the number of blocks depended
+/// on a pilot, use [`judge`](crate::judge()).
 ///
 /// # Errors
 /// [`NotPositive`] for the first metric without a logarithm.
@@ -47,8 +47,8 @@ pub fn mean_log_ratio(pairs: &[(f64, f64)], confidence: f64) -> Result<Estimate,
     Ok(exponentiated(&log_ratios(pairs)?, confidence))
 }
 
-/// The level of one variant over blocks: the geometric mean of one number per
-/// block with Student's interval on the logarithms. Same unit as `values`.
+/// The level of one variant: the geometric mean of one number per block, with Student's interval on
+/// the logarithms. In the unit of `values`.
 ///
 /// # Errors
 /// [`NotPositive`] for the first value without a logarithm.

@@ -8,15 +8,15 @@ use crate::spread::{Spread, mean};
 use crate::stein::{Aim, half_width};
 use crate::{Estimate, Verdict};
 
-/// An interval may be this much wider than wanted and still count as narrow
-/// enough, because the pilot can only guess how much the later blocks vary.
+/// An interval may exceed the target width by this factor and still count as narrow enough, because
+/// the pilot only estimates the variance of later blocks.
 const PRECISION_SLACK: f64 = 1.25;
 
-/// With fewer blocks nothing is decided. At 95% the sign-flip test has no say below this
-/// number, and Student's interval alone trusts a spread of two or three values too much.
+/// With fewer blocks nothing is decided. At 95% the sign-flip test cannot reject below this number,
+/// and Student's interval alone trusts the spread of two or three values too much.
 pub const DECIDING_BLOCKS_MIN: usize = 6;
 
-/// Which way a metric is better.
+/// Which direction of a metric is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -26,37 +26,37 @@ pub enum Better {
     Lower,
 }
 
-/// What one comparison is judged by.
+/// The input of a judgement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Evidence<'a> {
     /// ln(variant ÷ baseline) of each accepted block, in the order in which they ran.
     pub d: &'a [f64],
-    /// How many of the first of these were the pilot that fixed the number of blocks.
+    /// How many of the first of these were the pilot.
     pub pilot_blocks: usize,
-    /// Precision, confidence and how many comparisons share it; for a
-    /// secondary metric `adjusted_for` is 1 and its sentence says "unadjusted".
+    /// Precision, confidence and the number of comparisons that share it. For a secondary metric
+    /// `adjusted_for` is 1, and the report says "unadjusted".
     pub aim: Aim,
-    /// The margin of equivalence that was declared beforehand: 0.02 is ±2%.
+    /// The declared margin of equivalence: 0.02 is ±2%.
     pub margin: Option<f64>,
-    /// Which way the metric is better.
+    /// Which direction of the metric is better.
     pub better: Better,
-    /// A person stopped the run before its planned end, having seen the data.
-    /// A limit on time or blocks that was set beforehand is no interruption.
+    /// Whether a person who had seen the data stopped the run early. A limit on time or blocks that
+    /// was set in advance is no interruption.
     pub interrupted: bool,
-    /// A validity check failed.
+    /// Whether a validity check failed.
     pub invalid: bool,
 }
 
-/// What the sign-flip test says about the interval.
+/// The sign-flip test's second opinion on the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Opinion {
-    /// Both see a difference, or neither does.
+    /// Both detect a difference, or neither does.
     Agrees,
-    /// One of them sees a difference and the other does not.
+    /// Only one of them detects a difference.
     Disagrees,
-    /// There are too few blocks for any data to convince the test at this
-    /// confidence (fewer than 6 at 95%), or no interval to agree with.
+    /// There are too few blocks for the test to reject at this confidence (fewer than 6 at 95%), or
+    /// there is no interval.
     Unavailable,
 }
 
@@ -67,41 +67,41 @@ pub struct Judgement {
     pub ratio: Estimate,
     /// The verdict.
     pub verdict: Verdict,
-    /// Precision that was wanted, as a fraction.
+    /// Target precision, as a fraction.
     pub precision: f64,
-    /// Confidence of the interval (of all intervals together, if adjusted), e.g. 0.95.
+    /// Confidence of the interval (of all intervals together, if adjusted), such as 0.95.
     pub confidence: f64,
-    /// How many comparisons the interval is adjusted for.
+    /// Number of comparisons for which the interval is adjusted.
     pub adjusted_for: u32,
-    /// The margin of equivalence that was declared, if one was.
+    /// The declared margin of equivalence, if any.
     pub margin: Option<f64>,
-    /// Blocks behind the interval.
+    /// Number of blocks.
     pub blocks: u32,
-    /// How many adjacent blocks were merged because neighbours resembled each other; 1 for none.
+    /// Number of adjacent blocks that were merged because of autocorrelation; 1 for none.
     pub merged: u32,
     /// p-value of the sign-flip test.
     pub second_opinion_p: Option<f64>,
-    /// How that test stands to the interval.
+    /// How the test compares with the interval.
     pub second_opinion: Opinion,
-    /// Whether the interval is the anytime-valid one, because a person stopped the run.
+    /// Whether the interval is anytime-valid, because a person stopped the run.
     pub anytime: bool,
-    /// For an inconclusive result: about how many blocks a new run needs to
-    /// reach the precision. A new run starts from nothing: adding blocks to
-    /// this one after having seen its result would spoil the confidence.
+    /// For an inconclusive result: about how many blocks a new run needs to reach the precision. A
+    /// new run starts from nothing: adding blocks to this one after having seen its result would
+    /// invalidate the confidence.
     pub more_blocks: Option<u32>,
 }
 
 /// Judges one comparison.
 ///
-/// - The interval is exp(mean d ± half width): Stein's, or Student's on all
-///   blocks where wider; the anytime-valid one if a person stopped the run.
+/// - The interval is exp(mean d ± half-width): Stein's, or Student's on all blocks if wider; the
+///   anytime-valid one if a person stopped the run.
 /// - The sign-flip test gives a second opinion at the same error probability.
-/// - **Equivalent** if a margin was declared and two one-sided tests put the
-///   ratio within it (Schuirmann 1987): the interval at twice the error
-///   probability lies between 1/(1 + margin) and 1 + margin.
+/// - **Equivalent** if a margin was declared and two one-sided tests put the ratio within it
+///   (Schuirmann 1987): the interval at twice the error probability is between 1/(1 + margin) and 1
+///   + margin.
 /// - **Faster** or **Slower** if the interval excludes 1 and the second opinion does not disagree.
-/// - **NoDifference** if it holds 1, is as narrow as was wanted (a quarter
-///   wider is allowed), and the second opinion does not disagree.
+/// - **NoDifference** if it includes 1, has the target precision (25% wider is allowed), and the
+///   second opinion does not disagree.
 /// - **Inconclusive** otherwise, and always with fewer than 6 blocks.
 pub fn judge(evidence: &Evidence) -> Judgement {
     let spread = Spread::of(evidence.d);
@@ -133,7 +133,7 @@ pub fn judge(evidence: &Evidence) -> Judgement {
     }
 }
 
-/// Half the interval's width on the scale of logarithms; infinite where nothing is bounded.
+/// Half-width of the interval on the log scale; infinite if unbounded.
 fn half_width_at(evidence: &Evidence, spread: Option<&Spread>, alpha: f64) -> f64 {
     let half = match spread {
         Some(spread) if evidence.interrupted => Some(anytime_half_width(spread, alpha)),
@@ -142,7 +142,7 @@ fn half_width_at(evidence: &Evidence, spread: Option<&Spread>, alpha: f64) -> f6
     half.unwrap_or(f64::INFINITY)
 }
 
-/// The sign-flip test's p and how it stands to an interval that excludes 1 or does not.
+/// The sign-flip test's p, and how it compares with an interval that excludes 1 or does not.
 fn second_opinion(
     evidence: &Evidence,
     spread: Option<&Spread>,
@@ -156,7 +156,7 @@ fn second_opinion(
     } else if interval_excludes_one == (p <= alpha) {
         Opinion::Agrees
     } else if evidence.interrupted && !interval_excludes_one {
-        // The test is for a fixed number of blocks; after looking, its doubt counts but not its conviction.
+        // The test is for a fixed number of blocks; after looking, it may disagree but not confirm.
         Opinion::Agrees
     } else {
         Opinion::Disagrees
@@ -184,15 +184,15 @@ fn verdict(
     match (ratio.holds(1.0), opinion) {
         (_, Opinion::Disagrees) => Verdict::Inconclusive,
         (false, _) if (ratio.value > 1.0) == (evidence.better == Better::Higher) => Verdict::Faster,
-        // NaN compares as outside; it is no difference either.
+        // NaN compares as outside, but is not a difference either.
         (false, _) if ratio.value.is_finite() => Verdict::Slower,
         (true, _) if narrow => Verdict::NoDifference,
         _ => Verdict::Inconclusive,
     }
 }
 
-/// Two one-sided tests at α each. The anytime-valid interval keeps its full
-/// confidence, because its guarantee is for both sides together.
+/// Two one-sided tests at α each. The anytime-valid interval keeps its full confidence, because its
+/// guarantee is for both sides together.
 fn is_within(evidence: &Evidence, spread: Option<&Spread>, margin: f64) -> bool {
     let alpha = evidence.aim.alpha();
     let alpha = if evidence.interrupted { alpha } else { 2.0 * alpha };
@@ -200,8 +200,8 @@ fn is_within(evidence: &Evidence, spread: Option<&Spread>, margin: f64) -> bool 
     spread.is_some_and(|spread| spread.mean.abs() + half < margin.ln_1p())
 }
 
-/// Blocks that a new run is likely to need: what the spread of all blocks asks
-/// for, and at least twice as many as left the two tests in disagreement.
+/// Blocks that a new run probably needs: what the spread of all blocks requires, and at least twice
+/// the current number if the two tests disagree.
 fn blocks_of_new_run(evidence: &Evidence, spread: &Spread, opinion: Opinion) -> u32 {
     let wanted = u32::try_from(evidence.aim.blocks_for(spread)).unwrap_or(u32::MAX);
     let doubled = if opinion == Opinion::Disagrees { 2 * evidence.d.len() as u32 } else { 0 };

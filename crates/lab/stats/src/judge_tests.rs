@@ -1,4 +1,4 @@
-//! What the evidence comes to.
+//! Judgements of known evidence.
 
 use super::*;
 use proptest::prelude::*;
@@ -17,7 +17,7 @@ fn evidence(d: &[f64]) -> Evidence<'_> {
     }
 }
 
-/// `n` blocks around `mean`, alternating by ±`spread` in an order without autocorrelation above 0.
+/// `n` blocks around `mean`, alternating by ±`spread` in an order without positive autocorrelation.
 fn blocks(n: usize, mean: f64, spread: f64) -> Vec<f64> {
     (0..n).map(|i| if i % 2 == 0 { mean + spread } else { mean - spread }).collect()
 }
@@ -63,7 +63,8 @@ fn equivalence_is_only_for_a_margin_declared_beforehand() {
     let declared = |margin| judge(&Evidence { margin: Some(margin), ..evidence(&d) }).verdict;
     assert_eq!(declared(0.02), Verdict::Equivalent);
     assert_eq!(declared(0.005), Verdict::Faster);
-    // The interval at twice the error probability decides: here ±1.8% fits and Student's ±2.2% does not.
+    // The interval at twice the error probability decides: here ±1.8% fits, and Student's ±2.2%
+    // does not.
     let borderline = blocks(10, 0.0, 0.0297);
     let judged = judge(&Evidence { margin: Some(0.02), ..evidence(&borderline) });
     assert!(judged.ratio.high > 1.02);
@@ -74,7 +75,7 @@ fn equivalence_is_only_for_a_margin_declared_beforehand() {
 fn equivalence_after_looking_takes_the_whole_anytime_interval() {
     let d = blocks(10, 0.0, 0.01);
     let spread = Spread::of(&d).unwrap();
-    // A margin between the interval at α and the narrower one at 2α.
+    // A margin between the half-width at α and the smaller one at 2α.
     let halves = [0.05, 0.1].map(|alpha| anytime_half_width(&spread, alpha));
     let margin = (halves[0] + halves[1]) / 2.0;
     let stopped = |margin: f64| {
@@ -131,7 +132,7 @@ fn the_second_opinion_needs_enough_blocks() {
 
 #[test]
 fn fewer_than_six_blocks_decide_nothing() {
-    // Two equal servers came to these two blocks when a time limit cut the run.
+    // Two equal servers gave these two blocks when a time limit ended the run.
     let cut = [-0.0450, -0.0432];
     let judged = judge(&Evidence { margin: Some(0.5), pilot_blocks: 2, ..evidence(&cut) });
     assert!(!judged.ratio.holds(1.0));
@@ -141,7 +142,8 @@ fn fewer_than_six_blocks_decide_nothing() {
 
 #[test]
 fn a_difference_that_one_block_makes_is_inconclusive() {
-    // Five of six blocks speak for a difference, one weakly against it: Student is sure, signs are not.
+    // Five of six blocks show a difference, one weakly the opposite: Student's interval excludes 1,
+    // the signs do not.
     let d = [0.02, 0.03, 0.025, 0.028, 0.022, -0.001];
     let judged = judge(&Evidence { pilot_blocks: 6, ..evidence(&d) });
     assert!(!judged.ratio.holds(1.0));

@@ -1,21 +1,19 @@
 //! Pure statistics: blocks in, estimates with intervals and verdicts out.
 //!
-//! The unit of analysis is the **block**: one number per variant per block,
-//! paired as the difference of logarithms, d = ln(variant) − ln(baseline).
-//! Ten thousand requests within one start of a server are not ten thousand
-//! samples, because every start settles at a level of its own.
+//! The unit of analysis is the **block**: one number per variant per block, paired as the
+//! difference of logarithms, d = ln(variant) − ln(baseline). Ten thousand requests within one start
+//! of a server are not ten thousand samples, because every start settles at its own level.
 //!
-//! The way through the crate:
+//! Overview:
 //!
 //! ```text
 //! trials ─ log_ratios ─▶ d ─ Stein::plan (after the pilot) ─▶ how many blocks
 //!                         └─ judge ─▶ Judgement
 //! ```
 //!
-//! Beside it stand the arithmetic of the validity checks ([`fisher_exact`],
-//! [`drift`], [`steady_state`]).
+//! The validity checks use [`fisher_exact`], [`drift`] and [`steady_state`].
 //!
-//! This crate does no I/O, reads no clock and draws no randomness that is not seeded.
+//! This crate does no I/O, reads no clock and uses only seeded randomness.
 
 mod anytime;
 mod changepoint;

@@ -2,16 +2,15 @@
 
 use rand::Rng;
 
-/// Which variant each slice of a block loads: rounds of every variant once, each
-/// round in a random order of its own, then the mirror image of all of them.
+/// The variant of each slice of a block: rounds of every variant once, each round in its own random
+/// order, then the mirror image of all rounds.
 ///
-/// Every variant gets `slices_each` slices; an odd number is raised to the
-/// next even one, because the mirror image doubles what it reflects. The
-/// mirror puts the slices of every variant at the same mean position, so a
-/// linear drift cancels exactly; the random order takes care of the rest
-/// (Abedi & Brecht, ICPE 2017). Rounds keep the variants close together, so a
-/// machine that is slower for a few slices is slower for all of them; one
-/// shuffle of all slices may load one variant many times running.
+/// Every variant gets `slices_each` slices; an odd number is rounded up to an even one because of
+/// the mirror image. The mirror gives the slices of every variant the same mean position, so a
+/// linear drift cancels exactly; the random order takes care of the rest (Abedi & Brecht, ICPE
+/// 2017). Rounds keep the variants close together, so a machine that is slower for a few slices is
+/// slower for all of them; a single shuffle of all slices could load one variant many times in a
+/// row.
 pub fn mirrored_order(variants: usize, slices_each: usize, rng: &mut impl Rng) -> Vec<usize> {
     let mut order = Vec::with_capacity(variants * (slices_each + 1));
     for _ in 0..slices_each.div_ceil(2) {
@@ -23,7 +22,7 @@ pub fn mirrored_order(variants: usize, slices_each: usize, rng: &mut impl Rng) -
     order
 }
 
-/// Fisher–Yates, written out so that a seed replays whatever a library changes. The
+/// Fisher–Yates, written out so that a seed gives the same order whatever a library changes. The
 /// remainder's bias is below variants ÷ 2⁶⁴.
 fn shuffle(round: &mut [usize], rng: &mut impl Rng) {
     for i in (1..round.len()).rev() {

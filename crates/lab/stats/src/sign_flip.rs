@@ -1,23 +1,22 @@
-//! The second opinion: the sign-flip test, which assumes no distribution.
+//! The second opinion: the sign-flip test, which makes no assumption about the distribution.
 //!
-//! If the two variants do not differ, each block's d is as likely to have the
-//! other sign (which variant is called which is a matter of labels). So the
-//! observed sum is compared with the sums under every assignment of signs
-//! (Fisher, The Design of Experiments, 1935, § 21).
+//! If the variants do not differ, each block's d is as likely to have the opposite sign, because
+//! the labels are interchangeable. So the observed sum is compared with the sums under all
+//! assignments of signs (Fisher, The Design of Experiments, 1935, § 21).
 
 use base::Seed;
 use rand::Rng;
 
-/// Up to here all 2ⁿ assignments are counted, above it assignments are drawn.
+/// Up to this number all 2ⁿ assignments are counted; above it they are sampled.
 const EXACT_MAX: usize = 24;
-/// Assignments drawn for longer series: p near 0.05 is then known to ±0.003.
+/// Sample size: p near 0.05 is then known to ±0.003.
 const DRAWS: u32 = 20_000;
 
-/// The share of sign assignments whose sum is at least as far from zero as the
-/// observed one: the two-sided p-value of "no difference".
+/// The share of sign assignments whose sum is at least as far from zero as the observed one: the
+/// two-sided p-value of "no difference".
 ///
-/// Exact up to 24 values; above that 20,000 assignments are drawn from a fixed
-/// seed, so that the same data always give the same answer. 1 for no data.
+/// Exact up to 24 values; above that 20,000 assignments are sampled with a fixed seed, so the same
+/// data always give the same result. 1 without data.
 pub fn sign_flip_p(d: &[f64]) -> f64 {
     let observed = d.iter().sum::<f64>().abs();
     let scale: f64 = d.iter().map(|value| value.abs()).sum();
@@ -37,9 +36,9 @@ pub fn sign_flip_p_min(n: usize) -> f64 {
     if n == 0 { 1.0 } else { 2.0_f64.powi(1 - n as i32) }
 }
 
-/// Counts by meeting in the middle: the sums of either half are sorted, and
-/// for each sum of the left half those of the right that reach the threshold
-/// are a suffix. Both tails are equally heavy, because flipping all signs maps one to the other.
+/// Meet in the middle: the sums of either half are sorted, and for each sum of the left half those
+/// of the right that reach the threshold are a suffix. Both tails have the same weight, because
+/// flipping all signs maps one to the other.
 fn exact(d: &[f64], threshold: f64) -> f64 {
     let (left, right) = d.split_at(d.len() / 2);
     let (left, right) = (signed_sums(left), signed_sums(right));
@@ -54,7 +53,7 @@ fn exact(d: &[f64], threshold: f64) -> f64 {
     2.0 * count as f64 / 2.0_f64.powi(d.len() as i32)
 }
 
-/// The sums under every assignment of signs, in ascending order.
+/// The sums under all assignments of signs, ascending.
 fn signed_sums(values: &[f64]) -> Vec<f64> {
     let mut sums = vec![0.0];
     for value in values {
@@ -64,7 +63,7 @@ fn signed_sums(values: &[f64]) -> Vec<f64> {
     sums
 }
 
-/// Draws assignments, eight signs at a time from a table of their sums.
+/// Samples assignments, eight signs at a time from a table of their sums.
 fn drawn(d: &[f64], threshold: f64) -> f64 {
     let tables: Vec<[f64; 256]> = d.chunks(8).map(sums_by_signs).collect();
     let mut rng = Seed(0).rng("sign flip");
@@ -79,7 +78,7 @@ fn drawn(d: &[f64], threshold: f64) -> f64 {
         }
         count += u32::from(sum.abs() >= threshold);
     }
-    // The observed assignment is one of those possible, hence the ones.
+    // The observed assignment is itself one of the sample, hence the ones.
     f64::from(count + 1) / f64::from(DRAWS + 1)
 }
 

@@ -1,32 +1,32 @@
-//! The mean of a series of blocks and how far it may be off.
+//! The mean of a series of blocks, and its standard error.
 
 use crate::student::t_quantile;
 
-/// Merging stops before fewer groups than this would be left: with fewer, the
-/// loss of degrees of freedom outweighs what merging corrects.
+/// Merging stops before there would be fewer groups: with fewer, the loss of degrees of freedom
+/// outweighs the correction.
 const GROUPS_MIN: usize = 5;
 
 /// The mean of one number per block, with its standard error.
 ///
-/// Where neighbouring blocks resemble each other (lag-1 autocorrelation above
-/// 2/√n), adjacent blocks are merged into groups until they no longer do, and
-/// the error is estimated between groups. The mean itself never depends on merging.
+/// If neighbouring blocks are autocorrelated (lag 1 above 2/√n), adjacent blocks are merged into
+/// groups until they no longer are, and the error is estimated between groups. Merging never
+/// changes the mean.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spread {
     /// Mean over all blocks.
     pub mean: f64,
     /// Standard error of the mean.
     pub standard_error: f64,
-    /// How many blocks there are.
+    /// Number of blocks.
     pub blocks: usize,
-    /// How many adjacent blocks make a group; 1 where nothing had to be merged.
+    /// Number of adjacent blocks per group; 1 if nothing was merged.
     pub group_size: usize,
-    /// Group means, in order; the blocks themselves where nothing had to be merged.
+    /// Group means, in order; the blocks themselves if nothing was merged.
     pub groups: Vec<f64>,
 }
 
 impl Spread {
-    /// Mean and standard error of `values`; `None` for fewer than two values or for one that is not finite.
+    /// Mean and standard error of `values`; `None` for fewer than two values or a non-finite one.
     pub fn of(values: &[f64]) -> Option<Spread> {
         if values.len() < 2 || values.iter().any(|value| !value.is_finite()) {
             return None;
@@ -43,8 +43,8 @@ impl Spread {
         }
     }
 
-    /// Weighted least squares: a group of k blocks has a k-th of a block's
-    /// variance, so Σ k·(group − mean)² ÷ (groups − 1) estimates that of a block.
+    /// Weighted least squares: a group of k blocks has a k-th of a block's variance, so Σ k·(group
+    /// − mean)² ÷ (groups − 1) estimates that of a block.
     fn of_groups(values: &[f64], groups: Vec<f64>, group_size: usize) -> Spread {
         let blocks = values.len();
         let mean = mean(values);
@@ -61,7 +61,7 @@ impl Spread {
         Spread { mean, standard_error, blocks, group_size, groups }
     }
 
-    /// The standard deviation of one block (inflated where merging showed that blocks resemble each other).
+    /// Standard deviation of one block (larger if merging showed autocorrelation).
     pub fn sd(&self) -> f64 {
         self.standard_error * (self.blocks as f64).sqrt()
     }
@@ -71,23 +71,23 @@ impl Spread {
         self.groups.len() - 1
     }
 
-    /// Half the width of Student's interval at error probability `alpha`.
+    /// Half-width of Student's interval at error probability `alpha`.
     pub fn t_half_width(&self, alpha: f64) -> f64 {
         product_or_zero(t_quantile(alpha, self.df()), self.standard_error)
     }
 }
 
-/// A product in which an error of zero wins over an infinite quantile.
+/// A product in which an error of zero times an infinite quantile is zero.
 pub(crate) fn product_or_zero(quantile: f64, error: f64) -> f64 {
     if error == 0.0 { 0.0 } else { quantile * error }
 }
 
-/// The arithmetic mean; NaN of nothing.
+/// The arithmetic mean; NaN without values.
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Means of `size` adjacent values each; what is left over at the end joins the last group.
+/// Means of `size` adjacent values each; a remainder joins the last group.
 fn group_means(values: &[f64], size: usize) -> Vec<f64> {
     let groups = values.len() / size;
     (0..groups)
@@ -98,7 +98,7 @@ fn group_means(values: &[f64], size: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Autocorrelation at lag 1, between −1 and 1; 0 where nothing varies.
+/// Autocorrelation at lag 1, between −1 and 1; 0 without variance.
 pub fn lag1_autocorrelation(values: &[f64]) -> f64 {
     let centre = mean(values);
     let squares: f64 = values.iter().map(|value| (value - centre).powi(2)).sum();

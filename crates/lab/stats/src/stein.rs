@@ -1,60 +1,59 @@
-//! How many blocks: Stein's two-stage procedure.
+//! The number of blocks: Stein's two-stage procedure.
 //!
-//! C. Stein, A two-sample test for a linear hypothesis whose power is
-//! independent of the variance, Annals of Mathematical Statistics 16 (1945).
-//! The number of blocks depends on the pilot's spread alone. For normal data
-//! the spread tells nothing of the mean, so the interval keeps its coverage
-//! whatever number comes out and wherever it is capped.
+//! C. Stein, A two-sample test for a linear hypothesis whose power is independent of the variance,
+//! Annals of Mathematical Statistics 16 (1945). The number of blocks depends only on the pilot's
+//! spread. For normal data the spread is independent of the mean, so the interval keeps its
+//! coverage whatever the number and its cap.
 
 use crate::spread::{Spread, product_or_zero};
 use crate::student::t_quantile;
 
-/// How precise and how sure an answer has to be.
+/// Target precision and confidence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aim {
-    /// Half-width wanted, as a fraction of the ratio: 0.01 is ±1%.
+    /// Target half-width, as a fraction of the ratio: 0.01 is ±1%.
     pub precision: f64,
-    /// Confidence wanted of all primary comparisons together, e.g. 0.95.
+    /// Confidence of all primary comparisons together, such as 0.95.
     pub confidence: f64,
-    /// How many comparisons share that confidence (Bonferroni); at least 1.
+    /// Number of comparisons that share that confidence (Bonferroni); at least 1.
     pub adjusted_for: u32,
 }
 
 impl Aim {
-    /// The error probability left to one comparison: (1 − confidence) ÷ comparisons.
+    /// The error probability of one comparison: (1 − confidence) ÷ comparisons.
     pub fn alpha(&self) -> f64 {
         (1.0 - self.confidence) / f64::from(self.adjusted_for.max(1))
     }
 
-    /// The half-width wanted on the scale of logarithms, ln(1 + precision).
+    /// The target half-width on the log scale, ln(1 + precision).
     pub fn half_width_log(&self) -> f64 {
         self.precision.ln_1p()
     }
 
-    /// Blocks after which an interval from this spread is as narrow as wanted, at least 2.
+    /// Number of blocks after which an interval with this spread has the target width, at least 2.
     pub(crate) fn blocks_for(&self, spread: &Spread) -> u64 {
         let reach = product_or_zero(t_quantile(self.alpha(), spread.df()), spread.sd());
         let blocks = (reach / self.half_width_log()).powi(2).ceil();
-        // A saturating cast: an infinite wish is capped by the caller.
+        // The cast saturates; the caller caps an infinite number.
         (blocks as u64).max(2)
     }
 }
 
-/// What the pilot says about the length of the run.
+/// The length of the run according to the pilot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stein {
-    /// Blocks to run in all, the pilot's included.
+    /// Blocks to run in all, including the pilot.
     pub blocks: u32,
-    /// Blocks that the precision would take without the cap.
+    /// Blocks that the precision would require without the cap.
     pub wanted: u32,
 }
 
 impl Stein {
-    /// N = clamp(⌈(t·s₀/h)²⌉, n₀, cap), where n₀ is the length of `pilot`, s₀ its
-    /// standard deviation, t Student's critical value with n₀ − 1 degrees of
-    /// freedom and h the half-width wanted on the scale of logarithms.
+    /// N = clamp(⌈(t·s₀/h)²⌉, n₀, cap), where n₀ is the length of `pilot`, s₀ its standard
+    /// deviation, t Student's critical value with n₀ − 1 degrees of freedom and h the target
+    /// half-width on the log scale.
     ///
-    /// A pilot without a spread (fewer than two blocks, or a value that is not finite) asks for the cap.
+    /// A pilot without a spread (fewer than two blocks, or a non-finite value) gives the cap.
     pub fn plan(pilot: &[f64], aim: &Aim, cap: u32) -> Stein {
         let wanted = Spread::of(pilot).map_or(u64::MAX, |spread| aim.blocks_for(&spread));
         let pilot_blocks = u32::try_from(pilot.len()).unwrap_or(u32::MAX);
@@ -71,14 +70,14 @@ impl Stein {
             .unwrap_or(Stein { blocks: cap, wanted: cap })
     }
 
-    /// Whether the cap allows fewer blocks than the precision would take.
+    /// Whether the cap allows fewer blocks than the precision requires.
     pub fn is_capped(&self) -> bool {
         self.blocks < self.wanted
     }
 }
 
-/// Half the width of the interval after all blocks: t·s₀/√N with the pilot's
-/// s₀, or Student's interval on all the data where that is wider.
+/// Half-width of the interval after all blocks: t·s₀/√N with the pilot's s₀, or Student's interval
+/// on all data if wider.
 pub(crate) fn half_width(d: &[f64], pilot_blocks: usize, alpha: f64) -> Option<f64> {
     let all = Spread::of(d)?;
     let pilot = Spread::of(&d[..pilot_blocks.clamp(2, d.len())])?;
@@ -161,7 +160,7 @@ mod tests {
         ) {
             let shifted: Vec<f64> = pilot.iter().map(|d| d + shift).collect();
             let (one, other) = (Stein::plan(&pilot, &AIM, 10_000), Stein::plan(&shifted, &AIM, 10_000));
-            // Rounding may tip a value that sits on the boundary of two numbers of blocks.
+            // Rounding may move a value on the boundary between two numbers of blocks.
             prop_assert!(one.blocks.abs_diff(other.blocks) <= 1);
         }
 

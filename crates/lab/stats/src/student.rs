@@ -5,13 +5,13 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The two-sided critical value: |t| with `df` degrees of freedom exceeds it with probability `alpha`.
 ///
-/// Infinite without a degree of freedom or for `alpha` ≤ 0, because nothing can then be ruled out.
+/// Infinite without degrees of freedom or for `alpha` ≤ 0, because nothing can then be ruled out.
 pub fn t_quantile(alpha: f64, df: usize) -> f64 {
     if alpha >= 1.0 {
         return 0.0;
     }
     match StudentsT::new(0.0, 1.0, df as f64) {
-        // The lower tail is asked for because 1 − α/2 loses digits for a small α.
+        // The lower tail is used because 1 − α/2 loses digits for a small α.
         Ok(t) if alpha > 0.0 => -t.inverse_cdf(alpha / 2.0),
         _ => f64::INFINITY,
     }
@@ -20,7 +20,7 @@ pub fn t_quantile(alpha: f64, df: usize) -> f64 {
 /// Two-sided p of the hypothesis that the mean behind `spread` is zero: the probability that |t|
 /// with its degrees of freedom is at least as large.
 ///
-/// Without any spread it is 0 for a mean other than zero, and 1 for zero.
+/// Without any spread it is 0 for a non-zero mean, and 1 for zero.
 pub fn t_test_p(spread: &Spread) -> f64 {
     if spread.mean == 0.0 {
         return 1.0;

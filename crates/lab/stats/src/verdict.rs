@@ -1,22 +1,22 @@
-//! What a comparison comes to.
+//! Estimates and verdicts of comparisons.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// An estimate with its confidence interval, in the unit of what was estimated.
+/// An estimate with its confidence interval, in the unit of the estimated quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
-    /// The point estimate; NaN of no data, which JSON shows as `null`.
+    /// The point estimate; NaN without data, `null` in JSON.
     #[serde(serialize_with = "null_if_not_finite", deserialize_with = "nan_if_null")]
     pub value: f64,
     /// Lower end of the interval.
     pub low: f64,
-    /// Upper end of the interval; infinite where too few blocks bound nothing, which JSON shows as `null`.
+    /// Upper end of the interval; infinite if there are too few blocks, `null` in JSON.
     #[serde(serialize_with = "null_if_not_finite", deserialize_with = "infinite_if_null")]
     pub high: f64,
 }
 
 impl Estimate {
-    /// The estimate exp(mean) with the interval exp(mean ± half width), from the scale of logarithms.
+    /// The estimate exp(mean) with the interval exp(mean ± half-width), from the log scale.
     pub fn from_log(mean: f64, half_width: f64) -> Estimate {
         let value = mean.exp();
         if half_width.is_finite() {
@@ -26,12 +26,12 @@ impl Estimate {
         }
     }
 
-    /// Whether `value` lies in the interval, ends included.
+    /// Whether `value` is in the interval, ends included.
     pub fn holds(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 
-    /// Whether the data bound the value on both sides.
+    /// Whether the interval is bounded on both sides.
     pub fn is_bounded(&self) -> bool {
         self.value.is_finite() && self.low.is_finite() && self.high.is_finite()
     }
@@ -49,21 +49,21 @@ fn nan_if_null<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
-/// The words of a verdict on `variant ÷ baseline`.
+/// A verdict on `variant ÷ baseline`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The interval lies on the better side of 1.
+    /// The interval is on the better side of 1.
     Faster,
-    /// The interval lies on the worse side of 1.
+    /// The interval is on the worse side of 1.
     Slower,
-    /// The interval holds 1 and is as narrow as was wanted.
+    /// The interval includes 1 and has the target precision.
     NoDifference,
-    /// Within a margin that was declared beforehand (two one-sided tests).
+    /// Within a declared margin (two one-sided tests).
     Equivalent,
-    /// The interval is wider than was wanted, or the second opinion disagrees.
+    /// The interval is too wide, or the second opinion disagrees.
     Inconclusive,
-    /// The data are not to be trusted.
+    /// The data are invalid.
     Invalid,
 }
 

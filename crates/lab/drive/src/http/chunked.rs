@@ -15,7 +15,7 @@ pub(super) struct Chunked {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// In the hexadecimal digits of a size; `any` is true after the first.
+    /// In the hexadecimal digits of a size; `digits` is true after the first.
     Size {
         value: u64,
         digits: bool,
