@@ -62,7 +62,7 @@ from_errors!(
     stage::StageError,
     drive::DriveError,
     record::RecordError,
-    conduct::LabError,
+    conduct::ConductError,
     store::StoreError,
     formats::FileError,
     formats::Malformed,

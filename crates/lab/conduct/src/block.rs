@@ -76,10 +76,11 @@ impl BlockOutcome {
 
     /// Which rounds of an offer are kept. A round's size is the mean over its slices.
     fn kept(&self, offer: Offer, resolved: bool) -> Vec<bool> {
-        let tallies = self.ended.iter().flat_map(|ended| &ended.tallies);
+        let trial_sums = self.ended.iter().flat_map(|ended| &ended.trial_sums);
         let mut rounds: Vec<(f64, f64)> = Vec::new();
-        for (round, taken) in
-            tallies.filter(|tally| tally.offer == offer).flat_map(|tally| tally.taken_cpus())
+        for (round, taken) in trial_sums
+            .filter(|trial_sum| trial_sum.offer == offer)
+            .flat_map(|trial_sum| trial_sum.taken_cpus())
         {
             let round = round as usize;
             rounds.resize(rounds.len().max(round + 1), (0.0, 0.0));
@@ -213,7 +214,7 @@ fn run_group(
     let variants = &plan.part.variants;
     // Stacks also start in random order, so that none is always the first to find cold caches.
     for v in shuffled(group, rng) {
-        progress.tell(Doing::Starting, &variants[v].name, 0.0);
+        progress.report(Doing::Starting, &variants[v].name, 0.0);
         let seed = plan.seed.derive("variant", v as u64);
         let running =
             RunningVariant::start(v, &variants[v], around, seed).map_err(|error| (v, error))?;
@@ -230,7 +231,7 @@ fn run_group(
         if half == Nanos::ZERO {
             break;
         }
-        progress.tell(Doing::WarmingUp, &variants[v].name, half.0 as f64 / total);
+        progress.report(Doing::WarmingUp, &variants[v].name, half.0 as f64 / total);
         let slice = slice_of(&variants[v], Mode::Closed, half, plan.lead_in);
         load(all_running, v, Offer::WarmUp, 0, &slice, around)?;
         if around.stop.load(Ordering::Relaxed) {
@@ -248,7 +249,7 @@ fn run_group(
         let length = Nanos(offer.window.0 / per_variant as u64);
         for (i, v) in order.into_iter().enumerate() {
             loaded.push(v as u32);
-            progress.tell(Doing::Loading, &variants[v].name, length.0 as f64 / total);
+            progress.report(Doing::Loading, &variants[v].name, length.0 as f64 / total);
             let mut slice = slice_of(&variants[v], offer.mode, length, plan.lead_in);
             place_at_random(&mut slice, plan.settling, rng);
             let round = (i / group.len()) as u32;
@@ -287,7 +288,7 @@ struct Progress<'a> {
 
 impl Progress<'_> {
     /// Reports what begins now, and adds `share` to the progress.
-    fn tell(&mut self, what: Doing, variant: &str, share: f64) {
+    fn report(&mut self, what: Doing, variant: &str, share: f64) {
         let share_done = (self.base + self.scale * self.done).min(1.0);
         self.watcher.event(&Event::Doing { what, variant: variant.to_owned(), share_done });
         self.done += share;

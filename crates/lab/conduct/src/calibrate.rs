@@ -123,10 +123,10 @@ fn calibrate_one(
     let mut slice = slice_of(variant, Mode::Closed, length, Nanos::ZERO);
     slice.lead_in = Nanos::ZERO;
     let bucket = Nanos(length.0 / BUCKETS);
-    let tally = running.load(Offer::Calibration, 0, &slice, around.meter)?;
-    let first = tally.window;
-    let trial = tally.trial(index, 0, &|_| true);
-    let mut long_service_time = tally.long_service_time(LONG_SHARE);
+    let trial_sum = running.load(Offer::Calibration, 0, &slice, around.meter)?;
+    let first = trial_sum.window;
+    let trial = trial_sum.trial(index, 0, &|_| true);
+    let mut long_service_time = trial_sum.long_service_time(LONG_SHARE);
     // Rates of whole buckets; the last bucket may contain only the drain.
     let steps_per_bucket = (bucket.0 / around.step.0.max(1)).max(1) as usize;
     let rates: Vec<f64> = trial
@@ -144,10 +144,10 @@ fn calibrate_one(
     if trial.ledger.counts.completed < 4 * connections {
         // Such slow requests that the first attempt saw little more than the start of the loop.
         slice.window = Nanos(SLOW_FACTOR * length.0);
-        let tally = running.load(Offer::Calibration, 1, &slice, around.meter)?;
-        let seconds = (tally.window.length - first.length).as_secs_f64();
-        capacity_per_s = (tally.window.completed - first.completed) as f64 / seconds.max(1e-9);
-        long_service_time = tally.long_service_time(LONG_SHARE);
+        let trial_sum = running.load(Offer::Calibration, 1, &slice, around.meter)?;
+        let seconds = (trial_sum.window.length - first.length).as_secs_f64();
+        capacity_per_s = (trial_sum.window.completed - first.completed) as f64 / seconds.max(1e-9);
+        long_service_time = trial_sum.long_service_time(LONG_SHARE);
     }
     running.check_alive()?;
     let ended = running.end();

@@ -25,7 +25,7 @@ pub(crate) struct Meter {
 
 /// The machine's counters at one instant.
 #[derive(Debug)]
-pub(crate) struct Moment {
+pub(crate) struct Reading {
     cpu: Option<CpuTimes>,
     own_cpu: Nanos,
     counters: Option<Snapshot>,
@@ -33,7 +33,7 @@ pub(crate) struct Moment {
 
 /// The machine's activity between two instants.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Meanwhile {
+pub(crate) struct Activity {
     /// Wall time.
     pub(crate) elapsed: Nanos,
     /// Busy time of all CPUs; `None` if unknown.
@@ -58,8 +58,8 @@ impl Meter {
         self.cpu.as_ref().is_some_and(|meter| meter.resolution().0 * STEPS_MIN <= slice.0)
     }
 
-    pub(crate) fn moment(&self) -> Moment {
-        Moment {
+    pub(crate) fn read(&self) -> Reading {
+        Reading {
             cpu: self.cpu.as_ref().and_then(|meter| meter.read_with_steal().ok()),
             own_cpu: host::own_cpu(),
             counters: Snapshot::take().ok(),
@@ -67,14 +67,14 @@ impl Meter {
     }
 }
 
-impl Moment {
-    pub(crate) fn since(&self, earlier: &Moment) -> Meanwhile {
+impl Reading {
+    pub(crate) fn since(&self, earlier: &Reading) -> Activity {
         let cpu = self.cpu.as_ref().zip(earlier.cpu.as_ref()).map(|(now, then)| now.since(then));
         let steal = cpu.as_ref().and_then(|used| {
             let stolen: Option<u64> = used.cpus.iter().map(|c| c.steal.map(|s| s.0)).sum();
             Some((stolen? as f64 / used.elapsed.0.max(1) as f64, used.cpus.len()))
         });
-        Meanwhile {
+        Activity {
             elapsed: cpu.as_ref().map_or(Nanos::ZERO, |used| used.elapsed),
             busy: cpu
                 .as_ref()
@@ -91,7 +91,7 @@ impl Moment {
     }
 }
 
-impl Meanwhile {
+impl Activity {
     /// CPUs used neither by the stack nor by this process, between 0 and the number of CPUs.
     pub(crate) fn other_cpus(&self, stack_cpu: Option<Nanos>) -> Option<f64> {
         let ours = self.own_cpu + stack_cpu?;
@@ -139,19 +139,19 @@ mod tests {
     #[test]
     fn others_never_use_more_than_there_is() {
         let second = Nanos::from_secs(1);
-        let meanwhile = Meanwhile {
+        let activity = Activity {
             elapsed: second,
             busy: Some(second * 2),
             own_cpu: Nanos::from_millis(500),
-            ..Meanwhile::default()
+            ..Activity::default()
         };
-        assert_eq!(meanwhile.other_cpus(Some(second)), Some(0.5));
+        assert_eq!(activity.other_cpus(Some(second)), Some(0.5));
         assert_eq!(
-            meanwhile.other_cpus(None),
+            activity.other_cpus(None),
             None,
             "what is not known of the stack is not others'"
         );
-        assert_eq!(meanwhile.other_cpus(Some(second * 2)), Some(0.0));
+        assert_eq!(activity.other_cpus(Some(second * 2)), Some(0.0));
     }
 
     proptest! {

@@ -38,11 +38,15 @@ impl Edges {
         for ended in &outcome.ended {
             let variant = ended.life.variant;
             let connections = part.variants[variant as usize].load.connections;
-            let closed = ended.tallies.iter().filter(|tally| tally.offer == Offer::Closed);
-            self.balances.extend(closed.filter(|tally| tally.counts.failed == 0).map(|tally| {
-                let share = tally.share_by_littles_law(connections) - tally.busy_share(connections);
-                Balance { block, variant, share }
-            }));
+            let closed =
+                ended.trial_sums.iter().filter(|trial_sum| trial_sum.offer == Offer::Closed);
+            self.balances.extend(closed.filter(|trial_sum| trial_sum.counts.failed == 0).map(
+                |trial_sum| {
+                    let share = trial_sum.share_by_littles_law(connections)
+                        - trial_sum.busy_share(connections);
+                    Balance { block, variant, share }
+                },
+            ));
         }
     }
 

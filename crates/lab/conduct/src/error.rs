@@ -5,7 +5,7 @@ use stage::StageError;
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
-pub enum LabError {
+pub enum ConductError {
     /// A stack failed.
     #[error(transparent)]
     Stage(#[from] StageError),

@@ -19,13 +19,13 @@ mod reread;
 mod run;
 mod running_variant;
 mod slices;
-mod tally;
+mod trial_sum;
 mod uneven;
 mod validity;
 mod watch;
 
 pub use drive::Live;
-pub use error::LabError;
+pub use error::ConductError;
 pub use layout::Cpus;
 pub use load::{LoadOptions, LoadPlan, Loaded, load};
 pub use recording::Recording;

@@ -19,9 +19,9 @@ use spec::{Endpoint, Exchange, Load, Mode, ServedBy, Target};
 
 use crate::analyse;
 use crate::disturbance::Meter;
-use crate::error::LabError;
+use crate::error::ConductError;
 use crate::running_variant::Counter;
-use crate::tally::{Cost, Tally, empty};
+use crate::trial_sum::{Cost, TrialSum, empty};
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, Inspector, drift_of_slices};
 use crate::watch::{Doing, Event, Recorder, Watcher};
 
@@ -95,8 +95,8 @@ pub fn load(
     options: &LoadOptions,
     recorder: &mut dyn Recorder,
     watcher: &mut dyn Watcher,
-) -> Result<Loaded, LabError> {
-    let counter = plan.served_by.as_ref().map(Counter::standing).transpose()?;
+) -> Result<Loaded, ConductError> {
+    let counter = plan.served_by.as_ref().map(Counter::external).transpose()?;
     let mut session = Session::open(
         &plan.target,
         &plan.load,
@@ -119,7 +119,7 @@ pub fn load(
     let (warm, status) = loading.probe(&mut session)?;
     let mut run = blank(plan, options, session.engine());
     run.parts[0].load.status = status;
-    recorder.begin(&run).map_err(LabError::Record)?;
+    recorder.begin(&run).map_err(ConductError::Record)?;
     let result = loading.run(session, warm, &mut run, recorder, watcher);
     run.finished = Some(base::timestamp_now());
     run.state = match &result {
@@ -128,7 +128,7 @@ pub fn load(
         Ok(_) => RunState::Done,
     };
     run.error = result.as_ref().err().map(ToString::to_string);
-    let finished = recorder.finish(&run).map_err(LabError::Record);
+    let finished = recorder.finish(&run).map_err(ConductError::Record);
     let seen = result?;
     finished?;
     let elapsed = seen.as_ref().map_or(Nanos::ZERO, |seen| seen.elapsed);
@@ -154,8 +154,8 @@ struct Loading<'a> {
 impl Loading<'_> {
     /// Learns the response, unless the exchange has none, and refuses an error page. Returns the
     /// probes and, for HTTP, the status that every response must have.
-    fn probe(&mut self, session: &mut Session) -> Result<(Tally, Option<u16>), LabError> {
-        let mut warm = Tally::new(Offer::WarmUp, None, STEP);
+    fn probe(&mut self, session: &mut Session) -> Result<(TrialSum, Option<u16>), ConductError> {
+        let mut warm = TrialSum::new(Offer::WarmUp, None, STEP);
         let began = Instant::now();
         let learned = match self.plan.load.exchange {
             Exchange::Http(_) | Exchange::Oneshot => Some(session.learn()?),
@@ -171,10 +171,10 @@ impl Loading<'_> {
         Ok((warm, status))
     }
 
-    fn inspect_answer(&mut self, learned: &Learned) -> Result<(), LabError> {
+    fn inspect_answer(&mut self, learned: &Learned) -> Result<(), ConductError> {
         let declared = self.plan.load.expect.status.is_some();
         match learned.status.filter(|_| !declared) {
-            Some(status) if status >= 400 => return Err(LabError::ErrorPage { status }),
+            Some(status) if status >= 400 => return Err(ConductError::ErrorPage { status }),
             Some(status) if status >= 300 => {
                 self.find(Severity::Warning, Fact::ErrorPage { status });
             }
@@ -199,12 +199,12 @@ impl Loading<'_> {
     fn run(
         mut self,
         mut session: Session,
-        mut warm: Tally,
+        mut warm: TrialSum,
         run: &mut Run,
         recorder: &mut dyn Recorder,
         watcher: &mut dyn Watcher,
-    ) -> Result<Option<Observation>, LabError> {
-        recorder.part(run, 0, &run.parts[0]).map_err(LabError::Record)?;
+    ) -> Result<Option<Observation>, ConductError> {
+        recorder.part(run, 0, &run.parts[0]).map_err(ConductError::Record)?;
         let clock = Instant::now();
         let before = host::Snapshot::take().ok();
         let plan = self.plan;
@@ -234,15 +234,15 @@ impl Loading<'_> {
                 Mode::Closed => (Offer::Closed, None),
                 Mode::Open { rate_per_s, .. } => (Offer::Open, Some(rate_per_s)),
             };
-            let mut tally = Tally::new(offer, rate, STEP);
-            let observed = self.slice(&mut session, &mut tally, &slice)?;
+            let mut trial_sum = TrialSum::new(offer, rate, STEP);
+            let observed = self.slice(&mut session, &mut trial_sum, &slice)?;
             if offer == Offer::Open {
                 run.parts[0].load.connections = observed.connections_limit.connections;
             }
-            let completed = close(session, &mut tally);
-            self.write(&tally, completed, run, &mut block, recorder)?;
-            self.inspect(&warm, &tally, &observed);
-            self.inspect_network(&tally, before.as_ref(), run.machine.connection_tracking);
+            let completed = close(session, &mut trial_sum);
+            self.write(&trial_sum, completed, run, &mut block, recorder)?;
+            self.inspect(&warm, &trial_sum, &observed);
+            self.inspect_network(&trial_sum, before.as_ref(), run.machine.connection_tracking);
             seen = Some(observed);
         }
         if self.stopped() {
@@ -250,7 +250,7 @@ impl Loading<'_> {
         }
         block.elapsed = clock.elapsed().into();
         block.lives.push(life(&block.trials));
-        recorder.block(run, 0, &block).map_err(LabError::Record)?;
+        recorder.block(run, 0, &block).map_err(ConductError::Record)?;
         for trial in &block.trials {
             for gap in trial.ledger.audit() {
                 self.find(Severity::Invalid, Fact::Ledger { gap });
@@ -260,28 +260,28 @@ impl Loading<'_> {
         part.blocks.push(block);
         part.findings = self.inspector.findings;
         analyse::add_up_ledgers(part);
-        recorder.part_done(run, 0, &run.parts[0]).map_err(LabError::Record)?;
+        recorder.part_done(run, 0, &run.parts[0]).map_err(ConductError::Record)?;
         Ok(seen)
     }
 
-    /// Loads the target for one slice and adds it to `tally`.
+    /// Loads the target for one slice and adds it to `trial_sum`.
     fn slice(
         &self,
         session: &mut Session,
-        tally: &mut Tally,
+        trial_sum: &mut TrialSum,
         slice: &Slice,
-    ) -> Result<Observation, LabError> {
+    ) -> Result<Observation, ConductError> {
         let throttled = stage::throttled();
-        let moment = self.meter.moment();
+        let before = self.meter.read();
         let started = base::timestamp_now();
         let seen = session.run(slice)?;
         let cost = Cost {
             stack_cpu: None,
-            meanwhile: self.meter.moment().since(&moment),
+            activity: self.meter.read().since(&before),
             peak_memory_bytes: None,
             throttled: throttled.zip(stage::throttled()).map(|(a, b)| b.saturating_sub(a)),
         };
-        tally.add(&seen, cost, 0, started, slice.lead_in);
+        trial_sum.add(&seen, cost, 0, started, slice.lead_in);
         Ok(seen)
     }
 
@@ -289,13 +289,13 @@ impl Loading<'_> {
     /// `completed`.
     fn write(
         &mut self,
-        tally: &Tally,
+        trial_sum: &TrialSum,
         completed: u64,
         run: &Run,
         block: &mut Block,
         recorder: &mut dyn Recorder,
-    ) -> Result<(), LabError> {
-        let mut trial = tally.trial(0, 0, &|_| true);
+    ) -> Result<(), ConductError> {
+        let mut trial = trial_sum.trial(0, 0, &|_| true);
         if let Some(counter) = &mut self.counter {
             let (served, error) = counter.settle(completed);
             trial.ledger.served =
@@ -305,18 +305,19 @@ impl Loading<'_> {
                 self.find(Severity::Invalid, Fact::ServedUnreadable { error });
             }
         }
-        trial.ledger.series =
-            recorder.trial(run, 0, block.index, &trial, &tally.seen).map_err(LabError::Record)?;
+        trial.ledger.series = recorder
+            .trial(run, 0, block.index, &trial, &trial_sum.seen)
+            .map_err(ConductError::Record)?;
         block.trials.push(trial);
         Ok(())
     }
 
     /// Findings from the two trials.
-    fn inspect(&mut self, warm: &Tally, tally: &Tally, seen: &Observation) {
-        let open = tally.offer == Offer::Open;
+    fn inspect(&mut self, warm: &TrialSum, trial_sum: &TrialSum, seen: &Observation) {
+        let open = trial_sum.offer == Offer::Open;
         self.inspector.failures_of(Some(0), warm, open, None);
-        self.inspector.failures_of(Some(0), tally, open, None);
-        self.inspector.lateness(Some(0), tally);
+        self.inspector.failures_of(Some(0), trial_sum, open, None);
+        self.inspector.lateness(Some(0), trial_sum);
         let busiest = seen.threads.iter().map(|t| t.cpu.0 as f64 / t.wall.0.max(1) as f64);
         let share = busiest.fold(0.0, f64::max);
         // A spinning thread is always busy, and in a few milliseconds a thread's cost is mostly its
@@ -342,7 +343,7 @@ impl Loading<'_> {
         if !open && let Some(change) = drift(whole_steps(seen), seen.step, slow) {
             self.find(Severity::Warning, Fact::Drift { change });
         }
-        let throttled = tally.slices.iter().filter_map(|slice| slice.cost.throttled).sum();
+        let throttled = trial_sum.slices.iter().filter_map(|slice| slice.cost.throttled).sum();
         if throttled > 0 {
             self.find(Severity::Warning, Fact::Throttled { times: throttled });
         }
@@ -351,7 +352,7 @@ impl Loading<'_> {
     /// Findings about the machine's network.
     fn inspect_network(
         &mut self,
-        tally: &Tally,
+        trial_sum: &TrialSum,
         before: Option<&host::Snapshot>,
         tracked: Option<bool>,
     ) {
@@ -362,13 +363,13 @@ impl Loading<'_> {
             self.find(Severity::Warning, Fact::Tracked);
         }
         let first = self.inspector.findings.len();
-        self.inspector.counters(Some(0), tally);
+        self.inspector.counters(Some(0), trial_sum);
         // The counters cover the whole machine, and a server may turn away too many connections on
         // purpose: such findings are reported but forbid nothing.
         for finding in &mut self.inspector.findings[first..] {
             finding.severity = finding.severity.min(Severity::Warning);
         }
-        if tally.slices.iter().any(|slice| slice.cost.meanwhile.counters.is_none()) {
+        if trial_sum.slices.iter().any(|slice| slice.cost.activity.counters.is_none()) {
             self.find(Severity::Note, Fact::Unchecked { what: Unchecked::TcpCounters });
         }
         let waiting = |snapshot: &host::Snapshot| snapshot.time_wait_sockets;
@@ -384,7 +385,7 @@ impl Loading<'_> {
 }
 
 /// Closes the connections; returns the number of requests completed on them.
-fn close(session: Session, tally: &mut Tally) -> u64 {
+fn close(session: Session, trial_sum: &mut TrialSum) -> u64 {
     let (before, errors_before) = session.life();
     let (after, mut errors) = session.close();
     for (kind, n) in &mut errors {
@@ -392,7 +393,7 @@ fn close(session: Session, tally: &mut Tally) -> u64 {
     }
     errors.retain(|_, n| *n > 0);
     if after.completed < before.completed {
-        tally.retract(before.completed - after.completed, &errors);
+        trial_sum.retract(before.completed - after.completed, &errors);
     }
     after.completed
 }

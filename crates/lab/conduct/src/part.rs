@@ -14,11 +14,11 @@ use crate::block::{
 };
 use crate::calibrate::{Calibrated, Calibration, calibrate, watched};
 use crate::edges::Edges;
-use crate::error::LabError;
+use crate::error::ConductError;
 use crate::layout::Cpus;
 use crate::running_variant::{Setting, VariantResult};
 use crate::uneven::Unevenness;
-use crate::validity::{Conduct, Inspector, over_all_blocks};
+use crate::validity::{Inspector, VariantTotals, over_all_blocks};
 use crate::watch::{Event, Recorder, Watcher};
 
 /// Below this ratio of the null server's throughput to a variant's, the client limits the variant.
@@ -42,11 +42,11 @@ pub(crate) struct PartRunner<'a> {
     pub(crate) cpus: Cpus,
     pub(crate) seed: Seed,
     pub(crate) canary: &'a host::Canary,
-    progress: Option<Underway>,
+    progress: Option<PartProgress>,
 }
 
 /// State of a part between its blocks.
-struct Underway {
+struct PartProgress {
     /// The plan, completed by the calibration.
     plan: spec::Part,
     /// Variants that could start and have not failed since.
@@ -64,12 +64,12 @@ struct Underway {
     spent: Duration,
     edges: Edges,
     unevenness: Unevenness,
-    conducts: Vec<Conduct>,
+    all_totals: Vec<VariantTotals>,
     last_canary: Nanos,
 }
 
 /// The recorder, the watcher and the rest that a part works with.
-pub(crate) struct Company<'a> {
+pub(crate) struct RunContext<'a> {
     pub(crate) recorder: &'a mut dyn Recorder,
     pub(crate) watcher: &'a mut dyn Watcher,
 }
@@ -93,20 +93,23 @@ impl<'a> PartRunner<'a> {
         &mut self,
         run: &mut Run,
         deadline: Option<Deadline>,
-        company: &mut Company<'_>,
-    ) -> Result<(), LabError> {
+        context: &mut RunContext<'_>,
+    ) -> Result<(), ConductError> {
         run.parts.push(blank(&self.plan, &self.cpus));
-        company.recorder.part(run, self.index, &run.parts[self.index]).map_err(LabError::Record)?;
+        context
+            .recorder
+            .part(run, self.index, &run.parts[self.index])
+            .map_err(ConductError::Record)?;
         let (started, clock) = (base::timestamp_now(), Instant::now());
         let all = run.kind == RunKind::Compare;
-        let calibration = calibrate(&self.plan, all, &self.setting, self.seed, company.watcher);
+        let calibration = calibrate(&self.plan, all, &self.setting, self.seed, context.watcher);
         let elapsed = clock.elapsed().into();
-        self.record_calibration(run, &calibration, (started, elapsed), company)?;
+        self.record_calibration(run, &calibration, (started, elapsed), context)?;
         let able: Vec<usize> = calibration.variants.iter().map(|c| c.variant).collect();
-        self.stand_in_for_baseline(run, &able, company);
+        self.stand_in_for_baseline(run, &able, context);
         let hopeless = all && !calibration.skipped.is_empty();
         if !self.stopped() && !able.is_empty() && !hopeless {
-            self.progress = Some(self.underway(&calibration, able, deadline));
+            self.progress = Some(self.progress(&calibration, able, deadline));
         }
         Ok(())
     }
@@ -117,19 +120,19 @@ impl<'a> PartRunner<'a> {
         &mut self,
         run: &mut Run,
         deadline: Option<Deadline>,
-        company: &mut Company<'_>,
-    ) -> Result<(), LabError> {
-        let Some(mut underway) = self.progress.take() else { return Ok(()) };
-        let result = self.blocks_of(&mut underway, run, deadline, company);
-        self.progress = Some(underway);
+        context: &mut RunContext<'_>,
+    ) -> Result<(), ConductError> {
+        let Some(mut progress) = self.progress.take() else { return Ok(()) };
+        let result = self.blocks_of(&mut progress, run, deadline, context);
+        self.progress = Some(progress);
         result
     }
 
     /// Whether blocks that the pilot called for are still missing.
     pub(crate) fn wants_more(&self, run: &Run) -> bool {
         let complete = run.parts[self.index].complete_blocks().count() as u32;
-        self.progress.as_ref().is_some_and(|underway| {
-            complete < underway.wanted && !self.nothing_left(&run.parts[self.index], underway)
+        self.progress.as_ref().is_some_and(|progress| {
+            complete < progress.wanted && !self.nothing_left(&run.parts[self.index], progress)
         })
     }
 
@@ -137,36 +140,36 @@ impl<'a> PartRunner<'a> {
     pub(crate) fn conclude(
         &mut self,
         run: &mut Run,
-        company: &mut Company<'_>,
-    ) -> Result<(), LabError> {
+        context: &mut RunContext<'_>,
+    ) -> Result<(), ConductError> {
         let part = &mut run.parts[self.index];
-        if let Some(underway) = &self.progress {
+        if let Some(progress) = &self.progress {
             // The interval must use the same pilot as the number of blocks.
-            self.plan.schedule.pilot_blocks = underway.plan.schedule.pilot_blocks;
+            self.plan.schedule.pilot_blocks = progress.plan.schedule.pilot_blocks;
             let complete: Vec<u32> = part.complete_blocks().map(|block| block.index).collect();
-            let mut found = over_all_blocks(&self.plan, &underway.conducts);
+            let mut found = over_all_blocks(&self.plan, &progress.all_totals);
             let median = median_latency(part);
-            found.extend(underway.unevenness.findings(&self.plan.contrasts, &complete, median));
-            found.extend(underway.edges.findings(&part.blocks, self.plan.variants.len()));
+            found.extend(progress.unevenness.findings(&self.plan.contrasts, &complete, median));
+            found.extend(progress.edges.findings(&part.blocks, self.plan.variants.len()));
             part.findings.extend(found);
         }
         analyse::conclude(&self.plan, part, self.stopped());
-        company
+        context
             .recorder
             .part_done(run, self.index, &run.parts[self.index])
-            .map_err(LabError::Record)
+            .map_err(ConductError::Record)
     }
 
     fn stopped(&self) -> bool {
         self.setting.stop.load(Ordering::Relaxed)
     }
 
-    fn underway(
+    fn progress(
         &self,
         calibration: &Calibration,
         able: Vec<usize>,
         deadline: Option<Deadline>,
-    ) -> Underway {
+    ) -> PartProgress {
         let mut plan = with_learned(&self.plan, calibration);
         if let Some(deadline) = deadline {
             let left = deadline.aim.saturating_duration_since(Instant::now());
@@ -175,7 +178,7 @@ impl<'a> PartRunner<'a> {
         let long = calibration.variants.iter().map(|c| c.long_service_time).max();
         let settling = long.unwrap_or(Nanos::ZERO).min(Nanos(plan.schedule.slice.0 / 2));
         let warmup = self.warmup(calibration).unwrap_or(plan.schedule.warmup);
-        Underway {
+        PartProgress {
             offers: settle_offers(&plan, calibration),
             warmup: warmup.min(plan.schedule.warmup * 3),
             settling,
@@ -186,7 +189,7 @@ impl<'a> PartRunner<'a> {
             spent: Duration::ZERO,
             edges: Edges::default(),
             unevenness: Unevenness::default(),
-            conducts: vec![Conduct::default(); plan.variants.len()],
+            all_totals: vec![VariantTotals::default(); plan.variants.len()],
             last_canary: self.canary.run(),
             plan,
             able,
@@ -194,7 +197,12 @@ impl<'a> PartRunner<'a> {
     }
 
     /// If the baseline of all contrasts cannot run, compares with the first variant that can.
-    fn stand_in_for_baseline(&mut self, run: &mut Run, able: &[usize], company: &mut Company<'_>) {
+    fn stand_in_for_baseline(
+        &mut self,
+        run: &mut Run,
+        able: &[usize],
+        context: &mut RunContext<'_>,
+    ) {
         let Some((missing, contrasts)) = without_baseline(&self.plan.contrasts, able) else {
             return;
         };
@@ -202,7 +210,7 @@ impl<'a> PartRunner<'a> {
         let finding = Finding::of_variant(Severity::Warning, missing, fact);
         run.parts[self.index].findings.push(finding.clone());
         let part = Box::new(run.parts[self.index].clone());
-        company.watcher.event(&Event::Found { part, finding });
+        context.watcher.event(&Event::Found { part, finding });
         self.plan.contrasts = contrasts;
     }
 
@@ -211,13 +219,13 @@ impl<'a> PartRunner<'a> {
         run: &mut Run,
         calibration: &Calibration,
         (started, elapsed): (base::Timestamp, Nanos),
-        company: &mut Company<'_>,
-    ) -> Result<(), LabError> {
+        context: &mut RunContext<'_>,
+    ) -> Result<(), ConductError> {
         let part = &mut run.parts[self.index];
         for (v, error) in &calibration.skipped {
             part.variants[*v].skipped = Some(error.clone());
             let variant = part.variants[*v].name.clone();
-            company.watcher.event(&Event::Skipped { variant, error: error.clone() });
+            context.watcher.event(&Event::Skipped { variant, error: error.clone() });
         }
         if self.warmup(calibration).is_none() && !self.plan.schedule.quick {
             let fact = Fact::WarmUp { watched: watched(&self.plan) };
@@ -242,7 +250,7 @@ impl<'a> PartRunner<'a> {
         for finding in found {
             part.findings.push(finding.clone());
             let part = Box::new(part.clone());
-            company.watcher.event(&Event::Found { part, finding });
+            context.watcher.event(&Event::Found { part, finding });
         }
         let mut block = Block {
             index: 0,
@@ -257,9 +265,9 @@ impl<'a> PartRunner<'a> {
         };
         for c in &calibration.variants {
             let trials = c.ended.trials(&|_, _| true);
-            self.write_life(run, &mut block, &c.ended, trials, company)?;
+            self.write_life(run, &mut block, &c.ended, trials, context)?;
         }
-        company.recorder.block(run, self.index, &block).map_err(LabError::Record)?;
+        context.recorder.block(run, self.index, &block).map_err(ConductError::Record)?;
         run.parts[self.index].blocks.push(block);
         Ok(())
     }
@@ -275,79 +283,79 @@ impl<'a> PartRunner<'a> {
 
     fn blocks_of(
         &mut self,
-        underway: &mut Underway,
+        progress: &mut PartProgress,
         run: &mut Run,
         deadline: Option<Deadline>,
-        company: &mut Company<'_>,
-    ) -> Result<(), LabError> {
+        context: &mut RunContext<'_>,
+    ) -> Result<(), ConductError> {
         loop {
             let complete = run.parts[self.index].complete_blocks().count() as u32;
-            if complete >= underway.wanted && !underway.planned_after_pilot {
-                underway.planned_after_pilot = true;
+            if complete >= progress.wanted && !progress.planned_after_pilot {
+                progress.planned_after_pilot = true;
                 let part = &run.parts[self.index];
-                underway.wanted = analyse::blocks_wanted(&underway.plan, part).max(complete);
+                progress.wanted = analyse::blocks_wanted(&progress.plan, part).max(complete);
             }
-            let done = complete >= underway.wanted
+            let done = complete >= progress.wanted
                 || self.stopped()
-                || self.nothing_left(&run.parts[self.index], underway)
-                || time_is_up(underway, deadline);
+                || self.nothing_left(&run.parts[self.index], progress)
+                || time_is_up(progress, deadline);
             if done {
                 return Ok(());
             }
-            let left = underway.wanted - complete;
-            let remaining = remaining(underway, left, deadline);
+            let left = progress.wanted - complete;
+            let remaining = remaining(progress, left, deadline);
             let number = complete + 1;
-            company.watcher.event(&Event::Block { number, of: underway.wanted, remaining });
+            context.watcher.event(&Event::Block { number, of: progress.wanted, remaining });
             let began = Instant::now();
-            self.block(underway, run, company)?;
-            underway.spent += began.elapsed();
+            self.block(progress, run, context)?;
+            progress.spent += began.elapsed();
         }
     }
 
     /// Runs, checks and records one block.
     fn block(
         &mut self,
-        underway: &mut Underway,
+        progress: &mut PartProgress,
         run: &mut Run,
-        company: &mut Company<'_>,
-    ) -> Result<(), LabError> {
-        underway.number += 1;
-        let number = underway.number;
+        context: &mut RunContext<'_>,
+    ) -> Result<(), ConductError> {
+        progress.number += 1;
+        let number = progress.number;
         cool_down(&self.setting.stop);
         let plan = BlockPlan {
-            part: &underway.plan,
-            variants: underway.able.clone(),
-            offers: underway.offers.clone(),
-            warmup: underway.warmup,
-            settling: underway.settling,
-            lead_in: underway.lead_in,
+            part: &progress.plan,
+            variants: progress.able.clone(),
+            offers: progress.offers.clone(),
+            warmup: progress.warmup,
+            settling: progress.settling,
+            lead_in: progress.lead_in,
             seed: self.seed.derive("block", u64::from(number)),
         };
         let (started, clock) = (base::timestamp_now(), Instant::now());
         let before = host::Snapshot::take().ok();
-        let outcome = run_block(&plan, &self.setting, company.watcher);
+        let outcome = run_block(&plan, &self.setting, context.watcher);
         let change = before.zip(host::Snapshot::take().ok()).map(|(a, b)| b.since(&a));
-        let canary = [underway.last_canary, self.canary.run()];
-        underway.last_canary = canary[1];
+        let canary = [progress.last_canary, self.canary.run()];
+        progress.last_canary = canary[1];
 
-        let resolved = self.setting.meter.resolves(underway.plan.schedule.slice);
+        let resolved = self.setting.meter.resolves(progress.plan.schedule.slice);
         let mut inspector = Inspector {
             block: number,
             client_shares: self.cpus.layout().is_shared(),
             findings: Vec::new(),
         };
-        inspector.inspect(&outcome, &underway.offers, change.as_ref());
+        inspector.inspect(&outcome, &progress.offers, change.as_ref());
         let mut findings = inspector.findings;
-        underway.edges.note(number, &underway.plan, &outcome);
+        progress.edges.note(number, &progress.plan, &outcome);
         for ended in &outcome.ended {
             let v = ended.life.variant as usize;
-            underway.conducts[v].note(ended, &underway.plan.variants[v]);
-            underway.unevenness.note(number, ended, resolved);
+            progress.all_totals[v].note(ended, &progress.plan.variants[v]);
+            progress.unevenness.note(number, ended, resolved);
         }
         if let Some((failed, _)) = &outcome.failure
             && outcome.state() == BlockState::Failed
         {
-            underway.able.retain(|v| v != failed);
+            progress.able.retain(|v| v != failed);
         }
         let block = Block {
             index: number,
@@ -360,7 +368,7 @@ impl<'a> PartRunner<'a> {
             trials: Vec::new(),
             lives: Vec::new(),
         };
-        let block = self.write_down(run, block, &outcome, resolved, &mut findings, company)?;
+        let block = self.write_down(run, block, &outcome, resolved, &mut findings, context)?;
         let part = &mut run.parts[self.index];
         part.blocks.push(block);
         for finding in findings {
@@ -368,7 +376,7 @@ impl<'a> PartRunner<'a> {
             part.findings.push(finding.clone());
             if worth_telling {
                 let part = Box::new(Part { blocks: Vec::new(), ..part.clone() });
-                company.watcher.event(&Event::Found { part, finding });
+                context.watcher.event(&Event::Found { part, finding });
             }
         }
         Ok(())
@@ -381,10 +389,10 @@ impl<'a> PartRunner<'a> {
         outcome: &BlockOutcome,
         resolved: bool,
         findings: &mut Vec<Finding>,
-        company: &mut Company<'_>,
-    ) -> Result<Block, LabError> {
+        context: &mut RunContext<'_>,
+    ) -> Result<Block, ConductError> {
         for (ended, trials) in outcome.ended.iter().zip(outcome.trials(resolved)) {
-            self.write_life(run, &mut block, ended, trials, company)?;
+            self.write_life(run, &mut block, ended, trials, context)?;
         }
         for life in &block.lives {
             let gaps = life.ledger.audit();
@@ -397,7 +405,7 @@ impl<'a> PartRunner<'a> {
                 },
             ));
         }
-        company.recorder.block(run, self.index, &block).map_err(LabError::Record)?;
+        context.recorder.block(run, self.index, &block).map_err(ConductError::Record)?;
         Ok(block)
     }
 
@@ -408,15 +416,15 @@ impl<'a> PartRunner<'a> {
         block: &mut Block,
         ended: &VariantResult,
         trials: Vec<Trial>,
-        company: &mut Company<'_>,
-    ) -> Result<(), LabError> {
+        context: &mut RunContext<'_>,
+    ) -> Result<(), ConductError> {
         let mut life = ended.life.clone();
         let mut series = Some(0);
-        for (mut trial, tally) in trials.into_iter().zip(&ended.tallies) {
-            trial.ledger.series = company
+        for (mut trial, trial_sum) in trials.into_iter().zip(&ended.trial_sums) {
+            trial.ledger.series = context
                 .recorder
-                .trial(run, self.index, block.index, &trial, &tally.seen)
-                .map_err(LabError::Record)?;
+                .trial(run, self.index, block.index, &trial, &trial_sum.seen)
+                .map_err(ConductError::Record)?;
             series = series.zip(trial.ledger.series).map(|(sum, part)| sum + part);
             block.trials.push(trial);
         }
@@ -426,13 +434,13 @@ impl<'a> PartRunner<'a> {
     }
 
     /// Whether every contrast has lost a side.
-    fn nothing_left(&self, part: &Part, underway: &Underway) -> bool {
+    fn nothing_left(&self, part: &Part, progress: &PartProgress) -> bool {
         if self.plan.contrasts.is_empty() {
             let broken: BTreeSet<u32> = part.invalid().filter_map(|f| f.variant).collect();
-            return underway.able.iter().all(|v| broken.contains(&(*v as u32)));
+            return progress.able.iter().all(|v| broken.contains(&(*v as u32)));
         }
         !analyse::sound_contrasts(&self.plan, part).iter().any(|contrast| {
-            underway.able.contains(&contrast.baseline) && underway.able.contains(&contrast.variant)
+            progress.able.contains(&contrast.baseline) && progress.able.contains(&contrast.variant)
         })
     }
 }
@@ -489,25 +497,25 @@ impl Deadline {
 }
 
 /// Whether another block would end after the deadline.
-fn time_is_up(underway: &Underway, deadline: Option<Deadline>) -> bool {
+fn time_is_up(progress: &PartProgress, deadline: Option<Deadline>) -> bool {
     let Some(deadline) = deadline else { return false };
-    let until = until(underway, deadline);
-    mean_block(underway).is_some_and(|next| Instant::now() + next > until)
+    let until = until(progress, deadline);
+    mean_block(progress).is_some_and(|next| Instant::now() + next > until)
 }
 
 /// When the next block has to end.
-fn until(underway: &Underway, deadline: Deadline) -> Instant {
-    match (underway.number as usize) < stats::DECIDING_BLOCKS_MIN {
+fn until(progress: &PartProgress, deadline: Deadline) -> Instant {
+    match (progress.number as usize) < stats::DECIDING_BLOCKS_MIN {
         true => deadline.latest,
         false => deadline.aim,
     }
 }
 
 /// How long `left` more blocks take, but no longer than the deadline allows.
-fn remaining(underway: &Underway, left: u32, deadline: Option<Deadline>) -> Option<Nanos> {
-    let until = deadline.map(|deadline| until(underway, deadline));
+fn remaining(progress: &PartProgress, left: u32, deadline: Option<Deadline>) -> Option<Nanos> {
+    let until = deadline.map(|deadline| until(progress, deadline));
     let room = until.map(|until| until.saturating_duration_since(Instant::now()));
-    Some(within(mean_block(underway)? * left, room))
+    Some(within(mean_block(progress)? * left, room))
 }
 
 fn within(wanted: Duration, room: Option<Duration>) -> Nanos {
@@ -515,8 +523,8 @@ fn within(wanted: Duration, room: Option<Duration>) -> Nanos {
 }
 
 /// Mean duration of a block; `None` before the first one.
-fn mean_block(underway: &Underway) -> Option<Duration> {
-    (underway.number > 0).then(|| underway.spent / underway.number)
+fn mean_block(progress: &PartProgress) -> Option<Duration> {
+    (progress.number > 0).then(|| progress.spent / progress.number)
 }
 
 /// The median latency of a part's open loops; zero without one.

@@ -10,9 +10,9 @@ use spec::Plan;
 use stage::{Stage, StageOptions};
 
 use crate::disturbance::Meter;
-use crate::error::LabError;
+use crate::error::ConductError;
 use crate::layout::Cpus;
-use crate::part::{Company, Deadline, PartRunner};
+use crate::part::{Deadline, PartRunner, RunContext};
 use crate::running_variant::Setting;
 use crate::watch::{Event, Recorder, Watcher};
 
@@ -54,7 +54,7 @@ pub fn run(
     options: &Options,
     recorder: &mut dyn Recorder,
     watcher: &mut dyn Watcher,
-) -> Result<Run, LabError> {
+) -> Result<Run, ConductError> {
     let started = base::timestamp_now();
     let mut run = Run {
         id: RunId::new(started, options.seed.derive("id", u64::from(std::process::id())).0),
@@ -73,7 +73,7 @@ pub fn run(
         error: None,
         parts: Vec::new(),
     };
-    recorder.begin(&run).map_err(LabError::Record)?;
+    recorder.begin(&run).map_err(ConductError::Record)?;
     let result = parts(plan, options, &mut run, recorder, watcher);
     run.finished = Some(base::timestamp_now());
     run.state = match &result {
@@ -84,7 +84,7 @@ pub fn run(
     if let Err(error) = &result {
         run.error = Some(error.to_string());
     }
-    let finished = recorder.finish(&run).map_err(LabError::Record);
+    let finished = recorder.finish(&run).map_err(ConductError::Record);
     result?;
     finished?;
     Ok(run)
@@ -96,9 +96,9 @@ fn parts(
     run: &mut Run,
     recorder: &mut dyn Recorder,
     watcher: &mut dyn Watcher,
-) -> Result<(), LabError> {
+) -> Result<(), ConductError> {
     let online = if options.cpus.is_empty() {
-        host::online_cpus().map_err(|error| LabError::Host(error.to_string()))?
+        host::online_cpus().map_err(|error| ConductError::Host(error.to_string()))?
     } else {
         options.cpus.clone()
     };
@@ -106,7 +106,7 @@ fn parts(
     let began = Instant::now();
     let canary = host::Canary::calibrate(&online);
     let meter = Meter::open();
-    let mut company = Company { recorder, watcher };
+    let mut context = RunContext { recorder, watcher };
     let mut runners: Vec<PartRunner<'_>> = Vec::new();
     let stopped = || options.stop.load(Ordering::Relaxed);
     let count = plan.parts.len();
@@ -120,7 +120,7 @@ fn parts(
             break;
         }
         let name = part.name.clone();
-        company.watcher.event(&Event::Part { name, number: index + 1, of: count });
+        context.watcher.event(&Event::Part { name, number: index + 1, of: count });
         let threads = part.variants.iter().map(|v| v.load.threads).max().unwrap_or(1);
         let cpus = Cpus::divide(part.layout, &online, threads);
         let setting = Setting {
@@ -137,13 +137,13 @@ fn parts(
         let seed = options.seed.derive("part", index as u64);
         let mut runner = PartRunner::new(part.clone(), index, setting, cpus, seed, &canary);
         let until = deadline(part, count - index);
-        runner.calibrate(run, until, &mut company)?;
-        runner.blocks(run, until, &mut company)?;
+        runner.calibrate(run, until, &mut context)?;
+        runner.blocks(run, until, &mut context)?;
         runners.push(runner);
     }
-    spend_what_is_left(run, options, &mut runners, began, &mut company)?;
+    spend_what_is_left(run, options, &mut runners, began, &mut context)?;
     for runner in &mut runners {
-        runner.conclude(run, &mut company)?;
+        runner.conclude(run, &mut context)?;
     }
     Ok(())
 }
@@ -157,8 +157,8 @@ fn spend_what_is_left(
     options: &Options,
     runners: &mut [PartRunner<'_>],
     began: Instant,
-    company: &mut Company<'_>,
-) -> Result<(), LabError> {
+    context: &mut RunContext<'_>,
+) -> Result<(), ConductError> {
     let Some(all) = options.max_time else { return Ok(()) };
     let unfinished: Vec<usize> = runners
         .iter()
@@ -169,7 +169,7 @@ fn spend_what_is_left(
     let count = unfinished.len();
     for (i, index) in unfinished.into_iter().enumerate() {
         let until = Deadline::share_of(all, began.elapsed(), count - i);
-        runners[index].blocks(run, Some(until), company)?;
+        runners[index].blocks(run, Some(until), context)?;
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use stage::{LiveStack, Stage, StageError, StartOptions, served};
 
 use crate::disturbance::Meter;
 use crate::layout::Cpus;
-use crate::tally::{Cost, Tally};
+use crate::trial_sum::{Cost, TrialSum};
 
 /// How often to read the memory of a loaded stack: each reading covers every process.
 const MEMORY_EVERY: Duration = Duration::from_millis(250);
@@ -27,7 +27,7 @@ const SETTLE: Nanos = Nanos::from_millis(2500);
 /// How long the server-side count must be unchanged: a double count may come late.
 const QUIET: Nanos = Nanos::from_millis(200);
 
-/// How often to start a stack whose port is taken meanwhile.
+/// How often to start a stack whose port is taken activity.
 const START_ATTEMPTS: u64 = 4;
 
 /// The environment in which the stacks of a part run.
@@ -59,10 +59,10 @@ pub(crate) enum StartError {
 pub(crate) struct RunningVariant {
     pub(crate) variant: usize,
     pub(crate) learned: Option<Learned>,
-    pub(crate) tallies: Vec<Tally>,
+    pub(crate) trial_sums: Vec<TrialSum>,
     stack: LiveStack,
     /// Whether the server was already running: its stack has no processes, and its cost is unknown.
-    standing: bool,
+    is_external: bool,
     session: Session,
     counter: Option<Counter>,
     env_padding_bytes: u32,
@@ -106,7 +106,7 @@ impl RunningVariant {
                 ..StartOptions::new(&variant.name, seed.derive("places", attempt))
             };
             match around.stage.start(&stack, options) {
-                Err(error) if error.is_taken() && attempt < START_ATTEMPTS => continue,
+                Err(error) if error.is_address_in_use() && attempt < START_ATTEMPTS => continue,
                 other => break other?,
             }
         };
@@ -121,7 +121,7 @@ impl RunningVariant {
         };
         let load = with_one_engine(&variant.load);
         let mut session = Session::open(&target, &load, &options)?;
-        let mut warm = Tally::new(Offer::WarmUp, None, around.step);
+        let mut warm = TrialSum::new(Offer::WarmUp, None, around.step);
         let probing = Instant::now();
         let learned = match variant.load.exchange {
             spec::Exchange::Http(_) | spec::Exchange::Oneshot => Some(session.learn()?),
@@ -133,9 +133,9 @@ impl RunningVariant {
             memory_read: Instant::now() - MEMORY_EVERY,
             variant: index,
             learned,
-            tallies: vec![warm],
+            trial_sums: vec![warm],
             stack,
-            standing: variant.stack.processes.is_empty(),
+            is_external: variant.stack.processes.is_empty(),
             session,
             counter,
             env_padding_bytes,
@@ -151,40 +151,40 @@ impl RunningVariant {
         round: u32,
         slice: &Slice,
         meter: &Meter,
-    ) -> Result<&Tally, StartError> {
+    ) -> Result<&TrialSum, StartError> {
         let rate = match slice.mode {
             spec::Mode::Closed => None,
             spec::Mode::Open { rate_per_s, .. } => Some(rate_per_s),
         };
-        let at = match self.tallies.iter().position(|tally| tally.offer == offer) {
+        let at = match self.trial_sums.iter().position(|trial_sum| trial_sum.offer == offer) {
             Some(at) => at,
             None => {
-                self.tallies.push(Tally::new(offer, rate, self.step));
-                self.tallies.len() - 1
+                self.trial_sums.push(TrialSum::new(offer, rate, self.step));
+                self.trial_sums.len() - 1
             }
         };
         let throttled = stage::throttled();
-        let (moment, cpu) = (meter.moment(), self.stack_cpu());
+        let (before, cpu) = (meter.read(), self.stack_cpu());
         let started = base::timestamp_now();
         let seen = self.session.run(slice)?;
-        let (cpu_after, moment_after) = (self.stack_cpu(), meter.moment());
+        let (cpu_after, after) = (self.stack_cpu(), meter.read());
         let mut cost = Cost {
             stack_cpu: cpu.zip(cpu_after).map(|(a, b)| b.saturating_sub(a)),
-            meanwhile: moment_after.since(&moment),
+            activity: after.since(&before),
             peak_memory_bytes: None,
             throttled: throttled.zip(stage::throttled()).map(|(a, b)| b.saturating_sub(a)),
         };
-        if !self.standing && self.memory_read.elapsed() >= MEMORY_EVERY {
+        if !self.is_external && self.memory_read.elapsed() >= MEMORY_EVERY {
             cost.peak_memory_bytes = self.stack.usage().ok().map(|usage| usage.peak_memory_bytes);
             self.memory_read = Instant::now();
         }
-        self.tallies[at].add(&seen, cost, round, started, slice.lead_in);
-        Ok(&self.tallies[at])
+        self.trial_sums[at].add(&seen, cost, round, started, slice.lead_in);
+        Ok(&self.trial_sums[at])
     }
 
     /// CPU time of the stack so far, if known.
     fn stack_cpu(&self) -> Option<Nanos> {
-        if self.standing { None } else { self.stack.cpu().ok() }
+        if self.is_external { None } else { self.stack.cpu().ok() }
     }
 
     /// Checks that the stack is still as it was when it became ready.
@@ -201,7 +201,13 @@ impl RunningVariant {
     /// totals.
     pub(crate) fn end(self) -> VariantResult {
         let RunningVariant {
-            variant, tallies, stack, session, mut counter, env_padding_bytes, ..
+            variant,
+            trial_sums,
+            stack,
+            session,
+            mut counter,
+            env_padding_bytes,
+            ..
         } = self;
         let (counts, errors) = session.close();
         let (served, served_error) = match &mut counter {
@@ -211,13 +217,13 @@ impl RunningVariant {
         let log_tail = stack.log_tail(5).join("\n");
         let stopped = stack.stop();
         let mut by_trials = Counts::default();
-        tallies.iter().for_each(|tally| by_trials.merge(&tally.counts));
+        trial_sums.iter().for_each(|trial_sum| by_trials.merge(&trial_sum.counts));
         VariantResult {
             life: Life {
                 variant: variant as u32,
                 ledger: Ledger { counts, served, series: None, errors },
             },
-            tallies,
+            trial_sums,
             env_padding_bytes,
             by_trials,
             served_error,
@@ -237,7 +243,7 @@ impl Counter {
             return Ok(None);
         }
         if variant.stack.processes.is_empty() {
-            return variant.served_by.as_ref().map(Counter::standing).transpose();
+            return variant.served_by.as_ref().map(Counter::external).transpose();
         }
         let by = variant.served_by.clone().unwrap_or(ServedBy::Wsgi);
         let reader = served::Reader::new(&by, stack)?;
@@ -245,8 +251,8 @@ impl Counter {
     }
 
     /// The counter of a server that was already running.
-    pub(crate) fn standing(by: &ServedBy) -> Result<Counter, StageError> {
-        Counter::from_now(served::Reader::standing(by)?, true)
+    pub(crate) fn external(by: &ServedBy) -> Result<Counter, StageError> {
+        Counter::from_now(served::Reader::external(by)?, true)
     }
 
     fn from_now(mut reader: served::Reader, declared: bool) -> Result<Counter, StageError> {
@@ -290,7 +296,7 @@ fn file_name(name: &str) -> String {
 /// Results of a variant in a block.
 pub(crate) struct VariantResult {
     pub(crate) life: Life,
-    pub(crate) tallies: Vec<Tally>,
+    pub(crate) trial_sums: Vec<TrialSum>,
     env_padding_bytes: u32,
     /// Sum of the trials' counts; the session's own total is in `life`.
     pub(crate) by_trials: Counts,
@@ -304,14 +310,14 @@ impl VariantResult {
     /// The trials to record; `kept` says for an offer and a round whether its figures count.
     pub(crate) fn trials(&self, kept: &dyn Fn(Offer, u32) -> bool) -> Vec<Trial> {
         let variant = self.life.variant as usize;
-        let trial = |tally: &Tally| {
-            tally.trial(variant, self.env_padding_bytes, &|round| kept(tally.offer, round))
+        let trial = |trial_sum: &TrialSum| {
+            trial_sum.trial(variant, self.env_padding_bytes, &|round| kept(trial_sum.offer, round))
         };
-        self.tallies.iter().map(trial).collect()
+        self.trial_sums.iter().map(trial).collect()
     }
 
     /// The last line of the stack's log.
-    pub(crate) fn last_words(&self) -> Option<String> {
+    pub(crate) fn last_log_line(&self) -> Option<String> {
         let line = self.log_tail.trim().lines().last()?.trim();
         (!line.is_empty()).then(|| line.to_owned())
     }

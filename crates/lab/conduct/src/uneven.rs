@@ -49,9 +49,9 @@ impl Unevenness {
     /// Adds a block; `resolved` says whether single slices show the activity of others.
     pub(crate) fn note(&mut self, block: u32, ended: &VariantResult, resolved: bool) {
         let variant = ended.life.variant;
-        let measured = ended.tallies.iter().filter(|tally| tally.offer.is_measured());
-        let slices: Vec<_> = measured.clone().flat_map(|tally| &tally.slices).collect();
-        let share = |of: &dyn Fn(&crate::tally::TallySlice) -> Option<bool>| -> Option<f64> {
+        let measured = ended.trial_sums.iter().filter(|trial_sum| trial_sum.offer.is_measured());
+        let slices: Vec<_> = measured.clone().flat_map(|trial_sum| &trial_sum.slices).collect();
+        let share = |of: &dyn Fn(&crate::trial_sum::TrialSlice) -> Option<bool>| -> Option<f64> {
             let known: Vec<bool> = slices.iter().filter_map(|slice| of(slice)).collect();
             let hits = known.iter().filter(|hit| **hit).count();
             (!known.is_empty()).then(|| hits as f64 / known.len() as f64)
@@ -60,10 +60,11 @@ impl Unevenness {
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
         let others = share(&|slice| Some(slice.other_cpus? > PRESENT)).filter(|_| resolved);
-        let stolen = slices.iter().filter_map(|slice| slice.cost.meanwhile.stolen).collect();
+        let stolen = slices.iter().filter_map(|slice| slice.cost.activity.stolen).collect();
         let throttled = share(&|slice| Some(slice.cost.throttled? > 0));
-        let mut open = measured.filter(|tally| tally.offer == Offer::Open);
-        let late = open.find_map(|tally| tally.lateness()).map(|(p99, _)| p99.as_secs_f64());
+        let mut open = measured.filter(|trial_sum| trial_sum.offer == Offer::Open);
+        let late =
+            open.find_map(|trial_sum| trial_sum.lateness()).map(|(p99, _)| p99.as_secs_f64());
         let sizes = [
             (Disturber::OtherProcesses, others),
             (Disturber::Steal, mean(stolen)),

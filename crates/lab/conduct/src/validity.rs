@@ -12,7 +12,7 @@ use spec::Mode;
 
 use crate::block::{BlockOutcome, SettledOffer};
 use crate::running_variant::VariantResult;
-use crate::tally::Tally;
+use crate::trial_sum::TrialSum;
 
 /// The largest share of the window in which a closed loop's connections may be idle.
 const IDLE_MAX: f64 = 0.02;
@@ -61,10 +61,10 @@ impl Inspector {
             let v = Some(ended.life.variant as usize);
             self.failures(ended, offers);
             self.ledger(ended);
-            for tally in &ended.tallies {
-                self.lateness(v, tally);
-                self.drift(v, tally);
-                self.counters(v, tally);
+            for trial_sum in &ended.trial_sums {
+                self.lateness(v, trial_sum);
+                self.drift(v, trial_sum);
+                self.counters(v, trial_sum);
             }
             for killed in &ended.killed {
                 self.find(Severity::Note, v, Fact::Killed { process: killed.clone() });
@@ -110,11 +110,11 @@ impl Inspector {
 
     fn failures(&mut self, ended: &VariantResult, offers: &[SettledOffer]) {
         let v = Some(ended.life.variant as usize);
-        for tally in &ended.tallies {
+        for trial_sum in &ended.trial_sums {
             let open = offers
                 .iter()
-                .any(|o| o.offer == tally.offer && matches!(o.mode, Mode::Open { .. }));
-            self.failures_of(v, tally, open, ended.last_words());
+                .any(|o| o.offer == trial_sum.offer && matches!(o.mode, Mode::Open { .. }));
+            self.failures_of(v, trial_sum, open, ended.last_log_line());
         }
     }
 
@@ -122,18 +122,18 @@ impl Inspector {
     pub(crate) fn failures_of(
         &mut self,
         v: Option<usize>,
-        tally: &Tally,
+        trial_sum: &TrialSum,
         open: bool,
         log: Option<String>,
     ) {
         let tolerance = if open { Tolerance::OPEN } else { Tolerance::CLOSED };
-        let ledger = ledger::Ledger { counts: tally.counts, ..ledger::Ledger::default() };
+        let ledger = ledger::Ledger { counts: trial_sum.counts, ..ledger::Ledger::default() };
         if ledger.fails(tolerance) {
             let fact = Fact::Failures {
-                offer: tally.offer,
-                failed: tally.counts.failed,
-                sent: tally.counts.sent,
-                kinds: tally.errors.clone(),
+                offer: trial_sum.offer,
+                failed: trial_sum.counts.failed,
+                sent: trial_sum.counts.sent,
+                kinds: trial_sum.errors.clone(),
                 log,
             };
             self.find(Severity::Invalid, v, fact);
@@ -143,11 +143,11 @@ impl Inspector {
     /// Late sending affects only the latency of an open loop, which is measured from the due
     /// instant and so includes the lateness: a warning. Whether it affects one variant only is
     /// checked over all blocks.
-    pub(crate) fn lateness(&mut self, v: Option<usize>, tally: &Tally) {
-        if tally.offered_per_s.is_none() {
+    pub(crate) fn lateness(&mut self, v: Option<usize>, trial_sum: &TrialSum) {
+        if trial_sum.offered_per_s.is_none() {
             return;
         }
-        let Some((p99, median)) = tally.lateness() else { return };
+        let Some((p99, median)) = trial_sum.lateness() else { return };
         let limit = LATENESS_MAX.max(Nanos((median.0 as f64 * LATENESS_SHARE_MAX) as u64));
         if p99 > limit {
             let fact = Fact::Lateness { p99, limit, shared_cpus: self.client_shares };
@@ -155,22 +155,24 @@ impl Inspector {
         }
     }
 
-    fn drift(&mut self, v: Option<usize>, tally: &Tally) {
-        if tally.offer != Offer::Closed {
+    fn drift(&mut self, v: Option<usize>, trial_sum: &TrialSum) {
+        if trial_sum.offer != Offer::Closed {
             return;
         }
-        if let Some(change) = drift_of_slices(&tally.slice_rates(), tally.window.completed) {
+        if let Some(change) = drift_of_slices(&trial_sum.slice_rates(), trial_sum.window.completed)
+        {
             self.find(Severity::Note, v, Fact::Drift { change });
         }
     }
 
     /// Increases of the kernel's counters of connection trouble during this variant's slices.
-    pub(crate) fn counters(&mut self, v: Option<usize>, tally: &Tally) {
-        if tally.source_changes > 0 {
-            self.find(Severity::Note, v, Fact::Ports { changes: tally.source_changes });
+    pub(crate) fn counters(&mut self, v: Option<usize>, trial_sum: &TrialSum) {
+        if trial_sum.source_changes > 0 {
+            self.find(Severity::Note, v, Fact::Ports { changes: trial_sum.source_changes });
         }
-        let waited = tally.counts.failed > 0 || tally.longest_service_time() >= RESENT_AFTER;
-        for (counter, rise) in rises(tally) {
+        let waited =
+            trial_sum.counts.failed > 0 || trial_sum.longest_service_time() >= RESENT_AFTER;
+        for (counter, rise) in rises(trial_sum) {
             let (severity, fact) = trouble(counter, rise, waited);
             self.find(severity, v, fact);
         }
@@ -199,10 +201,10 @@ pub(crate) fn drift_of_slices(rates: &[f64], completed: u64) -> Option<f64> {
     enough.then(|| stats::drift(rates)).flatten().map(|drift| drift.change)
 }
 
-/// The increase of each counter over a tally's slices, if any.
-fn rises(tally: &Tally) -> Vec<(&'static str, u64)> {
+/// The increase of each counter over a trial_sum's slices, if any.
+fn rises(trial_sum: &TrialSum) -> Vec<(&'static str, u64)> {
     let mut sums: Vec<(&'static str, u64)> = Vec::new();
-    let changes = tally.slices.iter().filter_map(|slice| slice.cost.meanwhile.counters.as_ref());
+    let changes = trial_sum.slices.iter().filter_map(|slice| slice.cost.activity.counters.as_ref());
     for (counter, rise) in changes.flat_map(|change| change.tcp_trouble()) {
         let rise = rise.unwrap_or(0);
         match sums.iter_mut().find(|(name, _)| *name == counter) {
@@ -218,7 +220,7 @@ fn rises(tally: &Tally) -> Vec<(&'static str, u64)> {
 
 /// One variant's data over all blocks that the checks need.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Conduct {
+pub(crate) struct VariantTotals {
     /// Sums of time with an outstanding request, and of connections × window, in the closed loop.
     pub(crate) busy: (f64, f64),
     /// Slices in which packets were retransmitted and a request waited for it.
@@ -232,29 +234,33 @@ pub(crate) struct Conduct {
     pub(crate) stack_seen: bool,
 }
 
-impl Conduct {
+impl VariantTotals {
     pub(crate) fn note(&mut self, ended: &VariantResult, variant: &spec::Variant) {
         let bulk = matches!(variant.load.exchange, spec::Exchange::Bulk { .. });
         let connections = variant.load.connections;
-        for tally in &ended.tallies {
-            let failed = tally.counts.failed > 0;
+        for trial_sum in &ended.trial_sums {
+            let failed = trial_sum.counts.failed > 0;
             // Failed requests kept connections busy too; there is a separate finding about them.
-            if tally.offer == Offer::Closed && !bulk && !failed && tally.window.completed > 0 {
-                let all = f64::from(connections) * tally.window.length.0 as f64;
-                self.busy.0 += tally.busy_share(connections) * all;
+            if trial_sum.offer == Offer::Closed
+                && !bulk
+                && !failed
+                && trial_sum.window.completed > 0
+            {
+                let all = f64::from(connections) * trial_sum.window.length.0 as f64;
+                self.busy.0 += trial_sum.busy_share(connections) * all;
                 self.busy.1 += all;
             }
-            for slice in &tally.slices {
-                let counters = slice.cost.meanwhile.counters.as_ref();
+            for slice in &trial_sum.slices {
+                let counters = slice.cost.activity.counters.as_ref();
                 let known = counters.into_iter().flat_map(|change| change.tcp_trouble());
                 for (counter, rise) in known.filter_map(|(name, rise)| Some((name, rise?))) {
                     self.counters_seen = true;
                     let resent = matches!(counter, "TCPTimeouts" | "TCPSynRetrans") && rise > 0;
                     self.resent_slices +=
-                        usize::from(resent && tally.longest_service_time() >= RESENT_AFTER);
+                        usize::from(resent && trial_sum.longest_service_time() >= RESENT_AFTER);
                 }
                 self.throttled += slice.cost.throttled.unwrap_or(0);
-                self.machine_seen |= slice.cost.meanwhile.busy.is_some();
+                self.machine_seen |= slice.cost.activity.busy.is_some();
                 self.stack_seen |= slice.cost.stack_cpu.is_some();
             }
         }
@@ -262,39 +268,39 @@ impl Conduct {
 }
 
 /// Checks of all blocks together.
-pub(crate) fn over_all_blocks(part: &spec::Part, conducts: &[Conduct]) -> Vec<Finding> {
+pub(crate) fn over_all_blocks(part: &spec::Part, all_totals: &[VariantTotals]) -> Vec<Finding> {
     let mut found = Vec::new();
-    let ran = |conduct: &Conduct| conduct.busy.1 > 0.0 || conduct.stack_seen;
-    for (v, conduct) in conducts.iter().enumerate().filter(|(_, conduct)| ran(conduct)) {
+    let ran = |totals: &VariantTotals| totals.busy.1 > 0.0 || totals.stack_seen;
+    for (v, totals) in all_totals.iter().enumerate().filter(|(_, totals)| ran(totals)) {
         // Little's law, L = λW, measured directly on the windows: L is the time that requests were
         // outstanding, whatever their edges, so it is exact.
-        let idle = 1.0 - conduct.busy.0 / conduct.busy.1;
+        let idle = 1.0 - totals.busy.0 / totals.busy.1;
         if idle > IDLE_MAX {
             let connections = part.variants[v].load.connections;
             let fact = Fact::Idle { connections, share: idle, limit: IDLE_MAX };
             found.push(Finding::of_variant(Severity::Invalid, v, fact));
         }
-        let others = conducts.iter().enumerate().filter(|(w, _)| *w != v);
+        let others = all_totals.iter().enumerate().filter(|(w, _)| *w != v);
         let alone = others.map(|(_, other)| other.resent_slices).sum::<usize>() == 0;
-        if conduct.resent_slices >= RESENT_SLICES_MIN && alone && conducts.len() > 1 {
-            let rise = conduct.resent_slices as u64;
+        if totals.resent_slices >= RESENT_SLICES_MIN && alone && all_totals.len() > 1 {
+            let rise = totals.resent_slices as u64;
             let counter = "TCPTimeouts".to_owned();
             let fact = Fact::Resent { counter, rise, waited: true };
             found.push(Finding::of_variant(Severity::Invalid, v, fact));
         }
     }
-    let throttled: u64 = conducts.iter().map(|conduct| conduct.throttled).sum();
+    let throttled: u64 = all_totals.iter().map(|totals| totals.throttled).sum();
     if throttled > 0 {
         let (severity, fact) = (Severity::Warning, Fact::Throttled { times: throttled });
         found.push(Finding { severity, block: None, variant: None, fact });
     }
-    let any = |seen: fn(&Conduct) -> bool| conducts.iter().any(seen);
+    let any = |seen: fn(&VariantTotals) -> bool| all_totals.iter().any(seen);
     let unseen = [
         (any(|c| c.counters_seen), Unchecked::TcpCounters),
         (any(|c| c.machine_seen), Unchecked::MachineCpu),
         (any(|c| c.stack_seen), Unchecked::StackCpu),
     ];
-    let ran = conducts.iter().any(ran);
+    let ran = all_totals.iter().any(ran);
     found.extend(unseen.into_iter().filter(|(seen, _)| !seen && ran).map(|(_, what)| Finding {
         severity: Severity::Note,
         block: None,

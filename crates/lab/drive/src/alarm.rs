@@ -78,7 +78,7 @@ impl Alarm {
 mod tests {
     use super::*;
     use crate::pacer::Pacer;
-    use crate::schedule::Arriving;
+    use crate::schedule::ArrivalQueue;
     use base::{Rng, Seed};
     use proptest::prelude::*;
     use rand::Rng as _;
@@ -112,17 +112,17 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Seen {
+    struct Paced {
         /// Lateness of every request, in nanoseconds.
         late: Vec<u64>,
         asleep: Nanos,
     }
 
     /// Paces `seconds` of arrivals as a worker does.
-    fn pace(pacer: Pacer, seconds: u64, machine: &mut Machine) -> Seen {
+    fn pace(pacer: Pacer, seconds: u64, machine: &mut Machine) -> Paced {
         let (end, begin) = (machine.now + Nanos::from_secs(seconds), machine.now);
         let (mut arriving, mut alarm, mut seen) =
-            (Arriving::new(pacer, None), Alarm::new(), Seen::default());
+            (ArrivalQueue::new(pacer, None), Alarm::new(), Paced::default());
         while machine.now < end {
             arriving.pull(machine.now.saturating_sub(begin));
             while let Some(due) = arriving.pop() {

@@ -87,7 +87,7 @@ impl Answer {
                 match check.seen.bytes.cmp(size) {
                     std::cmp::Ordering::Less => Ok(Flow::More),
                     std::cmp::Ordering::Equal => Ok(KEPT),
-                    std::cmp::Ordering::Greater => Err(Fault::Unasked),
+                    std::cmp::Ordering::Greater => Err(Fault::SurplusBytes),
                 }
             }
             Answer::Stream { waiting, .. } => {
@@ -98,7 +98,7 @@ impl Answer {
     }
 
     /// Consumes one whole chunk of a stream, if it has arrived.
-    pub(crate) fn take_chunk(&mut self, seen: &mut Seen) -> bool {
+    pub(crate) fn take_chunk(&mut self, seen: &mut Received) -> bool {
         match self {
             Answer::Stream { chunk, waiting } if *waiting >= *chunk => {
                 *waiting -= *chunk;
@@ -110,7 +110,7 @@ impl Answer {
     }
 
     /// The server has closed the connection.
-    pub(crate) fn end(&mut self, seen: &Seen) -> Result<Flow, Fault> {
+    pub(crate) fn end(&mut self, seen: &Received) -> Result<Flow, Fault> {
         match self {
             Answer::Http(reader) => reader.end(),
             Answer::UntilClose if seen.bytes > 0 => Ok(Flow::Done { keep_alive: false }),
@@ -155,14 +155,14 @@ impl Expected {
 
 /// What has been received of one response.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct Received {
     pub(crate) status: u16,
     /// Bytes of the body so far.
     pub(crate) bytes: u64,
     differs: bool,
 }
 
-impl Seen {
+impl Received {
     /// Compares a complete response with the expected one.
     pub(crate) fn verdict(&self, expected: &Expected) -> Result<(), Fault> {
         if expected.status.is_some_and(|status| status != self.status) {
@@ -179,23 +179,23 @@ impl Seen {
 /// Compares a response as it arrives.
 pub(crate) struct Check<'a> {
     pub(crate) expected: &'a Expected,
-    pub(crate) seen: &'a mut Seen,
+    pub(crate) seen: &'a mut Received,
     /// Buffer for a probe's body.
-    pub(crate) kept: Option<&'a mut Kept>,
+    pub(crate) kept: Option<&'a mut ProbeBody>,
 }
 
 /// A probe's body, unless it is too long to be learned.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct ProbeBody {
     bytes: Vec<u8>,
     bytes_max: usize,
     is_too_long: bool,
 }
 
-impl Kept {
+impl ProbeBody {
     /// A buffer for a body of at most `bytes_max` bytes.
-    pub(crate) fn new(bytes_max: usize) -> Kept {
-        Kept { bytes: Vec::new(), bytes_max, is_too_long: false }
+    pub(crate) fn new(bytes_max: usize) -> ProbeBody {
+        ProbeBody { bytes: Vec::new(), bytes_max, is_too_long: false }
     }
 
     /// Adds bytes. Beyond the limit all are discarded and no more are kept.
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     fn verdict(expected: &Expected, status: u16, pieces: &[&[u8]]) -> Result<(), Fault> {
-        let mut seen = Seen::default();
+        let mut seen = Received::default();
         let mut check = Check { expected, seen: &mut seen, kept: None };
         check.status(status);
         for piece in pieces {
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_body_beyond_the_limit_is_given_up_while_it_is_read() {
-        let mut kept = Kept::new(10);
+        let mut kept = ProbeBody::new(10);
         for piece in [&b"01234"[..], b"56789"] {
             kept.add(piece);
         }
@@ -280,7 +280,7 @@ mod tests {
         kept.add(b"y");
         assert_eq!(kept.bytes.capacity(), 0, "nothing is kept from then on");
         assert_eq!(kept.into_body(), None);
-        assert_eq!(Kept::new(0).into_body(), Some(Vec::new()));
+        assert_eq!(ProbeBody::new(0).into_body(), Some(Vec::new()));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use netio::{Engine, Failure};
 
 use crate::answer::Answer;
-use crate::worker::{Orders, Share, Worker};
+use crate::worker::{Orders, ThreadResult, Worker};
 
 /// A job for a client thread.
 enum Job {
@@ -25,9 +25,9 @@ enum Job {
 
 /// The result of a job.
 enum Reply {
-    Made(io::Result<()>),
+    Started(io::Result<()>),
     Opened(io::Result<Result<(), Failure>>),
-    Ran(Box<io::Result<Share>>),
+    Ran(Box<io::Result<ThreadResult>>),
     Closed(u64),
 }
 
@@ -62,13 +62,13 @@ impl ClientThread {
                         serve(worker, work, &results);
                     }
                     // If this cannot be sent, nobody is waiting for it.
-                    Err(error) => drop(results.send(Reply::Made(Err(error)))),
+                    Err(error) => drop(results.send(Reply::Started(Err(error)))),
                 }
             })?;
         let mut index =
             ClientThread { jobs: Some(jobs), replies, thread: Some(thread), connections };
         match index.reply() {
-            Reply::Made(outcome) => outcome.map(|()| index),
+            Reply::Started(outcome) => outcome.map(|()| index),
             _ => Err(out_of_step()),
         }
     }
@@ -80,7 +80,7 @@ impl ClientThread {
 
     /// Opens the first connection without sending anything.
     pub(crate) fn open_first(&mut self, orders: Arc<Orders>) -> io::Result<Result<(), Failure>> {
-        self.tell(Job::OpenFirst(orders));
+        self.submit(Job::OpenFirst(orders));
         match self.reply() {
             Reply::Opened(outcome) => outcome,
             _ => Err(out_of_step()),
@@ -89,14 +89,14 @@ impl ClientThread {
 
     /// Starts one slice on the first `active` connections; [`ClientThread::ran`] waits for its end.
     pub(crate) fn run(&mut self, orders: Arc<Orders>, active: usize, keep_max: Option<usize>) {
-        if !self.tell(Job::Run { orders: orders.clone(), active, keep_max }) {
+        if !self.submit(Job::Run { orders: orders.clone(), active, keep_max }) {
             // This thread will never reach the gate at which the others wait.
             orders.fail();
         }
     }
 
     /// Waits for the end of the slice.
-    pub(crate) fn ran(&mut self) -> io::Result<Share> {
+    pub(crate) fn ran(&mut self) -> io::Result<ThreadResult> {
         match self.reply() {
             Reply::Ran(outcome) => *outcome,
             _ => Err(out_of_step()),
@@ -106,7 +106,7 @@ impl ClientThread {
     /// Closes every connection; returns the number of those that received bytes after their last
     /// response.
     pub(crate) fn close(&mut self, orders: Arc<Orders>) -> u64 {
-        self.tell(Job::Close(orders));
+        self.submit(Job::Close(orders));
         match self.reply() {
             Reply::Closed(tainted) => tainted,
             _ => 0,
@@ -114,13 +114,13 @@ impl ClientThread {
     }
 
     /// Passes on a job; false if the thread has ended, which the missing reply shows too.
-    fn tell(&mut self, job: Job) -> bool {
+    fn submit(&mut self, job: Job) -> bool {
         self.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok())
     }
 
     /// The thread's next reply.
     fn reply(&mut self) -> Reply {
-        self.replies.recv().unwrap_or_else(|_| Reply::Made(Err(out_of_step())))
+        self.replies.recv().unwrap_or_else(|_| Reply::Started(Err(out_of_step())))
     }
 }
 
@@ -137,7 +137,7 @@ impl Drop for ClientThread {
 
 /// Executes jobs until there are no more, or until a panic leaves the engine unusable.
 fn serve<E: Engine>(mut worker: Worker<E>, jobs: Receiver<Job>, replies: &Sender<Reply>) {
-    let mut last = replies.send(Reply::Made(Ok(())));
+    let mut last = replies.send(Reply::Started(Ok(())));
     while last.is_ok()
         && let Ok(job) = jobs.recv()
     {

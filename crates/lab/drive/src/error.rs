@@ -72,8 +72,8 @@ pub(crate) fn no_answer(target: &Target, fault: Fault, timeout: Nanos) -> DriveE
             Transfer-Encoding)"
             .to_owned(),
         Fault::BadChunk => "its response has invalid chunked encoding".to_owned(),
-        Fault::Unasked => "it sent bytes after the end of its response".to_owned(),
-        Fault::UnaskedUpgrade => "it switched protocols without a request to do so".to_owned(),
+        Fault::SurplusBytes => "it sent bytes after the end of its response".to_owned(),
+        Fault::UnexpectedUpgrade => "it switched protocols without a request to do so".to_owned(),
         other => other.kind(),
     };
     let why = match fault {

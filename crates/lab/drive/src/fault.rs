@@ -28,9 +28,9 @@ pub enum Fault {
     /// The chunked coding is invalid.
     BadChunk,
     /// There were bytes after the response.
-    Unasked,
+    SurplusBytes,
     /// The server switched protocols without a request to do so.
-    UnaskedUpgrade,
+    UnexpectedUpgrade,
     /// A failure reported by the kernel.
     Net(Failure),
 }
@@ -51,8 +51,8 @@ impl Fault {
             Fault::HeadTooLarge => "head too large",
             Fault::BadFraming => "bad framing",
             Fault::BadChunk => "bad chunk",
-            Fault::Unasked => "bytes after the response",
-            Fault::UnaskedUpgrade => "unexpected upgrade",
+            Fault::SurplusBytes => "bytes after the response",
+            Fault::UnexpectedUpgrade => "unexpected upgrade",
         }
         .to_owned()
     }
@@ -76,8 +76,8 @@ mod tests {
             (Fault::HeadTooLarge, "head too large"),
             (Fault::BadFraming, "bad framing"),
             (Fault::BadChunk, "bad chunk"),
-            (Fault::Unasked, "bytes after the response"),
-            (Fault::UnaskedUpgrade, "unexpected upgrade"),
+            (Fault::SurplusBytes, "bytes after the response"),
+            (Fault::UnexpectedUpgrade, "unexpected upgrade"),
             (Fault::Net(Failure::Refused), "refused"),
             (Fault::Net(Failure::ConnectTimeout), "connect timeout"),
         ] {

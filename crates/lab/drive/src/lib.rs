@@ -13,11 +13,11 @@ pub mod http;
 mod live;
 mod observe;
 mod pacer;
-mod run;
 mod schedule;
 mod session;
 mod slice;
 mod slice_counts;
+mod slice_run;
 mod worker;
 
 pub use choice::EngineKind;

@@ -35,17 +35,17 @@ impl Budget {
 
 /// An open loop's arrivals on one thread: future and due ones.
 #[derive(Debug)]
-pub(crate) struct Arriving {
+pub(crate) struct ArrivalQueue {
     pacer: Pacer,
     /// Number of future arrivals.
     left: u64,
     queue: VecDeque<Nanos>,
 }
 
-impl Arriving {
+impl ArrivalQueue {
     /// Arrivals from `pacer`, at most `limit` of them.
-    pub(crate) fn new(pacer: Pacer, limit: Option<u64>) -> Arriving {
-        Arriving { pacer, left: limit.unwrap_or(u64::MAX), queue: VecDeque::new() }
+    pub(crate) fn new(pacer: Pacer, limit: Option<u64>) -> ArrivalQueue {
+        ArrivalQueue { pacer, left: limit.unwrap_or(u64::MAX), queue: VecDeque::new() }
     }
 
     /// Queues everything due before `until` (an offset from the start of the slice); returns how
@@ -115,8 +115,8 @@ mod tests {
         assert!(Budget::new(None).take());
     }
 
-    fn arriving(limit: Option<u64>) -> Arriving {
-        Arriving::new(Pacer::new(Arrivals::Uniform, 1000.0, 0, 1, Seed(0)), limit)
+    fn arriving(limit: Option<u64>) -> ArrivalQueue {
+        ArrivalQueue::new(Pacer::new(Arrivals::Uniform, 1000.0, 0, 1, Seed(0)), limit)
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::observe::{Learned, LimitedBy, Observation};
 use crate::schedule::Budget;
 use crate::slice::{Slice, StopFlag};
 use crate::slice_counts::{add_errors, merge};
-use crate::worker::{Gate, Orders, Share};
+use crate::worker::{Gate, Orders, ThreadResult};
 
 /// Options of a session, apart from its load.
 #[derive(Clone, Debug)]
@@ -161,11 +161,11 @@ impl Session {
     /// With `requests` set, the slice lasts until each has completed or failed. After a failed
     /// connection attempt a connection pauses for 1 ms.
     pub fn run(&mut self, slice: &Slice) -> Result<Observation, DriveError> {
-        let mut shares = self.slice(slice, usize::MAX, None)?.into_iter();
-        let Some(Share { mut observation, .. }) = shares.next() else {
+        let mut results = self.slice(slice, usize::MAX, None)?.into_iter();
+        let Some(ThreadResult { mut observation, .. }) = results.next() else {
             return Err(DriveError::Unfit("a session has at least one thread".to_owned()));
         };
-        shares.for_each(|share| merge(&mut observation, share.observation));
+        results.for_each(|result| merge(&mut observation, result.observation));
         self.count(&observation);
         Ok(observation)
     }
@@ -200,7 +200,7 @@ impl Session {
             let retracted = tainted.min(self.counts.completed);
             self.counts.completed -= retracted;
             self.counts.failed += retracted;
-            *self.errors.entry(Fault::Unasked.kind()).or_default() += retracted;
+            *self.errors.entry(Fault::SurplusBytes.kind()).or_default() += retracted;
         }
         self.life()
     }
@@ -222,23 +222,23 @@ impl Session {
     /// One request on the first connection: the response, with its body if that has at most
     /// `keep_max` bytes, and the length of the body.
     fn probe(&mut self, keep_max: usize) -> Result<(Probe, u64), DriveError> {
-        let shares = self.slice(&one_request(), 1, Some(keep_max))?;
-        let mut result = Err(DriveError::Unfit("a probe was not answered".to_owned()));
-        for share in shares {
-            self.count(&share.observation);
-            result = match share.fault {
+        let results = self.slice(&one_request(), 1, Some(keep_max))?;
+        let mut probed = Err(DriveError::Unfit("a probe was not answered".to_owned()));
+        for result in results {
+            self.count(&result.observation);
+            probed = match result.fault {
                 Some(fault) if !is_verdict(fault) => {
                     Err(error::no_answer(&self.target, fault, self.load.timeout))
                 }
-                None if share.observation.counts.completed == 0 => Err(DriveError::Stopped),
+                None if result.observation.counts.completed == 0 => Err(DriveError::Stopped),
                 _ => {
-                    let status = (share.seen.status > 0).then_some(share.seen.status);
-                    let probe = Probe { status, body: share.kept, keeps_open: share.stays_open };
-                    Ok((probe, share.seen.bytes))
+                    let status = (result.seen.status > 0).then_some(result.seen.status);
+                    let probe = Probe { status, body: result.kept, keeps_open: result.stays_open };
+                    Ok((probe, result.seen.bytes))
                 }
             };
         }
-        result
+        probed
     }
 
     /// Runs a slice on every thread, with at most `active` connections in all.
@@ -247,7 +247,7 @@ impl Session {
         slice: &Slice,
         active: usize,
         keep_max: Option<usize>,
-    ) -> Result<Vec<Share>, DriveError> {
+    ) -> Result<Vec<ThreadResult>, DriveError> {
         if let Mode::Open { rate_per_s, .. } = slice.mode
             && !(rate_per_s.is_finite() && rate_per_s > 0.0)
         {
@@ -262,8 +262,8 @@ impl Session {
         for client_thread in &mut *client_threads {
             client_thread.run(orders.clone(), client_thread.connections().min(active), keep_max);
         }
-        let shares: Vec<_> = client_threads.iter_mut().map(ClientThread::ran).collect();
-        shares.into_iter().map(|share| share.map_err(|error| error::own(&error))).collect()
+        let results: Vec<_> = client_threads.iter_mut().map(ClientThread::ran).collect();
+        results.into_iter().map(|result| result.map_err(|error| error::own(&error))).collect()
     }
 
     /// The orders of the session's `serial`-th slice for its first `client_threads` threads.
@@ -305,7 +305,7 @@ fn allow_files(load: &Load) -> Result<(u32, LimitedBy), DriveError> {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX);
     let (connections_max, limited_by) = connections_within(load, most)?;
-    let needed = u64::from(connections_max) + aside(load) + FILES_BESIDE;
+    let needed = u64::from(connections_max) + lingering_sockets(load) + FILES_BESIDE;
     if limit.current.is_some_and(|current| current < needed) {
         let raised = Rlimit { current: Some(needed.min(most)), maximum: limit.maximum };
         setrlimit(Resource::Nofile, raised).map_err(|errno| error::own(&errno.into()))?;
@@ -314,7 +314,7 @@ fn allow_files(load: &Load) -> Result<(u32, LimitedBy), DriveError> {
 }
 
 /// Sockets besides the connections that wait for their peer to close.
-fn aside(load: &Load) -> u64 {
+fn lingering_sockets(load: &Load) -> u64 {
     u64::from(load.threads) * if load.new_connection { RETIRED_MAX as u64 } else { 0 }
 }
 
@@ -325,7 +325,7 @@ fn connections_within(load: &Load, most: u64) -> Result<(u32, LimitedBy), DriveE
         return Err(error::too_many_files(connections, most));
     }
     let wanted = load.connections_max.unwrap_or(0).max(load.connections);
-    let room = most.saturating_sub(FILES_BESIDE + aside(load)).max(connections);
+    let room = most.saturating_sub(FILES_BESIDE + lingering_sockets(load)).max(connections);
     match u32::try_from(room) {
         Ok(room) if room < wanted => Ok((room, LimitedBy::OpenFiles)),
         _ => Ok((wanted, LimitedBy::Load)),

@@ -225,15 +225,15 @@ mod tests {
         Times { start: Nanos(0), lead_end: Nanos(100), window_end: Nanos(200), step: Nanos(50) };
 
     fn busy(request: impl Fn(&mut SliceCounts, &Times)) -> u128 {
-        let mut tally = SliceCounts::new(false);
-        request(&mut tally, &TIMES);
-        tally.window.busy_ns
+        let mut slice_counts = SliceCounts::new(false);
+        request(&mut slice_counts, &TIMES);
+        slice_counts.window.busy_ns
     }
 
     fn done(sent: u64, done: u64) -> u128 {
         let (sent, done) = (Nanos(sent), Nanos(done));
         let completion = Completion { scheduled: sent, sent, done, payload_bytes: 0 };
-        busy(|tally, times| tally.completed(times, completion))
+        busy(|slice_counts, times| slice_counts.completed(times, completion))
     }
 
     #[test]
@@ -249,24 +249,27 @@ mod tests {
     #[test]
     fn whatever_becomes_of_a_request_it_kept_its_connection_busy() {
         let (from, to) = (Nanos(150), Nanos(300));
-        assert_eq!(busy(|tally, times| tally.failed(times, Fault::Timeout, from, to)), 50);
-        assert_eq!(busy(|tally, times| tally.abandoned(times, from, to)), 50);
+        assert_eq!(
+            busy(|slice_counts, times| slice_counts.failed(times, Fault::Timeout, from, to)),
+            50
+        );
+        assert_eq!(busy(|slice_counts, times| slice_counts.abandoned(times, from, to)), 50);
     }
 
     #[test]
     fn one_connection_without_a_pause_is_busy_all_the_time() {
-        let mut tally = SliceCounts::new(false);
+        let mut slice_counts = SliceCounts::new(false);
         let mut sent = Nanos(3);
         for length in [90, 1, 22, 7, 60, 5, 80, 40] {
             let done = sent + Nanos(length);
             let completion = Completion { scheduled: sent, sent, done, payload_bytes: 0 };
-            tally.completed(&TIMES, completion);
+            slice_counts.completed(&TIMES, completion);
             sent = done;
         }
-        assert_eq!(tally.window.busy_ns, 100);
+        assert_eq!(slice_counts.window.busy_ns, 100);
         // The requests that ended in the window are different: they brought in 6 ns and took out
         // 12.
-        assert_eq!(tally.window.completed, 4);
-        assert_eq!(tally.window.service_time_sum_ns, 22 + 7 + 60 + 5);
+        assert_eq!(slice_counts.window.completed, 4);
+        assert_eq!(slice_counts.window.service_time_sum_ns, 22 + 7 + 60 + 5);
     }
 }

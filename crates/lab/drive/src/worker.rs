@@ -11,14 +11,14 @@ use rustix::time::{ClockId, clock_gettime};
 use spec::Mode;
 
 use crate::alarm::Alarm;
-use crate::answer::{Answer, Expected, Kept, Seen};
+use crate::answer::{Answer, Expected, ProbeBody, Received};
 use crate::live::Live;
 use crate::observe::{ConnectionsLimit, LimitedBy};
 use crate::pacer::Pacer;
-use crate::run::{Conn, Link, Run, Source, TURN_MAX, Work};
-use crate::schedule::{Arriving, Budget};
+use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice::{Slice, StopFlag};
 use crate::slice_counts::{SliceCounts, Times};
+use crate::slice_run::{Conn, Link, SliceRun, SliceSetup, Source, TURN_MAX};
 use crate::{Fault, Observation};
 
 /// How long a slice waits for its connections before it starts without the missing ones.
@@ -110,7 +110,7 @@ impl Orders {
             let threads = u64::from(self.threads);
             requests / threads + u64::from(u64::from(index) < requests % threads)
         });
-        Source::Open(Arriving::new(
+        Source::Open(ArrivalQueue::new(
             Pacer::new(arrivals, rate_per_s, index, self.threads, self.seed),
             share,
         ))
@@ -127,12 +127,12 @@ impl Orders {
 }
 
 /// The result of one thread.
-pub(crate) struct Share {
+pub(crate) struct ThreadResult {
     pub(crate) observation: Observation,
     /// The fault of a failed request, if there was one.
     pub(crate) fault: Option<Fault>,
     /// What was received of the last response on the first connection.
-    pub(crate) seen: Seen,
+    pub(crate) seen: Received,
     /// The body of the response, if requested and not too long.
     pub(crate) kept: Option<Vec<u8>>,
     /// Whether the first connection can carry another request.
@@ -175,8 +175,8 @@ impl<E: Engine> Worker<E> {
         orders: &Orders,
         active: usize,
         keep_max: Option<usize>,
-    ) -> io::Result<Share> {
-        let mut body = keep_max.map(Kept::new);
+    ) -> io::Result<ThreadResult> {
+        let mut body = keep_max.map(ProbeBody::new);
         let placed = place(&orders.cpus, self.index);
         let cpu_before = thread_cpu();
         let before = self.engine.wire().traffic();
@@ -194,17 +194,23 @@ impl<E: Engine> Worker<E> {
         let end = MonotonicClock.now();
         run.shrink(self.engine.wire());
         let (used, most) = (run.used as u32, run.used_max() as u32);
-        let (times, tally) = (run.times, run.tally);
-        let fault = tally.errors.keys().next().copied();
+        let (times, slice_counts) = (run.times, run.slice_counts);
+        let fault = slice_counts.errors.keys().next().copied();
         let after = self.engine.wire().traffic();
         let cpu = thread_cpu().saturating_sub(cpu_before);
-        let mut observation = tally.finish(&times, end, before, after, cpu);
+        let mut observation = slice_counts.finish(&times, end, before, after, cpu);
         observation.connections_max_used = used;
         observation.connections_limit =
             ConnectionsLimit { connections: most, by: orders.limited_by };
-        let kept = body.and_then(Kept::into_body);
+        let kept = body.and_then(ProbeBody::into_body);
         let first = &self.conns[0];
-        Ok(Share { observation, fault, seen: first.seen, kept, stays_open: first.stays_open() })
+        Ok(ThreadResult {
+            observation,
+            fault,
+            seen: first.seen,
+            kept,
+            stays_open: first.stays_open(),
+        })
     }
 
     /// Closes every connection; returns the number of those that received bytes after their last
@@ -229,10 +235,10 @@ fn new_run<'a>(
     orders: &'a Orders,
     index: u32,
     active: usize,
-    kept: Option<&'a mut Kept>,
-) -> Run<'a> {
+    kept: Option<&'a mut ProbeBody>,
+) -> SliceRun<'a> {
     let open_loop = matches!(orders.slice.mode, Mode::Open { .. });
-    let work = Work {
+    let setup = SliceSetup {
         source: orders.source(index),
         expected: &orders.expected,
         timeout: orders.timeout,
@@ -240,7 +246,7 @@ fn new_run<'a>(
         kept,
         active,
     };
-    Run::new(conns, SliceCounts::new(open_loop), orders.times(Nanos::ZERO), work)
+    SliceRun::new(conns, SliceCounts::new(open_loop), orders.times(Nanos::ZERO), setup)
 }
 
 /// Processes what happened to idle connections, then opens the missing ones.
@@ -249,7 +255,7 @@ fn new_run<'a>(
 /// short backlog, and none of them has a request yet.
 fn prepare<E: Engine>(
     engine: &mut E,
-    run: &mut Run<'_>,
+    run: &mut SliceRun<'_>,
     orders: &Orders,
     limit: Nanos,
 ) -> io::Result<()> {
@@ -277,10 +283,10 @@ fn prepare<E: Engine>(
 }
 
 /// Loads until the slice is over, and drains.
-fn load<E: Engine>(engine: &mut E, run: &mut Run<'_>, orders: &Orders) -> io::Result<()> {
+fn load<E: Engine>(engine: &mut E, run: &mut SliceRun<'_>, orders: &Orders) -> io::Result<()> {
     let (mut drain_end, mut alarm) = (None, Alarm::new());
     let mut stopped_at: Option<Nanos> = None;
-    let mut told = (0, 0);
+    let mut reported = (0, 0);
     run.begin(engine.wire());
     while !run.is_over() && !orders.failed.load(Ordering::Relaxed) {
         if orders.stop.load(Ordering::Relaxed) {
@@ -304,10 +310,10 @@ fn load<E: Engine>(engine: &mut E, run: &mut Run<'_>, orders: &Orders) -> io::Re
         }
         turn(engine, run, wait, &mut alarm)?;
         if let Some(live) = &orders.live {
-            let counts = &run.tally.counts;
+            let counts = &run.slice_counts.counts;
             let now = (counts.completed, counts.failed);
-            live.add(told, now);
-            told = now;
+            live.add(reported, now);
+            reported = now;
         }
     }
     run.abandon(engine.wire());
@@ -318,7 +324,7 @@ fn load<E: Engine>(engine: &mut E, run: &mut Run<'_>, orders: &Orders) -> io::Re
 /// the last microseconds before an arrival the thread yields the CPU while there is nothing to do.
 fn turn<E: Engine>(
     engine: &mut E,
-    run: &mut Run<'_>,
+    run: &mut SliceRun<'_>,
     wait: Nanos,
     alarm: &mut Alarm,
 ) -> io::Result<()> {

@@ -46,7 +46,7 @@ impl Neighbours {
     ///
     /// # Errors
     /// If /proc cannot be read.
-    pub fn look() -> Result<Neighbours, HostError> {
+    pub fn observe() -> Result<Neighbours, HostError> {
         let meter = CpuMeter::open()?;
         let (cpus, first) = (meter.read()?, Process::all()?);
         std::thread::sleep(LOOK);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn this_machine_can_be_looked_at() {
-        let seen = Neighbours::look().unwrap();
+        let seen = Neighbours::observe().unwrap();
         assert!(!seen.busy.is_empty() && seen.elapsed >= Nanos::from(LOOK));
         assert!(seen.busy.iter().all(|(_, share)| (0.0..=1.0).contains(share)));
         assert!(seen.processes.iter().all(|process| process.pid != std::process::id() as i32));

@@ -59,10 +59,10 @@ pub struct CompareArgs {
 /// with nothing, too many or duplicate names, an unusable path or schedule.
 pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
     check_commands(&args.commands)?;
-    let standing = are_urls(args)?;
+    let external = are_urls(args)?;
     let names = names(args)?;
     let path = check_path(&args.path)?;
-    let variant = if standing { standing_variant } else { variant };
+    let variant = if external { external_variant } else { variant };
     let variants = args
         .commands
         .iter()
@@ -80,7 +80,7 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
         contrasts,
         primary: args.primary,
         // Servers that are already running keep their CPUs.
-        layout: if standing { Layout::Free } else { args.layout },
+        layout: if external { Layout::Free } else { args.layout },
         schedule: schedule(args)?,
         published: Vec::new(),
     };
@@ -250,7 +250,7 @@ fn variant(
 }
 
 /// A server that is already running, by its URL: a stack without processes.
-fn standing_variant(
+fn external_variant(
     args: &CompareArgs,
     index: usize,
     url: &str,

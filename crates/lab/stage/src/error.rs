@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use base::Nanos;
 
 use crate::exclusive::Holder;
-use crate::protocol::Ended;
+use crate::protocol::ProcessExit;
 
 /// Why an operation on a stack failed.
 #[derive(Debug, thiserror::Error)]
@@ -112,7 +112,7 @@ pub enum StageError {
         /// Its command.
         command: String,
         /// How it ended.
-        ended: Ended,
+        ended: ProcessExit,
         /// The end of its log.
         log: LogTail,
     },
@@ -138,7 +138,7 @@ pub enum StageError {
         /// The process.
         process: String,
         /// How it ended.
-        ended: Ended,
+        ended: ProcessExit,
         /// The end of its log.
         log: LogTail,
     },
@@ -184,7 +184,7 @@ pub enum StageError {
 
 impl StageError {
     /// Whether an address was in use, so that another start with other ports may succeed.
-    pub fn is_taken(&self) -> bool {
+    pub fn is_address_in_use(&self) -> bool {
         matches!(self, StageError::Taken { .. })
     }
 
@@ -196,14 +196,14 @@ impl StageError {
     /// The process that made the stack fail, how it ended, and the end of its log, if a process
     /// crashed, was not ready in time, or died later. Another start would most likely end the same
     /// way.
-    pub fn last_words(&self) -> Option<LastWords<'_>> {
+    pub fn failed_process(&self) -> Option<FailedProcess<'_>> {
         let (process, ended, log) = match self {
             StageError::Crashed { process, ended, log, .. }
             | StageError::Died { process, ended, log } => (process, Some(*ended), log),
             StageError::NotReady { process, log, .. } => (process, None, log),
             _ => return None,
         };
-        Some(LastWords { process, ended, log })
+        Some(FailedProcess { process, ended, log })
     }
 
     pub(crate) fn file(
@@ -217,11 +217,11 @@ impl StageError {
 
 /// The end of a process that made its stack fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LastWords<'a> {
+pub struct FailedProcess<'a> {
     /// Its name.
     pub process: &'a str,
     /// How it ended; `None` if it is running but not ready.
-    pub ended: Option<Ended>,
+    pub ended: Option<ProcessExit>,
     /// The end of its log.
     pub log: &'a LogTail,
 }
@@ -265,10 +265,10 @@ fn by(holder: Option<&str>) -> String {
     holder.map(|holder| format!(" by {holder}")).unwrap_or_default()
 }
 
-fn background(ended: Ended) -> &'static str {
+fn background(ended: ProcessExit) -> &'static str {
     match ended {
-        Ended::Exited(0) => "; a server must run in the foreground until it is stopped",
-        Ended::Exited(127) => "; this status means \"command not found\"",
+        ProcessExit::Exited(0) => "; a server must run in the foreground until it is stopped",
+        ProcessExit::Exited(127) => "; this status means \"command not found\"",
         _ => "",
     }
 }
@@ -283,11 +283,12 @@ mod tests {
         let error = StageError::Crashed {
             process: "app".to_owned(),
             command: "false".to_owned(),
-            ended: Ended::Exited(1),
+            ended: ProcessExit::Exited(1),
             log: log.clone(),
         };
-        let words = LastWords { process: "app", ended: Some(Ended::Exited(1)), log: &log };
-        assert_eq!(error.last_words(), Some(words));
+        let words =
+            FailedProcess { process: "app", ended: Some(ProcessExit::Exited(1)), log: &log };
+        assert_eq!(error.failed_process(), Some(words));
         let error = StageError::NotReady {
             process: "app".to_owned(),
             after: Nanos::from_secs(1),
@@ -295,9 +296,9 @@ mod tests {
             seen: "nothing listens".to_owned(),
             log: log.clone(),
         };
-        assert_eq!(error.last_words(), Some(LastWords { ended: None, ..words }));
-        assert_eq!(StageError::NoPort.last_words(), None);
-        assert_eq!(StageError::StoppedWaiting.last_words(), None);
+        assert_eq!(error.failed_process(), Some(FailedProcess { ended: None, ..words }));
+        assert_eq!(StageError::NoPort.failed_process(), None);
+        assert_eq!(StageError::StoppedWaiting.failed_process(), None);
     }
 
     #[test]
@@ -325,7 +326,7 @@ mod tests {
                 StageError::Crashed {
                     process: name(),
                     command: "gunicorn app".to_owned(),
-                    ended: Ended::Exited(3),
+                    ended: ProcessExit::Exited(3),
                     log,
                 },
                 "'app' exited with status 3 before it was ready (`gunicorn app`). End of its \
@@ -335,7 +336,7 @@ mod tests {
                 StageError::Crashed {
                     process: name(),
                     command: "true".to_owned(),
-                    ended: Ended::Exited(0),
+                    ended: ProcessExit::Exited(0),
                     log: LogTail::default(),
                 },
                 "'app' exited with status 0 before it was ready (`true`); a server must run in \

@@ -81,7 +81,7 @@ pub fn exclusive(cpus: &CpuSet, command: &str) -> Result<Exclusive, StageError> 
     }
 }
 
-/// The same, but waits until the CPUs are free. `told` is called once for each measurement that has
+/// The same, but waits until the CPUs are free. `on_wait` is called once for each measurement that has
 /// to be waited for.
 ///
 /// # Errors
@@ -91,7 +91,7 @@ pub fn exclusive_when_free(
     cpus: &CpuSet,
     command: &str,
     stop: &AtomicBool,
-    told: &mut dyn FnMut(&Holder),
+    on_wait: &mut dyn FnMut(&Holder),
 ) -> Result<Exclusive, StageError> {
     let folder = folder()?;
     let cpus = cpus_or_own(&folder, cpus)?;
@@ -107,7 +107,7 @@ pub fn exclusive_when_free(
             Err(holder) => {
                 // One that waited before us now measures: it has been mentioned.
                 if last.as_ref().is_none_or(|last| last.pid != holder.pid) {
-                    told(&holder);
+                    on_wait(&holder);
                 }
                 last = Some(holder);
             }

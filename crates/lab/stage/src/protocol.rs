@@ -71,7 +71,7 @@ pub(crate) enum Reply {
     /// A process has ended; `index` is its position in starting order.
     Ended {
         index: usize,
-        ended: Ended,
+        ended: ProcessExit,
         /// Whether its children live on.
         left_behind: bool,
     },
@@ -86,7 +86,7 @@ pub(crate) enum Reply {
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ended {
+pub enum ProcessExit {
     /// By itself, with this status.
     Exited(i32),
     /// By this signal.
@@ -95,15 +95,15 @@ pub enum Ended {
     Vanished,
 }
 
-impl fmt::Display for Ended {
+impl fmt::Display for ProcessExit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Ended::Exited(status) => write!(f, "exited with status {status}"),
-            Ended::Killed(signal) => match signal_hook::low_level::signal_name(*signal) {
+            ProcessExit::Exited(status) => write!(f, "exited with status {status}"),
+            ProcessExit::Killed(signal) => match signal_hook::low_level::signal_name(*signal) {
                 Some(name) => write!(f, "was killed by {name}"),
                 None => write!(f, "was killed by signal {signal}"),
             },
-            Ended::Vanished => f.write_str("ended in the background"),
+            ProcessExit::Vanished => f.write_str("ended in the background"),
         }
     }
 }
@@ -203,10 +203,10 @@ mod tests {
     #[test]
     fn ends_are_told_in_words() {
         for (ended, text) in [
-            (Ended::Exited(1), "exited with status 1"),
-            (Ended::Killed(11), "was killed by SIGSEGV"),
-            (Ended::Killed(40), "was killed by signal 40"),
-            (Ended::Vanished, "ended in the background"),
+            (ProcessExit::Exited(1), "exited with status 1"),
+            (ProcessExit::Killed(11), "was killed by SIGSEGV"),
+            (ProcessExit::Killed(40), "was killed by signal 40"),
+            (ProcessExit::Vanished, "ended in the background"),
         ] {
             assert_eq!(ended.to_string(), text);
         }

@@ -69,7 +69,7 @@ impl Reader {
     /// # Errors
     /// If the target or the regular expression is malformed, or the count would be in a stack's
     /// folder.
-    pub fn standing(served_by: &ServedBy) -> Result<Reader, StageError> {
+    pub fn external(served_by: &ServedBy) -> Result<Reader, StageError> {
         if *served_by == ServedBy::Wsgi {
             let why = "counter files exist only for servers that tachograph starts; use a file, a \
                 log or a URL";

@@ -18,10 +18,10 @@ use spec::Endpoint;
 use crate::cgroup::Cgroup;
 use crate::error::{LogTail, StageError};
 use crate::guard;
-use crate::protocol::{Channel, Ended, Launch, Reply, Request, Setup};
+use crate::protocol::{Channel, Launch, ProcessExit, Reply, Request, Setup};
 use crate::ready::Check;
 use crate::redact::Secrets;
-use crate::starting::{Place, StartOptions, says_taken, taken_by_log};
+use crate::starting::{Allocation, StartOptions, address_in_use, reports_address_in_use};
 use crate::sweep::{self, RUN_DIR_VARIABLE};
 use crate::usage::{Meter, Usage};
 use crate::vars::Variables;
@@ -40,7 +40,7 @@ pub(crate) struct Running {
     command: String,
     log: PathBuf,
     stop_timeout: Duration,
-    ended: Option<Ended>,
+    ended: Option<ProcessExit>,
 }
 
 impl Running {
@@ -72,7 +72,7 @@ pub struct LiveStack {
     guard_pid: i32,
     link: Mutex<Link>,
     stopped: bool,
-    place: Place,
+    allocation: Allocation,
 }
 
 /// The result of stopping a stack.
@@ -95,17 +95,17 @@ impl std::fmt::Debug for LiveStack {
 impl LiveStack {
     /// Starts the guard of a stack that has no processes yet.
     pub(crate) fn guarded(
-        place: Place,
+        allocation: Allocation,
         id: String,
         vars: Variables,
         options: &StartOptions,
     ) -> Result<LiveStack, StageError> {
-        let run = &place.run;
+        let run = &allocation.run;
         let failed = |error: std::io::Error| {
             StageError::Guard(format!("cannot start {}: {error}", run.executable.display()))
         };
         let (here, there) = UnixStream::pair().map_err(failed)?;
-        let log = File::create(place.dir.join("log/guard.log")).map_err(failed)?;
+        let log = File::create(allocation.dir.join("log/guard.log")).map_err(failed)?;
         let guard = Command::new(&run.executable)
             .arg("guard")
             .env("TACHOGRAPH_RUN", run.id.as_str())
@@ -126,7 +126,7 @@ impl LiveStack {
         };
         let setup = Setup {
             stack: id.clone(),
-            dir: place.dir.clone(),
+            dir: allocation.dir.clone(),
             cpus: options.cpus.iter().collect(),
             accounting: run.accounting,
         };
@@ -138,7 +138,7 @@ impl LiveStack {
             guard_pid,
             link: Mutex::new(link),
             stopped: false,
-            place,
+            allocation,
         };
         let mut link = live.link();
         if let Reply::Ready { cgroup } = link.ask(&Request::Setup(setup))? {
@@ -173,8 +173,8 @@ impl LiveStack {
         let process = &link.processes[index];
         let Some(ended) = process.ended else { return Ok(()) };
         let log = process.tail();
-        if says_taken(&log.0) {
-            return Err(taken_by_log(&process.name, endpoint));
+        if reports_address_in_use(&log.0) {
+            return Err(address_in_use(&process.name, endpoint));
         }
         Err(StageError::Crashed {
             process: process.name.clone(),
@@ -200,8 +200,8 @@ impl LiveStack {
     ) -> StageError {
         let process = self.link().processes[index].clone();
         let log = process.tail();
-        if says_taken(&log.0) {
-            return taken_by_log(&process.name, check.endpoint());
+        if reports_address_in_use(&log.0) {
+            return address_in_use(&process.name, check.endpoint());
         }
         StageError::NotReady { process: process.name, after, check: check.to_string(), seen, log }
     }
@@ -218,7 +218,7 @@ impl LiveStack {
 
     /// The stack's own folder, `$DIR`.
     pub fn dir(&self) -> &Path {
-        &self.place.dir
+        &self.allocation.dir
     }
 
     /// Expands `$PORT`, `$SOCKET` and so on; other variables stay.
@@ -310,7 +310,7 @@ impl LiveStack {
     }
 
     fn living(&self) -> Vec<Process> {
-        guard::living(self.guard_pid, self.link().cgroup.as_ref(), &self.place.dir)
+        guard::living(self.guard_pid, self.link().cgroup.as_ref(), &self.allocation.dir)
     }
 
     fn shut_down(&mut self) -> StopReport {
@@ -333,7 +333,7 @@ impl LiveStack {
                     .collect();
             }
             None => {
-                let ended = sweep::end_stack(&self.id, &self.place.dir);
+                let ended = sweep::end_stack(&self.id, &self.allocation.dir);
                 report.killed = ended
                     .iter()
                     .map(|process| {
@@ -345,7 +345,7 @@ impl LiveStack {
                     .collect();
             }
         }
-        self.link().bury();
+        self.link().reap_guard();
         report
     }
 }
@@ -448,7 +448,7 @@ impl Link {
     }
 
     /// Waits for the guard to exit; kills it if necessary.
-    fn bury(&mut self) {
+    fn reap_guard(&mut self) {
         for _ in 0..500 {
             match self.guard.try_wait() {
                 Ok(None) => thread::sleep(Duration::from_millis(4)),

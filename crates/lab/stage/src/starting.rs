@@ -21,7 +21,7 @@ use crate::http;
 use crate::ports;
 use crate::protocol::Launch;
 use crate::ready::{Check, SOCKET_PATH_BYTES_MAX, place};
-use crate::run::{Run, make_dir, word};
+use crate::run_folder::{RunFolder, make_dir, word};
 use crate::stack::{LiveStack, Running};
 use crate::vars::Variables;
 
@@ -84,14 +84,14 @@ struct Planned {
 }
 
 /// The folder and ports of one stack, released when it ends.
-pub(crate) struct Place {
-    pub(crate) run: Arc<Run>,
+pub(crate) struct Allocation {
+    pub(crate) run: Arc<RunFolder>,
     /// The stack's folder.
     pub(crate) dir: PathBuf,
     pub(crate) ports: Vec<u16>,
 }
 
-impl Drop for Place {
+impl Drop for Allocation {
     fn drop(&mut self) {
         let mut taken = self.run.ports();
         for port in &self.ports {
@@ -104,28 +104,28 @@ impl Drop for Place {
 }
 
 pub(crate) fn start(
-    run: &Arc<Run>,
+    run: &Arc<RunFolder>,
     stack: &Stack,
     options: StartOptions,
 ) -> Result<LiveStack, StageError> {
     let mut rng = options.seed.rng("stack");
-    let place = set_aside(run, &mut rng)?;
-    let vars = variables(&place, &options, &mut rng);
+    let allocation = allocate(run, &mut rng)?;
+    let vars = variables(&allocation, &options, &mut rng);
     check_needs(stack, &options)?;
     let plans = stack
         .processes
         .iter()
         .enumerate()
-        .map(|(index, process)| plan(index, process, stack, &vars, &options, &place.dir))
+        .map(|(index, process)| plan(index, process, stack, &vars, &options, &allocation.dir))
         .collect::<Result<Vec<_>, _>>()?;
     for plan in &plans {
         check_places(plan)?;
     }
-    for folder in [Some(&place.dir), options.keep_files.as_ref()].into_iter().flatten() {
+    for folder in [Some(&allocation.dir), options.keep_files.as_ref()].into_iter().flatten() {
         write_files(stack, &vars, folder)?;
     }
     let id = format!("{}-{}", run.id, word(&mut rng, 6));
-    let mut live = LiveStack::guarded(place, id, vars, &options)?;
+    let mut live = LiveStack::guarded(allocation, id, vars, &options)?;
     for plan in plans {
         let (command, name) = (plan.command, plan.launch.name.clone());
         let index =
@@ -138,44 +138,45 @@ pub(crate) fn start(
 }
 
 /// Creates the stack's folder and draws its ports.
-fn set_aside(run: &Arc<Run>, rng: &mut base::Rng) -> Result<Place, StageError> {
+fn allocate(run: &Arc<RunFolder>, rng: &mut base::Rng) -> Result<Allocation, StageError> {
     // The length of the path varies too: like the environment, it shifts the stack's memory layout.
     let length = 6 + (rng.next_u64() % 7) as usize;
     let dir = run.dir.join(word(rng, length));
-    let mut place = Place { run: run.clone(), dir, ports: Vec::new() };
-    for dir in [place.dir.clone(), place.dir.join("counters"), place.dir.join("log")] {
+    let mut allocation = Allocation { run: run.clone(), dir, ports: Vec::new() };
+    for dir in [allocation.dir.clone(), allocation.dir.join("counters"), allocation.dir.join("log")]
+    {
         make_dir(&dir).map_err(StageError::file("cannot create", &dir))?;
     }
     // Workers that have dropped their rights write counters too.
-    let counters = place.dir.join("counters");
+    let counters = allocation.dir.join("counters");
     fs::set_permissions(&counters, Permissions::from_mode(0o1777))
         .map_err(StageError::file("cannot change", &counters))?;
     let mut taken = run.ports();
     for _ in 0..PLACES {
         let port = ports::draw(rng, &taken).ok_or(StageError::NoPort)?;
         taken.insert(port);
-        place.ports.push(port);
+        allocation.ports.push(port);
     }
     drop(taken);
-    Ok(place)
+    Ok(allocation)
 }
 
-fn variables(place: &Place, options: &StartOptions, rng: &mut base::Rng) -> Variables {
+fn variables(allocation: &Allocation, options: &StartOptions, rng: &mut base::Rng) -> Variables {
     let mut vars = Variables::default();
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    for (index, port) in place.ports.iter().enumerate() {
+    for (index, port) in allocation.ports.iter().enumerate() {
         let suffix = if index == 0 { String::new() } else { (index + 1).to_string() };
         vars.set(format!("PORT{suffix}"), port.to_string());
-        let socket = place.dir.join(format!("{}.sock", index + 1));
+        let socket = allocation.dir.join(format!("{}.sock", index + 1));
         vars.set(format!("SOCKET{suffix}"), text(&socket));
     }
     // A network of 256 addresses that is unlikely to be in use (RFC 1918, 10.0.0.0/8).
     let network = format!("10.{}.{}", 200 + rng.next_u64() % 50, rng.next_u64() % 256);
     vars.set("GATEWAY", format!("{network}.1"));
     vars.set("ADDRESS", format!("{network}.2"));
-    vars.set("DIR", text(&place.dir));
-    vars.set("COUNTERS", text(&place.dir.join("counters")));
-    vars.set("TACHOGRAPH", text(&place.run.executable));
+    vars.set("DIR", text(&allocation.dir));
+    vars.set("COUNTERS", text(&allocation.dir.join("counters")));
+    vars.set("TACHOGRAPH", text(&allocation.run.executable));
     let cpus = match options.cpus.is_empty() {
         true => thread::available_parallelism().map_or(1, usize::from),
         false => options.cpus.iter().count(),
@@ -368,7 +369,7 @@ fn wait_ready(
 }
 
 /// Whether a log reports that an address was in use.
-pub(crate) fn says_taken(lines: &[String]) -> bool {
+pub(crate) fn reports_address_in_use(lines: &[String]) -> bool {
     const SIGNS: &[&str] = &[
         "address already in use",
         "address in use",
@@ -383,7 +384,7 @@ pub(crate) fn says_taken(lines: &[String]) -> bool {
 }
 
 /// The error for a process whose log reports it.
-pub(crate) fn taken_by_log(process: &str, endpoint: Option<&Endpoint>) -> StageError {
+pub(crate) fn address_in_use(process: &str, endpoint: Option<&Endpoint>) -> StageError {
     match endpoint {
         Some(endpoint) => taken(process, endpoint),
         None => StageError::Taken {
@@ -406,8 +407,8 @@ mod tests {
             "Error: listen EADDRINUSE: address already in use :::3000",
             "[ERROR] Connection in use: ('127.0.0.1', 8000)",
         ] {
-            assert!(says_taken(&[line.to_owned()]), "{line}");
+            assert!(reports_address_in_use(&[line.to_owned()]), "{line}");
         }
-        assert!(!says_taken(&["ImportError: no module named app".to_owned()]));
+        assert!(!reports_address_in_use(&["ImportError: no module named app".to_owned()]));
     }
 }

@@ -219,7 +219,7 @@ fn a_taken_port_is_told_apart_and_its_holder_named() {
     let error = scene
         .start(vec![process("app", "sleep 1000", vec![Ready::Port(port.to_string())])])
         .unwrap_err();
-    assert!(error.is_taken());
+    assert!(error.is_address_in_use());
     let text = error.to_string();
     assert!(
         text.starts_with(&format!("'app': port {port} of 127.0.0.1 is already in use by ")),
@@ -232,7 +232,7 @@ fn a_taken_port_is_told_apart_and_its_holder_named() {
     let error = scene
         .start(vec![process("app", &command, vec![Ready::File("$DIR/never".to_owned())])])
         .unwrap_err();
-    assert!(error.is_taken(), "{error}");
+    assert!(error.is_address_in_use(), "{error}");
 }
 
 #[test]

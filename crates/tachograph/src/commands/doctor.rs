@@ -94,7 +94,7 @@ fn machine_text() -> String {
             &format!("cgroup v{version}: CPU and memory of stacks are counted by the kernel"),
         ),
     }
-    match host::Neighbours::look() {
+    match host::Neighbours::observe() {
         Err(error) => {
             line(WARN, &format!("cannot determine which other processes are busy: {error}"))
         }

@@ -89,7 +89,7 @@ fn alone(schedule: &ScheduleFlags, stop: &AtomicBool) -> Result<stage::Exclusive
 fn tell_of_neighbours(schedule: &ScheduleFlags) {
     let cpus = schedule.machine.cpus.clone().unwrap_or_default();
     // A machine that does not tell is measured on all the same.
-    let Ok(seen) = host::Neighbours::look() else { return };
+    let Ok(seen) = host::Neighbours::observe() else { return };
     if let Some(words) = neighbours::words(&seen, &cpus) {
         output::note(&format!("note: {words}: {}", neighbours::COST));
     }

@@ -91,7 +91,7 @@ impl Reader {
         let mut rest = bytes;
         while !rest.is_empty() {
             let consumed = match &mut self.state {
-                State::Done => return Err(Fault::Unasked),
+                State::Done => return Err(Fault::SurplusBytes),
                 State::Head => self.push_head(rest, sink)?,
                 State::UntilClose => {
                     sink.body(rest);
@@ -185,7 +185,7 @@ impl Reader {
         }
         let head = head::parse(bytes, self.to_head)?;
         match head.status {
-            101 => return Err(Fault::UnaskedUpgrade),
+            101 => return Err(Fault::UnexpectedUpgrade),
             100..=199 => return Ok(()),
             _ => {}
         }

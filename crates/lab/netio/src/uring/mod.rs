@@ -120,7 +120,8 @@ impl Uring {
     ) {
         let kind = KINDS[(this.token & ((1 << KIND_BITS) - 1)) as usize];
         let slot = ((this.token & 0xffff_ffff) >> KIND_BITS) as usize;
-        let current = kind != Kind::Aside && self.wire.is_current(slot, (this.token >> 32) as u32);
+        let current =
+            kind != Kind::Unattended && self.wire.is_current(slot, (this.token >> 32) as u32);
         match kind {
             Kind::Receive if current => self.received(slot, this, next, handler),
             Kind::Receive => self.received_by_nobody(this),
@@ -132,7 +133,7 @@ impl Uring {
                 }
             }
             Kind::Writable if current => self.writable(slot, handler),
-            Kind::Writable | Kind::Aside => {}
+            Kind::Writable | Kind::Unattended => {}
         }
     }
 

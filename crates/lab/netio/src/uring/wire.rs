@@ -60,11 +60,11 @@ pub(super) enum Kind {
     /// room for a message.
     Writable,
     /// Its outcome is ignored.
-    Aside,
+    Unattended,
 }
 
 pub(super) const KIND_BITS: u32 = 2;
-pub(super) const KINDS: [Kind; 4] = [Kind::Receive, Kind::Send, Kind::Writable, Kind::Aside];
+pub(super) const KINDS: [Kind; 4] = [Kind::Receive, Kind::Send, Kind::Writable, Kind::Unattended];
 
 impl UringWire {
     pub(super) fn new(setup: &Setup, ring: Ring) -> UringWire {
@@ -141,12 +141,12 @@ impl UringWire {
     /// Cancels the requests with this token; their completions are ignored.
     fn cancel(&mut self, token: u64) {
         let cancel = opcode::AsyncCancel::new(token).build();
-        self.push(&cancel.user_data(Kind::Aside as u64).flags(Flags::SKIP_SUCCESS));
+        self.push(&cancel.user_data(Kind::Unattended as u64).flags(Flags::SKIP_SUCCESS));
     }
 
     pub(super) fn close_socket(&mut self, socket: OwnedFd) {
         let close = opcode::Close::new(Fd(socket.into_raw_fd())).build();
-        self.push(&close.user_data(Kind::Aside as u64).flags(Flags::SKIP_SUCCESS));
+        self.push(&close.user_data(Kind::Unattended as u64).flags(Flags::SKIP_SUCCESS));
     }
 
     /// Takes the socket out of its slot; completions of its requests are ignored from then on.

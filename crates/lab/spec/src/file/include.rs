@@ -57,7 +57,7 @@ pub fn parse_plan_files(main: &SourceFile, included: &[SourceFile]) -> Result<Pl
         check_included(file)?;
     }
     let joined = Joined::new(main, included);
-    parse_plan(&joined.text, &main.path).map_err(|error| joined.told_of_file(error))
+    parse_plan(&joined.text, &main.path).map_err(|error| joined.in_original_file(error))
 }
 
 /// The experiment and its included files as one self-contained text.
@@ -108,7 +108,7 @@ impl<'f> Joined<'f> {
         Joined { text, files }
     }
 
-    fn told_of_file(&self, mut error: SpecError) -> SpecError {
+    fn in_original_file(&self, mut error: SpecError) -> SpecError {
         if let Some(place) = &mut error.place {
             let found = self.files.iter().find(|(range, _)| {
                 range.contains(&place.span.start) && place.span.end <= range.end

@@ -68,12 +68,12 @@ pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError>
         }
     }
     for table in &file.published {
-        if let Some(told) = table.plain("part")?
-            && !parts.iter().any(|part| part.name == told)
+        if let Some(given) = table.plain("part")?
+            && !parts.iter().any(|part| part.name == given)
         {
             let names = parts.iter().map(|part| part.name.as_str());
-            let error = at(table, "part", format!("there is no part '{told}'"));
-            return Err(error.help(suggestion(&told, names)));
+            let error = at(table, "part", format!("there is no part '{given}'"));
+            return Err(error.help(suggestion(&given, names)));
         }
     }
     Ok(parts)
@@ -120,7 +120,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// The table that specifies this key: the part's if it does, else `[experiment]`.
-    fn teller(&self, key: &str) -> &Table<'a> {
+    fn source_of(&self, key: &str) -> &Table<'a> {
         match self.part {
             Some(part) if part.get(key).is_some() => part,
             _ => &self.file.experiment,
@@ -128,11 +128,11 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<Option<T>, SpecError> {
-        self.teller(key).choice(key, choices, &self.scope())
+        self.source_of(key).choice(key, choices, &self.scope())
     }
 
     fn question(&self) -> Result<String, SpecError> {
-        let question = self.teller("question").text("question", &self.scope())?;
+        let question = self.source_of("question").text("question", &self.scope())?;
         Ok(question.unwrap_or_default().trim().to_owned())
     }
 
@@ -179,7 +179,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn offers(&self) -> Result<Vec<Offer>, SpecError> {
-        let table = self.teller("offers");
+        let table = self.source_of("offers");
         let values = table.one_or_many("offers");
         if values.is_empty() {
             return Ok(default_offers());
@@ -189,15 +189,15 @@ impl<'a> Reader<'_, 'a> {
 
     fn contrasts(&self, variants: &[Variant]) -> Result<Vec<Contrast>, SpecError> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
-        let told = self.teller("contrasts").words("contrasts")?;
+        let given = self.source_of("contrasts").words("contrasts")?;
         let unknown = |name: &str, span: Range<usize>| {
             self.file
                 .source
                 .error(span, format!("there is no variant '{name}'"))
                 .help(suggestion(name, names.iter().copied()))
         };
-        if !told.is_empty() {
-            return told
+        if !given.is_empty() {
+            return given
                 .into_iter()
                 .map(|(pair, span)| {
                     contrast(&pair, &names).map_err(|wrong| match wrong {
@@ -210,7 +210,7 @@ impl<'a> Reader<'_, 'a> {
                 })
                 .collect();
         }
-        let table = self.teller("baseline");
+        let table = self.source_of("baseline");
         let baseline = match table.plain("baseline")? {
             None => 0,
             Some(name) => names.iter().position(|known| *known == name).ok_or_else(|| {
@@ -241,12 +241,12 @@ impl<'a> Reader<'_, 'a> {
             Some(part) => tables(part, "published", "[[part.published]]", &PUBLISHED_KEYS[..4])?,
             None => Vec::new(),
         };
-        let told = if own.is_empty() { &self.file.published } else { &own };
+        let given = if own.is_empty() { &self.file.published } else { &own };
         // Figures of the whole experiment go to the parts that have the variant; figures of one
         // part must match it.
         let of_all_parts = own.is_empty() && self.part.is_some();
         let mut published = Vec::new();
-        for table in told {
+        for table in given {
             if table.plain("part")?.is_some_and(|part| part != name) {
                 continue;
             }

@@ -133,22 +133,25 @@ pub enum ContainerError {
 pub fn attend(options: &ContainerOptions, stop: &AtomicBool) -> Result<(), ContainerError> {
     let engine = Engine::from_environment(PATIENCE)?;
     let image = image::ensure(&engine, &options.image)?;
-    let network = Attached::new(&engine, &options.network)?;
+    let network = BridgeNetwork::new(&engine, &options.network)?;
     let id = create(&engine, options, image, network.as_ref())?;
-    let container = Made { engine: &engine, id };
+    let container = CreatedContainer { engine: &engine, id };
     container.start()?;
-    container.bring_home(&options.network)?;
+    container.adopt_processes(&options.network)?;
     container.wait(options.healthy_file.as_deref(), stop)
 }
 
 /// A bridge network for one container, removed on drop.
-struct Attached<'e> {
+struct BridgeNetwork<'e> {
     engine: &'e Engine,
     id: String,
 }
 
-impl<'e> Attached<'e> {
-    fn new(engine: &'e Engine, network: &Network) -> Result<Option<Attached<'e>>, EngineError> {
+impl<'e> BridgeNetwork<'e> {
+    fn new(
+        engine: &'e Engine,
+        network: &Network,
+    ) -> Result<Option<BridgeNetwork<'e>>, EngineError> {
         let Network::Bridge { address, gateway, .. } = network else { return Ok(None) };
         let prefix = address.rsplit_once('.').map_or(address.as_str(), |(prefix, _)| prefix);
         let addresses = IpamConfig {
@@ -164,11 +167,11 @@ impl<'e> Attached<'e> {
             ..NetworkCreateRequest::default()
         };
         let made = engine.wait("to make a network", engine.client().create_network(request))?;
-        Ok(Some(Attached { engine, id: made.id }))
+        Ok(Some(BridgeNetwork { engine, id: made.id }))
     }
 }
 
-impl Drop for Attached<'_> {
+impl Drop for BridgeNetwork<'_> {
     fn drop(&mut self) {
         // If this fails, the next run removes it by its label.
         let removed = self.engine.client().remove_network(&self.id);
@@ -177,12 +180,12 @@ impl Drop for Attached<'_> {
 }
 
 /// A container that is removed on drop.
-struct Made<'e> {
+struct CreatedContainer<'e> {
     engine: &'e Engine,
     id: String,
 }
 
-impl Made<'_> {
+impl CreatedContainer<'_> {
     fn start(&self) -> Result<(), EngineError> {
         let started = self.engine.client().start_container(&self.id, None::<StartContainerOptions>);
         self.engine.wait("to start a container", started)
@@ -196,7 +199,7 @@ impl Made<'_> {
 
     /// Moves the processes that the engine has started for the container to the stack's control
     /// group and CPUs, and adds them to the stack's list.
-    fn bring_home(&self, network: &Network) -> Result<(), ContainerError> {
+    fn adopt_processes(&self, network: &Network) -> Result<(), ContainerError> {
         let state = self.inspect()?.state;
         let first = state.and_then(|state| i32::try_from(state.pid?).ok()).unwrap_or(0);
         if first == 0 {
@@ -292,7 +295,7 @@ impl Made<'_> {
     }
 }
 
-impl Drop for Made<'_> {
+impl Drop for CreatedContainer<'_> {
     fn drop(&mut self) {
         let options = StopContainerOptionsBuilder::new().t(STOP_PATIENCE_S).build();
         let stopped = self.engine.client().stop_container(&self.id, Some(options));
@@ -313,7 +316,7 @@ fn create(
     engine: &Engine,
     options: &ContainerOptions,
     image: String,
-    network: Option<&Attached<'_>>,
+    network: Option<&BridgeNetwork<'_>>,
 ) -> Result<String, EngineError> {
     let body = description(options, image, network.map(|network| network.id.as_str()));
     let made = engine.client().create_container(None::<CreateContainerOptions>, body);

@@ -105,16 +105,16 @@ fn build(engine: &Engine, file: &Path, context: Vec<u8>, name: &str) -> Result<(
     let options = BuildImageOptionsBuilder::new().dockerfile(&dockerfile).t(name).rm(true).build();
     let mut steps =
         Box::pin(engine.client().build_image(options, None, Some(body_full(context.into()))));
-    let mut told = String::new();
+    let mut output = String::new();
     let built = async {
         while let Some(step) = steps.next().await {
-            told.push_str(&step?.stream.unwrap_or_default());
+            output.push_str(&step?.stream.unwrap_or_default());
         }
         Ok::<(), ClientError>(())
     };
     engine.wait("to build an image", built).map_err(|error| match error {
         EngineError::Refused { what, why, status } => {
-            let lines: Vec<&str> = told.lines().collect();
+            let lines: Vec<&str> = output.lines().collect();
             let last = lines[lines.len().saturating_sub(LINES_TOLD)..].join("\n");
             EngineError::Refused {
                 what,

@@ -29,7 +29,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::cgroup::{CGROUP_PREFIX, Cgroup};
-use crate::protocol::{Channel, Ended, Launch, Reply, Request, Setup};
+use crate::protocol::{Channel, Launch, ProcessExit, Reply, Request, Setup};
 
 pub(crate) use members::{Members, living};
 pub(crate) use stopping::remove_dir;
@@ -80,7 +80,7 @@ struct Guard {
     /// Receives a byte with every signal that concerns us.
     wakes: UnixStream,
     /// Set when the guard itself is asked to exit.
-    told_to_end: Arc<AtomicBool>,
+    exit_requested: Arc<AtomicBool>,
     setup: Option<Setup>,
     cgroup: Option<Cgroup>,
     children: Vec<Child>,
@@ -100,7 +100,7 @@ impl Guard {
         set_child_subreaper(Some(getpid()))?;
         let (wakes, waker) = UnixStream::pair()?;
         wakes.set_nonblocking(true)?;
-        let told_to_end = Arc::new(AtomicBool::new(false));
+        let exit_requested = Arc::new(AtomicBool::new(false));
         // Handlers instead of SIG_IGN, which children would inherit. A shell lets background
         // processes ignore SIGINT and SIGQUIT, and a program that inherits this may be unable to
         // change it, so nginx or a script could not be asked to stop. Handlers are reset to the
@@ -109,7 +109,7 @@ impl Guard {
             signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)))?;
         }
         for signal in [SIGTERM, SIGHUP] {
-            signal_hook::flag::register(signal, told_to_end.clone())?;
+            signal_hook::flag::register(signal, exit_requested.clone())?;
             signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
         }
         signal_hook::low_level::pipe::register(SIGCHLD, waker)?;
@@ -118,7 +118,7 @@ impl Guard {
             me: std::process::id() as i32,
             channel: Channel::new(UnixStream::from(control))?,
             wakes,
-            told_to_end,
+            exit_requested,
             setup: None,
             cgroup: None,
             children: Vec::new(),
@@ -154,7 +154,7 @@ impl Guard {
 
     /// Whether tachograph is gone.
     fn is_orphaned(&self) -> bool {
-        self.channel.is_closed() || self.told_to_end.load(Ordering::Relaxed)
+        self.channel.is_closed() || self.exit_requested.load(Ordering::Relaxed)
     }
 
     fn serve(&mut self, request: Request) -> Option<Reply> {
@@ -244,7 +244,7 @@ impl Guard {
         match self.channel.receive() {
             Ok(requests) => self.requests.extend(requests),
             // An invalid message cannot come from tachograph.
-            Err(_) => self.told_to_end.store(true, Ordering::Relaxed),
+            Err(_) => self.exit_requested.store(true, Ordering::Relaxed),
         }
     }
 
@@ -308,7 +308,7 @@ impl Guard {
         for index in 0..self.children.len() {
             if self.children[index].in_background && self.is_gone(index) {
                 self.children[index].in_background = false;
-                let ended = Ended::Vanished;
+                let ended = ProcessExit::Vanished;
                 let _ = self.channel.send(&Reply::Ended { index, ended, left_behind: false });
             }
         }
@@ -321,9 +321,9 @@ impl Guard {
     }
 }
 
-fn how(status: WaitStatus) -> Ended {
+fn how(status: WaitStatus) -> ProcessExit {
     match status.terminating_signal() {
-        Some(signal) => Ended::Killed(signal),
-        None => Ended::Exited(status.exit_status().unwrap_or_default()),
+        Some(signal) => ProcessExit::Killed(signal),
+        None => ProcessExit::Exited(status.exit_status().unwrap_or_default()),
     }
 }

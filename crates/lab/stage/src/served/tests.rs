@@ -218,12 +218,12 @@ fn sizes_and_numbers_of_files_are_counts() {
 #[test]
 fn a_server_that_stands_by_itself_has_no_counter_folder() {
     assert_eq!(
-        Reader::standing(&ServedBy::Wsgi).unwrap_err().to_string(),
+        Reader::external(&ServedBy::Wsgi).unwrap_err().to_string(),
         "the server's own count cannot be read from wsgi: counter files exist only for servers \
          that tachograph starts; use a file, a log or a URL"
     );
     let path = "/nowhere/$DIR".to_owned();
-    let error = Reader::standing(&ServedBy::FileSize(path)).unwrap().read().unwrap_err();
+    let error = Reader::external(&ServedBy::FileSize(path)).unwrap().read().unwrap_err();
     assert!(error.to_string().contains("/nowhere/$DIR"), "{error}");
 }
 

@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use super::tests::{Kept, answers, crlf};
+use super::tests::{Collected, answers, crlf};
 use super::*;
 
 /// A reader that keeps heads and one that parses every head.
@@ -31,7 +31,7 @@ impl Pair {
     fn read(&mut self, bytes: &[u8], cuts: &[usize]) {
         self.fast.begin();
         self.full.begin();
-        let (mut fast_kept, mut full_kept) = (Kept::default(), Kept::default());
+        let (mut fast_kept, mut full_kept) = (Collected::default(), Collected::default());
         let (mut from, mut last) = (0, Ok(Flow::More));
         for to in cuts.iter().copied().chain([bytes.len()]) {
             let piece = &bytes[from.min(to)..to];

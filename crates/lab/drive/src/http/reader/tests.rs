@@ -2,12 +2,12 @@ use super::*;
 use proptest::prelude::*;
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct Collected {
     status: Option<u16>,
     body: Vec<u8>,
 }
 
-impl Sink for Kept {
+impl Sink for Collected {
     fn status(&mut self, status: u16) {
         self.status = Some(status);
     }
@@ -17,10 +17,10 @@ impl Sink for Kept {
 }
 
 /// Reads `bytes` split at `cuts`, then the end of the connection if the response is incomplete.
-fn read(bytes: &[u8], cuts: &[usize], to_head: bool) -> (Kept, Result<Flow, Fault>) {
+fn read(bytes: &[u8], cuts: &[usize], to_head: bool) -> (Collected, Result<Flow, Fault>) {
     let mut reader = Reader::new(to_head);
     reader.begin();
-    let mut kept = Kept::default();
+    let mut kept = Collected::default();
     let mut from = 0;
     let mut flow = Flow::More;
     for to in cuts.iter().copied().chain([bytes.len()]) {
@@ -77,17 +77,17 @@ pub(super) fn answers() -> Vec<Case> {
             Ok(KEPT),
         ),
         ("HTTP/1.1 100 Continue\n\n", None, "", Err(Fault::ClosedWithin)),
-        ("HTTP/1.1 101 Switching\nUpgrade: x\n\n", None, "", Err(Fault::UnaskedUpgrade)),
+        ("HTTP/1.1 101 Switching\nUpgrade: x\n\n", None, "", Err(Fault::UnexpectedUpgrade)),
         ("HTTP/1.1 200 OK\nContent-Length: 5\n\nhell", Some(200), "hell", Err(Fault::ClosedWithin)),
         ("HTTP/1.1 200 OK\nContent-Le", None, "", Err(Fault::ClosedWithin)),
         ("", None, "", Err(Fault::ClosedBefore)),
-        ("HTTP/1.1 200 OK\nContent-Length: 1\n\nxy", Some(200), "x", Err(Fault::Unasked)),
-        ("HTTP/1.1 204 No\n\nx", Some(204), "", Err(Fault::Unasked)),
+        ("HTTP/1.1 200 OK\nContent-Length: 1\n\nxy", Some(200), "x", Err(Fault::SurplusBytes)),
+        ("HTTP/1.1 204 No\n\nx", Some(204), "", Err(Fault::SurplusBytes)),
         (
             "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n0\n\nx",
             Some(200),
             "",
-            Err(Fault::Unasked),
+            Err(Fault::SurplusBytes),
         ),
         (
             "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\nzz\n",
@@ -139,13 +139,16 @@ fn an_answer_to_head_ends_with_its_head() {
     let bytes = crlf("HTTP/1.1 200 OK\nContent-Length: 5\n\n");
     assert_eq!(read(&bytes, &[], true).1, Ok(KEPT));
     let bytes = crlf("HTTP/1.1 200 OK\nContent-Length: 5\n\nhello");
-    assert_eq!(read(&bytes, &[], true).1, Err(Fault::Unasked));
+    assert_eq!(read(&bytes, &[], true).1, Err(Fault::SurplusBytes));
 }
 
 #[test]
 fn bytes_before_any_request_are_unasked() {
     let mut reader = Reader::new(false);
-    assert_eq!(reader.push(b"HTTP/1.1 200 OK\r\n", &mut Kept::default()), Err(Fault::Unasked));
+    assert_eq!(
+        reader.push(b"HTTP/1.1 200 OK\r\n", &mut Collected::default()),
+        Err(Fault::SurplusBytes)
+    );
 }
 
 #[test]
@@ -179,7 +182,7 @@ fn one_reader_reads_answer_after_answer() {
     let mut reader = Reader::new(false);
     let bytes = crlf("HTTP/1.1 200 OK\nContent-Length: 2\n\nab");
     for _ in 0..3 {
-        let mut kept = Kept::default();
+        let mut kept = Collected::default();
         reader.begin();
         assert_eq!(reader.push(&bytes[..20], &mut kept), Ok(Flow::More));
         assert_eq!(reader.push(&bytes[20..], &mut kept), Ok(KEPT));

@@ -353,8 +353,8 @@ proptest! {
         let sound = delivered.iter().filter(|act| act.error().is_none()).count() as u64;
         prop_assert_eq!(sound, c.completed, "{:?}", seen.errors);
         for kind in ["body differs", "status 503"] {
-            let told = delivered.iter().filter(|act| act.error() == Some(kind)).count() as u64;
-            prop_assert_eq!(told, seen.errors.get(kind).copied().unwrap_or(0));
+            let counted = delivered.iter().filter(|act| act.error() == Some(kind)).count() as u64;
+            prop_assert_eq!(counted, seen.errors.get(kind).copied().unwrap_or(0));
         }
         if let Some(requests) = requests {
             prop_assert_eq!(c.offered, requests);

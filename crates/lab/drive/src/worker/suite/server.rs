@@ -67,17 +67,17 @@ impl Server {
     pub(super) fn start(listener: Listener, script: Script, request_bytes: usize) -> Server {
         let stop = Arc::new(AtomicBool::new(false));
         let flag = stop.clone();
-        let mut desk = Desk {
+        let mut event_loop = ServerLoop {
             listener,
             script,
             request_bytes,
             taken: 0,
             peers: Vec::new(),
-            put_off: Vec::new(),
+            postponed: Vec::new(),
         };
         let thread = std::thread::spawn(move || {
             while !flag.load(Ordering::Relaxed) {
-                desk.turn();
+                event_loop.turn();
             }
         });
         Server { stop, thread: Some(thread) }
@@ -103,23 +103,23 @@ struct Peer {
 }
 
 /// The rest of a response, to be sent later.
-struct PutOff {
+struct Postponed {
     peer: usize,
     bytes: Vec<u8>,
     act: Act,
 }
 
-struct Desk {
+struct ServerLoop {
     listener: Listener,
     script: Script,
     request_bytes: usize,
     /// Requests taken so far.
     taken: usize,
     peers: Vec<Option<Peer>>,
-    put_off: Vec<PutOff>,
+    postponed: Vec<Postponed>,
 }
 
-impl Desk {
+impl ServerLoop {
     fn turn(&mut self) {
         let open: Vec<usize> =
             (0..self.peers.len()).filter(|peer| self.peers[*peer].is_some()).collect();
@@ -127,7 +127,7 @@ impl Desk {
         let sockets = open.iter().filter_map(|peer| self.peers[*peer].as_ref());
         fds.extend(sockets.map(|peer| PollFd::new(&peer.socket, PollFlags::IN)));
         if poll(&mut fds, Some(&IDLE)).unwrap_or(0) == 0 {
-            return self.do_what_was_put_off();
+            return self.do_postponed();
         }
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
@@ -141,8 +141,8 @@ impl Desk {
         }
     }
 
-    fn do_what_was_put_off(&mut self) {
-        while let Some(PutOff { peer, bytes, act }) = self.put_off.pop() {
+    fn do_postponed(&mut self) {
+        while let Some(Postponed { peer, bytes, act }) = self.postponed.pop() {
             self.send(peer, &bytes, act);
         }
     }
@@ -170,11 +170,11 @@ impl Desk {
         let (bytes, first) = act.bytes();
         match act {
             Act::Stall => {}
-            Act::Late => self.put_off.push(PutOff { peer: index, bytes, act }),
+            Act::Late => self.postponed.push(Postponed { peer: index, bytes, act }),
             Act::Cut(_) => {
                 let rest = bytes[first..].to_vec();
                 self.send(index, &bytes[..first], Act::Answer);
-                self.put_off.push(PutOff { peer: index, bytes: rest, act: Act::Answer });
+                self.postponed.push(Postponed { peer: index, bytes: rest, act: Act::Answer });
             }
             _ => self.send(index, &bytes, act),
         }

@@ -7,9 +7,9 @@ use base::{Clock, MonotonicClock, Nanos};
 use netio::{Connect, Ending, Failure, Handler, Wire};
 
 use crate::Fault;
-use crate::answer::{Answer, Check, Expected, Kept, Seen};
+use crate::answer::{Answer, Check, Expected, ProbeBody, Received};
 use crate::http::Flow;
-use crate::schedule::{Arriving, Budget};
+use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice_counts::{Completion, SliceCounts, Times};
 
 /// How long a slot pauses after a failed connection attempt, so that a dead server costs a thousand
@@ -51,7 +51,7 @@ pub(crate) struct Conn {
     scheduled: Nanos,
     sent: Nanos,
     answer: Answer,
-    pub(crate) seen: Seen,
+    pub(crate) seen: Received,
 }
 
 impl Conn {
@@ -67,7 +67,7 @@ impl Conn {
             scheduled: Nanos::ZERO,
             sent: Nanos::ZERO,
             answer,
-            seen: Seen::default(),
+            seen: Received::default(),
         }
     }
 
@@ -82,11 +82,11 @@ pub(crate) enum Source<'a> {
     /// Each connection sends when its response is complete.
     Closed(&'a Budget),
     /// Requests arrive at given times.
-    Open(Arriving),
+    Open(ArrivalQueue),
 }
 
 /// One slice on one thread.
-pub(crate) struct Run<'a> {
+pub(crate) struct SliceRun<'a> {
     pub(crate) conns: &'a mut [Conn],
     /// Slots used from the start: the first ones.
     pub(crate) active: usize,
@@ -95,14 +95,14 @@ pub(crate) struct Run<'a> {
     /// Limit on the slots used.
     used_max: usize,
     pub(crate) times: Times,
-    pub(crate) tally: SliceCounts,
+    pub(crate) slice_counts: SliceCounts,
     source: Source<'a>,
     expected: &'a Expected,
     timeout: Nanos,
     /// Whether each request uses a new connection.
     one_request: bool,
     /// Buffer for a probe's body.
-    kept: Option<&'a mut Kept>,
+    kept: Option<&'a mut ProbeBody>,
     /// No more requests are sent.
     pub(crate) stopping: bool,
     /// Outstanding requests.
@@ -118,12 +118,12 @@ pub(crate) struct Run<'a> {
 }
 
 /// What a run does, apart from when.
-pub(crate) struct Work<'a> {
+pub(crate) struct SliceSetup<'a> {
     pub(crate) source: Source<'a>,
     pub(crate) expected: &'a Expected,
     pub(crate) timeout: Nanos,
     pub(crate) one_request: bool,
-    pub(crate) kept: Option<&'a mut Kept>,
+    pub(crate) kept: Option<&'a mut ProbeBody>,
     /// Connections to start with.
     pub(crate) active: usize,
 }
@@ -132,19 +132,19 @@ fn now() -> Nanos {
     MonotonicClock.now()
 }
 
-impl<'a> Run<'a> {
+impl<'a> SliceRun<'a> {
     pub(crate) fn new(
         conns: &'a mut [Conn],
-        tally: SliceCounts,
+        slice_counts: SliceCounts,
         times: Times,
-        work: Work<'a>,
-    ) -> Run<'a> {
+        setup: SliceSetup<'a>,
+    ) -> SliceRun<'a> {
         let slots = conns.len();
         for conn in conns.iter_mut() {
             conn.queued = false;
         }
-        let active = work.active.min(slots);
-        let (free, used_max) = match work.source {
+        let active = setup.active.min(slots);
+        let (free, used_max) = match setup.source {
             Source::Closed(_) => (VecDeque::new(), active),
             Source::Open(_) => {
                 let mut free = VecDeque::with_capacity(slots);
@@ -152,18 +152,18 @@ impl<'a> Run<'a> {
                 (free, slots)
             }
         };
-        Run {
+        SliceRun {
             conns,
             active,
             used: active,
             used_max,
             times,
-            tally,
-            source: work.source,
-            expected: work.expected,
-            timeout: work.timeout,
-            one_request: work.one_request,
-            kept: work.kept,
+            slice_counts,
+            source: setup.source,
+            expected: setup.expected,
+            timeout: setup.timeout,
+            one_request: setup.one_request,
+            kept: setup.kept,
             stopping: false,
             busy: 0,
             refusal: None,
@@ -204,9 +204,9 @@ impl<'a> Run<'a> {
         self.pull(at);
         if let Source::Open(arriving) = &mut self.source {
             let waiting = arriving.abandon();
-            self.tally.counts.dropped += waiting;
+            self.slice_counts.counts.dropped += waiting;
             if self.free.is_empty() {
-                self.tally.dropped_for_want += waiting;
+                self.slice_counts.dropped_for_want += waiting;
             }
         }
         self.times.window_end = self.times.window_end.min(at);
@@ -273,7 +273,7 @@ impl<'a> Run<'a> {
         let at = now();
         for (slot, conn) in self.conns.iter_mut().enumerate() {
             if std::mem::take(&mut conn.busy) {
-                self.tally.abandoned(&self.times, conn.sent, at);
+                self.slice_counts.abandoned(&self.times, conn.sent, at);
                 wire.close(slot);
                 conn.link = Link::Closed;
             }
@@ -286,10 +286,10 @@ impl<'a> Run<'a> {
         if let Source::Open(arriving) = &mut self.source {
             let until = at.min(self.times.window_end).saturating_sub(self.times.start);
             let (arrived, dropped) = arriving.pull(until);
-            self.tally.counts.offered += arrived;
-            self.tally.counts.dropped += dropped;
+            self.slice_counts.counts.offered += arrived;
+            self.slice_counts.counts.dropped += dropped;
             if self.free.is_empty() {
-                self.tally.dropped_for_want += dropped;
+                self.slice_counts.dropped_for_want += dropped;
             }
         }
     }
@@ -373,15 +373,15 @@ impl<'a> Run<'a> {
         ready: Nanos,
         at: Nanos,
     ) {
-        self.tally.sent(&self.times, ready, at);
+        self.slice_counts.sent(&self.times, ready, at);
         self.busy += 1;
         let conn = &mut self.conns[slot];
-        self.tally.counts.reconnected += u64::from(std::mem::take(&mut conn.lost));
+        self.slice_counts.counts.reconnected += u64::from(std::mem::take(&mut conn.lost));
         conn.busy = true;
         conn.fresh = conn.link != Link::Open;
         conn.scheduled = scheduled;
         conn.sent = at;
-        conn.seen = Seen::default();
+        conn.seen = Received::default();
         conn.answer.begin();
         if !conn.queued {
             conn.queued = true;
@@ -418,9 +418,9 @@ impl<'a> Run<'a> {
         let outcome = wire.send(slot);
         let conn = &mut self.conns[slot];
         match outcome {
-            Ok(()) if conn.tainted => self.fail(wire, slot, Fault::Unasked),
+            Ok(()) if conn.tainted => self.fail(wire, slot, Fault::SurplusBytes),
             Ok(()) => wire.release(slot),
-            Err(Failure::ClosedByPeer) if !conn.fresh => self.send_anew(wire, slot),
+            Err(Failure::ClosedByPeer) if !conn.fresh => self.resend_on_new_connection(wire, slot),
             Err(failure) => {
                 conn.link = Link::Closed;
                 let at = now();
@@ -432,9 +432,9 @@ impl<'a> Run<'a> {
 
     /// The connection was closed while idle, and no byte was sent on it: sends the request over a
     /// new one.
-    fn send_anew<W: Wire>(&mut self, wire: &mut W, slot: usize) {
-        self.tally.closed_idle += 1;
-        self.tally.counts.reconnected += 1;
+    fn resend_on_new_connection<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+        self.slice_counts.closed_idle += 1;
+        self.slice_counts.counts.reconnected += 1;
         let conn = &mut self.conns[slot];
         conn.link = Link::Closed;
         conn.tainted = false;
@@ -448,7 +448,7 @@ impl<'a> Run<'a> {
         conn.busy = false;
         self.busy -= 1;
         match outcome {
-            Ok(()) => self.tally.completed(
+            Ok(()) => self.slice_counts.completed(
                 &self.times,
                 Completion {
                     scheduled: conn.scheduled,
@@ -457,7 +457,7 @@ impl<'a> Run<'a> {
                     payload_bytes: conn.seen.bytes,
                 },
             ),
-            Err(fault) => self.tally.failed(&self.times, fault, conn.sent, at),
+            Err(fault) => self.slice_counts.failed(&self.times, fault, conn.sent, at),
         }
     }
 
@@ -526,7 +526,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl<W: Wire> Handler<W> for Run<'_> {
+impl<W: Wire> Handler<W> for SliceRun<'_> {
     fn connected(&mut self, wire: &mut W, slot: usize) {
         let conn = &mut self.conns[slot];
         conn.link = Link::Open;
@@ -565,14 +565,16 @@ impl<W: Wire> Handler<W> for Run<'_> {
                 self.not_connected(slot, failure);
             }
         } else if !conn.busy {
-            self.tally.closed_idle += 1;
+            self.slice_counts.closed_idle += 1;
             conn.lost = true;
             if was_ending {
                 self.proceed(wire, slot);
             }
         } else {
             match ending {
-                Ending::Failed(Failure::ClosedByPeer) if !conn.fresh => self.send_anew(wire, slot),
+                Ending::Failed(Failure::ClosedByPeer) if !conn.fresh => {
+                    self.resend_on_new_connection(wire, slot)
+                }
                 Ending::Failed(failure) => self.fail(wire, slot, Fault::Net(failure)),
                 Ending::Closed => match conn.answer.end(&conn.seen) {
                     Ok(_) => self.answered(wire, slot, false, true),

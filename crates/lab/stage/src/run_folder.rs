@@ -45,13 +45,13 @@ impl StageOptions {
 /// The stacks of one run. Its folder is removed when the last of them ends.
 #[derive(Debug)]
 pub struct Stage {
-    run: Arc<Run>,
+    run: Arc<RunFolder>,
     swept: Swept,
 }
 
 /// State shared by a stage and its stacks.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct RunFolder {
     pub(crate) executable: PathBuf,
     pub(crate) id: RunId,
     pub(crate) accounting: Accounting,
@@ -72,7 +72,7 @@ impl Stage {
         let root = temp_root(options.temp_root)?;
         let swept = sweep::sweep(&root);
         let (dir, lock, watch) = make_run_dir(&root, &options.executable)?;
-        let run = Run {
+        let run = RunFolder {
             executable: options.executable,
             id: options.run,
             accounting: options.accounting,
@@ -87,7 +87,7 @@ impl Stage {
     /// Starts a stack and waits until all its processes are ready.
     ///
     /// # Errors
-    /// Anything that keeps it from being ready; it is stopped then. If [`StageError::is_taken`],
+    /// Anything that keeps it from being ready; it is stopped then. If [`StageError::is_address_in_use`],
     /// another start with another seed may succeed.
     pub fn start(
         &self,
@@ -108,14 +108,14 @@ impl Stage {
     }
 }
 
-impl Run {
+impl RunFolder {
     /// The ports of this run's living stacks.
     pub(crate) fn ports(&self) -> MutexGuard<'_, BTreeSet<u16>> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Run {
+impl Drop for RunFolder {
     fn drop(&mut self) {
         remove_dir(&self.dir);
     }

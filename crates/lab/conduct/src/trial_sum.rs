@@ -6,13 +6,13 @@ use ledger::{Counts, Errors, Ledger};
 use record::{Distribution, Offer, ThreadUse, Trial};
 
 use crate::SliceSeen;
-use crate::disturbance::Meanwhile;
+use crate::disturbance::Activity;
 
-/// CPU time of the stack during a slice, and the machine's activity meanwhile.
+/// CPU time of the stack during a slice, and the machine's activity activity.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cost {
     pub(crate) stack_cpu: Option<Nanos>,
-    pub(crate) meanwhile: Meanwhile,
+    pub(crate) activity: Activity,
     pub(crate) peak_memory_bytes: Option<u64>,
     /// Number of times that a quota throttled client and stack; `None` if unknown.
     pub(crate) throttled: Option<u64>,
@@ -20,7 +20,7 @@ pub(crate) struct Cost {
 
 /// One slice of a trial.
 #[derive(Debug)]
-pub(crate) struct TallySlice {
+pub(crate) struct TrialSlice {
     pub(crate) round: u32,
     pub(crate) window: Window,
     pub(crate) cost: Cost,
@@ -53,14 +53,14 @@ pub(crate) fn empty() -> Histogram {
 
 /// The sum of a trial's slices so far.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub(crate) struct TrialSum {
     pub(crate) offer: Offer,
     pub(crate) offered_per_s: Option<f64>,
     pub(crate) counts: Counts,
     pub(crate) errors: Errors,
     /// Sum of all windows, including those of rounds that are left out.
     pub(crate) window: Window,
-    pub(crate) slices: Vec<TallySlice>,
+    pub(crate) slices: Vec<TrialSlice>,
     /// Most connections in use at once, and their limit.
     pub(crate) connections_used: u32,
     pub(crate) connections_limit: ConnectionsLimit,
@@ -76,9 +76,9 @@ pub(crate) struct Tally {
     step: Nanos,
 }
 
-impl Tally {
-    pub(crate) fn new(offer: Offer, offered_per_s: Option<f64>, step: Nanos) -> Tally {
-        Tally {
+impl TrialSum {
+    pub(crate) fn new(offer: Offer, offered_per_s: Option<f64>, step: Nanos) -> TrialSum {
+        TrialSum {
             offer,
             offered_per_s,
             counts: Counts::default(),
@@ -123,10 +123,10 @@ impl Tally {
         self.counts.merge(&seen.counts);
         add_errors(&mut self.errors, &seen.errors);
         add_window(&mut self.window, &seen.window);
-        self.slices.push(TallySlice {
+        self.slices.push(TrialSlice {
             round,
             window: seen.window,
-            other_cpus: cost.meanwhile.other_cpus(cost.stack_cpu),
+            other_cpus: cost.activity.other_cpus(cost.stack_cpu),
             cost,
             service_time: Sparse::of(&seen.service_time),
             latency: Sparse::of(&seen.latency),
@@ -165,14 +165,14 @@ impl Tally {
     /// CPUs that others and the hypervisor used during each slice; zero if unknown.
     pub(crate) fn taken_cpus(&self) -> impl Iterator<Item = (u32, f64)> + '_ {
         self.slices.iter().map(|slice| {
-            let stolen = slice.cost.meanwhile.stolen_cpus.unwrap_or(0.0);
+            let stolen = slice.cost.activity.stolen_cpus.unwrap_or(0.0);
             (slice.round, slice.other_cpus.unwrap_or(0.0) + stolen)
         })
     }
 
     /// Throughput of each slice, to detect drift within the trial.
     pub(crate) fn slice_rates(&self) -> Vec<f64> {
-        let rate = |slice: &TallySlice| {
+        let rate = |slice: &TrialSlice| {
             slice.window.completed as f64 / slice.window.length.as_secs_f64().max(1e-9)
         };
         self.slices.iter().map(rate).collect()
@@ -197,7 +197,7 @@ impl Tally {
                 window: slice.window.length,
                 completed: slice.window.completed,
                 other_cpus: slice.other_cpus,
-                stolen: slice.cost.meanwhile.stolen,
+                stolen: slice.cost.activity.stolen,
                 kept,
             });
             if kept {
@@ -207,7 +207,7 @@ impl Tally {
                 slice.lateness.add_to(&mut lateness);
             }
         }
-        let sum = |of: &dyn Fn(&TallySlice) -> Option<Nanos>| -> Option<Nanos> {
+        let sum = |of: &dyn Fn(&TrialSlice) -> Option<Nanos>| -> Option<Nanos> {
             self.slices.iter().try_fold(Nanos::ZERO, |sum, slice| Some(sum + of(slice)?))
         };
         Trial {
@@ -229,7 +229,7 @@ impl Tally {
             service_time: Distribution::from_histogram(&service_time),
             lateness: open.then(|| Distribution::from_histogram(&lateness)),
             stack_cpu: sum(&|slice| slice.cost.stack_cpu),
-            machine_busy: sum(&|slice| slice.cost.meanwhile.busy),
+            machine_busy: sum(&|slice| slice.cost.activity.busy),
             client: self.client.clone(),
             peak_memory_bytes: self.slices.iter().filter_map(|s| s.cost.peak_memory_bytes).max(),
             completed_by_step: self.completed_by_step.clone(),
@@ -245,7 +245,7 @@ impl Tally {
     }
 
     /// The same share by Little's law from the requests that completed in the window: throughput ×
-    /// mean service time ÷ connections. It differs from [`Tally::busy_share`] by the work that
+    /// mean service time ÷ connections. It differs from [`TrialSum::busy_share`] by the work that
     /// requests brought into the window, less what they took out.
     pub(crate) fn share_by_littles_law(&self, connections: u32) -> f64 {
         self.window.service_time_sum_ns as f64 / self.connection_ns(connections)
