@@ -1,5 +1,4 @@
-//! Writes every exporter's output for the sample runs into a folder, to be looked at:
-//! `cargo run -p report --example samples -- FOLDER`.
+//! Writes every exporter's output for the sample runs to a folder, for inspection:
 #![allow(clippy::unwrap_used, clippy::print_stdout)] // a tool for whoever changes the exporters
 
 #[path = "../tests/sample/mod.rs"]

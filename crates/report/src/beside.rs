@@ -8,12 +8,12 @@ use crate::load::LoadReport;
 use crate::text::{Style, fit, left, right, time, wrap};
 use crate::{setting, validity, view};
 
-/// The column of a run's figures.
+/// Width of the column of a run's figures.
 const FIGURES: usize = 26;
-/// The column of the names of figures.
+/// Width of the column of names.
 const NAMES: usize = 14;
 
-/// Two runs beside each other for a terminal or a pipe, ending in a newline.
+/// Two runs side by side for a terminal or a pipe, ending in a newline.
 pub fn beside(a: &Run, b: &Run, style: &Style) -> String {
     let columns = style.columns();
     let mut lines = Vec::new();
@@ -77,7 +77,7 @@ fn load(run: &Run, part: &Part) -> String {
     LoadReport::from_run(run).map_or_else(|| setting::line(part), |report| report.setting())
 }
 
-/// Why the ratios are none to rely on, and what to do instead.
+/// Why these ratios are not verdicts, and what to do instead.
 fn no_verdict(a: &Run, b: &Run) -> String {
     let apart = (a.started.as_nanosecond() - b.started.as_nanosecond()).unsigned_abs();
     let apart = Nanos(u64::try_from(apart).unwrap_or(u64::MAX));
@@ -98,7 +98,7 @@ fn no_verdict(a: &Run, b: &Run) -> String {
 /// A variant of a run.
 type Of<'a> = (&'a Part, usize);
 
-/// What both runs measured: variants of the same part and name, or the only one of each.
+/// Pairs of variants in both runs: same part and name, or the only one of each.
 fn pairs<'a>(a: &'a Run, b: &'a Run) -> Vec<(String, Of<'a>, Of<'a>)> {
     let all = |run: &'a Run| -> Vec<Of<'a>> {
         let of_part = |part: &'a Part| (0..part.variants.len()).map(move |index| (part, index));
@@ -126,7 +126,7 @@ fn pairs<'a>(a: &'a Run, b: &'a Run) -> Vec<(String, Of<'a>, Of<'a>)> {
         .collect()
 }
 
-/// A figure that both runs have.
+/// A figure of both runs.
 #[derive(Clone, Copy, PartialEq)]
 enum Row {
     Throughput,
@@ -158,7 +158,7 @@ fn rows(a: Of<'_>, b: Of<'_>) -> Vec<(Row, Estimate, Estimate)> {
     rows
 }
 
-/// `1,120 (1,003–1,251)`; without the interval where there is none.
+/// `1,120 (1,003–1,251)`; without an interval if there is none.
 fn cell(row: Row, part: &Part, estimate: &Estimate) -> String {
     let words = |value: f64| match row {
         Row::Throughput => view::throughput(part, value),

@@ -39,9 +39,9 @@ const COLUMNS: [&str; 32] = [
     "peak_memory_bytes",
 ];
 
-/// The run's trials as RFC 4180 text with a head line; what is unknown is empty.
+/// The run's trials as RFC 4180 text with a header; unknown values are empty.
 ///
-/// In a closed loop, latency is the service time.
+/// For a closed loop, latency is the service time.
 pub fn csv(run: &Run) -> String {
     let mut table = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(vec![]);
     let mut put = |cells: [String; COLUMNS.len()]| {
@@ -94,7 +94,7 @@ pub fn csv(run: &Run) -> String {
     String::from_utf8(bytes).expect("cells are text")
 }
 
-/// The word of a block's state, as in the database.
+/// The state of a block, as in the database.
 fn block_state(state: BlockState) -> &'static str {
     match state {
         BlockState::Calibration => "calibration",

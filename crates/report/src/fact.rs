@@ -1,4 +1,4 @@
-//! What the validity checks saw, in words, with what to do about it.
+//! Findings in words, with what to do about them.
 
 use base::{Nanos, format_count};
 use ledger::{Discrepancy, Law};
@@ -8,15 +8,15 @@ use crate::text::{listed, plural};
 use crate::verdict::words::{Rounding, percent, signed_percent};
 use crate::{ledger as equations, setting, view};
 
-/// One line about the findings of one kind: the worst of them, and where else it was seen.
+/// One line for all findings of one kind: the worst one, and where else it occurred.
 pub(crate) struct FindingLine {
-    /// How bad it is.
+    /// Severity.
     pub(crate) severity: Severity,
-    /// What it says, without a full stop.
+    /// The text, without a full stop.
     pub(crate) words: String,
-    /// The last line that the stack logged, where requests failed.
+    /// The last line of the stack's log, if requests failed.
     pub(crate) log: Option<String>,
-    /// Indices of the findings behind it, in [`Part::findings`].
+    /// Indices of these findings in [`Part::findings`].
     pub(crate) findings: Vec<u32>,
 }
 
@@ -30,12 +30,12 @@ impl FindingLine {
     }
 }
 
-/// All findings of a part, the gravest first.
+/// All findings of a part, most severe first.
 pub(crate) fn finding_lines(part: &Part) -> Vec<FindingLine> {
     finding_lines_of(part, |_, _| true)
 }
 
-/// The findings that a test picks by index, grouped by kind, the gravest first.
+/// The findings selected by index, grouped by kind, most severe first.
 pub(crate) fn finding_lines_of(
     part: &Part,
     wanted: impl Fn(u32, &Finding) -> bool,
@@ -51,8 +51,8 @@ pub(crate) fn finding_lines_of(
     kinds.iter().map(|kind| in_one(part, kind)).collect()
 }
 
-/// Whether two findings are told in one line: of one check, and of one variant unless they only
-/// describe the machine or the requests.
+/// Whether two findings share a line: same check, and same variant unless they only describe the
+/// machine or the requests.
 fn is_one_kind(a: &Finding, b: &Finding) -> bool {
     let same_source = match (&a.fact, &b.fact) {
         (Fact::Ledger { gap: a }, Fact::Ledger { gap: b }) => a.law == b.law,
@@ -66,7 +66,7 @@ fn is_one_kind(a: &Finding, b: &Finding) -> bool {
     same_source && a.severity == b.severity && same_variant
 }
 
-/// Whether variants share a line about this.
+/// Whether variants share a line about this fact.
 fn is_shared(fact: &Fact) -> bool {
     matches!(
         fact,
@@ -105,7 +105,7 @@ fn in_one(part: &Part, kind: &[(u32, &Finding)]) -> FindingLine {
     if !others.is_empty() {
         words += &format!("; also {}", listed(&others));
     }
-    // A part of one block has nothing to tell it from.
+    // A part of one block needs no block number.
     if let Some(block) = worst.block.filter(|_| total.is_none() && part.blocks.len() > 1) {
         words += &match block {
             0 => " (calibration".to_owned(),
@@ -128,7 +128,7 @@ fn in_one(part: &Part, kind: &[(u32, &Finding)]) -> FindingLine {
     }
 }
 
-/// Failures that were seen more than once are told by the variant's whole ledger.
+/// Failures in several blocks are shown with the variant's whole ledger.
 fn total_failures(part: &Part, kind: &[(u32, &Finding)], worst: &Finding) -> Option<String> {
     let Fact::Failures { .. } = worst.fact else { return None };
     let variant = part.variants.get(worst.variant? as usize).filter(|_| kind.len() > 1)?;
@@ -150,7 +150,7 @@ fn failed(failed: u64, sent: u64, kinds: &ledger::Errors) -> String {
     format!("{} of {} {requests} failed{kinds}", format_count(failed), format_count(sent))
 }
 
-/// How bad a finding is among those of its kind.
+/// The size of a finding, compared with others of its kind.
 fn size(fact: &Fact) -> f64 {
     match fact {
         Fact::WarmUp { watched } => watched.0 as f64,
@@ -191,12 +191,12 @@ fn size(fact: &Fact) -> f64 {
     }
 }
 
-/// A finding in one line, for who watches a run.
+/// A finding in one line, for progress output.
 pub fn note(part: &Part, finding: &Finding) -> String {
     words(part, finding)
 }
 
-/// What one finding says, with what to do about it: one line without a full stop.
+/// A finding with what to do about it: one line without a full stop.
 pub(crate) fn words(part: &Part, finding: &Finding) -> String {
     let log = match &finding.fact {
         Fact::Failures { log: Some(log), .. } => format!("; last line of its log: {log}"),
@@ -206,7 +206,7 @@ pub(crate) fn words(part: &Part, finding: &Finding) -> String {
 }
 
 fn clause(part: &Part, finding: &Finding) -> String {
-    // Where there is only one, nothing has to be told apart.
+    // A single variant need not be named.
     let variant = finding.variant.filter(|_| part.variants.len() > 1);
     let name = variant.map(|variant| view::name(part, variant));
     let subject = name.unwrap_or("the server");
@@ -214,7 +214,7 @@ fn clause(part: &Part, finding: &Finding) -> String {
         Some(name) => format!("{name} is client-limited"),
         None => "client-limited".to_owned(),
     };
-    // What does not name the variant itself is told of it after a colon.
+    // If the text does not name the variant, its name precedes it with a colon.
     let of = |words: String| match name {
         Some(name) => format!("{name}: {words}"),
         None => words,
@@ -477,7 +477,7 @@ fn unequal(gap: &Discrepancy) -> String {
     }
 }
 
-/// What went with which variant.
+/// An uneven disturbance.
 fn uneven(name: &str, other: &str, source: Disturber, (here, there): (f64, f64), p: f64) -> String {
     let share = |share: f64| percent(share.clamp(0.0, 1.0), Rounding::Nearest);
     let seen = match source {
@@ -518,7 +518,7 @@ fn uneven(name: &str, other: &str, source: Disturber, (here, there): (f64, f64),
     )
 }
 
-/// What a severity is called.
+/// The name of a severity.
 pub(crate) fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Note => "note",

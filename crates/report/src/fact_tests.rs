@@ -1,4 +1,4 @@
-//! Every sentence about a finding, pinned.
+//! The text of every finding.
 
 use record::{Exchange, Load, Variant};
 
@@ -39,7 +39,7 @@ fn told_about(names: &[&str], variant: Option<u32>, fact: Fact) -> String {
     words(&part(names), &finding)
 }
 
-/// What a check says of `b` beside `a`.
+/// The text of a finding about `b` beside `a`.
 fn of_b(fact: Fact) -> String {
     told_about(&["a", "b"], Some(1), fact)
 }

@@ -1,4 +1,4 @@
-//! What became of a condition of `--fail-if`, in words.
+//! Outcomes of `--fail-if` conditions in words.
 
 use base::{Nanos, format_count, format_rate};
 use record::{GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown};
@@ -13,7 +13,7 @@ pub fn gate(outcome: &GateOutcome) -> String {
         GateDecision::Passes => "passed",
         GateDecision::Inconclusive => "inconclusive",
     };
-    // What was decided the other way has no part in the outcome.
+    // Tests decided the other way do not affect the outcome.
     let counts = |test: &&GateTest| {
         test.decision == outcome.decision || outcome.decision == GateDecision::Passes
     };
@@ -61,7 +61,7 @@ fn figure(figure: &GateFigure) -> String {
     }
 }
 
-/// A figure with its interval, or alone where it is exact.
+/// A figure with its interval, or alone if it is exact.
 fn range(metric: &str, estimate: &Estimate) -> String {
     let words = |value: f64| match metric {
         _ if !value.is_finite() => "unbounded".to_owned(),

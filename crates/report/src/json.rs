@@ -1,4 +1,4 @@
-//! JSON, schema version 2: `docs/json.md` in words, `docs/schema/` for machines.
+//! JSON, schema version 2: described in `docs/json.md`, machine-readable in `docs/schema/`.
 
 use ledger::Ledger;
 use record::{
@@ -14,7 +14,7 @@ use crate::{fact, setting, validity, verdict, view};
 /// The run as one JSON object: `docs/schema/load-2.json` for a run of `load`,
 /// `docs/schema/compare-2.json` for the others.
 ///
-/// Times are integer nanoseconds, times of day RFC 3339 in UTC; what is unknown is null.
+/// Durations are integer nanoseconds, times RFC 3339 in UTC; unknown values are null.
 pub fn json(run: &Run) -> Value {
     if let Some(report) = LoadReport::from_run(run) {
         return report.to_json();
@@ -22,7 +22,7 @@ pub fn json(run: &Run) -> Value {
     let each = |of: &dyn Fn(usize, &Part) -> Vec<Value>| -> Vec<Value> {
         run.parts.iter().enumerate().flat_map(|(index, part)| of(index, part)).collect()
     };
-    // Where the findings of each part begin in the list of all.
+    // Where the findings of each part begin in the list of all findings.
     let first_finding =
         |index: usize| -> usize { run.parts[..index].iter().map(|p| p.findings.len()).sum() };
     json!({
@@ -59,7 +59,7 @@ pub fn json(run: &Run) -> Value {
     })
 }
 
-/// The word of a run's state.
+/// A run's state in JSON.
 pub(crate) fn state_json(state: RunState) -> &'static str {
     match state {
         RunState::Running => "cut_off",
@@ -89,7 +89,7 @@ fn part_json(run: &Run, part: &Part) -> Value {
     })
 }
 
-/// The load, with the bytes of a message or chunk as null where an exchange has none.
+/// The load; the size of a message or chunk is null if the exchange has none.
 pub(crate) fn load_json(load: &Load) -> Value {
     let exchange = json!(load.exchange);
     json!({
@@ -104,7 +104,7 @@ pub(crate) fn load_json(load: &Load) -> Value {
     })
 }
 
-/// Where a server's own count was read; the WSGI counter has no place.
+/// The source of a server-side count; the WSGI counter has no address.
 pub(crate) fn served_by_json(by: &ServedBy) -> Value {
     let by = json!(by);
     json!({ "kind": by["kind"], "place": by["place"] })
@@ -166,7 +166,7 @@ fn typical_json(summary: &Summary) -> Value {
     })
 }
 
-/// The same of service times, under the offer that latency is read from; null without any trial.
+/// The same for service times, under the offer that latency is taken from; null without trials.
 fn service_time_json(part: &Part, variant: usize, offer: Offer) -> Value {
     let of = |figure: fn(&Distribution) -> u64| {
         let trials = view::trials(part, variant, offer);
@@ -231,7 +231,8 @@ fn slice_json(slice: &Slice) -> Value {
     })
 }
 
-/// A comparison; its findings are numbered as in the run's `validity`, where the part's begin at `first`.
+/// A comparison; findings are numbered as in the run's `validity`, where the part's begin at
+/// `first`.
 fn comparison_json(part: &Part, first: usize, comparison: &Comparison) -> Value {
     let judgement = &comparison.judgement;
     json!({
@@ -260,7 +261,7 @@ fn comparison_json(part: &Part, first: usize, comparison: &Comparison) -> Value 
     })
 }
 
-/// A finding: its numbers as the check has them, and the sentence about them.
+/// A finding: its numbers and its text.
 pub(crate) fn finding_json(part: &Part, finding: &Finding) -> Value {
     let mut numbers = json!(finding.fact);
     if let Some(numbers) = numbers.as_object_mut() {
@@ -319,7 +320,7 @@ fn whole_estimate(estimate: &Estimate) -> Value {
     })
 }
 
-/// A number of nanoseconds as an integer; null if it is not a number.
+/// Nanoseconds as an integer; null if NaN.
 fn whole(value: f64) -> Value {
     if value.is_finite() { Value::from(value.round() as i64) } else { Value::Null }
 }

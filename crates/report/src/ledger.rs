@@ -1,16 +1,16 @@
-//! The ledger in words: one clause per equation, each with the sign that is true.
+//! The ledger in words: one clause per equation, with the correct sign.
 
 use base::format_count;
 use ledger::Ledger;
 
 use crate::text::{width, wrap};
 
-/// One clause of the ledger: an equation with its sign, or a count that nothing is compared with.
+/// A clause of the ledger: an equation with its sign, or a count without one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Clause {
-    /// The left side: `sent 111,754`.
+    /// The left-hand side: `sent 111,754`.
     pub(crate) left: String,
-    /// The right side and whether it equals the left one; `None` where there is no equation.
+    /// The right-hand side, and whether it equals the left one; `None` without an equation.
     pub(crate) right: Option<(bool, String)>,
 }
 
@@ -30,7 +30,7 @@ impl Clause {
         }
     }
 
-    /// A count that has to be the completed requests, which the clause before gives.
+    /// A count that must equal the completed requests, which the previous clause gives.
     fn completed(name: &str, count: u64, completed: u64) -> Clause {
         let mut clause = Clause::equation((name, count), &[(completed, "completed")]);
         if count == completed {
@@ -43,7 +43,7 @@ impl Clause {
         Clause { left: words, right: None }
     }
 
-    /// `=` or `≠`; `None` where there is no equation.
+    /// `=` or `≠`; `None` without an equation.
     pub(crate) fn sign(&self) -> Option<char> {
         self.right.as_ref().map(|(equal, _)| if *equal { '=' } else { '≠' })
     }
@@ -64,11 +64,11 @@ impl std::fmt::Display for Clause {
     }
 }
 
-/// What is said where the server was not asked.
+/// The text if there is no server-side count.
 const NOT_SERVED: &str = "no server-side count";
 
-/// The clauses of a ledger. `offered` is one of them where it differs from `sent`, and requests that
-/// went over a new connection because the server had closed an idle one where there are any.
+/// The clauses of a ledger. `offered` is included if it differs from `sent`, and requests sent over
+/// a new connection because the server had closed an idle one if there are any.
 pub(crate) fn clauses(ledger: &Ledger) -> Vec<Clause> {
     let c = &ledger.counts;
     let mut clauses = Vec::new();
@@ -96,7 +96,7 @@ pub(crate) fn line(ledger: &Ledger) -> String {
     clauses(ledger).iter().map(Clause::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The same in lines of at most `columns`, broken between clauses as far as they fit.
+/// The same in lines of at most `columns`, broken between clauses if possible.
 pub(crate) fn wrapped(ledger: &Ledger, columns: usize) -> Vec<String> {
     let clauses = clauses(ledger);
     let mut lines: Vec<String> = Vec::new();
@@ -119,7 +119,7 @@ pub(crate) fn is_broken(ledger: &Ledger) -> bool {
     clauses(ledger).iter().any(Clause::is_broken)
 }
 
-/// Failures by kind: `62,353 status 502, 1 timeout`; empty if there were none.
+/// Failures by kind: `62,353 status 502, 1 timeout`; empty without failures.
 pub(crate) fn failures(errors: &ledger::Errors) -> String {
     let kinds = errors.iter().map(|(kind, n)| format!("{} {kind}", format_count(*n)));
     kinds.collect::<Vec<_>>().join(", ")
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(lines.join(" "), line(&ledger));
     }
 
-    /// The numbers of a side, as a reader would add them up; `completed` alone stands for its count.
+    /// The numbers of a side as a reader would add them up; `completed` stands for its count.
     fn sum(side: &str, completed: Option<u128>) -> u128 {
         let term = |term: &str| {
             let number: String = term.chars().filter(char::is_ascii_digit).collect();
@@ -198,7 +198,7 @@ mod tests {
         side.split(" + ").map(term).sum()
     }
 
-    /// Reads a line as a person would and checks each clause by doing the sum.
+    /// Reads a line as a person would and checks the sum of each clause.
     fn check(text: &str, ledger: &Ledger) {
         let mut completed = None;
         let mut named = Vec::new();

@@ -1,14 +1,12 @@
 //! Terminal, Markdown, CSV, JSON and HTML from a recorded run.
 //!
-//! Every exporter reads a [`record::Run`] and nothing else, so a report made a
-//! year later says the same as the one printed at the end of the run. A run
-//! holds facts; every sentence about them is made here and nowhere else: those
-//! about verdicts in `verdict`, about checks in `fact`, about the ledger in
-//! `ledger`, about load, layout and the machine in `setting`. Charts are drawn
-//! in one place, [`chart`], as SVG text.
+//! Every exporter reads a [`record::Run`] and nothing else, so a report made a year later equals
+//! the one printed at the end of the run. A run contains facts; all sentences are made here: about
+//! verdicts in `verdict`, about checks in `fact`, about the ledger in `ledger`, about load, layout
+//! and the machine in `setting`. [`chart`] draws all charts as SVG text.
 //!
-//! Not here: any measuring, any statistics beyond a mean, any I/O. A figure
-//! that is not in the run is not in the report.
+//! Not here: measuring, statistics beyond a mean, I/O. A figure that is not in the run is not in
+//! the report.
 
 mod beside;
 pub mod chart;

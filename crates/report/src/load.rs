@@ -1,4 +1,4 @@
-//! What `tachograph load` has to say: one target, no comparison.
+//! The report of `tachograph load`: one target, no comparison.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,11 @@ use crate::json::{
 use crate::text::{Style, bandwidth, fit, left, right, width, wrap};
 use crate::{fact, ledger as equations, setting, validity, view};
 
-/// The heads of [`LoadReport::times_rows`].
+/// Column names of [`LoadReport::times_rows`].
 pub(crate) const TIMES: [&str; 8] = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
 
-/// A view of a recorded run of `load`: one part with one variant, whose first block holds the measured trial.
+/// A recorded run of `load`: one part with one variant, whose first block contains the measured
+/// trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadReport<'a> {
     run: &'a Run,
@@ -26,7 +27,7 @@ pub struct LoadReport<'a> {
 }
 
 impl<'a> LoadReport<'a> {
-    /// The report of a recorded run of `load`; `None` for other runs and for one that was cut off before its end.
+    /// The report of a recorded run of `load`; `None` for other runs, and for one that was killed.
     pub fn from_run(run: &'a Run) -> Option<LoadReport<'a>> {
         if run.kind != RunKind::Load {
             return None;
@@ -36,7 +37,7 @@ impl<'a> LoadReport<'a> {
         Some(LoadReport { run, part, variant: part.variants.first()?, trial })
     }
 
-    /// The ledger of the measured trial, lead-in and drain included.
+    /// The ledger of the measured trial, including lead-in and drain.
     pub fn ledger(&self) -> &'a Ledger {
         &self.trial.ledger
     }
@@ -56,7 +57,7 @@ impl<'a> LoadReport<'a> {
         )
     }
 
-    /// The times of the report: latency of an open loop, service time of a closed one.
+    /// The times in the report: latency of an open loop, service time of a closed one.
     pub fn times(&self) -> &'a Distribution {
         view::times(self.trial)
     }
@@ -65,21 +66,21 @@ impl<'a> LoadReport<'a> {
         self.trial.window
     }
 
-    /// Share of the busiest client thread's time that it was busy; `None` where no thread is known,
-    /// and for threads that spin, which are busy whatever they wait for.
+    /// Busy share of the busiest client thread; `None` if unknown, and for threads that spin, which
+    /// are always busy.
     fn busiest(&self) -> Option<f64> {
         let threads = &self.trial.client;
         let busiest = threads.iter().map(ThreadUse::busy).reduce(f64::max);
-        // What a thread does before and after a slice of milliseconds is more than the slice.
+        // For a slice of milliseconds, a thread's work before and after it exceeds the slice.
         busiest.map(|share| share.min(1.0)).filter(|_| !self.part.load.busy_poll)
     }
 
-    /// Verified responses per second of window; 0 if there was no window.
+    /// Verified responses per second of window; 0 without a window.
     pub fn throughput_per_s(&self) -> f64 {
         self.per_second(self.trial.completed_in_window)
     }
 
-    /// Payload bytes per second of window; 0 if there was no window.
+    /// Payload bytes per second of window; 0 without a window.
     pub fn bytes_per_s(&self) -> f64 {
         self.per_second(self.trial.payload_bytes)
     }
@@ -89,7 +90,7 @@ impl<'a> LoadReport<'a> {
         if seconds == 0.0 { 0.0 } else { count as f64 / seconds }
     }
 
-    /// The object that `docs/schema/load-2.json` describes.
+    /// The object described in `docs/schema/load-2.json`.
     pub fn to_json(&self) -> Value {
         let LoadReport { run, part, variant, trial } = *self;
         let told = |severity: Severity| -> Vec<String> {
@@ -165,7 +166,7 @@ impl<'a> LoadReport<'a> {
         lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
     }
 
-    /// The figure that counts, and what stands beside it.
+    /// The main figure and its details.
     pub(crate) fn speed(&self) -> (String, Vec<String>) {
         let rate = format!("{} requests/s", format_rate(self.throughput_per_s()));
         let bytes = bandwidth(self.bytes_per_s());
@@ -179,7 +180,7 @@ impl<'a> LoadReport<'a> {
         let cells = |label: &str, cells: &[String]| -> String {
             cells.iter().fold(left(label, 8), |line, cell| line + &right(cell, 9))
         };
-        // A terminal that is too narrow for all of them gets them one below the other.
+        // A terminal too narrow for all of them shows them one below the other.
         let beside = ((style.columns() - 8) / 9).clamp(1, TIMES.len());
         let rows = self.times_rows();
         let mut lines = Vec::new();
@@ -198,7 +199,7 @@ impl<'a> LoadReport<'a> {
         lines
     }
 
-    /// The times that were measured, by name, each with the figures of [`TIMES`].
+    /// The measured times by name, each with the figures of [`TIMES`].
     pub(crate) fn times_rows(&self) -> Vec<(&'static str, [String; 8])> {
         let row = |d: &Distribution| {
             let values = [
@@ -220,7 +221,7 @@ impl<'a> LoadReport<'a> {
         rows
     }
 
-    /// What the times are, and of which requests.
+    /// Describes the times and their requests.
     pub(crate) fn times_in_words(&self) -> [String; 2] {
         let words = match self.trial.offer {
             Offer::Open => {
@@ -249,7 +250,7 @@ impl<'a> LoadReport<'a> {
             let range = format!("{} – {}", Nanos(low), Nanos(high));
             lines.push(format!("{}{bars}  {}", style.dim(&left("shape", 11)), style.dim(&range)));
         }
-        // The last step is seldom whole, so it would look like a fall.
+        // The last step is rarely whole, so it would look like a drop.
         let steps = &self.trial.completed_by_step;
         let whole = &steps[..steps.len().saturating_sub(1)];
         if whole.len() > 1 && self.trial.step.0 > 0 {
@@ -283,7 +284,7 @@ impl<'a> LoadReport<'a> {
         lines
     }
 
-    /// Requests by HTTP status: completed ones under the expected status, and those that failed for theirs.
+    /// Requests by HTTP status: completed ones under the expected status, failed ones under theirs.
     fn statuses(&self) -> BTreeMap<String, u64> {
         let ledger = &self.trial.ledger;
         let mut statuses = BTreeMap::new();
@@ -299,7 +300,7 @@ impl<'a> LoadReport<'a> {
         statuses
     }
 
-    /// `200: 59,354, 502: 3`; `None` where no status is known.
+    /// `200: 59,354, 502: 3`; `None` if no status is known.
     pub(crate) fn statuses_in_words(&self) -> Option<String> {
         let statuses = self.statuses();
         let words = statuses.iter().map(|(status, n)| format!("{status}: {}", format_count(*n)));
@@ -339,8 +340,8 @@ fn labelled(style: &Style, label: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A histogram's shape in bars of equal width on a logarithmic axis, from its
-/// smallest value to its 99.9th percentile, with these two in nanoseconds.
+/// A histogram as bars of equal width on a logarithmic axis, from its smallest value to its 99.9th
+/// percentile, with these two values in nanoseconds.
 fn shape_of(
     histogram: &hdrhistogram::Histogram<u64>,
     columns: usize,
@@ -361,7 +362,7 @@ fn shape_of(
     Some((bars(&counts), low, high))
 }
 
-/// At most `columns` values, neighbours averaged.
+/// At most `columns` values; neighbours are averaged.
 fn squeeze(values: &[u64], columns: usize) -> Vec<u64> {
     let columns = columns.min(values.len());
     (0..columns)
@@ -372,7 +373,7 @@ fn squeeze(values: &[u64], columns: usize) -> Vec<u64> {
         .collect()
 }
 
-/// One bar per value, the highest one full; anything above zero shows.
+/// One bar per value, the highest one full; anything above zero is visible.
 fn bars(values: &[u64]) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let highest = values.iter().max().copied().unwrap_or(0).max(1);

@@ -13,9 +13,10 @@ pub fn markdown(run: &Run) -> String {
     page(run, None)
 }
 
-/// The report as Markdown that shows the pictures of [`pictures`](crate::pictures()), which lie in `folder` as SVG files.
+/// The report as Markdown with the charts of [`pictures`](crate::pictures()), which are SVG files
+/// in `folder`.
 ///
-/// Those of all parts stand below the answer; where there is none of all ratios, each part has its own.
+/// Charts of all parts are below the answer; without a chart of all ratios, each part has its own.
 pub fn markdown_with_pictures(run: &Run, folder: &str) -> String {
     page(run, Some(folder))
 }
@@ -54,7 +55,7 @@ fn page(run: &Run, folder: Option<&str>) -> String {
     out
 }
 
-/// The pictures of all parts; where none of them has the ratios, each part's own.
+/// The charts of all parts; if none of them shows the ratios, each part's own.
 fn shown(run: &Run) -> Vec<Picture> {
     let all = pictures(run);
     let ratios = all.iter().any(|picture| picture.name == "overview-ratio");
@@ -67,7 +68,7 @@ fn shown(run: &Run) -> Vec<Picture> {
 
 fn image(picture: &Picture, folder: &str) -> String {
     let slash = if folder.is_empty() { "" } else { "/" };
-    // Brackets and blanks would end the address.
+    // Brackets and spaces would end the address.
     let file = format!("{folder}{slash}{}.svg", picture.name).replace(' ', "%20");
     let file = file.replace('(', "%28").replace(')', "%29");
     let caption = escape(&picture.caption);
@@ -109,7 +110,7 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
     if let Some(words) = setting::disturbance(part, &run.machine) {
         out += &format!("{}.\n\n", escape(&capitalised(&words)));
     }
-    // What makes the part INVALID stands above.
+    // What makes the part INVALID is already above.
     out += &list(
         validity::others(part)
             .into_iter()
@@ -118,7 +119,7 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
     out + &format!("{}.\n\n", escape(&setting::line(part)))
 }
 
-/// A run of `load`: one trial, and nothing that it is compared with.
+/// A run of `load`: one trial without comparisons.
 fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
     let mut out = format!("| | {} |\n", TIMES.join(" | "));
     out += &format!("| :-- |{}\n", " --: |".repeat(TIMES.len()));
@@ -207,7 +208,7 @@ fn row(part: &Part, index: usize) -> [String; 7] {
     ]
 }
 
-/// What others published of a variant; their source, too, where a part has several.
+/// The published figures of a variant, with their source if a part has several.
 fn published_cell(part: &Part, variant: &Variant) -> String {
     let several = part.published.windows(2).any(|pair| pair[0].source != pair[1].source);
     let figures = part.published.iter().filter(|p| p.variant.as_deref() == Some(&*variant.name));
@@ -218,7 +219,7 @@ fn published_cell(part: &Part, variant: &Variant) -> String {
     words.collect::<Vec<_>>().join("; ")
 }
 
-/// What was published of no variant in particular, and where all of it comes from.
+/// Published figures of no particular variant, and the sources of all.
 fn other_published(part: &Part) -> String {
     let fits = |name: &str| part.variants.iter().any(|variant| variant.name == name);
     let others = part.published.iter().filter(|p| !p.variant.as_deref().is_some_and(fits));
@@ -252,7 +253,7 @@ fn verdicts(part: &Part) -> String {
     out
 }
 
-/// The secondary ratios, folded away.
+/// The secondary ratios, collapsed.
 fn others(part: &Part) -> String {
     let (_, others) = view::split_comparisons(part);
     if others.is_empty() {
@@ -261,7 +262,7 @@ fn others(part: &Part) -> String {
     let mut metrics: Vec<&str> =
         others.iter().map(|c| setting::metric(c.metric, part.is_bulk())).collect();
     metrics.dedup();
-    // GitHub reads a table inside only after an empty line.
+    // GitHub recognises a table inside only after an empty line.
     let mut out = format!(
         "<details><summary>{} (unadjusted: one in twenty such intervals misses by chance)</summary>\n\n",
         metrics.join(", ")
@@ -280,12 +281,12 @@ fn others(part: &Part) -> String {
     out + "\n</details>\n\n"
 }
 
-/// Paragraphs that keep their lines.
+/// Paragraphs with their line breaks.
 fn escape_lines(text: &str) -> String {
     text.lines().map(escape).collect::<Vec<_>>().join("\n")
 }
 
-/// Text that Markdown and the HTML inside it leave alone.
+/// Escapes Markdown and HTML.
 fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in one_line(text).chars() {

@@ -1,5 +1,5 @@
-//! What a part ran with, in words: its load, its layout, where requests were counted, its blocks,
-//! and how busy the machine was with something else.
+//! Setting of a part in words: load, layout, server-side counts, blocks, and other activity on the
+//! machine.
 
 use base::{CpuSet, format_rate};
 use record::{
@@ -27,7 +27,7 @@ pub(crate) fn layout(layout: &Layout) -> String {
     }
 }
 
-/// `client on CPU 1` of a run that starts no stack.
+/// `client on CPU 1`, for a run that starts no stack.
 pub(crate) fn client_layout(layout: &Layout) -> String {
     match layout.client.iter().count() {
         0 => "client not pinned".to_owned(),
@@ -95,7 +95,7 @@ pub(crate) fn offer(offer: Offer, offered_per_s: Option<f64>) -> String {
     }
 }
 
-/// What a metric is called in a table.
+/// The name of a metric in a table.
 pub(crate) fn metric(metric: Metric, bulk: bool) -> &'static str {
     match metric {
         Metric::Throughput if bulk => "bytes/s",
@@ -107,7 +107,7 @@ pub(crate) fn metric(metric: Metric, bulk: bool) -> &'static str {
     }
 }
 
-/// Where a server's own count was read.
+/// The source of a server-side count.
 pub(crate) fn served_by(by: &ServedBy) -> String {
     match by {
         ServedBy::Wsgi => "the WSGI counter in the application".to_owned(),
@@ -119,7 +119,7 @@ pub(crate) fn served_by(by: &ServedBy) -> String {
     }
 }
 
-/// How a block that does not count ended; `None` of one that does.
+/// How a block that does not count ended; `None` for others.
 pub(crate) fn block(state: BlockState) -> Option<&'static str> {
     match state {
         BlockState::Complete => None,
@@ -156,7 +156,7 @@ pub(crate) fn line(part: &Part) -> String {
     words.join("; ")
 }
 
-/// Where client and stacks run; only the client of a part whose servers were there before.
+/// CPUs of client and stacks; only the client's if the servers were already running.
 pub(crate) fn part_layout(part: &Part) -> String {
     match part.variants.iter().all(|variant| variant.commands.is_empty()) {
         true => client_layout(&part.layout),
@@ -164,10 +164,10 @@ pub(crate) fn part_layout(part: &Part) -> String {
     }
 }
 
-/// Below this share other processes and the hypervisor are not worth a word.
+/// Below this share, other processes and the hypervisor are not mentioned.
 const DISTURBANCE_MIN: f64 = 0.02;
 
-/// How busy the machine was with something else and what that cost; `None` of a quiet machine.
+/// Other activity on the machine and its cost; `None` for a quiet machine.
 pub(crate) fn disturbance(part: &Part, machine: &Machine) -> Option<String> {
     let Disturbance { other_cpus, stolen, rounds, rounds_left_out, half_width, .. } =
         part.disturbance?;
@@ -202,7 +202,7 @@ pub(crate) fn disturbance(part: &Part, machine: &Machine) -> Option<String> {
     Some(words)
 }
 
-/// `31% of a CPU`, `1.4 CPUs`; never more than the machine has.
+/// `31% of a CPU`, `1.4 CPUs`; at most the CPUs of the machine.
 fn cpu_use(cpus: f64, online: u32) -> String {
     let most = if online == 0 { f64::INFINITY } else { f64::from(online) };
     let cpus = cpus.min(most);

@@ -27,7 +27,7 @@ pub fn terminal(run: &Run, style: &Style) -> String {
     page.out
 }
 
-/// Columns of the names of variants at least, beside their figures.
+/// Minimum width of the variants' names beside their figures.
 const NAME_MIN: usize = 7;
 
 struct Page<'a> {
@@ -45,14 +45,14 @@ impl Page<'_> {
         self.out.push('\n');
     }
 
-    /// A paragraph that is broken to the width first and painted afterwards, so that codes don't count.
+    /// A paragraph, wrapped before it is coloured so that escape codes do not count.
     fn paragraph(&mut self, text: &str, hang: usize, paint: impl Fn(&str) -> String) {
         for line in wrap(text, self.style.columns(), hang) {
             self.line(&paint(&line));
         }
     }
 
-    /// A word in the margin and text beside it.
+    /// A label in the margin with text beside it.
     fn labelled(&mut self, label: &str, text: &str, paint: impl Fn(&str) -> String) {
         self.beside(11, label, text, paint);
     }
@@ -139,7 +139,7 @@ impl Page<'_> {
         }
     }
 
-    /// Which columns fit beside each other: all of them, unless the terminal is narrow.
+    /// Which columns fit side by side: all of them, unless the terminal is narrow.
     fn beside_each_other(&self, columns: &[usize; 6]) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         let mut used = usize::MAX;
@@ -156,7 +156,7 @@ impl Page<'_> {
         ranges
     }
 
-    /// Some columns of the rows of all variants that were measured.
+    /// Some columns of the rows of all measured variants.
     fn rows(
         &mut self,
         part: &Part,
@@ -168,7 +168,7 @@ impl Page<'_> {
         let figures: usize = columns[range.clone()].iter().map(|column| column + 2).sum();
         let room = self.style.columns().saturating_sub(figures);
         let longest = part.variants.iter().map(|v| width(&one_line(&v.name))).max().unwrap_or(0);
-        // A name that does not fit beside its figures gets a line of its own above them.
+        // A name that does not fit beside its figures gets its own line above them.
         let beside = longest.max(NAME_MIN) <= room;
         let margin = if beside { longest.max(NAME_MIN) } else { room.min(NAME_MIN) };
         let cells = |row: &[String]| -> String {
@@ -217,7 +217,7 @@ impl Page<'_> {
             let beside: Vec<String> = others
                 .iter()
                 .filter(|c| (c.baseline, c.variant) == (comparison.baseline, comparison.variant))
-                // Where the primary verdict is INVALID, another one that is too is no news.
+                // If the primary verdict is INVALID, further INVALID ones are not listed.
                 .filter(|c| !(validity::is_refused(comparison) && validity::is_refused(c)))
                 .map(|c| {
                     let metric = setting::metric(c.metric, part.is_bulk());
@@ -262,7 +262,7 @@ impl Page<'_> {
     fn findings(&mut self, run: &Run, part: &Part) {
         let style = self.style;
         let disturbance = setting::disturbance(part, &run.machine);
-        // What makes the part INVALID stands above.
+        // What makes the part INVALID is already above.
         let findings = validity::others(part);
         if !findings.is_empty() || disturbance.is_some() || !part.published.is_empty() {
             self.blank();
@@ -310,7 +310,7 @@ impl Page<'_> {
     fn foot(&mut self, run: &Run) {
         self.blank();
         self.beside(13, "machine", &view::machine_line(run), str::to_owned);
-        // Commands are never broken over lines, so that they can be copied.
+        // Commands are never wrapped, so that they can be copied.
         let repeat = one_line(&shell(&run.command_line));
         let margin = |label: &str| self.style.dim(&left(label, 13));
         let lines = [
@@ -323,7 +323,7 @@ impl Page<'_> {
     }
 }
 
-/// The cells of a variant that was measured.
+/// The cells of a measured variant.
 fn row(part: &Part, variant: usize) -> [String; 6] {
     let failed = base::format_count(part.variants[variant].ledger.counts.failed);
     let Some(figures) = view::figures(part, variant) else {

@@ -1,15 +1,15 @@
-//! Words, widths and units for people.
+//! Wrapping, widths and units for people.
 
 use anstyle::{AnsiColor, Style as Ansi};
 use base::Nanos;
 use stats::Estimate;
 
-/// How text for a terminal is set.
+/// Style of terminal text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Whether escape codes may be used; nothing is said by colour alone.
+    /// Whether to use escape codes; colour never carries information alone.
     pub colour: bool,
-    /// Columns of the terminal; at least 40 are used.
+    /// Columns of the terminal; at least 40.
     pub width: usize,
 }
 
@@ -54,7 +54,7 @@ impl Style {
     }
 }
 
-/// Characters that a text takes up; escape codes must not be in it yet.
+/// Width of a text without escape codes, in characters.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().count()
 }
@@ -82,8 +82,8 @@ pub(crate) fn right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(columns.saturating_sub(width(text))))
 }
 
-/// Lines of at most `columns`, broken between words; lines after the first are
-/// indented by `hang`. A word longer than a line keeps its line to itself.
+/// Lines of at most `columns`, broken between words; lines after the first are indented by `hang`.
+/// A longer word is a line of its own.
 pub(crate) fn wrap(text: &str, columns: usize, hang: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
@@ -104,7 +104,7 @@ pub(crate) fn wrap(text: &str, columns: usize, hang: usize) -> Vec<String> {
     lines
 }
 
-/// A time in nanoseconds that may be unknown.
+/// A duration in nanoseconds that may be unknown.
 pub(crate) fn time(nanos: f64) -> String {
     if nanos.is_finite() && nanos >= 0.0 {
         Nanos(nanos.round() as u64).to_string()
@@ -113,7 +113,7 @@ pub(crate) fn time(nanos: f64) -> String {
     }
 }
 
-/// Two times as an interval, the unit said once where it is the same: `895–911 µs`.
+/// Two durations as an interval, with a common unit if possible: `895–911 µs`.
 pub(crate) fn time_interval(low: f64, high: f64) -> String {
     let (low, high) = (time(low), time(high));
     match (low.split_once(' '), high.split_once(' ')) {
@@ -137,7 +137,7 @@ pub(crate) fn bandwidth(bytes_per_s: f64) -> String {
     }
 }
 
-/// A number of bytes in powers of 1024 without zeros that say nothing: `64 B`, `1 KiB`, `1.5 MiB`.
+/// A number of bytes in powers of 1024 without trailing zeros: `64 B`, `1 KiB`, `1.5 MiB`.
 pub(crate) fn size(bytes: f64) -> String {
     let text = base::Bytes(bytes.max(0.0).round() as u64).to_string();
     match text.split_once(' ') {
@@ -148,8 +148,8 @@ pub(crate) fn size(bytes: f64) -> String {
     }
 }
 
-/// A ratio and its interval: `1.12×` and `1.10–1.13`; more digits when the interval is narrow, and
-/// `–` for what is unknown or unbounded.
+/// A ratio and its interval: `1.12×` and `1.10–1.13`; more digits for a narrow interval, and `–`
+/// for unknown or unbounded values.
 pub(crate) fn ratio(estimate: &Estimate) -> (String, String) {
     let spread = (estimate.high - estimate.low).abs();
     let digits = if spread < 0.02 { 3 } else { 2 };
@@ -184,7 +184,7 @@ pub(crate) fn capitalised(text: &str) -> String {
     chars.next().map_or(String::new(), |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// A command line that a shell reads back as these arguments.
+/// A command line that a shell parses into these arguments.
 pub(crate) fn shell(arguments: &[String]) -> String {
     shell_words::join(arguments)
 }

@@ -1,4 +1,4 @@
-//! What the findings forbid: which verdicts, which figures, and whether the run as a whole.
+//! What the findings forbid: verdicts, figures, or the whole run.
 
 use record::{Comparison, Metric, Part, Run, RunState};
 use stats::Verdict;
@@ -7,15 +7,15 @@ use crate::fact::{self, FindingLine};
 use crate::text::{self, listed};
 use crate::{setting, view};
 
-/// Whether a run's answer is not to be used: it failed or was cut off, a primary verdict is
-/// INVALID, or a check failed where nothing is compared.
+/// Whether a run is invalid: it failed or was killed, a primary verdict is INVALID, or a check
+/// failed in a part without comparisons.
 ///
 /// A secondary metric that is INVALID leaves the run valid.
 pub fn is_invalid(run: &Run) -> bool {
     run.error.is_some() || did_not_end(run) || run.parts.iter().any(is_part_invalid)
 }
 
-/// Why [`is_invalid`] holds, one line each without a full stop; empty if it does not.
+/// Why [`is_invalid`] is true, one line each without a full stop; empty if it is false.
 pub fn reasons(run: &Run) -> Vec<String> {
     let mut reasons: Vec<String> = run.error.iter().cloned().collect();
     if run.error.is_none() && did_not_end(run) {
@@ -35,7 +35,7 @@ fn did_not_end(run: &Run) -> bool {
     matches!(run.state, RunState::Running | RunState::Failed)
 }
 
-/// Whether a part's answer is not to be used.
+/// Whether a part is invalid.
 pub(crate) fn is_part_invalid(part: &Part) -> bool {
     match part.comparisons.iter().any(|c| c.primary) {
         true => part.comparisons.iter().any(|c| c.primary && is_refused(c)),
@@ -75,7 +75,7 @@ pub(crate) fn because(part: &Part, comparison: &Comparison) -> String {
     told.iter().map(FindingLine::line).collect::<Vec<_>>().join("; ")
 }
 
-/// The findings that are not among the [`causes`], with the metrics that they forbid.
+/// The findings that are not among [`causes`], with the metrics that they forbid.
 pub(crate) fn others(part: &Part) -> Vec<FindingLine> {
     let causes: Vec<u32> = causes(part).into_iter().flat_map(|told| told.findings).collect();
     let mut others = fact::finding_lines_of(part, |index, _| !causes.contains(&index));
@@ -98,9 +98,9 @@ fn forbidden(part: &Part, findings: &[u32]) -> Vec<Metric> {
     metrics
 }
 
-/// Whether a variant's figure of this metric is not to be used.
+/// Whether a variant's figure of this metric is invalid.
 ///
-/// A finding that blames no variant spoils the figures of all.
+/// A finding about no particular variant invalidates the figures of all.
 pub fn is_void(part: &Part, variant: usize, metric: Metric) -> bool {
     let blames = |index: &u32| {
         let finding = part.findings.get(*index as usize);
@@ -116,11 +116,11 @@ pub fn is_void(part: &Part, variant: usize, metric: Metric) -> bool {
     })
 }
 
-/// What stands in a variant's row of a table.
+/// The metrics in a variant's row of a table.
 const SHOWN: [Metric; 5] =
     [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu, Metric::Memory];
 
-/// Which figures of a table are not to be used; `None` if all may be.
+/// Which figures of a table are invalid; `None` if all are valid.
 pub(crate) fn void_in_words(part: &Part) -> Option<String> {
     let measured = |index: &usize| view::figures(part, *index).is_some();
     let measured: Vec<usize> = (0..part.variants.len()).filter(measured).collect();

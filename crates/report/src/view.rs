@@ -1,4 +1,4 @@
-//! What all exporters ask of a run: its headline figures and its state in words.
+//! What all exporters need from a run: its headline figures and its state in words.
 
 use std::borrow::Cow;
 
@@ -11,19 +11,20 @@ use stats::Estimate;
 use crate::verdict::words::is_few;
 use crate::{setting, text};
 
-/// The figures that stand in a variant's row.
+/// The figures in a variant's row.
 pub(crate) struct Figures {
     /// Requests per second, or bytes per second in a bulk part.
     pub(crate) throughput: Estimate,
-    /// The summary that latency is read from.
+    /// The summary that latency is taken from.
     pub(crate) times: Summary,
     /// CPU of the stack per request.
     pub(crate) cpu_ns: Option<Estimate>,
-    /// Whether they are provisional: of fewer blocks than a verdict needs, or of a block that did not end.
+    /// Whether they are provisional: from fewer blocks than a verdict needs, or from an incomplete
+    /// block.
     pub(crate) so_far: bool,
 }
 
-/// A variant's summaries: those of the analysis, or, where there are none, what its trials come to so far.
+/// A variant's summaries: those of the analysis, or provisional ones from its trials.
 pub(crate) fn summaries(part: &Part, variant: usize) -> Cow<'_, [Summary]> {
     match part.variants.get(variant) {
         Some(analysed) if !analysed.summaries.is_empty() => Cow::from(&analysed.summaries),
@@ -31,7 +32,8 @@ pub(crate) fn summaries(part: &Part, variant: usize) -> Cow<'_, [Summary]> {
     }
 }
 
-/// What a variant's trials come to without an analysis: of complete blocks, or of all if none is complete.
+/// Summaries from a variant's trials, without an analysis: of complete blocks, or of all if none is
+/// complete.
 fn from_trials(part: &Part, variant: usize) -> Vec<Summary> {
     let any_complete = part.complete_blocks().next().is_some();
     let blocks = part.measured_blocks().filter(|block| !any_complete || block.is_complete());
@@ -72,10 +74,10 @@ fn unbounded(value: f64) -> Estimate {
     Estimate { value, low: 0.0, high: f64::INFINITY }
 }
 
-/// The geometric mean; NaN of none.
+/// The geometric mean; NaN without values.
 pub(crate) fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
     let values: Vec<f64> = values.collect();
-    // The mean of one value is that value, to the last digit.
+    // The mean of one value is exactly that value.
     if let [one] = values.as_slice() {
         return *one;
     }
@@ -83,17 +85,17 @@ pub(crate) fn geometric_mean(values: impl Iterator<Item = f64>) -> f64 {
     (sum / values.len() as f64).exp()
 }
 
-/// The summary that says how much a variant can do: closed loop if there is one.
+/// The summary for throughput: the closed loop if there is one.
 pub(crate) fn capacity(part: &Part, variant: usize) -> Option<Summary> {
     under(part, variant, Offer::Closed)
 }
 
-/// The summary that says how long a variant takes: open loop if there is one.
+/// The summary for latency: the open loop if there is one.
 pub(crate) fn latency_summary(part: &Part, variant: usize) -> Option<Summary> {
     under(part, variant, Offer::Open)
 }
 
-/// The summary under an offer, or the first where that was not offered.
+/// The summary under an offer, or the first if there is none.
 fn under(part: &Part, variant: usize, offer: Offer) -> Option<Summary> {
     let summaries = summaries(part, variant);
     summaries.iter().find(|s| s.offer == offer).or(summaries.first()).cloned()
@@ -120,7 +122,7 @@ pub(crate) fn figures(part: &Part, variant: usize) -> Option<Figures> {
     })
 }
 
-/// The head of the throughput column.
+/// The heading of the throughput column.
 pub(crate) fn throughput_unit(part: &Part) -> &'static str {
     if part.is_bulk() { "GB/s" } else { "requests/s" }
 }
@@ -130,7 +132,7 @@ pub(crate) fn throughput(part: &Part, value: f64) -> String {
     if part.is_bulk() { format_rate(value / 1e9) } else { format_rate(value) }
 }
 
-/// `1,820–1,854`; `so far` where too few blocks stand behind it.
+/// `1,820–1,854`; `so far` with too few blocks.
 pub(crate) fn throughput_interval(part: &Part, figures: &Figures) -> String {
     let estimate = &figures.throughput;
     if figures.so_far {
@@ -142,11 +144,11 @@ pub(crate) fn throughput_interval(part: &Part, figures: &Figures) -> String {
     format!("{}–{}", throughput(part, estimate.low), throughput(part, estimate.high))
 }
 
-/// What the percentiles of a part are percentiles of.
+/// Describes the percentiles of a part.
 pub(crate) fn times_in_words(part: &Part) -> String {
     let timed = (0..part.variants.len()).find_map(|variant| latency_summary(part, variant));
     let dropped = part.variants.iter().any(|variant| variant.ledger.counts.dropped > 0);
-    // What was dropped or failed took no time that could be measured.
+    // Dropped and failed requests have no time.
     let of = if dropped { " of completed requests" } else { "" };
     match timed {
         Some(summary) if summary.offer == Offer::Open => {
@@ -156,13 +158,13 @@ pub(crate) fn times_in_words(part: &Part) -> String {
     }
 }
 
-/// The offer whose times stand in the tables and curves.
+/// The offer whose times are in the tables and curves.
 pub(crate) fn times_offer(part: &Part) -> Offer {
     let timed = (0..part.variants.len()).find_map(|variant| latency_summary(part, variant));
     timed.map_or(Offer::Closed, |summary| summary.offer)
 }
 
-/// How requests were offered in a part, with the rate of an open loop.
+/// The offers of a part, with the rate of an open loop.
 pub(crate) fn offers(part: &Part) -> Vec<(Offer, Option<f64>)> {
     let trials = part.measured_blocks().flat_map(Block::measured_trials);
     let summaries = part.variants.iter().flat_map(|variant| &variant.summaries);
@@ -179,11 +181,11 @@ pub(crate) fn offers(part: &Part) -> Vec<(Offer, Option<f64>)> {
     offers
 }
 
-/// Answers smaller than this are judged by their number, not by their bytes.
+/// Smaller responses are compared by their number, not by their bytes.
 const BYTES_WORTH_SAYING: f64 = 1024.0;
 
-/// How many bytes each variant moves and what they cost, where answers are large:
-/// `tcp 1.21 GB/s at 0.81 s of CPU per GB`.
+/// Bandwidth and cost of each variant if responses are large: `tcp 1.21 GB/s at 0.81 s of CPU per
+/// GB`.
 pub(crate) fn bytes_in_words(part: &Part) -> Option<String> {
     let of = |index: usize| {
         let closed = capacity(part, index)?;
@@ -212,8 +214,8 @@ pub(crate) fn trials(
         .filter(move |(_, trial)| trial.variant as usize == variant && trial.offer == offer)
 }
 
-/// Latency where the loop was open; service time where it was closed, where every
-/// request is due at the moment it is sent and so both are the same.
+/// Latency in an open loop; service time in a closed one, where every request is due when it is
+/// sent, so both are equal.
 pub(crate) fn times(trial: &Trial) -> &Distribution {
     trial.latency.as_ref().unwrap_or(&trial.service_time)
 }
@@ -233,12 +235,12 @@ pub(crate) fn sides(part: &Part, comparison: &Comparison) -> String {
     format!("{} ÷ {}", name(part, comparison.variant), name(part, comparison.baseline))
 }
 
-/// Whether figures of this part have no interval worth showing.
+/// Whether there are too few blocks for intervals.
 pub(crate) fn few_blocks(part: &Part) -> bool {
     is_few(part.complete_blocks().count())
 }
 
-/// Whether figures are provisional: no block is complete, or too few are for what is compared.
+/// Whether figures are provisional: no block is complete, or too few for the comparisons.
 pub(crate) fn is_provisional(part: &Part) -> bool {
     match part.complete_blocks().count() {
         0 => true,
@@ -246,7 +248,7 @@ pub(crate) fn is_provisional(part: &Part) -> bool {
     }
 }
 
-/// What has to be said about how the run ended, as a word and a sentence; `None` if it went to its end.
+/// How the run ended, as a word and a sentence; `None` if it is complete.
 pub(crate) fn state_in_words(run: &Run) -> Option<(&'static str, &'static str)> {
     match (run.state, run.kind) {
         (RunState::Done, _) => None,
@@ -264,7 +266,7 @@ pub(crate) fn state_in_words(run: &Run) -> Option<(&'static str, &'static str)> 
     }
 }
 
-/// A part's heading: its name before its question, unless the question holds the name.
+/// A part's heading: its name and question, unless the question contains the name.
 pub(crate) fn heading(part: &Part) -> String {
     let edge = |c: Option<char>| c.is_none_or(|c| !c.is_alphanumeric());
     let (question, name) = (part.question.to_lowercase(), part.name.to_lowercase());
@@ -274,7 +276,7 @@ pub(crate) fn heading(part: &Part) -> String {
     if said { part.question.clone() } else { format!("{}: {}", part.name, part.question) }
 }
 
-/// What the experiment says about itself, from the text of it that was recorded; empty if there is none.
+/// The experiment's `about`, from its recorded text; empty without one.
 pub(crate) fn about(run: &Run) -> String {
     let plan: toml::Table = toml::from_str(&run.plan).unwrap_or_default();
     let about = plan.get("experiment").and_then(|experiment| experiment.get("about"));
@@ -299,7 +301,7 @@ pub(crate) fn machine_line(run: &Run) -> String {
     words.join(", ")
 }
 
-/// Whether the machine is virtualised, and by what if that is known: `yes (KVM)`.
+/// Whether the machine is virtualised, with the hypervisor if known: `yes (KVM)`.
 pub(crate) fn virtualised(run: &Run) -> String {
     match run.machine.hypervisor.as_deref().map(hypervisor_name) {
         None => "no".to_owned(),
@@ -308,13 +310,13 @@ pub(crate) fn virtualised(run: &Run) -> String {
     }
 }
 
-/// The name of a hypervisor, unless it has none; earlier records call that one `a hypervisor`.
+/// The name of a hypervisor, if known; earlier records contain `a hypervisor` instead.
 fn hypervisor_name(name: &str) -> Option<&str> {
     Some(name).filter(|name| !matches!(*name, "unnamed" | "a hypervisor"))
 }
 
-/// The published ratio that stands beside a comparison of throughputs, if both its variants were published
-/// by the same source.
+/// The published ratio beside a comparison of throughputs, if the same source published both
+/// variants.
 pub(crate) fn published_ratio(part: &Part, comparison: &Comparison) -> Option<(f64, String)> {
     if comparison.metric != Metric::Throughput {
         return None;

@@ -1,4 +1,5 @@
-//! The HTML report and its pictures: whole, self-contained, and safe from what people name things.
+//! The HTML report and its charts: well-formed, self-contained, and safe whatever the names
+//! contain.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere, its helpers included
 
 mod sample;
@@ -8,7 +9,7 @@ use record::RunState;
 use report::chart::{Forest, ForestRow, forest};
 use report::{html, pictures};
 
-/// Every tag of a document, as name and whether it closes; panics where text is not well formed.
+/// Every tag of a document: name and whether it closes; panics on malformed text.
 fn tags(text: &str) -> Vec<(String, bool)> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -290,7 +291,7 @@ fn a_reader_picks_the_baseline_of_the_grid() {
     {
         assert!(page.contains(told), "{told} is not in the page");
     }
-    // What is INVALID is no measure for others.
+    // An INVALID variant cannot be a baseline.
     let gap = ledger::Discrepancy { law: ledger::Law::Sent, left: 2, right: 1 };
     let finding =
         record::Finding::of_variant(record::Severity::Invalid, 0, record::Fact::Ledger { gap });
@@ -303,7 +304,7 @@ fn a_single_load_was_told_in_the_words_of_a_comparison() {
     for (mut run, offer) in
         [(sample::load(), "closed loop"), (sample::load_unsustained(), "open loop at 2,000")]
     {
-        // What was sent before the measured trial is in the variant's ledger, and in no figure.
+        // Requests before the measured trial are in the variant's ledger, but in no figure.
         run.parts[0].variants[0].ledger.counts.sent += 3;
         let sent = run.parts[0].blocks[0].trials[1].ledger.counts.sent;
         let page = html(&run);
@@ -332,7 +333,7 @@ fn a_single_load_was_told_in_the_words_of_a_comparison() {
 #[test]
 fn the_marks_of_an_axis_repeated_themselves() {
     let mut run = sample::load();
-    // A trial so short that its seconds were all written 0 or 1.
+    // A trial so short that all its seconds were labelled 0 or 1.
     run.parts[0].blocks[0].trials[1].completed_by_step.truncate(6);
     let labels = |page: &str| -> Vec<String> {
         let wide = page.rsplit("<div class=\"wide\">").next().unwrap().to_owned();

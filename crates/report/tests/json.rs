@@ -1,4 +1,4 @@
-//! The JSON of every sample run against the published schemas.
+//! The JSON of every sample run, checked with the published schemas.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere, its helpers included
 
 mod sample;
@@ -175,7 +175,7 @@ fn a_run_that_failed_is_invalid() {
     assert_eq!(json(&run)["verdict"], "invalid");
 }
 
-/// One estimator has one name: a percentile is the same number wherever it is printed.
+/// A percentile is computed in one way, so it is the same number wherever it is printed.
 #[test]
 fn a_percentile_is_the_same_number_everywhere() {
     let run = sample::tcp_unix();

@@ -1,4 +1,4 @@
-//! What a person reads in a terminal, an issue or a spreadsheet.
+//! The reports for a terminal, an issue and a spreadsheet.
 #![allow(clippy::unwrap_used)] // a test may fail anywhere, its helpers included
 
 mod sample;
@@ -86,7 +86,7 @@ fn plain_text_keeps_to_its_columns_and_has_no_escape_codes() {
         for width in [80, 100] {
             let text = terminal(&run, &Style { colour: false, width });
             assert!(!text.contains('\u{1b}'), "{name}");
-            // Commands stay whole, to be copied.
+            // Commands are not wrapped, so that they can be copied.
             for line in text.lines().filter(|line| !line.starts_with("repeat")) {
                 assert!(line.chars().count() <= width, "{name}: {line}");
             }
@@ -244,7 +244,7 @@ fn a_table_was_wider_than_a_narrow_terminal() {
         let style = Style { colour: false, width };
         for run in [sample::load(), sample::load_unsustained(), sample::tcp_unix()] {
             let text = terminal(&run, &style);
-            // What is to be copied is never broken.
+            // What is to be copied is never wrapped.
             let own = |line: &&str| !line.contains("tachograph ") && !line.contains("http://");
             let long: Vec<&str> =
                 text.lines().filter(own).filter(|line| line.chars().count() > width).collect();

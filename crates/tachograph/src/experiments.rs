@@ -1,4 +1,4 @@
-//! The built-in experiments: files that are part of the binary, so that it needs no folder beside it.
+//! The built-in experiments, which are part of the binary.
 
 mod eject;
 
@@ -12,20 +12,20 @@ use crate::failure::Failure;
 static EXPERIMENTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
 static PYTHON: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../python");
 
-/// An experiment's files, and the folder that `$FILES` stands for.
+/// An experiment's files, and the folder of `$FILES`.
 pub(crate) struct Found {
     main: SourceFile,
     included: Vec<SourceFile>,
     files: Option<PathBuf>,
-    /// Whether it came with the binary.
+    /// Whether it is built in.
     built_in: bool,
 }
 
-/// What an experiment's file asks for.
+/// The kinds of experiments.
 pub(crate) enum Experiment {
-    /// To compare servers.
+    /// Compares servers.
     Plan(Box<Plan>),
-    /// To give the same updates to several recorders.
+    /// Sends the same updates to several recorders.
     Accuracy(accuracy::Experiment),
 }
 
@@ -38,7 +38,7 @@ impl Experiment {
         }
     }
 
-    /// Its title in one line.
+    /// Its one-line title.
     pub(crate) fn title(&self) -> &str {
         match self {
             Experiment::Plan(plan) => &plan.title,
@@ -48,12 +48,12 @@ impl Experiment {
 }
 
 impl Found {
-    /// The experiment as one text that needs no other file.
+    /// The experiment as one self-contained text.
     pub(crate) fn text(&self) -> String {
         spec::join_files(&self.main, &self.included)
     }
 
-    /// What it asks for.
+    /// The parsed experiment.
     pub(crate) fn experiment(&self) -> Result<Experiment, Failure> {
         if accuracy::Experiment::is_one(&self.main.text) {
             let experiment = accuracy::Experiment::parse(&self.main.text, &self.main.path)?;
@@ -66,7 +66,7 @@ impl Found {
     }
 }
 
-/// The built-in experiments in alphabetical order, read from the binary.
+/// The built-in experiments in alphabetical order.
 pub(crate) fn built_in() -> Result<Vec<Found>, Failure> {
     let mut names = built_in_names();
     names.sort_unstable();
@@ -79,7 +79,7 @@ fn built_in_names() -> Vec<&'static str> {
     EXPERIMENTS.files().filter_map(|file| name(file.path())).collect()
 }
 
-/// Finds an experiment by the path of a file or by a built-in name.
+/// Finds an experiment by file path or built-in name.
 pub(crate) fn find(name: &str) -> Result<Found, Failure> {
     let path = Path::new(name);
     if name.contains('/') || name.ends_with(".toml") || path.is_file() {
@@ -119,7 +119,7 @@ fn from_binary(name: &str, files: Option<PathBuf>) -> Result<Found, Failure> {
     Ok(Found { main, included, files, built_in: true })
 }
 
-/// The patterns of the files that an experiment includes; one for the recorders has none.
+/// The patterns of included files; an experiment for recorders has none.
 fn includes(main: &SourceFile) -> Result<Vec<String>, Failure> {
     if accuracy::Experiment::is_one(&main.text) {
         return Ok(Vec::new());
@@ -153,7 +153,7 @@ fn from_disk(name: &str, path: &Path) -> Result<Found, Failure> {
     Ok(Found { main, included, files: Some(files), built_in: false })
 }
 
-/// The files that a pattern of `include` names, in alphabetical order.
+/// The files that match an `include` pattern, in alphabetical order.
 fn fitting(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     let Some(inner) = pattern.strip_suffix("/*.toml") else {
         return Ok(vec![folder.join(pattern)]);
@@ -173,12 +173,12 @@ fn fitting(folder: &Path, pattern: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// The folder that holds the WSGI counter, for PYTHONPATH.
+/// The folder of the WSGI counter, for PYTHONPATH.
 pub(crate) fn python_path() -> Result<PathBuf, Failure> {
     extract(&PYTHON, "python")
 }
 
-/// Writes a part of the binary to the cache folder, once per content, and returns where.
+/// Writes a part of the binary to the cache folder, once per content, and returns its path.
 fn extract(dir: &Dir<'_>, name: &str) -> Result<PathBuf, Failure> {
     let folder = cache_folder()?.join(format!("{name}-{:016x}", fingerprint(dir)));
     if folder.join(".complete").exists() {

@@ -1,14 +1,14 @@
-//! Why nothing could be measured, in one sentence and with what to do about it.
+//! Errors that end the program, in one sentence with what to do.
 
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// A failure that a person reads. It ends the program with status 2.
+/// An error message for people. It ends the program with status 2.
 #[derive(Debug)]
 pub(crate) struct Failure(String);
 
 impl Failure {
-    /// A failure with this sentence.
+    /// A failure with this message.
     pub(crate) fn new(sentence: impl Display) -> Failure {
         Failure(sentence.to_string())
     }

@@ -1,8 +1,8 @@
-//! `--fail-if`: what the evidence of a run says about conditions.
+//! `--fail-if`: deciding conditions on a run.
 //!
-//! A test of a ratio is decided by the interval of that ratio, which comes from pairs of slices and
-//! is much narrower than those of its two sides. Every other test is decided by interval
-//! arithmetic on the figures that it names.
+//! A test of a ratio is decided by the interval of that ratio, which comes from paired slices and
+//! is much narrower than those of its two sides. Every other test is decided by interval arithmetic
+//! on its figures.
 
 use record::{
     Comparison, GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown, Metric, Offer, Part,
@@ -12,10 +12,10 @@ use report::LoadReport;
 use spec::{FailIf, Interval, Measured, Plan, SpecError, Target, Test, Truth};
 use stats::{DECIDING_BLOCKS_MIN, Estimate, Verdict};
 
-/// Reads the conditions on a plan.
+/// Parses the conditions on a plan.
 ///
 /// # Errors
-/// What is no condition, and parts and variants that the plan has not.
+/// Invalid conditions, unknown parts and variants.
 pub(crate) fn conditions(texts: &[String], plan: &Plan) -> Result<Vec<FailIf>, SpecError> {
     let names = |part: &spec::Part| part.variants.iter().map(|v| v.name.clone()).collect();
     let parts: Vec<(String, Vec<String>)> =
@@ -23,10 +23,10 @@ pub(crate) fn conditions(texts: &[String], plan: &Plan) -> Result<Vec<FailIf>, S
     texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
 }
 
-/// Reads the conditions on a load of one target.
+/// Parses the conditions on a load of one target.
 ///
 /// # Errors
-/// What is no condition on one target.
+/// Invalid conditions.
 pub(crate) fn conditions_of_load(
     texts: &[String],
     target: &Target,
@@ -35,7 +35,7 @@ pub(crate) fn conditions_of_load(
     texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
 }
 
-/// What a run says about conditions on it.
+/// Decides the conditions on a run.
 pub(crate) fn gate(run: &Run, conditions: &[FailIf]) -> Vec<GateOutcome> {
     conditions
         .iter()
@@ -73,7 +73,7 @@ fn decide(run: &Run, test: &Test) -> (Truth, GateTest) {
     }
 }
 
-/// What a test was decided to be, and by what.
+/// The decision on a test, with its figures.
 type Found = Result<(Truth, Vec<GateFigure>), GateUnknown>;
 
 /// Decides a test of a ratio that was compared; `None` for any other test.
@@ -130,13 +130,13 @@ fn part_of<'r>(run: &'r Run, measured: &Measured) -> Option<&'r Part> {
     run.parts.iter().find(|part| measured.part.as_ref().is_none_or(|name| *name == part.name))
 }
 
-/// The metric, if it is one that variants are compared by.
+/// The metric, if variants are compared by it.
 fn compared(name: &str) -> Option<Metric> {
     let all = [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu, Metric::Memory];
     all.into_iter().find(|metric| metric.word() == name)
 }
 
-/// A figure with its interval. Errors are counted, so they are exact and valid whatever else is not.
+/// A figure with its interval. Errors are counted, so they are exact and always valid.
 fn estimate(run: &Run, measured: &Measured) -> Result<Estimate, GateUnknown> {
     let exactly = |value: f64| Estimate { value, low: value, high: value };
     let missing =
@@ -175,7 +175,7 @@ fn estimate(run: &Run, measured: &Measured) -> Result<Estimate, GateUnknown> {
     }
 }
 
-/// A figure of a load. There is one trial and so no interval: it is the figure that was measured.
+/// A figure of a load. With one trial there is no interval, so the measured figure is used.
 fn of_load(
     report: &LoadReport<'_>,
     part: &Part,

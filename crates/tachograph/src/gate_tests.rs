@@ -54,7 +54,7 @@ fn block(index: u32) -> Block {
     }
 }
 
-/// `b ÷ a` of p99, over as many blocks.
+/// `b ÷ a` of p99, over this many blocks.
 fn comparison(ratio: Estimate, blocks: u32) -> Comparison {
     Comparison {
         baseline: 0,
@@ -179,7 +179,7 @@ fn other_tests_are_decided_by_each_figures_own_interval() {
     assert_eq!(decided(&run, "b.p99 > 1ms"), Inconclusive);
     assert_eq!(decided(&run, "b.p99 > 1.2ms"), Passes);
     assert_eq!(decided(&run, "b.throughput < 980"), Passes);
-    // Nobody compared p90, so its two sides are all that there is.
+    // p90 is not compared, so only its two sides are available.
     assert_eq!(decided(&run, "b.p90 > 1.05 * a.p90"), Inconclusive);
     assert_eq!(decided(&run, "b.p90 > 1.5 * a.p90"), Passes);
     assert_eq!(decided(&run, "b.errors > a.errors"), Fails);

@@ -1,10 +1,10 @@
-//! What this machine is, for the record.
+//! Facts about this machine, for the record.
 
 use std::process::Command;
 
 use base::Machine;
 
-/// Reads the machine's description; what cannot be read is left empty.
+/// Reads the machine's description; unknown fields are empty.
 pub(crate) fn describe() -> Machine {
     let programs = [("python3", "--version"), ("nginx", "-v")];
     let versions = programs
@@ -13,7 +13,7 @@ pub(crate) fn describe() -> Machine {
     Machine { facts: versions.collect(), ..host::machine() }
 }
 
-/// The first line that `program flag` prints, or `None` if it is not there.
+/// The first line of `program flag`, or `None` if the program is missing.
 pub(crate) fn version(program: &str, flag: &str) -> Option<String> {
     let output = Command::new(program).arg(flag).output().ok()?;
     let text = if output.stdout.is_empty() { output.stderr } else { output.stdout };

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use flags::{Cli, Command};
 
 fn main() -> ExitCode {
-    // The guard is started by our own stage, before any flags are looked at.
+    // The guard is started by our own stage, before any flags are parsed.
     if let Some(status) = commands::guard::requested() {
         return status;
     }

@@ -1,18 +1,18 @@
-//! Where text for people goes: colour and width by terminal, silence when the reader of a pipe has gone.
+//! Text output: colour and width of the terminal, and closed pipes.
 
 use std::io::{IsTerminal as _, Write as _};
 
 use crate::failure::Failure;
 
-/// Width that is assumed where no terminal says otherwise.
+/// Default width without a terminal.
 const WIDTH: usize = 80;
 
-/// Whether standard error is a terminal, so that progress may be drawn there.
+/// Whether standard error is a terminal, so that progress can be drawn.
 pub(crate) fn progress_wanted() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// How standard output likes its text.
+/// The style for standard output.
 pub(crate) fn style(colour: ColourWhen) -> report::Style {
     let terminal = std::io::stdout().is_terminal();
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -30,7 +30,7 @@ fn terminal_width() -> Option<usize> {
     (size.ws_col > 0).then_some(usize::from(size.ws_col))
 }
 
-/// When text is coloured.
+/// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ColourWhen {
     /// On terminals, unless NO_COLOR is set
@@ -42,10 +42,10 @@ pub(crate) enum ColourWhen {
     Never,
 }
 
-/// Prints to standard output. A reader that has gone away is no error.
+/// Prints to standard output. A closed pipe is no error.
 pub(crate) fn print(text: &str) {
     let mut out = std::io::stdout().lock();
-    // The only error a person can do nothing about is a pipe that was closed.
+    // The only error to ignore is a closed pipe.
     let _closed_pipe = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
@@ -70,7 +70,7 @@ pub(crate) fn wrapped(text: &str, indent: usize, width: usize) -> String {
     out
 }
 
-/// Prints a sentence about progress to standard error.
+/// Prints a note to standard error.
 pub(crate) fn note(text: &str) {
     let mut err = std::io::stderr().lock();
     let _closed_pipe = writeln!(err, "{text}");
@@ -83,7 +83,7 @@ pub(crate) fn error(text: &str) {
 
 /// Fails if a file cannot be written, before there is anything to write; `-` is standard output.
 pub(crate) fn check_writable(path: &std::path::Path) -> Result<(), Failure> {
-    // A pipe or a device may take being opened and closed for the end of what it gets.
+    // The reader of a pipe or a device might take opening and closing for the end of the data.
     if path == std::path::Path::new("-")
         || path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir())
     {
@@ -95,7 +95,7 @@ pub(crate) fn check_writable(path: &std::path::Path) -> Result<(), Failure> {
     }
 }
 
-/// Writes a file for a person, or standard output for `-`.
+/// Writes to a file, or to standard output for `-`.
 pub(crate) fn write_file(path: &std::path::Path, text: &str) -> Result<(), Failure> {
     if path == std::path::Path::new("-") {
         print(text);

@@ -10,7 +10,7 @@ use crate::output;
 
 const STEPS: u64 = 1000;
 
-/// Shows a person how far a run has come, on standard error.
+/// Shows the progress of a run on standard error.
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     quiet: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Progress as the terminal allows; none at all if `quiet`.
+    /// Progress suitable for the terminal; none if `quiet`.
     pub(crate) fn new(quiet: bool) -> Progress {
         let bar = (!quiet && output::progress_wanted()).then(|| {
             let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
@@ -54,7 +54,7 @@ impl Progress {
         let share = (self.blocks_done + share_of_block) / self.blocks_of.max(1.0);
         bar.set_position((share.clamp(0.0, 1.0) * STEPS as f64) as u64);
         let eta = self.remaining.map(|left| format!(", about {left} left")).unwrap_or_default();
-        // Half of an 80-column terminal is taken by the bar and the clock.
+        // The bar and the clock take half of an 80-column terminal.
         bar.set_message(format!("{}{eta}: {doing}", self.block));
     }
 }

@@ -1,4 +1,4 @@
-//! Where the record is, and the store of series that a command works on.
+//! The location of the record, and the store of series.
 
 use std::path::PathBuf;
 
@@ -7,16 +7,16 @@ use store::Store;
 use crate::failure::Failure;
 use crate::flags::Global;
 
-/// Where the record is.
+/// Location of the record.
 pub(crate) enum Place {
-    /// A SQLite file: runs, and series beside them.
+    /// A SQLite file with runs and series.
     File(PathBuf),
-    /// The URL of a PostgreSQL database: series alone. It may hold a password.
+    /// The URL of a PostgreSQL database with series only. It may contain a password.
     Postgres(String),
 }
 
 impl Place {
-    /// What `--record` or TACHOGRAPH_RECORD says, or the usual file.
+    /// The location in `--record` or TACHOGRAPH_RECORD, or the default file.
     pub(crate) fn of(global: &Global) -> Result<Place, Failure> {
         let path = match &global.record {
             Some(path) => path.clone(),
@@ -35,13 +35,14 @@ impl Place {
         }
     }
 
-    /// The place as people may see it: without user, password and options.
+    /// The location for messages: without user, password and options.
     pub(crate) fn shown(&self) -> String {
         match self {
             Place::File(path) => path.display().to_string(),
             Place::Postgres(url) => {
                 let address = url.split_once("://").map_or(url.as_str(), |(_, address)| address);
-                // A question mark may be in a password, and an @ in an option: then nothing is safe to show.
+                // A question mark may be in a password, and an @ in an option: then nothing is safe
+                // to show.
                 if address.find('?').zip(address.rfind('@')).is_some_and(|(q, at)| q < at) {
                     return "PostgreSQL".to_owned();
                 }
@@ -53,7 +54,7 @@ impl Place {
     }
 }
 
-/// What stands before `://`, if that is the beginning of a URL.
+/// The text before `://`, if it is the scheme of a URL.
 fn scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once("://")?;
     let is_one = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -61,8 +62,8 @@ fn scheme(text: &str) -> Option<&str> {
     is_one.then_some(scheme)
 }
 
-/// The file that runs are recorded in, for `what` a command does; refused where the record is
-/// a PostgreSQL database.
+/// The file of recorded runs, for the command `what`; refused if the record is a PostgreSQL
+/// database.
 pub(crate) fn runs_file(global: &Global, what: &str) -> Result<PathBuf, Failure> {
     match Place::of(global)? {
         Place::File(path) => Ok(path),
@@ -74,7 +75,7 @@ pub(crate) fn runs_file(global: &Global, what: &str) -> Result<PathBuf, Failure>
     }
 }
 
-/// The store, made where there is none.
+/// Opens the store; creates it if it does not exist.
 pub(crate) fn open(global: &Global) -> Result<Box<dyn Store>, Failure> {
     Ok(match Place::of(global)? {
         Place::File(path) => Box::new(store::Sqlite::open(path)?),
@@ -82,7 +83,7 @@ pub(crate) fn open(global: &Global) -> Result<Box<dyn Store>, Failure> {
     })
 }
 
-/// The store as it is; none is made.
+/// Opens the store as it is; creates nothing.
 pub(crate) fn open_read_only(global: &Global) -> Result<Box<dyn Store>, Failure> {
     Ok(match Place::of(global)? {
         Place::File(path) if !path.exists() => {

@@ -1,4 +1,4 @@
-//! Bad input gets one clear sentence, status 2, and leaves nothing behind.
+//! Bad input gives one clear message and status 2, and leaves nothing behind.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Whatever ends a run, no process, socket or folder stays behind.
+//! However a run ends, no process, socket or folder remains.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -12,7 +12,7 @@ use support::{
     Place, TACHOGRAPH, eventually, holds_within, processes_with_environment, turn, wait,
 };
 
-/// Starts a comparison whose stacks are awkward: they fork away, ignore SIGTERM, or are plain.
+/// Starts a comparison with awkward stacks: daemons, processes that ignore SIGTERM, and plain ones.
 fn start(place: &Place, marker: &str) -> Child {
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
     let stubborn = format!("sh -c 'trap \"\" TERM; {server} & wait; wait' ");
@@ -40,7 +40,7 @@ fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// Waits until nothing of the run is left, for as long as guards may take to end stubborn stacks.
+/// Waits until nothing of the run remains, for as long as guards may take to stop stubborn stacks.
 #[track_caller]
 fn nothing_is_left(place: &Place, marker: &str) {
     let left = || (processes_with_environment(marker), place.leftovers());
@@ -51,16 +51,16 @@ fn nothing_is_left(place: &Place, marker: &str) {
     assert!(holds_within(Duration::from_secs(60), is_clean), "left behind: {:?}", left());
 }
 
-/// How far a run is when it is ended.
+/// The moment at which a run is ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Moment {
-    /// Nothing of it may be there yet.
+    /// Nothing of it need exist yet.
     Start,
-    /// A process of a stack runs, beside tachograph and the guards.
+    /// A process of a stack is running, besides tachograph and the guards.
     FirstStack,
-    /// The trials of the calibration are on record.
+    /// The trials of the calibration are recorded.
     Calibrated,
-    /// A trial of a block that counts is.
+    /// A trial of a measured block is recorded.
     Measured,
 }
 
@@ -99,9 +99,9 @@ fn marker(name: &str) -> String {
 #[test]
 fn ctrl_c_and_sigterm_stop_clean_up_and_do_not_claim_success() {
     let _turn = turn();
-    // Both at every moment would take twice as long and show nothing more. SIGTERM comes first:
-    // before our handlers are there, a SIGINT is lost if whoever started the tests ignores it, as
-    // a shell does for its background jobs.
+    // Both signals at every moment would take twice as long and show nothing more. SIGTERM comes
+    // first: before our handlers are installed, a SIGINT is lost if the process that started the
+    // tests ignores it, as a shell does for background jobs.
     let signals = [Signal::TERM, Signal::INT].into_iter().cycle();
     for (moment, asked) in Moment::ALL.into_iter().zip(signals) {
         let place = Place::new();
@@ -111,7 +111,7 @@ fn ctrl_c_and_sigterm_stop_clean_up_and_do_not_claim_success() {
         signal(&child, asked);
         let ended = wait(child, Duration::from_secs(120));
         assert!(!ended.err.contains("panicked"), "{}", ended.err);
-        // Before its handlers are there, a signal does what it does to every process.
+        // Before our handlers are installed, a signal has its default effect.
         if ended.status.is_some() || moment != Moment::Start {
             ended.status(2).says("stopped");
         }
@@ -125,12 +125,12 @@ fn a_second_ctrl_c_was_ignored() {
     let place = Place::new();
     let marker = marker("second");
     let mut child = start(&place, &marker);
-    // A shell that ignores SIGTERM has started its server, so that an orderly end takes ten seconds.
+    // A shell that ignores SIGTERM has started its server, so an orderly end takes ten seconds.
     eventually("the server of the stubborn stack", || {
         let of_run = processes_with_environment(&marker);
         of_run.iter().any(|pid| command_line_begins(*pid, TACHOGRAPH, "serve-fixture"))
     });
-    // What comes at once belongs to the first one.
+    // A signal that comes at once belongs to the first one.
     eventually("its end", || {
         signal(&child, Signal::INT);
         child.try_wait().unwrap().is_some()
@@ -160,7 +160,7 @@ fn what_was_measured_before_a_kill_is_on_record() {
     let place = Place::new();
     let marker = marker("record");
     let mut child = start(&place, &marker);
-    // A block that is over: one of its variants may be missing as long as it is written.
+    // A finished block: while it is being written, one of its variants may be missing.
     let block = "trial WHERE block = 1 AND completed > 0";
     eventually("the first block of both variants", || {
         place.rows(&format!("(SELECT DISTINCT variant FROM {block})")) == 2

@@ -1,4 +1,4 @@
-//! `tachograph compare` from end to end on the built-in server, and its report in a browser.
+//! `tachograph compare` with the built-in server, and its report in a browser.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -49,7 +49,7 @@ fn everything_that_is_exported_is_there_and_what_the_schema_says() {
         assert!(std::fs::metadata(place.path(file)).unwrap().len() > 100, "{file}");
     }
 
-    // What was recorded gives the report again.
+    // The recorded run gives the same report.
     place.run(&["list"]).status(0).prints("tcp");
     let again = place.run(&["report", "last", "--json"]).json();
     assert_eq!(again["variants"], json["variants"]);
@@ -59,7 +59,7 @@ fn everything_that_is_exported_is_there_and_what_the_schema_says() {
     in_a_browser(&place, "r.html");
 }
 
-/// Opens the report in headless Chromium: it draws, and asks the network for nothing.
+/// Opens the report in headless Chromium: it renders without network access.
 fn in_a_browser(place: &Place, file: &str) {
     let profile = place.path("profile");
     let log = place.path("net.json");
@@ -88,7 +88,7 @@ fn in_a_browser(place: &Place, file: &str) {
     for wanted in ["<svg", "tcp", "unix", "requests/s", "Ledger", "</html>"] {
         assert!(page.contains(wanted), "the page lacks {wanted}");
     }
-    // Everything is in the file: no script, no picture, no font from elsewhere.
+    // The file is self-contained: no external script, image or font.
     let source = std::fs::read_to_string(place.path(file)).unwrap();
     for remote in ["src=\"http", "href=\"http", "url(http", "@import", "<script"] {
         assert!(!source.contains(remote), "the page fetches something: {remote}");
@@ -103,7 +103,7 @@ fn a_threshold_decides_the_exit_status() {
     ended.status(1).says("unix.errors >= 0");
 }
 
-/// A comparison that goes on until it is stopped, with `further` arguments.
+/// A comparison that runs until stopped, with additional arguments.
 fn long_comparison(place: &Place, further: &[&str]) -> Child {
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
     let args = ["compare", "--quick", &server, &server, "-n", "a", "-n", "b"];
@@ -116,7 +116,7 @@ fn interrupt(child: &Child) {
     rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
 }
 
-/// The first line that a child prints to standard error which holds `text`.
+/// The first line with `text` on a child's standard error.
 fn line_with(child: &mut Child, text: &str) -> String {
     let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
     lines.find_map(|line| line.ok().filter(|line| line.contains(text))).unwrap()
@@ -173,7 +173,7 @@ fn measurements_on_different_cpus_run_side_by_side() {
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The first column of what the record answers, a line each.
+/// The first column of a query's result, one line per row.
 fn recorded(place: &Place, query: &str) -> String {
     let script = "import sqlite3, sys\nfor row in sqlite3.connect(sys.argv[1]).execute(sys.argv[2]): print(row[0])";
     let mut command = Command::new("python3");
@@ -193,14 +193,14 @@ fn a_seed_repeats_the_order() {
     };
     let read = |text: String| serde_json::from_str::<Vec<serde_json::Value>>(&text).unwrap();
     let (first, second) = (read(order()), read(order()));
-    // How many slices a block has depends on how long requests took before it; up to where the
-    // shorter one turns back, they are the same.
+    // The number of slices in a block depends on how long requests took before; up to where the
+    // shorter order is mirrored, the orders are the same.
     let both = first.len().min(second.len()) / 2;
     assert!(both > 0);
     assert_eq!(first[..both], second[..both]);
 }
 
-/// A client that has to wait for the stack on their only CPU is late, which forbids no verdict.
+/// A client that shares its only CPU with the stack is late, which forbids no verdict.
 #[test]
 fn a_client_that_shares_its_cpu_may_be_late() {
     let _turn = turn();
@@ -221,7 +221,7 @@ fn eighty_columns_and_no_colour_on_a_pipe() {
     let long: Vec<&str> = ended
         .out
         .lines()
-        // The command that repeats the run is for copying, so it is never broken.
+        // The command that repeats the run is never wrapped, so that it can be copied.
         .filter(|line| line.chars().count() > 80 && !line.starts_with("repeat"))
         .collect();
     assert_eq!(long, Vec::<&str>::new());

@@ -1,4 +1,4 @@
-//! Containers of a real Docker Engine, which `scripts/with-docker.sh` starts for the test alone.
+//! Containers of a real Docker Engine, which `scripts/with-docker.sh` starts for the test.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -13,8 +13,8 @@ use support::{Ended, Place, TACHOGRAPH, processes_with_environment, turn, wait};
 const WITH_DOCKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/with-docker.sh");
 
 /// The built-in server in a container, reached by a forwarded port, by its own address, by the
-/// host's network and by a shared socket; and one of an image that is built here, whose own health
-/// check says when it is ready, beside one that is asked by a check of the experiment's.
+/// host's network and by a shared socket; and one with an image that is built here, whose own
+/// health check decides when it is ready, beside one with a health check from the experiment.
 const EXPERIMENT: &str = r#"
 [experiment]
 name = "containers"
@@ -61,13 +61,13 @@ target = "http://unix:$SOCKET:/"
 container = { build = "IMAGE/Dockerfile", command = "/tachograph serve-fixture --listen unix:$SOCKET --served-file $DIR/served", volumes = "$DIR", network = "none", ready = "healthy" }
 "#;
 
-/// An image of nothing but tachograph and the libraries that it is linked with.
+/// An image with only tachograph and its shared libraries.
 const DOCKERFILE: &str = r#"FROM scratch
 COPY . /
 HEALTHCHECK --interval=1s CMD ["/tachograph", "--version"]
 "#;
 
-/// Makes the folder of that image.
+/// Creates the folder of that image.
 fn make_image(folder: &Path) {
     let script = r#"
         set -e
@@ -81,7 +81,7 @@ fn make_image(folder: &Path) {
     std::fs::write(folder.join("Dockerfile"), DOCKERFILE).unwrap();
 }
 
-/// What the script prints of the engine: containers and networks with our label.
+/// A shell function that lists the engine's containers and networks with our label.
 const LOOK: &str = r#"
 look() {
   for list in 'containers/json?all=1&' 'networks?'; do
@@ -98,7 +98,7 @@ begun() { ls "$TMPDIR"/tg-*/*/.members >/dev/null 2>&1; }
 listed() { for proxy in $(pgrep docker-proxy); do grep -qh "process $proxy " "$TMPDIR"/tg-*/*/.members && return; done; false; }
 "#;
 
-/// Whether an engine can be had here. CI must have one.
+/// Whether an engine is available. CI must have one.
 fn engine_can_be_had() -> bool {
     let output = Command::new(WITH_DOCKER).arg("true").stdin(Stdio::null()).output().unwrap();
     let can = output.status.success();
@@ -113,7 +113,7 @@ fn engine_can_be_had() -> bool {
     can
 }
 
-/// Runs a shell script with an engine; `$TACHOGRAPH` and `$EXPERIMENT` are set in it.
+/// Runs a shell script with an engine, with `$TACHOGRAPH` and `$EXPERIMENT` set.
 fn with_engine(place: &Place, marker: &str, script: &str) -> Ended {
     let programs = Path::new(TACHOGRAPH).parent().unwrap().display().to_string();
     let image = place.path("image");
@@ -167,9 +167,9 @@ fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
         let ledger = &variant["ledger"];
         assert!(ledger["completed"].as_u64().unwrap() > 100, "{variant}");
         assert_eq!(ledger["failed"], 0, "{variant}");
-        // The server's own count has the probes too, which the comparison takes off.
+        // The server-side count includes the probes, which the comparison subtracts.
         assert_eq!(ledger["completed"], ledger["served"], "{variant}");
-        // Of trials, because on a busy machine every block may be rejected.
+        // Checks trials, because on a busy machine every block may be rejected.
         for trial in variant["trials"].as_array().unwrap() {
             assert!(trial["stack_cpu_ns"].as_u64().unwrap() > 0, "{trial}");
         }
@@ -186,7 +186,7 @@ fn nothing_of_a_killed_run_stays_at_the_engine() {
     let _turn = turn();
     let place = Place::new();
     let marker = format!("tachograph-test-docker-{}", std::process::id());
-    // Tachograph alone is killed, then it and its guard, whose work a third process does.
+    // Kills tachograph alone, then tachograph and its guard, whose work the watch does.
     let ended = with_engine(
         &place,
         &marker,

@@ -1,4 +1,4 @@
-//! The built-in experiments really run, and say what they cannot run and why.
+//! The built-in experiments run, and report what they cannot run and why.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -11,15 +11,15 @@ use std::time::Duration;
 use serde_json::Value;
 use support::{Place, TACHOGRAPH, turn, wait};
 
-/// Runs a built-in experiment for as short as it can be, one block to a part, and looks at every
-/// variant: what it served is what was completed, or it says what it lacks.
+/// Runs a built-in experiment as briefly as possible, one block per part, and checks every variant:
+/// served equals completed, or it names what it lacks.
 fn every_variant_serves_or_says_what_it_lacks(args: &[&str], variants: usize) {
     let _turn = turn();
     let place = Place::new();
     let mut command = place.command(&["run", "--quick", "--max-time", "1s", "--json"]);
     let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let ended = wait(child, Duration::from_secs(400));
-    // A busy machine spoils the verdict, and is no matter here.
+    // A busy machine affects the verdict, which is irrelevant here.
     assert!(matches!(ended.status, Some(0 | 1)), "{}", ended.err);
     let report = ended.json();
     let told = list(&report["variants"]);
@@ -50,7 +50,7 @@ fn python_servers_run() {
     every_variant_serves_or_says_what_it_lacks(&["python-servers"], in_parts(&folder));
 }
 
-/// How many variants the parts of `python-servers` have in all.
+/// Number of variants in all parts of `python-servers`.
 fn in_parts(folder: &Path) -> usize {
     let read = |path: &Path| spec::SourceFile {
         path: path.display().to_string(),
@@ -99,7 +99,7 @@ fn doctor_says_of_python_packages_what_it_knows() {
         .prints("(not installed yet: the first run");
 }
 
-/// A server dropped into a copy of the folder is looked for, and nothing else was changed.
+/// A server file added to a copy of the folder is used without further changes.
 #[test]
 fn a_further_file_is_a_further_contender() {
     let place = Place::new();
@@ -150,7 +150,7 @@ fn a_baseline_that_cannot_start_is_replaced_by_the_first_that_can() {
     assert!(list(&report["validity"]).iter().any(|finding| finding["sentence"] == sentence));
 }
 
-/// A command that prints the secrets of the shell that started it, and fails.
+/// A command that prints secrets from its environment, and fails.
 #[test]
 fn a_secret_that_a_failing_command_prints_is_neither_recorded_nor_shown() {
     let _turn = turn();
@@ -197,7 +197,7 @@ fn a_secret_that_a_failing_command_prints_is_neither_recorded_nor_shown() {
     }
 }
 
-/// The trap of 2013: nginx answers 502 for what uWSGI's short backlog has no room for.
+/// The pitfall of 2013: nginx responds with 502 when uWSGI's short backlog is full.
 #[test]
 fn a_short_backlog_is_refused_with_the_words_of_nginx() {
     let _turn = turn();

@@ -1,6 +1,6 @@
-//! The lying and the slow server: every fault is caught, or the tool is worth nothing.
+//! Every fault of the faulty and slow server is detected.
 //!
-//! Each test breaks one thing on purpose and wants the verdict that names it.
+//! Each test breaks one thing on purpose and expects the verdict that names it.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -11,7 +11,7 @@ use std::process::Stdio;
 
 use support::{Ended, Place, Server, TACHOGRAPH, free_port, holds_within, not_run, turn};
 
-/// A quick comparison of the built-in server, sound as `a`, with `faults` as `b`.
+/// A quick comparison of the built-in server, without faults as `a` and with `faults` as `b`.
 fn against_a_sound_server(place: &Place, faults: &str, further: &[&str]) -> Ended {
     let sound = format!(
         "{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT --served-file $DIR/served"
@@ -45,8 +45,8 @@ fn invalid_because(ended: &Ended, words: &str) {
     assert!(reasons.contains(words), "'{words}' is not in {reasons}");
 }
 
-/// Each start of the faulty server breaks one answer of so many. `prove faults` takes the rarity of
-/// the design, 10,000; a machine that is busy with other work does not reach as many in a short block.
+/// Each start of the faulty server breaks one response in this many. `prove faults` uses the full
+/// 10,000; a busy machine does not reach that in a short block.
 fn every() -> String {
     std::env::var("TACHOGRAPH_TEST_FAULT_EVERY").unwrap_or_else(|_| "2000".to_owned())
 }
@@ -101,7 +101,7 @@ fn a_request_counted_twice_that_the_server_counts_late() {
     let place = Place::new();
     let listen = format!("tcp://127.0.0.1:{}", free_port());
     let count = place.path("served");
-    // Of 1,000 requests the last one, long after its answer; three more are probes.
+    // Of 1,000 requests the last one, long after its response; three more are probes.
     let faults = ["--count-twice-every", "1003", "--count-late", "100ms"];
     let counted = ["--listen", &listen, "--served-file", count.to_str().unwrap()];
     let _server = Server::start(&[&counted[..], &faults].concat());
@@ -135,7 +135,7 @@ fn a_server_that_slows_down() {
 
 #[test]
 fn a_backlog_of_one() {
-    // Connections that the kernel turns away show in its counters or as errors, never as speed.
+    // Refused connections show in the kernel's counters or as errors, never as speed.
     let _turn = turn();
     let ended = against_a_sound_server(
         &Place::new(),
@@ -171,13 +171,14 @@ fn a_tiny_port_range() {
     command = unshare;
     let ended = place.finish(command);
     let json = ended.json();
-    // Either every connection found a port because source addresses rotate, and that is said, or the shortage is an error.
+    // Either every connection found a port because source addresses rotate, which is noted, or
+    // there is an error.
     let said = json["notes"].to_string().contains("ran out of ports")
         || json["errors"].to_string().contains("ports");
     assert!(said, "{json:#}");
 }
 
-/// A control group that holds whoever joins it to a fifth of one CPU.
+/// A control group with a quota of a fifth of one CPU.
 struct Quota(std::path::PathBuf);
 
 impl Quota {
@@ -200,7 +201,7 @@ impl Quota {
 
 impl Drop for Quota {
     fn drop(&mut self) {
-        // It can be removed once the last process in it has ended.
+        // It can be removed once its last process has ended.
         holds_within(
             std::time::Duration::from_secs(10),
             || !matches!(std::fs::remove_dir(&self.0), Err(e) if e.kind() != ErrorKind::NotFound),
@@ -238,7 +239,7 @@ fn a_throttled_client() {
             None => command.env_remove(name),
         };
     }
-    // It hits both variants alike, so that it is said and widens the interval.
+    // It affects both variants alike, so it is reported and widens the interval.
     let json = place.finish(command).json();
     let checks = json["validity"].as_array().unwrap().iter();
     let throttled = checks.filter(|finding| finding["check"] == "throttled");
@@ -257,7 +258,7 @@ fn busy_share(variant: &serde_json::Value) -> f64 {
 fn a_cpu_hog_during_one_variant_only() {
     let _turn = turn();
     let place = Place::new();
-    // The hog belongs to nobody's stack and burns CPU 0 whenever b is up.
+    // The hog belongs to no stack and burns CPU 0 whenever b is running.
     let flag = place.path("b-is-up");
     let script = format!(
         "for i in $(seq 1200); do while [ -e {0} ]; do :; done; sleep 0.05; done",
@@ -291,7 +292,7 @@ fn a_cpu_hog_during_one_variant_only() {
     hog.kill().unwrap();
     hog.wait().unwrap();
     let json = ended.json();
-    // Beside a neighbour that never rests, one that comes with a variant cannot be told from it.
+    // Beside a constantly busy neighbour, one that runs with a variant cannot be detected.
     if busy_share(&json["variants"][0]) > 0.3 {
         return not_run("other processes were busy all the time");
     }

@@ -1,4 +1,4 @@
-//! What went wrong when the command was used for the first time.
+//! Problems found when the command was used for the first time.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 
 use support::{Place, Server, free_port, turn};
 
-/// Where a server listens, and its URL.
+/// An address to listen on, and its URL.
 fn listen() -> (String, String) {
     let port = free_port();
     (format!("tcp://127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"))
@@ -54,7 +54,7 @@ fn an_experiment_with_includes_is_copied_whole_and_nothing_is_replaced() {
     let eject = |name: &str| place.run(&["run", name, "--eject", "mine"]);
     eject("python-servers").status(0).prints("mine/python-servers/uvicorn.toml\n");
     eject("python-servers").status(0);
-    // A copy can be copied, and holds all that it needs.
+    // A copy can be copied and is complete.
     place.run(&["run", "mine/python-servers.toml", "--eject", "again"]).status(0);
     for file in ["python-servers.toml", "python-servers/caddy.toml", "apps/hello.py"] {
         let read = |folder: &str| std::fs::read(place.path(folder).join(file)).unwrap();
@@ -117,7 +117,7 @@ fn a_load_had_no_thresholds_no_exports_and_no_counts_by_status() {
     let _turn = turn();
     let place = Place::new();
     let (listen, url) = listen();
-    // The three probes and 50 requests are answered; what follows is an error page.
+    // The three probes and 50 requests get a response; then there is an error page.
     let _server = Server::start(&["--listen", &listen, "--fail-after", "53"]);
     let load = |more: &[&str]| place.run(&[&["load", "-n", "100", "-c", "1", &url], more].concat());
     let ended =
@@ -180,7 +180,7 @@ fn servers_that_already_run_could_not_be_compared() {
     place
         .run(&["report"])
         .prints("the servers were already running, so there is one start of each");
-    // They are nobody's to stop.
+    // Tachograph does not stop servers that it did not start.
     place.run(&["load", "-n", "1", &first]).status(0);
     place.run(&["load", "-n", "1", &second]).status(0);
 }
@@ -316,7 +316,7 @@ fn a_histogram_that_could_not_be_written_lost_the_screen() {
     ended.status(2).says("cannot write /dev/full").prints("requests/s").prints("ledger");
 }
 
-/// A server whose bodies have as many bytes as it has answered requests.
+/// A server whose bodies have as many bytes as it has responded to requests.
 fn varying() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Documents that are generated from the definition of the command line are up to date.
+//! Documents generated from the definition of the command line are up to date.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -15,7 +15,7 @@ const UPDATE: &str = "TACHOGRAPH_UPDATE_DOCS";
 const HEAD: &str = "# Every command and option\n\nGenerated from `tachograph --help`; \
 `TACHOGRAPH_UPDATE_DOCS=1 cargo test -p tachograph --test generated` regenerates it.\n";
 
-/// The names of all commands, as `tachograph --help` lists them.
+/// The names of all commands, from `tachograph --help`.
 fn commands(help: &str) -> Vec<String> {
     let after = help.split_once("Commands:\n").unwrap().1;
     let list = after.split_once("\n\n").unwrap().0;

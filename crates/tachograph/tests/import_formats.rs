@@ -1,4 +1,4 @@
-//! What an import took wrongly, each by the command itself and read back by `query`.
+//! What an import once got wrong: each case with the command itself, read back by `query`.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 

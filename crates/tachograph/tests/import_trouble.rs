@@ -1,4 +1,4 @@
-//! Imports that are disturbed: killed, without room, without a database, with bad lines.
+//! Disturbed imports: killed, on a full disk, without a database, with bad lines.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -17,7 +17,7 @@ fn killed_often(record: &str, place: &Place) {
     let size = Size { least: 3_000, most: 9_000 };
     let proof = proof::prove(record, place.dir.path(), Seed(1), 6, size, |file| {
         let mut command = place.command(&["import", "-f", "influx", "--precision", "s", "--quiet"]);
-        // Little memory, so that much is written before the kill.
+        // A small head, so that much is written before the kill.
         command.args(["--head-memory", "16KiB"]).arg(file).env("TACHOGRAPH_RECORD", record);
         command
     });
@@ -38,7 +38,7 @@ fn an_import_that_is_killed_again_and_again_has_every_line_once_in_postgresql() 
     killed_often(&server.database("record").unwrap(), &place);
 }
 
-/// Lines of 200 series, a point a second.
+/// Lines of 200 series, one point per second.
 fn many(lines: usize) -> String {
     (0..lines).map(|i| format!("m.{} {} {}\n", i % 200, i % 977, 1_430_701_200 + i / 200)).collect()
 }
@@ -62,7 +62,7 @@ fn a_full_disk_is_told_and_the_import_goes_on_once_there_is_room() {
     assert_eq!(place.finish(import).status, Some(0));
     let disk = place.path("disk");
     std::fs::create_dir(&disk).unwrap();
-    // A small disk of its own, which only these commands see, and which then grows.
+    // A small disk, visible only to these commands, which grows later.
     let script = r#"
         mount -t tmpfs -o size=700k none "$1" || exit 77
         export TACHOGRAPH_RECORD="$1/record.sqlite"
@@ -104,7 +104,7 @@ fn a_database_that_goes_away_is_told_and_the_import_goes_on_once_it_is_back() {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut pipe = child.stdin.take().unwrap();
-    // What was read of the pipe is at the database, but for a piece and what a pipe holds.
+    // What was read from the pipe is in the database, except for a piece and the pipe's buffer.
     let (before, after) = text.as_bytes().split_at(text.len() / 2);
     pipe.write_all(before).unwrap();
     server.crash();
@@ -130,7 +130,7 @@ fn a_database_that_goes_away_is_told_and_the_import_goes_on_once_it_is_back() {
     assert_eq!(contents(&place, Path::new(&url)), contents(&place, &whole));
 }
 
-/// Imports this text and gives what was said, and what was kept aside.
+/// Imports this text; returns the output and the refused lines.
 fn refused(place: &Place, name: &str, text: &[u8], further: &[&str]) -> (Ended, Vec<u8>) {
     std::fs::write(place.path(name), text).unwrap();
     let ended = place.run(&[&["import", name], further].concat());

@@ -25,7 +25,7 @@ const ORDER: &[&str] = &[
     "conduct",
     "report",
 ];
-/// What is made of them; nothing depends on these.
+/// Final products; nothing depends on these.
 const ENDS: &[&str] = &["tachograph", "xtask"];
 
 #[test]

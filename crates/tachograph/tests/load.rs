@@ -53,7 +53,8 @@ fn exactly_n_requests_are_sent_and_served() {
     }
 }
 
-/// A server that answers the three probes and nothing else; it tells when a fourth request came.
+/// A server that responds to the three probes and nothing else; signals when a fourth request
+/// arrives.
 fn silent_after_three() -> (String, Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
@@ -67,7 +68,7 @@ fn silent_after_three() -> (String, Receiver<()>) {
         }
         assert!(first.read(&mut request).unwrap() > 0);
         tell.send(()).unwrap();
-        // The client's end, whenever it comes.
+        // The client closes the connection at some point.
         while first.read(&mut request).is_ok_and(|n| n > 0) {}
     });
     (url, told)
@@ -132,7 +133,7 @@ fn an_open_loop_offers_what_it_says() {
     let _server = Server::start(&["--listen", &listen]);
     let json = place
         .run(&["load", "-r", "500", "--arrivals", "uniform", "-d", "1s", "--json", &url])
-        // On a busy machine the last arrivals may be dropped; they are offered all the same.
+        // On a busy machine the last arrivals may be dropped, but they are offered.
         .json();
     let offered = json["ledger"]["offered"].as_u64().unwrap();
     assert!((499..=501).contains(&offered), "{offered}");
@@ -302,7 +303,7 @@ fn a_redirect_is_told() {
     assert!(!ended.status(0).out.contains("redirect"), "{}", ended.out);
 }
 
-/// Answers every request with a redirect, until the client hangs up.
+/// Responds to every request with a redirect, until the client closes the connection.
 fn redirect(mut stream: std::net::TcpStream) {
     let mut request = Vec::new();
     let mut buffer = [0; 1024];
@@ -326,8 +327,8 @@ fn ten_connections_dropped_most_of_what_a_slow_server_could_have_answered() {
     let flags = ["load", "-r", "400", "--arrivals", "uniform", "-d", "1s", "--json", &url];
     let json = place.run(&flags).json();
     let count = |column: &str| json["ledger"][column].as_u64().unwrap();
-    // Ten connections could answer half of them. A busy machine may drop some, but never for want
-    // of connections.
+    // Ten connections could serve half of them. A busy machine may drop some, but not for lack of
+    // connections.
     assert!(10 * count("completed") > 7 * count("offered"), "{json:#}");
     let all = json["validity"].as_array().unwrap();
     let capped = all.iter().any(|finding| !finding["fact"]["connections_cap"].is_null());
@@ -370,7 +371,7 @@ fn an_interrupted_load_is_recorded_as_interrupted() {
     assert_eq!(ledger["series"], ledger["completed"]);
 }
 
-/// The count that the fixture keeps; 0 before there is one.
+/// The fixture's count; 0 before there is one.
 fn served(file: &std::path::Path) -> u64 {
     let bytes = std::fs::read(file).unwrap_or_default();
     bytes.try_into().map_or(0, u64::from_le_bytes)

@@ -1,4 +1,4 @@
-//! What ten thousand connections cost the client.
+//! The client's memory for ten thousand connections.
 
 mod support;
 
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use support::{Place, Server, free_port, holds_within};
 
-/// Connections, the memory that they may take, and more files than that.
+/// Number of connections, and the limit on memory.
 const CONNECTIONS: &str = "10000";
 const MEMORY_MAX_KIB: u64 = 100 * 1024;
 
-/// The most memory that the process had so far (proc(5), VmHWM), in KiB.
+/// The peak memory of a process in KiB (proc(5), VmHWM).
 fn peak_kib(pid: u32) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! The client's count against nginx's own access log, on TCP and on a Unix socket.
+//! The client's count against nginx's own access log, over TCP and over a Unix socket.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -50,7 +50,7 @@ impl Drop for Nginx {
     }
 }
 
-/// Loads nginx with `requests` and compares every count with the log's lines.
+/// Loads nginx with `requests` and compares every count with the number of log lines.
 fn ledger_against_the_log(listen: &str, url: &str, ready: impl Fn() -> bool, further: &[&str]) {
     let place = Place::new();
     let listen = listen.replace("$DIR", &place.dir.path().display().to_string());
@@ -67,7 +67,7 @@ fn ledger_against_the_log(listen: &str, url: &str, ready: impl Fn() -> bool, fur
     assert_eq!(json["ledger"]["completed"], 20_000);
     assert_eq!(json["ledger"]["served"], 20_000);
     let lines = std::fs::read_to_string(place.path("access.log")).unwrap().lines().count();
-    // Three probes learn the answer before the twenty thousand.
+    // Three probes before the twenty thousand requests.
     assert_eq!(lines, 20_003);
 }
 

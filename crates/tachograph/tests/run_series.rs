@@ -1,4 +1,4 @@
-//! A run's trials as series beside it: each count once, and the report reads them again.
+//! A run's trials and their series: every count once, and the report reads them again.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
@@ -9,8 +9,7 @@ use std::process::Stdio;
 
 use support::{Place, Server, TACHOGRAPH, eventually, free_port, turn};
 
-/// How many trials there are, how many series of completed requests by block, and how many of
-/// both agree to the last request.
+/// Number of trials, of series of completed requests by block, and of those that agree exactly.
 fn trials_and_series(record: &Path) -> (i64, i64, i64) {
     let db = record::Store::open(record).unwrap().into_connection();
     let sums = "WITH sums AS (
@@ -40,7 +39,7 @@ fn a_run_is_queried_and_a_changed_slot_is_caught() {
     assert!(trials >= 6, "{trials} trials");
     assert_eq!((sums, equal), (trials, trials));
 
-    // The ledger holds every block but the calibration, which has lane 0.
+    // The ledger contains every block except the calibration, which has lane 0.
     let completed = ran["variants"][0]["ledger"]["completed"].as_u64().unwrap();
     assert_eq!(ran["variants"][0]["ledger"]["series"], completed);
     let select = format!("requests:completed{{run={run},variant=a,offer=closed}}");
@@ -85,7 +84,7 @@ fn a_load_is_a_series_too() {
     let target = format!("http://127.0.0.1:{port}/");
     let ran = place.run(&["load", &target, "-d", "500ms", "--rate", "200", "--json"]).json();
     let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
-    // The probes are a trial of their own.
+    // The probes are a separate trial.
     assert_eq!((trials, sums, equal), (2, 2, 2), "{ran}");
     let queried = place.run(&["query", "latency:p99_ns{experiment=load}", "--format", "json"]);
     assert!(queried.json()["series"][0]["slots"][0]["rate"].as_f64().unwrap() > 1e3);
@@ -97,7 +96,7 @@ fn kill_9_leaves_trials_and_series_that_agree() {
     let _turn = turn();
     let place = Place::new();
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
-    // As soon as so many trials are on record, of all runs together.
+    // As soon as this many trials of all runs are recorded.
     for trials_before in [1, 2, 4] {
         let names = ["-n", "a", "-n", "b"];
         let mut child = place

@@ -130,7 +130,7 @@ fn an_rrd_that_was_imported_shows_what_rrdtool_shows() {
         &place,
         "create a.rrd --start 1430701270 --step 10 DS:sold:GAUGE:20:U:U RRA:AVERAGE:0.5:1:50 RRA:MAX:0.5:3:20",
     );
-    // The second copy of the file has gone on; its rows are added to those of the first.
+    // The second copy of the file has more rows, which are added to those of the first.
     for updates in [
         "1430701282:50 1430701288:10 1430701293:30 1430701301:30",
         "1430701307:7.25 1430701319:U 1430701325:3 1430701331:1e-3 1430701342:8",
@@ -166,7 +166,7 @@ fn an_rrd_that_was_imported_shows_what_rrdtool_shows() {
     }
 }
 
-/// The same updates through rrdtool and through `import --rrd`, and what each shows.
+/// The same updates through rrdtool and through `import --rrd`, and the output of both.
 #[test]
 fn text_that_is_imported_as_rrdtool_would_keep_it_shows_what_rrdtool_shows() {
     let place = Place::new();
@@ -178,7 +178,7 @@ fn text_that_is_imported_as_rrdtool_would_keep_it_shows_what_rrdtool_shows() {
         ("derive", &["5", "90", "88", "12", "400", "401", "407", "-20", "-21", "-9009"]),
         ("absolute", &["5", "90", "0", "12", "400", "401", "7", "9000", "9001", "9009"]),
     ] {
-        // The eighth comes after a silence that is longer than the heartbeat.
+        // The eighth comes after a gap longer than the heartbeat.
         let times = [1282, 1288, 1293, 1301, 1307, 1319, 1325, 1371, 1379, 1400];
         let updates: Vec<(String, &str)> =
             times.iter().map(|at| format!("143070{at}")).zip(values.iter().copied()).collect();
@@ -191,7 +191,7 @@ fn text_that_is_imported_as_rrdtool_would_keep_it_shows_what_rrdtool_shows() {
         );
         let all: Vec<String> = updates.iter().map(|(at, value)| format!("{at}:{value}")).collect();
         rrdtool(&place, &format!("update {kind}.rrd {}", all.join(" ")));
-        // In two parts, so that the state goes on from what was stored.
+        // In two parts, so that the stored state is continued.
         let lines: Vec<String> =
             updates.iter().map(|(at, value)| format!("{kind} {value} {at}\n")).collect();
         for part in [&lines[..4], &lines[..]] {

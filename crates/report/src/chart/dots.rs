@@ -1,4 +1,4 @@
-//! Every trial as a dot, block by block, with the estimate behind it.
+//! Trials as dots, block by block, with the estimate.
 
 use super::Format;
 use super::scale::Scale;
@@ -7,17 +7,17 @@ use super::svg::{Canvas, SERIES, Svg};
 /// One figure per variant and block.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dots {
-    /// What the picture shows.
+    /// Title.
     pub title: String,
-    /// What it comes to, in words, for people who don't see it.
+    /// Summary in words, for screen readers.
     pub description: String,
     /// The unit, above the axis.
     pub unit: String,
-    /// How numbers on the axis are written.
+    /// Format of the axis labels.
     pub format: Format,
     /// Names of the variants.
     pub names: Vec<String>,
-    /// Number of blocks, those that do not count included.
+    /// Number of blocks, including those that do not count.
     pub blocks: u32,
     /// Numbers of the blocks that do not count.
     pub left_out: Vec<u32>,
@@ -53,7 +53,7 @@ pub struct Level {
 
 const PLOT: f64 = 210.0;
 
-/// Draws every trial as a dot by block.
+/// Draws trials as dots by block.
 pub fn dots(data: &Dots, width: u32) -> Svg {
     let mut canvas = Canvas::new(width, &data.title, &data.description);
     let names: Vec<&str> = data.names.iter().map(String::as_str).collect();
@@ -101,7 +101,7 @@ pub fn dots(data: &Dots, width: u32) -> Svg {
     canvas.finish(bottom + 38.0)
 }
 
-/// The numbers of blocks that there is room for.
+/// The block numbers that fit on the axis.
 fn block_numbers(canvas: &mut Canvas, blocks: u32, x: impl Fn(u32) -> f64, y: f64, room: f64) {
     let every = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
         .into_iter()

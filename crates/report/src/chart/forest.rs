@@ -1,21 +1,21 @@
-//! Ratios with their intervals around the line at 1.
+//! Forest plot: ratios with their intervals.
 
 use super::scale::{Scale, extent};
 use super::svg::{Canvas, GLYPH, Svg};
 use crate::text::fit;
 
-/// Ratios on one logarithmic axis, so that twice and half are equally far from 1.
+/// Ratios on a logarithmic axis, so that 2 and 1/2 are at the same distance from 1.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Forest {
-    /// What the picture shows.
+    /// Title.
     pub title: String,
-    /// What it comes to, in words, for people who don't see it.
+    /// Summary in words, for screen readers.
     pub description: String,
-    /// What it means to lie left of 1.
+    /// Label for ratios below 1.
     pub below: String,
-    /// What it means to lie right of 1.
+    /// Label for ratios above 1.
     pub above: String,
-    /// The ratios from top to bottom.
+    /// The ratios, top to bottom.
     pub rows: Vec<ForestRow>,
 }
 
@@ -28,21 +28,21 @@ pub struct ForestRow {
     pub words: String,
     /// The ratio.
     pub value: f64,
-    /// Lower end of its interval; NaN where there is none to draw.
+    /// Lower end of its interval; NaN if there is none.
     pub low: f64,
-    /// Upper end of its interval; NaN where there is none to draw.
+    /// Upper end of its interval; NaN if there is none.
     pub high: f64,
     /// Colour and shape.
     pub series: usize,
-    /// The ratio that others published.
+    /// The published ratio, if any.
     pub published: Option<f64>,
-    /// The ratio is not to be trusted.
+    /// Whether the ratio is invalid.
     pub invalid: bool,
 }
 
 const ROW: f64 = 46.0;
 const FOOT: f64 = 42.0;
-/// The room that the words of a row take at its top.
+/// Height of the text at the top of a row.
 const TEXT: f64 = 20.0;
 
 /// Draws ratios with their intervals.
@@ -73,7 +73,7 @@ pub fn forest(forest: &Forest, width: u32) -> Svg {
     }
     let one = x.at(1.0);
     for row in 0..forest.rows.len().max(1) {
-        // The line leaves out each row's words, which may lie across it in a narrow chart.
+        // The line skips the text of each row, which may cross it in a narrow chart.
         let top = row as f64 * ROW;
         canvas.line("one", (one, top + TEXT), (one, (top + ROW).min(bottom)));
     }
@@ -84,7 +84,7 @@ pub fn forest(forest: &Forest, width: u32) -> Svg {
     canvas.finish(bottom + FOOT)
 }
 
-/// What left and right of 1 mean, kept inside the picture even where 1 lies at its edge.
+/// The labels left and right of 1, kept inside the chart even if 1 is at its edge.
 fn side_words(canvas: &mut Canvas, forest: &Forest, one: f64, y: f64, right: f64) {
     let below = format!("← {}", forest.below);
     let above = format!("{} →", forest.above);
@@ -137,7 +137,7 @@ fn draw_row(canvas: &mut Canvas, row: &ForestRow, x: &Scale, top: f64, right: f6
     }
 }
 
-/// A ratio on the axis, with as many decimals as the distance of ticks needs.
+/// A ratio on the axis, with as many decimals as the distance of the ticks needs.
 fn times(value: f64, step: f64) -> String {
     let decimals =
         if step.is_finite() { (-step.log10()).ceil().clamp(0.0, 4.0) as usize } else { 1 };

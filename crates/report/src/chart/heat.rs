@@ -1,47 +1,47 @@
-//! Ratios in a grid of variants and parts, the further from 1 the darker.
+//! Heat map of ratios by variant and part: darker is further from 1.
 
 use super::svg::{Canvas, GLYPH, Svg, text_width};
 use crate::text::fit;
 
-/// A grid of ratios.
+/// A heat map of ratios.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heat {
-    /// What the picture shows.
+    /// Title.
     pub title: String,
-    /// What it comes to, in words, for people who don't see it.
+    /// Summary in words, for screen readers.
     pub description: String,
-    /// The names above the columns.
+    /// Names of the columns.
     pub columns: Vec<String>,
-    /// The rows from top to bottom.
+    /// The rows, top to bottom.
     pub rows: Vec<HeatRow>,
 }
 
-/// One row of the grid.
+/// A row of the heat map.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatRow {
     /// Its name.
     pub label: String,
-    /// A cell for each column.
+    /// One cell per column.
     pub cells: Vec<HeatCell>,
 }
 
-/// One ratio, or the lack of one.
+/// A cell of the heat map.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeatCell {
-    /// The ratio; it decides the colour.
+    /// The ratio, which determines the colour.
     pub ratio: Option<f64>,
-    /// What is written in the cell.
+    /// Text of the cell.
     pub words: String,
-    /// Whether the interval leaves 1 out; others are written in grey.
+    /// Whether the interval excludes 1; others are grey.
     pub decided: bool,
-    /// What hovering shows.
+    /// Tooltip.
     pub tip: String,
 }
 
 const ROW: f64 = 30.0;
 const HEAD: f64 = 22.0;
 
-/// Draws the grid.
+/// Draws the heat map.
 pub fn heat(heat: &Heat, width: u32) -> Svg {
     let mut canvas = Canvas::new(width, &heat.title, &heat.description);
     let right = f64::from(width);
@@ -67,7 +67,7 @@ pub fn heat(heat: &Heat, width: u32) -> Svg {
     canvas.finish(HEAD + heat.rows.len() as f64 * ROW + 2.0)
 }
 
-/// The shade of a ratio: one step each from 2%, 10%, 30% and a factor of 2 on.
+/// The shade of a ratio, in steps at 2%, 10%, 30% and a factor of 2.
 fn shade(ratio: f64) -> String {
     let distance = ratio.max(1.0 / ratio);
     let step = [1.02, 1.1, 1.3, 2.0].iter().filter(|limit| distance >= **limit).count();

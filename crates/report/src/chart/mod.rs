@@ -1,10 +1,9 @@
 //! Charts as SVG text, drawn from plain data.
 //!
-//! This is the only place that draws. Each function takes numbers and names and
-//! a width in pixels, and returns an [`Svg`] that a page includes or that is
-//! written to a file of its own. Variants are told apart by shape and by
-//! colour, in colours that people with any common colour vision can tell apart
-//! (after Okabe & Ito, Color Universal Design, 2008), and nothing needs a script.
+//! All drawing happens here. Each function takes numbers, names and a width in pixels, and returns
+//! an [`Svg`] to include in a page or write to a file. Variants differ in shape and in colour, in
+//! colours that people with any common colour vision can distinguish (after Okabe & Ito, Color
+//! Universal Design, 2008). No scripts.
 
 mod dots;
 mod forest;
@@ -24,20 +23,20 @@ pub(crate) use svg::{COLOURS, key, style};
 pub use svg::{Svg, escape};
 pub use sweep::{Sweep, SweepLine, SweepPoint, sweep};
 
-/// How the numbers of an axis are written.
+/// Number format of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
     /// Per second: `1,837`.
     #[default]
     Rate,
-    /// A time given in nanoseconds: `5.44 ms`.
+    /// A duration in nanoseconds: `5.44 ms`.
     Time,
     /// Bytes per second: `3.21 GB/s`.
     Bandwidth,
 }
 
 impl Format {
-    /// The number in words.
+    /// The formatted number.
     pub fn write(self, value: f64) -> String {
         match self {
             Format::Rate => base::format_rate(value),
@@ -46,7 +45,7 @@ impl Format {
         }
     }
 
-    /// What stands beside an axis: no more decimals than tell neighbours apart, and none that are zero.
+    /// Tick labels: enough decimals to distinguish neighbours, and no trailing zeros.
     fn ticks(self, values: &[f64]) -> Vec<String> {
         let step = values.windows(2).map(|w| (w[1] - w[0]).abs()).fold(f64::INFINITY, f64::min);
         values.iter().map(|value| self.tick(*value, step.min(value.abs()))).collect()

@@ -1,19 +1,19 @@
-//! How long the slow requests take: time by percentile.
+//! Latency distribution: time by percentile.
 
 use super::Format;
 use super::scale::{Scale, extent};
 use super::svg::{Canvas, SERIES, Svg};
 
-/// Times by percentile, for several variants.
+/// Latency distributions of several variants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantiles {
-    /// What the picture shows.
+    /// Title.
     pub title: String,
-    /// What it comes to, in words, for people who don't see it.
+    /// Summary in words, for screen readers.
     pub description: String,
-    /// What the times are, above the axis.
+    /// Unit, above the axis.
     pub unit: String,
-    /// How a time in nanoseconds is written.
+    /// Format of a time in nanoseconds.
     pub format: Format,
     /// One curve per variant.
     pub curves: Vec<Curve>,
@@ -34,12 +34,12 @@ const PLOT: f64 = 240.0;
 const MARKED: [(f64, &str); 6] =
     [(0.0, "0%"), (0.5, "50%"), (0.9, "90%"), (0.99, "99%"), (0.999, "99.9%"), (0.9999, "99.99%")];
 
-/// How many requests it takes to see one slower than this quantile; the axis is its logarithm.
+/// Number of requests per one slower than this quantile; the axis is its logarithm.
 fn rarity(quantile: f64) -> f64 {
     1.0 / (1.0 - quantile).max(1e-9)
 }
 
-/// Draws times by percentile on an axis that gives each further nine the same room.
+/// Draws times by percentile, on an axis where each additional nine takes the same space.
 pub fn quantiles(data: &Quantiles, width: u32) -> Svg {
     let mut canvas = Canvas::new(width, &data.title, &data.description);
     let names = data.curves.iter().map(|curve| (curve.series, curve.name.as_str()));

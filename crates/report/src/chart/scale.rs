@@ -1,6 +1,6 @@
-//! From values to pixels, and the values worth writing on an axis.
+//! Axes: from values to pixels, and tick values.
 
-/// A straight or logarithmic axis from values to pixels.
+/// A linear or logarithmic axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
     low: f64,
@@ -11,21 +11,21 @@ pub(crate) struct Scale {
 }
 
 impl Scale {
-    /// Straight: `low` lies at pixel `from`, `high` at `to`.
+    /// Linear: `low` is at pixel `from`, `high` at `to`.
     pub(crate) fn linear(low: f64, high: f64, from: f64, to: f64) -> Scale {
         let high = if high > low { high } else { low + 1.0 };
         Scale { low, high, from, to, log: false }
     }
 
-    /// Logarithmic; values must be above zero.
+    /// Logarithmic; values must be positive.
     pub(crate) fn log(low: f64, high: f64, from: f64, to: f64) -> Scale {
         let low = low.max(f64::MIN_POSITIVE);
         let high = if high > low { high } else { low * 2.0 };
         Scale { low, high, from, to, log: true }
     }
 
-    /// Straight from a little below the values to a little above, or from zero
-    /// where they reach far down; logarithmic where they spread over more than a factor of eight.
+    /// Linear, from slightly below the values to slightly above, or from zero if the smallest is
+    /// small; logarithmic if they span more than a factor of eight.
     pub(crate) fn around(values: &[f64], from: f64, to: f64) -> Scale {
         let (low, high) = extent(values);
         if low > 0.0 && high / low > 8.0 {
@@ -36,7 +36,7 @@ impl Scale {
         Scale::linear(bottom, high + margin, from, to)
     }
 
-    /// The pixel of a value; values beyond the axis lie at its ends.
+    /// The pixel of a value; values beyond the axis are at its ends.
     pub(crate) fn at(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln()
@@ -57,7 +57,7 @@ impl Scale {
     }
 }
 
-/// The smallest and the largest of the finite values; 0 and 1 if there are none.
+/// The smallest and the largest finite value; 0 and 1 if there is none.
 pub(crate) fn extent(values: &[f64]) -> (f64, f64) {
     let finite = || values.iter().copied().filter(|value| value.is_finite());
     let low = finite().fold(f64::INFINITY, f64::min);
@@ -76,7 +76,7 @@ fn linear_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     (first..=last.min(first + 100)).map(|i| i as f64 * step).collect()
 }
 
-/// Powers of ten with as many round values between them as there is room for.
+/// Powers of ten, with as many round values between them as fit.
 fn log_ticks(low: f64, high: f64, wanted: usize) -> Vec<f64> {
     const SETS: [&[f64]; 4] =
         [&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0], &[1.0, 2.0, 3.0, 5.0], &[1.0, 2.0, 5.0], &[1.0]];

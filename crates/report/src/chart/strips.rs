@@ -1,4 +1,4 @@
-//! Throughput over time, drawn as a tachograph draws speed: the area is the count.
+//! Throughput over time, as a tachograph draws speed: the area is the count.
 
 use super::Format;
 use super::scale::Scale;
@@ -8,29 +8,29 @@ use crate::text::fit;
 /// One strip per variant, all with the same axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Strips {
-    /// What the picture shows.
+    /// Title.
     pub title: String,
-    /// What it comes to, in words, for people who don't see it.
+    /// Summary in words, for screen readers.
     pub description: String,
-    /// How a rate per second is written.
+    /// Format of a rate per second.
     pub format: Format,
-    /// The variants from top to bottom.
+    /// The variants, top to bottom.
     pub strips: Vec<Strip>,
 }
 
-/// One variant's rate through its trials.
+/// One variant's rate over its trials.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Strip {
     /// Its name.
     pub name: String,
-    /// What the area comes to, in words.
+    /// The count that the area represents, in words.
     pub total: String,
     /// Colour and shape.
     pub series: usize,
-    /// Per trial: its block's number, whether the block counts, and the
-    /// completed requests of each step of `step_s` seconds.
+    /// For each trial: its block's number, whether the block counts, and the completed requests of
+    /// each step of `step_s` seconds.
     pub trials: Vec<(u32, bool, Vec<u64>)>,
-    /// The length of one step in seconds.
+    /// Length of a step in seconds.
     pub step_s: f64,
 }
 
@@ -49,7 +49,7 @@ impl Strip {
     }
 }
 
-/// Draws each variant's rate through the time it was under load.
+/// Draws each variant's rate over its time under load.
 pub fn strips(data: &Strips, width: u32) -> Svg {
     let mut canvas = Canvas::new(width, &data.title, &data.description);
     let right = f64::from(width) - 6.0;
@@ -115,8 +115,8 @@ fn draw_strip(
     canvas.line("base", (LEFT, bottom), (right, bottom));
 }
 
-/// The upper edge of one trial: a step per pixel and a half at most, neighbours
-/// averaged, so that the area stays the count.
+/// The upper edge of one trial: at most one step per pixel and a half; neighbours are averaged, so
+/// the area stays the count.
 fn outline(
     steps: &[u64],
     step_s: f64,

@@ -1,8 +1,8 @@
-//! SVG as text: escaping, coordinates, marks and the frame around a drawing.
+//! SVG as text: escaping, coordinates, marks and the frame of a drawing.
 
 use std::fmt::{self, Write};
 
-/// How many colours and shapes there are before they repeat.
+/// Number of colours and shapes before they repeat.
 pub(crate) const SERIES: usize = 6;
 
 const STYLE: &str = include_str!("style.css");
@@ -15,8 +15,8 @@ pub(crate) fn style() -> &'static str {
     STYLE
 }
 
-/// Text as HTML and XML take it, between tags and in quoted attributes.
-/// Characters that XML cannot hold become the replacement character.
+/// Escapes text for HTML and XML, between tags and in quoted attributes. Characters that XML does
+/// not allow become the replacement character.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -34,18 +34,18 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// A coordinate with one decimal at most.
+/// A coordinate with at most one decimal.
 pub(crate) struct Px(pub(crate) f64);
 
 impl fmt::Display for Px {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tenths = (self.0 * 10.0).round() / 10.0;
-        // Minus zero would print its sign.
+        // Negative zero would print its sign.
         write!(f, "{}", if tenths == 0.0 || !tenths.is_finite() { 0.0 } else { tenths })
     }
 }
 
-/// A chart: text for a page that has our style, or a file that stands alone.
+/// A chart: for a page with our style, or as a standalone file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Svg {
     title: String,
@@ -56,7 +56,7 @@ pub struct Svg {
 }
 
 impl Svg {
-    /// What the picture shows.
+    /// Title.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -66,8 +66,8 @@ impl Svg {
         self.wrapped((0.0, 0.0, self.width, self.height), "")
     }
 
-    /// A file of its own, with its style inside, its title above and a card
-    /// behind it, for light and dark readers; `<img>` on GitHub shows it.
+    /// A standalone file with its style, its title and a card behind it, for light and dark
+    /// readers; `<img>` on GitHub shows it.
     pub fn standalone(&self) -> String {
         let (w, h) = (self.width + 2 * MARGIN, self.height + 2 * MARGIN + TITLE);
         let (x, y) = (-f64::from(MARGIN), -f64::from(MARGIN + TITLE));
@@ -94,12 +94,12 @@ impl Svg {
     }
 }
 
-/// Room around a chart that stands alone.
+/// Margin of a standalone chart.
 const MARGIN: u32 = 18;
-/// Room for its title.
+/// Height of its title.
 const TITLE: u32 = 26;
 
-/// A drawing in the making.
+/// A drawing in progress.
 pub(crate) struct Canvas {
     svg: Svg,
 }
@@ -167,7 +167,7 @@ impl Canvas {
         self.put(format_args!("<polygon class=\"{class}\" points=\"{}\"/>", joined(points)));
     }
 
-    /// The mark of a series, told from the others by shape as well as by colour; `tip` shows on hovering.
+    /// The mark of a series, distinct in shape and colour; `tip` is its tooltip.
     pub(crate) fn mark(
         &mut self,
         class: &str,
@@ -231,13 +231,14 @@ impl Canvas {
         self.legend(&names, top)
     }
 
-    /// A small grey line of words from the left edge, shortened to the width of the picture.
+    /// A line of small grey text at the left edge, shortened to the width of the chart.
     pub(crate) fn small_line(&mut self, y: f64, words: &str) {
         let columns = (f64::from(self.svg.width) - 4.0) / SMALL_GLYPH;
         self.text("muted small", 2.0, y, &crate::text::fit(words, columns as usize));
     }
 
-    /// Marks and names in as many rows as they need; a series without a name has no mark. Returns the height used.
+    /// Marks and names in as many rows as necessary; a series without a name has no mark. Returns
+    /// the height used.
     pub(crate) fn legend(&mut self, names: &[&str], top: f64) -> f64 {
         let width = f64::from(self.svg.width);
         let (mut x, mut y) = (6.0, top + 10.0);
@@ -255,18 +256,18 @@ impl Canvas {
     }
 }
 
-/// About the width of a small character in pixels.
+/// Approximate width of a small character in pixels.
 const SMALL_GLYPH: f64 = 5.8;
 
-/// The mean advance of a glyph at the charts' 12 px; digits are wider, so estimates are on the safe side.
+/// Mean glyph width at the charts' 12 px; digits are wider, so estimates are generous.
 pub(crate) const GLYPH: f64 = 6.6;
 
-/// About how wide a text is, for placing what stands beside it.
+/// Approximate width of a text, for placing what is beside it.
 pub(crate) fn text_width(text: &str) -> f64 {
     crate::text::width(text) as f64 * GLYPH
 }
 
-/// The mark of a series by itself, for a table.
+/// The mark of a series alone, for a table.
 pub(crate) fn key(series: usize) -> String {
     let mut canvas = Canvas::new(14, "", "");
     canvas.mark("mark", series, (7.0, 7.0), 4.8, "");

@@ -1,19 +1,19 @@
-//! How figures change with the size of an answer, on two logarithmic axes.
+//! Figures by response size, on two logarithmic axes.
 
 use super::Format;
 use super::scale::{Scale, extent};
 use super::svg::{Canvas, SERIES, Svg, text_width};
 
-/// A figure by the size of an answer, for several variants.
+/// A figure by response size, for several variants.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    /// What the picture shows.
+    /// Title.
     pub title: String,
-    /// What it comes to, in words, for people who don't see it.
+    /// Summary in words, for screen readers.
     pub description: String,
     /// The unit, above the axis.
     pub unit: String,
-    /// How figures are written.
+    /// Format of the figures.
     pub format: Format,
     /// One line per variant.
     pub lines: Vec<SweepLine>,
@@ -26,14 +26,14 @@ pub struct SweepLine {
     pub name: String,
     /// Colour and shape.
     pub series: usize,
-    /// Its figures, from the smallest answers to the largest.
+    /// Its figures, by ascending size.
     pub points: Vec<SweepPoint>,
 }
 
 /// One figure with its interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SweepPoint {
-    /// Bytes in an answer.
+    /// Response size in bytes.
     pub bytes: f64,
     /// The estimate.
     pub value: f64,
@@ -44,12 +44,12 @@ pub struct SweepPoint {
 }
 
 const PLOT: f64 = 230.0;
-/// Room between the labels of two sizes.
+/// Space between the labels of two sizes.
 const GAP: f64 = 10.0;
 
-/// Pixels between the marks of two variants at the same size.
+/// Distance in pixels between the marks of two variants of the same size.
 const APART: f64 = 8.0;
-/// Half the width of an interval's ends.
+/// Half-width of an interval's end bars.
 const END: f64 = 3.0;
 
 /// Draws figures by size, both axes logarithmic.
@@ -68,7 +68,7 @@ pub fn sweep(data: &Sweep, width: u32) -> Svg {
     let (low, high) = positive(&figures);
     let y = Scale::log(low / 1.2, high * 1.2, bottom - 2.0, top + 2.0);
     let (smallest, largest) = positive(&sizes);
-    // Side by side, so that intervals of the same size are seen beside each other.
+    // Side by side, so that intervals of the same size do not overlap.
     let middle = (data.lines.len().max(1) - 1) as f64 / 2.0;
     let margin = middle * APART + 8.0;
     let x = Scale::log(smallest, largest, left + margin, right - margin);
@@ -88,7 +88,7 @@ pub fn sweep(data: &Sweep, width: u32) -> Svg {
     canvas.finish(bottom + 38.0)
 }
 
-/// The sizes that were measured, as far as there is room to write them.
+/// The sizes whose labels fit.
 fn sizes_below(canvas: &mut Canvas, mut sizes: Vec<f64>, x: &Scale, (top, bottom): (f64, f64)) {
     sizes.sort_by(f64::total_cmp);
     let mut free_from = f64::NEG_INFINITY;

@@ -7,7 +7,7 @@ use crate::chart::{Curve, Dot, Dots, Forest, ForestRow, Format, Level, Quantiles
 use crate::text::time;
 use crate::{setting, validity, verdict, view};
 
-/// What the marks of a forest plot are.
+/// The legend of a forest plot.
 pub(super) fn forest_words(data: &Forest) -> String {
     let published = data.rows.iter().any(|row| row.published.is_some());
     let diamond = if published { " The open diamond is the published ratio." } else { "" };
@@ -20,7 +20,7 @@ pub(super) fn forest_words(data: &Forest) -> String {
     )
 }
 
-/// The ratios of some comparisons.
+/// The ratios of these comparisons.
 pub(crate) fn forest(part: &Part, comparisons: &[&Comparison]) -> Forest {
     let rows: Vec<ForestRow> = comparisons.iter().map(|c| forest_row(part, c)).collect();
     let words: Vec<String> =
@@ -79,7 +79,7 @@ fn short(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// The names of variants that have dots; those without get none, and so no place in the legend.
+/// The names of variants with dots; others are empty and so not in the legend.
 fn names(part: &Part, dots: &[Dot]) -> Vec<String> {
     let name = |(index, variant): (usize, &record::Variant)| {
         let drawn = dots.iter().any(|dot| dot.variant == index);
@@ -93,7 +93,7 @@ fn capacity_offer(part: &Part) -> Offer {
     measured.map_or(Offer::Closed, |summary| summary.offer)
 }
 
-/// An estimate to draw: without its interval where too few blocks stand behind it.
+/// An estimate to draw: without its interval if there are too few blocks.
 pub(super) fn shown(part: &Part, e: Estimate) -> Estimate {
     let hidden = view::few_blocks(part) || !e.is_bounded();
     if hidden { Estimate { low: e.value, high: e.value, ..e } } else { e }
@@ -204,8 +204,8 @@ pub(crate) fn quantiles(part: &Part) -> Option<Quantiles> {
     })
 }
 
-/// Lowest, geometric mean and highest value among the trials of complete blocks at quantiles that
-/// each have at least ten requests beyond them in every trial.
+/// Lowest, geometric mean and highest value over the trials of complete blocks, at quantiles with
+/// at least ten requests beyond them in every trial.
 fn curve(part: &Part, variant: usize) -> Vec<(f64, f64, f64, f64)> {
     let histograms: Vec<_> = view::trials(part, variant, view::times_offer(part))
         .filter_map(|(_, trial)| view::times(trial).histogram().ok().flatten())
@@ -230,7 +230,7 @@ fn curve(part: &Part, variant: usize) -> Vec<(f64, f64, f64, f64)> {
         .collect()
 }
 
-/// Throughput through the time under load; `None` without any series.
+/// Throughput over the time under load; `None` without series.
 pub(crate) fn strips(part: &Part) -> Option<Strips> {
     let strips: Vec<Strip> = (0..part.variants.len())
         .map(|series| strip(part, series))

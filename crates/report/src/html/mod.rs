@@ -14,7 +14,7 @@ use crate::{validity, verdict, view};
 
 const STYLE: &str = include_str!("style.css");
 
-/// A disc with a trace on it, as a tachograph writes them.
+/// A disc with a trace, as in a tachograph.
 const MARK: &str = r#"<svg viewBox="0 0 24 24" fill="none" stroke="currentColor" aria-hidden="true"><circle cx="12" cy="12" r="10.5" stroke-width="1.5"/><circle cx="12" cy="12" r="1.6" fill="currentColor" stroke="none"/><path stroke-width="1.5" stroke-linejoin="round" d="M12 5l2.2-.9 1.4 2.4 2.8-.2.1 2.8 2.4 1.3-1 2.6-1.6 1.2.4 2.7-2.6.6-1.4 2-2.6-1-2.8.6-1-2.4-2.5-.8.6-2.6L4.300 11l1.600-2L6 6.300l2.600-.2z"/></svg>"#;
 
 /// The report as one HTML file.
@@ -84,7 +84,7 @@ fn header(run: &Run) -> Markup {
     }
 }
 
-/// What each part of several says to the question.
+/// Each part's answer to the question.
 fn answers(run: &Run) -> Markup {
     html! {
         @if run.parts.len() > 1 {
@@ -97,7 +97,7 @@ fn answers(run: &Run) -> Markup {
     }
 }
 
-/// What has to be said before any figure.
+/// Notices above all figures.
 fn notices(run: &Run) -> Markup {
     let mut reasons: Vec<String> = run.error.iter().cloned().collect();
     for part in run.parts.iter().filter(|part| validity::is_part_invalid(part)) {
@@ -195,24 +195,25 @@ fn empty(words: &str) -> Markup {
     html! { p.empty { (words) } }
 }
 
-/// A chart as a file of its own.
+/// A chart as a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// The file's name without its ending.
+    /// The file name without extension.
     pub name: String,
-    /// The part that it shows; `None` for all of them.
+    /// The part; `None` for charts of all parts.
     pub part: Option<String>,
-    /// What it shows, in one or two sentences.
+    /// Caption, in one or two sentences.
     pub caption: String,
-    /// The drawing.
+    /// The chart.
     pub svg: Svg,
 }
 
-/// The pictures of a run as files of their own, for a README or a slide.
+/// The charts of a run as files, for a README or a slide.
 ///
-/// Each part has up to four: `ratio`, `trials`, `times` and `speed`, after the part's name and a dash.
-/// A run of several parts has `overview-ratio` and, if they share variants, `overview-grid`; if
-/// the parts differ in the size of answers, also `overview-requests`, `overview-bytes` and `overview-cost`.
+/// Each part has up to four: `ratio`, `trials`, `times` and `speed`, prefixed with the part's name
+/// and a dash. A run of several parts has `overview-ratio` and, if they share variants,
+/// `overview-grid`; if the parts differ in response size, also `overview-requests`,
+/// `overview-bytes` and `overview-cost`.
 pub fn pictures(run: &Run) -> Vec<Picture> {
     let whole = |name: &str, caption: String, svg| Picture {
         name: format!("overview-{name}"),
@@ -261,12 +262,12 @@ pub fn pictures(run: &Run) -> Vec<Picture> {
     pictures
 }
 
-/// The width of a chart on a page in a wide window.
+/// Width of a chart on a page in a wide window.
 const WIDE: u32 = 748;
-/// The same on a telephone.
+/// The same on a phone.
 const NARROW: u32 = 340;
 
-/// A chart twice, for wide and for narrow windows, so that its text keeps its size.
+/// A chart in two versions, for wide and for narrow windows, so that its text keeps its size.
 fn both(draw: impl Fn(u32) -> Svg) -> Markup {
     html! {
         div.wide { (PreEscaped(draw(WIDE).inline())) }

@@ -1,5 +1,5 @@
-//! All parts of a run in one picture: their ratios below each other, and, where
-//! several parts compare the same variants, as a grid.
+//! Charts of all parts of a run: their ratios, and, if several parts compare the same variants, a
+//! grid.
 
 use maud::{Markup, PreEscaped, html};
 use record::{Comparison, Metric, Offer, Part, Run, Summary};
@@ -9,18 +9,18 @@ use super::{both, charted, charts, note};
 use crate::chart::{self, Forest, Format, Heat, HeatCell, HeatRow, Sweep, SweepLine, SweepPoint};
 use crate::{validity, verdict, view};
 
-/// More ratios than this in one picture are not read any more; each part has its own then.
+/// With more ratios than this, one chart is unreadable; each part has its own then.
 const ROWS_MAX: usize = 30;
 
-/// What a grid shows.
+/// Caption of a grid.
 pub(super) const GRID: &str = "Throughput as a multiple of each part's baseline, which is 1×. \
     Bold: the interval excludes 1. Blue is faster, orange slower.";
 
-/// What figures by size show.
+/// Caption of figures by size.
 pub(super) const SWEEP: &str = "Both axes are logarithmic. Marks are estimates, vertical lines \
     their intervals; estimates from too few blocks have none. INVALID parts are omitted.";
 
-/// Whose multiples the ratios of all parts are.
+/// Names the baselines of the ratios of all parts.
 pub(super) fn baselines(run: &Run) -> String {
     let of_part =
         |part| view::split_comparisons(part).0.into_iter().map(move |c| (part, c.baseline));
@@ -34,7 +34,7 @@ pub(super) fn baselines(run: &Run) -> String {
     }
 }
 
-/// The section before the parts; nothing for a run of one part.
+/// The section before the parts; empty for a run of one part.
 pub(super) fn section(run: &Run) -> Markup {
     html! {
         (grids(run))
@@ -47,12 +47,12 @@ pub(super) fn section(run: &Run) -> Markup {
     }
 }
 
-/// Of a grid against a variant that the reader has picked.
+/// Caption of a grid against a variant that the reader chose.
 const PICKED: &str = "Throughput as a multiple of the chosen variant's, which is 1×: estimates, without intervals. For a verdict, measure with --baseline. Blue is faster, orange slower.";
 
-/// The grids, between which the reader chooses: against each part's own baseline, and against each
-/// variant that stands in a part with others. It works without a script: every grid is there, and
-/// the style shows the one whose button is pressed.
+/// The grids from which the reader chooses: against each part's own baseline, and against each
+/// variant that shares a part with others. No script: the page contains every grid, and the style
+/// shows the one whose button is pressed.
 fn grids(run: &Run) -> Markup {
     let Some(own) = heat(run) else { return html! {} };
     let mut choices = vec![("each part's own".to_owned(), own, GRID)];
@@ -91,11 +91,11 @@ fn grids(run: &Run) -> Markup {
     }
 }
 
-/// How much larger the answers of each part have to be than those of the part before.
+/// Minimum factor between the response sizes of successive parts.
 const SIZE_STEP_MIN: f64 = 1.5;
 
-/// What a size is worth a picture of: name of the file, title, unit, format, and from a summary and
-/// the response size in bytes the figure.
+/// Figures to chart by size: file name, title, unit, format, and the figure from a summary and the
+/// response size in bytes.
 type Figure =
     (&'static str, &'static str, &'static str, Format, fn(&Summary, f64) -> Option<Estimate>);
 
@@ -124,8 +124,8 @@ fn scaled(estimate: Estimate, by: f64) -> Estimate {
     Estimate { value: estimate.value * by, low: estimate.low * by, high: estimate.high * by }
 }
 
-/// Figures by the size of answers, with the names of their pictures, where the parts of a run are
-/// the same variants with larger and larger answers.
+/// Figures by response size, with the names of their charts, if the parts of a run compare the same
+/// variants with increasing response sizes.
 pub(super) fn sweeps(run: &Run) -> Vec<(&'static str, Sweep)> {
     let parts: Vec<&Part> = run
         .parts
@@ -165,8 +165,8 @@ pub(super) fn sweeps(run: &Run) -> Vec<(&'static str, Sweep)> {
     FIGURES.iter().map(draw).filter(|(_, sweep)| !sweep.lines.is_empty()).collect()
 }
 
-/// Bytes in the body of an answer, the mean of all of a part's that were measured in its closed
-/// loop; `None` where none was or they are empty.
+/// Mean response size in bytes over the part's closed loops; `None` without any, or if responses
+/// are empty.
 fn answer_bytes(part: &Part) -> Option<f64> {
     let trials = |variant| view::trials(part, variant, Offer::Closed).map(|(_, trial)| trial);
     let all = || (0..part.variants.len()).flat_map(trials);
@@ -175,7 +175,7 @@ fn answer_bytes(part: &Part) -> Option<f64> {
     (bytes > 0 && answers > 0).then(|| bytes as f64 / answers as f64)
 }
 
-/// The primary ratios of all parts, in their order.
+/// The primary ratios of all parts, in order.
 pub(super) fn forest(run: &Run) -> Option<Forest> {
     if run.parts.len() < 2 {
         return None;
@@ -203,7 +203,8 @@ pub(super) fn forest(run: &Run) -> Option<Forest> {
     })
 }
 
-/// A row for each variant and a column for each part, if at least three variants are in two parts or more.
+/// A row for each variant and a column for each part, if at least three variants are in two or more
+/// parts.
 pub(super) fn heat(run: &Run) -> Option<Heat> {
     let has = |part: &&Part, name: &str| part.variants.iter().any(|v| v.name == name);
     let shared = |name: &&str| run.parts.iter().filter(|part| has(part, name)).count() > 1;
@@ -213,7 +214,7 @@ pub(super) fn heat(run: &Run) -> Option<Heat> {
     Some(grid(run, "Throughput as a multiple of each part's baseline".to_owned(), cell))
 }
 
-/// The variants of all parts, each once.
+/// The variants of all parts, without duplicates.
 fn names(run: &Run) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for variant in run.parts.iter().flat_map(|part| &part.variants) {
@@ -244,7 +245,7 @@ fn grid(run: &Run, title: String, cell: impl Fn(&Part, &str) -> HeatCell) -> Hea
     }
 }
 
-/// What a variant of a part serves; nothing of one whose throughput is INVALID.
+/// Throughput of a variant in a part; `None` if it is INVALID.
 fn throughput_of(part: &Part, name: &str) -> Option<f64> {
     let variant = part.variants.iter().position(|variant| variant.name == name)?;
     if validity::is_void(part, variant, Metric::Throughput) {
@@ -254,7 +255,7 @@ fn throughput_of(part: &Part, name: &str) -> Option<f64> {
         .filter(|value| value.is_finite() && *value > 0.0)
 }
 
-/// A cell of a grid against a variant that the reader has picked.
+/// A cell of a grid against a variant that the reader chose.
 fn against(part: &Part, name: &str, baseline: &str) -> HeatCell {
     if !part.variants.iter().any(|variant| variant.name == name) {
         return HeatCell::default();

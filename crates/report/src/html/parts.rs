@@ -1,4 +1,4 @@
-//! One part of a run: its verdict first, then what it rests on.
+//! One part of a run: its verdict first, then the evidence.
 
 use maud::{Markup, html};
 use record::{Comparison, Metric, Offer, Part, Run, RunKind};
@@ -10,12 +10,12 @@ use crate::load::LoadReport;
 use crate::text::{capitalised, time};
 use crate::{setting, validity, verdict, view};
 
-/// What trials as dots show.
+/// Caption of trials as dots.
 pub(super) const TRIALS: &str =
     "Every block starts each variant fresh. Bands are the intervals of the estimates.";
-/// What times by percentile show.
+/// Caption of times by percentile.
 pub(super) const TIMES: &str = "Lines are geometric means over trials, bands reach from the lowest to the highest trial; a line ends where a trial has fewer than ten slower requests.";
-/// What requests over time show.
+/// Caption of requests over time.
 pub(super) const SPEED: &str =
     "The area under a curve is the number of requests, as on a tachograph's disc: rate × time.";
 
@@ -51,7 +51,7 @@ pub(crate) fn part(run: &Run, index: usize, part: &Part) -> Markup {
     }
 }
 
-/// A run of `load`: one trial, and nothing that it is compared with.
+/// A run of `load`: one trial without comparisons.
 fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> Markup {
     html! {
         p.muted { (report.setting()) }
@@ -93,7 +93,7 @@ fn verdicts(run: &Run, part: &Part) -> Markup {
     }
 }
 
-/// The headline of a part that has one variant only.
+/// The headline of a part with a single variant.
 fn alone(part: &Part) -> Markup {
     let index = part.variants.iter().position(|variant| variant.skipped.is_none()).unwrap_or(0);
     let Some(figures) = view::figures(part, index) else {

@@ -10,7 +10,7 @@ use crate::load::{LoadReport, TIMES};
 use crate::text::{capitalised, time, time_interval};
 use crate::{fact, ledger, setting, validity, verdict, view};
 
-/// Longer names are commands and set smaller.
+/// Longer names are commands, in a smaller font.
 const LONG_NAME: usize = 28;
 
 /// The mark of a variant.
@@ -25,7 +25,7 @@ fn table(head: Markup, rows: Markup) -> Markup {
     }
 }
 
-/// A variant's row: its name beside its cells, or above them where a name of the part is long.
+/// A variant's row: its name beside its cells, or above them if a name in the part is long.
 fn row(part: &Part, index: usize, columns: usize, cells: Markup) -> Markup {
     let name = &part.variants[index].name;
     let long = part.variants.iter().any(|variant| variant.name.chars().count() > LONG_NAME);
@@ -128,8 +128,8 @@ fn figure_cells(part: &Part, index: usize) -> Markup {
     }
 }
 
-/// The ledger of every variant, a clause per equation. Clauses wrap, so that none is clipped in a
-/// narrow window or on paper.
+/// The ledger of every variant, one clause per equation. Clauses wrap, so none is clipped in a
+/// narrow window or in print.
 pub(crate) fn ledger(part: &Part) -> Markup {
     let measured = part.variants.iter().enumerate().filter(|(_, v)| v.ledger.counts.offered > 0);
     let ledgers: Vec<_> = measured.map(|(index, v)| (index, v.name.as_str(), &v.ledger)).collect();
@@ -139,7 +139,7 @@ pub(crate) fn ledger(part: &Part) -> Markup {
     ledger_of(&ledgers)
 }
 
-/// Ledgers with their place in the legend and their names.
+/// Ledgers with their position in the legend and their names.
 pub(crate) fn ledger_of(ledgers: &[(usize, &str, &::ledger::Ledger)]) -> Markup {
     html! {
         dl.ledger {
@@ -166,7 +166,7 @@ fn clause(clause: &ledger::Clause) -> Markup {
     }
 }
 
-/// Failures by kind, and where requests were counted at the server.
+/// Failures by kind, and the sources of the server-side counts.
 pub(crate) fn ledger_notes(part: &Part) -> Markup {
     let served = part.variants.iter().filter_map(|v| v.served_by.as_ref());
     let mut counters: Vec<String> = served.map(setting::served_by).collect();
@@ -182,7 +182,7 @@ pub(crate) fn ledger_notes(part: &Part) -> Markup {
     }
 }
 
-/// What others published, beside ours.
+/// Figures published by others, beside ours.
 pub(crate) fn published(part: &Part) -> Markup {
     if part.published.is_empty() {
         return html! {};
@@ -207,7 +207,7 @@ pub(crate) fn published(part: &Part) -> Markup {
     section("Published before", html! { (table(head, rows)) (words) })
 }
 
-/// What weakens or breaks the result, the gravest first.
+/// Findings, most severe first.
 pub(crate) fn findings(run: &Run, part: &Part) -> Markup {
     let mut told = validity::causes(part);
     told.extend(validity::others(part));
@@ -235,7 +235,7 @@ pub(crate) fn findings(run: &Run, part: &Part) -> Markup {
     section("Validity", body)
 }
 
-/// What each variant is.
+/// The variants' stacks.
 pub(crate) fn stacks(part: &Part) -> Markup {
     html! {
         @for variant in &part.variants {

@@ -1,4 +1,4 @@
-//! What a run answers: a line for each part, and its verdicts in a sentence each.
+//! Answers: one line per part, and one sentence per verdict.
 
 pub(crate) mod words;
 
@@ -10,16 +10,17 @@ use crate::text::{capitalised, ratio};
 use crate::{setting, validity, view};
 use words::{Measure, Wording, few_in_words, is_few};
 
-/// From this many comparisons with one baseline on, only the extremes stand in an answer.
+/// From this number of comparisons with one baseline, an answer contains only the extremes.
 const RANKED_MIN: usize = 3;
 
-/// Whether a comparison has so few blocks that nothing is decided and its interval says nothing.
+/// Whether a comparison has too few blocks to decide anything.
 pub(crate) fn too_few(comparison: &Comparison) -> bool {
     let judgement = &comparison.judgement;
     judgement.verdict == Verdict::Inconclusive && is_few(judgement.blocks as usize)
 }
 
-/// A ratio and its interval in a table. Too few blocks have no interval, and what is INVALID has no ratio.
+/// A ratio and its interval in a table. There is no interval with too few blocks, and no ratio if
+/// INVALID.
 pub(crate) fn ratio_cells(comparison: &Comparison) -> (String, String) {
     let (value, interval) = ratio(&comparison.judgement.ratio);
     if validity::is_refused(comparison) {
@@ -28,7 +29,7 @@ pub(crate) fn ratio_cells(comparison: &Comparison) -> (String, String) {
     (value, if too_few(comparison) { "so far".to_owned() } else { interval })
 }
 
-/// `2.05× (1.73–2.42)`, `2.05× so far` of too few blocks, or `INVALID`.
+/// `2.05× (1.73–2.42)`, `2.05× so far` with too few blocks, or `INVALID`.
 pub(crate) fn ratio_in_words(comparison: &Comparison) -> String {
     match ratio_cells(comparison) {
         (value, interval) if interval == "–" => value,
@@ -74,7 +75,7 @@ fn headline(part: &Part, comparison: &Comparison) -> String {
     in_one_line(&comparison.judgement, measure(part, comparison), names)
 }
 
-/// A judgement on `variant ÷ baseline` in one short line.
+/// The judgement on `variant ÷ baseline` in one short line.
 fn in_one_line(
     judgement: &Judgement,
     measure: Measure,
@@ -97,7 +98,7 @@ fn in_one_line(
 
 /// A run's first verdict in one line, for a list of runs: `unix serves 1.14× tcp (1.12–1.17)`.
 pub fn first_verdict(first: &record::FirstComparison) -> String {
-    // A list does not know the offer; `p99` is said without it.
+    // The list does not know the offer, so `p99` stands without it.
     let measure = match first.metric {
         Metric::P50 | Metric::P99 => Measure::Times(first.metric.word()),
         metric => Measure::of(metric, Offer::Closed, false),
@@ -107,13 +108,13 @@ pub fn first_verdict(first: &record::FirstComparison) -> String {
 
 /// One line of a run's answer.
 pub(crate) struct Answer<'a> {
-    /// The part's name; empty where the run has one part only.
+    /// The part's name; empty if the run has only one part.
     pub(crate) part: &'a str,
-    /// What it says, without a full stop.
+    /// The answer, without a full stop.
     pub(crate) words: String,
 }
 
-/// What the run answers to its question, from the primary verdicts of each part.
+/// The run's answer to its question, from the primary verdicts of each part.
 pub(crate) fn answer(run: &Run) -> Vec<Answer<'_>> {
     let several = run.parts.len() > 1;
     let line = |part| {
@@ -130,7 +131,7 @@ fn part_name(part: &Part) -> &str {
     &part.name
 }
 
-/// Words that begin a line; a name stays as it is.
+/// Capitalises the first word of a line unless it is a name.
 fn beginning(part: &Part, words: String) -> String {
     let is_name = part.variants.iter().any(|variant| words.starts_with(&variant.name));
     if is_name { words } else { capitalised(&words) }
@@ -139,7 +140,7 @@ fn beginning(part: &Part, words: String) -> String {
 fn of_part(run: &Run, part: &Part) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     if validity::is_part_invalid(part) {
-        // What the stack logged stands beside the reason, not in the answer.
+        // The stack's log is shown with the reason, not in the answer.
         let causes = validity::causes(part);
         lines.extend(causes.into_iter().map(|told| format!("INVALID: {}", told.words)));
     }
@@ -180,7 +181,7 @@ fn alone(run: &Run, part: &Part) -> String {
     }
 }
 
-/// What is said where nothing could be compared yet.
+/// The text if nothing could be compared yet.
 const NO_VERDICT: &str = "no verdict: there are not enough blocks to compare";
 
 /// [`NO_VERDICT`] as a sentence.
@@ -188,9 +189,9 @@ pub(crate) fn no_verdict() -> String {
     format!("{}.", capitalised(NO_VERDICT))
 }
 
-/// The extremes of several variants against one baseline, and how many more are undecided.
+/// The extremes of several variants against one baseline, and the number of undecided ones.
 fn ranking(part: &Part, group: &[&Comparison]) -> String {
-    // A server that does nothing shows how fast the client is, unless it is all that is compared.
+    // A null server only shows how fast the client is, unless nothing else is compared.
     let is_ceiling = |c: &&Comparison| {
         part.variants.get(c.variant as usize).is_some_and(|variant| variant.ceiling)
     };
@@ -245,19 +246,19 @@ fn ranking(part: &Part, group: &[&Comparison]) -> String {
     words
 }
 
-/// Whether anything was measured of both sides.
+/// Whether both sides were measured.
 fn is_known(comparison: &Comparison) -> bool {
     comparison.judgement.ratio.value.is_finite()
 }
 
-/// Load and layout that a comparison rests on.
+/// Load and layout of a comparison.
 fn conditions(part: &Part, offer: Offer) -> String {
     let offers = view::offers(part).into_iter().filter(|(kind, _)| *kind == offer);
     let offers: Vec<_> = offers.collect();
     format!("{}; {}", setting::load(&part.load, &offers), setting::part_layout(part))
 }
 
-/// How long a block takes: the mean over those that are complete.
+/// Mean duration of a complete block.
 fn block_time(part: &Part) -> Option<Nanos> {
     let (sum, count) = part
         .complete_blocks()
@@ -270,8 +271,8 @@ fn circumstances(part: &Part, comparison: &Comparison) -> String {
     words::circumstances(&comparison.judgement, comparison.primary, &conditions)
 }
 
-/// The sentence of a comparison with what it rests on in brackets, or, where that is printed
-/// elsewhere, with `circumstances` empty.
+/// The sentence of a comparison with its circumstances in parentheses; `circumstances` is empty if
+/// they are printed elsewhere.
 fn sentence_with(part: &Part, comparison: &Comparison, circumstances: &str) -> String {
     let wording = Wording {
         variant: view::name(part, comparison.variant),
@@ -284,22 +285,22 @@ fn sentence_with(part: &Part, comparison: &Comparison, circumstances: &str) -> S
     words::sentence(&comparison.judgement, &wording)
 }
 
-/// The sentence of a comparison, whole.
+/// The complete sentence of a comparison.
 pub(crate) fn sentence(part: &Part, comparison: &Comparison) -> String {
     sentence_with(part, comparison, &circumstances(part, comparison))
 }
 
-/// A part's primary verdicts in a sentence each.
+/// The sentences of a part's primary verdicts.
 pub(crate) struct Verdicts<'a> {
-    /// What is said of all of them before the first.
+    /// A sentence before the first verdict.
     pub(crate) lead: Option<String>,
     /// The comparisons with their sentences.
     pub(crate) rows: Vec<(&'a Comparison, String)>,
-    /// What all of them rest on, where it is the same: `8 blocks; adjusted for 4 comparisons; …`.
+    /// The circumstances that all verdicts share: `8 blocks; adjusted for 4 comparisons; …`.
     pub(crate) circumstances: Option<String>,
 }
 
-/// The sentences of a part's primary verdicts; what all of them rest on is said once.
+/// The sentences of a part's primary verdicts; shared circumstances are given once.
 pub(crate) fn verdicts(part: &Part) -> Verdicts<'_> {
     let (mut primary, _) = view::split_comparisons(part);
     let compared = primary.len();
@@ -333,7 +334,7 @@ pub(crate) fn verdicts(part: &Part) -> Verdicts<'_> {
     Verdicts { lead, rows, circumstances: shared }
 }
 
-/// `2 of 6 blocks`, for figures that decide nothing yet.
+/// `2 of 6 blocks`, for provisional figures.
 pub(crate) fn blocks_so_far(part: &Part) -> String {
     format!("{} of {DECIDING_BLOCKS_MIN} blocks", part.complete_blocks().count())
 }

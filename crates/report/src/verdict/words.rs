@@ -1,13 +1,13 @@
-//! The sentence of a verdict, made from its numbers.
+//! The sentence of a verdict, from its numbers.
 //!
-//! A result is never called the same or identical, and no p-value stands alone:
-//! what the data rule out is given as an interval.
+//! A result is never called the same or identical, and no p-value is printed alone: what the data
+//! rule out is given as an interval.
 
 use base::Nanos;
 use record::{Metric, Offer};
 use stats::{DECIDING_BLOCKS_MIN, Estimate, Judgement, Opinion, Verdict};
 
-/// What is compared, with the words for it.
+/// What is compared, with its wording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measure {
     /// Verified responses per second.
@@ -18,7 +18,7 @@ pub(crate) enum Measure {
     Latency(&'static str),
     /// A percentile of service time (closed loop), such as `p99`.
     ServiceTime(&'static str),
-    /// A percentile, such as `p99`, where it is not known of which times.
+    /// A percentile, such as `p99`, if it is unknown whether of latency or service time.
     Times(&'static str),
     /// CPU time of the stack per served request.
     CpuPerRequest,
@@ -27,7 +27,7 @@ pub(crate) enum Measure {
 }
 
 impl Measure {
-    /// The measure of a metric under an offer; `bulk` counts bytes rather than requests.
+    /// The measure of a metric under an offer; `bulk` means bytes instead of requests.
     pub(crate) fn of(metric: Metric, offer: Offer, bulk: bool) -> Measure {
         match (metric, offer) {
             (Metric::Throughput, _) if bulk => Measure::Bandwidth,
@@ -87,7 +87,7 @@ impl Measure {
     }
 }
 
-/// What a sentence needs beside the judgement.
+/// What a sentence needs besides the judgement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Wording<'a> {
     /// Name of the variant.
@@ -96,9 +96,9 @@ pub(crate) struct Wording<'a> {
     pub(crate) baseline: &'a str,
     /// What is compared.
     pub(crate) measure: Measure,
-    /// What the verdict rests on, from [`circumstances`]; empty where it is printed elsewhere.
+    /// The circumstances, from [`circumstances`]; empty if they are printed elsewhere.
     pub(crate) circumstances: &'a str,
-    /// How long one block takes; `None` if that is unknown.
+    /// Duration of a block, if known.
     pub(crate) block_time: Option<Nanos>,
     /// Why the verdict is INVALID, without a full stop.
     pub(crate) because: &'a str,
@@ -119,13 +119,13 @@ pub(crate) fn sentence(judgement: &Judgement, wording: &Wording) -> String {
     }
 }
 
-/// Whether so few blocks decide nothing.
+/// Whether there are too few blocks to decide anything.
 pub(crate) fn is_few(blocks: usize) -> bool {
     blocks < DECIDING_BLOCKS_MIN
 }
 
-/// `24 blocks; adjusted for 3 comparisons; 64 connections, closed loop`; the secondary metrics are
-/// not adjusted for how many there are.
+/// `24 blocks; adjusted for 3 comparisons; 64 connections, closed loop`; secondary metrics are not
+/// adjusted.
 pub(crate) fn circumstances(judgement: &Judgement, primary: bool, conditions: &str) -> String {
     let mut parts = vec![count(judgement.blocks, "block")];
     if judgement.merged > 1 {
@@ -155,7 +155,7 @@ fn invalid(wording: &Wording) -> String {
     }
 }
 
-/// ` (95% CI 1.12–1.17; 24 blocks)`, or nothing where there is nothing to put in brackets.
+/// ` (95% CI 1.12–1.17; 24 blocks)`; empty without content.
 fn bracket(parts: &[&str]) -> String {
     let parts: Vec<&str> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
     if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
@@ -223,8 +223,8 @@ fn inconclusive(judgement: &Judgement, wording: &Wording) -> String {
     format!("Inconclusive: {interval}{subject}{doubt}{}.", remedy(judgement, wording))
 }
 
-/// What was seen before anything may be decided. Student's interval on two or three blocks can
-/// reach from nothing to thousands, so it is left out.
+/// Provisional results. Student's interval on two or three blocks can range from nothing to
+/// thousands, so it is omitted.
 fn too_few(judgement: &Judgement, wording: &Wording) -> String {
     let seen = if judgement.ratio.value.is_finite() {
         format!(": so far {}", provisional(judgement, wording))
@@ -240,14 +240,14 @@ pub(crate) fn few_in_words(blocks: u32) -> String {
     format!("too few blocks for a verdict ({blocks} of {DECIDING_BLOCKS_MIN})")
 }
 
-/// A claim without an interval, for what nothing is decided about yet.
+/// A claim without an interval, for provisional results.
 pub(crate) fn provisional(judgement: &Judgement, wording: &Wording) -> String {
     let decimals = if judgement.ratio.value < 10.0 { 2 } else { 1 };
     let ratio = format!("{:.decimals$}", judgement.ratio.value);
     wording.measure.claim(wording.variant, &ratio, wording.baseline)
 }
 
-/// A longer remedy than a day is no advice.
+/// A remedy longer than a day is not suggested.
 const REMEDY_SECS_MAX: f64 = 24.0 * 3600.0;
 
 /// `; a new run would need about 38 blocks (19 min)`.
@@ -267,8 +267,8 @@ fn count(n: u32, noun: &str) -> String {
     crate::text::plural(u64::from(n), noun)
 }
 
-/// As many decimals as show the interval's width, and never so few that an
-/// end which excludes 1 is printed as 1.
+/// Enough decimals for the interval's width, and so that an end which excludes 1 is not printed as
+/// 1.
 fn ratio_decimals(ratio: &Estimate) -> usize {
     const DECIMALS_MAX: usize = 6;
     let half = (ratio.high - ratio.low) / 2.0;
@@ -291,7 +291,7 @@ fn ratio_decimals(ratio: &Estimate) -> usize {
 pub(crate) enum Rounding {
     /// To the nearest value.
     Nearest,
-    /// A bound that is claimed must not be rounded inwards.
+    /// Upwards: a claimed bound must not be rounded inwards.
     Up,
 }
 
@@ -306,14 +306,14 @@ pub(crate) fn percent(fraction: f64, rounding: Rounding) -> String {
     let scale = 10.0_f64.powi(decimals);
     let value = match rounding {
         Rounding::Nearest => (value * scale).round() / scale,
-        // Less than a billionth beyond a digit is an error of the last bit.
+        // A difference below a billionth of a digit is a rounding error.
         Rounding::Up => (value * scale - 1e-9).max(0.0).ceil() / scale,
     };
-    // Rust prints the shortest text that reads back as the number: 4, not 4.0.
+    // Rust prints the shortest text that parses as the number: 4, not 4.0.
     format!("{value}%")
 }
 
-/// `−4%`, `+6%`, with the sign that typesetters use.
+/// `−4%`, `+6%`, with a typographic minus sign.
 pub(crate) fn signed_percent(fraction: f64) -> String {
     let sign = if fraction < 0.0 { '−' } else { '+' };
     format!("{sign}{}", percent(fraction.abs(), Rounding::Nearest))

@@ -1,4 +1,4 @@
-//! Every sentence, pinned.
+//! The text of every verdict.
 
 use super::*;
 
@@ -21,7 +21,7 @@ fn judgement(verdict: Verdict, value: f64, low: f64, high: f64) -> Judgement {
 
 const CONDITIONS: &str = "64 connections, closed loop; client on CPU 1, stack on CPU 0";
 
-/// The sentence of a primary comparison with everything that it rests on.
+/// The sentence of a primary comparison with all its circumstances.
 fn whole(judgement: &Judgement, measure: Measure, conditions: &str) -> String {
     let circumstances = circumstances(judgement, true, conditions);
     sentence(judgement, &Wording { circumstances: &circumstances, ..bare(measure) })

@@ -1,4 +1,4 @@
-//! Runs that look like real ones, from a fixed seed.
+//! Realistic runs, from a fixed seed.
 #![allow(dead_code, clippy::unwrap_used)] // each test file uses some of them; a sample may fail its test
 
 use std::f64::consts::TAU;
@@ -11,13 +11,13 @@ use rand::RngExt;
 use record::*;
 use stats::{Estimate, Judgement, Opinion, Verdict};
 
-/// What a variant is like.
+/// Properties of a variant.
 struct Shape {
     name: &'static str,
     command: &'static str,
     target: &'static str,
     rate_per_s: f64,
-    /// How far blocks scatter, as a standard deviation of the logarithm.
+    /// Scatter of blocks, as a standard deviation of the logarithm.
     scatter: f64,
     cpu_ns: f64,
     memory_bytes: u64,
@@ -151,7 +151,7 @@ impl Maker {
     }
 }
 
-/// Two-sided 97.5% points of Student's t, near enough for a picture.
+/// Two-sided 97.5% points of Student's t, accurate enough for a chart.
 fn t_975(blocks: usize) -> f64 {
     1.96 + 2.6 / (blocks.max(2) as f64 - 1.0)
 }
@@ -165,7 +165,7 @@ fn geometric(values: &[f64]) -> Estimate {
     Estimate { value: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
 }
 
-/// Figures that a summary has beside the metrics.
+/// Figures of a summary other than metrics.
 #[derive(Clone, Copy)]
 enum Figure {
     Of(Metric),
@@ -399,10 +399,10 @@ fn published(variant: Option<&str>, figure: &str, throughput_per_s: Option<f64>)
     }
 }
 
-/// Two variants, twelve blocks that count and one that failed, closed and open loop, on a machine
-/// that also did other work.
+/// Two variants, twelve complete blocks and a failed one, closed and open loop, on a machine with
+/// other activity.
 pub(crate) fn tcp_unix() -> Run {
-    // Many samples begin as this one, and drawing its requests takes the longest of all.
+    // Many samples are variations of this one, and generating its requests takes longest.
     static RUN: OnceLock<Run> = OnceLock::new();
     RUN.get_or_init(make_tcp_unix).clone()
 }
@@ -448,7 +448,7 @@ fn make_tcp_unix() -> Run {
     )
 }
 
-/// Commands as names, as `compare` makes them, with everything in them that could break a page.
+/// Commands as names, as in `compare`, with everything that could break a page.
 pub(crate) fn hostile() -> Run {
     let names = [
         "gunicorn -b 127.0.0.1:$PORT --access-logfile '/tmp/a b.log' 'server:app' # <b>&\"",
@@ -519,7 +519,7 @@ pub(crate) fn forbid(part: &mut Part, finding: Finding, metrics: &[Metric]) {
     }
 }
 
-/// All metrics, of which a ledger that does not add up leaves none.
+/// All metrics: those forbidden by a ledger that does not add up.
 pub(crate) const ALL: [Metric; 5] =
     [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu, Metric::Memory];
 
@@ -536,7 +536,7 @@ pub(crate) fn invalid() -> Run {
     run
 }
 
-/// The client was late with the requests to one variant: its latency is INVALID, and nothing else.
+/// The client was late with one variant's requests: only its latency is INVALID.
 pub(crate) fn late() -> Run {
     let mut run = tcp_unix();
     run.id = RunId("20261121-091500-late".to_owned());
@@ -552,7 +552,7 @@ pub(crate) fn late() -> Run {
     run
 }
 
-/// Something else ran whenever one variant did.
+/// Other processes ran whenever one variant did.
 pub(crate) fn uneven() -> Run {
     let mut run = tcp_unix();
     run.id = RunId("20261121-093000-even".to_owned());
@@ -588,7 +588,7 @@ pub(crate) fn interrupted() -> Run {
     run
 }
 
-/// Killed before the first block ended.
+/// Killed before the end of the first block.
 pub(crate) fn cut_off() -> Run {
     let mut part = part(4, &[TCP, UNIX], 1, None, at());
     part.blocks[0].state = BlockState::Unfinished;
@@ -622,7 +622,7 @@ fn load_of(open: Option<f64>) -> Run {
     variant.served_by = None;
     variant.summaries.clear();
     let block = &mut part.blocks[0];
-    // Of the closed and the open trial that the maker makes, the last is the one that is wanted.
+    // The maker makes a closed and an open trial; the last one is used.
     let mut trial = block.trials.pop().unwrap();
     trial.ledger.served = None;
     trial.stack_cpu = None;
@@ -716,7 +716,7 @@ pub(crate) fn bulk() -> Run {
     )
 }
 
-/// All of them, by name.
+/// All samples, by name.
 pub(crate) fn all() -> Vec<(&'static str, Run)> {
     vec![
         ("tcp_unix", tcp_unix()),
@@ -736,8 +736,7 @@ pub(crate) fn all() -> Vec<(&'static str, Run)> {
     ]
 }
 
-/// The layers with so few blocks that nothing is decided, one of them undecided by an interval of
-/// thousands.
+/// The layers with too few blocks for a decision, one of them with an interval of thousands.
 pub(crate) fn few_blocks() -> Run {
     let mut run = layers();
     let part = &mut run.parts[0];
@@ -753,7 +752,7 @@ pub(crate) fn few_blocks() -> Run {
     run
 }
 
-/// No block ended, but there are trials of each.
+/// No complete block, but trials of each.
 pub(crate) fn hopeless() -> Run {
     let mut part = part(9, &[TCP, UNIX], 3, Some(918.0), at());
     part.comparisons.clear();
@@ -779,7 +778,8 @@ pub(crate) fn hopeless() -> Run {
     )
 }
 
-/// A good part beside one whose short backlog made requests fail, with the same message in every block.
+/// A valid part beside one in which a short backlog made requests fail, with the same message in
+/// every block.
 pub(crate) fn refused() -> Run {
     let mut run = tcp_unix();
     run.parts[0].findings.clear();

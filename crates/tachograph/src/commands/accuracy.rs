@@ -8,7 +8,7 @@ use crate::flags::Global;
 use crate::flags::run::RunFlags;
 use crate::output;
 
-/// How many random updates a quick look gives.
+/// Random updates with --quick.
 const QUICK: u32 = 50_000;
 
 pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global) -> Outcome {
@@ -51,7 +51,7 @@ pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global)
     Ok(if outcome.wrong.is_empty() { Status::Well } else { Status::VerdictFailed })
 }
 
-/// A flag that means nothing here.
+/// A flag that does not apply.
 fn unfit(flags: &RunFlags) -> Option<&'static str> {
     let (schedule, result) = (&flags.schedule, &flags.result);
     let given = [

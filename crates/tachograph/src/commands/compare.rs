@@ -1,4 +1,5 @@
-//! `tachograph compare`: start each command, load each in interleaved rounds, say which is faster.
+//! `tachograph compare`: starts each command, loads them in interleaved rounds, reports which is
+//! faster.
 
 use record::RunKind;
 use spec::{Arrivals, CompareArgs, Offer, Parameter, ServedBy, Values};
@@ -43,7 +44,7 @@ pub(crate) fn run(flags: &CompareFlags, global: &Global) -> Outcome {
     })
 }
 
-/// The commands with every parameter replaced, and what belongs to each.
+/// The commands with all parameters expanded, and their settings.
 struct Commands {
     commands: Vec<String>,
     names: Vec<String>,
@@ -64,7 +65,7 @@ impl Commands {
             let texts = text.iter().flat_map(|text| expanded.iter().map(|(_, v)| fill(text, v)));
             texts.collect()
         };
-        // A name that has no hole would be that of several commands.
+        // A name without a placeholder would be shared by several commands.
         let name = |(index, values): &(usize, Values)| {
             let given = flags.command_name.get(*index)?;
             let filled = fill(given, values);

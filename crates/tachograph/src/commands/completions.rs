@@ -1,4 +1,4 @@
-//! `tachograph completions`: what a shell needs to complete our command line.
+//! `tachograph completions`: shell completions.
 
 use crate::failure::{Outcome, Status};
 use crate::flags::definition;

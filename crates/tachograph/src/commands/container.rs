@@ -1,4 +1,4 @@
-//! `tachograph container`: looks after one container of a stack.
+//! `tachograph container`: manages one container of a stack.
 
 use stage::container::{ContainerOptions, Image, Network, attend};
 

@@ -1,4 +1,4 @@
-//! `tachograph doctor`: what this machine has, what each experiment still needs, and the command that installs it.
+//! `tachograph doctor`: checks this machine, what each experiment lacks, and how to install it.
 
 use std::time::Duration;
 
@@ -110,10 +110,10 @@ const OK: &str = "ok     ";
 const WARN: &str = "note   ";
 const MISSING: &str = "MISSING";
 
-/// How long the container engine may take to answer.
+/// Timeout of the container engine.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How to have an engine where none runs.
+/// How to get an engine.
 const FOR_ITSELF: &str =
     "or, as root, let scripts/with-docker.sh of the source tree start one for a single run";
 
@@ -127,7 +127,7 @@ struct Needs {
     python: Vec<String>,
     /// A container engine.
     engine: bool,
-    /// What becomes of the experiment without one of them, if it can do without.
+    /// Consequence for the experiment without one of them.
     without: &'static str,
 }
 
@@ -170,7 +170,7 @@ impl Needs {
         }
     }
 
-    /// Writes them down; returns whether all of it is there.
+    /// Describes the needs; returns whether all are met.
     fn text(&self, text: &mut String) -> bool {
         *text += &format!("  {}: {}\n", self.name, self.title);
         let mut all_there = true;

@@ -4,8 +4,8 @@ use std::sync::atomic::AtomicBool;
 
 use crate::failure::{Failure, Outcome};
 
-/// Runs the setup commands, then `measure`, then, however that ended, the cleanup commands.
-/// Commands that are the same are run once.
+/// Runs the setup commands, then `measure`, then in any case the cleanup commands. Identical
+/// commands run once.
 pub(super) fn around(
     setup: &[String],
     cleanup: &[String],
@@ -16,7 +16,7 @@ pub(super) fn around(
     }
     let stop = stage::signals::install().map_err(Failure::new)?;
     let measured = run("--setup", setup, &stop).map_err(Failure::from).and_then(|()| measure());
-    // A person who stops the measurement wants things cleaned up all the same.
+    // Cleanup also runs if the user stopped the measurement.
     let cleaned = run("--cleanup", cleanup, &AtomicBool::new(false)).map_err(Failure::from);
     let status = measured?;
     cleaned?;

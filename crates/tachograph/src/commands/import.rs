@@ -27,7 +27,7 @@ use aside::Aside;
 use result::{ImportResult, name, time};
 use watch::Watcher;
 
-/// How often a file is read again.
+/// How often to read a file.
 const TRIES_MAX: u32 = 10;
 
 /// 0001-01-01T00:00:00Z in microseconds since 1970.
@@ -43,7 +43,7 @@ pub(crate) fn run(flags: &ImportFlags, global: &Global) -> Outcome {
     let mut all = Summary::default();
     for (file, format) in flags.files.iter().zip(formats) {
         let mut options = options(flags, format)?;
-        // A pipe may go on for long; what it has said until now is there to be read.
+        // A pipe may go on for long; what was imported so far is printed.
         if std::fs::metadata(file).is_ok_and(|found| found.is_file()) {
             options.written_each = None;
         }
@@ -60,7 +60,7 @@ pub(crate) fn run(flags: &ImportFlags, global: &Global) -> Outcome {
     Ok(if left || all.stopped { Status::VerdictFailed } else { Status::Well })
 }
 
-/// What a file holds, by what was said or by its name.
+/// The format of a file, from the flag or its name.
 fn format_of(file: &Path, flags: &ImportFlags) -> Result<Format, Failure> {
     if let Some(format) = flags.format {
         return Ok(format);
@@ -79,7 +79,7 @@ fn format_of(file: &Path, flags: &ImportFlags) -> Result<Format, Failure> {
     }
 }
 
-/// Whether what --rrd asks for can be had of these files.
+/// Checks whether --rrd is possible for these files.
 fn check_rrd(flags: &ImportFlags, formats: &[Format]) -> Result<(), Failure> {
     let made = !flags.archives.is_empty() || flags.rrd_start.is_some();
     let unfit = |format: &Format| match format {
@@ -108,7 +108,7 @@ fn options(flags: &ImportFlags, format: Format) -> Result<Options, Failure> {
         [] => usual_archives(),
         archives => archives.to_vec(),
     };
-    // A file of RRDtool's own says itself what it is made with.
+    // An RRDtool file specifies its own archives.
     let rrd = (flags.rrd && format != Format::Rrd)
         .then(|| RrdMode { archives: archives(), start_us: flags.rrd_start });
     let most = i64::try_from(flags.max_series).unwrap_or(i64::MAX);
@@ -128,7 +128,7 @@ fn options(flags: &ImportFlags, format: Format) -> Result<Options, Failure> {
     })
 }
 
-/// From the year 1, which every database knows, to ten minutes from now.
+/// From the year 1, which every database supports, to ten minutes from now.
 fn limits() -> Limits {
     Limits { past_us: now_us().saturating_sub(YEAR_1_US), ..Limits::DEFAULT }
 }
@@ -139,10 +139,10 @@ fn step(flags: &ImportFlags) -> Result<Step, Failure> {
         .ok_or_else(|| Failure::new("--step must be from a microsecond to ten years"))
 }
 
-/// Sees to it that there is a retention of the step.
+/// Ensures that the step has a retention.
 ///
-/// What others recorded is kept for ever unless the person says otherwise: who imports
-/// years of history does not mean to see them dropped.
+/// Imported data is kept for ever by default: a user who imports years of history does not expect
+/// it to expire.
 fn retain(store: &mut dyn Store, flags: &ImportFlags, step: Step) -> Result<(), Failure> {
     let mut wanted = flags.retentions.clone();
     let known = store.retentions()?;
@@ -161,7 +161,7 @@ fn retain(store: &mut dyn Store, flags: &ImportFlags, step: Step) -> Result<(), 
     Ok(())
 }
 
-/// Says so when what was written is older than what is kept.
+/// Warns if some of the data is older than its retention.
 fn warn_of_ages(store: &mut dyn Store, summary: &Summary) -> Result<(), Failure> {
     let Some((from_us, _)) = summary.span_us else { return Ok(()) };
     let ages = store.retentions()?.into_iter().map(|retention| retention.age_us);
@@ -180,8 +180,8 @@ fn warn_of_ages(store: &mut dyn Store, summary: &Summary) -> Result<(), Failure>
     Ok(())
 }
 
-/// Imports a file, and once more where that can help: what was written stays, and the file is
-/// read again.
+/// Imports a file, and again if that can help: what was written stays, and the file is read from
+/// the start.
 fn import_with_retries(
     store: &mut dyn Store,
     file: &Path,
@@ -195,7 +195,7 @@ fn import_with_retries(
     loop {
         let is_again = file != Path::new("-") && tries < TRIES_MAX;
         match one(store, file, format, flags, &options, global, stop)? {
-            // Of many pieces at once it is not known which lines to refuse.
+            // In a batch of many pieces it is unknown which lines to refuse.
             Err(BackfillError::Store(StoreError::Overflow { .. }))
                 if is_again && options.head_bytes > 0 =>
             {
@@ -274,7 +274,7 @@ fn one(
         Ok(summary) => summary,
         Err(error) => return Ok(Err(error)),
     };
-    // What came in pieces too small to be packed at once; old slots seldom change again.
+    // Packs pieces that were too small to be packed at once; old slots rarely change again.
     store
         .seal(now_us().saturating_sub(store::SEALED_AFTER_US))
         .map_err(|error| broken_off(error.into()))?;
@@ -305,7 +305,7 @@ fn broken_off(error: BackfillError) -> Failure {
     }
 }
 
-/// Opens a file; one that is compressed is checked as a whole before anything of it is taken.
+/// Opens a file; a compressed one is checked completely before anything is imported.
 fn open(file: &Path, unpacked_max: u64) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
     if file == Path::new("-") {
         return Ok((Box::new(io::stdin()), None));
@@ -323,7 +323,7 @@ fn open(file: &Path, unpacked_max: u64) -> Result<(Box<dyn Read>, Option<u64>), 
     Ok((Box::new(opened), Some(size.len())))
 }
 
-/// A CSV file's header, which the lines that are kept aside need as well, and the whole stream again.
+/// A CSV file's header, which the refused lines need too, and the whole stream.
 fn with_header(mut stream: Box<dyn BufRead>) -> Result<(Vec<u8>, Box<dyn BufRead>), FileError> {
     let mut start = Vec::new();
     loop {
@@ -334,7 +334,7 @@ fn with_header(mut stream: Box<dyn BufRead>) -> Result<(Vec<u8>, Box<dyn BufRead
             return Err(FileError::NoHeader);
         }
         if !line.trim_ascii().is_empty() && !line.trim_ascii_start().starts_with(b"#") {
-            // A quoted name may hold line ends; quotes within it come in pairs.
+            // A quoted name may contain line ends; quotes inside it come in pairs.
             while start[from..].iter().filter(|byte| **byte == b'"').count() % 2 == 1
                 && stream.by_ref().take(formats::LINE_MAX as u64).read_until(b'\n', &mut start)? > 0
                 && start.len() - from < formats::LINE_MAX
@@ -354,7 +354,7 @@ fn beside(file: &Path) -> std::path::PathBuf {
     name.into()
 }
 
-/// A reader of lines, and the text of everything that decides what they mean.
+/// A parser, and a text that identifies all options that affect its result.
 fn parser(
     format: Format,
     file: &Path,
@@ -410,8 +410,8 @@ fn kind_name(kind: Kind) -> &'static str {
     }
 }
 
-/// The measurement of a file that names none: its path below the root, with dots
-/// for slashes, or its name without its ending.
+/// The measurement of a file without one: its path below the root, with dots for slashes, or its
+/// name without extension.
 fn measurement(file: &Path, flags: &ImportFlags) -> String {
     if let Some(measurement) = &flags.measurement {
         return measurement.clone();

@@ -44,7 +44,7 @@ fn recorded(flags: &ListFlags, global: &Global) -> Result<String, Failure> {
     Ok(runs.iter().map(|run| entry(run, width)).collect())
 }
 
-/// A run in a few lines: its name and when it was, what was asked, and what came out.
+/// A run in a few lines: name and time, question, and result.
 fn entry(run: &RunLine, width: usize) -> String {
     let when = run.started.strftime("%Y-%m-%d %H:%M UTC");
     let took = run.finished.map_or(String::new(), |end| format!(", took {}", took(run, end)));
@@ -69,7 +69,7 @@ fn took(run: &RunLine, end: Timestamp) -> Nanos {
     Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// `unix serves 1.14× tcp (1.12–1.17); 24 blocks`, with how the run ended where it did not go to its end.
+/// `unix serves 1.14× tcp (1.12–1.17); 24 blocks`, with how the run ended if it is incomplete.
 fn outcome(run: &RunLine) -> String {
     let mut words = Vec::new();
     words.extend(match run.state {
@@ -79,7 +79,7 @@ fn outcome(run: &RunLine) -> String {
         RunState::Done => None,
     });
     let first = run.first.as_ref().map(report::first_verdict);
-    // A later comparison may be INVALID where the first one stands.
+    // A later comparison may be INVALID even if the first one is not.
     let told = run.first.as_ref().is_some_and(|f| f.judgement.verdict == stats::Verdict::Invalid);
     if !run.valid && !told && run.state == RunState::Done {
         words.push("INVALID".to_owned());

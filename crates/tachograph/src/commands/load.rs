@@ -1,4 +1,4 @@
-//! `tachograph load`: one target, every answer checked.
+//! `tachograph load`: loads one target and checks every response.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,7 +81,7 @@ fn hdr_log(loaded: &Loaded) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// A line on the terminal while the load runs, with what it has come to so far.
+/// A line on the terminal with the figures so far.
 struct Waiting {
     bar: Option<ProgressBar>,
     figures: Figures,
@@ -111,11 +111,11 @@ impl Waiting {
 /// Completed and failed requests.
 type Counted = (u64, u64);
 
-/// The text of the line, made whenever it is drawn.
+/// The text of the line, made each time it is drawn.
 #[derive(Clone)]
 struct Figures {
     live: Arc<Live>,
-    /// What is being done, since when, and what had been counted by then.
+    /// The current activity, its start, and the counts at that time.
     doing: Arc<Mutex<Option<(String, Instant, Counted)>>>,
 }
 
@@ -128,7 +128,7 @@ impl ProgressTracker for Figures {
     fn write(&self, _: &ProgressState, out: &mut dyn std::fmt::Write) {
         let doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((what, since, before)) = doing.as_ref() {
-            // A line that cannot be drawn is drawn again a moment later.
+            // A line that cannot be drawn is drawn again soon.
             let _ = out.write_str(&so_far(what, since.elapsed(), *before, self.live.counts()));
         }
     }

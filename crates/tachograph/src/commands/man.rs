@@ -1,4 +1,4 @@
-//! `tachograph man`: the manual, generated from the command line's definition.
+//! `tachograph man`: the manual, generated from the definition of the command line.
 
 use clap_mangen::Man;
 

@@ -1,4 +1,4 @@
-//! What `compare` and `run` share: carrying out a plan, recording it and saying how it ended.
+//! Shared by `compare` and `run`: executing a plan, recording it and reporting how it ended.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -20,7 +20,7 @@ use crate::output;
 use crate::progress::Progress;
 use crate::stores::runs_file;
 
-/// Carries out a plan and does with the result what the flags say.
+/// Executes a plan and handles the result as the flags say.
 pub(crate) fn carry_out(
     plan: &Plan,
     kind: RunKind,
@@ -61,8 +61,8 @@ pub(crate) fn carry_out(
     Ok(status)
 }
 
-/// Claims the CPUs of the run, once no other measurement has them. Whom it waits for is said even
-/// if progress is not wanted: a command that stands still without a word looks broken.
+/// Claims the CPUs of the run, after waiting for other measurements that use them. Prints whom it
+/// waits for even with --quiet, because a silent command seems to hang.
 fn alone(schedule: &ScheduleFlags, stop: &AtomicBool) -> Result<stage::Exclusive, Failure> {
     let cpus = schedule.machine.cpus.clone().unwrap_or_default();
     let words: Vec<String> =
@@ -85,26 +85,26 @@ fn alone(schedule: &ScheduleFlags, stop: &AtomicBool) -> Result<stage::Exclusive
     Ok(exclusive)
 }
 
-/// Says what else is busy, so that nobody wonders later why the intervals are wide.
+/// Prints what else is busy, to explain wide intervals.
 fn tell_of_neighbours(schedule: &ScheduleFlags) {
     let cpus = schedule.machine.cpus.clone().unwrap_or_default();
-    // A machine that does not tell is measured on all the same.
+    // If the machine does not report it, the measurement goes on.
     let Ok(seen) = host::Neighbours::observe() else { return };
     if let Some(words) = neighbours::words(&seen, &cpus) {
         output::note(&format!("note: {words}: {}", neighbours::COST));
     }
 }
 
-/// Makes the folder where stacks' files are kept, and says where it is whatever the stacks' own folder.
+/// Creates the folder for the stacks' files, and returns its absolute path.
 fn folder_for_files(folder: &Path) -> Result<PathBuf, Failure> {
     std::fs::create_dir_all(folder).and_then(|()| folder.canonicalize()).map_err(|error| {
         Failure::new(format!("cannot create the folder {} for files: {error}", folder.display()))
     })
 }
 
-/// The folders of programs from the Python environments that the plan needs: one for all
-/// stacks, or, if that cannot be made, one for each that can, so that a package which is not
-/// to be had costs no more than the variants that need it.
+/// The folders of programs from the Python environments that the plan needs: one for all stacks or,
+/// if that cannot be created, one for each stack that can, so that a missing package affects only
+/// the variants that need it.
 fn python_environments(plan: &Plan, global: &Global) -> Result<Vec<PathBuf>, Failure> {
     if plan.python.is_empty() {
         return Ok(Vec::new());
@@ -144,7 +144,7 @@ fn python_environments(plan: &Plan, global: &Global) -> Result<Vec<PathBuf>, Fai
     Ok(folders)
 }
 
-/// Turns a run into the text of one format.
+/// Renders a run in one format.
 pub(crate) type Render = fn(&Run) -> String;
 
 fn conclude(
@@ -166,7 +166,7 @@ fn conclude(
     Ok(gated(run, conditions, result))
 }
 
-/// Prints a run's report and writes it to every file that was asked for.
+/// Prints a run's report and writes the requested files.
 pub(crate) fn publish(run: &Run, result: &ResultFlags, global: &Global) -> Result<(), Failure> {
     if result.json {
         output::print(&report_json(run));
@@ -193,7 +193,7 @@ fn exports(result: &ResultFlags) -> [Option<&PathBuf>; 4] {
     [export_json.as_ref(), export_markdown.as_ref(), export_csv.as_ref(), export_html.as_ref()]
 }
 
-/// The exit status that a run deserves, conditions included; each condition's outcome is printed.
+/// The exit status of a run, including its conditions; prints each condition's outcome.
 pub(crate) fn gated(run: &Run, conditions: &[spec::FailIf], result: &ResultFlags) -> Status {
     let mut status = status_of(run);
     for outcome in crate::gate::gate(run, conditions) {
@@ -205,11 +205,11 @@ pub(crate) fn gated(run: &Run, conditions: &[spec::FailIf], result: &ResultFlags
     status
 }
 
-/// Why a run measured nothing that it was asked for, whether it went to its end or was stopped.
+/// Why a run measured nothing of what was requested, whether complete or stopped.
 fn unmeasured(run: &Run) -> Option<Failure> {
     let skipped = |v: &record::Variant| v.skipped.is_some();
     let variants = || run.parts.iter().flat_map(|part| &part.variants);
-    // Fewer than two able variants leave nothing to compare, which is what `compare` was asked for.
+    // With fewer than two runnable variants there is nothing to compare.
     if let Some(variant) = variants().find(|v| skipped(v)).filter(|_| run.kind == RunKind::Compare)
     {
         let error = variant.skipped.as_deref().unwrap_or_default();
@@ -219,8 +219,7 @@ fn unmeasured(run: &Run) -> Option<Failure> {
         .then(|| Failure::new("nothing was measured: no variant could be started"))
 }
 
-/// Whether nothing that the plan asks for was left open when the run was stopped: each part has
-/// comparisons, and behind each there are enough blocks for a verdict.
+/// Whether a stopped run has all its verdicts: each part has comparisons, each with enough blocks.
 fn has_every_verdict(plan: &Plan, run: &Run) -> bool {
     let is_open = |c: &record::Comparison| {
         let judgement = &c.judgement;
@@ -231,18 +230,18 @@ fn has_every_verdict(plan: &Plan, run: &Run) -> bool {
     run.parts.len() == plan.parts.len() && run.parts.iter().all(is_decided)
 }
 
-/// The exit status that a run deserves.
+/// The exit status of a run.
 pub(crate) fn status_of(run: &Run) -> Status {
     if report::is_invalid(run) { Status::VerdictFailed } else { Status::Well }
 }
 
-/// Our own binary, by a path that stays good when it is replaced on disk while we run.
+/// Our own binary, by a path that stays valid if the file is replaced during the run.
 pub(crate) fn executable() -> Result<PathBuf, Failure> {
     std::env::current_exe()
         .map_err(|error| Failure::new(format!("cannot find tachograph's own binary: {error}")))
 }
 
-/// The command line as typed, with the seed that makes it repeat the same choices.
+/// The command line as typed, with the seed that repeats its random choices.
 pub(crate) fn repeating_command(seed: Seed) -> Vec<String> {
     let mut words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -255,7 +254,7 @@ pub(crate) fn repeating_command(seed: Seed) -> Vec<String> {
     words
 }
 
-/// The folder of our WSGI counter before whatever PYTHONPATH already held.
+/// The folder of our WSGI counter, followed by the existing PYTHONPATH.
 fn python_path() -> Result<String, Failure> {
     let ours = experiments::python_path()?.display().to_string();
     Ok(match std::env::var("PYTHONPATH") {
@@ -264,7 +263,7 @@ fn python_path() -> Result<String, Failure> {
     })
 }
 
-/// A run as JSON, as people like to read it, ending in a newline.
+/// A run as indented JSON, ending in a newline.
 pub(crate) fn report_json(run: &Run) -> String {
     format!("{:#}\n", report::json(run))
 }

@@ -1,4 +1,4 @@
-//! One verb a file.
+//! The commands, one per file.
 
 pub(crate) mod accuracy;
 pub(crate) mod compare;

@@ -1,15 +1,15 @@
-//! What else is busy on this machine, in words.
+//! Other activity on this machine, in words.
 
 use base::CpuSet;
 use host::{Neighbour, Neighbours};
 
-/// Others may use this share of a CPU before it is worth a line, 0 to 1.
+/// Below this share of a CPU, other processes are not mentioned.
 const SHARE_MIN: f64 = 0.2;
 
-/// How many processes are named.
+/// Maximum number of processes to name.
 const NAMED_MAX: usize = 3;
 
-/// What a run on `cpus` (all, if that is empty) is up against; `None` where it has them nearly to itself.
+/// Other activity on `cpus` (all, if empty); `None` if there is hardly any.
 pub(super) fn words(seen: &Neighbours, cpus: &CpuSet) -> Option<String> {
     let busy = seen.busier_than(SHARE_MIN, cpus);
     if busy.is_empty() {
@@ -26,7 +26,7 @@ pub(super) fn words(seen: &Neighbours, cpus: &CpuSet) -> Option<String> {
     Some(format!("other processes use {} ({names})", busy.join(" and ")))
 }
 
-/// What that costs, and what to do about it.
+/// Consequence and remedy.
 pub(super) const COST: &str = "comparisons stay valid, but need more time for the same precision; \
     stop these processes, or avoid their CPUs with --cpus";
 

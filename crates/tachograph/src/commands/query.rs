@@ -1,4 +1,4 @@
-//! `tachograph query`: slots of series, as a table, a picture, CSV or JSON.
+//! `tachograph query`: slots of series as a table, chart, CSV or JSON.
 
 mod show;
 mod slots_of;

@@ -1,4 +1,4 @@
-//! `tachograph report`: a recorded run once more, in any form.
+//! `tachograph report`: a recorded run in any format.
 
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,7 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
     Ok(if report::is_invalid(&run) { Status::VerdictFailed } else { Status::Well })
 }
 
-/// A recorded run. The ledger's fourth column is what the database holds now.
+/// A recorded run. The ledger's fourth column is read from the database again.
 fn read(path: &Path, name: &str) -> Result<Run, Failure> {
     let mut run = Store::open_read_only(path)?.load(name)?;
     match store::Sqlite::open_read_only(path) {
@@ -84,7 +84,7 @@ fn read(path: &Path, name: &str) -> Result<Run, Failure> {
     Ok(run)
 }
 
-/// The folder as a page in `file` refers to it: nothing if they lie beside each other.
+/// The folder relative to `file`; empty if they are in the same folder.
 fn seen_from(file: &Path, folder: &Path) -> String {
     let beside = file.parent().unwrap_or(Path::new(""));
     let within = folder.strip_prefix(beside).unwrap_or(folder);

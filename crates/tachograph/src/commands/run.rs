@@ -51,7 +51,7 @@ pub(crate) fn run(flags: &RunFlags, global: &Global) -> Outcome {
     carry_out(&plan, RunKind::Run, keep, &flags.schedule, &flags.result, global)
 }
 
-/// Keeps what `--only` and `--skip` leave: whole parts by name, or variants within parts.
+/// Applies `--only` and `--skip`: whole parts by name, or variants within parts.
 fn choose(plan: &mut Plan, only: &[String], skip: &[String]) -> Result<(), Failure> {
     let named = |name: &str, texts: &[String]| texts.iter().any(|text| name.contains(text));
     plan.parts.retain(|part| !named(&part.name, skip));
@@ -85,7 +85,7 @@ fn keep_variants(part: &mut Part, keep: impl Fn(&str) -> bool) {
     }
 }
 
-/// Compares all variants with another one than the experiment says.
+/// Changes the baseline of all comparisons.
 fn rebase(plan: &mut Plan, name: &str) -> Result<(), Failure> {
     let mut found = false;
     for part in &mut plan.parts {
@@ -104,7 +104,7 @@ fn rebase(plan: &mut Plan, name: &str) -> Result<(), Failure> {
     Err(Failure::new(format!("there is no variant '{name}'; there are: {}", names.join(", "))))
 }
 
-/// Applies the schedule that was asked for on the command line.
+/// Applies the schedule from the command line.
 fn shorten(part: &mut Part, flags: &ScheduleFlags) {
     let schedule = &mut part.schedule;
     if flags.quick {
@@ -115,7 +115,7 @@ fn shorten(part: &mut Part, flags: &ScheduleFlags) {
     schedule.margin = flags.margin.map(Margin).or(schedule.margin);
 }
 
-/// Leaves out every open loop.
+/// Removes all open loops.
 fn leave_closed(plan: &mut Plan) -> Result<(), Failure> {
     for part in &mut plan.parts {
         part.offers.retain(|offer| *offer == Offer::Closed);

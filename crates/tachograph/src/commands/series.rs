@@ -1,4 +1,4 @@
-//! `tachograph series`: which series the record has.
+//! `tachograph series`: lists the recorded series.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ pub(crate) fn run(flags: &SeriesFlags, global: &Global) -> Outcome {
     Ok(Status::Well)
 }
 
-/// A series in one line, or its tags below it where they do not fit.
+/// A series in one line, or with its tags below it if they do not fit.
 fn one(series: &Series, width: usize) -> String {
     let step_s = series.spec.step.us() as f64 / 1e6;
     let kind = format!("{:?}", series.spec.kind).to_lowercase();

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Outcome, Status};
 use crate::flags::fixture::{FixtureFlags, FixtureMode};
 use crate::output;
 
-/// The unit that is counted as one request of a stream, and one message of an echo, unless told otherwise.
+/// Default size of a stream's unit of counting, and of an echo's message.
 const SIZE: Bytes = Bytes(64);
 
 pub(crate) fn run(flags: &FixtureFlags) -> Outcome {

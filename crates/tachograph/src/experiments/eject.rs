@@ -1,4 +1,4 @@
-//! A copy of an experiment that runs as it is: its file, what it includes and what `$FILES` holds.
+//! A runnable copy of an experiment: its file, its included files and the files in `$FILES`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,23 +9,23 @@ use spec::SourceFile;
 use super::{EXPERIMENTS, Found};
 use crate::failure::Failure;
 
-/// What was written.
+/// The files written.
 pub(crate) struct Ejected {
     /// Every file that was written.
     pub(crate) files: Vec<String>,
-    /// The experiment's own file among them.
+    /// The experiment's own file.
     pub(crate) experiment: PathBuf,
 }
 
-/// What has to be copied, by its path below the experiment's folder.
+/// The files to copy, by path below the experiment's folder.
 type Copies = BTreeMap<PathBuf, Vec<u8>>;
 
 impl Found {
-    /// Writes the experiment and everything that it needs into `folder`.
+    /// Writes the experiment and all its files to `folder`.
     ///
     /// # Errors
-    /// If a file that the experiment refers to is not there, if a file would be replaced by
-    /// another, or if something cannot be read or written.
+    /// If a file that the experiment refers to is missing, if a file would be overwritten, or if
+    /// reading or writing fails.
     pub(crate) fn eject(&self, folder: &Path) -> Result<Ejected, Failure> {
         self.experiment()?;
         let main = PathBuf::from(Path::new(&self.main.path).file_name().unwrap_or_default());
@@ -55,7 +55,7 @@ impl Found {
         Ok(Ejected { files, experiment: folder.join(main) })
     }
 
-    /// What the experiment's text alone lacks: `it also needs apps, in the folder of its file`.
+    /// What the text of the experiment lacks: `it also needs apps, in the folder of its file`.
     pub(crate) fn needs_in_words(&self) -> Option<String> {
         let names = self.names_in_files().ok()?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -63,7 +63,7 @@ impl Found {
             .then(|| format!("it also needs {}, in the folder of its file", names.join(" and ")))
     }
 
-    /// Fails if the experiment's folder lacks what its commands refer to as `$FILES/...`.
+    /// Fails if the experiment's folder lacks files that its commands refer to as `$FILES/...`.
     pub(super) fn check_files(&self) -> Result<(), Failure> {
         let (Some(folder), false) = (&self.files, self.built_in) else { return Ok(()) };
         for name in references(&self.texts()).into_iter().flatten() {
@@ -103,7 +103,7 @@ impl Found {
         path.strip_prefix(".").unwrap_or(path).to_owned()
     }
 
-    /// Adds a file, or all files of a folder, to what has to be copied.
+    /// Adds a file, or all files of a folder, to the copies.
     fn collect(&self, name: &Path, copies: &mut Copies) -> Result<(), Failure> {
         if self.built_in {
             match EXPERIMENTS.get_entry(name) {
@@ -144,8 +144,8 @@ fn collect_from_disk(folder: &Path, name: &Path, copies: &mut Copies) -> std::io
     Ok(())
 }
 
-/// The first component of every path below `$FILES` in these texts; `None` if one of them is not
-/// written out.
+/// The first component of every path below `$FILES` in these texts; `None` if one of them is
+/// computed.
 fn references(texts: &[&SourceFile]) -> Option<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     let lines = texts.iter().flat_map(|file| file.text.lines());

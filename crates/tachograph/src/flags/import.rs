@@ -164,7 +164,7 @@ fn parse_precision(text: &str) -> Result<Precision, String> {
     Precision::parse(text).ok_or_else(|| "use ns, us, ms or s".to_owned())
 }
 
-/// Reads `AVERAGE:0.5:1:8640`, with or without RRDtool's `RRA:` before it.
+/// Parses `AVERAGE:0.5:1:8640`, with or without RRDtool's `RRA:` prefix.
 fn parse_archive(text: &str) -> Result<Archive, String> {
     let read = || {
         let mut parts = text.strip_prefix("RRA:").unwrap_or(text).split(':');
@@ -182,7 +182,7 @@ fn parse_archive(text: &str) -> Result<Archive, String> {
     })
 }
 
-/// The archives of a new series that is kept as rrdtool would, unless others are asked for.
+/// The default archives of a series in RRDtool's mode.
 pub(crate) fn usual_archives() -> Vec<Archive> {
     let archive = |consolidation, steps, rows| Archive { consolidation, xff: 0.5, steps, rows };
     let mut archives = vec![archive(Consolidation::Average, 1, 8_640)];
@@ -193,7 +193,7 @@ pub(crate) fn usual_archives() -> Vec<Archive> {
     archives
 }
 
-/// Reads `10s:1d`: a step, and an age in s, m, h, d, w or y, or `forever`.
+/// Parses `10s:1d`: a step, and an age in s, m, h, d, w or y, or `forever`.
 fn parse_retention(text: &str) -> Result<Retention, String> {
     let wrong = || "use STEP:AGE, e.g. 10s:1d, 1m:7d or 1h:forever".to_owned();
     let (step, age) = text.split_once(':').ok_or_else(wrong)?;
@@ -219,7 +219,7 @@ fn seconds(text: &str) -> Option<i64> {
     number.parse::<i64>().ok()?.checked_mul(unit_s)
 }
 
-/// Reads an absolute time.
+/// Parses an absolute time.
 pub(crate) fn parse_absolute(text: &str) -> Option<i64> {
     parse_time(text, Precision::Seconds)
 }

@@ -169,7 +169,7 @@ impl From<ArrivalsKind> for Arrivals {
 }
 
 impl LoadFlags {
-    /// The target that these flags name.
+    /// The target in these flags.
     pub(crate) fn target(&self) -> Result<Target, Failure> {
         Ok(match &self.unix_socket {
             Some(socket) => Target::parse_with_unix_socket(&self.target, socket)?,
@@ -177,7 +177,8 @@ impl LoadFlags {
         })
     }
 
-    /// The load on it. An open loop opens what it needs, unless the connections are given.
+    /// The plan of the load. An open loop opens connections as needed, unless their number is
+    /// given.
     pub(crate) fn plan(&self) -> Result<conduct::LoadPlan, Failure> {
         let target = self.target()?;
         if self.offer.closed_only && self.rate.is_some() {
@@ -201,7 +202,7 @@ impl LoadFlags {
     }
 }
 
-/// A length of time in which something can be measured.
+/// A duration long enough to measure.
 fn parse_duration(text: &str) -> Result<Nanos, String> {
     let duration = Nanos::parse(text).map_err(|error| error.to_string())?;
     match duration >= Nanos::from_millis(1) {
@@ -214,11 +215,11 @@ fn parse_length(text: &str) -> Result<u64, base::UnitError> {
     Bytes::parse(text).map(|bytes| bytes.0)
 }
 
-/// Connections unless a person says otherwise.
+/// Default number of connections.
 const CONNECTIONS: u32 = 10;
 
-/// The most connections of an open loop that may open what it needs: far more than most servers
-/// serve at once, and few enough for the usual limit of open files.
+/// Default limit on connections of an open loop: far more than most servers serve at once, and
+/// within the usual limit on open files.
 const OPEN_CONNECTIONS_MAX: u32 = 1000;
 
 impl RequestFlags {
@@ -228,14 +229,14 @@ impl RequestFlags {
         self.connections.unwrap_or(CONNECTIONS.min(most))
     }
 
-    /// How many connections there may be in all; only an open loop that is told nothing of
-    /// connections, if `grows`, takes as many as it needs.
+    /// Limit on connections: an open loop without connection options opens as many as it needs, if
+    /// `grows`.
     pub(crate) fn connections_max(&self, grows: bool) -> Option<u32> {
         let needed = grows && self.connections.is_none();
         self.max_connections.or(needed.then_some(OPEN_CONNECTIONS_MAX))
     }
 
-    /// The load that these flags describe. `raw` says that the target is not HTTP.
+    /// The load in these flags. `raw` means that the target is not HTTP.
     pub(crate) fn load(&self, raw: bool) -> Result<Load, Failure> {
         let exchange = match (self.exchange, raw) {
             (None | Some(ExchangeKind::Http), false) => Exchange::Http(self.http()?),

@@ -1,4 +1,4 @@
-//! The command line: what may be typed, what it means by default, and the text of `--help`.
+//! The command line: options, defaults and the text of `--help`.
 
 pub(crate) mod compare;
 pub(crate) mod container;
@@ -131,7 +131,8 @@ fn is_flag(arg: &clap::Arg) -> bool {
     matches!(arg.get_action(), clap::ArgAction::SetTrue)
 }
 
-/// Reads the command line; on `--help`, `--version` and errors the program ends here, with status 0 or 2.
+/// Parses the command line; on `--help`, `--version` and errors the program ends here, with status
+/// 0 or 2.
 pub(crate) fn parse() -> Cli {
     let matches = definition().get_matches();
     match Cli::from_arg_matches(&matches) {

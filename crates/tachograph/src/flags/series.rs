@@ -79,7 +79,7 @@ pub(crate) enum Shown {
     Json,
 }
 
-/// Reads `key=value`.
+/// Parses `key=value`.
 pub(crate) fn parse_tag(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() && !value.is_empty() => {
@@ -89,7 +89,7 @@ pub(crate) fn parse_tag(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Reads a length of time: as everywhere, or in days and weeks, as `1d` and `2w`.
+/// Parses a duration: as everywhere, or in days and weeks, as `1d` and `2w`.
 pub(crate) fn parse_length(text: &str) -> Result<Nanos, String> {
     let unit_s = match text.chars().last() {
         Some('d') => 86_400,
@@ -101,7 +101,8 @@ pub(crate) fn parse_length(text: &str) -> Result<Nanos, String> {
     count.checked_mul(unit_s * 1_000_000_000).map(Nanos).ok_or_else(wrong)
 }
 
-/// Reads a time: seconds since 1970, RFC 3339, or so long ago as `-1h`; microseconds since the epoch.
+/// Parses a time: seconds since 1970, RFC 3339, or an age such as `-1h`; microseconds since the
+/// epoch.
 pub(crate) fn parse_when(text: &str) -> Result<i64, String> {
     let wrong = || {
         "use a time such as 2015-05-04T01:01:22Z or 1430701282, or an age such as -15m, -2h or -7d"
@@ -123,7 +124,7 @@ pub(crate) fn now_us() -> i64 {
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Reads `measurement:field{key=value,key=value}`, every part of which may be left out.
+/// Parses `measurement:field{key=value,key=value}`, all parts of which are optional.
 pub(crate) fn parse_selector(text: &str) -> Result<Selector, String> {
     let wrong = || "write series as measurement:field{tag=value,tag=value}".to_owned();
     let (name, tags) = match text.split_once('{') {

@@ -1,4 +1,4 @@
-//! Flags that `load`, `compare` and `run` have in common, so that one name means one thing.
+//! Flags shared by `load`, `compare` and `run`.
 
 use std::path::PathBuf;
 

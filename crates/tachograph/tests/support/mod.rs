@@ -1,5 +1,5 @@
-//! A builder for tests of the command line: a private data folder, no colour, and a
-//! check that nothing is left behind.
+//! A builder for tests of the command line: a private data folder, no colour, and a check that
+//! nothing remains.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Two measurements at once would disturb each other, so tests that measure take turns.
+/// Concurrent measurements would disturb each other, so tests that measure take turns.
 static TURN: Mutex<()> = Mutex::new(());
 
 /// Waits for this test's turn to measure.
@@ -21,12 +21,12 @@ pub(crate) fn turn() -> MutexGuard<'static, ()> {
 /// The binary under test.
 pub(crate) const TACHOGRAPH: &str = env!("CARGO_BIN_EXE_tachograph");
 
-/// A place for one test: data, cache and temporary folders of its own.
+/// Private data, cache and temporary folders for one test.
 pub(crate) struct Place {
     pub(crate) dir: tempfile::TempDir,
 }
 
-/// What a command printed and how it ended.
+/// A command's output and exit status.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: Option<i32>,
@@ -59,21 +59,21 @@ impl Place {
             .env("XDG_CACHE_HOME", cache())
             .env("TMPDIR", self.temp())
             .env("TACHOGRAPH_RECORD", self.path("record.sqlite"))
-            // Whoever measures on this machine is no business of a test, nor the other way round.
+            // Tests and measurements on this machine must not wait for each other.
             .env("TACHOGRAPH_LOCK_DIR", self.path("lock"))
             .env_remove("NO_COLOR")
             .stdin(Stdio::null());
         command
     }
 
-    /// Where the command puts its temporary folders.
+    /// The command's folder for temporary files.
     pub(crate) fn temp(&self) -> PathBuf {
         let temp = self.path("t");
         std::fs::create_dir_all(&temp).unwrap();
         temp
     }
 
-    /// Runs a command to its end, within two minutes.
+    /// Runs a command, for at most two minutes.
     pub(crate) fn run(&self, args: &[&str]) -> Ended {
         self.finish(self.command(args))
     }
@@ -83,8 +83,8 @@ impl Place {
         wait(child, Duration::from_secs(120))
     }
 
-    /// How many rows of the record `query` finds, as in `trial WHERE block > 0`; none before the
-    /// record is there, or while it is being made.
+    /// Number of rows that `query` finds in the record, as in `trial WHERE block > 0`; zero while
+    /// the record does not exist or is being created.
     pub(crate) fn rows(&self, query: &str) -> u64 {
         let script = "import sqlite3, sys\ndb = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\nprint(db.execute('select count(*) from ' + sys.argv[2]).fetchone()[0])";
         let mut command = Command::new("python3");
@@ -93,18 +93,18 @@ impl Place {
         String::from_utf8_lossy(&out.stdout).trim().parse().unwrap_or(0)
     }
 
-    /// Whether any temporary folder of a run is still there.
+    /// The temporary folders of runs that still exist.
     pub(crate) fn leftovers(&self) -> Vec<PathBuf> {
         std::fs::read_dir(self.temp()).unwrap().map(|entry| entry.unwrap().path()).collect()
     }
 }
 
-/// A cache that all tests share, so that Python environments are made once.
+/// A cache shared by all tests, so that Python environments are created once.
 fn cache() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache")
 }
 
-/// Whether a condition comes to hold within a time that only a fault exceeds.
+/// Whether a condition becomes true within a limit that only a fault exceeds.
 pub(crate) fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     while !condition() {
@@ -116,13 +116,13 @@ pub(crate) fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool)
     true
 }
 
-/// Waits for something that must come, with patience for a busy machine.
+/// Waits for a condition that must become true, with a long timeout for busy machines.
 #[track_caller]
 pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     assert!(holds_within(Duration::from_secs(120), condition), "this never came: {what}");
 }
 
-/// Says that a test cannot run here. `xtask prove faults` counts it as not run, and CI does not
+/// Reports that a test cannot run here. `xtask prove faults` counts it as not run, and CI does not
 /// accept it.
 #[track_caller]
 pub(crate) fn not_run(why: &str) {
@@ -138,7 +138,7 @@ pub(crate) fn not_run(why: &str) {
     }
 }
 
-/// Waits for a child, and kills it when it takes too long.
+/// Waits for a child, and kills it if it takes too long.
 pub(crate) fn wait(mut child: Child, limit: Duration) -> Ended {
     let mut out = child.stdout.take().unwrap();
     let mut err = child.stderr.take().unwrap();
@@ -169,14 +169,14 @@ impl Ended {
         self
     }
 
-    /// Fails unless standard error holds `text`.
+    /// Fails unless standard error contains `text`.
     #[track_caller]
     pub(crate) fn says(&self, text: &str) -> &Ended {
         assert!(self.err.contains(text), "'{text}' is not in\n{}", self.err);
         self
     }
 
-    /// Fails unless standard output holds `text`.
+    /// Fails unless standard output contains `text`.
     #[track_caller]
     pub(crate) fn prints(&self, text: &str) -> &Ended {
         assert!(self.out.contains(text), "'{text}' is not in\n{}", self.out);
@@ -195,7 +195,7 @@ impl Ended {
 pub(crate) struct Server(Child);
 
 impl Server {
-    /// Starts `serve-fixture` with these arguments and waits until it says that it listens.
+    /// Starts `serve-fixture` with these arguments and waits until it is listening.
     pub(crate) fn start(args: &[&str]) -> Server {
         let mut child = Command::new(TACHOGRAPH)
             .arg("serve-fixture")
@@ -223,7 +223,7 @@ pub(crate) fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Processes whose environment holds `text`: what a run that failed to clean up would leave.
+/// Processes whose environment contains `text`: leftovers of a run that failed to clean up.
 pub(crate) fn processes_with_environment(text: &str) -> Vec<u32> {
     std::fs::read_dir("/proc")
         .unwrap()

@@ -1,4 +1,4 @@
-//! The file that refused lines are kept in.
+//! The file of refused lines.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -7,16 +7,15 @@ use std::path::{Path, PathBuf};
 use base::Bytes;
 use import::Refused;
 
-/// Refused lines, each under a comment that says why; made when there is one.
+/// Refused lines, each with a comment that gives the reason; created with the first one.
 ///
-/// Lines are added to those of earlier imports, so that one which goes on after an
-/// interruption loses none.
+/// Appends to those of earlier imports, so none is lost if an interrupted import is continued.
 pub(super) struct Aside {
     path: PathBuf,
-    /// What a file must begin with, so that it can be imported itself.
+    /// The header that makes the file importable.
     header: Vec<u8>,
     file: Option<BufWriter<File>>,
-    /// How many bytes it has, and may have at most.
+    /// Its size, and the limit.
     bytes: u64,
     bytes_max: u64,
 }
@@ -30,12 +29,12 @@ impl Aside {
         &self.path
     }
 
-    /// Adds a line, or a part of one that is too long.
+    /// Adds a line, or a piece of one that is too long.
     pub(super) fn keep(&mut self, refused: Refused<'_>) -> io::Result<()> {
         self.write(refused).map_err(|error| self.named(error))
     }
 
-    /// An error that says which file.
+    /// Adds the file's path to an error.
     fn named(&self, error: io::Error) -> io::Error {
         io::Error::new(error.kind(), format!("{}: {error}", self.path.display()))
     }

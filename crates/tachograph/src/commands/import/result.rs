@@ -1,4 +1,4 @@
-//! What an import did, as people read it.
+//! The result of an import in words.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use import::Summary;
 use super::watch::Watcher;
 use crate::output::wrapped;
 
-/// An import that has ended.
+/// A finished import.
 pub(super) struct ImportResult<'a> {
     pub(super) file: &'a Path,
     pub(super) summary: &'a Summary,
@@ -15,12 +15,12 @@ pub(super) struct ImportResult<'a> {
     pub(super) width: usize,
 }
 
-/// A file as people read it.
+/// A file name for people.
 pub(super) fn name(file: &Path) -> String {
     if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
 }
 
-/// A time as people read it.
+/// A time for people.
 pub(super) fn time(us: i64) -> String {
     jiff::Timestamp::from_microsecond(us).map_or_else(|_| format!("{us} µs"), |t| t.to_string())
 }
@@ -69,7 +69,7 @@ impl ImportResult<'_> {
         if summary.refused_lines > shown {
             text += &wrapped(&format!("and {} more", summary.refused_lines - shown), 4, self.width);
         }
-        // A path is not broken, so that it can be copied.
+        // Paths are not wrapped, so that they can be copied.
         text + &format!("  kept in {}\n", self.watcher.aside().display())
     }
 

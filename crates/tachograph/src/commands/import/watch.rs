@@ -1,4 +1,4 @@
-//! What a person sees of an import while it runs.
+//! Progress of an import.
 
 use std::io;
 use std::path::Path;
@@ -12,13 +12,13 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::aside::Aside;
 use crate::output;
 
-/// How many refused lines are shown; all are kept aside.
+/// Number of refused lines to show; all are kept in a file.
 const SHOWN: usize = 5;
 
-/// How much of a refused line is shown.
+/// Characters of a refused line to show.
 const SHOWN_CHARACTERS: usize = 60;
 
-/// Keeps refused lines aside, shows the first of them and the progress, stops when asked to.
+/// Keeps refused lines, shows the first ones and the progress, and stops on request.
 pub(super) struct Watcher {
     aside: Aside,
     stop: Arc<AtomicBool>,
@@ -56,12 +56,12 @@ impl Watcher {
         }
     }
 
-    /// Where refused lines are kept.
+    /// The file of refused lines.
     pub(super) fn aside(&self) -> &Path {
         self.aside.path()
     }
 
-    /// The first refused lines: number, beginning, and the first reason.
+    /// The first refused lines: number, beginning, and the reason.
     pub(super) fn shown(&self) -> &[(u64, String, String)] {
         &self.shown
     }

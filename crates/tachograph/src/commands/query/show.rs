@@ -6,16 +6,16 @@ use store::Series;
 
 use super::slots_of::Found;
 
-/// What stands to the left of a picture, in columns.
+/// Columns to the left of a chart.
 pub(super) const MARGIN: usize = 12;
 
-/// How high a picture is, in lines.
+/// Height of a chart in lines.
 const HEIGHT: usize = 10;
 
 /// Eighths of a line.
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Columns for people, one table a series.
+/// Columns for people, one table per series.
 pub(super) fn table(found: &Found) -> String {
     let mut text = String::new();
     for (series, slots) in &found.series {
@@ -44,7 +44,7 @@ pub(super) fn table(found: &Found) -> String {
     text
 }
 
-/// CSV; what is unknown is empty.
+/// CSV; unknown values are empty.
 pub(super) fn csv(found: &Found) -> String {
     let mut table = csv::Writer::from_writer(vec![]);
     let mut put = |cells: [String; 9]| {
@@ -73,7 +73,7 @@ pub(super) fn csv(found: &Found) -> String {
     String::from_utf8(bytes).expect("cells are text")
 }
 
-/// JSON, schema 1; what is unknown is null.
+/// JSON, schema 1; unknown values are null.
 pub(super) fn json(found: &Found) -> String {
     let series = found.series.iter().map(|(series, slots)| {
         let identity = &series.identity;
@@ -103,7 +103,7 @@ fn slot_json(at_us: i64, slot: &Combined) -> Value {
     })
 }
 
-/// A picture of the rate or level; unknown slots are marked by a dot on the floor.
+/// A chart of the rate or level; unknown slots are dots at the bottom.
 pub(super) fn plot(found: &Found) -> String {
     let mut text = String::new();
     for (series, slots) in &found.series {
@@ -160,7 +160,7 @@ fn shown(value: Option<f64>) -> String {
     value.map_or_else(|| "unknown".to_owned(), number)
 }
 
-/// A length of time in the longest unit of which it is a whole number.
+/// A duration in the longest unit of which it is a multiple.
 fn length(us: i64) -> String {
     let units =
         [(86_400_000_000, "d"), (3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s")];
@@ -170,7 +170,7 @@ fn length(us: i64) -> String {
     }
 }
 
-/// A number as people read it: whole numbers whole, others with five significant digits.
+/// A number for people: integers in full, others with five significant digits.
 fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e12 {
         return format!("{value}");

@@ -1,4 +1,4 @@
-//! Slots of series for a stretch of time, at a step that was asked for or suits it.
+//! Slots of series in a time range, at the requested or a suitable step.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use store::{Series, Store};
 use crate::failure::Failure;
 use crate::flags::series::QueryFlags;
 
-/// The most slots of a series.
+/// Limit on the slots of a series.
 const SLOTS_MAX: i64 = 100_000;
 
-/// Lengths that people think in, in seconds.
+/// Round lengths, in seconds.
 const NICE_S: [i64; 25] = [
     1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1_200, 1_800, 3_600, 7_200, 10_800, 21_600,
     43_200, 86_400, 172_800, 345_600, 604_800, 1_209_600, 2_592_000,
 ];
 
-/// What is asked for. Times in microseconds since the epoch.
+/// The request. Times are in microseconds since the epoch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
     pub(super) from_us: Option<i64>,
     pub(super) until_us: Option<i64>,
     pub(super) step_us: Option<i64>,
     pub(super) points: i64,
-    /// Whether there may not be more slots than that.
+    /// Whether the number of slots is a limit.
     pub(super) at_most: bool,
     pub(super) xff: Option<f64>,
 }
@@ -42,11 +42,11 @@ impl Request {
     }
 }
 
-/// What was found.
+/// The result.
 pub(super) struct Found {
     /// The length of a slot.
     pub(super) step: Step,
-    /// Each series with every slot of the time, in order; those of which nothing is known included.
+    /// Each series with every slot of the range, in order, including unknown ones.
     pub(super) series: Vec<(Series, Vec<(i64, Combined)>)>,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn read(
         let key = (key.series, step.slot_of(key.slot_us), key.lane);
         by_slot.entry(key).or_default().merge(&row);
     }
-    // Unless a beginning was asked for, it is the first slot of which anything is known.
+    // Without a requested start, it is the first known slot.
     let first_known_us = by_slot.keys().map(|(_, at_us, _)| *at_us).min().unwrap_or(first_us);
     let skipped =
         if request.from_us.is_some() { 0 } else { (first_known_us - first_us) / step.us() };
@@ -94,7 +94,7 @@ pub(super) fn read(
     Ok(Found { step, series: series.collect() })
 }
 
-/// The time that is asked for, or that is known.
+/// The requested range, or that of the data.
 fn span(
     store: &mut dyn Store,
     ids: &[i64],
@@ -117,10 +117,10 @@ fn span(
     }
 }
 
-/// The retention to read, and the step to show, of which the retention's is a divisor.
+/// The retention to read, and the step to show, a multiple of the retention's.
 ///
-/// Fine slots that have expired are in the coarser ones, and so is history that was
-/// never finer: the finest retention that knows the beginning is read.
+/// Expired fine slots are in the coarser ones, as is history that was never finer, so the finest
+/// retention that covers the start is used.
 fn choose(
     store: &mut dyn Store,
     ids: &[i64],
@@ -169,8 +169,7 @@ fn choose(
     Ok((base, base))
 }
 
-/// The usual length of time that is nearest to `us` by ratio; no shorter one if there may not be
-/// more slots than were asked for.
+/// The round length nearest to `us` by ratio; not a shorter one if the number of slots is a limit.
 fn nice(us: i64, at_most: bool) -> i64 {
     let all = || NICE_S.iter().map(|s| s * SECOND_US);
     let ratio = |nice: i64| (nice as f64 / us.max(1) as f64).ln().abs();
