@@ -4,23 +4,22 @@ use std::collections::HashMap;
 
 use crate::{Malformed, SeriesName};
 
-/// The most bytes that the names of a book's series may have together, and so the texts that
-/// name them.
+/// Limit on the bytes of a book's series names and of the texts that refer to them.
 const BYTES_MAX: usize = 256 << 20;
 
-/// A series' number within one [`Book`], from 0, in the order of first sight.
+/// A series' number within one [`Book`], from 0, in order of first appearance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Series(pub u32);
 
-/// The series that were seen.
+/// The series seen so far.
 #[derive(Clone, Debug)]
 pub struct Book {
     names: Vec<SeriesName>,
     numbers: HashMap<SeriesName, Series>,
-    /// The same by the text that names it on the wire, of which a series may have several.
+    /// The same by their text in the input; a series may have several.
     texts: HashMap<Box<str>, Series>,
     limit: usize,
-    /// What names and texts have, in bytes.
+    /// Bytes of names and texts.
     names_bytes: usize,
     texts_bytes: usize,
     bytes_max: usize,
@@ -34,10 +33,10 @@ impl Book {
         Book { names, numbers, texts, limit, names_bytes: 0, texts_bytes: 0, bytes_max: BYTES_MAX }
     }
 
-    /// The number of the series that `text` names; `read` reads a text that is new.
+    /// The number of the series named by `text`; `read` parses a new text.
     ///
     /// # Errors
-    /// What `read` refuses, and [`Malformed::TooManySeries`].
+    /// Errors of `read`, and [`Malformed::TooManySeries`].
     pub fn number_of_text(
         &mut self,
         text: &str,
@@ -49,7 +48,7 @@ impl Book {
         let series = self.number(read()?)?;
         self.texts_bytes += text.len();
         if self.texts.len() >= self.limit.saturating_mul(2) || self.texts_bytes > self.bytes_max {
-            // A series may be written in many ways; they are looked up again at little cost.
+            // A series may be written in many ways; parsing them again costs little.
             self.texts.clear();
             self.texts_bytes = text.len();
         }
@@ -81,12 +80,12 @@ impl Book {
         &self.names[series.0 as usize]
     }
 
-    /// How many series there are.
+    /// Number of series.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no series.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

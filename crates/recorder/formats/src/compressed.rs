@@ -6,13 +6,13 @@ use flate2::bufread::GzDecoder;
 
 use crate::FileError;
 
-/// Larger than the default, because a back-fill reads gigabytes.
+/// Larger than the default, because imports read gigabytes.
 const BUFFER: usize = 1 << 18;
 
-/// The most bytes that a compressed stream may become, unless another limit is given: 64 GiB.
+/// Default limit on the unpacked size of a compressed stream: 64 GiB.
 pub const UNPACKED_MAX: u64 = 64 << 30;
 
-/// A stream that was looked at.
+/// A stream whose compression is known.
 pub struct Opened {
     /// The stream, unpacked.
     pub stream: Box<dyn BufRead>,
@@ -26,15 +26,15 @@ impl std::fmt::Debug for Opened {
     }
 }
 
-/// Unpacks what gzip has compressed, and hands on what is not compressed.
+/// Unpacks gzip streams; passes on others.
 ///
-/// Several gzip members one after another are one stream, as `cat a.gz b.gz` makes them;
-/// zeros behind the last, with which tapes fill their blocks, are no part of it. What is
-/// compressed may become `unpacked_max` bytes, beyond which reading fails.
+/// Several gzip members in sequence are one stream, as produced by `cat a.gz b.gz`; trailing zeros,
+/// with which tapes fill their blocks, are ignored. Reading fails beyond `unpacked_max` unpacked
+/// bytes.
 ///
 /// # Errors
-/// [`FileError::Compressed`] for zstd, xz and bzip2, [`FileError::BinaryRrd`] for an
-/// RRD file itself, and those of reading.
+/// [`FileError::Compressed`] for zstd, xz and bzip2, [`FileError::BinaryRrd`] for a binary RRD
+/// file, and I/O errors.
 pub fn open(input: impl Read + 'static, unpacked_max: u64) -> Result<Opened, FileError> {
     let mut start = Vec::new();
     let mut input = input;
@@ -55,12 +55,11 @@ pub fn open(input: impl Read + 'static, unpacked_max: u64) -> Result<Opened, Fil
     }
 }
 
-/// Reads a file to its end, if it is compressed by gzip, and nothing of another: whether every
-/// byte of it is as it was written. A file is read twice for that, so that nothing of
-/// a damaged one is taken before the damage is found.
+/// Reads a gzip file to its end and verifies its checksums; reads nothing of other files. The file
+/// is read twice for this, so that nothing of a damaged file is imported.
 ///
 /// # Errors
-/// [`FileError::Damaged`] for what gzip's checksums do not agree with, and those of [`open`].
+/// [`FileError::Damaged`] for a checksum mismatch, and those of [`open`].
 pub fn check(input: impl Read + 'static, unpacked_max: u64) -> Result<(), FileError> {
     let mut opened = open(input, unpacked_max)?;
     if opened.gzip {
@@ -71,7 +70,7 @@ pub fn check(input: impl Read + 'static, unpacked_max: u64) -> Result<(), FileEr
 
 /// The members of a gzip file, unpacked.
 struct Members<R> {
-    /// The member that is read; `None` behind the last.
+    /// The current member; `None` after the last.
     member: Option<GzDecoder<R>>,
     left: u64,
     unpacked_max: u64,
@@ -114,7 +113,7 @@ impl<R: BufRead> Read for Members<R> {
     }
 }
 
-/// Passes over zeros; says whether there were any.
+/// Skips zeros; returns whether there were any.
 fn pass_zeros(input: &mut impl BufRead) -> io::Result<bool> {
     let mut any = false;
     loop {
@@ -191,7 +190,7 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[at] ^= 4;
             let found = check(io::Cursor::new(damaged.clone()), UNPACKED_MAX);
-            // A bit that means nothing, such as one that fills the last byte, may be either.
+            // A bit without meaning, such as padding of the last byte, may be either.
             let same = || read(damaged).is_ok_and(|unpacked| unpacked == text);
             assert!(matches!(found, Err(FileError::Damaged(_))) || same(), "byte {at}");
         }

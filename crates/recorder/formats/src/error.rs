@@ -2,37 +2,37 @@
 
 use std::io;
 
-/// A file that cannot be read. It says what to do; which file it was is the caller's to say.
+/// A file that cannot be read. The message says what to do; the caller adds the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// Reading failed.
+    /// I/O error.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// Compressed in a way that is not understood.
+    /// An unsupported compression.
     #[error("it is compressed with {tool}; unpack it: {tool} -dc FILE | tachograph import -")]
     Compressed {
         /// The program that unpacks it.
         tool: &'static str,
     },
-    /// Compressed, and not as it was written.
+    /// A compressed file that is damaged.
     #[error("it is damaged ({0}); nothing of it was imported")]
     Damaged(io::Error),
-    /// An RRD file itself.
+    /// A binary RRD file.
     #[error(
         "it is a binary RRD file, whose format depends on the machine; import its dump: rrdtool \
          dump FILE | tachograph import --format rrd -"
     )]
     BinaryRrd,
-    /// A CSV file without a column that is needed.
+    /// A required CSV column is missing.
     #[error("the header has no column '{0}'; its columns are: {1}")]
     NoColumn(String, String),
     /// A CSV file without a header.
     #[error("the file is empty; a CSV file begins with a header")]
     NoHeader,
-    /// A header that cannot be read.
+    /// The header is malformed.
     #[error("the header cannot be read: {0}")]
     BadHeader(crate::Malformed),
-    /// A name that no series can have.
+    /// An invalid series name.
     #[error(transparent)]
     Name(#[from] crate::Malformed),
     /// Not the output of `rrdtool dump`.

@@ -1,9 +1,8 @@
-//! What others write, to updates of series.
+//! Parsers: from other programs' formats to updates of series.
 //!
-//! Text comes a line at a time ([`text`]): Graphite plaintext, Influx line
-//! protocol, StatsD lines, CSV with start and end. Whole files come with their
-//! archives ([`files`]): `rrdtool dump` and whisper. Both give the same thing:
-//! [`Update`]s of [`Series`], which a [`Book`] gives numbers to.
+//! Text is read line by line ([`text`]): Graphite plaintext, Influx line protocol, StatsD lines,
+//! CSV. Whole files contain archives ([`files`]): `rrdtool dump` and whisper. Both give the same:
+//! [`Update`]s of [`Series`], which are numbered by a [`Book`].
 //!
 //! ```text
 //!  bytes ─→ open ─→ Lines ─→ text::Parser ─┐
@@ -11,16 +10,15 @@
 //!           └─────→ files::{Rrd, Whisper} ─┘
 //! ```
 //!
-//! # Nothing is lost in silence
+//! # Nothing is lost silently
 //!
-//! What is not taken has a [`Reason`], and is counted by it ([`Tally`]). A line is
-//! taken whole or refused whole, so that a refused line that was put right counts
-//! once. Lines whose first character is `#` are comments in every text format, so
-//! that lines can be kept aside under a comment that says why.
+//! What is refused has a [`Reason`], by which it is counted ([`Tally`]). A line is accepted or
+//! refused as a whole, so a refused line that is corrected counts once. Lines whose first character
+//! is `#` are comments in every text format, so a file of refused lines can contain the reasons.
 //!
-//! # What this crate does not concern itself with
+//! # Not in this crate
 //!
-//! Sockets, databases, clocks: the caller says what time it is ([`Arrival`]).
+//! Sockets, databases, clocks: the caller provides the time ([`Arrival`]).
 
 mod book;
 mod compressed;

@@ -1,32 +1,32 @@
-//! Records of a stream, however long, in bounded memory.
+//! Records of a stream, of any length, in bounded memory.
 
 use std::io::{self, BufRead};
 
 use crate::quotes::{Open, Quotes};
 
-/// The longest line, in bytes, its end not counted.
+/// Limit on a line, in bytes without its end.
 pub const LINE_MAX: usize = 65_536;
 
-/// A line, or a part of one that is too long. Where a format lets a quoted text hold line
-/// ends, the lines of one record are one line here.
+/// A line, or a piece of one that is too long. If a format allows line ends in quoted texts, the
+/// lines of one record are one line here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Its number, from 1; that of the first line of a record.
+    /// Its number, from 1; for a record, that of its first line.
     pub number: u64,
     /// Its bytes without the end of the line.
     pub bytes: &'a [u8],
-    /// Whether the line is longer than the limit, and this is a part of it.
+    /// Whether this is a piece of a line that exceeds the limit.
     pub too_long: bool,
     /// Whether this is the beginning of the line.
     pub first: bool,
     /// Whether this is the end of the line.
     pub last: bool,
-    /// Whether the stream ends before the line does: its end, or the quote that closes its
-    /// text, may still be written.
+    /// Whether the stream ends before the line does: its end, or its closing quote, may still be
+    /// written.
     pub torn: bool,
 }
 
-/// Lines that end with `\n` or `\r\n`; the last one may lack its end.
+/// Lines that end with `\n` or `\r\n`; the last one may have no end.
 #[derive(Debug)]
 pub struct Lines<R> {
     input: Ahead<R>,
@@ -43,10 +43,11 @@ impl<R: BufRead> Lines<R> {
         Lines::quoted(input, Quotes::None, false)
     }
 
-    /// The lines of `input`, whose quoted texts may hold line ends. `whole` says that the stream
-    /// ends where its last line does, although nothing shows it.
+    /// The lines of `input`, whose quoted texts may contain line ends. `whole` means that the last
+    /// line of the stream is complete.
     ///
-    /// A quote that is not closed within [`LINE_MAX`] bytes opens nothing: its line is a line by itself.
+    /// A quote that is not closed within [`LINE_MAX`] bytes opens nothing: its line is a line of
+    /// its own.
     pub fn quoted(input: R, quotes: Quotes, whole: bool) -> Lines<R> {
         let input = Ahead { input, ahead: Vec::new(), at: 0, offset: 0 };
         Lines { input, buffer: Vec::new(), number: 0, within: false, quotes, whole }
@@ -57,11 +58,11 @@ impl<R: BufRead> Lines<R> {
         self.input.offset - (self.input.ahead.len() - self.input.at) as u64
     }
 
-    /// The next line. One that is too long comes in parts of at most [`LINE_MAX`]
-    /// bytes and its end, so that it can be kept aside whole.
+    /// The next line. A longer one comes in pieces of at most [`LINE_MAX`] bytes and its end, so
+    /// that it can be kept as a whole.
     ///
     /// # Errors
-    /// Those of the input.
+    /// I/O errors.
     #[expect(clippy::should_implement_trait, reason = "the line borrows from the reader")]
     pub fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.buffer.clear();
@@ -92,7 +93,7 @@ impl<R: BufRead> Lines<R> {
         }))
     }
 
-    /// Goes on while a quote is open at the end of the line; gives how many lines there are then.
+    /// Continues while a quote is open at the end of the line; returns the number of lines.
     fn join(&mut self) -> io::Result<(End, u64)> {
         let mut open = Open::new(self.quotes);
         let start: &[u8] = if self.number == 1 { b"\xef\xbb\xbf" } else { b"" };
@@ -103,7 +104,7 @@ impl<R: BufRead> Lines<R> {
         let mut lines = 1;
         let end = loop {
             let from = self.buffer.len();
-            // Room for an end behind the longest record.
+            // Room for an end after the longest record.
             let end = self.input.line(&mut self.buffer, ROOM)?;
             lines += u64::from(self.buffer.len() > from);
             let closed = end != End::Room && !open.after(&self.buffer[from..]);
@@ -112,7 +113,7 @@ impl<R: BufRead> Lines<R> {
                 End::Seen => {}
                 End::Stream if !self.whole => break End::Stream,
                 End::Stream | End::Room => {
-                    // What nothing closes was not opened.
+                    // An unclosed quote was no quote.
                     self.input.give_back(&self.buffer[first..]);
                     self.buffer.truncate(first);
                     lines = 1;
@@ -134,22 +135,22 @@ enum End {
     Seen,
     /// The stream ended.
     Stream,
-    /// There was no more room.
+    /// The buffer was full.
     Room,
 }
 
-/// An input that takes back what was read too far.
+/// An input with push-back.
 #[derive(Debug)]
 struct Ahead<R> {
     input: R,
-    /// What was taken back, from `at` on.
+    /// Pushed-back bytes, from `at` on.
     ahead: Vec<u8>,
     at: usize,
     offset: u64,
 }
 
 impl<R: BufRead> Ahead<R> {
-    /// Adds what follows, up to the end of the line, to a buffer that holds at most `room` bytes.
+    /// Reads up to the end of the line into a buffer that holds at most `room` bytes.
     fn line(&mut self, buffer: &mut Vec<u8>, room: usize) -> io::Result<End> {
         loop {
             let left = room - buffer.len();
@@ -186,7 +187,7 @@ impl<R: BufRead> Ahead<R> {
         }
     }
 
-    /// Takes back what was read last.
+    /// Pushes back what was read last.
     fn give_back(&mut self, bytes: &[u8]) {
         let mut ahead = bytes.to_vec();
         ahead.extend_from_slice(&self.ahead[self.at..]);

@@ -1,16 +1,16 @@
-//! What identifies a series: measurement, tags and field.
+//! Identity of a series: measurement, tags and field.
 
 use std::fmt;
 
 use crate::Malformed;
 
-/// The most bytes of a measurement, a field, a tag's key or a tag's value.
+/// Limit on the bytes of a measurement, a field, a tag's key or a tag's value.
 pub const NAME_MAX: usize = 1024;
 
-/// The most tags of a series.
+/// Limit on the tags of a series.
 pub const TAGS_MAX: usize = 64;
 
-/// Measurement, tags and field. Two that are equal are the same series.
+/// Measurement, tags and field. Equal names are the same series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesName {
     measurement: String,
@@ -19,7 +19,7 @@ pub struct SeriesName {
 }
 
 impl SeriesName {
-    /// A name whose parts are checked and whose tags are put in order.
+    /// A name with checked parts and sorted tags.
     ///
     /// # Errors
     /// [`Malformed::EmptyName`], [`Malformed::NameTooLong`], [`Malformed::ControlCharacter`],
@@ -45,23 +45,23 @@ impl SeriesName {
         Ok(SeriesName { measurement, tags, field })
     }
 
-    /// What is measured: `requests`, `servers.web1.cpu`.
+    /// The measurement: `requests`, `servers.web1.cpu`.
     pub fn measurement(&self) -> &str {
         &self.measurement
     }
 
-    /// The tags in the order of their keys.
+    /// The tags, sorted by key.
     pub fn tags(&self) -> &[(String, String)] {
         &self.tags
     }
 
-    /// What its texts have, in bytes.
+    /// Bytes of all its texts.
     pub(crate) fn bytes(&self) -> usize {
         let tags = self.tags.iter().map(|(key, value)| key.len() + value.len());
         self.measurement.len() + self.field.len() + tags.sum::<usize>()
     }
 
-    /// Which of the measurement's values: `value`, `count`, `p99`.
+    /// The field, one of the measurement's values: `value`, `count`, `p99`.
     pub fn field(&self) -> &str {
         &self.field
     }

@@ -1,22 +1,22 @@
-//! Numbers as text formats write them.
+//! Numbers in text formats.
 
 use series::{Kind, Point, Reading, Refusal};
 
 use crate::{Update, What};
 
-/// A number in the form that loses nothing of it.
+/// A number without loss of precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// An integer that fits 64 bits with its sign.
     Signed(i64),
     /// An integer from 2^63 to 2^64 − 1.
     Unsigned(u64),
-    /// Anything else; NaN and the infinities are refused where they are used.
+    /// Anything else; NaN and infinities are refused where they are used.
     Float(f64),
 }
 
 impl Number {
-    /// Reads an integer or a decimal, with sign and exponent, or a word for NaN or infinity.
+    /// Parses an integer or decimal, with sign and exponent, or a word for NaN or infinity.
     pub fn parse(text: &str) -> Option<Number> {
         if let Ok(integer) = text.parse() {
             return Some(Number::Signed(integer));

@@ -1,45 +1,45 @@
-//! Quoted texts that go over several lines.
+//! Quoted texts that span several lines.
 
-/// How a format quotes a text that may hold line ends.
+/// How a format quotes a text that may contain line ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quotes {
-    /// It has no such texts.
+    /// No such texts.
     #[default]
     None,
     /// Influx line protocol: a field's value, in which a backslash escapes a quote.
     Influx,
-    /// CSV: a cell, in which two quotes are one. The character stands between cells.
+    /// CSV: a cell, in which two quotes are one. The character is the field separator.
     Csv(char),
 }
 
-/// Whether a quote is open, found out a line at a time.
+/// Tracks, line by line, whether a quote is open.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Open {
     quotes: Quotes,
     state: State,
     /// The last byte was a backslash that may escape the next one.
     escaped: bool,
-    /// How many bytes of CSV's separator were seen.
+    /// Bytes of CSV's separator seen so far.
     separator: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing but white space was seen.
+    /// Only white space so far.
     Start,
     /// Influx: measurement and tags.
     Head,
     /// Influx: the key of a field, or white space before it.
     Key,
-    /// The beginning of a value or cell.
+    /// At the beginning of a value or cell.
     Value,
-    /// A value or cell without quotes, or what follows its closing quote.
+    /// In a value or cell without quotes, or after its closing quote.
     Plain,
-    /// A quoted text.
+    /// In a quoted text.
     Text,
-    /// CSV: a quote in a quoted text, which ends it unless another follows.
+    /// CSV: after a quote in a quoted text, which ends it unless another follows.
     Quote,
-    /// A comment, or Influx's time: no quote opens in it any more.
+    /// In a comment, or in Influx's time: no further quote can open.
     Rest,
 }
 
@@ -48,10 +48,10 @@ impl Open {
         Open { quotes, state: State::Start, escaped: false, separator: 0 }
     }
 
-    /// Whether a quote is open after this line, its end included.
+    /// Whether a quote is open after this line and its end.
     pub(crate) fn after(&mut self, line: &[u8]) -> bool {
         if self.state == State::Start {
-            // Most lines have no quote, and then their parts need not be told apart.
+            // Most lines contain no quote and need not be parsed.
             if self.quotes == Quotes::None || memchr::memchr(b'"', line).is_none() {
                 return false;
             }
@@ -118,7 +118,7 @@ impl Open {
     }
 }
 
-/// Whether a line is a comment in every text format: its first character is `#`, blanks left out.
+/// Whether a line is a comment in every text format: its first non-blank character is `#`.
 pub(crate) fn is_comment(line: &[u8]) -> bool {
     line.iter().find(|byte| !matches!(byte, b' ' | b'\t')) == Some(&b'#')
 }

@@ -1,4 +1,4 @@
-//! Why something was not taken, and how often.
+//! Reasons for refusing input, and their counts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,14 +7,14 @@ use series::Refusal;
 
 macro_rules! malformed {
     ($($(#[$doc:meta])* $variant:ident $name:literal $text:literal;)*) => {
-        /// What is wrong with a line, or a part of it, as text.
+        /// What is wrong with the text of a line or of a part of it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
         pub enum Malformed {
             $($(#[$doc])* #[error($text)] $variant,)*
         }
 
         impl Malformed {
-            /// Every reason.
+            /// All reasons.
             pub const ALL: &[Malformed] = &[$(Malformed::$variant,)*];
 
             /// A stable name for metrics and files: `not_utf8`, `duplicate_tag`.
@@ -32,21 +32,21 @@ malformed! {
     LineTooLong "line_too_long" "the line is longer than 65536 bytes";
     /// A Graphite line without exactly three fields.
     NotThreeFields "not_three_fields" "a Graphite line has exactly three fields: path, value, timestamp";
-    /// A CSV record with more or fewer columns than its header.
+    /// A CSV record with a different number of columns than its header.
     WrongColumns "wrong_columns" "the number of columns differs from the header";
-    /// No value where one is needed.
+    /// A missing value.
     NoValue "no_value" "there is no value";
-    /// A value that is no number.
+    /// A value that is not a number.
     NotANumber "bad_number" "the value is not a number in this format";
-    /// A value that is text.
+    /// A text value.
     TextValue "text_value" "the value is text, but series hold numbers; write it as a tag, or \
         omit it";
-    /// A time that cannot be read.
+    /// A time that cannot be parsed.
     BadTime "bad_time" "the time cannot be read, or does not fit 63 bits of microseconds";
-    /// A line that needs a time and has none.
+    /// A missing time.
     NoTime "no_time" "the line has no arrival time; prefix it with the seconds since 1970, or add \
         --at";
-    /// A part of the name that is empty.
+    /// An empty part of the name.
     EmptyName "empty_name" "a measurement, a field, a tag's key and a tag's value cannot be empty";
     /// A part of the name that is too long.
     NameTooLong "name_too_long" "a part of the series' name is longer than 1024 bytes";
@@ -54,22 +54,22 @@ malformed! {
     ControlCharacter "control_character" "the series' name has a control character";
     /// A tag that is not `key=value`, or has characters that its format forbids.
     BadTag "bad_tag" "a tag has an invalid form";
-    /// The same tag twice.
+    /// A duplicate tag.
     DuplicateTag "duplicate_tag" "the series' name has the same tag twice";
-    /// More tags than the limit.
+    /// Too many tags.
     TooManyTags "too_many_tags" "the series' name has more than 64 tags";
-    /// More series than the limit.
+    /// Too many series.
     TooManySeries "too_many_series" "the limit on series is reached; raise --max-series, or move \
         varying parts out of the name";
     /// A quote that is not closed on its line.
     OpenQuote "open_quote" "a quote is not closed, or is followed by something else";
-    /// An Influx line without its parts.
+    /// Not in the form of line protocol.
     NotLineProtocol "not_line_protocol" "the line is not measurement[,tag=value…] field=value[,field=value…] [timestamp]";
-    /// A StatsD line without its parts.
+    /// Not in the form of a StatsD line.
     NotStatsd "not_statsd" "the line is not key:value|type[|@rate][|#tags]";
-    /// A StatsD type that is not known.
+    /// An unknown StatsD type.
     UnknownType "unknown_type" "the type is not one of c, g, ms, h, d, s";
-    /// A gauge beside other types.
+    /// A gauge combined with other types.
     MixedTypes "mixed_types" "the line has a gauge and other types; write each type in a separate \
         line";
     /// A StatsD line whose window has closed.
@@ -79,13 +79,13 @@ malformed! {
     BadRate "bad_rate" "the sample rate is not greater than 0 and at most 1";
 }
 
-/// Why something was not taken.
+/// Why input was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Reason {
-    /// It cannot be read.
+    /// It cannot be parsed.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// It can be read, and cannot be recorded.
+    /// It was parsed but cannot be recorded.
     #[error(transparent)]
     Refused(#[from] Refusal),
 }
@@ -100,12 +100,12 @@ impl Reason {
     }
 }
 
-/// How many were not taken, by reason.
+/// Number of refusals by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally(BTreeMap<Reason, u64>);
 
 impl Tally {
-    /// Counts one more.
+    /// Counts one refusal.
     pub fn add(&mut self, reason: Reason) {
         *self.0.entry(reason).or_default() += 1;
     }
@@ -117,24 +117,24 @@ impl Tally {
         }
     }
 
-    /// How many for this reason.
+    /// The count for this reason.
     pub fn count(&self, reason: impl Into<Reason>) -> u64 {
         self.0.get(&reason.into()).copied().unwrap_or(0)
     }
 
-    /// How many for any reason.
+    /// The total.
     pub fn total(&self) -> u64 {
         self.0.values().sum()
     }
 
-    /// The reasons that occurred, with their counts.
+    /// The reasons with their counts, without zeros.
     pub fn iter(&self) -> impl Iterator<Item = (Reason, u64)> + '_ {
         self.0.iter().map(|(reason, count)| (*reason, *count))
     }
 }
 
 impl fmt::Display for Tally {
-    /// `3 not_utf8, 1 late`; `none` if there is none.
+    /// `3 not_utf8, 1 late`; `none` without refusals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return f.pad("none");

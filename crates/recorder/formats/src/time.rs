@@ -1,11 +1,11 @@
-//! Times as text formats write them, to microseconds since the epoch.
+//! Times in text formats, as microseconds since the epoch.
 
 use series::SECOND_US;
 
 /// The unit of integer times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
-    /// Nanoseconds; what lies below a microsecond is cut off.
+    /// Nanoseconds, truncated to microseconds.
     Nanoseconds,
     /// Microseconds.
     Microseconds,
@@ -17,7 +17,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Reads `ns`, `us`, `ms` or `s`, as in InfluxDB's `precision`.
+    /// Parses `ns`, `us`, `ms` or `s`, as in InfluxDB's `precision`.
     pub fn parse(text: &str) -> Option<Precision> {
         match text {
             "ns" | "n" => Some(Precision::Nanoseconds),
@@ -49,29 +49,29 @@ impl Precision {
     }
 }
 
-/// When what is being read arrived, for formats and lines that do not say so themselves.
+/// Arrival time of the input, for formats and lines without times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// The clock, microseconds since the epoch: horizons are measured from it.
+    /// The clock, in microseconds since the epoch: horizons are relative to it.
     pub now_us: i64,
-    /// When lines without a time of their own arrived, if that is known: from a
-    /// socket, now; from a file, what the person says.
+    /// Arrival time of lines without a time, if known: now for a socket, the user's choice for a
+    /// file.
     pub at_us: Option<i64>,
 }
 
 impl Arrival {
-    /// What is read arrives now.
+    /// Input that arrives now.
     pub const fn live(now_us: i64) -> Arrival {
         Arrival { now_us, at_us: Some(now_us) }
     }
 
-    /// When a line arrived whose format says that no time means now.
+    /// Arrival time of a line in a format where no time means now.
     pub fn or_now_us(&self) -> i64 {
         self.at_us.unwrap_or(self.now_us)
     }
 }
 
-/// Reads an integer of `precision`, seconds with a fraction, or a time as in RFC 3339.
+/// Parses an integer of `precision`, seconds with a fraction, or an RFC 3339 time.
 pub fn parse_time(text: &str, precision: Precision) -> Option<i64> {
     if let Ok(time) = text.parse() {
         return precision.to_us(time);
@@ -82,7 +82,7 @@ pub fn parse_time(text: &str, precision: Precision) -> Option<i64> {
     }
 }
 
-/// Reads seconds with or without a fraction, exactly; what lies below a microsecond is cut off.
+/// Parses seconds with or without a fraction, exactly; truncates to microseconds.
 pub(crate) fn decimal_seconds(text: &str) -> Option<i64> {
     let (negative, digits) = match text.strip_prefix('-') {
         Some(digits) => (true, digits),

@@ -1,11 +1,11 @@
-//! What a line or a file says of a series.
+//! The content of a line or a file.
 
 use series::{Interval, Kind, Limits, Point, Refusal};
 
-/// An update and the kind of series that takes it.
+/// An update, and the kind of series that accepts it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Update {
-    /// The kind that the series is made with on first sight, and must have afterwards.
+    /// The kind with which the series is created, and which it must have afterwards.
     pub kind: Kind,
     /// The update.
     pub what: What,
@@ -16,13 +16,13 @@ pub struct Update {
 pub enum What {
     /// A value at an instant.
     Point(Point),
-    /// An amount from then to then.
+    /// An amount over an interval.
     Interval(Interval),
 }
 
 impl Update {
-    /// A count over an interval; a negative one corrects what was counted there, and leaves what
-    /// is known of the time.
+    /// A count over an interval; a negative one corrects an earlier count and leaves the covered
+    /// time unchanged.
     ///
     /// # Errors
     /// Those of [`Interval::count`].
@@ -43,7 +43,7 @@ impl Update {
         Ok(Update { kind: Kind::Level, what: What::Interval(interval) })
     }
 
-    /// From when to when it speaks, in microseconds since the epoch; the same instant twice for a point.
+    /// Its start and end in microseconds since the epoch; equal for a point.
     pub fn times_us(&self) -> (i64, i64) {
         match self.what {
             What::Point(point) => (point.at_us, point.at_us),
@@ -54,7 +54,7 @@ impl Update {
         }
     }
 
-    /// The update itself, if it lies within the horizons.
+    /// The update, if it is within the horizons.
     ///
     /// # Errors
     /// Those of [`Limits::admit`].

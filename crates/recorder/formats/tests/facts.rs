@@ -1,4 +1,5 @@
-//! What others take and refuse: facts from their tests and sources, in lines of our own.
+//! What other implementations accept and refuse: facts from their tests and sources, in our own
+//! lines.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
@@ -6,7 +7,7 @@ use formats::text::{Graphite, Influx, Parser, Reader, Statsd};
 use formats::{Arrival, Lines, Precision, What};
 use series::{Kind, Limits, Step};
 
-/// Reads a stream that is complete: series and values, or the reasons of what is refused.
+/// Reads a complete stream: series and values, or the reasons for refusal.
 fn read(parser: Box<dyn Parser>, text: &str) -> String {
     let limits = Limits { future_us: i64::MAX, ..Limits::DEFAULT };
     let mut reader = Reader::new(parser, limits, 1_000);
@@ -39,7 +40,7 @@ fn read(parser: Box<dyn Parser>, text: &str) -> String {
 #[test]
 fn line_protocol_is_read_as_its_own_decoder_reads_it() {
     for (text, shown) in [
-        // Escapes: of a measurement comma and space, of the other names the equals sign as well.
+        // Escapes: comma and space in a measurement, and the equals sign in other names.
         (r"a\,b\ c v=1 5", "a,b c:v = 1 @0"),
         (r"a\=b v=1 5", r"a\=b:v = 1 @0"),
         (r"a,k\=1=v\,2 v=1 5", "a:v{k=1=v,2} = 1 @0"),
@@ -48,7 +49,7 @@ fn line_protocol_is_read_as_its_own_decoder_reads_it() {
         (r"a,k=C:\new v=1 5", r"a:v{k=C:\new} = 1 @0"),
         ("a=b v=1 5", "a=b:v = 1 @0"),
         ("\"a\" v=1 5", "\"a\":v = 1 @0"),
-        // Blanks.
+        // Spaces.
         ("  a v=1 5", "a:v = 1 @0"),
         ("a   v=1   5  ", "a:v = 1 @0"),
         ("a v=1", "a:v = 1 @42000000"),
@@ -79,7 +80,7 @@ fn line_protocol_is_read_as_its_own_decoder_reads_it() {
         ("a v=-1u 5", "! bad_number"),
         ("a v= 5", "! no_value"),
         ("a v=,w=1 5", "! no_value"),
-        // Fields and tags that are not whole.
+        // Incomplete fields and tags.
         ("a", "! not_line_protocol"),
         ("a ", "! not_line_protocol"),
         ("a v", "! not_line_protocol"),
@@ -102,7 +103,7 @@ fn line_protocol_is_read_as_its_own_decoder_reads_it() {
         ("a v=1 +5", "! bad_time"),
         ("a v=1 99999999999999999999", "! bad_time"),
         ("a v=1 -1500", "a:v = 1 @-2"),
-        // Texts, which are left out here; the rest of the line is theirs.
+        // Texts, which are skipped; the rest of the line is accepted.
         ("a s=\"x\",v=1 5", "a:v = 1 @0"),
         ("a s=\"x, y=2 z\",v=1 5", "a:v = 1 @0"),
         ("a s=\"x\ny\",v=1 5", "a:v = 1 @0"),
@@ -120,7 +121,7 @@ fn line_protocol_is_read_as_its_own_decoder_reads_it() {
 }
 
 /// After the tables of gostatsd (internal/lexer/lexer_test.go) and brubeck (tests/statsd_msg.c),
-/// and where the two differ from each other.
+/// including where the two differ.
 #[test]
 fn statsd_is_read_as_gostatsd_and_brubeck_read_it() {
     let count = |n: i64| format!("a:count = {n} @50000000");
@@ -157,7 +158,7 @@ fn statsd_is_read_as_gostatsd_and_brubeck_read_it() {
         ("a:1|g|@0", "! bad_rate".to_owned()),
         ("a:1|g|@-0.2", "! bad_rate".to_owned()),
         ("a:1|g|@1.23", "! bad_rate".to_owned()),
-        // Here we are stricter, as docs/import.md has it: an empty value, a type in capitals, an event.
+        // We are stricter (docs/import.md): an empty value, an upper-case type, an event.
         ("a:1:|c", "! no_value".to_owned()),
         ("a:|g", "! no_value".to_owned()),
         ("a:1|C", "! unknown_type".to_owned()),
@@ -171,8 +172,8 @@ fn statsd_is_read_as_gostatsd_and_brubeck_read_it() {
     }
 }
 
-/// After go-carbon (receiver/parse/plain_test.go) and the aggregator of carbon-c-relay (test/basic.*),
-/// which forwards what it cannot read and leaves it out of its sums.
+/// After go-carbon (receiver/parse/plain_test.go) and the aggregator of carbon-c-relay
+/// (test/basic.*), which forwards lines that it cannot parse and omits them from its sums.
 #[test]
 fn graphite_is_read_as_carbons_read_it() {
     for (text, shown) in [

@@ -1,5 +1,4 @@
-//! Laws of every text format: nothing panics, nothing is lost in silence, and
-//! what is written is read.
+//! Properties of every text format: no panics, nothing lost silently, and what is written is read.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
@@ -21,14 +20,14 @@ fn parsers() -> [Box<dyn Parser>; 4] {
     ]
 }
 
-/// Reads a stream; gives what was read of each line by its number, and the names.
+/// Reads a stream; returns the content of each line by its number, and the names.
 fn read(parser: Box<dyn Parser>, bytes: &[u8]) -> (Vec<(u64, Parsed)>, Vec<SeriesName>) {
     let mut reader = Reader::new(parser, Limits::DEFAULT, 1000);
     let mut lines = Lines::quoted(BufReader::with_capacity(64, bytes), reader.quotes(), true);
     let mut all = Vec::new();
     while let Some(line) = lines.next().unwrap() {
         let number = line.number;
-        // A header that cannot be used ends the reading of a CSV file.
+        // An unusable header ends the reading of a CSV file.
         let Ok(parsed) = reader.line(line, Arrival::live(NOW_US)) else { break };
         all.push((number, parsed.clone()));
     }
@@ -39,7 +38,7 @@ fn read(parser: Box<dyn Parser>, bytes: &[u8]) -> (Vec<(u64, Parsed)>, Vec<Serie
     (all, names)
 }
 
-/// Text that looks like lines of these formats, so that deep parts of the parsers are reached.
+/// Text similar to lines of these formats, to reach deep parts of the parsers.
 fn likely_line() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "a",
@@ -82,7 +81,8 @@ fn likely_line() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }
 
-/// Any printable text, separators included. A backslash has something behind it that it does not escape.
+/// Any printable text, including separators. A backslash is followed by a character that it does
+/// not escape.
 fn name_part() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec!["a", "é", " ", ",", "=", "\"", ".", "\\x", "\\\\x", "#"]);
     prop::collection::vec(piece, 0..8).prop_map(|pieces| format!("m{}", pieces.concat()))
@@ -111,7 +111,8 @@ proptest! {
 
     #[test]
     fn every_line_is_taken_or_has_a_reason(lines in prop::collection::vec(likely_line(), 1..8)) {
-        // StatsD holds counts back, and CSV passes over empty cells; the others give all at once.
+        // StatsD holds counts back, and CSV skips empty cells; the others return everything at
+        // once.
         for parser in parsers().into_iter().take(2) {
             for (number, parsed) in read(parser, lines.join("\n").as_bytes()).0 {
                 let Some(line) = (number as usize).checked_sub(1).map(|at| &lines[at]) else { continue };

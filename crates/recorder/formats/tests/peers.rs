@@ -1,4 +1,4 @@
-//! Files made by the real rrdtool and the real whisper, read by us and by them.
+//! Files made by the real rrdtool and the real whisper, read by them and by us.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
@@ -9,7 +9,7 @@ use std::process::Command;
 use formats::files::{Aggregation, Rrd, Whisper};
 use series::SECOND_US;
 
-/// Where the peers' first update lies, in seconds since the epoch.
+/// Time of the first update, in seconds since the epoch.
 const START_S: i64 = 1_430_701_200;
 
 /// A sequence that is the same in every run (xorshift: Marsaglia 2003).
@@ -43,7 +43,7 @@ fn words(text: &str) -> Vec<String> {
 
 /// The values that `rrdtool fetch` prints, by the end of their row.
 ///
-/// The times are those of the archive: rrdtool chooses the one that reaches back far enough.
+/// The times are those of the archive: rrdtool chooses one that reaches back far enough.
 fn fetched(
     folder: &Path,
     cf: &str,
@@ -122,7 +122,7 @@ fn dumps_of_the_real_rrdtool_hold_what_it_fetches() {
     assert!(compared > 500, "only {compared} rows were compared");
 }
 
-/// A Python interpreter that has whisper, in an environment that is made once.
+/// A Python interpreter with whisper, in an environment that is created once.
 fn python_with_whisper() -> PathBuf {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
     let requirements = ["whisper==1.1.10".to_owned(), "six==1.17.0".to_owned()];
@@ -130,7 +130,7 @@ fn python_with_whisper() -> PathBuf {
     bin.unwrap_or_else(|error| panic!("whisper is needed: {error}")).join("python")
 }
 
-/// Makes files by whisper itself, and prints what it fetches of each archive.
+/// Creates files with whisper itself, and prints what it fetches from each archive.
 const WRITER: &str = r#"
 import random, sys, warnings
 warnings.simplefilter("ignore")
@@ -186,7 +186,7 @@ fn files_of_the_real_whisper_hold_what_it_fetches() {
         assert_eq!((whisper.aggregation, whisper.xff), (expected, 0.3));
         for archive in &whisper.archives {
             let theirs = &fetched[&(number, archive.step_s)];
-            // Whisper's fetch ends one row later than ours begins, so compare what both have.
+            // Whisper's fetch ends one row later than ours begins, so compare the common rows.
             let ours: Vec<_> =
                 archive.points.iter().filter(|(time, _)| *time >= theirs[0].0).copied().collect();
             assert_eq!(&ours, theirs, "file {number}, step {}", archive.step_s);

@@ -1,4 +1,4 @@
-//! A dump that was damaged anywhere is read or refused, and gives each instant once.
+//! A damaged dump is read or refused, and gives each instant once.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 

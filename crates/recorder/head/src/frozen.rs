@@ -1,4 +1,4 @@
-//! What a head gives to a store.
+//! What a head hands to a store.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use store::{Changes, RrdChange, Source, Writer};
 
 use crate::open::{Place, Recent};
 
-/// A piece ends with the series in which it has so many updates.
+/// A piece ends with the series in which it reaches this many updates.
 const PIECE: usize = 10_000;
 
-/// A piece ends within a series after so many updates.
+/// A piece ends within a series after this many updates.
 const PIECE_MAX: usize = 40_000;
 
-/// Updates that were taken out of a head, as the pieces of one batch.
+/// Updates taken out of a head, as the pieces of one batch.
 #[derive(Debug)]
 pub struct Frozen {
     lane: i32,
     specs: Vec<Spec>,
-    /// In the order of the series' numbers.
+    /// Ordered by the series' numbers.
     written: Vec<Written>,
     coarse: BTreeMap<i64, Batch>,
     rrd: Vec<RrdChange>,
@@ -27,7 +27,7 @@ pub struct Frozen {
     piece: Changes,
 }
 
-/// A series with what is to be written of it.
+/// A series with its updates to write.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) place: Place,
@@ -36,14 +36,14 @@ pub(crate) struct Written {
     pub(crate) recent: Recent,
 }
 
-/// How far the pieces have been given.
+/// Position of the next piece.
 #[derive(Clone, Debug, Default)]
 struct At {
-    /// The series that comes next, or goes on.
+    /// The current series.
     series: usize,
-    /// Where its log goes on.
+    /// The position in its log.
     mark: Mark,
-    /// How many of its updates were read.
+    /// Number of its updates read so far.
     read: usize,
     before: Option<Point>,
     lane: Lane,
@@ -62,13 +62,13 @@ impl Frozen {
         Frozen { lane, specs, written, coarse, rrd, claims, at, piece }
     }
 
-    /// The same with what became of series in RRD mode.
+    /// Adds the changes of series in RRD mode.
     #[must_use]
     pub fn with_rrd(self, rrd: Vec<RrdChange>) -> Frozen {
         Frozen { rrd, ..self }
     }
 
-    /// The batches that it stands for.
+    /// The batches that it represents.
     pub fn claims(&self) -> &[(Writer, u64)] {
         &self.claims
     }
@@ -85,7 +85,7 @@ impl Frozen {
         self.written
     }
 
-    /// Adds what comes next of the series that comes next; how many updates those were.
+    /// Adds the next updates of the current series; returns their number.
     fn add_series(&mut self, room: usize) -> usize {
         let Some(Written { id, spec, recent, .. }) = self.written.get(self.at.series) else {
             return 0;

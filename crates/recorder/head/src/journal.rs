@@ -1,10 +1,10 @@
-//! What was acknowledged, on disk, until a store has it.
+//! Acknowledged updates on disk, until a store has them.
 //!
 //! A journal is a folder of files to which records are appended. A record is any bytes, and has a
-//! position: 1, 2, 3 … Whoever acknowledges an update appends it, waits for [`Journal::commit`],
-//! and only then answers. A store keeps the position up to which it has everything, written in
-//! the transaction that writes the slots; after a crash the records behind it are
-//! [read](Journal::open) again, so that each counts once.
+//! position: 1, 2, 3 … Before acknowledging an update, the receiver appends it and waits for
+//! [`Journal::commit`]. A store keeps the position up to which it has everything, written in the
+//! same transaction as the slots; after a crash the records after that position are
+//! [read](Journal::open) again, so each counts once.
 //!
 //! ```text
 //!  file 00000000000000000001.journal          file 00000000000000004096.journal
@@ -15,55 +15,55 @@
 //!  record   length (u32) · checksum (u32) · position (u64) · bytes      all numbers little-endian
 //! ```
 //!
-//! The checksum is CRC-32C of length, position and bytes. A last file may end within a record, or
-//! with records that were never committed: reading ends at the first record that is not whole, and
-//! what stands behind it is cut off before anything is appended. In any other file a
-//! record that is not whole is damage, and an error.
+//! The checksum is CRC-32C of length, position and bytes. The last file may end within a record, or
+//! with records that were never committed: reading stops at the first incomplete record, and the
+//! rest is truncated before anything is appended. In any other file an incomplete record is damage,
+//! and an error.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
-/// What a file begins with.
+/// First bytes of a file.
 const MAGIC: &[u8; 12] = b"tachojournal";
 
 /// The format that this version writes.
 const FORMAT: u32 = 1;
 
-/// How long a header is.
+/// Length of a header.
 const HEADER_BYTES: u64 = 24;
 
-/// What stands before a record's bytes.
+/// Length of what precedes a record's bytes.
 const FRAME_BYTES: u64 = 16;
 
-/// The longest record.
+/// Limit on a record.
 pub const RECORD_MAX: usize = 16 << 20;
 
-/// A file that is this long is followed by another one.
+/// Size at which the next file is started.
 const FILE_BYTES: u64 = 64 << 20;
 
 /// Why a journal could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// The disk refused.
+    /// I/O error.
     #[error("the journal {} failed ({cause}): send unacknowledged updates again", .path.display())]
     Io {
-        /// Which file or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         cause: io::Error,
     },
-    /// A file that is no journal, or one of a later version.
+    /// A file that is not a journal, or was written by a later version.
     #[error("{} is not a journal of this version: it was changed by another program, or by a \
         newer tachograph", .0.display())]
     Foreign(PathBuf),
-    /// A record in the middle that is not what was written.
+    /// A damaged record in the middle.
     #[error("the journal {} is damaged after record {last}: restore it from a backup, or move it \
         away and lose the later records", .path.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// The position of the last whole record.
+        /// The position of the last complete record.
         last: u64,
     },
     /// Another process has it open.
@@ -82,7 +82,7 @@ pub struct Journal {
     /// The files, by the positions of their first records.
     firsts: Vec<u64>,
     file: BufWriter<File>,
-    /// How long the last file is.
+    /// Length of the last file.
     length: u64,
     /// The position of the last record.
     last: u64,
@@ -93,11 +93,11 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal in a folder, which is made if it does not exist, and hands `replay` every
-    /// record behind position `after`, in order.
+    /// Opens the journal in a folder, which is created if necessary, and calls `replay` with every
+    /// record after position `after`, in order.
     ///
     /// # Errors
-    /// [`JournalError`], and what `replay` says.
+    /// [`JournalError`], and errors of `replay`.
     pub fn open<E: From<JournalError>>(
         folder: &Path,
         after: u64,
@@ -123,7 +123,7 @@ impl Journal {
         let mut firsts = files(folder)?;
         let mut end = ReadUpTo { last: 0, length: 0 };
         for (place, first) in firsts.iter().enumerate() {
-            // A file of which a store has everything need not be read.
+            // A file whose records a store has need not be read.
             let next = firsts.get(place + 1);
             if next.is_some_and(|next| *next <= after.saturating_add(1)) {
                 continue;
@@ -136,7 +136,7 @@ impl Journal {
         if end.length < HEADER_BYTES
             && let Some(first) = firsts.pop()
         {
-            // It was being begun when the crash came.
+            // The crash happened while it was being created.
             let path = path_of(folder, first);
             fs::remove_file(&path).map_err(named(&path))?;
         }
@@ -144,7 +144,7 @@ impl Journal {
         let known = firsts.last().map(|first| path_of(folder, *first));
         let known = known.filter(|_| end.length >= HEADER_BYTES);
         let file = known.map(|path| append_to(&path, end.length).map_err(named(&path)));
-        // Where a store knows of records that are in no file any more, the next one begins a file.
+        // If a store knows of records that are in no file any more, the next record starts a file.
         let (file, length) = match file.transpose()? {
             Some(file) if end.last == last => (file, end.length),
             _ => {
@@ -164,8 +164,8 @@ impl Journal {
         })
     }
 
-    /// Appends a record, and gives its position. It is on disk after the next [`Journal::commit`],
-    /// with all others that were appended until then.
+    /// Appends a record, and returns its position. It is on disk after the next
+    /// [`Journal::commit`], together with all others appended before.
     ///
     /// # Errors
     /// [`JournalError::TooLong`], [`JournalError::Io`].
@@ -193,7 +193,7 @@ impl Journal {
         Ok(position)
     }
 
-    /// Sees that every record is on disk; the position of the last one.
+    /// Ensures that every record is on disk; returns the position of the last one.
     ///
     /// # Errors
     /// [`JournalError::Io`]: then nothing since the last commit may be acknowledged.
@@ -206,7 +206,7 @@ impl Journal {
         Ok(self.committed)
     }
 
-    /// Drops the files of which a store has every record, up to position `upto`.
+    /// Deletes the files whose records a store has, up to position `upto`.
     ///
     /// # Errors
     /// [`JournalError::Io`].
@@ -240,7 +240,7 @@ fn path_of(folder: &Path, first: u64) -> PathBuf {
     folder.join(format!("{first:020}.journal"))
 }
 
-/// The positions that the files of a folder begin with, in order.
+/// The first positions of a folder's files, in order.
 fn files(folder: &Path) -> Result<Vec<u64>, JournalError> {
     let mut firsts = Vec::new();
     for entry in fs::read_dir(folder).map_err(named(folder.to_owned()))? {
@@ -254,7 +254,7 @@ fn files(folder: &Path) -> Result<Vec<u64>, JournalError> {
     Ok(firsts)
 }
 
-/// Begins a file. Its name is on disk before anything is appended to it.
+/// Creates a file. Its name is on disk before anything is appended.
 fn begin(folder: &Path, first: u64) -> Result<File, JournalError> {
     let path = path_of(folder, first);
     let write = || {
@@ -270,7 +270,7 @@ fn begin(folder: &Path, first: u64) -> Result<File, JournalError> {
     write().map_err(named(path.clone()))
 }
 
-/// Opens a file to append to it, without what stands behind its last whole record.
+/// Opens a file for appending, and truncates what follows its last complete record.
 fn append_to(path: &Path, length: u64) -> io::Result<File> {
     let mut file = OpenOptions::new().append(true).read(true).open(path)?;
     if file.seek(SeekFrom::End(0))? > length {
@@ -329,7 +329,7 @@ enum Next {
     Torn,
 }
 
-/// Reads the record of a position.
+/// Reads the record at a position.
 fn record(file: &mut impl Read, position: u64, bytes: &mut Vec<u8>) -> io::Result<Next> {
     let mut frame = Vec::new();
     file.take(FRAME_BYTES).read_to_end(&mut frame)?;
@@ -348,7 +348,7 @@ fn record(file: &mut impl Read, position: u64, bytes: &mut Vec<u8>) -> io::Resul
     Ok(if is_whole { Next::Record } else { Next::Torn })
 }
 
-/// CRC-32C (Castagnoli; RFC 3720, appendix B.4) of some bytes one after the other.
+/// CRC-32C (Castagnoli; RFC 3720, appendix B.4) of the concatenated parts.
 fn checksum(parts: &[&[u8]]) -> u32 {
     let mut sum = !0_u32;
     for byte in parts.iter().copied().flatten() {

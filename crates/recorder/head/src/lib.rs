@@ -1,8 +1,8 @@
-//! What came last, in memory, before it goes to a store.
+//! Recent updates in memory, before they go to a store.
 //!
-//! Updates come slot after slot over all series; a store is fast and small when it is given many
-//! slots of a series at once. So updates are gathered here, series by series, in two or three
-//! bytes each, until they are [frozen](Head::freeze) and written in one batch.
+//! Updates arrive slot by slot over all series, while a store is fast and small when it gets many
+//! slots of a series at once. So updates are gathered here, series by series, in two or three bytes
+//! each, until they are [frozen](Head::freeze) and written in one batch.
 //!
 //! ```text
 //!                      ┌ log of series 1: recent points │ new ones ┐
@@ -16,14 +16,13 @@
 //!
 //! - **Log**: the updates of a series in the order in which they came, as [`series::Log`] keeps them.
 //! - **Recent points**: those that a late point may still come between ([`series::Lane`]).
-//! - **Claim**: the batch of a writer for which the updates stand. Claims are written in the
-//!   transaction that writes the slots, so that whoever is cut off knows what is there.
-//! - **Journal**: what was acknowledged, on disk, until a store has it ([`journal`]).
+//! - **Claim**: the batch of a writer that the updates represent. Claims are written in the same
+//!   transaction as the slots, so an interrupted writer can find out what is stored.
+//! - **Journal**: acknowledged updates on disk, until a store has them ([`journal`]).
 //!
-//! # What this crate does not concern itself with
+//! # Not in this crate
 //!
-//! Names of series, protocols, databases, and when to write: whoever fills it looks at
-//! [`Head::bytes`].
+//! Names of series, protocols, databases, and when to write: the caller checks [`Head::bytes`].
 
 mod frozen;
 pub mod journal;

@@ -10,21 +10,21 @@ use store::Writer;
 use crate::Frozen;
 use crate::frozen::Written;
 
-/// About what a slot takes in a [`Batch`] or in a map.
+/// Approximate memory of a slot in a [`Batch`] or in a map.
 const SLOT_BYTES: usize = 128;
 
-/// What a point takes that is not in a log.
+/// Memory of a point outside a log.
 const POINT_BYTES: usize = 32;
 
-/// A count of this size may lead to one that a double does not hold exactly. Below it, thousands
-/// are needed in one slot.
+/// A count of this size may lead to one that a double does not hold exactly. Smaller counts would
+/// need thousands in one slot.
 const LARGE: u64 = 1 << 40;
 
-/// The place of a series in a head.
+/// The position of a series in a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place(u32);
 
-/// The updates of one lane of many series that no store has yet, and their recent points.
+/// Updates of one lane of many series that no store has yet, and their recent points.
 #[derive(Debug, Default)]
 pub struct Head {
     lane: i32,
@@ -33,23 +33,23 @@ pub struct Head {
     places: HashMap<i64, Place>,
     /// Series with updates that no store has.
     touched: Vec<Place>,
-    /// Slots of intervals that are given at another step than that of their series, or that take
-    /// the place of others. They come behind all logs.
+    /// Slots of intervals with another step than that of their series, or that replace others. They
+    /// are written after all logs.
     coarse: BTreeMap<i64, Batch>,
     claims: Vec<(Writer, u64)>,
-    /// How many bytes of memory logs and slots take.
+    /// Memory of logs and slots in bytes.
     bytes: usize,
 }
 
-/// A series that is written to.
+/// A series being written.
 #[derive(Clone, Debug)]
 struct Open {
     id: i64,
-    /// Which of the specs is its own.
+    /// Index of its spec.
     spec: u32,
     touched: bool,
-    /// Whether bounds of its slots were replaced since the last freeze: intervals that come later
-    /// must go behind that, and so into slots as well.
+    /// Whether bounds of its slots were replaced since the last freeze: later intervals must be
+    /// written after that, and so go into slots as well.
     replaced: bool,
     recent: Recent,
 }
@@ -59,21 +59,21 @@ struct Open {
 pub(crate) enum Recent {
     /// Intervals; they need no predecessors.
     Intervals(Log),
-    /// Points in order of time, the first `known` of which a store has.
+    /// Points in order of time; a store has the first `known` of them.
     Points {
         log: Log,
         known: usize,
         /// Whether there were others before the first.
         forgotten: bool,
     },
-    /// Points of which one came late.
+    /// Points, one of which arrived late.
     Late(Box<Late>),
 }
 
-/// A series to which a late point came: its lane, and what is to be added to its slots.
+/// A series with a late point: its lane, and the changes of its slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Late {
-    /// What a store has of its recent points.
+    /// The recent points that a store has.
     before: Lane,
     pub(crate) lane: Lane,
     pub(crate) slots: Batch,
@@ -85,13 +85,13 @@ impl Head {
         Head { lane, ..Head::default() }
     }
 
-    /// How many bytes the updates and recent points of all series take. The memory that is
-    /// allocated for them may be twice as much.
+    /// Bytes of the updates and recent points of all series. The allocated memory may be twice as
+    /// much.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many series have updates that no store has.
+    /// Number of series with updates that no store has.
     pub fn touched(&self) -> usize {
         self.touched.len()
     }
@@ -102,12 +102,13 @@ impl Head {
         open.is_some_and(|open| open.touched)
     }
 
-    /// Whether there is nothing that a store does not have.
+    /// Whether a store has everything.
     pub fn is_empty(&self) -> bool {
         self.touched.is_empty() && self.coarse.is_empty() && self.claims.is_empty()
     }
 
-    /// The place of a series, by its number in the store. `lane` is what the store has of its recent points.
+    /// The position of a series, by its number in the store. `lane` contains the recent points in
+    /// the store.
     pub fn open(&mut self, id: i64, spec: &Spec, lane: &Lane) -> Place {
         if let Some(place) = self.places.get(&id) {
             return *place;
@@ -125,7 +126,7 @@ impl Head {
         place
     }
 
-    /// How the updates of a series are read.
+    /// The spec of a series.
     pub fn spec(&self, place: Place) -> &Spec {
         &self.specs[self.series[place.0 as usize].spec as usize]
     }
@@ -135,7 +136,7 @@ impl Head {
         self.series[place.0 as usize].id
     }
 
-    /// Takes a point.
+    /// Adds a point.
     ///
     /// # Errors
     /// Those of [`Lane::push`].
@@ -165,7 +166,7 @@ impl Head {
         Ok(())
     }
 
-    /// Whether a point would be taken.
+    /// Whether a point would be accepted.
     ///
     /// # Errors
     /// Those of [`Lane::push`].
@@ -186,7 +187,7 @@ impl Head {
         admitted
     }
 
-    /// Takes an interval.
+    /// Adds an interval.
     ///
     /// # Errors
     /// [`Refusal::WrongKind`] for a series of points.
@@ -206,16 +207,15 @@ impl Head {
         Ok(())
     }
 
-    /// Takes an interval of a series for the slots of `step`, which need not be that of the series.
+    /// Adds an interval to the slots of `step`, which may differ from that of the series.
     pub fn interval_at(&mut self, place: Place, interval: Interval, step: Step) {
         self.slots_of(place, step, |sink| {
             interval.slots(step).for_each(|(slot_us, part)| sink(slot_us, Delta::widen(part)));
         });
     }
 
-    /// Takes an interval for the slots of `step` in exchange for `known`, which was taken for them
-    /// earlier. Where the interval is whole slots, it is all that is known of them, and their bounds
-    /// become its own.
+    /// Adds an interval to the slots of `step` in place of `known`, which was added earlier. Slots
+    /// that the interval covers completely have no other content, so they get its bounds.
     pub fn interval_instead(
         &mut self,
         place: Place,
@@ -251,7 +251,7 @@ impl Head {
         self.bytes += (batch.len() - before) * SLOT_BYTES;
     }
 
-    /// What was taken since the last freeze stands for this batch of a writer.
+    /// Declares that everything since the last freeze is this batch of a writer.
     pub fn claim(&mut self, writer: Writer, seq: u64) {
         self.claims.push((writer, seq));
     }
@@ -261,8 +261,8 @@ impl Head {
         self.claims.iter().any(|(claimed, _)| *claimed == writer)
     }
 
-    /// Whether an update alone may make a count too large to be exact: a store says which slots
-    /// are, but not of which update.
+    /// Whether a single update may make a count too large to be exact: a store reports the slots,
+    /// but not the update.
     pub fn is_large(&self, place: Place, point: &Point) -> bool {
         let open = &self.series[place.0 as usize];
         let kind = self.specs[open.spec as usize].kind;
@@ -285,7 +285,7 @@ impl Head {
         }
     }
 
-    /// Whether [`Head::is_large`] may be true of a point in any series.
+    /// Whether [`Head::is_large`] may be true for a point in any series.
     pub fn may_be_large(point: &Point) -> bool {
         match point.reading {
             Reading::Level(_) => false,
@@ -302,7 +302,7 @@ impl Head {
         }
     }
 
-    /// Takes out what no store has, to be written; recent points stay.
+    /// Takes out everything that no store has, for writing; recent points stay.
     pub fn freeze(&mut self) -> Frozen {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable_by_key(|place| self.series[place.0 as usize].id);
@@ -329,7 +329,7 @@ impl Head {
         )
     }
 
-    /// Makes recent points again what a store has of them, where what was frozen was not written.
+    /// Resets the recent points to those of a store, if a frozen batch was not written.
     pub fn undo(&mut self, frozen: Frozen) {
         for written in frozen.into_written() {
             let open = &mut self.series[written.place.0 as usize];
@@ -364,7 +364,7 @@ impl Recent {
         }
     }
 
-    /// The lane that a store has.
+    /// The lane in the store.
     fn before(&self) -> Lane {
         match self {
             Recent::Intervals(_) => Lane::default(),
@@ -386,7 +386,7 @@ impl Recent {
         }
     }
 
-    /// Makes it one that takes late points; `key` gives the key of a slot.
+    /// Converts it to one that accepts late points; `key` returns the key of a slot.
     fn late(&mut self, spec: &Spec, key: impl Fn(i64) -> SlotKey) -> Result<&mut Late, Refusal> {
         if let Recent::Points { log, known, .. } = &*self {
             let before = self.before();

@@ -1,4 +1,4 @@
-//! A series that is kept as RRDtool would keep it, on its way through a piece of a stream.
+//! A series in RRD mode, while a piece of a stream is applied.
 
 use std::collections::VecDeque;
 
@@ -6,16 +6,16 @@ use series::rrd::{Definition, Reading, Row, SourceKind, State};
 use series::{Point, Refusal, SECOND_US};
 use store::RrdChange;
 
-/// How long before the first update `rrdtool create` lets an RRD begin.
+/// How long before the first update `rrdtool create` starts an RRD.
 const BEFORE_US: i64 = 10 * SECOND_US;
 
-/// RRDtool's state with the rows that were completed and not written yet.
+/// RRDtool's state, with completed rows that are not written yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Advance {
     definition: Definition,
-    /// Nothing before the first update.
+    /// `None` before the first update.
     state: Option<State>,
-    /// The rows of each archive, no more than it keeps.
+    /// The rows of each archive, at most as many as it keeps.
     rows: Vec<VecDeque<Row>>,
     changed: bool,
 }
@@ -26,7 +26,7 @@ impl Advance {
         Advance { definition, state, rows, changed: false }
     }
 
-    /// Whether RRDtool would take an update of that time; the first one makes the state.
+    /// Whether RRDtool would accept an update at that time; the first one creates the state.
     pub(crate) fn admit(&mut self, at_us: i64, start_us: Option<i64>) -> Result<(), Refusal> {
         if self.state.is_none() {
             let start_us = start_us.unwrap_or(at_us.saturating_sub(BEFORE_US));
@@ -40,7 +40,7 @@ impl Advance {
         if at_us > last_us { Ok(()) } else { Err(Refusal::NotAfter) }
     }
 
-    /// Takes a point that was admitted.
+    /// Applies an admitted point.
     pub(crate) fn push(&mut self, point: Point) -> Result<(), Refusal> {
         let Some(state) = &mut self.state else { return Err(Refusal::NotAfter) };
         let reading = reading(self.definition.kind, point.reading);
@@ -62,14 +62,14 @@ impl Advance {
         Ok(())
     }
 
-    /// What is to be written of it, if anything.
+    /// The change to write, if any.
     pub(crate) fn change(&self, series: i64) -> Option<RrdChange> {
         let state = self.state.clone().filter(|_| self.changed)?;
         let rows = self.rows.iter().flatten().copied().collect();
         Some(RrdChange { series, state, rows })
     }
 
-    /// What was to be written is on its way.
+    /// Clears what has been handed over for writing.
     pub(crate) fn settle(&mut self) {
         self.rows.iter_mut().for_each(VecDeque::clear);
         self.changed = false;

@@ -1,4 +1,4 @@
-//! The thread that writes to a store, and how it is asked.
+//! The thread that writes to a store, and requests to it.
 
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
@@ -8,31 +8,31 @@ use store::{Applied, Store, StoreError};
 
 use crate::BackfillError;
 
-/// What became of a batch: how many of its slots no retention keeps.
+/// Result of a batch: number of its slots that no retention keeps.
 type Outcome = Result<u64, StoreError>;
 
-/// What the thread is asked to do.
+/// A job for the thread.
 enum Job<'s> {
-    /// To write a batch, and to say when it is written.
+    /// Write a batch, and report when it is written.
     Write(Box<Frozen>),
-    /// To write a batch, and to give it back if that fails.
+    /// Write a batch, and return it on failure.
     Try(Box<Frozen>, Sender<Result<u64, (StoreError, Box<Frozen>)>>),
     /// Anything else.
     Call(Call<'s>),
 }
 
-/// A question to the store.
+/// A call to the store.
 type Call<'s> = Box<dyn FnOnce(&mut dyn Store) + Send + 's>;
 
-/// Where the thread is asked. Jobs are done in the order in which they come.
+/// Sends jobs to the thread, which executes them in order.
 pub(crate) struct Desk<'s> {
     jobs: Sender<Job<'s>>,
     outcomes: Receiver<Outcome>,
-    /// Whether a batch is being written. There is one at most, so that no more than two heads are in memory.
+    /// Whether a batch is being written. At most one is, so that at most two heads are in memory.
     busy: bool,
 }
 
-/// Does `work` while a thread of its own writes to `store`; returns when both are done.
+/// Runs `work` while a separate thread writes to `store`; returns when both are done.
 pub(crate) fn with<'s, T>(
     store: &'s mut dyn Store,
     now_us: i64,
@@ -43,7 +43,7 @@ pub(crate) fn with<'s, T>(
         let (told, outcomes) = channel();
         scope.spawn(move || {
             let mut clerk = Clerk { store, now_us, maintained: false };
-            // Both ends live until the work is done or has failed: then nobody listens.
+            // Both ends live until the work is done or has failed; then nobody is waiting.
             for job in asked {
                 clerk.work(job, &told);
             }
@@ -52,7 +52,7 @@ pub(crate) fn with<'s, T>(
     })
 }
 
-/// The thread's end.
+/// The thread's side.
 struct Clerk<'s> {
     store: &'s mut dyn Store,
     now_us: i64,
@@ -81,7 +81,7 @@ impl Clerk<'_> {
                 Ok(Applied::Now { expired }) => return Ok(expired),
                 // Another import of the same data was faster.
                 Ok(Applied::Before) => return Ok(0),
-                // Old slots of a retention with an age are not kept, and need no partitions.
+                // Expired slots are not kept, and need no partitions.
                 Err(StoreError::TooManyPartitions { .. }) if !self.maintained => {
                     self.maintained = true;
                     self.store.maintain(self.now_us)?;
@@ -93,7 +93,7 @@ impl Clerk<'_> {
 }
 
 impl<'s> Desk<'s> {
-    /// Asks the store, and waits for its answer.
+    /// Calls the store, and waits for the result.
     pub(crate) fn call<T: Send + 's>(
         &mut self,
         ask: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 's,
@@ -104,14 +104,14 @@ impl<'s> Desk<'s> {
         answer.recv().unwrap_or_else(|_| gone())
     }
 
-    /// Writes a batch, and waits for it; gives it back if it was not written.
+    /// Writes a batch, and waits; returns it if it was not written.
     pub(crate) fn apply(&mut self, frozen: Frozen) -> Result<u64, (StoreError, Box<Frozen>)> {
         let (told, answer) = channel();
         self.ask(Job::Try(Box::new(frozen), told));
         answer.recv().unwrap_or_else(|_| gone())
     }
 
-    /// Has a batch written, once the one before it is written.
+    /// Starts writing a batch, once the previous one is written.
     pub(crate) fn send(&mut self, frozen: Frozen) -> Outcome {
         let outcome = self.settle()?;
         self.ask(Job::Write(Box::new(frozen)));
@@ -127,7 +127,7 @@ impl<'s> Desk<'s> {
         self.outcomes.recv().unwrap_or_else(|_| gone())
     }
 
-    /// What became of the batch that was being written, if that is known.
+    /// Result of the batch that was being written, if finished.
     pub(crate) fn poll(&mut self) -> Outcome {
         match self.outcomes.try_recv() {
             Ok(outcome) => {
@@ -145,12 +145,12 @@ impl<'s> Desk<'s> {
     }
 
     fn ask(&self, job: Job<'s>) {
-        // A thread that is gone has panicked; waiting for its answer says so.
+        // A thread that is gone has panicked, which waiting for its reply reveals.
         drop(self.jobs.send(job));
     }
 }
 
-/// The writing thread never ends before the work does, unless it panicked: then so does this one.
+/// The writing thread ends before the work only if it panicked; then this one panics too.
 fn gone() -> ! {
     panic!("the thread that writes to the store has ended")
 }

@@ -1,4 +1,4 @@
-//! Why an import could not go on.
+//! Why an import failed.
 
 use formats::FileError;
 use store::StoreError;
@@ -11,8 +11,8 @@ fn other_mode(series: &store::Identity, exists_in_rrd_mode: bool) -> String {
     }
 }
 
-/// An import that ended before its stream did. What was written stays, and the
-/// same import goes on from there.
+/// An import that ended before its stream. What was written stays, and the same import continues
+/// from there.
 #[derive(Debug, thiserror::Error)]
 pub enum BackfillError {
     /// The stream cannot be read.
@@ -21,24 +21,24 @@ pub enum BackfillError {
     /// The store cannot be written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A definition that RRDtool would not take.
+    /// A definition that RRDtool would refuse.
     #[error(transparent)]
     Definition(#[from] series::rrd::DefinitionError),
-    /// A series that exists has RRDtool's semantics, and is to go on without, or the other way round.
+    /// A series exists with RRDtool's semantics and is to continue without, or the other way round.
     #[error("{}", other_mode(.series, *.exists_in_rrd_mode))]
     OtherMode {
-        /// What identifies it.
+        /// Its identity.
         series: Box<store::Identity>,
-        /// Whether it was made with RRDtool's semantics.
+        /// Whether it was created with RRDtool's semantics.
         exists_in_rrd_mode: bool,
     },
-    /// Intervals, for a series that is to be kept as RRDtool would.
+    /// Intervals for a series in RRD mode.
     #[error("{series} has intervals, which rrdtool does not support: omit --rrd")]
     Interval {
-        /// What identifies it.
+        /// Its identity.
         series: Box<store::Identity>,
     },
-    /// What was refused cannot be kept aside.
+    /// Refused lines cannot be stored.
     #[error("cannot write the refused lines ({0})")]
     Aside(std::io::Error),
 }

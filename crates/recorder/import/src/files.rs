@@ -1,18 +1,17 @@
-//! Whole files, with their archives.
+//! Import of whole files with archives.
 //!
-//! Each field of a file becomes a series of intervals. A row that only a coarse
-//! archive has is written at the coarsest step that holds it whole, so that years
-//! of hours do not become slots of seconds.
+//! Each field of a file becomes a series of intervals. A row from a coarse archive is written at
+//! the coarsest step that contains it as whole slots, so that years of hours do not become slots of
+//! seconds.
 //!
-//! A ring forgets its oldest rows as it takes new ones, and a later copy of a file
-//! says most of what an earlier copy said. So a series goes on from the end of
-//! what its lane has already: the same file again changes nothing, a later copy
-//! adds what is newer, and an import that was cut off goes on.
+//! A ring drops its oldest rows, and a later copy of a file repeats most of an earlier one. So a
+//! series continues from the end of its lane: the same file again changes nothing, a later copy
+//! adds newer rows, and an interrupted import continues.
 //!
-//! Of the time before, a row is written where nothing is known of it: a gap was filled. It takes
-//! the place of a row that is known as a whole, as one interval that nobody has corrected, and
-//! has another value: the row was written again. Every other row is known already; a coarse
-//! one says less than the fine ones that were there before it.
+//! Of earlier time, a row is written if nothing is known of it (a filled gap), or if it replaces a
+//! completely known row, stored as a single uncorrected interval, with another value (a rewritten
+//! row). Every other row is known already; a coarse one says less than the fine ones that were
+//! there before it.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -25,7 +24,7 @@ use store::{NewSeries, Store};
 use crate::recorder::{Placed, Recorder};
 use crate::{BackfillError, Fingerprint, Options, Refused, Summary, Watch};
 
-/// How many rows are written at once.
+/// Rows per batch.
 const PIECE: usize = 10_000;
 
 /// A series of a file.
@@ -33,20 +32,20 @@ const PIECE: usize = 10_000;
 pub struct Field {
     /// Its name.
     pub name: SeriesName,
-    /// How it is made on first sight; the step is that of the file.
+    /// Its spec on creation; the step is that of the file.
     pub spec: Spec,
-    /// What is known, in order of time.
+    /// The known values, in order of time.
     pub stretches: Vec<Stretch>,
-    /// The same in RRDtool's own terms, for a series that must show what RRDtool would.
+    /// The same in RRDtool's own terms, for a series in RRD mode.
     pub rrd: Option<Resumed>,
 }
 
-/// The series of an RRD: rates and levels per second, as RRDtool keeps them. With
-/// `resume`, those of the sources themselves also go on in RRDtool's own arithmetic.
+/// The series of an RRD: rates and levels per second, as RRDtool stores them. With `resume`, the
+/// series of the sources themselves also continue in RRDtool's own arithmetic.
 ///
 /// # Errors
-/// [`FileError::Name`] for a measurement or tags that cannot be names,
-/// [`FileError::NotADump`] for a source that cannot be resumed.
+/// [`FileError::Name`] for an invalid measurement or tags, [`FileError::NotADump`] for a source
+/// that cannot be resumed.
 pub fn of_rrd(
     rrd: &Rrd,
     measurement: &str,
@@ -67,11 +66,11 @@ pub fn of_rrd(
     fields.collect()
 }
 
-/// The series of a whisper file: levels, or counts where it sums whole numbers.
-/// Sums that are not whole become rates per second.
+/// The series of a whisper file: levels, or counts if it sums whole numbers. Sums that are not
+/// whole become rates per second.
 ///
 /// # Errors
-/// [`Malformed`] for a measurement or tags that cannot be names.
+/// [`Malformed`] for an invalid measurement or tags.
 pub fn of_whisper(
     whisper: &Whisper,
     measurement: &str,
@@ -93,11 +92,11 @@ pub fn of_whisper(
 
 /// Imports the series of a file.
 ///
-/// `options` decides the lane, the horizons and the limits; the steps are those of
-/// the store's retentions that suit the file best, or else that of `options`.
+/// `options` determines the lane, the horizons and the limits; the steps are those retentions of
+/// the store that suit the file best, or else that of `options`.
 ///
 /// # Errors
-/// [`BackfillError`]. What was written stays, and the same import goes on from there.
+/// [`BackfillError`]. What was written stays, and the same import continues from there.
 pub fn import(
     store: &mut dyn Store,
     fields: &[Field],
@@ -138,16 +137,16 @@ pub fn import(
 /// A row that the store does not have.
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    /// Its place in the field.
+    /// Its index in the field.
     place: usize,
     start_us: i64,
     end_us: i64,
-    /// What the store has in its place.
+    /// The interval in the store that it replaces.
     instead: Option<Interval>,
 }
 
 impl Row {
-    /// The row, unless these slots, which are in order, hold it.
+    /// The row, unless these ordered slots contain it.
     fn unless_known(
         self,
         stretch: &Stretch,
@@ -195,7 +194,7 @@ struct Import<'r, 's, 'w> {
     options: &'w Options,
     /// The steps of the store's retentions, in order.
     steps: Vec<Step>,
-    /// Since when slots of a retention with an age are kept, microseconds since the epoch.
+    /// Start of what each retention with an age keeps, in microseconds since the epoch.
     horizons_us: BTreeMap<Step, i64>,
     now_us: i64,
     watch: &'w mut dyn Watch,
@@ -237,7 +236,7 @@ impl Import<'_, '_, '_> {
         }
     }
 
-    /// How a series is made: with the coarsest step that divides the file's.
+    /// How to create a series: with the coarsest step that divides the file's.
     fn wanted(&self, field: &Field) -> NewSeries {
         let divides = |step: &&Step| step.divides(field.spec.step);
         let step = self.steps.iter().rfind(divides).copied().unwrap_or(self.options.step);
@@ -295,7 +294,7 @@ impl Import<'_, '_, '_> {
                 at.add(&part.to_be_bytes());
             }
             if row.instead.is_some() {
-                // A row may change to and fro, and each time is another one.
+                // A row may change back and forth, and each time counts as a new batch.
                 at.add(&self.now_us.to_be_bytes());
             }
             match self.update(field.spec.kind, row.start_us, stretch) {
@@ -332,7 +331,7 @@ impl Import<'_, '_, '_> {
         };
         let writer = at.writer("rows");
         if self.recorder.knows(writer)? {
-            // Rows that are refused each time, or that the store let go since.
+            // Rows that are refused each time, or that have expired since.
             let refused = self.recorder.judge(&self.book, &updates)?;
             return refuse(&refused);
         }
@@ -345,7 +344,7 @@ impl Import<'_, '_, '_> {
         Ok(())
     }
 
-    /// What a stretch says from `start_us` on.
+    /// The update for a stretch from `start_us` on.
     fn update(&self, kind: Kind, start_us: i64, stretch: &Stretch) -> Result<Update, Reason> {
         let update = match kind {
             Kind::Count => {
@@ -358,7 +357,7 @@ impl Import<'_, '_, '_> {
         Ok(update.within(&self.options.limits, self.now_us)?)
     }
 
-    /// The coarsest step of which a stretch is whole slots.
+    /// The coarsest step in which a stretch consists of whole slots.
     fn widest(&self, step: Step, start_us: i64, end_us: i64) -> Step {
         let holds = |wider: &&Step| {
             let aligned = |us: i64| wider.slot_of(us) == us;
@@ -368,7 +367,7 @@ impl Import<'_, '_, '_> {
     }
 }
 
-/// A stretch as it is kept aside when it is refused: CSV with start and end.
+/// A refused stretch as CSV with start and end.
 fn shown(field: &Field, stretch: &Stretch) -> String {
     let seconds = |us: i64| format!("{}.{:06}", us.div_euclid(SECOND_US), us.rem_euclid(SECOND_US));
     let (start, end) = (seconds(stretch.start_us), seconds(stretch.end_us));

@@ -1,14 +1,14 @@
-//! What names a piece of a stream.
+//! Names for the pieces of a stream.
 
 use sha2::{Digest as _, Sha256};
 use store::Writer;
 
-/// A fingerprint of a stream up to some place: SHA-256 (FIPS 180-4).
+/// A fingerprint of a stream up to some position: SHA-256 (FIPS 180-4).
 #[derive(Clone, Debug)]
 pub struct Fingerprint(Sha256);
 
 impl Fingerprint {
-    /// The beginning of a stream that is read with these options.
+    /// The start of a stream that is read with these options.
     pub fn new(options: &str) -> Fingerprint {
         let mut hash = Sha256::new();
         hash.update((options.len() as u64).to_be_bytes());
@@ -16,18 +16,18 @@ impl Fingerprint {
         Fingerprint(hash)
     }
 
-    /// The stream goes on with these bytes.
+    /// Adds the next bytes of the stream.
     pub fn add(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The writer of what ends here; `what` tells apart pieces that end at the same place.
+    /// The writer of the piece that ends here; `what` distinguishes pieces with the same end.
     pub fn writer(&self, what: &str) -> Writer {
         let mut hash = self.0.clone();
         hash.update(what);
         let digest = hash.finalize();
         let name = digest[..16].iter().fold(0_u128, |name, byte| name << 8 | u128::from(*byte));
-        // Version 8 and variant 1 make it a UUID of one's own making (RFC 9562).
+        // Version 8 and variant 1 mark it as a custom UUID (RFC 9562).
         let name = name & !(0xf << 76) | 0x8 << 76;
         Writer(name & !(0x3 << 62) | 0x2 << 62)
     }

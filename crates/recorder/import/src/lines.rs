@@ -1,4 +1,4 @@
-//! Streams of lines, in pieces.
+//! Import of line-based streams, in pieces.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -12,33 +12,33 @@ use store::Store;
 use crate::recorder::{Placed, Recorder};
 use crate::{BackfillError, Fingerprint, Options, Refused, Summary, Watch};
 
-/// How many lines the pieces of each level have. Each divides the one before it.
+/// Lines per piece, by level. Each divides the previous one.
 const SIZES: [usize; 5] = [10_000, 1_000, 100, 10, 1];
 
 /// A block ends after this many bytes, however few its lines.
 const BLOCK_BYTES: usize = 8 << 20;
 
-/// A stream of lines that is to be imported.
+/// A stream of lines to import.
 #[derive(Debug)]
 pub struct Lines<R> {
     /// The stream, unpacked.
     pub input: R,
-    /// What reads its lines.
+    /// Its parser.
     pub reader: Reader,
-    /// When it arrives.
+    /// Its arrival time.
     pub arrival: Arrival,
-    /// Everything that decides what its lines mean: the format, its options, names. It
-    /// is a part of the fingerprint, so it must stay the same over versions.
+    /// Everything that affects the meaning of its lines: the format, its options, names. It is a
+    /// part of the fingerprint, so it must stay the same over versions.
     pub meaning: String,
 }
 
 /// Imports a stream of lines.
 ///
-/// A line is taken whole or refused whole. A last line that lacks its end may still grow: it
-/// is left for the next import, unless [`Options::whole`] says that it is complete.
+/// A line is accepted or refused as a whole. A last line without its end may still grow, so it is
+/// left for the next import, unless [`Options::whole`] says that it is complete.
 ///
 /// # Errors
-/// [`BackfillError`]. What was written stays, and the same import goes on from there.
+/// [`BackfillError`]. What was written stays, and the same import continues from there.
 pub fn import<R: BufRead>(
     store: &mut dyn Store,
     lines: Lines<R>,
@@ -51,12 +51,12 @@ pub fn import<R: BufRead>(
     })
 }
 
-/// Lines that are held until their piece is written.
+/// Lines that are kept until their piece is written.
 #[derive(Debug, Default)]
 struct Block {
     bytes: Vec<u8>,
     lines: Vec<Held>,
-    /// The number of a last line that may still grow, and says something.
+    /// The number of a last line that may still grow and is not empty.
     torn: Option<u64>,
 }
 
@@ -103,16 +103,16 @@ struct Import<'r, 's, 'w> {
     summary: Summary,
 }
 
-/// What a piece says, line by line.
+/// The content of a piece, line by line.
 #[derive(Debug, Default)]
 struct Said {
     updates: Vec<Placed>,
     refused: BTreeMap<usize, Vec<Reason>>,
-    /// What windows gave out, each by the place that its updates have: those after the block's lines.
+    /// The results of windows, whose updates are placed after the block's lines.
     windows: Vec<Windowed>,
     /// Comments and empty lines.
     comments: u64,
-    /// Texts that were left out.
+    /// Skipped texts.
     texts: u64,
 }
 
@@ -121,7 +121,7 @@ impl Said {
         self.updates.push(Placed { place, series, update, instead: None, step: None });
     }
 
-    /// Adds what a window gave out, in a place of its own behind `lines`.
+    /// Adds the result of a window, with its own position after `lines`.
     fn window(&mut self, lines: usize, windowed: Windowed) {
         let Windowed { series, update, instead } = windowed;
         let place = lines + self.windows.len();
@@ -176,8 +176,8 @@ impl Import<'_, '_, '_> {
         }
     }
 
-    /// Imports a piece of a block, unless it is known. `whole` says that it does not
-    /// end where it does only because the stream does.
+    /// Imports a piece of a block, unless it is known. `whole` means that it would not be longer if
+    /// the stream continued.
     fn piece(
         &mut self,
         block: &Block,
@@ -232,7 +232,7 @@ impl Import<'_, '_, '_> {
         Ok(false)
     }
 
-    /// Reads lines that the store has, because gauges and windows go on from them.
+    /// Reads lines that the store has, because gauges and windows depend on them.
     fn pass(
         &mut self,
         block: &Block,
@@ -246,7 +246,7 @@ impl Import<'_, '_, '_> {
             self.summary.known += first;
         }
         self.read(block, places, start, end, true)?;
-        // Had the stream ended here, its open windows were given out as they are.
+        // If the stream had ended here, its open windows were emitted as they are.
         if self.reader.remembers() && self.recorder.has(end.writer(END))? {
             self.reader.flush();
         }
@@ -277,7 +277,7 @@ impl Import<'_, '_, '_> {
         self.apply(Some(block), &writers, said)
     }
 
-    /// Reads lines, and takes what they hold. Of lines that are `known` only the latter is done.
+    /// Reads lines and applies their held values. For lines that are `known`, only the latter.
     fn read(
         &mut self,
         block: &Block,
@@ -291,7 +291,7 @@ impl Import<'_, '_, '_> {
         for place in places.clone() {
             let line = block.line(place);
             if line.too_long {
-                // All of it is kept aside; the reason stands with its first part.
+                // The whole line is stored; the reason is given with its first piece.
                 let reason = line.first.then_some(Malformed::LineTooLong.into());
                 said.refused.insert(place, reason.into_iter().collect());
                 continue;
@@ -315,7 +315,7 @@ impl Import<'_, '_, '_> {
         Ok(said)
     }
 
-    /// Takes what lines hold, each whole or not at all.
+    /// Applies the held values of lines, each line as a whole or not at all.
     fn take(
         &mut self,
         block: &Block,
@@ -332,7 +332,8 @@ impl Import<'_, '_, '_> {
         let marked = self.recorder.has(end.writer(REFUSED))?;
         for (place, held) in held {
             if marked && self.recorder.has(mark_of(block, places.start, place, start))? {
-                // It is kept aside since, and would count twice once it was put right.
+                // The line was refused and stored before, and would count twice once it is
+                // corrected.
                 continue;
             }
             let mut touched = held.iter().flat_map(|held| held.series());
@@ -352,9 +353,9 @@ impl Import<'_, '_, '_> {
         Ok(())
     }
 
-    /// Names which lines of a piece were refused for what may have changed when the piece is read
-    /// again: the clock, or which series there are. Windows go on from the lines that were taken.
-    /// The names are claimed with the piece: they are there if it is.
+    /// Names the lines of a piece that were refused for reasons that may change when the piece is
+    /// read again: the clock, or the existing series. Windows depend on which lines were accepted.
+    /// The names are claimed with the piece, so they exist if it does.
     fn mark(
         &self,
         block: &Block,
@@ -383,7 +384,7 @@ impl Import<'_, '_, '_> {
         writers.extend(refused.map(|place| mark_of(block, places.start, place, start)));
     }
 
-    /// At the end of the stream: what was held back.
+    /// At the end of the stream: what is still held.
     fn end(&mut self, at: &Fingerprint) -> Result<(), BackfillError> {
         let writer = at.writer(END);
         if !self.reader.remembers() || self.recorder.has(writer)? {
@@ -399,7 +400,7 @@ impl Import<'_, '_, '_> {
         Ok(())
     }
 
-    /// Writes updates; lines of `block` that are refused are kept aside before that.
+    /// Writes updates; refused lines of `block` are stored before that.
     fn apply(
         &mut self,
         block: Option<&Block>,
@@ -436,22 +437,23 @@ impl Import<'_, '_, '_> {
     }
 }
 
-/// What names the piece that ends a stream.
+/// Names the piece at the end of a stream.
 const END: &str = "end";
 
-/// What names a piece with refused lines that may be taken when they are read again, and each of them.
+/// Names a piece with refused lines that might be accepted when read again, and each of these
+/// lines.
 const REFUSED: &str = "refused";
 
 fn name(lines: usize) -> String {
     format!("{lines} lines")
 }
 
-/// What names a refused line.
+/// The name of a refused line.
 fn mark_of(block: &Block, from: usize, place: usize, start: &Fingerprint) -> store::Writer {
     after(block, from..place + 1, start).writer("refused line")
 }
 
-/// Counts a refused line and keeps it aside.
+/// Counts and stores a refused line.
 fn keep(
     watch: &mut dyn Watch,
     summary: &mut Summary,
@@ -463,8 +465,8 @@ fn keep(
     watch.refused(Refused { line, reasons }).map_err(BackfillError::Aside)
 }
 
-/// What a window says, as a line that counts it again when it is imported; a comment where
-/// there is no such line.
+/// The result of a window, as a line that gives the same counts when imported; a comment if there
+/// is no such line.
 fn shown(book: &Book, windowed: &Windowed) -> String {
     let name = book.name(windowed.series);
     let amount = |update: Option<Update>| match update?.what {

@@ -1,4 +1,4 @@
-//! Updates of pieces, gathered and written.
+//! Gathers the updates of pieces and writes them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -17,58 +17,57 @@ use crate::BackfillError;
 use crate::advance::Advance;
 use crate::desk::{self, Desk};
 
-/// How what is read is recorded.
+/// Options of an import.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// The step of new series; a retention must have it.
+    /// Step of new series; a retention must have it.
     pub step: Step,
     /// The heartbeat of new series, in microseconds.
     pub heartbeat_us: i64,
     /// The lateness window of new series, in microseconds.
     pub lateness_us: i64,
-    /// The least and the greatest rate or level of new series.
+    /// Minimum and maximum rate or level of new series.
     pub bounds: (Option<f64>, Option<f64>),
-    /// The part of a slot that may be unknown while its rate is shown.
+    /// Part of a slot that may be unknown while its rate is shown.
     pub xff: f64,
-    /// The lane that is written.
+    /// The lane to write.
     pub lane: String,
     /// Horizons.
     pub limits: Limits,
-    /// How many series there may be.
+    /// Limits on the number of series.
     pub series: SeriesLimit,
-    /// Whether new series of points are also kept as RRDtool would keep them.
+    /// Whether new series of points are also kept in RRD mode.
     pub rrd: Option<RrdMode>,
-    /// Whether a stream is complete although its last line lacks its end.
+    /// Whether the last line of a stream is complete even without its end.
     pub whole: bool,
-    /// About how many bytes of updates are held in memory before they are written. Besides them
-    /// there are the names and the recent points of every series.
+    /// Approximate memory for updates before they are written, in bytes. Names and recent points of
+    /// every series come on top.
     ///
-    /// With 0 every piece is written by itself, which is slow, but takes what fits of series of which
-    /// a slot overflows ([`StoreError::Overflow`]): of many pieces at once it is not known which
-    /// lines to refuse.
+    /// With 0 every piece is written separately, which is slow, but accepts what fits for series in
+    /// which a slot overflows ([`StoreError::Overflow`]): in a batch of many pieces it is unknown
+    /// which lines to refuse.
     pub head_bytes: usize,
-    /// After how long updates are written although the head is not full. Of a file that is there
-    /// as a whole `None` is enough: what is written seldom is written in fewer and larger rows.
+    /// Time after which updates are written even if the head is not full. For a file that is
+    /// complete `None` is best: rarer writes give fewer and larger rows.
     pub written_each: Option<Duration>,
 }
 
-/// What [`Options::head_bytes`] is unless it is given: 64 MiB, about twenty million updates.
+/// Default of [`Options::head_bytes`]: 64 MiB, about twenty million updates.
 pub const HEAD_BYTES: usize = 64 << 20;
 
-/// How new series are kept as RRDtool would keep them; the step, the heartbeat and the bounds
-/// are those of every new series.
+/// How new series are kept in RRD mode; step, heartbeat and bounds are those of every new series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RrdMode {
-    /// What is kept of each.
+    /// The archives of each.
     pub archives: Vec<Archive>,
-    /// `rrdtool create --start`, in microseconds since the epoch; ten seconds before a series'
-    /// first point if it is not given, as RRDtool has it.
+    /// `rrdtool create --start`, in microseconds since the epoch; by default ten seconds before a
+    /// series' first point, as in RRDtool.
     pub start_us: Option<i64>,
 }
 
 impl Options {
-    /// A heartbeat of two steps, a lateness window of ten minutes, no bounds, the
-    /// lane without a name, the default limits.
+    /// A heartbeat of two steps, a lateness window of ten minutes, no bounds, the unnamed lane, the
+    /// default limits.
     pub fn new(step: Step) -> Options {
         let Spec { heartbeat_us, lateness_us, .. } = Spec::new(Kind::Gauge, step);
         Options {
@@ -104,8 +103,8 @@ impl Options {
         NewSeries { xff: self.xff, rrd, ..NewSeries::new(identity, spec) }
     }
 
-    /// RRDtool's definition of a new series of this kind, if it is to have one. Intervals are
-    /// nothing that RRDtool knows.
+    /// RRDtool's definition of a new series of this kind, if it is to have one. RRDtool has no
+    /// intervals.
     fn definition(&self, kind: Kind) -> Option<rrd::Definition> {
         Some(rrd::Definition {
             kind: match kind {
@@ -124,50 +123,50 @@ impl Options {
     }
 }
 
-/// An update with the place of its line in the piece. Those of one place stand side by side, and
-/// are taken or refused together.
+/// An update with the index of its line in the piece. Updates of one index are adjacent, and are
+/// accepted or refused together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Placed {
     pub(crate) place: usize,
     pub(crate) series: formats::Series,
     pub(crate) update: Update,
-    /// What was written earlier of the time of an interval, and is taken back for it.
+    /// The interval written earlier that this one replaces.
     pub(crate) instead: Option<Interval>,
-    /// The step of an interval that is known only coarsely; otherwise that of its series.
+    /// The step of an interval that is only known coarsely; otherwise that of its series.
     pub(crate) step: Option<Step>,
 }
 
-/// What [`Options::written_each`] is unless it is given.
+/// Default of [`Options::written_each`].
 pub const WRITTEN_EACH: Duration = Duration::from_secs(10);
 
-/// Before these many updates a head is not written early.
+/// A head with fewer updates is not written early.
 const ENOUGH: u64 = 200_000;
 
-/// So many updates of each series make a head worth writing early.
+/// Updates per series that make a head worth writing early.
 const ENOUGH_EACH: u64 = 100;
 
-/// Gathers pieces in a head, and gives them to a store, many at once. The store is written by a
-/// thread of its own meanwhile.
+/// Gathers pieces in a head, and hands them to a store, many at once. A separate thread writes to
+/// the store meanwhile.
 pub(crate) struct Recorder<'s> {
     desk: Desk<'s>,
     options: Options,
     lane: i32,
     head: Head,
-    /// By the number in the book.
+    /// By number in the book.
     known: Vec<Known>,
     rrds: HashMap<Place, Advance>,
-    /// What the head held when it was last taken out.
+    /// Size of the head when it was last taken out.
     bytes_before: usize,
     updates: u64,
     flushed: Instant,
-    /// Whether a piece was written: then none behind it can be known.
+    /// Whether a piece was written: then no later one can be known.
     wrote: bool,
-    /// Whether the head holds whole pieces: not while one is being added.
+    /// Whether the head contains whole pieces: false while one is being added.
     whole: bool,
     expired: u64,
 }
 
-/// What is known of a series of the book.
+/// What is known about a series of the book.
 #[derive(Clone, Copy, Debug, Default)]
 enum Known {
     #[default]
@@ -176,14 +175,14 @@ enum Known {
     At(Place),
 }
 
-/// What became of a piece.
+/// Result of a piece.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Updates that were written.
+    /// Updates written.
     pub(crate) updates: u64,
     /// Slots that no retention keeps, of this piece or of earlier ones.
     pub(crate) expired: u64,
-    /// The time that they speak for.
+    /// The time range that they cover.
     pub(crate) span_us: Option<(i64, i64)>,
 }
 
@@ -197,10 +196,10 @@ impl Written {
 }
 
 impl Recorder<'_> {
-    /// Does `work` with a recorder, and writes what it left in the head.
+    /// Runs `work` with a recorder, and writes what remains in the head.
     ///
-    /// Where `work` fails, whole pieces that the recorder took are written all the same, unless it is the
-    /// store that failed.
+    /// If `work` fails, whole pieces that the recorder accepted are still written, unless the store
+    /// failed.
     pub(crate) fn run<T>(
         store: &mut dyn Store,
         options: Options,
@@ -228,9 +227,10 @@ impl Recorder<'_> {
             };
             let done = work(&mut recorder);
             match &done {
-                // Of what the store did not take, nothing that comes later may be there.
+                // After something that the store did not accept, nothing later may be written.
                 Ok(_) | Err(BackfillError::Store(_)) => {}
-                // The first error is the one to tell; the same import goes on behind what is there.
+                // The first error is the one to report; the same import continues after what is
+                // stored.
                 Err(_) if recorder.whole => drop(recorder.settle()),
                 Err(_) => {}
             }
@@ -238,7 +238,7 @@ impl Recorder<'_> {
         })
     }
 
-    /// The series of a name, made like this on first sight.
+    /// The series of a name, created like this if it does not exist.
     pub(crate) fn make(
         &mut self,
         number: formats::Series,
@@ -253,7 +253,7 @@ impl Recorder<'_> {
         Ok(made)
     }
 
-    /// The end of the latest update that the lane of a series has, microseconds since the epoch.
+    /// End of the latest update in the lane of a series, in microseconds since the epoch.
     pub(crate) fn newest_us(&mut self, id: i64) -> Result<Option<i64>, BackfillError> {
         if self.head.is_touched(id) {
             self.settle()?;
@@ -266,7 +266,7 @@ impl Recorder<'_> {
         Ok(of_lane.filter_map(|(_, row)| Some(row.last()?.0)).max())
     }
 
-    /// The slots of a series in the lane that is written, in order.
+    /// The slots of a series in the written lane, in order.
     pub(crate) fn slots(
         &mut self,
         step: Step,
@@ -282,7 +282,8 @@ impl Recorder<'_> {
         Ok(of_lane.map(|(key, slot)| (key.slot_us, slot)).collect())
     }
 
-    /// Brings a series in RRD mode to where a file stands, unless it is there or further.
+    /// Brings a series in RRD mode up to the state of a file, unless it is already there or
+    /// further.
     pub(crate) fn resume(
         &mut self,
         writer: Writer,
@@ -305,20 +306,20 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Whether the store has this writer's batch. Once a piece of the stream was written, it has
-    /// none that comes later in the stream, and is not asked.
+    /// Whether the store has this writer's batch. Once a piece of the stream was written, the store
+    /// has no later one, and is not asked.
     pub(crate) fn has(&mut self, writer: Writer) -> Result<bool, StoreError> {
         Ok(!self.wrote && self.desk.call(move |store| store.last_batch(writer))? > 0)
     }
 
     /// Whether this writer's batch was written before, or waits to be: for batches that are not
-    /// of one stream, of which a known one may follow a new one.
+    /// pieces of one stream, of which a known one may follow a new one.
     pub(crate) fn knows(&mut self, writer: Writer) -> Result<bool, StoreError> {
         Ok(self.head.has_claim(writer)
             || self.desk.call(move |store| store.last_batch(writer))? > 0)
     }
 
-    /// Which updates would not be taken, each by the place of its line.
+    /// The updates that would be refused, by the index of their line.
     pub(crate) fn judge(
         &mut self,
         book: &Book,
@@ -333,8 +334,8 @@ impl Recorder<'_> {
         Ok(updates.chunk_by(|a, b| a.place == b.place).filter_map(judge).collect())
     }
 
-    /// Takes a piece as the one batch of each of these writers. `refuse` is told, before
-    /// anything is written, which updates are not taken.
+    /// Adds a piece as the one batch of each of these writers. Before anything is written, `refuse`
+    /// is called with the refused updates.
     pub(crate) fn write(
         &mut self,
         writers: &[Writer],
@@ -359,8 +360,8 @@ impl Recorder<'_> {
         Ok(written)
     }
 
-    /// Takes a piece whose counts may be too large for their slots: it is written at once and by
-    /// itself, so that the series of which a slot overflows can be refused.
+    /// Adds a piece whose counts may be too large for their slots: it is written at once and
+    /// separately, so that series with an overflowing slot can be refused.
     fn write_alone(
         &mut self,
         writers: &[Writer],
@@ -370,7 +371,7 @@ impl Recorder<'_> {
         self.settle()?;
         self.whole = false;
         let mut full: HashSet<i64> = HashSet::new();
-        // A line that was refused and kept aside stays refused.
+        // A line that was refused and stored stays refused.
         let mut told: HashSet<usize> = HashSet::new();
         loop {
             let rrds = self.rrds.clone();
@@ -401,8 +402,8 @@ impl Recorder<'_> {
         }
     }
 
-    /// Writes what is in the head, and waits until it is in the store; how many slots no
-    /// retention keeps.
+    /// Writes the head, and waits until it is stored; returns the number of slots that no retention
+    /// keeps.
     pub(crate) fn finish(&mut self) -> Result<u64, BackfillError> {
         self.settle()?;
         Ok(std::mem::take(&mut self.expired))
@@ -417,7 +418,7 @@ impl Recorder<'_> {
         Ok(())
     }
 
-    /// Gives the head to the store if it is full, or if the store has nothing to do and it is worth it.
+    /// Hands the head to the store if it is full, or if the store is idle and it is worthwhile.
     fn flush_if_due(&mut self) -> Result<(), BackfillError> {
         let grown = self.head.bytes().saturating_sub(self.bytes_before);
         let is_full = grown >= self.options.head_bytes / 2;
@@ -447,7 +448,7 @@ impl Recorder<'_> {
         frozen
     }
 
-    /// Finds or makes these series, all new ones at once.
+    /// Finds or creates these series, all new ones at once.
     pub(crate) fn find(
         &mut self,
         book: &Book,
@@ -484,7 +485,7 @@ impl Recorder<'_> {
         self.keep(found)
     }
 
-    /// Gives series their places in the head.
+    /// Adds series to the head.
     fn keep(
         &mut self,
         found: Vec<(formats::Series, Result<Series, Reason>)>,
@@ -531,12 +532,12 @@ impl Recorder<'_> {
         self.known.get(series.0 as usize).copied().unwrap_or_default()
     }
 
-    /// Whether a series that was found takes updates of a kind.
+    /// Whether a series that was found accepts updates of a kind.
     pub(crate) fn takes(&self, series: formats::Series, kind: Kind) -> Result<(), Reason> {
         self.place(series, kind).map(|_| ())
     }
 
-    /// The place of a series, if it was found and takes updates of a kind.
+    /// The position of a series in the head, if it was found and accepts updates of a kind.
     fn place(&self, series: formats::Series, kind: Kind) -> Result<Place, Reason> {
         match self.known(series) {
             Known::At(place) if self.head.spec(place).kind == kind => Ok(place),
@@ -546,7 +547,7 @@ impl Recorder<'_> {
         }
     }
 
-    /// The place of an update's series, unless that is one of the full ones, by their numbers in
+    /// The position of an update's series, unless it is one of the full ones, by their numbers in
     /// the store.
     fn place_of(&self, placed: &Placed, full: &HashSet<i64>) -> Result<Place, Reason> {
         let place = self.place(placed.series, placed.update.kind)?;
@@ -567,8 +568,8 @@ impl Recorder<'_> {
         }
     }
 
-    /// Adds updates to the head, but for lines that are refused: those of `known`, and those that
-    /// are put down in `refused`.
+    /// Adds updates to the head, except for refused lines: those in `known`, and those that are
+    /// added to `refused`.
     fn add_all(
         &mut self,
         updates: &[Placed],
@@ -592,14 +593,14 @@ impl Recorder<'_> {
 
     /// Adds all updates of a line to the head, or none.
     fn add_line(&mut self, line: &[Placed], full: &HashSet<i64>) -> Result<(), Reason> {
-        // What fails alone changes nothing, so that only several are asked beforehand.
+        // A single update that fails changes nothing, so only several are checked in advance.
         if line.len() > 1 {
             line.iter().try_for_each(|placed| self.admits(placed, full))?;
         }
         line.iter().try_for_each(|placed| self.add(placed, full))
     }
 
-    /// Whether an update would be taken.
+    /// Whether an update would be accepted.
     fn admits(&mut self, placed: &Placed, full: &HashSet<i64>) -> Result<(), Reason> {
         let place = self.place_of(placed, full)?;
         match placed.update.what {
@@ -648,7 +649,7 @@ impl Recorder<'_> {
     }
 }
 
-/// Whether a series is kept as it is wanted: with RRDtool's semantics or without.
+/// Checks that a series has RRDtool's semantics if wanted, and not otherwise.
 fn check_mode(in_rrd_mode: bool, made: &Result<Series, Reason>) -> Result<(), BackfillError> {
     match made {
         Ok(series) if series.rrd.is_some() != in_rrd_mode => Err(BackfillError::OtherMode {
@@ -662,7 +663,7 @@ fn check_mode(in_rrd_mode: bool, made: &Result<Series, Reason>) -> Result<(), Ba
 /// Whether a series' bounds admit an interval.
 pub(crate) fn admits(spec: &Spec, interval: Interval) -> Result<(), Refusal> {
     let cover = interval.cover();
-    // A correction may be negative; it is held against the bounds of what it corrects.
+    // A correction may be negative; the bounds apply to what it corrects.
     let rate = match cover.sense {
         Sense::Correct => cover.amount.rate(cover.span).abs(),
         Sense::Add | Sense::Retract => cover.amount.rate(cover.span),
@@ -670,7 +671,7 @@ pub(crate) fn admits(spec: &Spec, interval: Interval) -> Result<(), Refusal> {
     if spec.admits(rate) { Ok(()) } else { Err(Refusal::OutOfBounds) }
 }
 
-/// The reason for which a store makes no series, as a line's.
+/// The reason for which a store refused to create a series, as that of a line.
 fn reason(not_made: NotMade) -> Reason {
     match not_made {
         NotMade::TooMany | NotMade::NoRetention => Malformed::TooManySeries,

@@ -87,7 +87,7 @@ fn the_same_file_changes_nothing_and_a_later_copy_adds_what_is_newer() {
     let (again, _) = run(&mut store, field(Kind::Count, first));
     assert_eq!((again.known, again.updates), (2, 0));
     assert_eq!(slots(&mut store, 3_600).1, 90.0);
-    // The later copy has forgotten the first row, and has one row that was not whole before.
+    // The later copy has dropped the first row, and completes another one.
     let later = vec![stretch(300, 600, 60.0), stretch(600, 900, 5.0)];
     let (summary, _) = run(&mut store, field(Kind::Count, later));
     assert_eq!((summary.known, summary.updates), (1, 1));
@@ -135,7 +135,7 @@ fn a_slot_that_was_rewritten_and_a_gap_that_was_filled_are_taken_from_a_later_co
             assert!(rows.clone().all(|row| !row.approximate));
             assert_eq!(rows.map(|row| row.covered_us).sum::<i64>(), 1_500 * SECOND_US);
         }
-        // To and fro, and the same again.
+        // Back and forth, and the same again.
         for (n, (value, updates)) in
             [(2.0, 1), (9.0, 1), (2.0, 1), (2.0, 0)].into_iter().enumerate()
         {

@@ -1,4 +1,4 @@
-//! The same lines twice, in parts, grown, stopped: the store holds them once.
+//! The same lines twice, in parts, grown, interrupted: the store has them once.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
@@ -13,11 +13,11 @@ use store::{Memory, Retention, Selector, Store, StoreError};
 
 const NOW_US: i64 = 1_767_225_600_000_000;
 
-/// Keeps refused lines as text, and stops after so many questions.
+/// Stores refused lines as text, and stops after this many calls.
 #[derive(Default)]
 struct Watcher {
     aside: Vec<String>,
-    /// The same in whole, as a file to import.
+    /// The same complete, as a file to import.
     whole: String,
     stop_after: Option<usize>,
 }
@@ -94,14 +94,14 @@ fn try_run(
     import(store, lines, &Options { head_bytes, ..Options::new(step()) }, watch)
 }
 
-/// Everything the store has: names, and slots of every step.
+/// The content of the store: names, and slots of every step.
 fn contents(store: &mut dyn Store) -> Vec<(String, i64, SlotKey, Accumulator)> {
     let series = store.find(&Selector::default()).unwrap();
     let mut all = Vec::new();
     for step in [10, 60, 3600].map(|s| Step::from_secs(s).unwrap()) {
         for one in &series {
             let rows = store.slots(step, &[one.id], i64::MIN, i64::MAX).unwrap();
-            // The numbers of series depend on the order of first sight.
+            // Numbers of series depend on the order of first appearance.
             let rows = rows.into_iter().map(|(key, row)| {
                 (one.identity.to_string(), step.us(), SlotKey { series: 0, ..key }, row)
             });
@@ -227,7 +227,7 @@ fn counts_beyond_what_a_slot_can_hold_are_refused_and_the_others_stay() {
     let influx = || Box::new(Influx::new(Kind::Gauge, Precision::Seconds));
     let summary = run(&mut store, influx(), &format!("m a={most}i,_start=0 10\n"), &mut watch);
     assert_eq!(summary.updates, 1);
-    // Of many pieces at once it is not known which lines to refuse, of one it is.
+    // In a batch of many pieces it is unknown which lines to refuse; in a single piece it is known.
     let before = contents(&mut store);
     let error = try_run(&mut store, influx(), &text, &mut watch, NOW_US, HEAD_BYTES).unwrap_err();
     assert!(matches!(error, BackfillError::Store(StoreError::Overflow { .. })), "{error}");
@@ -237,7 +237,7 @@ fn counts_beyond_what_a_slot_can_hold_are_refused_and_the_others_stay() {
     assert_eq!(watch.aside, ["2 too_large: m a=5i,b=2i,_start=0 10"]);
 }
 
-/// A format with lines that are made from numbers.
+/// A format with lines generated from numbers.
 #[derive(Clone, Copy, Debug)]
 struct Format {
     name: &'static str,
@@ -272,7 +272,7 @@ impl Format {
         self.header() + &self.lines(seeds, bad).concat()
     }
 
-    /// A line for each number; an `x` in it is what makes it a bad one.
+    /// A line for each number; an `x` makes it invalid.
     fn lines(self, seeds: &[u32], bad: bool) -> Vec<String> {
         let mut at_s = 1_430_701_200;
         let line = |seed: &u32| {
@@ -304,7 +304,8 @@ impl Format {
 
 type Contents = Vec<(String, i64, SlotKey, Accumulator)>;
 
-/// Compares what stores have: all but the value of the last update, and areas to 1 in 10^9.
+/// Compares the content of stores: everything except the value of the last update, and areas to 1
+/// in 10^9.
 fn same(ours: &Contents, theirs: &Contents) -> Result<(), TestCaseError> {
     let plain = |contents: &Contents| -> Vec<_> {
         let rows = contents.iter().filter(|(.., row)| !row.is_void());
@@ -401,7 +402,7 @@ fn a_window_that_a_slot_cannot_hold_is_kept_aside_as_a_line() {
     let line = |count: i64| format!("1000.5 a:{count}|c|#host:b\n");
     run(&mut store, statsd(), &line(most), &mut watch);
     let text = line(3) + &line(4);
-    // Of many pieces at once it is not known which window to refuse.
+    // In a batch of many pieces it is unknown which window to refuse.
     let summary = try_run(&mut store, statsd(), &text, &mut watch, NOW_US, 0).unwrap();
     assert_eq!(watch.aside, ["2 too_large: 1000 a:7|c|#host:b"]);
     assert_eq!((summary.refused_lines, summary.updates), (1, 0));
@@ -436,7 +437,7 @@ fn a_count_that_alone_may_be_too_large_is_refused_at_once() {
     assert_eq!(watch.aside, [format!("2 too_large: m a={most}i,b=2i,_start=0 10")]);
 }
 
-/// A stream that fails where its text ends.
+/// A stream that fails at the end of its text.
 struct Failing<'t>(&'t [u8]);
 
 impl io::Read for Failing<'_> {
@@ -467,7 +468,7 @@ fn what_came_before_a_stream_broke_is_in_the_store() {
     assert_eq!((summary.known, summary.updates), (20_000, 5_000));
 }
 
-/// Cannot keep aside what is refused.
+/// Cannot store refused lines.
 struct Full;
 
 impl Watch for Full {
@@ -515,7 +516,7 @@ proptest! {
         cuts.push(text.len());
         cuts.sort_unstable();
         for cut in cuts {
-            // A character may be cut as well; what is behind its beginning has no end then.
+            // A character may be cut as well; the rest of it has no end then.
             let text = String::from_utf8_lossy(&text.as_bytes()[..cut]);
             run(&mut grown, format.parser(), &text, &mut of_grown);
         }
@@ -529,7 +530,7 @@ proptest! {
         format in prop::sample::select(&FORMATS[..]),
         seeds in prop::collection::vec(any::<u32>(), 1..50),
     ) {
-        // The fraction that a rate of 0.3 leaves is rounded once in each file.
+        // The fraction from a rate of 0.3 is rounded once in each file.
         let text = format.text(&seeds, true).replace("@0.3", "@0.5");
         let right = text.replace('x', "1");
         let (mut once, mut repaired) = (store(), store());
@@ -542,7 +543,7 @@ proptest! {
         run(&mut repaired, format.parser(), &aside, &mut again);
         prop_assert_eq!(&again.aside, &Vec::<String>::new());
         if format.name == "statsd" {
-            // What a window counts adds up; its times are known of two parts of it.
+            // A window's counts add up; its durations are known for two parts of it.
             prop_assert_eq!(counts(&mut repaired), counts(&mut once));
         } else {
             same(&contents(&mut repaired), &contents(&mut once))?;
@@ -554,7 +555,7 @@ proptest! {
         format in prop::sample::select(&FORMATS[..]),
         seeds in prop::collection::vec(any::<u32>(), 1..50),
     ) {
-        // Without the lines that are refused the same is written.
+        // Without the refused lines the same is written.
         let text = format.text(&seeds, true);
         let without: String = format.lines(&seeds, true).into_iter().filter(|line| !line.contains('x')).collect();
         let (mut all, mut good) = (store(), store());

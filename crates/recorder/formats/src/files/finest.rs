@@ -1,17 +1,17 @@
-//! One account of time from archives that overlap.
+//! Merges overlapping archives into one history.
 
 /// Rows of one length.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Archive {
     /// The length of a row, in microseconds; at least 1.
     pub row_us: i64,
-    /// The earliest instant that it can hold; nothing is known of what it does not have after that.
+    /// The earliest instant that it can hold; after that, missing rows are unknown.
     pub begins_us: i64,
-    /// The start of each known row with its value, in order of time.
+    /// Start and value of each known row, in order of time.
     pub rows: Vec<(i64, f64)>,
 }
 
-/// Time over which one value held.
+/// A stretch of time with one value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stretch {
     /// Its start, microseconds since the epoch.
@@ -20,15 +20,15 @@ pub struct Stretch {
     pub end_us: i64,
     /// The value.
     pub value: f64,
-    /// The length of the row that it is from.
+    /// Length of the row that it comes from.
     pub row_us: i64,
 }
 
-/// For each instant the finest row that is known, in order of time.
+/// The finest known row for each instant, in order of time.
 ///
-/// A coarse row is cut where a finer archive begins. Within the finer archive's
-/// time it is taken only if none of its slots is known there: were it laid over
-/// the unknown part of half a row, time would become known that never was.
+/// A coarse row is cut where a finer archive begins. Within the finer archive's range it is used
+/// only if none of its slots is known there: over the unknown part of half a row, it would make
+/// time known that never was.
 ///
 /// ```text
 ///  10 s                    │ 5 │ · │ 7 │ · │ · │ · │
@@ -36,7 +36,7 @@ pub struct Stretch {
 ///              └── taken ──┘ 5       7             └ taken: nothing finer is known there
 /// ```
 ///
-/// The archives come with the finest first.
+/// The archives are ordered finest first.
 pub fn finest(archives: impl IntoIterator<Item = Archive>) -> Vec<Stretch> {
     let mut taken: Vec<Stretch> = Vec::new();
     let mut begins_us = i64::MAX;
@@ -72,7 +72,7 @@ pub fn finest(archives: impl IntoIterator<Item = Archive>) -> Vec<Stretch> {
     taken
 }
 
-/// Whether anything is known between two instants. The stretches do not overlap and are in order.
+/// Whether anything is known between two instants. The stretches are ordered and do not overlap.
 fn known_within(taken: &[Stretch], from_us: i64, until_us: i64) -> bool {
     let first = taken.partition_point(|stretch| stretch.end_us <= from_us);
     from_us < until_us && taken.get(first).is_some_and(|stretch| stretch.start_us < until_us)
@@ -122,7 +122,7 @@ mod tests {
             known in prop::collection::vec(any::<bool>(), 24),
             held in prop::collection::vec(1_usize..24, 3),
         ) {
-            // Three archives over the same truth, each holding its newest rows.
+            // Three archives of the same data, each with its newest rows.
             let archives: Vec<Archive> = [1_i64, 2, 6].iter().zip(&held).map(|(row_us, held)| {
                 let rows = 24 / row_us;
                 let first = rows - (*held as i64).min(rows);

@@ -1,9 +1,8 @@
 //! Files with archives of several resolutions.
 //!
-//! Both forms keep recent time finely and older time coarsely, and both hold the
-//! same time more than once. What is taken of each instant is the finest that
-//! is known of it ([`finest()`]): nothing is counted twice, and nothing that only a
-//! coarse archive knows is left out.
+//! Both formats store recent time finely and older time coarsely, and both store the same time more
+//! than once. For each instant the finest known value is used ([`finest()`]): nothing is counted
+//! twice, and nothing that only a coarse archive contains is lost.
 
 mod finest;
 mod resume;

@@ -1,4 +1,4 @@
-//! A dump as the state of RRDtool itself, from which its own arithmetic goes on.
+//! A dump as RRDtool's own state, from which its arithmetic continues.
 
 use series::SECOND_US;
 use series::rrd::{Archive, Definition, Reading, Row, State};
@@ -10,11 +10,11 @@ use crate::files::xml::damaged;
 /// A data source in RRDtool's own terms.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resumed {
-    /// What it was made with.
+    /// Its definition.
     pub definition: Definition,
-    /// What it stands at. A dump has eleven digits of it.
+    /// Its state. A dump gives eleven digits.
     pub state: State,
-    /// Its rows, archive after archive, the oldest first; NaN is unknown.
+    /// Its rows, archive by archive, oldest first; NaN is unknown.
     pub rows: Vec<Row>,
 }
 
@@ -22,7 +22,7 @@ impl Rrd {
     /// A source in RRDtool's own terms; `None` for COMPUTE, which has no readings.
     ///
     /// # Errors
-    /// [`FileError::NotADump`] for a definition or a last reading that RRDtool would not have made.
+    /// [`FileError::NotADump`] for a definition or last reading that RRDtool cannot have written.
     pub fn resume(&self, source: usize) -> Result<Option<Resumed>, FileError> {
         let known = &self.sources[source];
         let Some(kind) = known.kind else { return Ok(None) };

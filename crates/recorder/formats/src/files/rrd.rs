@@ -14,22 +14,22 @@ use super::xml::{Token, Tokens, damaged};
 use super::{Archive, Stretch, finest};
 use crate::FileError;
 
-/// The most values of a file, known or not: they are in memory while it is read.
+/// Limit on the values of a file, known or not: they are kept in memory while it is read.
 const VALUES_MAX: usize = 8_000_000;
 
-/// The most data sources of a file, and the most that an archive keeps the state of.
+/// Limit on the data sources of a file, and on those whose state an archive stores.
 const SOURCES_MAX: usize = 4_096;
 
-/// The most archives of a file, those that are left out included.
+/// Limit on the archives of a file, including skipped ones.
 const ARCHIVES_MAX: usize = 1_024;
 
-/// The longest name, type or reading; rrdtool's own have at most 30 bytes.
+/// Limit on a name, type or reading; rrdtool's own have at most 30 bytes.
 const TEXT_MAX: usize = 1_024;
 
-/// How deeply a dump's elements are nested, and one more.
+/// Maximum nesting depth of a dump's elements, plus one.
 const DEPTH_MAX: usize = 8;
 
-/// What a dump holds.
+/// The content of a dump.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rrd {
     /// The step.
@@ -38,9 +38,9 @@ pub struct Rrd {
     pub last_update_us: i64,
     /// The data sources.
     pub sources: Vec<RrdSource>,
-    /// The archives. Those of aberrant behaviour detection (HWPREDICT …) are left out.
+    /// The archives, without those of aberrant behaviour detection (HWPREDICT …).
     pub archives: Vec<RrdArchive>,
-    /// The names of the consolidations that were left out.
+    /// The names of the skipped consolidations.
     pub left_out: Vec<String>,
 }
 
@@ -49,17 +49,17 @@ pub struct Rrd {
 pub struct RrdSource {
     /// Its name.
     pub name: String,
-    /// How its readings became rates; `None` for COMPUTE.
+    /// How readings become rates; `None` for COMPUTE.
     pub kind: Option<SourceKind>,
-    /// The longest silence that is known, in microseconds.
+    /// The longest known gap, in microseconds.
     pub heartbeat_us: i64,
-    /// The least rate.
+    /// Minimum rate.
     pub min: Option<f64>,
-    /// The greatest rate.
+    /// Maximum rate.
     pub max: Option<f64>,
-    /// The last reading, as it was written.
+    /// The last reading, as text.
     pub last: String,
-    /// What the open slot holds: Σ(rate × s); NaN where nothing is known.
+    /// Content of the open slot: Σ(rate × s); NaN if nothing is known.
     pub open: f64,
     /// Unknown seconds of the open slot.
     pub unknown_s: i64,
@@ -68,22 +68,22 @@ pub struct RrdSource {
 /// An archive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RrdArchive {
-    /// How slots became rows.
+    /// How slots become rows.
     pub consolidation: Consolidation,
     /// Slots per row.
     pub steps: i64,
-    /// The part of a row's slots that may be unknown.
+    /// Fraction of a row's slots that may be unknown.
     pub xff: f64,
-    /// The open row of each source: what is gathered, and unknown slots so far.
+    /// The open row of each source: accumulated value, and unknown slots so far.
     pub open: Vec<(f64, i64)>,
-    /// The values of each row, source after source, the oldest row first.
+    /// The values of each row, source by source, oldest row first.
     pub values: Vec<f64>,
 }
 
-/// One field that a dump gives.
+/// A field extracted from a dump.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Extracted {
-    /// Which source.
+    /// The source.
     pub source: usize,
     /// The field: the source's name, with `_min`, `_max` or `_last` for other consolidations.
     pub field: String,
@@ -95,7 +95,7 @@ impl Rrd {
     /// Reads a dump.
     ///
     /// # Errors
-    /// [`FileError::NotADump`] with what is wrong; [`FileError::Io`].
+    /// [`FileError::NotADump`] with the reason; [`FileError::Io`].
     pub fn read(input: impl BufRead) -> Result<Rrd, FileError> {
         let mut reading = Reading::default();
         let mut tokens = Tokens::new(input);
@@ -122,13 +122,13 @@ impl Rrd {
         reading.finish()
     }
 
-    /// How a source's updates are read, for a series that goes on where the file ends.
+    /// How to read a source's updates, for a series that continues where the file ends.
     pub fn spec(&self, source: &RrdSource, kind: series::Kind) -> Spec {
         let heartbeat_us = source.heartbeat_us;
         Spec { heartbeat_us, min: source.min, max: source.max, ..Spec::new(kind, self.step) }
     }
 
-    /// The rows of an archive for one source as they are known.
+    /// The known rows of an archive for one source.
     pub fn rows(&self, archive: &RrdArchive, source: usize) -> Archive {
         let row_us = archive.steps.saturating_mul(self.step.us());
         let width = self.sources.len();
@@ -141,11 +141,11 @@ impl Rrd {
         Archive { row_us, begins_us, rows }
     }
 
-    /// Everything that is known, each instant once for each field.
+    /// Everything known, each instant once per field.
     ///
-    /// The field of a source's name is its mean: from the archives of AVERAGE, and
-    /// from those whose rows are single slots, where every consolidation is the same.
-    /// Other consolidations have fields of their own.
+    /// The field named like the source is its mean: from archives of AVERAGE, and from archives
+    /// whose rows are single slots, where all consolidations are equal. Other consolidations have
+    /// separate fields.
     pub fn extract(&self) -> Vec<Extracted> {
         let mut fields = Vec::new();
         for (source, RrdSource { name, .. }) in self.sources.iter().enumerate() {
@@ -182,7 +182,7 @@ fn names(path: &[String]) -> Vec<&str> {
     path.iter().map(String::as_str).collect()
 }
 
-/// What has been read so far.
+/// Parser state.
 #[derive(Debug, Default)]
 struct Reading {
     step: Option<Step>,
@@ -195,7 +195,7 @@ struct Reading {
     ended: bool,
 }
 
-/// An archive that is being read.
+/// An archive being read.
 #[derive(Debug, Default)]
 struct OpenArchive {
     consolidation: Option<String>,

@@ -9,10 +9,9 @@
 //!  archive   = (time u32, value f64)…                                a ring
 //! ```
 //!
-//! A point's place in its ring follows from its time and that of the ring's
-//! first point; a point that is elsewhere, or is older than the ring is long,
-//! was left behind when its place was passed over, and is not taken.
-//! A point speaks for the time from its own to the next one's.
+//! A point's position in its ring follows from its time and that of the ring's first point. A point
+//! at another position, or older than the ring's length, has expired and is not imported. A point
+//! covers the time until the next one.
 
 use std::io::{self, Read};
 
@@ -21,14 +20,14 @@ use series::SECOND_US;
 use super::{Archive, Stretch, finest};
 use crate::FileError;
 
-/// The most bytes of a file: a point a second for a year is 378 MB.
+/// Limit on the size of a file: one point per second for a year is 378 MB.
 const FILE_MAX: u64 = 1 << 30;
 
-/// The most points of a file that are known: a point a second for six weeks. They are in memory
-/// while a file is read.
+/// Limit on the known points of a file: one per second for six weeks. They are kept in memory while
+/// the file is read.
 const POINTS_MAX: usize = 4_000_000;
 
-/// The most archives of a file.
+/// Limit on the archives of a file.
 const ARCHIVES_MAX: usize = 64;
 
 const HEADER: usize = 16;
@@ -44,11 +43,11 @@ pub enum Aggregation {
     Sum,
     /// The last one.
     Last,
-    /// The greatest.
+    /// The maximum.
     Max,
-    /// The least.
+    /// The minimum.
     Min,
-    /// Their mean, unknown ones as 0.
+    /// Their mean, counting unknown points as 0.
     AvgZero,
     /// The one farthest from 0.
     AbsMax,
@@ -72,18 +71,18 @@ impl Aggregation {
     }
 }
 
-/// What a whisper file holds.
+/// The content of a whisper file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Whisper {
     /// How points become coarser ones.
     pub aggregation: Aggregation,
-    /// The part of a coarse point's time that must be known.
+    /// Fraction of a coarse point's time that must be known.
     pub xff: f32,
     /// The archives, the finest first.
     pub archives: Vec<WhisperArchive>,
-    /// Points that were left behind in a ring, older than it is long.
+    /// Expired points: older than their ring is long.
     pub expired: u64,
-    /// Points whose value is not a number or infinite.
+    /// Points whose value is NaN or infinite.
     pub not_numbers: u64,
 }
 
@@ -92,9 +91,9 @@ pub struct Whisper {
 pub struct WhisperArchive {
     /// Seconds per point.
     pub step_s: u32,
-    /// How many points it has room for.
+    /// Its capacity in points.
     pub room: u32,
-    /// The time of each known point, in seconds since the epoch, with its value; in order of time.
+    /// Time (seconds since the epoch) and value of each known point, in order of time.
     pub points: Vec<(u32, f64)>,
 }
 
@@ -102,7 +101,7 @@ impl Whisper {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`FileError::NotWhisper`] with what is wrong; [`FileError::Io`].
+    /// [`FileError::NotWhisper`] with the reason; [`FileError::Io`].
     pub fn read(mut input: impl Read) -> Result<Whisper, FileError> {
         let mut header = [0; HEADER];
         fill(&mut input, &mut header, "it has no header")?;
@@ -140,10 +139,10 @@ impl Whisper {
         Ok(whisper)
     }
 
-    /// Reads the bytes of a file.
+    /// Parses the bytes of a file.
     ///
     /// # Errors
-    /// [`FileError::NotWhisper`] with what is wrong.
+    /// [`FileError::NotWhisper`] with the reason.
     pub fn parse(bytes: &[u8]) -> Result<Whisper, FileError> {
         Whisper::read(bytes)
     }
@@ -191,10 +190,10 @@ impl Whisper {
         Ok(())
     }
 
-    /// Everything that is known, each instant once, in order of time.
+    /// Everything known, each instant once, in order of time.
     ///
-    /// Values are as they stand in the file: where [`Aggregation::Sum`] makes them
-    /// counts, a stretch that was cut from a longer row has its share of the count.
+    /// Values are as in the file: where [`Aggregation::Sum`] makes them counts, a stretch cut from
+    /// a longer row has its share of the count.
     pub fn extract(&self) -> Vec<Stretch> {
         let mut stretches = finest(self.archives.iter().map(WhisperArchive::archive));
         if self.aggregation == Aggregation::Sum {
@@ -208,7 +207,7 @@ impl Whisper {
         stretches
     }
 
-    /// Whether the values are counts, and whole.
+    /// Whether the values are whole counts.
     pub fn holds_counts(&self) -> bool {
         let whole = |value: f64| value.fract() == 0.0 && value >= 0.0;
         let mut values = self.archives.iter().flat_map(|archive| &archive.points);
@@ -227,7 +226,7 @@ impl WhisperArchive {
     }
 }
 
-/// Fills a buffer; a file that ends before it is damaged as `what` says.
+/// Fills a buffer; if the file ends before, it is damaged as `what` says.
 fn fill(input: &mut impl Read, buffer: &mut [u8], what: &str) -> Result<(), FileError> {
     input.read_exact(buffer).map_err(|error| match error.kind() {
         io::ErrorKind::UnexpectedEof => damaged(what),
@@ -235,7 +234,7 @@ fn fill(input: &mut impl Read, buffer: &mut [u8], what: &str) -> Result<(), File
     })
 }
 
-/// The big-endian number at a place that the caller knows to be there.
+/// The big-endian number at a position that must exist.
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A file with these archives: seconds per point, and the ring as it stands in the file.
+/// A file with these archives: seconds per point, and the ring as stored.
 fn file(aggregation: u32, archives: &[(u32, &[(u32, f64)])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let longest = archives.iter().map(|(step, ring)| step * ring.len() as u32).max().unwrap();
@@ -38,7 +38,7 @@ fn a_ring_is_read_from_its_oldest_point() {
 
 #[test]
 fn points_that_were_left_behind_are_counted_and_not_taken() {
-    // 110 has passed over the places of 80 to 100, whose points are a round older.
+    // 110 has passed the positions of 80 to 100, whose points are one round older.
     let ring = [(80, 8.0), (50, 5.0), (60, 6.0), (110, 1.0)];
     let whisper = Whisper::parse(&file(1, &[(10, &ring)])).unwrap();
     assert_eq!(shown(&whisper), [(80, 90, 8.0), (110, 120, 1.0)]);
@@ -145,7 +145,7 @@ proptest! {
         let turn = turn % ring.len();
         ring.rotate_left(turn);
         let whisper = Whisper::parse(&file(1, &[(10, &ring)])).unwrap();
-        // Without a first point, the file says nothing of where points belong.
+        // Without a first point, the positions of other points are unknown.
         if ring[0].0 != 0 {
             prop_assert_eq!(&whisper.archives[0].points, &known);
         }

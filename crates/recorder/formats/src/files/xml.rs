@@ -1,4 +1,4 @@
-//! As much of XML as `rrdtool dump` writes: elements and text, in bounded memory.
+//! The subset of XML that `rrdtool dump` writes: elements and text, in bounded memory.
 //!
 //! Attributes, comments, the prologue and the document type are skipped.
 //! Entities are refused, because a dump has none.
@@ -10,17 +10,17 @@ use quick_xml::{Error, Reader};
 
 use crate::FileError;
 
-/// The longest text, tag or comment, with what the stream holds in its buffer.
+/// Limit on a text, tag or comment, including the stream's buffer.
 const TOKEN_MAX: usize = 1 << 16;
 
-/// What a dump is made of.
+/// A token of a dump.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// `<name>`.
     Open(String),
-    /// `</name>`, of the element that was opened last.
+    /// `</name>` of the innermost open element.
     Close,
-    /// Text without the white space around it; never empty.
+    /// Text, trimmed and never empty.
     Text(String),
 }
 
@@ -62,7 +62,7 @@ impl<R: BufRead> Tokens<R> {
     }
 }
 
-/// A stream of which only so many bytes are read before [`Limited::left`] is set again.
+/// A stream of which at most `left` bytes are read before it is set again.
 #[derive(Debug)]
 struct Limited<R> {
     input: R,

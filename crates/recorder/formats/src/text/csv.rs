@@ -1,13 +1,12 @@
 //! CSV with a header, as in RFC 4180, one record a line.
 //!
-//! A file whose header has the columns for start and end holds intervals; one
-//! with a column for the time, points. The columns for values are named; each
-//! becomes a field of its name, or of the name in the field column if there is
-//! one. The measurement is a column, or the same for the whole file. Every
-//! other column is a tag of its name; an empty cell is no tag.
+//! A file whose header has columns for start and end contains intervals; one with a column for the
+//! time, points. Each value column becomes a field of its name, or of the name in the field column
+//! if there is one. The measurement is a column, or the same for the whole file. Every other column
+//! is a tag; an empty cell is no tag.
 //!
-//! Times are RFC 3339, or numbers since 1970. An empty value is unknown: nothing
-//! is recorded, and nothing refused. A quoted cell may go over several lines.
+//! Times are RFC 3339, or numbers since 1970. An empty value is unknown: nothing is recorded or
+//! refused. A quoted cell may span several lines.
 
 use std::borrow::Cow;
 
@@ -19,7 +18,7 @@ use crate::{
     parse_time,
 };
 
-/// Which column is what.
+/// Column names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Columns {
     /// The start of an interval.
@@ -30,11 +29,11 @@ pub struct Columns {
     pub time: String,
     /// The values.
     pub values: Vec<String>,
-    /// The measurement, unless it is the same for all.
+    /// The measurement, unless the file has only one.
     pub measurement: String,
-    /// The field; only where there is one column of values.
+    /// The field; only with a single value column.
     pub field: String,
-    /// What stands between cells.
+    /// Field separator.
     pub separator: char,
 }
 
@@ -53,11 +52,11 @@ impl Default for Columns {
     }
 }
 
-/// Reads CSV.
+/// Parses CSV.
 #[derive(Clone, Debug)]
 pub struct Csv {
     columns: Columns,
-    /// The measurement where no column has it.
+    /// The measurement if there is no column for it.
     measurement: String,
     kind: Option<Kind>,
     precision: Precision,
@@ -65,7 +64,7 @@ pub struct Csv {
     key: String,
 }
 
-/// Where things are.
+/// Column positions.
 #[derive(Clone, Debug)]
 struct Header {
     width: usize,
@@ -83,9 +82,8 @@ enum Times {
 }
 
 impl Csv {
-    /// Reads these columns. `measurement` is that of a file without such a column.
-    /// `kind` is what the values are; unless it is said, points are gauges and
-    /// intervals counts.
+    /// Parses these columns. `measurement` is used for a file without such a column. `kind` is the
+    /// kind of the values; by default points are gauges and intervals counts.
     pub fn new(
         columns: Columns,
         measurement: impl Into<String>,
@@ -96,7 +94,7 @@ impl Csv {
         Csv { columns, measurement, kind, precision, header: None, key: String::new() }
     }
 
-    /// The kind of what a record holds.
+    /// The kind of a record's values.
     fn kind(&self, times: Times) -> Kind {
         match (times, self.kind) {
             (Times::Points(_), Some(kind)) if is_of_points(kind) => kind,
@@ -225,7 +223,7 @@ impl Header {
     }
 }
 
-/// Splits a record into its cells.
+/// Splits a record into cells.
 fn split(line: &str, separator: char) -> Result<Vec<Cow<'_, str>>, Malformed> {
     let mut cells = Vec::new();
     let mut rest = line;

@@ -1,10 +1,9 @@
 //! Graphite plaintext: `path value timestamp`.
 //!
-//! As documented in "Feeding in your data" and "Graphite tag support" of
-//! Graphite's documentation, and as carbon reads it: fields are separated by
-//! white space, a time of −1 is now, a time may have a fraction.
+//! As documented in "Feeding in your data" and "Graphite tag support", and as carbon parses it:
+//! fields are separated by white space, a time of −1 is now, a time may have a fraction.
 //!
-//! A path is the measurement; the field is `value`. Tags follow it as `;key=value`.
+//! A path is the measurement; the field is `value`. Tags follow as `;key=value`.
 
 use series::Kind;
 
@@ -12,14 +11,14 @@ use super::{FIELD, Out, Parser, is_of_points};
 use crate::time::decimal_seconds;
 use crate::{Arrival, FileError, Malformed, Number, Reason, Series, SeriesName, Update};
 
-/// Reads Graphite plaintext.
+/// Parses Graphite plaintext.
 #[derive(Clone, Copy, Debug)]
 pub struct Graphite {
     kind: Kind,
 }
 
 impl Graphite {
-    /// Its values are points of this kind; one of intervals is taken as a gauge.
+    /// Values become points of this kind; a kind of intervals is treated as gauge.
     pub fn new(kind: Kind) -> Graphite {
         Graphite { kind: if is_of_points(kind) { kind } else { Kind::Gauge } }
     }
@@ -57,10 +56,10 @@ impl Parser for Graphite {
     }
 }
 
-/// Reads `path;key=value;key=value`.
+/// Parses `path;key=value;key=value`.
 ///
-/// A key may not have `!`, `^` or `=`, a value may not begin with `~`, as
-/// Graphite's documentation has it.
+/// As Graphite documents it, a key must not contain `!`, `^` or `=`, and a value must not begin
+/// with `~`.
 pub(super) fn tagged(path: &str, field: &str) -> Result<SeriesName, Malformed> {
     let mut parts = path.split(';');
     let measurement = parts.next().unwrap_or_default();

@@ -8,41 +8,39 @@
 //! | tag key, tag value, field key | comma, equals sign, space |
 //! | text value | double quote, backslash |
 //!
-//! Any other backslash is itself. Values are floats, integers (`5i`), unsigned
-//! integers (`5u`), booleans (1 and 0 here) and text. A text may go over several
-//! lines; a series cannot hold it, so it is left out and counted, and a line with
-//! nothing else is refused. Of a field that stands in a line twice the last value
-//! is taken, as InfluxDB does. A line without a time arrived now.
+//! Any other backslash is literal. Values are floats, integers (`5i`), unsigned integers (`5u`),
+//! booleans (1 and 0 here) and text. Text may span several lines; a series cannot hold it, so it is
+//! skipped and counted, and a line with nothing else is refused. If a field occurs twice in a line,
+//! the last value is used, as in InfluxDB. A line without a time arrived now.
 //!
-//! Two fields are ours: `_start` and `_end`, integers of the same precision as the
-//! times, make every other field of the line an interval: integers are counts,
-//! floats and booleans levels. Without `_end` the line's time is the end; with it,
-//! the line's time is not looked at.
+//! Two fields are an extension: `_start` and `_end`, integers of the same precision as the times,
+//! make every other field of the line an interval: integers become counts, floats and booleans
+//! levels. Without `_end` the line's time is the end; with it, the line's time is ignored.
 
 use series::Kind;
 
 use super::{Out, Parser, is_of_points};
 use crate::{Arrival, FileError, Malformed, Number, Precision, Quotes, Reason, SeriesName, Update};
 
-/// Reads Influx line protocol.
+/// Parses Influx line protocol.
 #[derive(Clone, Debug)]
 pub struct Influx {
     kind: Kind,
     precision: Precision,
-    /// Room for the text that names a series: its head, a line end, its field.
+    /// Buffer for the text that names a series: head, line end, field.
     key: String,
-    /// Room for the fields of a line.
+    /// Buffer for the fields of a line.
     fields: Vec<Field>,
 }
 
-/// Where a field's key and value stand in a line.
+/// Positions of a field's key and value in a line.
 #[derive(Clone, Copy, Debug)]
 struct Field {
     key: (usize, usize),
     value: (usize, usize),
 }
 
-/// When the values of a line hold.
+/// The time of a line's values.
 #[derive(Clone, Copy, Debug)]
 enum When {
     At(i64),
@@ -50,8 +48,8 @@ enum When {
 }
 
 impl Influx {
-    /// Its times have this precision, its values are points of this kind (one of
-    /// intervals is taken as a gauge).
+    /// Times have this precision; values become points of this kind (a kind of intervals is treated
+    /// as gauge).
     pub fn new(kind: Kind, precision: Precision) -> Influx {
         let kind = if is_of_points(kind) { kind } else { Kind::Gauge };
         Influx { kind, precision, key: String::new(), fields: Vec::new() }
@@ -140,7 +138,7 @@ fn is_ours(key: &str) -> bool {
     key == "_start" || key == "_end"
 }
 
-/// A line that is told apart from its beginning to its end, once.
+/// A line, scanned once from beginning to end.
 struct Scan<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -151,7 +149,8 @@ impl Scan<'_> {
         self.bytes.get(self.at).copied()
     }
 
-    /// Takes what is neither one of `stops` nor a control character, or is escaped by a backslash.
+    /// Consumes everything up to one of `stops` or a control character, unless escaped by a
+    /// backslash.
     fn take(&mut self, stops: &[u8], escaped: &[u8]) -> Result<(usize, usize), Malformed> {
         let start = self.at;
         while let Some(byte) = self.peek() {
@@ -168,7 +167,7 @@ impl Scan<'_> {
         Ok((start, self.at))
     }
 
-    /// The measurement and the tags; then the fields come.
+    /// The measurement and the tags, before the fields.
     fn head(&mut self) -> Result<(usize, usize), Malformed> {
         let (start, mut end) = self.take(b", ", b", ")?;
         if start == end {
@@ -205,7 +204,7 @@ impl Scan<'_> {
             if self.peek() == Some(b'"') {
                 self.text()?;
             } else {
-                // What is wrong within a value is said where it is read.
+                // Errors within a value are reported where it is parsed.
                 while self.peek().is_some_and(|byte| !matches!(byte, b',' | b' ' | b'\r')) {
                     self.at += 1;
                 }
@@ -240,7 +239,7 @@ impl Scan<'_> {
         }
     }
 
-    /// The time, which may be missing, at the end of the line.
+    /// The optional time at the end of the line.
     fn time(&mut self) -> Result<(usize, usize), Malformed> {
         self.spaces();
         let start = self.at;
@@ -249,7 +248,7 @@ impl Scan<'_> {
         }
         let time = (start, self.at);
         self.spaces();
-        // An end of the line that was cut in its middle.
+        // An end of line that was cut in the middle.
         if self.peek() == Some(b'\r') {
             self.at += 1;
         }
@@ -263,7 +262,7 @@ impl Scan<'_> {
     }
 }
 
-/// The name of a series, from a head that was told apart before.
+/// The name of a series, from an already scanned head.
 fn name(head: &str, field: &str) -> Result<SeriesName, Malformed> {
     let (measurement, mut rest) = match cut(head, b',', b", ") {
         Some((measurement, rest)) => (measurement, Some(rest)),
@@ -282,7 +281,7 @@ fn name(head: &str, field: &str) -> Result<SeriesName, Malformed> {
     SeriesName::new(unescape(measurement, b", "), tags, unescape(field, b", ="))
 }
 
-/// Cuts at the first `stop` that no backslash escapes.
+/// Splits at the first unescaped `stop`.
 fn cut<'a>(text: &'a str, stop: u8, escaped: &[u8]) -> Option<(&'a str, &'a str)> {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -311,7 +310,7 @@ fn unescape(text: &str, escaped: &[u8]) -> String {
     plain
 }
 
-/// A value that a series can hold.
+/// A numeric value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Value {
     number: Number,
@@ -329,7 +328,8 @@ impl Value {
             "" => return Err(Malformed::NoValue),
             _ => {}
         }
-        // Neither a sign before it nor a word makes a number here, and a point may not stand alone.
+        // Only a minus sign may precede a number, words are not numbers, and a lone point is
+        // invalid.
         let first = text.strip_prefix('-').unwrap_or(text).bytes().next();
         if !first.is_some_and(|first| first.is_ascii_digit() || first == b'.') {
             return Err(Malformed::NotANumber);

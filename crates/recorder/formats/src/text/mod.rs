@@ -1,4 +1,4 @@
-//! Formats that come a line at a time.
+//! Line-based formats.
 
 mod csv;
 mod graphite;
@@ -19,53 +19,53 @@ pub use window::{Held, Windowed};
 use crate::quotes::is_comment;
 use crate::{Arrival, Book, FileError, Line, Malformed, Quotes, Reason, Series, Update};
 
-/// The field of series whose format has none.
+/// The field of series in formats without fields.
 pub(crate) const FIELD: &str = "value";
 
-/// What reads the lines of one stream, in their order.
+/// A parser for the lines of one stream, in order.
 pub trait Parser: fmt::Debug {
-    /// Reads a line that is neither empty nor a comment. What depends on the lines before
-    /// it is only put down ([`Parsed::held`]) and taken later.
+    /// Parses a line that is neither empty nor a comment. Values that depend on earlier lines are
+    /// only recorded in [`Parsed::held`] and applied later.
     ///
     /// # Errors
-    /// [`FileError`] where nothing of the stream could be read. What is wrong with
-    /// a line is a [`Reason`] in `out`.
+    /// [`FileError`] if the stream cannot be parsed at all. A problem with a line is a [`Reason`]
+    /// in `to`.
     fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError>;
 
-    /// How texts are quoted that may go over several lines.
+    /// How texts that may span several lines are quoted.
     fn quotes(&self) -> Quotes {
         Quotes::None
     }
 
-    /// Takes what was held of a line: all of it, or nothing for a [`Reason`] in `to`.
+    /// Applies a line's held values: all of them, or none with a [`Reason`] in `to`.
     fn take(&mut self, held: &[Held], to: &mut Parsed) {
         let _ = (held, to);
     }
 
-    /// Whether what a line says depends on lines before it.
+    /// Whether the meaning of a line depends on earlier lines.
     fn remembers(&self) -> bool {
         false
     }
 
-    /// Gives out what is held back so far, at the end of the stream.
+    /// Emits what is still held, at the end of the stream.
     fn flush(&mut self, to: &mut Parsed) {
         let _ = to;
     }
 }
 
-/// Where a parser puts what it has read.
+/// The output of a parser.
 #[derive(Debug)]
 pub struct Out<'a> {
     /// The series, by number.
     pub book: &'a mut Book,
-    /// What was read.
+    /// The parsed content.
     pub parsed: &'a mut Parsed,
     /// The horizons.
     pub limits: &'a Limits,
 }
 
 impl Out<'_> {
-    /// Notes an update, or why there is none.
+    /// Adds an update, or the reason for refusing it.
     pub(crate) fn put(&mut self, series: Series, update: Result<Update, impl Into<Reason>>) {
         match update {
             Ok(update) => self.parsed.updates.push((series, update)),
@@ -73,26 +73,26 @@ impl Out<'_> {
         }
     }
 
-    /// Notes why a line is not taken.
+    /// Adds a reason for refusing the line.
     pub(crate) fn refuse(&mut self, reason: impl Into<Reason>) {
         self.parsed.reasons.push(reason.into());
     }
 }
 
-/// What was read of a line: updates, or the reasons for which the whole line is refused.
+/// The content of a line: updates, or the reasons why the whole line is refused.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parsed {
     /// The updates, in the order of the line.
     pub updates: Vec<(Series, Update)>,
-    /// What is added to windows and gauges by [`Reader::take`], in the order of the line.
+    /// Values that [`Reader::take`] adds to windows and gauges, in the order of the line.
     pub held: Vec<Held>,
-    /// What windows give out that have closed, or whose stream has ended.
+    /// Results of windows that have closed, or whose stream has ended.
     pub windows: Vec<Windowed>,
-    /// Why the line is not taken.
+    /// Why the line is refused.
     pub reasons: Vec<Reason>,
-    /// Whether it was a comment.
+    /// Whether it is a comment.
     pub comment: bool,
-    /// Texts that stand beside its numbers and are left out: a series holds numbers.
+    /// Texts beside its numbers, which are skipped: a series holds numbers.
     pub texts: u64,
 }
 
@@ -106,7 +106,7 @@ impl Parsed {
         self.texts = 0;
     }
 
-    /// A line is taken whole or refused whole.
+    /// A line is accepted or refused as a whole.
     fn settle(&mut self) {
         if self.reasons.is_empty() {
             last_of_each(&mut self.updates);
@@ -119,7 +119,7 @@ impl Parsed {
     }
 }
 
-/// Of several updates of one series in a line the last is kept: they are of the same time.
+/// Keeps the last of several updates of one series in a line: they have the same time.
 fn last_of_each(updates: &mut Vec<(Series, Update)>) {
     if updates.len() < 2 {
         return;
@@ -148,22 +148,22 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads with `parser`, for at most `series_max` series.
+    /// A reader with `parser`, for at most `series_max` series.
     pub fn new(parser: Box<dyn Parser>, limits: Limits, series_max: usize) -> Reader {
         Reader { parser, book: Book::new(series_max), limits, parsed: Parsed::default() }
     }
 
-    /// The series that were seen.
+    /// The series seen so far.
     pub fn book(&self) -> &Book {
         &self.book
     }
 
-    /// How texts are quoted that may go over several lines.
+    /// How texts that may span several lines are quoted.
     pub fn quotes(&self) -> Quotes {
         self.parser.quotes()
     }
 
-    /// Reads a line and takes what it holds.
+    /// Reads a line and applies its values.
     ///
     /// # Errors
     /// Those of [`Reader::read`].
@@ -176,10 +176,10 @@ impl Reader {
         Ok(&self.parsed)
     }
 
-    /// Reads a line, or a part of one that is too long, which is refused once, at its end.
+    /// Reads a line, or a piece of one that is too long, which is refused once, at its end.
     ///
     /// # Errors
-    /// [`FileError`] where nothing of the stream could be read.
+    /// [`FileError`] if the stream cannot be parsed at all.
     pub fn read(&mut self, line: Line<'_>, arrival: Arrival) -> Result<&Parsed, FileError> {
         self.parsed.clear();
         if line.too_long {
@@ -188,7 +188,7 @@ impl Reader {
             }
             return Ok(&self.parsed);
         }
-        // The mark that some programs put before UTF-8 text is no part of it.
+        // The byte order mark that some programs write is ignored.
         let bytes = match line.bytes.strip_prefix(b"\xef\xbb\xbf") {
             Some(rest) if line.number == 1 => rest,
             _ => line.bytes,
@@ -208,26 +208,26 @@ impl Reader {
         Ok(&self.parsed)
     }
 
-    /// Takes what a line held, all of it or nothing.
+    /// Applies a line's held values, all or none.
     pub fn take(&mut self, held: &[Held]) -> &Parsed {
         self.parsed.clear();
         self.parser.take(held, &mut self.parsed);
         &self.parsed
     }
 
-    /// Whether what a line says depends on lines before it: windows and gauges of StatsD.
+    /// Whether the meaning of a line depends on earlier lines: windows and gauges of StatsD.
     pub fn remembers(&self) -> bool {
         self.parser.remembers()
     }
 
-    /// What is held back so far. Should the stream go on, it is taken back for what is known then.
+    /// What is still held. If the stream continues later, this is replaced by the final values.
     pub fn flush(&mut self) -> &Parsed {
         self.parsed.clear();
         self.parser.flush(&mut self.parsed);
         &self.parsed
     }
 
-    /// Refuses a line of which something lies beyond the horizons.
+    /// Refuses a line if part of it is beyond the horizons.
     fn admit(&mut self, arrival: Arrival) {
         let Parsed { updates, reasons, .. } = &mut self.parsed;
         let beyond = |(_, update): &(Series, Update)| {
@@ -237,7 +237,7 @@ impl Reader {
     }
 }
 
-/// Whether points may be of this kind.
+/// Whether points can be of this kind.
 pub(crate) fn is_of_points(kind: Kind) -> bool {
     !matches!(kind, Kind::Count | Kind::Level)
 }

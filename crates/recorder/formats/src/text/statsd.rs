@@ -1,10 +1,9 @@
 //! StatsD lines: `key:value|type[|@rate][|#tags]`.
 //!
-//! As documented in StatsD's "Metric types" and in DogStatsD's datagram format:
-//! several values (`key:1:2:3|ms`, `key:1|c:2|c`), sample rates, tags (`#zone:b,new`;
-//! a tag without a value is `true`), and since DogStatsD 1.3 a time
-//! (`|T1656581400`). Container ids and what else follows (`|c:…`, `|e:…`) is not
-//! looked at. A key may carry tags as Graphite writes them.
+//! As documented in StatsD's "Metric types" and in DogStatsD's datagram format: several values
+//! (`key:1:2:3|ms`, `key:1|c:2|c`), sample rates, tags (`#zone:b,new`; a tag without a value is
+//! `true`), and since DogStatsD 1.3 a time (`|T1656581400`). Container ids and further sections
+//! (`|c:…`, `|e:…`) are ignored. A key may have tags in Graphite's form.
 //!
 //! | type | becomes |
 //! | --- | --- |
@@ -13,14 +12,14 @@
 //! | `ms`, `h`, `d` | per window: `n` (count), `mean`, `min`, `max`, `p50`, `p90`, `p99` (levels) |
 //! | `s` | field `distinct`: how many different values in a window (level) |
 //!
-//! # When a line arrived
+//! # Arrival times
 //!
-//! StatsD has no times: what counts is when a line arrives. From a socket that is
-//! now. In a file a line says so itself, by `|T…` or by seconds since 1970 before
-//! it, as `ts %.s` writes them (`1656581400.25 key:1|c`); or else all lines arrived
-//! when [`Arrival::at_us`] says. A line without any of these is refused.
+//! StatsD has no times: a line counts when it arrives. From a socket that is now. In a file a line
+//! can give its time, by `|T…` or by seconds since 1970 before it, as `ts %.s` writes them
+//! (`1656581400.25 key:1|c`); otherwise all lines arrived at [`Arrival::at_us`]. A line without any
+//! of these is refused.
 //!
-//! A line is taken whole or refused whole: what is wrong with one of its values is wrong with it.
+//! A line is accepted or refused as a whole, so one invalid value is enough to refuse it.
 
 use std::collections::HashMap;
 
@@ -32,12 +31,12 @@ use super::{FIELD, Held, Out, Parsed, Parser};
 use crate::time::decimal_seconds;
 use crate::{Arrival, FileError, Malformed, Number, Reason, Series, Update};
 
-/// Reads StatsD lines.
+/// Parses StatsD lines.
 #[derive(Debug)]
 pub struct Statsd {
     windows: Windows,
     gauges: HashMap<Series, f64>,
-    /// Room for the text that names a series: key, tags, field.
+    /// Buffer for the text that names a series: key, tags, field.
     key: String,
 }
 
@@ -50,7 +49,7 @@ enum Type {
     Set,
 }
 
-/// One metric of a line.
+/// A metric of a line.
 #[derive(Clone, Copy, Debug)]
 struct Metric<'a> {
     key: &'a str,
@@ -67,7 +66,7 @@ impl Statsd {
         Statsd { windows: Windows::new(window), gauges: HashMap::new(), key: String::new() }
     }
 
-    /// Puts down the values of a metric.
+    /// Records the values of a metric as held.
     fn metric(&mut self, metric: &Metric<'_>, at_us: i64, out: &mut Out<'_>) -> Result<(), Reason> {
         for value in metric.values.split(':') {
             if value.is_empty() {
@@ -135,12 +134,12 @@ impl Statsd {
         Ok(Item::Time { fields, value, rate: metric.rate })
     }
 
-    /// The levels that gauges of a line have one after the other, with the updates that say so.
+    /// The successive levels of a line's gauges, with the updates that they give.
     fn levels(&self, held: &[Held]) -> Result<Vec<(Series, f64, Update)>, Reason> {
         let mut levels: Vec<(Series, f64, Update)> = Vec::new();
         for held in held {
             let Item::Gauge { series, value, relative } = held.item else { continue };
-            // The gauges of a line are mostly of one series.
+            // The gauges of a line mostly belong to one series.
             let before = levels.iter().rfind(|(known, ..)| *known == series);
             let before = before.map(|(_, level, _)| level).or_else(|| self.gauges.get(&series));
             let level = match relative {
@@ -188,8 +187,8 @@ impl Parser for Statsd {
                 to.refuse(Malformed::NoTime);
                 break;
             };
-            // The line, not the end of its window, must lie within the horizons: one from the
-            // far future would close every window that is open.
+            // The line, not the end of its window, must be within the horizons: a line from the far
+            // future would close all open windows.
             let within = to.limits.admit(arrival.now_us, at_us, at_us).map_err(Reason::from);
             if let Err(reason) = within.and_then(|()| self.metric(metric, at_us, to)) {
                 to.refuse(reason);
@@ -224,7 +223,7 @@ impl Parser for Statsd {
     }
 }
 
-/// A line with the time that a capture has put before it.
+/// A line without the time that a capture put before it, and that time.
 fn captured(line: &str) -> (Option<i64>, &str) {
     let timed = line.split_once(' ').and_then(|(time, rest)| Some((decimal_seconds(time)?, rest)));
     match timed {
@@ -244,7 +243,7 @@ fn finite(value: &str) -> Result<Number, Reason> {
 
 /// The metrics of a line: one, or several of the same key.
 ///
-/// Nothing of a line is taken unless all of it can be told apart.
+/// Nothing of a line is applied unless all of it can be parsed.
 fn metrics(line: &str) -> Result<Vec<Metric<'_>>, Malformed> {
     let (key, mut rest) = line.split_once(':').ok_or(Malformed::NotStatsd)?;
     if key.is_empty() {
@@ -260,14 +259,14 @@ fn metrics(line: &str) -> Result<Vec<Metric<'_>>, Malformed> {
     if metrics.is_empty() {
         Err(Malformed::NotStatsd)
     } else if gauges > 0 && gauges < metrics.len() {
-        // A gauge may come too late for its series where a count does not.
+        // A gauge may be too late for its series while a count is not.
         Err(Malformed::MixedTypes)
     } else {
         Ok(metrics)
     }
 }
 
-/// The first metric of what follows a key, and what follows the metric.
+/// The first metric after a key, and the rest.
 fn metric<'a>(key: &'a str, text: &'a str) -> Result<(Metric<'a>, &'a str), Malformed> {
     let (values, text) = text.split_once('|').ok_or(Malformed::NotStatsd)?;
     let (section, mut rest) = section(text);
@@ -302,12 +301,12 @@ fn metric<'a>(key: &'a str, text: &'a str) -> Result<(Metric<'a>, &'a str), Malf
     Ok((metric, left))
 }
 
-/// Up to the next bar, and what follows it.
+/// Up to the next bar, and the rest.
 fn section(text: &str) -> (&str, Option<&str>) {
     text.split_once('|').map_or((text, None), |(section, rest)| (section, Some(rest)))
 }
 
-/// Where a part of a text begins in it.
+/// The offset of a part within its text.
 fn offset(text: &str, part: &str) -> usize {
     part.as_ptr() as usize - text.as_ptr() as usize
 }

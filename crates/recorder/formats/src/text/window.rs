@@ -1,11 +1,11 @@
-//! What is counted over windows of time.
+//! Values aggregated over time windows.
 //!
-//! A window is open until a line arrives that lies [`LATE_US`] and two windows after it, so
-//! that lines may come in any order within that time. A line of a window that has closed is
-//! refused: what a window holds is known as a whole, and written as a whole.
+//! A window is open until a line arrives that is [`LATE_US`] and two windows after it, so lines may
+//! come in any order within that time. A line of a closed window is refused: a window is written as
+//! a whole.
 //!
-//! Where a stream ends, its open windows are given out as they are. Should it go on, what was
-//! given out then is taken back in exchange for what the window holds in the end ([`Windowed`]).
+//! At the end of a stream, open windows are emitted as they are. If the stream continues later,
+//! these values are replaced by the final ones ([`Windowed`]).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -14,33 +14,33 @@ use series::{COUNT_MAX, Kind, Refusal, Step};
 use super::Parsed;
 use crate::{Malformed, Reason, Series, Update};
 
-/// The fields of what is timed, in the order of [`Item::Time`].
+/// The fields of timers, in the order of [`Item::Time`].
 pub(super) const TIMED: [&str; 7] = ["n", "mean", "min", "max", "p50", "p90", "p99"];
 
 /// A window stays open at least until a line arrives this many windows after it.
 const OPEN_WINDOWS: i64 = 2;
 
-/// And for this long, in microseconds: how late a line may come.
+/// And for this long, in microseconds: how late a line may be.
 const LATE_US: i64 = 600_000_000;
 
-/// The most bytes that open windows may hold; beyond them the oldest is closed.
+/// Limit on the bytes of open windows; beyond it the oldest is closed.
 const HELD_MAX: usize = 256 << 20;
 
-/// The most values of which a window remembers each; one with more has no percentiles.
+/// Limit on the values that a window stores; with more it has no percentiles.
 const TIMES_MAX: usize = 1 << 16;
 
-/// The most different values of a set in a window; one with more says this many.
+/// Limit on the distinct values of a set in a window; with more it reports this number.
 const DISTINCT_MAX: usize = 1 << 20;
 
-/// What a series of a window takes in memory, roughly, and what a text takes besides itself.
+/// Approximate memory of a series in a window, and overhead of a text.
 const ENTRY_BYTES: usize = 96;
 
-/// What is added to a count.
+/// An amount added to a count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Amount {
     /// An integer.
     Whole(i64),
-    /// What a sample rate makes of one.
+    /// A fraction, because of a sample rate.
     Part(f64),
 }
 
@@ -53,19 +53,19 @@ impl Amount {
     }
 }
 
-/// One value of a line that has yet to be taken.
+/// A value of a line that is not applied yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
     pub(super) at_us: i64,
     pub(super) item: Item,
 }
 
-/// What a value is.
+/// The kinds of values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Item {
-    /// A part of a count.
+    /// An amount of a count.
     Count { series: Series, amount: Amount },
-    /// A time that was measured, with the series of its fields.
+    /// A duration, with the series of its fields.
     Time { fields: [Series; TIMED.len()], value: f64, rate: f64 },
     /// A value of a set.
     Distinct { series: Series, value: Box<str> },
@@ -74,7 +74,7 @@ pub(super) enum Item {
 }
 
 impl Held {
-    /// The series that it touches, with the kind that each must be of.
+    /// The series that it changes, with the kind required of each.
     pub fn series(&self) -> impl Iterator<Item = (Series, Kind)> {
         let (first, kind, rest) = match &self.item {
             Item::Count { series, .. } => (*series, Kind::Count, None),
@@ -87,18 +87,18 @@ impl Held {
     }
 }
 
-/// What a window says of a series.
+/// A window's result for a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Windowed {
     /// The series.
     pub series: Series,
-    /// What it says; `None` if that can no longer be said.
+    /// The result; `None` if it can no longer be represented.
     pub update: Option<Update>,
-    /// What it said before, which is taken back.
+    /// The earlier result, which it replaces.
     pub instead: Option<Update>,
 }
 
-/// The windows that are open.
+/// The open windows.
 #[derive(Debug)]
 pub(super) struct Windows {
     length: Step,
@@ -106,9 +106,9 @@ pub(super) struct Windows {
     newest_us: i64,
     /// Windows that start before this are closed.
     closed_us: i64,
-    /// The fraction that each series' count is still owed: counts are whole.
+    /// The fraction carried over to each series' next window: counts are whole.
     owed: HashMap<Series, f64>,
-    /// What the open windows hold, in bytes, roughly.
+    /// Approximate bytes of the open windows.
     bytes: usize,
 }
 
@@ -118,7 +118,7 @@ struct Window {
     /// By the series of the first field.
     times: HashMap<Series, Times>,
     sets: HashMap<Series, HashSet<Box<str>>>,
-    /// What was given out of it while it was open.
+    /// What it emitted while it was open.
     given: HashMap<Series, Update>,
     bytes: usize,
 }
@@ -126,13 +126,13 @@ struct Window {
 #[derive(Debug)]
 struct Times {
     fields: [Series; TIMED.len()],
-    /// How many, and what sample rates add to that.
+    /// Number of values, and the fraction that sample rates add.
     n: (i64, f64),
     sum: f64,
     weight: f64,
     min: f64,
     max: f64,
-    /// Each value with its weight, while they are few enough.
+    /// Each value with its weight, while there are few enough.
     values: Vec<(f64, f64)>,
     seen: usize,
 }
@@ -150,11 +150,11 @@ impl Windows {
         }
     }
 
-    /// Whether all of these values can be taken.
+    /// Whether all of these values can be applied.
     ///
     /// # Errors
-    /// [`Malformed::WindowClosed`], and [`Refusal::TooLarge`] where a count becomes larger than
-    /// a slot can hold.
+    /// [`Malformed::WindowClosed`], and [`Refusal::TooLarge`] for a count that exceeds what a slot
+    /// can hold.
     pub(super) fn admit(&self, held: &[Held]) -> Result<(), Reason> {
         let starts = held.iter().map(|held| self.length.slot_of(held.at_us));
         let newest_us = starts.clone().max().unwrap_or(i64::MIN).max(self.newest_us);
@@ -179,7 +179,7 @@ impl Windows {
                 known.map_or(0.0, |(count, part)| *count as f64 + part)
             });
             *count += more;
-            // The fraction that is owed may add one.
+            // The carried fraction may add one.
             if *count >= (COUNT_MAX - 1) as f64 {
                 return Err(Refusal::TooLarge.into());
             }
@@ -187,7 +187,7 @@ impl Windows {
         Ok(())
     }
 
-    /// Takes a value that was admitted, and gives out what closes.
+    /// Applies an admitted value, and emits what closes.
     pub(super) fn take(&mut self, held: &Held, out: &mut Parsed) {
         let start_us = self.length.slot_of(held.at_us);
         if start_us > self.newest_us {
@@ -205,7 +205,7 @@ impl Windows {
         }
     }
 
-    /// Windows that start before this are closed once there is one that starts at `newest_us`.
+    /// Windows that start before this are closed once one starts at `newest_us`.
     fn closes_at(&self, newest_us: i64) -> i64 {
         let windows_us = OPEN_WINDOWS.saturating_mul(self.length.us());
         newest_us.saturating_sub(windows_us.saturating_add(LATE_US))
@@ -221,7 +221,7 @@ impl Windows {
         }
     }
 
-    /// Gives out what the open windows hold so far. They stay open.
+    /// Emits the current values of open windows, which stay open.
     pub(super) fn flush(&mut self, out: &mut Parsed) {
         let mut owed = HashMap::new();
         for window in self.open.values() {
@@ -270,7 +270,7 @@ impl Window {
         self.counts.keys().chain(self.times.keys()).copied()
     }
 
-    /// What it says of each series, in an order that depends on the lines alone.
+    /// Its values for each series, in an order that depends only on the lines.
     fn updates(
         &mut self,
         start_us: i64,
@@ -286,7 +286,7 @@ impl Window {
         times.sort_unstable_by_key(|times| times.fields[0]);
         sets.sort_unstable_by_key(|(series, _)| *series);
         let mut updates = Vec::new();
-        // What was admitted has the size of a count and of a level, so nothing is left out here.
+        // Admitted values fit a count and a level, so nothing is dropped here.
         for (series, count) in counts {
             let count = whole(owed.entry(series).or_default(), count);
             updates.extend(Update::count(start_us, end_us, count).map(|update| (series, update)));
@@ -299,7 +299,7 @@ impl Window {
         updates
     }
 
-    /// Gives out what differs from what was given out before.
+    /// Emits what differs from what was emitted before.
     fn give(&mut self, updates: Vec<(Series, Update)>, out: &mut Parsed) {
         let mut given = std::mem::take(&mut self.given);
         for (series, update) in &updates {
@@ -321,11 +321,11 @@ impl Window {
     }
 }
 
-/// The whole part of a count; the rest is owed to the series' next window.
+/// The whole part of a count; the rest is carried over to the series' next window.
 fn whole(owed: &mut f64, (count, part): (i64, f64)) -> i64 {
     let part = part + *owed;
-    // Rounded, so that 10 × 0.1 is 1 although it is a little less in doubles; and
-    // halves upwards, so that what is owed never makes a count negative.
+    // Rounded, so that 10 × 0.1 is 1 although it is slightly less in doubles; half upwards, so that
+    // the carried rest never makes a count negative.
     let whole = (part + 0.5).floor();
     *owed = part - whole;
     count.saturating_add(whole as i64)
@@ -378,12 +378,12 @@ impl Times {
         levels
     }
 
-    /// The nearest rank: the least value at or below which lies a share `q` of the weight.
+    /// The nearest rank: the smallest value with at least a share `q` of the weight at or below it.
     fn percentile(&self, q: f64) -> Option<f64> {
         let mut below = 0.0;
         let reached = self.values.iter().find(|(_, weight)| {
             below += weight;
-            // A hair of tolerance for weights that are not exact in doubles.
+            // Tolerance for weights that are not exact in doubles.
             below >= q * self.weight * (1.0 - 1e-12)
         });
         reached.map(|(value, _)| *value)

@@ -10,7 +10,7 @@ fn bytes_of(position: u64) -> Vec<u8> {
     vec![position as u8; (position * 7 % 50) as usize]
 }
 
-/// Opens a journal of short files, and gives what it had behind a position.
+/// Opens a journal of short files, and returns its records after a position.
 fn open(folder: &Path, after: u64) -> Result<(Journal, Records), JournalError> {
     let mut found = Records::new();
     let journal = Journal::open_with(folder, 200, after, |position, bytes| {
@@ -117,7 +117,7 @@ fn files_that_a_store_has_go_and_positions_go_on() {
     journal.release(1_000).unwrap();
     assert_eq!(files(folder.path()).unwrap(), firsts[firsts.len() - 1..]);
     drop(journal);
-    // The folder was lost, but not the store: no position comes twice.
+    // The folder was lost, but not the store: no position is used twice.
     for first in files(folder.path()).unwrap() {
         fs::remove_file(path_of(folder.path(), first)).unwrap();
     }
@@ -125,7 +125,7 @@ fn files_that_a_store_has_go_and_positions_go_on() {
     assert_eq!((found, journal.append(b"").unwrap()), (Records::new(), 31));
     journal.commit().unwrap();
     drop(journal);
-    // Nor where the store is ahead of what is left.
+    // Nor if the store is ahead of the remaining records.
     let (mut journal, _) = open(folder.path(), 40).unwrap();
     assert_eq!(journal.append(&bytes_of(41)).unwrap(), 41);
     journal.commit().unwrap();

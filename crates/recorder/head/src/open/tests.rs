@@ -57,7 +57,7 @@ fn update() -> impl Strategy<Value = Update> {
     prop_oneof![point, interval]
 }
 
-/// Applies an update by itself, as a batch of its own.
+/// Applies an update as a batch of its own.
 fn directly(store: &mut Memory, ids: &[(i64, Spec)], seq: u64, update: Update) -> bool {
     let mut changes = Changes::default();
     let key = |series, slot_us| SlotKey { slot_us, series, lane: 0 };
@@ -126,7 +126,7 @@ proptest! {
                 headed.apply_all(&[(Writer(1), seq)], &mut frozen).unwrap();
                 prop_assert_eq!(head.is_empty(), true);
                 if undone {
-                    // What was not written leaves no trace.
+                    // An unwritten batch leaves no trace.
                     prop_assert!(lanes(&mut headed, &ids) == lanes(&mut direct, &ids));
                     let extra = Point { at_us: i64::MAX / 4, reading: Reading::Level(1.0) };
                     head.point(places[0], extra).unwrap();
