@@ -5,14 +5,18 @@
 mod support;
 
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use support::{Place, Server, free_port, turn};
 
-/// An address to listen on, and its URL.
-fn listen() -> (String, String) {
+/// A server started with these arguments, and its URL.
+fn serve(arguments: &[&str]) -> (Server, String) {
     let port = free_port();
-    (format!("tcp://127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"))
+    let listen = format!("tcp://127.0.0.1:{port}");
+    let server = Server::start(&[&["--listen", &listen], arguments].concat());
+    (server, format!("http://127.0.0.1:{port}/"))
 }
 
 #[test]
@@ -68,8 +72,7 @@ fn an_experiment_with_includes_is_copied_whole_and_nothing_is_replaced() {
 fn the_report_of_a_single_load_spoke_of_comparisons() {
     let _turn = turn();
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = serve(&[]);
     for (mode, words) in [(&[][..], "closed loop"), (&["-r", "300"], "open loop at 300 requests/s")]
     {
         let mut load = vec!["load", "-d", "300ms", &url];
@@ -116,9 +119,8 @@ fn each_command_had_flags_of_its_own_for_the_same_thing() {
 fn a_load_had_no_thresholds_no_exports_and_no_counts_by_status() {
     let _turn = turn();
     let place = Place::new();
-    let (listen, url) = listen();
     // The three probes and 50 requests get a response; then there is an error page.
-    let _server = Server::start(&["--listen", &listen, "--fail-after", "53"]);
+    let (_server, url) = serve(&["--fail-after", "53"]);
     let load = |more: &[&str]| place.run(&[&["load", "-n", "100", "-c", "1", &url], more].concat());
     let ended =
         load(&["--fail-if", "failed > 40", "--export-csv", "a.csv", "--export-markdown", "a.md"]);
@@ -129,8 +131,7 @@ fn a_load_had_no_thresholds_no_exports_and_no_counts_by_status() {
     let markdown = std::fs::read_to_string(place.path("a.md")).unwrap();
     assert!(markdown.contains("- statuses: 200: 50, 503: 50"), "{markdown}");
 
-    let (listen, url) = self::listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = serve(&[]);
     let load =
         |condition| place.run(&["load", "-n", "100", "--json", "--fail-if", condition, &url]);
     let well = load("p99 > 1h or failed > 0");
@@ -149,9 +150,8 @@ fn servers_that_already_run_could_not_be_compared() {
     let _turn = turn();
     let place = Place::new();
     let counted = |name: &str| {
-        let (listen, url) = listen();
         let file = place.path(name).display().to_string();
-        let server = Server::start(&["--listen", &listen, "--served-file", &file]);
+        let (server, url) = serve(&["--served-file", &file]);
         (server, url, format!("counter_file={file}"))
     };
     let (_one, first, by_first) = counted("one");
@@ -185,31 +185,37 @@ fn servers_that_already_run_could_not_be_compared() {
     place.run(&["load", "-n", "1", &second]).status(0);
 }
 
-/// A server that redirects every request.
-fn redirecting() -> String {
+/// A server that gives this reply to the first request, the second, and so on; its URL.
+fn replying(reply: impl Fn(usize) -> String + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let answer = |mut stream: TcpStream| {
-        let mut request = [0; 4096];
-        let reply = b"HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n";
-        while stream.read(&mut request).is_ok_and(|n| n > 0) && stream.write_all(reply).is_ok() {}
-    };
+    let (reply, replies) = (Arc::new(reply), Arc::new(AtomicUsize::new(0)));
     std::thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            std::thread::spawn(move || answer(stream));
+        for mut stream in listener.incoming().flatten() {
+            let (reply, replies) = (reply.clone(), replies.clone());
+            std::thread::spawn(move || {
+                let mut request = [0; 4096];
+                let next = || reply(replies.fetch_add(1, Ordering::Relaxed) + 1);
+                while stream.read(&mut request).is_ok_and(|n| n > 0)
+                    && stream.write_all(next().as_bytes()).is_ok()
+                {}
+            });
         }
     });
     url
+}
+
+/// A server that redirects every request.
+fn redirecting() -> String {
+    replying(|_| "HTTP/1.1 302 Found\r\nLocation: /there\r\nContent-Length: 0\r\n\r\n".to_owned())
 }
 
 #[test]
 fn an_error_page_was_compared_to_the_end_and_a_redirect_without_a_word() {
     let _turn = turn();
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
-    let (broken, error_page) = self::listen();
-    let _broken = Server::start(&["--listen", &broken, "--fail-after", "0"]);
+    let (_server, url) = serve(&[]);
+    let (_broken, error_page) = serve(&["--fail-after", "0"]);
     let compare = ["compare", "--quick", "--max-time", "1s", "--closed-only", &url];
     let refused = place.run(&[&compare[..], &[&error_page]].concat());
     refused.status(2).says("--expect-status 503");
@@ -223,8 +229,7 @@ fn an_error_page_was_compared_to_the_end_and_a_redirect_without_a_word() {
 fn runs_had_no_names_and_two_could_not_be_shown_side_by_side() {
     let _turn = turn();
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = serve(&[]);
     for name in ["before the change", "after"] {
         place.run(&["load", "-n", "100", "--name", name, &url]).status(0);
     }
@@ -310,31 +315,14 @@ fn the_option_that_gives_a_slow_server_more_time_was_not_named() {
 #[test]
 fn a_histogram_that_could_not_be_written_lost_the_screen() {
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = serve(&[]);
     let ended = place.run(&["load", "-n", "10", "--hdr", "/dev/full", &url]);
     ended.status(2).says("cannot write /dev/full").prints("requests/s").prints("ledger");
 }
 
 /// A server whose bodies have as many bytes as it has responded to requests.
 fn varying() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}/", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        let mut answered = 0;
-        for mut stream in listener.incoming().flatten() {
-            let mut request = [0; 4096];
-            while stream.read(&mut request).is_ok_and(|n| n > 0) {
-                answered += 1;
-                let body = "x".repeat(answered);
-                let reply = format!("HTTP/1.1 200 OK\r\nContent-Length: {answered}\r\n\r\n{body}");
-                if stream.write_all(reply.as_bytes()).is_err() {
-                    break;
-                }
-            }
-        }
-    });
-    url
+    replying(|n| format!("HTTP/1.1 200 OK\r\nContent-Length: {n}\r\n\r\n{}", "x".repeat(n)))
 }
 
 #[test]

@@ -9,9 +9,9 @@ use rusqlite::{Connection, Error, OptionalExtension, Params, Result, Row, params
 use serde::de::DeserializeOwned;
 use stats::Estimate;
 
-use crate::store::{FirstComparison, RunLine};
 use crate::{
-    Block, Comparison, Distribution, Finding, Life, Part, Run, Slice, Summary, Trial, Variant,
+    Block, Comparison, Distribution, Finding, FirstComparison, Life, Part, Run, RunLine, Slice,
+    Summary, Trial, Variant,
 };
 
 /// Limit on the steps of a trial: four hours at 1 ms per step.

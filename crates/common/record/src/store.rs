@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base::{RunId, Timestamp};
+use base::RunId;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::error::RecordError;
 use crate::schema::{self, KNOWN, Stamp};
-use crate::{Block, Metric, Part, Run, RunKind, RunState, Trial, read, write};
+use crate::{Block, Part, Run, RunLine, Trial, read, write};
 
 /// How long to wait for a process that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,49 +30,6 @@ fn path_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Reco
         .or_else(|| variable("HOME").map(|home| home.join(".local/share")))
         .map(|data| data.join("tachograph/record.sqlite"))
         .ok_or(RecordError::NoPlace)
-}
-
-/// A run in one line, for `tachograph list`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RunLine {
-    /// Its name.
-    pub id: RunId,
-    /// Which command made it.
-    pub kind: RunKind,
-    /// How it ended.
-    pub state: RunState,
-    /// The experiment's name, or `compare`.
-    pub name: String,
-    /// One-line title.
-    pub title: String,
-    /// The question that it answers.
-    pub question: String,
-    /// When it began.
-    pub started: Timestamp,
-    /// When it ended; `None` while it runs.
-    pub finished: Option<Timestamp>,
-    /// Complete blocks of all parts.
-    pub blocks: u64,
-    /// Throughput of a run of `load`, in verified responses per second.
-    pub throughput_per_s: Option<f64>,
-    /// Whether the run succeeded, no primary verdict is INVALID, and no check failed in a part
-    /// without verdicts.
-    pub valid: bool,
-    /// The first primary comparison, if there is one.
-    pub first: Option<FirstComparison>,
-}
-
-/// A run's first primary comparison, with names instead of indices.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FirstComparison {
-    /// Name of the variant.
-    pub variant: String,
-    /// Name of the baseline.
-    pub baseline: String,
-    /// What is compared.
-    pub metric: Metric,
-    /// Ratio, interval and verdict.
-    pub judgement: stats::Judgement,
 }
 
 /// The record: a SQLite file of runs.

@@ -3,7 +3,8 @@
 //!
 //! [`batches`] and [`imports`] start a program, kill it at random moments and start it again, and
 //! compare what is then stored with what should be. `xtask prove` runs them at length, and the tests of this
-//! crate briefly.
+//! crate briefly. The tests of `stage` that need a process to kill are here too, because the programs
+//! that tests start do not belong into the product's crates.
 
 pub mod batches;
 pub mod corpus;

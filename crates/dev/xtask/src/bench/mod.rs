@@ -1,5 +1,6 @@
 //! `bench`: our own load engine beside other clients, line by line of the goals, into docs/performance.md.
 
+mod calls;
 mod clients;
 mod lines;
 mod native;

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use stage::Exclusive;
 
-use super::clients::{Client, Installed, Outcome, Place};
+use super::calls::{Installed, Outcome, Place};
+use super::clients::Client;
 use super::lines::{Line, Offer, Transport, Work};
 use super::options::Options;
 use super::process::{Cost, Pinned};

@@ -12,7 +12,7 @@ use stage::{Accounting, LiveStack, Stage, StageError, StageOptions, StartOptions
 use tempfile::TempDir;
 
 /// The substitute for tachograph.
-pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_stage-helper");
+pub(crate) const HELPER: &str = env!("CARGO_BIN_EXE_tachograph-hold-stack");
 
 /// A listener on `$PORT` that never responds.
 pub(crate) const LISTEN: &str = r#"python3 -c 'import os,socket,signal
