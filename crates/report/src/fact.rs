@@ -254,15 +254,7 @@ fn clause(part: &Part, finding: &Finding) -> String {
             plural(*completed, "request")
         )),
         Fact::Failures { offer, failed: n, sent, kinds, .. } => {
-            let during = match offer {
-                Offer::Closed | Offer::Open => {
-                    format!("in the {}", setting::offer(*offer, None))
-                }
-                Offer::WarmUp | Offer::Calibration => {
-                    format!("during {}", setting::offer(*offer, None))
-                }
-            };
-            of(format!("{} {during}", failed(*n, *sent, kinds)))
+            of(format!("{} {}", failed(*n, *sent, kinds), during(*offer)))
         }
         Fact::Idle { connections, share: idle, limit } => of(format!(
             "its {} had no request outstanding for {} of the time (limit {}); \
@@ -271,14 +263,7 @@ fn clause(part: &Part, finding: &Finding) -> String {
             share(*idle),
             share(*limit)
         )),
-        Fact::Lateness { p99, limit, shared_cpus } => {
-            let why = if *shared_cpus {
-                " because the client shares its CPUs with the stack"
-            } else {
-                "; stop what else runs on the client's CPUs, or offer a lower rate"
-            };
-            of(format!("1% of requests were sent more than {p99} late (limit {limit}){why}"))
-        }
+        Fact::Lateness { p99, limit, shared_cpus } => of(lateness(*p99, *limit, *shared_cpus)),
         Fact::Uneven { source, other, here, there, p } => {
             uneven(subject, view::name(part, *other), *source, (*here, *there), *p)
         }
@@ -296,25 +281,8 @@ fn clause(part: &Part, finding: &Finding) -> String {
             before.join(", "),
             after.join(", ")
         ),
-        Fact::AcceptQueue { counter, rise, waited: true } => of(format!(
-            "{} turned away because the listening socket's queue was full ({counter}); \
-             raise the server's backlog or net.core.somaxconn",
-            were(*rise, "connection")
-        )),
-        Fact::AcceptQueue { counter, rise, waited: false } => of(format!(
-            "{} turned away somewhere on this machine ({counter}), but no request of this run \
-             failed or waited, so another program was affected",
-            were(*rise, "connection")
-        )),
-        Fact::Resent { counter, rise, waited: true } => of(format!(
-            "{} sent again ({counter}) and requests waited for them; \
-             look for a full backlog or connection-tracking table",
-            were(*rise, "packet")
-        )),
-        Fact::Resent { counter, rise, waited: false } => of(format!(
-            "the kernel's {counter} rose by {}, but no request was slow enough for a lost packet",
-            format_count(*rise)
-        )),
+        Fact::AcceptQueue { counter, rise, waited } => of(accept_queue(counter, *rise, *waited)),
+        Fact::Resent { counter, rise, waited } => of(resent(counter, *rise, *waited)),
         Fact::TimeWait { rise } => of(format!(
             "{} skipped TIME_WAIT because the kernel's limit was reached",
             plural(*rise, "closed connection")
@@ -341,26 +309,12 @@ fn clause(part: &Part, finding: &Finding) -> String {
             format_count(u64::from(*trials)),
             plural(u64::from(*of), "trial")
         ),
-        Fact::Unsustained { achieved, limit, dropped, connections_cap } => {
-            let cause = match (dropped, connections_cap) {
-                (0, _) => "; offer a lower rate".to_owned(),
-                (n, Some(cap)) => format!(
-                    "; {} dropped because all {} were in use: allow more with --connections, or offer a lower rate",
-                    were(*n, "request"),
-                    plural(u64::from(*cap), "connection")
-                ),
-                (n, None) => format!(
-                    "; {} dropped because the server could not keep up: offer a lower rate",
-                    were(*n, "request")
-                ),
-            };
-            format!(
-                "{subject} did not sustain the offered rate: {} of the requests were completed \
-                 ({} needed){cause}",
-                share(*achieved),
-                share(*limit)
-            )
-        }
+        Fact::Unsustained { achieved, limit, dropped, connections_cap } => format!(
+            "{subject} did not sustain the offered rate: {} of the requests were completed ({} needed){}",
+            share(*achieved),
+            share(*limit),
+            unsustained_cause(*dropped, *connections_cap)
+        ),
         Fact::NotServed => {
             of("no server-side count; add --served-by or the WSGI counter to cross-check"
                 .to_owned())
@@ -380,56 +334,133 @@ fn clause(part: &Part, finding: &Finding) -> String {
         Fact::Standing => "the servers were already running, so there is one start of each: the \
              interval covers these starts only, and not how starts of the same server differ"
             .to_owned(),
-        Fact::BodyVaries { length: false } => of("the body varies between responses, so only \
-             status, framing and length are checked"
-            .to_owned()),
-        Fact::BodyVaries { length: true } => of("the body and its length vary between \
-             responses, so only status and framing are checked"
-            .to_owned()),
-        Fact::ErrorPage { status: status @ 300..400 } => of(format!(
-            "the first answer was a redirect (status {status}), which is not followed; load its \
-             target instead, or add --expect-status {status}"
-        )),
-        Fact::ErrorPage { status } => of(format!(
-            "the first answer had status {status}; if that is expected, add --expect-status {status}"
-        )),
+        Fact::BodyVaries { length } => of(body_varies(*length).to_owned()),
+        Fact::ErrorPage { status } => of(error_page(*status)),
         Fact::Edges { mean, half_width } => of(format!(
             "requests that cross the edges of slices do not balance: {} (±{}) of the connections' \
              time; use longer slices",
             signed_percent(*mean),
             share(*half_width)
         )),
-        Fact::Unchecked { what } => of(match what {
-            Unchecked::MachineCpu => {
-                "/proc/stat could not be read, so CPU use by other processes is unchecked"
-            }
-            Unchecked::TcpCounters => {
-                "/proc/net/netstat could not be read, so refused connections and lost packets are \
-                 unchecked"
-            }
-            Unchecked::StackCpu => {
-                "the stack's CPU time could not be read, so its CPU per request is unknown"
-            }
-        }
-        .to_owned()),
-        Fact::TimeWaitSockets { more, ports } => {
-            let ports = ports.map_or_else(String::new, |ports| {
-                let ports = format_count(u64::from(ports));
-                format!(" (of {ports} ports per address)")
-            });
-            let wait = if *more == 1 { "waits" } else { "wait" };
-            format!(
-                "{} {wait} in TIME_WAIT{ports}, which slows new connections down for a minute; \
-                 --linger-zero resets connections instead",
-                plural(*more, "more socket")
-            )
-        }
+        Fact::Unchecked { what } => of(unchecked(*what).to_owned()),
+        Fact::TimeWaitSockets { more, ports } => time_wait_sockets(*more, *ports),
         Fact::Tracked => {
             "the kernel tracks loopback connections (because of NAT rules such as Docker's), \
              which costs time per connection; compare only with machines that do the same"
                 .to_owned()
         }
     }
+}
+
+fn during(offer: Offer) -> String {
+    let preposition = match offer {
+        Offer::Closed | Offer::Open => "in the",
+        Offer::WarmUp | Offer::Calibration => "during",
+    };
+    format!("{preposition} {}", setting::offer(offer, None))
+}
+
+fn lateness(p99: Nanos, limit: Nanos, shared_cpus: bool) -> String {
+    let why = match shared_cpus {
+        true => " because the client shares its CPUs with the stack",
+        false => "; stop what else runs on the client's CPUs, or offer a lower rate",
+    };
+    format!("1% of requests were sent more than {p99} late (limit {limit}){why}")
+}
+
+/// Connections that the kernel turned away; `waited` if requests of this run may be among them.
+fn accept_queue(counter: &str, rise: u64, waited: bool) -> String {
+    let turned_away = format!("{} turned away", were(rise, "connection"));
+    match waited {
+        true => format!(
+            "{turned_away} because the listening socket's queue was full ({counter}); \
+             raise the server's backlog or net.core.somaxconn"
+        ),
+        false => format!(
+            "{turned_away} somewhere on this machine ({counter}), but no request of this run \
+             failed or waited, so another program was affected"
+        ),
+    }
+}
+
+/// Packets that the kernel sent again; `waited` if requests of this run may have waited for them.
+fn resent(counter: &str, rise: u64, waited: bool) -> String {
+    match waited {
+        true => format!(
+            "{} sent again ({counter}) and requests waited for them; \
+             look for a full backlog or connection-tracking table",
+            were(rise, "packet")
+        ),
+        false => format!(
+            "the kernel's {counter} rose by {}, but no request was slow enough for a lost packet",
+            format_count(rise)
+        ),
+    }
+}
+
+/// Why a server did not sustain the offered rate, and what to do.
+fn unsustained_cause(dropped: u64, connections_cap: Option<u32>) -> String {
+    let requests = were(dropped, "request");
+    match (dropped, connections_cap) {
+        (0, _) => "; offer a lower rate".to_owned(),
+        (_, Some(cap)) => format!(
+            "; {requests} dropped because all {} were in use: allow more with --connections, or offer a lower rate",
+            plural(u64::from(cap), "connection")
+        ),
+        (_, None) => {
+            format!("; {requests} dropped because the server could not keep up: offer a lower rate")
+        }
+    }
+}
+
+fn body_varies(length: bool) -> &'static str {
+    match length {
+        true => {
+            "the body and its length vary between responses, so only status and framing are checked"
+        }
+        false => {
+            "the body varies between responses, so only status, framing and length are checked"
+        }
+    }
+}
+
+fn error_page(status: u16) -> String {
+    match status {
+        300..400 => format!(
+            "the first answer was a redirect (status {status}), which is not followed; load its \
+             target instead, or add --expect-status {status}"
+        ),
+        _ => format!(
+            "the first answer had status {status}; if that is expected, add --expect-status {status}"
+        ),
+    }
+}
+
+fn unchecked(what: Unchecked) -> &'static str {
+    match what {
+        Unchecked::MachineCpu => {
+            "/proc/stat could not be read, so CPU use by other processes is unchecked"
+        }
+        Unchecked::TcpCounters => {
+            "/proc/net/netstat could not be read, so refused connections and lost packets are \
+             unchecked"
+        }
+        Unchecked::StackCpu => {
+            "the stack's CPU time could not be read, so its CPU per request is unknown"
+        }
+    }
+}
+
+fn time_wait_sockets(more: u64, ports: Option<u32>) -> String {
+    let ports = ports.map_or_else(String::new, |ports| {
+        format!(" (of {} ports per address)", format_count(u64::from(ports)))
+    });
+    let wait = if more == 1 { "waits" } else { "wait" };
+    format!(
+        "{} {wait} in TIME_WAIT{ports}, which slows new connections down for a minute; \
+         --linger-zero resets connections instead",
+        plural(more, "more socket")
+    )
 }
 
 /// `1 request was`, `1,566 requests were`.
