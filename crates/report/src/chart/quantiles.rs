@@ -62,7 +62,8 @@ pub fn quantiles(data: &Quantiles, width: u32) -> Svg {
     for (quantile, name) in MARKED.iter().filter(|(q, _)| rarity(*q) <= last * 1.02) {
         let at = x.at(rarity(*quantile));
         canvas.line("grid", (at, top), (at, bottom));
-        canvas.text("muted mid small", at, bottom + 16.0, name);
+        // The last label stays within the chart.
+        canvas.text("muted mid small", at.min(f64::from(width) - 20.0), bottom + 16.0, name);
     }
     canvas.text(
         "muted small end",

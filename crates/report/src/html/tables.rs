@@ -68,10 +68,15 @@ pub(crate) fn figures(run: &Run, part: &Part) -> Markup {
 
 /// The times of a load.
 pub(crate) fn times(report: &LoadReport<'_>) -> Markup {
-    let head = html! { th {} @for head in TIMES { th { (head) } } };
+    // These two go first where the window is narrow.
+    let class = |head: &str| matches!(head, "min" | "p99.99").then_some("extra");
+    let head = html! { th {} @for head in TIMES { th class=[class(head)] { (head) } } };
     let rows = html! {
         @for (name, values) in report.times_rows() {
-            tr { td.name { (name) } @for value in values { td { (value) } } }
+            tr {
+                td.name { (name) }
+                @for (head, value) in TIMES.iter().zip(values) { td class=[class(head)] { (value) } }
+            }
         }
     };
     let [words, of] = report.times_in_words();
