@@ -248,6 +248,14 @@ fn runs_had_no_names_and_two_could_not_be_shown_side_by_side() {
         .status(2)
         .says("--html writes one run");
     place.run(&["report", "neither"]).status(2).says("neither");
+    for flag in ["--html", "--csv"] {
+        let confused = place.run(&["report", flag, "before the change"]);
+        confused.status(2).says("but 'before the change' is a run; put the run first: ");
+        confused.says(&format!("tachograph report 'before the change' {flag} report."));
+        assert!(!place.path("before the change").exists());
+    }
+    place.run(&["report", "--html", "page"]).status(0);
+    place.run(&["report", "after", "--html", "after"]).status(0);
 }
 
 #[test]

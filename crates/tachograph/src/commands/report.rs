@@ -37,6 +37,9 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
         output::print(&report::beside(&a, &b, &output::style(global.color)));
         return Ok(Status::Well);
     }
+    if flags.runs.is_empty() {
+        refuse_run_as_file(flags, &path)?;
+    }
     let run = read(&path, flags.runs.first().map_or("last", String::as_str))?;
     let mut exported = false;
     if let Some(file) = &flags.markdown {
@@ -69,6 +72,28 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
         output::print(&report::terminal(&run, &output::style(global.color)));
     }
     Ok(if report::is_invalid(&run) { Status::VerdictFailed } else { Status::Well })
+}
+
+/// In `report --html RUN`, the run is taken as the name of the file.
+fn refuse_run_as_file(flags: &ReportFlags, path: &Path) -> Result<(), Failure> {
+    let files = [
+        (&flags.html, "--html", "html"),
+        (&flags.markdown, "--markdown", "md"),
+        (&flags.csv, "--csv", "csv"),
+        (&flags.json, "--json", "json"),
+    ];
+    let store = Store::open_read_only(path)?;
+    for (file, flag, ending) in files {
+        let Some(name) = file.as_ref().and_then(|file| file.to_str()) else { continue };
+        if name != "-" && store.load(name).is_ok() {
+            return Err(Failure::new(format!(
+                "{flag} takes a file, but '{name}' is a run; put the run first: \
+                 tachograph report {} {flag} report.{ending}",
+                shell_words::quote(name)
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// A recorded run. The ledger's fourth column is read from the database again.

@@ -23,7 +23,8 @@ pub(crate) struct ListFlags {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReportFlags {
     /// Id of a run, the start of one, the name of one, or `last`; two are shown side by side
-    #[arg(value_name = "RUN", default_value = "last", num_args = 1..=2)]
+    /// [default: last]
+    #[arg(value_name = "RUN", num_args = 0..=2)]
     pub(crate) runs: Vec<String>,
     /// Write a single HTML file (- for standard output)
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
