@@ -161,6 +161,10 @@ impl Row {
             return Some(self);
         }
         let us = self.end_us - self.start_us;
+        // What is left of a coarse row where a finer archive begins is as long as a finer row may be.
+        if us != stretch.row_us {
+            return None;
+        }
         if known.n != 1 || known.covered_us != us || known.approximate {
             return None;
         }

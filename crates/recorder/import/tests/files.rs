@@ -166,6 +166,17 @@ fn a_coarse_row_takes_nothing_from_the_fine_ones_before_it() {
 }
 
 #[test]
+fn the_rest_of_a_coarse_row_replaced_the_finer_slot_before_it() {
+    let mut store = for_ever();
+    run(&mut store, field(Kind::Level, vec![stretch(0, 300, 1.0), stretch(300, 600, 3.0)]));
+    // The later copy's fine archive begins at 300; of the coarse row before it, 300 s are left.
+    let rest = Stretch { row_us: 600 * SECOND_US, ..stretch(0, 300, 2.0) };
+    let (later, _) = run(&mut store, field(Kind::Level, vec![rest, stretch(300, 600, 3.0)]));
+    assert_eq!((later.known, later.updates), (2, 0));
+    assert_eq!(slots(&mut store, 3_600).1, 300.0 * 4.0);
+}
+
+#[test]
 fn rows_that_a_retention_no_longer_keeps_are_not_written_again() {
     let mut store = store();
     let old = || field(Kind::Level, vec![stretch(0, 300, 1.0), stretch(300, 600, 3.0)]);

@@ -6,9 +6,9 @@ use std::io;
 
 use formats::text::{Columns, Csv, Graphite, Influx, Parser, Reader, Statsd};
 use formats::{Arrival, Precision};
-use import::{BackfillError, HEAD_BYTES, Lines, Options, Refused, Summary, Watch, import};
+use import::{BackfillError, HEAD_BYTES, Lines, Options, Refused, RrdMode, Summary, Watch, import};
 use proptest::prelude::*;
-use series::{Accumulator, Kind, Limits, SlotKey, Step};
+use series::{Accumulator, Kind, Limits, SlotKey, Step, rrd};
 use store::{Memory, Retention, Selector, Store, StoreError};
 
 const NOW_US: i64 = 1_767_225_600_000_000;
@@ -243,17 +243,20 @@ struct Format {
     name: &'static str,
 }
 
-const FORMATS: [Format; 4] = [
+const FORMATS: [Format; 6] = [
     Format { name: "graphite" },
+    Format { name: "graphite counters" },
     Format { name: "influx" },
     Format { name: "statsd" },
     Format { name: "csv" },
+    Format { name: "csv points" },
 ];
 
 impl Format {
     fn parser(self) -> Box<dyn Parser> {
         match self.name {
             "graphite" => graphite(),
+            "graphite counters" => Box::new(Graphite::new(Kind::Counter)),
             "influx" => Box::new(Influx::new(Kind::Gauge, Precision::Seconds)),
             "statsd" => statsd(),
             _ => {
@@ -265,7 +268,11 @@ impl Format {
     }
 
     fn header(self) -> String {
-        if self.name == "csv" { "start,end,in,out,host\n".to_owned() } else { String::new() }
+        match self.name {
+            "csv" => "start,end,in,out,host\n".to_owned(),
+            "csv points" => "time,in,out,host\n".to_owned(),
+            _ => String::new(),
+        }
     }
 
     fn text(self, seeds: &[u32], bad: bool) -> String {
@@ -283,7 +290,7 @@ impl Format {
             let end = if seed.is_multiple_of(3) { "\r\n" } else { "\n" };
             let line = match (self.name, seed % 4) {
                 (_, 0) if seed.is_multiple_of(11) => "# é, a comment".to_owned(),
-                ("graphite", _) => format!("é.{} {a}{b} {at_s}", seed % 3),
+                ("graphite" | "graphite counters", _) => format!("é.{} {a}{b} {at_s}", seed % 3),
                 ("influx", 0) => {
                     format!("m,h=é a={a},s=\"two\nlines, a=5 \\\" and more\",b={b} {at_s}")
                 }
@@ -293,6 +300,8 @@ impl Format {
                 ("statsd", 1) => format!("{at_s} t:{a}:{b}|ms|#é:{}", seed % 2),
                 ("statsd", 2) => format!("{at_s} s:{a}|s:{b}|c"),
                 ("statsd", _) => format!("{at_s} c:{a}|c:{b}|c"),
+                ("csv points", 0) => format!("{at_s},{a},{b},\"é, \"\"two\"\"\""),
+                ("csv points", _) => format!("{at_s},{a},{b},"),
                 (_, 0) => format!("{},{at_s},{a},{b},\"é, \"\"two\"\"\"", at_s - 5 - seed % 20),
                 (_, _) => format!("{},{at_s},{a},{b},", at_s - 5 - seed % 20),
             };
@@ -331,6 +340,22 @@ fn same(ours: &Contents, theirs: &Contents) -> Result<(), TestCaseError> {
         prop_assert!((a.3 - b.3).abs() <= 1e-9 * a.3.abs().max(1.0), "{a:?} and {b:?}");
     }
     Ok(())
+}
+
+/// Imports a file into series that are also kept as RRDtool keeps them.
+fn run_as_rrd(store: &mut dyn Store, format: Format, text: &[u8]) {
+    let archive = |cf, steps| rrd::Archive { consolidation: cf, xff: 0.5, steps, rows: 40 };
+    let archives =
+        vec![archive(rrd::Consolidation::Average, 1), archive(rrd::Consolidation::Max, 3)];
+    let lines = Lines {
+        input: text,
+        reader: Reader::new(format.parser(), Limits::DEFAULT, 1000),
+        arrival: Arrival { now_us: NOW_US, at_us: None },
+        meaning: "test".to_owned(),
+    };
+    let mode = RrdMode { archives, start_us: None };
+    let options = Options { rrd: Some(mode), ..Options::new(step()) };
+    import(store, lines, &options, &mut Watcher::default()).unwrap();
 }
 
 /// What is counted of each series.
@@ -523,6 +548,31 @@ proptest! {
         same(&contents(&mut grown), &contents(&mut whole))?;
         let numbers = |watch: &Watcher| watch.aside.clone();
         prop_assert_eq!(numbers(&of_grown), numbers(&of_whole), "each refused line once");
+    }
+
+    #[test]
+    fn a_file_that_is_cut_anywhere_and_grows_shows_what_rrdtool_would_show_of_the_whole(
+        counters in any::<bool>(),
+        seeds in prop::collection::vec(any::<u32>(), 1..50),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..5),
+    ) {
+        let format = Format { name: if counters { "graphite counters" } else { "graphite" } };
+        let text = format.text(&seeds, true);
+        let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(text.len() + 1)).collect();
+        cuts.push(text.len());
+        cuts.sort_unstable();
+        let (mut whole, mut grown) = (store(), store());
+        run_as_rrd(&mut whole, format, text.as_bytes());
+        for cut in cuts {
+            run_as_rrd(&mut grown, format, &text.as_bytes()[..cut]);
+        }
+        for series in whole.find(&Selector::default()).unwrap() {
+            let selector = Selector { measurement: Some(series.identity.measurement.clone()), ..Selector::default() };
+            let known = grown.find(&selector).unwrap()[0].id;
+            // As text, in which what is unknown equals itself.
+            let shown = |rrd: Option<rrd::Rrd>| format!("{rrd:?}");
+            prop_assert_eq!(shown(grown.rrd(known).unwrap()), shown(whole.rrd(series.id).unwrap()));
+        }
     }
 
     #[test]
