@@ -129,6 +129,7 @@ pub fn import(
                 break;
             }
         }
+        import.watch.writing();
         import.summary.expired += import.recorder.finish()?;
         Ok(import.summary)
     })

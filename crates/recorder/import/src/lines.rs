@@ -170,6 +170,7 @@ impl Import<'_, '_, '_> {
                 if !import.summary.stopped {
                     import.end(&at)?;
                 }
+                import.watch.writing();
                 import.summary.expired += import.recorder.finish()?;
                 return Ok(import.summary);
             }

@@ -90,6 +90,9 @@ pub trait Watch {
         let _ = summary;
     }
 
+    /// Everything has been read, and what is still in memory is written.
+    fn writing(&mut self) {}
+
     /// Whether to stop.
     fn stop(&mut self) -> bool {
         false

@@ -269,7 +269,6 @@ fn one(
             import::import(store, lines, options, &mut watcher)
         }
     };
-    watcher.finish();
     let summary = match imported {
         Ok(summary) => summary,
         Err(error) => return Ok(Err(error)),
@@ -278,6 +277,7 @@ fn one(
     store
         .seal(now_us().saturating_sub(store::SEALED_AFTER_US))
         .map_err(|error| broken_off(error.into()))?;
+    watcher.finish();
     let width = output::style(global.color).width;
     output::print(&ImportResult { file, summary: &summary, watcher: &watcher, width }.text());
     Ok(Ok(summary))

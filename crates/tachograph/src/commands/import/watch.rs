@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use import::{Refused, Summary, Watch};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -17,6 +17,9 @@ const SHOWN: usize = 5;
 
 /// Characters of a refused line to show.
 const SHOWN_CHARACTERS: usize = 60;
+
+/// Redraw interval of the progress line while nothing is read.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Keeps refused lines, shows the first ones and the progress, and stops on request.
 pub(super) struct Watcher {
@@ -39,12 +42,10 @@ impl Watcher {
         let bar = (!quiet && output::progress_wanted()).then(|| {
             let bar = ProgressBar::with_draw_target(size, ProgressDrawTarget::stderr());
             let template = match size {
-                Some(_) => "{bar:24} {bytes} of {total_bytes}, about {eta} left  {msg}",
+                Some(_) => "{bar:20} {percent:>3}% of {total_bytes}, about {eta} left  {msg}",
                 None => "{spinner} {bytes}  {msg}",
             };
-            let style = ProgressStyle::with_template(template)
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-            bar.set_style(style);
+            bar.set_style(style(template));
             bar
         });
         Watcher { aside, stop, read, bar, began: Instant::now(), shown: Vec::new() }
@@ -65,6 +66,10 @@ impl Watcher {
     pub(super) fn shown(&self) -> &[(u64, String, String)] {
         &self.shown
     }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
 impl Watch for Watcher {
@@ -88,8 +93,14 @@ impl Watch for Watcher {
             bar.set_position(self.read.load(Ordering::Relaxed));
             let seconds = self.began.elapsed().as_secs_f64().max(0.001);
             let rate = (summary.lines as f64 / seconds).round() as u64;
-            let lines = base::format_count(summary.lines);
-            bar.set_message(format!("{lines} lines, {} lines/s", base::format_count(rate)));
+            bar.set_message(format!("{} lines/s", base::format_count(rate)));
+        }
+    }
+
+    fn writing(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.set_style(style("{spinner} writing to the record  {elapsed}"));
+            bar.enable_steady_tick(TICK);
         }
     }
 
