@@ -5,6 +5,7 @@ mod cpu;
 mod ours;
 mod peers;
 mod points;
+mod queries;
 mod servers;
 mod table;
 mod text;
@@ -92,6 +93,9 @@ struct Options {
 
 /// Runs the bench, or the pieces of it that are asked for.
 pub(crate) fn bench(words: &[&str]) -> ExitCode {
+    if let ["queries", words @ ..] = words {
+        return queries::bench(words);
+    }
     let options = match parse(words) {
         Ok(options) => options,
         Err(what) => return usage_error(&what),

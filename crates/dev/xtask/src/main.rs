@@ -50,8 +50,9 @@ tasks:
         kill -9 tachograph import, into SQLite and into PostgreSQL (500 times each by
         default), and call it again; every line must be there once
   prove corpus FILE
-        the inputs of influxdata/line-protocol (lineprotocol/testdata/corpus.json there)
-        through our parser, compared with what its own decoder makes of them
+        inputs of another project's tests through our parsers, compared with what it makes
+        of them: corpus.json of influxdata/line-protocol, lexer_test.go of gostatsd,
+        statsd_msg.c of brubeck, plain_test.go of go-carbon, test_protocols.py of carbon
   prove accuracy [--runs N] [--seed N]
         the experiment series-accuracy: the same updates through the real rrdtool, the real
         whisper and ours, then N random ones (1,000,000 by default); needs no built binary
@@ -62,6 +63,9 @@ tasks:
                [--values walk|counts|noise]
         fill ours, rrdtool, whisper and others with the same history (10,000,000 points of
         10,000 series, one and ten to a slot) and write docs/series-performance.md
+  bench-series queries [--only NAME,NAME…] [--series N]
+        query one series over a day again and again while lines are imported (1,000 series
+        by default), in SQLite and in PostgreSQL; writes into the same page
   bench [--only LINE]… [--rounds N] [--seconds S] [--seed N]
         our load engine beside wrk, ab, h2load, oha, hey and iperf3, whichever are on PATH:
         5 rounds of 1 s by default, into docs/performance.md and its numbers beside it

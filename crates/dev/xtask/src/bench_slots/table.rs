@@ -135,13 +135,26 @@ pub(super) fn write(rows: &[Row], kept: &Path, page: &Path) -> Result<(), String
     let all: Vec<Value> = rows.iter().map(Row::json).collect();
     let text = serde_json::to_string_pretty(&all).map_err(|e| e.to_string())?;
     std::fs::write(kept, text).map_err(wrong(kept))?;
-    let before = std::fs::read_to_string(page).map_err(wrong(page))?;
-    let (Some((head, _)), Some((_, tail))) = (before.split_once(BEGIN), before.split_once(END))
-    else {
-        return Err(format!("{} lacks the lines {BEGIN} and {END}", page.display()));
+    write_between(page, [BEGIN, END], |_| tables(rows))
+}
+
+/// Replaces what stands between two lines of a page.
+pub(super) fn write_between(
+    page: &Path,
+    [begin, end]: [&str; 2],
+    text: impl FnOnce(&str) -> String,
+) -> Result<(), String> {
+    let wrong = |e: std::io::Error| format!("{}: {e}", page.display());
+    let before = std::fs::read_to_string(page).map_err(wrong)?;
+    let parts = before.split_once(begin).and_then(|(head, rest)| {
+        let (known, tail) = rest.split_once(end)?;
+        Some((head, known, tail))
+    });
+    let Some((head, known, tail)) = parts else {
+        return Err(format!("{} lacks the lines {begin} and {end}", page.display()));
     };
-    let after = format!("{head}{BEGIN}\n{}\n{END}{tail}", tables(rows));
-    std::fs::write(page, after).map_err(wrong(page))
+    let after = format!("{head}{begin}\n{}\n{end}{tail}", text(known));
+    std::fs::write(page, after).map_err(wrong)
 }
 
 fn tables(rows: &[Row]) -> String {

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
+use std::ops::Range;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -15,7 +16,7 @@ use crate::binary;
 
 /// The order of the lines of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+pub(super) enum Order {
     /// Slot after slot over all series, as things happen.
     Arrival,
     /// Series after series.
@@ -68,15 +69,10 @@ fn import(
         return Err(Unfilled::Failed("Graphite's times are whole seconds".to_owned()));
     }
     let lines = folder.join("lines.txt");
-    write(load, &lines, order)?;
+    write(load, &lines, order, 0..load.each())?;
     let cpu_s = || cpu::children_s() + server_s();
     let (began, before_s) = (Instant::now(), cpu_s());
-    let output = Command::new(binary::path()?)
-        .args(["import", "--quiet", "--format", "graphite"])
-        .arg(&lines)
-        .env("TACHOGRAPH_RECORD", place)
-        .stdin(Stdio::null())
-        .output()?;
+    let output = command(&lines, place)?.output()?;
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
     if !output.status.success() {
         return Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned()));
@@ -86,6 +82,20 @@ fn import(
         return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
     }
     Ok(Filled { points: found, wall_s, cpu_s, bytes: 0 })
+}
+
+/// The command that imports a file.
+pub(super) fn command(lines: &Path, place: &str) -> Result<Command, String> {
+    let mut command = Command::new(binary::path()?);
+    command.args(["import", "--quiet", "--format", "graphite"]).arg(lines);
+    command.env("TACHOGRAPH_RECORD", place).stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// The name of a series.
+pub(super) fn name(of: u64) -> String {
+    format!("servers.rack{}.host{of}.load", of % 100)
 }
 
 /// The updates of all slots of an hour.
@@ -102,23 +112,28 @@ fn updates(place: &str) -> Result<u64, String> {
     u64::try_from(n).map_err(|e| e.to_string())
 }
 
-/// Writes the same lines in one order or the other.
-fn write(load: &Load, path: &Path, order: Order) -> std::io::Result<()> {
+/// Writes the same lines in one order or the other: these points of every series.
+pub(super) fn write(
+    load: &Load,
+    path: &Path,
+    order: Order,
+    points: Range<u64>,
+) -> std::io::Result<()> {
     let mut file = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut values = Values::new(load.values);
     let (series, each) = (load.series as usize, load.each() as usize);
     let values: Vec<f64> = (0..series * each).map(|_| values.next()).collect();
-    let mut line = |of: usize, point: usize| {
-        let value = values[of * each + point];
-        let at_s = load.at_ms(point as u64) / 1_000;
-        writeln!(file, "servers.rack{}.host{of}.load {value} {at_s}", of % 100)
+    let names: Vec<String> = (0..load.series).map(name).collect();
+    let mut line = |of: usize, point: u64| {
+        let value = values[of * each + point as usize];
+        writeln!(file, "{} {value} {}", names[of], load.at_ms(point) / 1_000)
     };
     match order {
         Order::Series => {
-            (0..series).try_for_each(|of| (0..each).try_for_each(|at| line(of, at)))?;
+            (0..series).try_for_each(|of| points.clone().try_for_each(|at| line(of, at)))?;
         }
         Order::Arrival => {
-            (0..each).try_for_each(|at| (0..series).try_for_each(|of| line(of, at)))?;
+            points.clone().try_for_each(|at| (0..series).try_for_each(|of| line(of, at)))?;
         }
     }
     file.flush()
@@ -135,7 +150,7 @@ mod tests {
         let load = Load { points: 60, series: 3, per_slot: 2, values: Pattern::Walk };
         let lines = |order| {
             let path = folder.path().join("lines");
-            write(&load, &path, order).unwrap_or_else(|e| panic!("{e}"));
+            write(&load, &path, order, 0..20).unwrap_or_else(|e| panic!("{e}"));
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             text.lines().map(str::to_owned).collect::<Vec<_>>()
         };

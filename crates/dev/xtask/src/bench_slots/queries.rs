@@ -1,0 +1,305 @@
+//! `bench-series queries`: how long a query of one series over a day takes while lines are imported.
+//!
+//! Three quarters of a day are imported first, and the last quarter while another connection asks
+//! for one series after the other, each over the whole day. So a query meets packed slots, slots
+//! that are being written, and the writer's transactions.
+
+use std::path::Path;
+use std::process::{Child, ExitCode};
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use series::{SECOND_US, Step};
+use store::Selector;
+
+use super::points::{Load, Pattern, START_S, STEP_S};
+use super::text::{self, Order};
+use super::{Unfilled, ours, table};
+use crate::{say, usage_error};
+
+/// The slots of a day.
+const DAY: u64 = 86_400 / STEP_S;
+
+/// How many of them are imported beforehand.
+const BEFORE: u64 = DAY / 4 * 3;
+
+/// The lines of the page between which the table stands.
+const MARKS: [&str; 2] = ["<!-- bench-queries: begin -->", "<!-- bench-queries: end -->"];
+
+const HEAD: &str = "\
+| | series | imported alone, M points/s | during queries, M points/s | queries | p50, ms | p99, ms | max, ms |
+| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
+";
+
+/// Asks for a day of the series of this number; how many slots that gave.
+type Ask = Box<dyn FnMut(u64) -> Result<u64, String>>;
+
+/// Opens a database for questions.
+type Open = fn(&str) -> Result<Ask, String>;
+
+/// Who asks, in which database.
+const ASKERS: [(&str, &str, Place, Open); 4] = [
+    ("sqlite", "SQLite, as `query` reads", Place::Sqlite, by_store),
+    ("postgres", "PostgreSQL, as `query` reads", Place::Postgres, by_store),
+    ("sqlite-view", "SQLite, the view `every_10s`", Place::Sqlite, by_sqlite_view),
+    ("postgres-view", "PostgreSQL, the view `every_10s`", Place::Postgres, by_postgres_view),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Sqlite,
+    Postgres,
+}
+
+#[derive(Debug, PartialEq)]
+struct Options {
+    only: Vec<String>,
+    series: u64,
+}
+
+/// What was seen while lines were imported.
+struct Seen {
+    /// Points per second of the import without queries, and of the one beside them.
+    rates: [f64; 2],
+    /// How long each query took, the shortest first.
+    took: Vec<Duration>,
+}
+
+impl Seen {
+    /// The time within which this part of the queries was answered.
+    fn within_ms(&self, part: f64) -> f64 {
+        let place = (self.took.len() as f64 * part).ceil() as usize;
+        let took = self.took.get(place.saturating_sub(1).min(self.took.len().saturating_sub(1)));
+        took.map_or(f64::NAN, |took| took.as_secs_f64() * 1e3)
+    }
+
+    fn row(&self, title: &str, series: u64) -> String {
+        let [alone, beside] = self.rates.map(|rate| rate / 1e6);
+        let [p50, p99, max] = [0.5, 0.99, 1.0].map(|part| self.within_ms(part));
+        let queries = self.took.len();
+        format!(
+            "| {title} | {series} | {alone:.2} | {beside:.2} | {queries} | {p50:.1} | {p99:.1} | {max:.1} |"
+        )
+    }
+}
+
+/// Runs the bench and writes its rows into the page.
+pub(super) fn bench(words: &[&str]) -> ExitCode {
+    let options = match parse(words) {
+        Ok(options) => options,
+        Err(what) => return usage_error(&what),
+    };
+    match run(&options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            say(&format!("bench-series queries: {what}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn parse(words: &[&str]) -> Result<Options, String> {
+    let mut options = Options { only: Vec::new(), series: 1_000 };
+    for pair in words.chunks(2) {
+        let [name, value] = pair else { return Err(format!("{} lacks its value", pair[0])) };
+        match *name {
+            "--only" => options.only = value.split(',').map(str::to_owned).collect(),
+            "--series" => {
+                options.series = value
+                    .parse()
+                    .ok()
+                    .filter(|n| *n > 0)
+                    .ok_or(format!("--series {value}: a whole number above 0 is wanted"))?;
+            }
+            _ => return Err(format!("{name} is no option of this task")),
+        }
+    }
+    match options.only.iter().find(|name| ASKERS.iter().all(|(known, ..)| known != name)) {
+        Some(unknown) => {
+            let names = ASKERS.map(|(name, ..)| name).join(", ");
+            Err(format!("--only {unknown}: there are {names}"))
+        }
+        None => Ok(options),
+    }
+}
+
+fn run(options: &Options) -> Result<(), String> {
+    for (name, title, place, asker) in ASKERS {
+        if !options.only.is_empty() && !options.only.iter().any(|only| only == name) {
+            continue;
+        }
+        let seen = match place {
+            Place::Sqlite => in_sqlite(options.series, asker),
+            Place::Postgres => in_postgres(options.series, asker),
+        };
+        let row = match seen {
+            Ok(seen) => seen.row(title, options.series),
+            Err(Unfilled::Missing(how)) => {
+                say(&format!("{title}: not installed: {how}"));
+                continue;
+            }
+            Err(Unfilled::Failed(why)) => return Err(format!("{title}: {why}")),
+        };
+        say(&row);
+        table::write_between(Path::new(super::PAGE), MARKS, |known| with_row(known, &row))?;
+    }
+    Ok(())
+}
+
+/// The table with a row in place of the one of the same title and number of series.
+fn with_row(known: &str, row: &str) -> String {
+    let key = |row: &str| row.splitn(4, '|').take(3).collect::<String>();
+    let mut rows: Vec<&str> = known.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
+    match rows.iter_mut().find(|known| key(known) == key(row)) {
+        Some(known) => *known = row,
+        None => rows.push(row),
+    }
+    format!("{HEAD}{}", rows.join("\n"))
+}
+
+fn in_sqlite(series: u64, asker: Open) -> Result<Seen, Unfilled> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().join("record.sqlite").display().to_string();
+    measure(series, folder.path(), &place, asker)
+}
+
+fn in_postgres(series: u64, asker: Open) -> Result<Seen, Unfilled> {
+    let folder = tempfile::tempdir()?;
+    let server = ours::start()?;
+    let place = server.database("bench").map_err(|e| e.to_string())?;
+    measure(series, folder.path(), &place, asker)
+}
+
+fn measure(series: u64, folder: &Path, place: &str, asker: Open) -> Result<Seen, Unfilled> {
+    let load = Load { points: series * DAY, series, per_slot: 1, values: Pattern::Walk };
+    let files = [folder.join("before.txt"), folder.join("meanwhile.txt")];
+    text::write(&load, &files[0], Order::Arrival, 0..BEFORE)?;
+    text::write(&load, &files[1], Order::Arrival, BEFORE..DAY)?;
+    let began = Instant::now();
+    ended(text::command(&files[0], place)?.spawn()?)?;
+    let alone = (series * BEFORE) as f64 / began.elapsed().as_secs_f64();
+    let mut ask = asker(place)?;
+    let mut random = StdRng::seed_from_u64(1);
+    let began = Instant::now();
+    let mut import = text::command(&files[1], place)?.spawn()?;
+    let mut took = Vec::new();
+    let asked = loop {
+        if import.try_wait()?.is_some() {
+            break Ok(());
+        }
+        let before = Instant::now();
+        match ask(random.random_range(0..series)) {
+            Ok(slots) if slots >= BEFORE => took.push(before.elapsed()),
+            Ok(slots) => break Err(format!("{slots} slots, although {BEFORE} had been imported")),
+            Err(why) => break Err(why),
+        }
+    };
+    let beside = (series * (DAY - BEFORE)) as f64 / began.elapsed().as_secs_f64();
+    ended(import)?;
+    asked?;
+    match ask(0)? {
+        DAY => {}
+        slots => return Err(format!("{slots} of {DAY} slots are there").into()),
+    }
+    took.sort_unstable();
+    Ok(Seen { rates: [alone, beside], took })
+}
+
+/// Waits for an import, which must succeed.
+fn ended(import: Child) -> Result<(), Unfilled> {
+    let output = import.wait_with_output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
+}
+
+/// The day, in microseconds.
+fn day_us() -> (i64, i64) {
+    let start_us = START_S as i64 * SECOND_US;
+    // A point at a slot's start ends the time of the slot before it, and counts to its own slot.
+    (start_us, start_us + (86_400 + STEP_S as i64) * SECOND_US)
+}
+
+fn by_store(place: &str) -> Result<Ask, String> {
+    let mut store = store::open_read_only(place).map_err(|e| e.to_string())?;
+    let step = Step::from_secs(STEP_S as i64).ok_or("ten seconds are no step")?;
+    let (from_us, until_us) = day_us();
+    Ok(Box::new(move |of| {
+        let selector = Selector { measurement: Some(text::name(of)), ..Selector::default() };
+        let found = store.find(&selector).map_err(|e| e.to_string())?;
+        let ids: Vec<i64> = found.iter().map(|series| series.id).collect();
+        let slots = store.slots(step, &ids, from_us, until_us).map_err(|e| e.to_string())?;
+        Ok(slots.iter().map(|(_, slot)| slot.n as u64).sum())
+    }))
+}
+
+fn by_sqlite_view(place: &str) -> Result<Ask, String> {
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let db = rusqlite::Connection::open_with_flags(place, flags).map_err(|e| e.to_string())?;
+    let sql = "SELECT slot, rate, total, min, max, n FROM every_10s
+               WHERE measurement = ?1 AND slot_us >= ?2 AND slot_us < ?3";
+    let (from_us, until_us) = day_us();
+    Ok(Box::new(move |of| {
+        let ask = || {
+            let mut statement = db.prepare_cached(sql)?;
+            let mut rows = statement.query(rusqlite::params![text::name(of), from_us, until_us])?;
+            let mut n = 0;
+            while let Some(row) = rows.next()? {
+                n += row.get::<_, i64>(5)? as u64;
+            }
+            Ok(n)
+        };
+        ask().map_err(|e: rusqlite::Error| e.to_string())
+    }))
+}
+
+fn by_postgres_view(place: &str) -> Result<Ask, String> {
+    let mut db = postgres::Client::connect(place, postgres::NoTls).map_err(|e| e.to_string())?;
+    let (from_us, until_us) = day_us();
+    let [from_s, until_s] = [from_us, until_us].map(|us| us / SECOND_US);
+    let sql = format!(
+        "SELECT slot::text, rate, total, min, max, n::bigint FROM every_10s
+         WHERE measurement = $1 AND slot >= to_timestamp({from_s}) AND slot < to_timestamp({until_s})"
+    );
+    Ok(Box::new(move |of| {
+        let rows = db.query(&sql, &[&text::name(of)]).map_err(|e| e.to_string())?;
+        Ok(rows.iter().map(|row| row.get::<_, i64>(5) as u64).sum())
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_and_refused_with_a_sentence() {
+        let options = parse(&["--only", "postgres", "--series", "7"]);
+        assert_eq!(options, Ok(Options { only: vec!["postgres".to_owned()], series: 7 }));
+        for (words, sentence) in [
+            (&["--series"][..], "--series lacks its value"),
+            (&["--series", "0"], "--series 0: a whole number above 0 is wanted"),
+            (&["--points", "1"], "--points is no option of this task"),
+            (
+                &["--only", "mysql"],
+                "--only mysql: there are sqlite, postgres, sqlite-view, postgres-view",
+            ),
+        ] {
+            assert_eq!(parse(words).err(), Some(sentence.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_row_has_the_share_of_queries_and_replaces_its_predecessor() {
+        let took = (1..=200).map(Duration::from_millis).collect();
+        let seen = Seen { rates: [2e6, 1e6], took };
+        let row = seen.row("a", 10);
+        assert_eq!(row, "| a | 10 | 2.00 | 1.00 | 200 | 100.0 | 198.0 | 200.0 |");
+        let other = row.replace("| a |", "| b |");
+        let both = with_row(&with_row(&with_row("", &row), &other), &row);
+        assert_eq!(both, format!("{HEAD}{row}\n{other}"));
+        let none = Seen { rates: [0.0; 2], took: Vec::new() };
+        assert!(none.within_ms(0.99).is_nan());
+    }
+}
