@@ -9,3 +9,4 @@
 pub mod batches;
 pub mod corpus;
 pub mod imports;
+pub mod tables;

@@ -1,15 +1,21 @@
-//! `prove corpus`: the official inputs of Influx's line protocol through our parser.
+//! `prove corpus`: inputs of other projects' tests through our parsers.
 
+use std::path::Path;
 use std::process::ExitCode;
+
+use proofs::{corpus, tables};
 
 use crate::{say, usage_error};
 
 /// Prints how many inputs of a corpus came out how; fails where numbers differ, or where
-/// something is taken that the official decoder refuses.
+/// something is taken that the other project refuses.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    let [path] = words else { return usage_error("prove corpus needs the path of corpus.json") };
+    let [path] = words else { return usage_error("prove corpus needs the path of a file") };
+    let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();
     let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-    match text.and_then(|text| proofs::corpus::compare(&text)) {
+    let compare =
+        |text: String| tables::compare(&name, &text).unwrap_or_else(|| corpus::compare(&text));
+    match text.and_then(compare) {
         Err(what) => usage_error(&format!("{path}: {what}")),
         Ok(outcomes) => {
             say("| outcome | inputs | such as |");
@@ -18,7 +24,8 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
                 let example: String = example.chars().take(60).collect();
                 say(&format!("| {outcome} | {inputs} | {example:?} |"));
             }
-            let wrong = ["other numbers", "only the decoder refuses"];
+            let wrong =
+                ["other numbers", "only the decoder refuses", "only the other project refuses"];
             match wrong.iter().any(|outcome| outcomes.contains_key(*outcome)) {
                 true => ExitCode::FAILURE,
                 false => ExitCode::SUCCESS,
