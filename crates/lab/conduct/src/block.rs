@@ -189,9 +189,7 @@ pub(crate) fn run_block(
             }
         }
         outcome.interrupted |= around.stop.load(Ordering::Relaxed);
-        while let Some(running) = all_running.pop() {
-            outcome.ended.push(running.end());
-        }
+        outcome.ended.extend(end_all(all_running));
         if outcome.interrupted || outcome.failure.is_some() {
             break;
         }
@@ -200,6 +198,19 @@ pub(crate) fn run_block(
     outcome.governors = (governors != governors_after).then_some((governors, governors_after));
     outcome.ended.sort_by_key(|ended| ended.life.variant);
     outcome
+}
+
+/// Ends all variants at once: each waits until its server's count is quiet and its processes are gone.
+fn end_all(all_running: Vec<RunningVariant>) -> Vec<VariantResult> {
+    std::thread::scope(|scope| {
+        let ending: Vec<_> =
+            all_running.into_iter().map(|running| scope.spawn(move || running.end())).collect();
+        let ended = ending.into_iter().map(|variant| match variant.join() {
+            Ok(ended) => ended,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        ended.collect()
+    })
 }
 
 fn run_group(

@@ -171,15 +171,16 @@ impl<'a> PartRunner<'a> {
         deadline: Option<Deadline>,
     ) -> PartProgress {
         let mut plan = with_learned(&self.plan, calibration);
+        let mut other_window = plan.schedule.window;
         if let Some(deadline) = deadline {
             let left = deadline.aim.saturating_duration_since(Instant::now());
-            plan.schedule = schedule_within(&plan, able.len(), left.into());
+            (plan.schedule, other_window) = schedule_within(&plan, able.len(), left.into());
         }
         let long = calibration.variants.iter().map(|c| c.long_service_time).max();
         let settling = long.unwrap_or(Nanos::ZERO).min(Nanos(plan.schedule.slice.0 / 2));
         let warmup = self.warmup(calibration).unwrap_or(plan.schedule.warmup);
         PartProgress {
-            offers: settle_offers(&plan, calibration),
+            offers: settle_offers(&plan, calibration, other_window),
             warmup: warmup.min(plan.schedule.warmup * 3),
             settling,
             lead_in: lead_in(&self.plan, calibration),
@@ -451,28 +452,36 @@ const BLOCK_OVERHEAD: Nanos = Nanos::from_millis(700);
 /// Windows are not shortened below this, or below four slices.
 const WINDOW_MIN: Nanos = Nanos::from_millis(300);
 
-/// The schedule for a part that has `left` of its time. If that is too short for the pilot and one
-/// more block, the pilot has fewer blocks, but enough for a verdict; if it is too short for those,
-/// windows are shorter.
+/// Where windows are shortened, that of the load from which the primary metric is taken is this many
+/// times as long as the others'.
+const PRIMARY_WINDOWS: u64 = 2;
+
+/// The schedule for a part that has `left` of its time, and the windows of loads from which the
+/// primary metric is not taken. If that is too short for the pilot and one more block, the pilot has
+/// fewer blocks, but enough for a verdict; if it is too short for those, windows are shorter.
 ///
 /// A block's start and warm-up take the same time however long its windows are, so a few long
 /// blocks measure more than many short ones.
-fn schedule_within(plan: &spec::Part, variants: usize, left: Nanos) -> spec::Schedule {
+fn schedule_within(plan: &spec::Part, variants: usize, left: Nanos) -> (spec::Schedule, Nanos) {
     let mut schedule = plan.schedule.clone();
     let (variants, offers) = (variants.max(1) as u64, plan.offers.len().max(1) as u64);
     let beside_windows = schedule.warmup + BLOCK_OVERHEAD;
     let block = (beside_windows + schedule.window * offers) * variants;
     let deciding = stats::DECIDING_BLOCKS_MIN as u32;
     let fit = (left.0 / block.0.max(1)).saturating_sub(1);
+    let longest = schedule.window;
     if fit >= u64::from(schedule.pilot_blocks) {
-        return schedule;
+        return (schedule, longest);
     }
     let fewest = deciding.min(schedule.pilot_blocks);
     schedule.pilot_blocks = (fit as u32).clamp(fewest, schedule.pilot_blocks);
     let per_variant = Nanos(left.0 / u64::from(schedule.pilot_blocks + 1) / variants);
-    let fits = Nanos(per_variant.saturating_sub(beside_windows).0 / offers);
-    schedule.window = fits.max(WINDOW_MIN).max(schedule.slice * 4).min(schedule.window);
-    schedule
+    let windows = per_variant.saturating_sub(beside_windows);
+    let shortest = WINDOW_MIN.max(schedule.slice * 4).min(longest);
+    let other = Nanos(windows.0 / (offers - 1 + PRIMARY_WINDOWS)).max(shortest).min(longest);
+    let primary = windows.saturating_sub(other * (offers - 1));
+    schedule.window = primary.max(shortest).min(longest);
+    (schedule, other)
 }
 
 /// The deadline for a part's blocks.
@@ -536,11 +545,16 @@ fn median_latency(part: &Part) -> Nanos {
     Nanos(stats::median(&medians).unwrap_or(0.0) as u64)
 }
 
-/// The offers of a part with their rates and windows.
-fn settle_offers(plan: &spec::Part, calibration: &Calibration) -> Vec<SettledOffer> {
+/// The offers of a part with their rates and windows: `other_window` for those from which the primary
+/// metric is not taken.
+fn settle_offers(
+    plan: &spec::Part,
+    calibration: &Calibration,
+    other_window: Nanos,
+) -> Vec<SettledOffer> {
     let slowest =
         calibration.variants.iter().map(|c| c.capacity_per_s).fold(f64::INFINITY, f64::min);
-    let window = plan.schedule.window;
+    let primary = analyse::offer_of(plan, analyse::metric_of(plan.primary));
     let settle = |offer: &spec::Offer| {
         let (offer, mode) = match *offer {
             spec::Offer::Closed => (Offer::Closed, Mode::Closed),
@@ -555,6 +569,7 @@ fn settle_offers(plan: &spec::Part, calibration: &Calibration) -> Vec<SettledOff
             Mode::Open { rate_per_s, .. } => rate_per_s.is_finite() && rate_per_s >= 1.0,
             Mode::Closed => true,
         };
+        let window = if offer == primary { plan.schedule.window } else { other_window };
         sound.then_some(SettledOffer { offer, mode, window })
     };
     plan.offers.iter().filter_map(settle).collect()

@@ -136,7 +136,7 @@ fn the_first_able_variant_stands_in_for_a_baseline_that_is_not() {
 fn a_short_time_takes_blocks_from_the_pilot_before_it_shortens_windows() {
     let plan = plan();
     let within = |secs| {
-        let schedule = schedule_within(&plan, 2, Nanos::from_secs(secs));
+        let (schedule, _) = schedule_within(&plan, 2, Nanos::from_secs(secs));
         (schedule.pilot_blocks, schedule.window.0 / 1_000_000)
     };
     // Two variants with 1 s of warm-up, windows of 2 s and 0.7 s besides: 7.4 s per block.
@@ -151,9 +151,25 @@ fn a_short_time_takes_blocks_from_the_pilot_before_it_shortens_windows() {
 fn a_quick_look_keeps_its_six_blocks() {
     let mut plan = plan();
     plan.schedule = plan.schedule.quickened();
-    let schedule = schedule_within(&plan, 2, Nanos::from_secs(30));
+    let (schedule, _) = schedule_within(&plan, 2, Nanos::from_secs(30));
     // 7 blocks of two variants in 30 s: 2.14 s each, less 0.4 s of warm-up and 0.7 s besides.
     assert_eq!((schedule.pilot_blocks, schedule.window.0 / 1_000_000), (6, 1042));
+}
+
+#[test]
+fn in_a_short_time_the_primary_metric_gets_twice_the_time_of_others() {
+    let mut plan = plan();
+    let arrivals = spec::Arrivals::default();
+    plan.offers.push(spec::Offer::OpenShare { share: 0.5, arrivals });
+    let within = |secs| {
+        let (schedule, other) = schedule_within(&plan, 2, Nanos::from_secs(secs));
+        (schedule.window.0 / 1_000_000, other.0 / 1_000_000)
+    };
+    assert_eq!(within(600), (2000, 2000), "as the schedule has it");
+    // 7 blocks in 63 s: 4.5 s for each variant, less 1.7 s.
+    assert_eq!(within(63), (1866, 933));
+    assert_eq!(within(70), (2000, 1100), "no longer than the schedule has it");
+    assert_eq!(within(5), (300, 300), "the shortest");
 }
 
 #[test]

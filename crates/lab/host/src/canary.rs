@@ -7,8 +7,9 @@
 use base::{Clock as _, CpuSet, MonotonicClock, Nanos};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
-/// Target duration of one loop at calibration.
-const LOOP: Nanos = Nanos::from_millis(100);
+/// Target duration of one loop at calibration. A busy machine takes several times as long, and
+/// every block pays for it.
+const LOOP: Nanos = Nanos::from_millis(20);
 
 /// A loop of a fixed number of rounds.
 #[derive(Clone, Debug)]
@@ -18,7 +19,7 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// Chooses the number of rounds so that a loop takes about 100 ms now, on each of `cpus` at
+    /// Chooses the number of rounds so that a loop takes about 20 ms now, on each of `cpus` at
     /// once.
     pub fn calibrate(cpus: &CpuSet) -> Canary {
         let sample = 1 << 20;
