@@ -134,8 +134,8 @@ fn a_database_that_goes_away_is_told_and_the_import_goes_on_once_it_is_back() {
 fn refused(place: &Place, name: &str, text: &[u8], further: &[&str]) -> (Ended, Vec<u8>) {
     std::fs::write(place.path(name), text).unwrap();
     let ended = place.run(&[&["import", name], further].concat());
-    let aside = std::fs::read(place.path(&format!("{name}.refused"))).unwrap_or_default();
-    (ended, aside)
+    let refused_file = std::fs::read(place.path(&format!("{name}.refused"))).unwrap_or_default();
+    (ended, refused_file)
 }
 
 #[test]
@@ -143,9 +143,9 @@ fn every_bad_line_is_refused_with_its_reason_and_kept_aside() {
     let place = Place::new();
     let text = b"good 1 1430701200\nnan nan 1430701200\ninf inf 1430701200\nbad\xff 1 1430701200\n\
         future 1 99999999999\nwords one two\nmany 1 2 3\nold 1 -62135596801\n";
-    let (ended, aside) = refused(&place, "a.txt", text, &["-f", "graphite"]);
+    let (ended, refused_file) = refused(&place, "a.txt", text, &["-f", "graphite"]);
     assert_eq!(ended.status, Some(1), "{}", ended.err);
-    let aside = String::from_utf8_lossy(&aside).into_owned();
+    let refused_file = String::from_utf8_lossy(&refused_file).into_owned();
     for (line, reason, kept) in [
         (2, "the value is NaN", "nan nan 1430701200"),
         (3, "the value is infinite", "inf inf 1430701200"),
@@ -155,10 +155,11 @@ fn every_bad_line_is_refused_with_its_reason_and_kept_aside() {
         (7, "exactly three fields", "many 1 2 3"),
         (8, "further in the past", "old 1 -62135596801"),
     ] {
-        let at =
-            aside.find(&format!("# line {line}: ")).unwrap_or_else(|| panic!("{line}: {aside}"));
-        let mut lines = aside[at..].lines();
-        assert!(lines.next().unwrap().contains(reason), "{line}: {aside}");
+        let at = refused_file
+            .find(&format!("# line {line}: "))
+            .unwrap_or_else(|| panic!("{line}: {refused_file}"));
+        let mut lines = refused_file[at..].lines();
+        assert!(lines.next().unwrap().contains(reason), "{line}: {refused_file}");
         assert_eq!(lines.next(), Some(kept));
     }
     assert!(ended.out.contains("kept in a.txt.refused"), "{}", ended.out);
@@ -168,18 +169,20 @@ fn every_bad_line_is_refused_with_its_reason_and_kept_aside() {
         refused(&place, "c.txt", b"c -5 1430701200\n", &["-f", "graphite", "--kind", "counter"]);
     assert!(ended.out.contains("1 negative_counter"), "{}", ended.out);
     let long = [b"x".repeat(1 << 20), b" 1 1430701200\ngood 2 1430701210\n".to_vec()].concat();
-    let (ended, aside) = refused(&place, "l.txt", &long, &["-f", "graphite"]);
+    let (ended, refused_file) = refused(&place, "l.txt", &long, &["-f", "graphite"]);
     assert!(ended.out.contains("1 line_too_long"), "{}", ended.out);
     assert!(ended.out.contains("updates 1"), "{}", ended.out);
     assert_eq!(
-        aside.len(),
+        refused_file.len(),
         "# line 1: the line is longer than 65536 bytes\n".len() + (1 << 20) + 14
     );
     let five: String = (0..5).map(|i| format!("s{i} 1 1430701200\n")).collect();
     let limit = ["-f", "graphite", "--max-series", "3"];
-    let (ended, aside) = refused(&place, "s.txt", five.as_bytes(), &limit);
+    let (ended, refused_file) = refused(&place, "s.txt", five.as_bytes(), &limit);
     assert!(ended.out.contains("2 too_many_series"), "{}", ended.out);
-    assert!(String::from_utf8_lossy(&aside).contains("# line 4: the limit on series is reached"));
+    assert!(
+        String::from_utf8_lossy(&refused_file).contains("# line 4: the limit on series is reached")
+    );
     let (ended, _) =
         refused(&place, "i.txt", b"i a=1 1\ni b=\"text\" 1\ni,=x a=1 1\n", &["-f", "influx"]);
     assert!(ended.out.contains("1 text_value"), "{}", ended.out);

@@ -52,13 +52,13 @@ pub struct Proof {
     /// Slots that were not what they should be.
     pub wrong: u64,
     /// Refused lines that were not kept aside.
-    pub not_aside: u64,
+    pub not_kept: u64,
 }
 
 impl Proof {
     /// Whether nothing was lost, nothing is there twice and nothing was wrong.
     pub fn holds(&self) -> bool {
-        self.slots > 0 && self.wrong == 0 && self.not_aside == 0 && self.counted == self.stored
+        self.slots > 0 && self.wrong == 0 && self.not_kept == 0 && self.counted == self.stored
     }
 }
 
@@ -237,11 +237,11 @@ fn compare(
             proof.stored += counts.map(|(_, row)| row.integral.as_f64() as i64).sum::<i64>();
         }
     }
-    let mut aside = path.as_os_str().to_owned();
-    aside.push(".refused");
-    let kept = std::fs::read_to_string(aside).unwrap_or_default();
+    let mut refused_path = path.as_os_str().to_owned();
+    refused_path.push(".refused");
+    let kept = std::fs::read_to_string(refused_path).unwrap_or_default();
     let lacks = |line: &&u64| !kept.contains(&format!("# line {line}: "));
-    proof.not_aside += file.refused.iter().filter(lacks).count() as u64;
+    proof.not_kept += file.refused.iter().filter(lacks).count() as u64;
     Ok(())
 }
 

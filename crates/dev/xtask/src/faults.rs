@@ -34,9 +34,9 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
 fn count(runs: u32) -> Result<bool, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let listed = test(&["--list"], None)?;
-    let mut tally =
-        Tally::new(String::from_utf8_lossy(&listed.stdout).lines().filter_map(listed_name));
-    if tally.0.is_empty() {
+    let mut counts =
+        CaughtCounts::new(String::from_utf8_lossy(&listed.stdout).lines().filter_map(listed_name));
+    if counts.0.is_empty() {
         return Err(String::from_utf8_lossy(&listed.stderr).trim().to_owned());
     }
     for run in 1..=runs {
@@ -48,10 +48,10 @@ fn count(runs: u32) -> Result<bool, String> {
         }
         // There is no file where every test could run.
         let skipped = std::fs::read_to_string(&skipped).unwrap_or_default();
-        tally.add(&text, &skipped);
+        counts.add(&text, &skipped);
     }
-    say(tally.table(runs).trim_end());
-    Ok(tally.all_caught(runs))
+    say(counts.table(runs).trim_end());
+    Ok(counts.all_caught(runs))
 }
 
 fn test(args: &[&str], not_run: Option<&Path>) -> Result<Output, String> {
@@ -66,11 +66,11 @@ fn test(args: &[&str], not_run: Option<&Path>) -> Result<Output, String> {
 }
 
 /// How often each fault was caught and missed. Whatever is neither did not run.
-struct Tally(BTreeMap<String, (u32, u32)>);
+struct CaughtCounts(BTreeMap<String, (u32, u32)>);
 
-impl Tally {
-    fn new<'a>(names: impl Iterator<Item = &'a str>) -> Tally {
-        Tally(names.map(|name| (name.to_owned(), (0, 0))).collect())
+impl CaughtCounts {
+    fn new<'a>(names: impl Iterator<Item = &'a str>) -> CaughtCounts {
+        CaughtCounts(names.map(|name| (name.to_owned(), (0, 0))).collect())
     }
 
     /// Adds one pass: what the harness printed, and the names of the tests that could not run.
@@ -142,19 +142,19 @@ mod tests {
 
     #[test]
     fn a_proof_that_did_not_run_was_counted_as_caught() {
-        let mut tally = Tally::new(["root_only", "sound", "never_reached"].into_iter());
-        tally.add("test root_only ... ok\ntest sound ... ok\n", "root_only\n");
-        tally.add("test root_only ... ok\ntest sound ... FAILED\n", "");
+        let mut counts = CaughtCounts::new(["root_only", "sound", "never_reached"].into_iter());
+        counts.add("test root_only ... ok\ntest sound ... ok\n", "root_only\n");
+        counts.add("test root_only ... ok\ntest sound ... FAILED\n", "");
         assert_eq!(
-            tally.table(2),
+            counts.table(2),
             "| fault | caught | missed | not run | of |\n\
              | --- | --: | --: | --: | --: |\n\
              | never reached | 0 | 0 | 2 | 2 |\n\
              | root only | 1 | 0 | 1 | 2 |\n\
              | sound | 1 | 1 | 0 | 2 |\n"
         );
-        assert!(!tally.all_caught(2));
-        let mut all = Tally::new(["sound"].into_iter());
+        assert!(!counts.all_caught(2));
+        let mut all = CaughtCounts::new(["sound"].into_iter());
         all.add("test sound ... ok\n", "");
         assert!(all.all_caught(1) && !all.all_caught(2));
     }

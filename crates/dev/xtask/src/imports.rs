@@ -51,9 +51,9 @@ fn prove_both(options: &Options) -> Result<bool, String> {
             command.arg(file).env("TACHOGRAPH_RECORD", &place);
             command
         })?;
-        let Proof { kills, files, lines, counted, stored, slots, wrong, not_aside } = proof;
+        let Proof { kills, files, lines, counted, stored, slots, wrong, not_kept } = proof;
         say(&format!(
-            "| {name} | {kills} | {files} | {lines} | {counted} | {stored} | {slots} | {wrong} | {not_aside} |"
+            "| {name} | {kills} | {files} | {lines} | {counted} | {stored} | {slots} | {wrong} | {not_kept} |"
         ));
         holds &= proof.holds();
     }

@@ -132,7 +132,7 @@ impl Wanted {
 
 /// What the runs of one profile came to.
 #[derive(Default)]
-struct Tally {
+struct ProfileResult {
     runs: u32,
     failed: u32,
     invalid: u32,
@@ -144,7 +144,7 @@ struct Tally {
     wrk_off: Vec<f64>,
 }
 
-impl Tally {
+impl ProfileResult {
     fn note(&mut self, outcome: Option<&Outcome>, truth: f64) {
         self.runs += 1;
         self.equal_runs += u32::from(truth == 1.0);
@@ -205,47 +205,47 @@ fn table(wanted: &Wanted) -> Result<bool, String> {
     let mut all_well = true;
     for profile in PROFILES.iter().filter(|p| wanted.profile.as_deref().is_none_or(|n| n == p.name))
     {
-        let mut tally = Tally::default();
+        let mut result = ProfileResult::default();
         for run in 0..wanted.options.runs {
             for (b, truth) in [(BURN, 1.0), (BURN_MORE, TRUTH)] {
                 let seed = wanted.options.seed.derive(profile.name, u64::from(run)).0 >> 12;
                 let _neighbours = Neighbours::start(profile.neighbours, seed)?;
                 let quota = profile.quota.then(Quota::set).transpose()?;
                 let outcome = compare(wanted, folder.path(), b, seed, quota.as_ref());
-                tally.note(outcome.as_ref().ok(), truth);
+                result.note(outcome.as_ref().ok(), truth);
                 if let Err(what) = outcome {
                     say(&format!("{}: {what}", profile.name));
                 }
                 if let Some(ratio) = wrk(wanted, folder.path(), b) {
-                    tally.wrk_off.push((ratio / truth).ln().abs());
+                    result.wrk_off.push((ratio / truth).ln().abs());
                 }
             }
         }
-        all_well &= print(profile.name, &mut tally);
+        all_well &= print(profile.name, &mut result);
     }
     Ok(all_well)
 }
 
-fn print(name: &str, tally: &mut Tally) -> bool {
+fn print(name: &str, result: &mut ProfileResult) -> bool {
     let percent =
         |value: Option<f64>| value.map_or("–".to_owned(), |v| format!("{:.2}%", 100.0 * v));
-    let without = tally.failed + tally.invalid;
+    let without = result.failed + result.invalid;
     say(&format!(
         "| {name} | {} | {without} | {} of {} | {} of {} | ±{} | {} |",
-        tally.runs,
-        tally.alarms,
-        tally.equal_runs,
-        tally.covered,
-        tally.with_interval,
-        percent(median(&mut tally.half_widths)),
-        percent(median(&mut tally.wrk_off)),
+        result.runs,
+        result.alarms,
+        result.equal_runs,
+        result.covered,
+        result.with_interval,
+        percent(median(&mut result.half_widths)),
+        percent(median(&mut result.wrk_off)),
     ));
     // One run beyond a goal is chance where there are few.
     let over = |n: u32, share: f64, of: u32| f64::from(n) > share * f64::from(of) + 1.0;
-    let missed = tally.with_interval - tally.covered;
-    !over(without, 0.05, tally.runs)
-        && !over(tally.alarms, 7.0 / 60.0, tally.equal_runs)
-        && !over(missed, 0.07, tally.with_interval)
+    let missed = result.with_interval - result.covered;
+    !over(without, 0.05, result.runs)
+        && !over(result.alarms, 7.0 / 60.0, result.equal_runs)
+        && !over(missed, 0.07, result.with_interval)
 }
 
 fn compare(
@@ -316,15 +316,15 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_counts_alarms_misses_and_runs_without_a_verdict() {
-        let mut tally = Tally::default();
-        tally.note(Some(&outcome("faster", 1.01, 1.02)), 1.0);
-        tally.note(Some(&outcome("inconclusive", 0.98, 1.02)), 1.0);
-        tally.note(Some(&outcome("slower", 0.94, 0.97)), TRUTH);
-        tally.note(Some(&outcome("invalid", 0.94, 0.97)), TRUTH);
-        tally.note(None, 1.0);
-        assert_eq!((tally.runs, tally.equal_runs, tally.alarms), (5, 3, 1));
-        assert_eq!((tally.with_interval, tally.covered), (3, 2));
-        assert_eq!((tally.invalid, tally.failed), (1, 1));
+    fn a_result_counts_alarms_misses_and_runs_without_a_verdict() {
+        let mut result = ProfileResult::default();
+        result.note(Some(&outcome("faster", 1.01, 1.02)), 1.0);
+        result.note(Some(&outcome("inconclusive", 0.98, 1.02)), 1.0);
+        result.note(Some(&outcome("slower", 0.94, 0.97)), TRUTH);
+        result.note(Some(&outcome("invalid", 0.94, 0.97)), TRUTH);
+        result.note(None, 1.0);
+        assert_eq!((result.runs, result.equal_runs, result.alarms), (5, 3, 1));
+        assert_eq!((result.with_interval, result.covered), (3, 2));
+        assert_eq!((result.invalid, result.failed), (1, 1));
     }
 }

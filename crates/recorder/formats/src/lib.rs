@@ -12,7 +12,7 @@
 //!
 //! # Nothing is lost silently
 //!
-//! What is refused has a [`Reason`], by which it is counted ([`Tally`]). A line is accepted or
+//! What is refused has a [`Reason`], by which it is counted ([`RefusalCounts`]). A line is accepted or
 //! refused as a whole, so a refused line that is corrected counts once. Lines whose first character
 //! is `#` are comments in every text format, so a file of refused lines can contain the reasons.
 //!
@@ -40,6 +40,6 @@ pub use lines::{LINE_MAX, Line, Lines};
 pub use name::{NAME_MAX, SeriesName, TAGS_MAX};
 pub use number::Number;
 pub use quotes::Quotes;
-pub use reason::{Malformed, Reason, Tally};
+pub use reason::{Malformed, Reason, RefusalCounts};
 pub use time::{Arrival, Precision, parse_time};
 pub use update::{Update, What};

@@ -102,16 +102,16 @@ impl Reason {
 
 /// Number of refusals by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tally(BTreeMap<Reason, u64>);
+pub struct RefusalCounts(BTreeMap<Reason, u64>);
 
-impl Tally {
+impl RefusalCounts {
     /// Counts one refusal.
     pub fn add(&mut self, reason: Reason) {
         *self.0.entry(reason).or_default() += 1;
     }
 
     /// Adds the counts of another.
-    pub fn merge(&mut self, other: &Tally) {
+    pub fn merge(&mut self, other: &RefusalCounts) {
         for (reason, count) in &other.0 {
             *self.0.entry(*reason).or_default() += count;
         }
@@ -133,7 +133,7 @@ impl Tally {
     }
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for RefusalCounts {
     /// `3 not_utf8, 1 late`; `none` without refusals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tally_lists_what_occurred() {
-        let mut tally = Tally::default();
-        assert_eq!(tally.to_string(), "none");
-        tally.add(Refusal::Late.into());
-        tally.add(Malformed::NotUtf8.into());
-        tally.add(Malformed::NotUtf8.into());
-        let mut twice = tally.clone();
-        twice.merge(&tally);
+    fn counts_list_what_occurred() {
+        let mut counts = RefusalCounts::default();
+        assert_eq!(counts.to_string(), "none");
+        counts.add(Refusal::Late.into());
+        counts.add(Malformed::NotUtf8.into());
+        counts.add(Malformed::NotUtf8.into());
+        let mut twice = counts.clone();
+        twice.merge(&counts);
         assert_eq!(twice.to_string(), "4 not_utf8, 2 late");
         assert_eq!((twice.total(), twice.count(Refusal::Late)), (6, 2));
     }

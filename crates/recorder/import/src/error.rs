@@ -40,5 +40,5 @@ pub enum BackfillError {
     },
     /// Refused lines cannot be stored.
     #[error("cannot write the refused lines ({0})")]
-    Aside(std::io::Error),
+    KeepRefused(std::io::Error),
 }

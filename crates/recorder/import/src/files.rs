@@ -330,9 +330,9 @@ impl Import<'_, '_, '_> {
                 };
                 watch
                     .refused(Refused { line, reasons: &[*reason] })
-                    .map_err(BackfillError::Aside)?;
+                    .map_err(BackfillError::KeepRefused)?;
             }
-            watch.settle().map_err(BackfillError::Aside)
+            watch.settle().map_err(BackfillError::KeepRefused)
         };
         let writer = at.writer("rows");
         if self.recorder.knows(writer)? {

@@ -22,12 +22,12 @@
 //! earlier one. There each series continues from its newest row.
 
 mod advance;
-mod desk;
 mod error;
 pub mod files;
 mod fingerprint;
 mod lines;
 mod recorder;
+mod store_thread;
 mod summary;
 
 pub use error::BackfillError;

@@ -271,7 +271,7 @@ impl Import<'_, '_, '_> {
             keep(self.watch, &mut self.summary, block.line(*place), reasons)?;
         }
         if !said.refused.is_empty() {
-            self.watch.settle().map_err(BackfillError::Aside)?;
+            self.watch.settle().map_err(BackfillError::KeepRefused)?;
         }
         let mut writers = vec![writer];
         self.mark(block, &places, start, end, &said, &mut writers);
@@ -426,7 +426,11 @@ impl Import<'_, '_, '_> {
                     }
                 }
             }
-            if more.is_empty() { Ok(()) } else { watch.settle().map_err(BackfillError::Aside) }
+            if more.is_empty() {
+                Ok(())
+            } else {
+                watch.settle().map_err(BackfillError::KeepRefused)
+            }
         };
         let written = self.recorder.write(writers, book, &said.updates, refuse)?;
         self.summary.updates += written.updates;
@@ -463,7 +467,7 @@ fn keep(
 ) -> Result<(), BackfillError> {
     reasons.iter().for_each(|reason| summary.refused.add(*reason));
     summary.refused_lines += u64::from(line.first);
-    watch.refused(Refused { line, reasons }).map_err(BackfillError::Aside)
+    watch.refused(Refused { line, reasons }).map_err(BackfillError::KeepRefused)
 }
 
 /// The result of a window, as a line that gives the same counts when imported; a comment if there

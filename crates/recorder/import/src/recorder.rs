@@ -15,7 +15,7 @@ use store::{
 
 use crate::BackfillError;
 use crate::advance::Advance;
-use crate::desk::{self, Desk};
+use crate::store_thread::{self, StoreThread};
 
 /// Options of an import.
 #[derive(Clone, Debug, PartialEq)]
@@ -148,7 +148,7 @@ const ENOUGH_EACH: u64 = 100;
 /// Gathers pieces in a head, and hands them to a store, many at once. A separate thread writes to
 /// the store meanwhile.
 pub(crate) struct Recorder<'s> {
-    desk: Desk<'s>,
+    store_thread: StoreThread<'s>,
     options: Options,
     lane: i32,
     head: Head,
@@ -210,9 +210,9 @@ impl Recorder<'_> {
             definition.checked()?;
         }
         let lane = store.lanes(&[&options.lane])?.first().copied().unwrap_or(0);
-        desk::with(store, now_us, |desk| {
+        store_thread::with(store, now_us, |store_thread| {
             let mut recorder = Recorder {
-                desk,
+                store_thread,
                 options,
                 lane,
                 head: Head::new(lane),
@@ -246,7 +246,7 @@ impl Recorder<'_> {
     ) -> Result<Result<Series, Reason>, BackfillError> {
         let in_rrd_mode = wanted.rrd.is_some();
         let limit = self.options.series;
-        let made = self.desk.call(move |store| store.series(&[wanted], &limit))?.pop();
+        let made = self.store_thread.call(move |store| store.series(&[wanted], &limit))?.pop();
         let made = made.unwrap_or(Err(NotMade::TooMany)).map_err(reason);
         check_mode(in_rrd_mode, &made)?;
         self.keep(vec![(number, made.clone())])?;
@@ -258,7 +258,7 @@ impl Recorder<'_> {
         if self.head.is_touched(id) {
             self.settle()?;
         }
-        let rows = self.desk.call(move |store| {
+        let rows = self.store_thread.call(move |store| {
             let coarsest = store.retentions()?.into_iter().map(|retention| retention.step).max();
             coarsest.map_or(Ok(Vec::new()), |step| store.slots(step, &[id], i64::MIN, i64::MAX))
         })?;
@@ -277,7 +277,8 @@ impl Recorder<'_> {
         if self.head.is_touched(id) {
             self.settle()?;
         }
-        let rows = self.desk.call(move |store| store.slots(step, &[id], from_us, until_us))?;
+        let rows =
+            self.store_thread.call(move |store| store.slots(step, &[id], from_us, until_us))?;
         let of_lane = rows.into_iter().filter(|(key, _)| key.lane == self.lane);
         Ok(of_lane.map(|(key, slot)| (key.slot_us, slot)).collect())
     }
@@ -290,7 +291,8 @@ impl Recorder<'_> {
         id: i64,
         resumed: &Resumed,
     ) -> Result<(), BackfillError> {
-        let before_us = self.desk.call(move |store| store.rrd(id))?.map(|rrd| rrd.last_us());
+        let before_us =
+            self.store_thread.call(move |store| store.rrd(id))?.map(|rrd| rrd.last_us());
         if before_us.is_some_and(|before_us| before_us >= resumed.state.last_us()) {
             return Ok(());
         }
@@ -302,21 +304,21 @@ impl Recorder<'_> {
         let rows = resumed.rows.iter().filter(is_new).copied().collect();
         let change = RrdChange { series: id, state: resumed.state.clone(), rows };
         let changes = Changes { rrd: vec![change], ..Changes::default() };
-        self.desk.call(move |store| store.apply(writer, 1, &changes))?;
+        self.store_thread.call(move |store| store.apply(writer, 1, &changes))?;
         Ok(())
     }
 
     /// Whether the store has this writer's batch. Once a piece of the stream was written, the store
     /// has no later one, and is not asked.
     pub(crate) fn has(&mut self, writer: Writer) -> Result<bool, StoreError> {
-        Ok(!self.wrote && self.desk.call(move |store| store.last_batch(writer))? > 0)
+        Ok(!self.wrote && self.store_thread.call(move |store| store.last_batch(writer))? > 0)
     }
 
     /// Whether this writer's batch was written before, or waits to be: for batches that are not
     /// pieces of one stream, of which a known one may follow a new one.
     pub(crate) fn knows(&mut self, writer: Writer) -> Result<bool, StoreError> {
         Ok(self.head.has_claim(writer)
-            || self.desk.call(move |store| store.last_batch(writer))? > 0)
+            || self.store_thread.call(move |store| store.last_batch(writer))? > 0)
     }
 
     /// The updates that would be refused, by the index of their line.
@@ -372,16 +374,16 @@ impl Recorder<'_> {
         self.whole = false;
         let mut full: HashSet<i64> = HashSet::new();
         // A line that was refused and stored stays refused.
-        let mut told: HashSet<usize> = HashSet::new();
+        let mut known_refused: HashSet<usize> = HashSet::new();
         loop {
             let rrds = self.rrds.clone();
             let mut refused = Vec::new();
-            let mut written = self.add_all(updates, &full, &told, &mut refused);
-            told.extend(refused.iter().map(|(place, _)| *place));
+            let mut written = self.add_all(updates, &full, &known_refused, &mut refused);
+            known_refused.extend(refused.iter().map(|(place, _)| *place));
             refuse(&refused)?;
             writers.iter().for_each(|writer| self.head.claim(*writer, 1));
             let frozen = self.freeze();
-            match self.desk.apply(frozen) {
+            match self.store_thread.apply(frozen) {
                 Ok(expired) => {
                     self.whole = true;
                     self.expired += expired;
@@ -412,9 +414,9 @@ impl Recorder<'_> {
     fn settle(&mut self) -> Result<(), BackfillError> {
         if !self.head.is_empty() {
             let frozen = self.freeze();
-            self.expired += self.desk.send(frozen)?;
+            self.expired += self.store_thread.send(frozen)?;
         }
-        self.expired += self.desk.settle()?;
+        self.expired += self.store_thread.settle()?;
         Ok(())
     }
 
@@ -423,17 +425,17 @@ impl Recorder<'_> {
         let grown = self.head.bytes().saturating_sub(self.bytes_before);
         let is_full = grown >= self.options.head_bytes / 2;
         if !is_full {
-            self.expired += self.desk.poll()?;
+            self.expired += self.store_thread.poll()?;
             let each = self.head.touched() as u64 * ENOUGH_EACH;
             let is_worth_it = self.updates >= ENOUGH.max(each);
             let each = self.options.written_each;
             let is_late = each.is_some_and(|each| self.flushed.elapsed() >= each);
-            if !self.desk.is_idle() || !is_worth_it && !is_late {
+            if !self.store_thread.is_idle() || !is_worth_it && !is_late {
                 return Ok(());
             }
         }
         let frozen = self.freeze();
-        self.expired += self.desk.send(frozen)?;
+        self.expired += self.store_thread.send(frozen)?;
         Ok(())
     }
 
@@ -472,7 +474,7 @@ impl Recorder<'_> {
         let (numbers, wanted): (Vec<_>, Vec<_>) = new.into_iter().unzip();
         let in_rrd_mode: Vec<bool> = wanted.iter().map(|wanted| wanted.rrd.is_some()).collect();
         let limit = self.options.series;
-        let made = self.desk.call(move |store| store.series(&wanted, &limit))?;
+        let made = self.store_thread.call(move |store| store.series(&wanted, &limit))?;
         if made.contains(&Err(NotMade::NoRetention)) {
             return Err(StoreError::NoRetention(self.options.step.us()).into());
         }
@@ -498,7 +500,7 @@ impl Recorder<'_> {
             true => Vec::new(),
             false => {
                 let wanted = wanted.clone();
-                self.desk.call(move |store| store.lane_states(&wanted))?
+                self.store_thread.call(move |store| store.lane_states(&wanted))?
             }
         };
         let ids = wanted.into_iter().map(|(id, _)| id);
@@ -512,7 +514,7 @@ impl Recorder<'_> {
                     let place = self.head.open(series.id, &series.spec, lane);
                     if let (Some(definition), true) = (series.rrd, is_of_points(&series.spec)) {
                         let id = series.id;
-                        let state = self.desk.call(move |store| store.rrd(id))?;
+                        let state = self.store_thread.call(move |store| store.rrd(id))?;
                         let state = state.map(|rrd| rrd.state().clone());
                         self.rrds.entry(place).or_insert_with(|| Advance::new(definition, state));
                     }

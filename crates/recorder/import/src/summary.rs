@@ -2,7 +2,7 @@
 
 use std::io;
 
-use formats::{Line, Reason, Tally};
+use formats::{Line, Reason, RefusalCounts};
 
 /// The result of an import.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Summary {
     /// Lines refused.
     pub refused_lines: u64,
     /// Reasons.
-    pub refused: Tally,
+    pub refused: RefusalCounts,
     /// Texts beside numbers in accepted lines; they were skipped.
     pub texts: u64,
     /// The number of an incomplete last line that was left for the next import.

@@ -107,10 +107,10 @@ fn a_row_of_which_a_part_is_known_gives_the_rest() {
 fn what_cannot_be_recorded_is_kept_aside() {
     let mut store = store();
     let rows = vec![stretch(0, 300, 1e201), stretch(300, 600, 1.0), stretch(1 << 40, 1 << 41, 1.0)];
-    let (summary, aside) = run(&mut store, field(Kind::Level, rows));
+    let (summary, kept) = run(&mut store, field(Kind::Level, rows));
     assert_eq!((summary.updates, summary.refused_lines), (1, 2));
-    assert!(aside[0].starts_with("1 too_large: m,0.000000,300.000000,1000"), "{}", aside[0]);
-    assert_eq!(aside[1], "3 future: m,1099511627776.000000,2199023255552.000000,1");
+    assert!(kept[0].starts_with("1 too_large: m,0.000000,300.000000,1000"), "{}", kept[0]);
+    assert_eq!(kept[1], "3 future: m,1099511627776.000000,2199023255552.000000,1");
 }
 
 #[test]

@@ -16,7 +16,7 @@ const NOW_US: i64 = 1_767_225_600_000_000;
 /// Stores refused lines as text, and stops after this many calls.
 #[derive(Default)]
 struct Watcher {
-    aside: Vec<String>,
+    kept: Vec<String>,
     /// The same complete, as a file to import.
     whole: String,
     stop_after: Option<usize>,
@@ -29,7 +29,7 @@ impl Watch for Watcher {
         self.whole.push_str(&text);
         self.whole.push('\n');
         let start: String = text.chars().take(40).collect();
-        self.aside.push(format!("{} {}: {start}", refused.line.number, reasons.join(" ")));
+        self.kept.push(format!("{} {}: {start}", refused.line.number, reasons.join(" ")));
         Ok(())
     }
 
@@ -189,7 +189,7 @@ fn what_is_refused_is_kept_aside_whole_with_its_line_number() {
     );
     let (mut store, mut watch) = (store(), Watcher::default());
     let summary = run(&mut store, graphite(), &text, &mut watch);
-    let (long, short): (Vec<_>, Vec<_>) = watch.aside.iter().partition(|line| line.contains("xxx"));
+    let (long, short): (Vec<_>, Vec<_>) = watch.kept.iter().partition(|line| line.contains("xxx"));
     assert_eq!(
         short,
         [
@@ -216,7 +216,7 @@ fn one_series_of_two_kinds_is_refused_where_it_differs() {
     let influx = Influx::new(Kind::Gauge, Precision::Seconds);
     let summary = run(&mut store, Box::new(influx), text, &mut watch);
     assert_eq!(summary.updates, 1);
-    assert_eq!(watch.aside, ["2 wrong_kind: m v=2i,_start=0 10"]);
+    assert_eq!(watch.kept, ["2 wrong_kind: m v=2i,_start=0 10"]);
 }
 
 #[test]
@@ -231,10 +231,10 @@ fn counts_beyond_what_a_slot_can_hold_are_refused_and_the_others_stay() {
     let before = contents(&mut store);
     let error = try_run(&mut store, influx(), &text, &mut watch, NOW_US, HEAD_BYTES).unwrap_err();
     assert!(matches!(error, BackfillError::Store(StoreError::Overflow { .. })), "{error}");
-    assert_eq!((contents(&mut store), watch.aside.len()), (before, 0));
+    assert_eq!((contents(&mut store), watch.kept.len()), (before, 0));
     let summary = try_run(&mut store, influx(), &text, &mut watch, NOW_US, 0).unwrap();
     assert_eq!((summary.known, summary.updates), (1, 0), "a line is taken whole or refused whole");
-    assert_eq!(watch.aside, ["2 too_large: m a=5i,b=2i,_start=0 10"]);
+    assert_eq!(watch.kept, ["2 too_large: m a=5i,b=2i,_start=0 10"]);
 }
 
 /// A format with lines generated from numbers.
@@ -377,7 +377,7 @@ fn a_statsd_file_that_grew_after_a_torn_last_line_counts_every_line_once() {
     let grown = run(&mut store, statsd(), "1000 a:5|c\n1001 a:7|c\n1012 a:13|c\n", &mut watch);
     assert_eq!((grown.known, grown.torn), (2, None));
     assert_eq!(counts(&mut store), [("a:count".to_owned(), 25)]);
-    assert!(watch.aside.is_empty());
+    assert!(watch.kept.is_empty());
 }
 
 #[test]
@@ -399,10 +399,10 @@ fn a_line_that_came_from_the_future_is_not_taken_later_although_it_was_kept_asid
     let (mut store, mut watch) = (store(), Watcher::default());
     let (text, now_us) = ("1000 a:1|c\n1700 a:2|c\n1001 a:4|c\n", 1_005_000_000);
     run_at(&mut store, statsd(), text, &mut watch, now_us);
-    assert_eq!(watch.aside, ["2 future: 1700 a:2|c"]);
+    assert_eq!(watch.kept, ["2 future: 1700 a:2|c"]);
     let grown = format!("{text}1002 a:8|c\n");
     run_at(&mut store, statsd(), &grown, &mut watch, 2 * now_us);
-    assert_eq!(watch.aside.len(), 1);
+    assert_eq!(watch.kept.len(), 1);
     assert_eq!(counts(&mut store), [("a:count".to_owned(), 13)]);
 }
 
@@ -416,7 +416,7 @@ fn a_line_of_a_series_of_another_kind_is_kept_aside_and_not_lost_in_a_window() {
         &mut watch,
     );
     let summary = run(&mut store, statsd(), "1000 b:1|c\n1000 a:1|c\n", &mut watch);
-    assert_eq!(watch.aside, ["2 wrong_kind: 1000 a:1|c"]);
+    assert_eq!(watch.kept, ["2 wrong_kind: 1000 a:1|c"]);
     assert_eq!((summary.refused_lines, summary.updates), (1, 1));
 }
 
@@ -429,7 +429,7 @@ fn a_window_that_a_slot_cannot_hold_is_kept_aside_as_a_line() {
     let text = line(3) + &line(4);
     // In a batch of many pieces it is unknown which window to refuse.
     let summary = try_run(&mut store, statsd(), &text, &mut watch, NOW_US, 0).unwrap();
-    assert_eq!(watch.aside, ["2 too_large: 1000 a:7|c|#host:b"]);
+    assert_eq!(watch.kept, ["2 too_large: 1000 a:7|c|#host:b"]);
     assert_eq!((summary.refused_lines, summary.updates), (1, 0));
 }
 
@@ -459,7 +459,7 @@ fn a_count_that_alone_may_be_too_large_is_refused_at_once() {
     let influx = Influx::new(Kind::Gauge, Precision::Seconds);
     let summary = run(&mut store, Box::new(influx), &text, &mut watch);
     assert_eq!(summary.updates, 2, "a line is taken whole or refused whole");
-    assert_eq!(watch.aside, [format!("2 too_large: m a={most}i,b=2i,_start=0 10")]);
+    assert_eq!(watch.kept, [format!("2 too_large: m a={most}i,b=2i,_start=0 10")]);
 }
 
 /// A stream that fails at the end of its text.
@@ -514,12 +514,12 @@ fn a_piece_whose_refused_lines_cannot_be_kept_is_not_written() {
     };
     let options = Options::new(step());
     let error = import(&mut half, of(), &options, &mut Full).unwrap_err();
-    assert!(matches!(error, BackfillError::Aside(_)), "{error}");
+    assert!(matches!(error, BackfillError::KeepRefused(_)), "{error}");
     let mut whole = store();
     let wanted = run(&mut whole, graphite(), &text, &mut Watcher::default());
     let mut watch = Watcher::default();
     let found = run(&mut half, graphite(), &text, &mut watch);
-    assert!(wanted.refused_lines > 0 && watch.aside.len() as u64 == wanted.refused_lines);
+    assert!(wanted.refused_lines > 0 && watch.kept.len() as u64 == wanted.refused_lines);
     assert_eq!(found.known + found.updates + found.refused_lines, found.lines);
     assert!(contents(&mut half) == contents(&mut whole), "the half that was taken left no trace");
 }
@@ -546,7 +546,7 @@ proptest! {
             run(&mut grown, format.parser(), &text, &mut of_grown);
         }
         same(&contents(&mut grown), &contents(&mut whole))?;
-        let numbers = |watch: &Watcher| watch.aside.clone();
+        let numbers = |watch: &Watcher| watch.kept.clone();
         prop_assert_eq!(numbers(&of_grown), numbers(&of_whole), "each refused line once");
     }
 
@@ -586,12 +586,12 @@ proptest! {
         let (mut once, mut repaired) = (store(), store());
         let mut watch = Watcher::default();
         run(&mut once, format.parser(), &right, &mut watch);
-        prop_assert_eq!(&watch.aside, &Vec::<String>::new());
+        prop_assert_eq!(&watch.kept, &Vec::<String>::new());
         run(&mut repaired, format.parser(), &text, &mut watch);
-        let aside = format.header() + &watch.whole.replace('x', "1");
+        let kept = format.header() + &watch.whole.replace('x', "1");
         let mut again = Watcher::default();
-        run(&mut repaired, format.parser(), &aside, &mut again);
-        prop_assert_eq!(&again.aside, &Vec::<String>::new());
+        run(&mut repaired, format.parser(), &kept, &mut again);
+        prop_assert_eq!(&again.kept, &Vec::<String>::new());
         if format.name == "statsd" {
             // A window's counts add up; its durations are known for two parts of it.
             prop_assert_eq!(counts(&mut repaired), counts(&mut once));

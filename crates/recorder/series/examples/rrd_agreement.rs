@@ -4,7 +4,7 @@
 //! cargo run --release -p series --example rrd_agreement -- 100000 7
 //! ```
 //!
-//! The arguments are how many sequences and the seed. Exit status 1 if any differs.
+//! The arguments are the number of sequences and the seed. Exit status 1 if any differs.
 
 #![allow(clippy::print_stdout, reason = "printing is what an example is for")]
 

@@ -1,4 +1,4 @@
-//! What a slot holds, and how two of them become one.
+//! The content of a slot, and how two of them merge.
 
 use std::ops::{Add, Neg};
 
@@ -8,8 +8,8 @@ use crate::{SECOND_US, Step};
 
 /// A slot's integral.
 ///
-/// Counts add as integers modulo 2^64: addition is then exact in any order and
-/// always undone by subtraction, and the sum is right whenever the true sum fits.
+/// Counts add as integers modulo 2^64: addition is exact in any order and can always be undone by
+/// subtraction, and the sum is right whenever the true sum fits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Integral {
@@ -34,7 +34,7 @@ impl Integral {
 
 impl Add for Integral {
     type Output = Integral;
-    /// A count and an area add to an area, unless the count is 0: then the area is unchanged.
+    /// A count plus an area is an area, unless the count is 0: then the area is unchanged.
     fn add(self, other: Integral) -> Integral {
         match (self, other) {
             (Integral::Count(a), Integral::Count(b)) => Integral::Count(a.wrapping_add(b)),
@@ -54,29 +54,29 @@ impl Neg for Integral {
     }
 }
 
-/// What is known of one slot of one lane: additive columns, so that slots merge in any order.
+/// What is known about a slot of one lane: additive columns, so that slots merge in any order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Accumulator {
     /// Σ count, or Σ value × seconds.
     pub integral: Integral,
-    /// Microseconds for which something is known. Below zero while a retraction waits for what it retracts.
+    /// Microseconds that are known. Negative while a retraction waits for what it retracts.
     pub covered_us: i64,
-    /// The least value or rate per second that covered any of the slot; `+∞` if none did.
+    /// The minimum value or rate per second over any part of the slot; `+∞` without one.
     pub vmin: f64,
-    /// The greatest; `−∞` if none did.
+    /// The maximum; `−∞` without one.
     pub vmax: f64,
     /// Updates that ended in this slot.
     pub n: i64,
-    /// The time of the latest of them; `i64::MIN` if there is none.
+    /// The time of the latest of them; `i64::MIN` without one.
     pub last_us: i64,
-    /// Its value as it was sent: the level, the count, the counter's reading. 0 if there is none.
+    /// Its value as sent: the level, the count, the counter's reading. 0 without one.
     pub last_val: f64,
-    /// Something was taken back: `vmin`, `vmax` and the last update may be those of what is gone.
+    /// Something was retracted: `vmin`, `vmax` and the last update may belong to what is gone.
     pub approximate: bool,
 }
 
 impl Accumulator {
-    /// A slot of which nothing is known: the neutral element of [`Accumulator::merge`].
+    /// An unknown slot: the neutral element of [`Accumulator::merge`].
     pub const EMPTY: Accumulator = Accumulator {
         integral: Integral::ZERO,
         covered_us: 0,
@@ -88,7 +88,7 @@ impl Accumulator {
         approximate: false,
     };
 
-    /// An update that ended at `at_us`, by itself, without what it covers.
+    /// An update that ended at `at_us`, without what it covers.
     pub(crate) fn mark(at_us: i64, value: f64, n: i64) -> Accumulator {
         let mut mark = Accumulator { n, ..Accumulator::EMPTY };
         if n > 0 {
@@ -97,11 +97,11 @@ impl Accumulator {
         mark
     }
 
-    /// Adds what another accumulator knows of the same slot.
+    /// Merges another accumulator of the same slot.
     ///
-    /// Commutative and associative, with [`Accumulator::EMPTY`] as the neutral
-    /// element: exactly so but for areas, which are doubles. Of two last updates
-    /// at the same microsecond the greater value wins, so that order cannot matter.
+    /// Commutative and associative, with [`Accumulator::EMPTY`] as the neutral element; exactly so
+    /// except for areas, which are doubles. Of two last updates at the same microsecond the greater
+    /// value wins, so order is irrelevant.
     pub fn merge(&mut self, other: &Accumulator) {
         self.integral = self.integral + other.integral;
         self.covered_us = self.covered_us.wrapping_add(other.covered_us);
@@ -116,12 +116,12 @@ impl Accumulator {
         self.approximate |= other.approximate;
     }
 
-    /// The least value or rate seen, if any was.
+    /// The minimum value or rate, if any.
     pub fn min(&self) -> Option<f64> {
         self.vmin.is_finite().then_some(self.vmin)
     }
 
-    /// The greatest value or rate seen, if any was.
+    /// The maximum value or rate, if any.
     pub fn max(&self) -> Option<f64> {
         self.vmax.is_finite().then_some(self.vmax)
     }
@@ -131,14 +131,14 @@ impl Accumulator {
         (self.last_us != i64::MIN).then_some((self.last_us, self.last_val))
     }
 
-    /// Whether nothing remains of the slot: no coverage, no integral, no update.
+    /// Whether the slot is empty: no coverage, no integral, no update.
     pub fn is_void(&self) -> bool {
         self.covered_us == 0 && self.n == 0 && self.integral.as_f64() == 0.0
     }
 
     /// The rate per second or the level: integral ÷ covered.
     ///
-    /// `None`, unknown, where less than `(1 − xff)` of the step is covered, or nothing is.
+    /// `None` (unknown) if less than `(1 − xff)` of the step is covered, or nothing.
     pub fn rate(&self, step: Step, xff: f64) -> Option<f64> {
         let known = self.covered_us > 0 && self.covered_us as f64 >= (1.0 - xff) * step.us() as f64;
         known.then(|| self.integral.as_f64() / (self.covered_us as f64 / SECOND_US as f64))

@@ -1,34 +1,33 @@
-//! The lanes of a series as one.
+//! Combines the lanes of a series.
 
 use crate::{Accumulator, Flavor, Integral, SECOND_US, Step};
 
-/// A slot of a series, all its lanes together.
+/// A slot of a series over all its lanes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Combined {
     /// Σ integral: for a flow, the total.
     pub integral: Integral,
-    /// Microseconds for which something is known: Σ covered, and never more than the step.
+    /// Known microseconds: Σ covered, at most the step.
     pub covered_us: i64,
-    /// The rate per second or the level; `None`, unknown, where too little is covered.
+    /// The rate per second or the level; `None` (unknown) if too little is covered.
     pub rate: Option<f64>,
-    /// The least value or rate seen in any one lane.
+    /// The minimum value or rate in any one lane.
     pub min: Option<f64>,
-    /// The greatest value or rate seen in any one lane.
+    /// The maximum value or rate in any one lane.
     pub max: Option<f64>,
-    /// Updates.
+    /// Number of updates.
     pub n: i64,
 }
 
-/// Puts a slot's lanes together.
+/// Combines a slot's lanes.
 ///
-/// A flow's lanes add, and its rate is their total ÷ the covered time, so that
-/// rate × covered is the total. A level is Σ integral ÷ Σ covered, the average
-/// weighed by time. The time that lanes cover together is taken to be the sum of
-/// what each covers, and never more than the step: exact where each covers all
-/// of it or one takes over from another. Where all lanes lack the same part of a
-/// slot, only the lanes' own rows show it.
+/// A flow's lanes add up, and its rate is their total ÷ the covered time, so rate × covered is the
+/// total. A level is Σ integral ÷ Σ covered, the time-weighted average. The time that lanes cover
+/// together is taken to be the sum of what each covers, at most the step: exact if each covers the
+/// whole slot or one takes over from another. If all lanes lack the same part of a slot, only the
+/// lanes' own rows show it.
 ///
-/// Unknown where less than `(1 − xff)` of the step is covered.
+/// Unknown if less than `(1 − xff)` of the step is covered.
 pub fn combine<'a>(
     flavor: Flavor,
     step: Step,

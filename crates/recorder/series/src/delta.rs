@@ -1,4 +1,4 @@
-//! What to add to which row, gathered into batches, and rows kept in memory.
+//! Changes of rows, gathered into batches, and rows in memory.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Accumulator, Step};
 
-/// The key of a row: a slot of a lane of a series. Ordered as the database's primary key.
+/// The key of a row: a slot of a lane of a series. Ordered like the database's primary key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct SlotKey {
     /// The slot's start, microseconds since the epoch.
@@ -19,37 +19,37 @@ pub struct SlotKey {
     pub lane: i32,
 }
 
-/// What becomes of a row's `vmin`, `vmax` and `approximate`.
+/// How a delta changes a row's `vmin`, `vmax` and `approximate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bounds {
     /// They widen to include the delta's.
     Widen,
-    /// The delta's take their place: they were found anew from the updates themselves.
+    /// The delta's replace them: they were recomputed from the updates themselves.
     Replace,
 }
 
-/// What to add to a row.
+/// A change of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Delta {
     /// The columns to merge.
     pub add: Accumulator,
-    /// What becomes of the bounds.
+    /// How to change the bounds.
     pub bounds: Bounds,
 }
 
 impl Delta {
-    /// Merges in every column.
+    /// Merges all columns.
     pub const fn widen(add: Accumulator) -> Delta {
         Delta { add, bounds: Bounds::Widen }
     }
 
-    /// Changes nothing but the bounds, and those to `vmin` and `vmax`.
+    /// Replaces the bounds by `vmin` and `vmax` and changes nothing else.
     pub const fn replace_bounds(vmin: f64, vmax: f64) -> Delta {
         Delta { add: Accumulator { vmin, vmax, ..Accumulator::EMPTY }, bounds: Bounds::Replace }
     }
 
-    /// Makes this delta do what it and then `later` would do one after the other.
+    /// Combines this delta with a `later` one.
     pub fn then(&mut self, later: &Delta) {
         self.add = later.apply_to(&self.add);
         if later.bounds == Bounds::Replace {
@@ -69,10 +69,10 @@ impl Delta {
         row
     }
 
-    /// The same for the coarser slot around it.
+    /// The same change for the coarser slot around it.
     ///
-    /// Bounds that were found anew are those of one fine slot alone, so the
-    /// coarse slot's become approximate until they are found anew from its fine slots.
+    /// Recomputed bounds are those of one fine slot alone, so the coarse slot's become approximate
+    /// until they are recomputed from its fine slots.
     #[must_use]
     pub fn coarsened(&self) -> Delta {
         let mut add = self.add;
@@ -81,7 +81,7 @@ impl Delta {
     }
 }
 
-/// A key in the order of batches: series, lane, slot. So lie the slots of a series side by side.
+/// A key in the order of batches: series, lane, slot. So the slots of a series are adjacent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InSeries(SlotKey);
 
@@ -99,20 +99,20 @@ impl PartialOrd for InSeries {
     }
 }
 
-/// Deltas on their way to a store, merged per row, in the order of series, lane and slot.
+/// Deltas for a store, merged per row, ordered by series, lane and slot.
 ///
-/// History comes in that order, so what follows the last row is put behind it,
-/// and only what comes out of order is searched for.
+/// History arrives in this order, so a row after the last one is appended, and only rows out of
+/// order are searched for.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// In order, without two of the same key.
+    /// In order, without duplicate keys.
     rows: Vec<(SlotKey, Delta)>,
-    /// Rows that came after a later one, none of which is in `rows`.
+    /// Rows that arrived out of order; none of them is in `rows`.
     late: BTreeMap<InSeries, Delta>,
 }
 
 impl Batch {
-    /// Adds a delta for a row, after all that were added before.
+    /// Adds a delta for a row, after all those added before.
     pub fn add(&mut self, key: SlotKey, delta: Delta) {
         let order = match self.rows.last() {
             Some((last, _)) => InSeries(key).cmp(&InSeries(*last)),
@@ -146,7 +146,7 @@ impl Batch {
         }
     }
 
-    /// The same changes for the rows of a coarser step, which must be a multiple of this one's.
+    /// The same changes for the rows of a coarser step, which must be a multiple of this one.
     #[must_use]
     pub fn coarsened(&self, step: Step) -> Batch {
         let mut coarse = Batch::default();
@@ -157,7 +157,7 @@ impl Batch {
         coarse
     }
 
-    /// The deltas in the order of series, lane and slot.
+    /// The deltas, ordered by series, lane and slot.
     pub fn iter(&self) -> impl Iterator<Item = (&SlotKey, &Delta)> {
         let mut rows = self.rows.iter().map(|(key, delta)| (key, delta)).peekable();
         let mut late = self.late.iter().map(|(InSeries(key), delta)| (key, delta)).peekable();
@@ -168,19 +168,19 @@ impl Batch {
         })
     }
 
-    /// How many rows it touches.
+    /// Number of rows it changes.
     pub fn len(&self) -> usize {
         self.rows.len() + self.late.len()
     }
 
-    /// Whether it touches none.
+    /// Whether it changes no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty() && self.late.is_empty()
     }
 }
 
 impl PartialEq for Batch {
-    /// The same deltas for the same rows, in whatever order they were added.
+    /// Equal deltas for equal rows, in whatever order they were added.
     fn eq(&self, other: &Batch) -> bool {
         self.len() == other.len() && self.iter().eq(other.iter())
     }
@@ -209,12 +209,12 @@ impl Slots {
         self.0.get(&key)
     }
 
-    /// All rows in the order of their keys.
+    /// All rows, ordered by key.
     pub fn iter(&self) -> impl Iterator<Item = (&SlotKey, &Accumulator)> {
         self.0.iter()
     }
 
-    /// The rows of a coarser step, which must be a multiple of this one's: sums, and nothing else.
+    /// The rows of a coarser step, which must be a multiple of this one: sums only.
     #[must_use]
     pub fn consolidated(&self, step: Step) -> Slots {
         let mut coarse = Slots::default();

@@ -1,23 +1,23 @@
-//! Updates that say from when to when, and how they are cut over slots.
+//! Updates with start and end, and how they are split over slots.
 
 use serde::{Deserialize, Serialize};
 
 use crate::time::Piece;
 use crate::{Accumulator, Integral, Kind, Refusal, SECOND_US, Span, Spec, Step};
 
-/// The largest count of one update: 2^53, to which a double in a database is exact.
+/// Limit on the count of one update: 2^53, up to which a double in a database is exact.
 pub const COUNT_MAX: i64 = 1 << 53;
 
-/// The largest level, either way: sums of areas stay far from where doubles overflow.
+/// Limit on the absolute value of a level: sums of areas stay far from overflow.
 pub const LEVEL_MAX: f64 = 1e200;
 
-/// How much an update says of its time.
+/// The amount of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// So many events, spread evenly.
+    /// A number of events, spread evenly.
     Count(i64),
-    /// A level that held, or a rate per second.
+    /// A constant level, or a rate per second.
     Level(f64),
 }
 
@@ -38,7 +38,7 @@ impl Amount {
         }
     }
 
-    /// What falls to the piece of a span that is `us` long.
+    /// The share of a piece of length `us`.
     fn share(self, piece: Piece, us: i64) -> Integral {
         match self {
             Amount::Count(count) => Integral::Count(
@@ -51,43 +51,43 @@ impl Amount {
     }
 }
 
-/// How much of `count` has been given out up to `offset_us` of a span of `us`.
+/// How much of `count` belongs to the first `offset_us` of a span of `us`.
 ///
-/// Rounded towards zero, so that a negated count is cut into the negated pieces.
+/// Rounded towards zero, so that a negated count is split into the negated pieces.
 fn given_out(count: i64, offset_us: i64, us: i64) -> i64 {
     if let Some(product) = count.checked_mul(offset_us) {
         return product / us;
     }
     let exact = i128::from(count) * i128::from(offset_us) / i128::from(us);
-    // The quotient lies between 0 and count, because the offset lies between 0 and us.
+    // The quotient is between 0 and count, because the offset is between 0 and us.
     exact as i64
 }
 
-/// Whether an update gives or takes back.
+/// Whether an update adds or retracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sense {
-    /// It gives.
+    /// Adds.
     Add,
-    /// It takes back an equal one, coverage included.
+    /// Retracts an equal one, including its coverage.
     Retract,
-    /// It changes a count by its amount, which may be negative; what is known of the time stays.
+    /// Changes a count by its amount, which may be negative; coverage stays the same.
     Correct,
 }
 
 /// Known time: an amount over a span.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cover {
-    /// From when to when.
+    /// The time range.
     pub span: Span,
-    /// How much.
+    /// The amount.
     pub amount: Amount,
-    /// Given or taken back.
+    /// Added or retracted.
     pub sense: Sense,
 }
 
 impl Cover {
-    /// What to add to each slot of `step`, in order of time.
+    /// The change of each slot of `step`, in order of time.
     pub fn split(self, step: Step) -> impl Iterator<Item = (i64, Accumulator)> {
         let us = self.span.us();
         let rate = self.amount.rate(self.span);
@@ -115,16 +115,16 @@ impl Cover {
     }
 }
 
-/// An update that needs nothing else: known time, sent as one.
+/// A self-contained update: known time with an amount.
 ///
-/// Intervals of a lane should not overlap: a lane is one clock. Where they do,
-/// the counts are right, and the time is counted as often as it was sent.
+/// Intervals of a lane should not overlap, because a lane is one clock. If they do, counts are
+/// right, and the time is counted as often as it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval(Cover);
 
 impl Interval {
-    /// So many events between two instants (microseconds since the epoch).
-    /// A negative count takes back an interval of that count: a correction.
+    /// A number of events between two instants (microseconds since the epoch). A negative count
+    /// retracts an interval of that count: a correction.
     ///
     /// # Errors
     /// [`Refusal::EmptyInterval`], [`Refusal::TooLong`], [`Refusal::TooLarge`].
@@ -137,8 +137,8 @@ impl Interval {
         Ok(Interval(Cover { span, amount: Amount::Count(count.abs()), sense }))
     }
 
-    /// A correction: so many events more, or fewer where `count` is negative, between two
-    /// instants (microseconds since the epoch) of which something is known already.
+    /// A correction: more events, or fewer if `count` is negative, between two instants
+    /// (microseconds since the epoch) that are already covered.
     ///
     /// # Errors
     /// Those of [`Interval::count`].
@@ -147,7 +147,7 @@ impl Interval {
         Ok(Interval(Cover { span, amount: Amount::Count(count), sense: Sense::Correct }))
     }
 
-    /// A level, or a rate per second, that held between two instants.
+    /// A constant level, or a rate per second, between two instants.
     ///
     /// # Errors
     /// [`Refusal::EmptyInterval`], [`Refusal::TooLong`], [`Refusal::NotANumber`],
@@ -158,12 +158,12 @@ impl Interval {
         Ok(Interval(Cover { span, amount: Amount::Level(value), sense: Sense::Add }))
     }
 
-    /// An interval of a series' own kind from a number as protocols send it.
+    /// An interval of a series' own kind, from a number in a protocol.
     ///
     /// # Errors
-    /// Those of [`Interval::count`] and [`Interval::level`]; [`Refusal::Fraction`]
-    /// for a count with a fraction, [`Refusal::OutOfBounds`] where the series has
-    /// bounds, [`Refusal::WrongKind`] for a series of points.
+    /// Those of [`Interval::count`] and [`Interval::level`]; [`Refusal::Fraction`] for a count with
+    /// a fraction, [`Refusal::OutOfBounds`] if the value is outside the series' bounds,
+    /// [`Refusal::WrongKind`] for a series of points.
     pub fn of(spec: &Spec, start_us: i64, end_us: i64, value: f64) -> Result<Interval, Refusal> {
         let interval = match spec.kind {
             Kind::Count => Interval::count(start_us, end_us, whole(value)?)?,
@@ -174,7 +174,7 @@ impl Interval {
         if spec.admits(amount.rate(span)) { Ok(interval) } else { Err(Refusal::OutOfBounds) }
     }
 
-    /// The same interval with its sense turned: what takes it back, or gives it again.
+    /// The interval that retracts this one, or adds it again.
     #[must_use]
     pub fn inverse(self) -> Interval {
         let Cover { span, amount, sense } = self.0;
@@ -187,12 +187,12 @@ impl Interval {
         Interval(Cover { span, amount, sense })
     }
 
-    /// What it covers.
+    /// The time and amount that it covers.
     pub fn cover(self) -> Cover {
         self.0
     }
 
-    /// What to add to each slot of `step`, in order of time.
+    /// The change of each slot of `step`, in order of time.
     ///
     /// The update itself is counted once, in the slot of its last microsecond.
     pub fn slots(self, step: Step) -> impl Iterator<Item = (i64, Accumulator)> {
@@ -213,7 +213,7 @@ impl Interval {
     }
 }
 
-/// A number that is neither absent nor infinite nor beyond what can be summed.
+/// Checks that a number is neither NaN nor infinite nor too large to sum.
 pub(crate) fn finite(value: f64) -> Result<f64, Refusal> {
     if value.is_nan() {
         Err(Refusal::NotANumber)
@@ -226,7 +226,7 @@ pub(crate) fn finite(value: f64) -> Result<f64, Refusal> {
     }
 }
 
-/// A whole number of at most 2^53 either way.
+/// An integer of at most 2^53 in absolute value.
 pub(crate) fn whole(value: f64) -> Result<i64, Refusal> {
     let value = finite(value)?;
     if value.fract() != 0.0 {

@@ -1,4 +1,4 @@
-//! The points of one lane: what each says of the time before it, in whatever order they come.
+//! The points of one lane: each covers the time before it, in whatever order they arrive.
 
 use std::collections::VecDeque;
 
@@ -7,48 +7,47 @@ use serde::{Deserialize, Serialize};
 use crate::log::points_of;
 use crate::{Accumulator, Cover, Delta, Gap, Log, Point, Refusal, Sense, Span, Spec};
 
-/// The format of a lane's bytes.
+/// The format of a stored lane.
 const FORMAT: u8 = 1;
 
-/// The most points a lane remembers. A longer lateness window ends where they end.
+/// Limit on the points that a lane remembers. A longer lateness window ends there.
 const POINTS_MAX: usize = 1 << 16;
 
-/// After so many points that followed others, those that no point to come can touch are let go.
+/// After this many points in order, those that no future point can affect are dropped.
 const FORGOTTEN_EACH: usize = 256;
 
-/// The points that a late one may still come between. This is the state that
-/// must survive a restart; it is plain data, so it can be stored.
+/// The points before which a late one may still arrive. This state must survive a restart; it is
+/// plain data, so it can be stored.
 ///
-/// Kept are the points of the lateness window, the one before it, and the rest
-/// of that one's slot, so that the bounds of every slot that a late point
-/// changes can be found anew.
+/// Kept are the points of the lateness window, the one before it, and the rest of that one's slot,
+/// so that the bounds of every slot that a late point changes can be recomputed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lane {
-    /// In order of time, without two at the same instant.
+    /// In order of time, at most one per instant.
     points: VecDeque<Point>,
-    /// Whether a point was ever let go, so that the first one here is not the lane's first.
+    /// Whether a point was ever dropped, so that the first one here is not the lane's first.
     forgotten: bool,
 }
 
-/// What became of a point that was taken.
+/// Result of an accepted point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Why the time before it is unknown, if it is.
     pub gap: Option<Gap>,
-    /// Whether it came after a point of a later time.
+    /// Whether it arrived after a point of a later time.
     pub late: bool,
 }
 
 impl Lane {
-    /// Takes a point, and hands `sink` what to add to which slot of the series' finest step.
+    /// Adds a point, and calls `sink` with the change of each slot of the series' finest step.
     ///
-    /// The point counts as an update of the slot of the last microsecond before
-    /// it, as an interval that ended there would. A late point takes back what
-    /// had covered it and gives the two parts. A point at the instant of a known
-    /// one takes its place; the same point again changes nothing.
+    /// The point counts as an update of the slot of the last microsecond before it, like an
+    /// interval that ended there. A late point retracts what had covered its time and adds the two
+    /// parts. A point at the instant of a known one replaces it; the same point again changes
+    /// nothing.
     ///
     /// # Errors
-    /// Those of [`Lane::admits`], and then nothing has changed.
+    /// Those of [`Lane::admits`]; then nothing has changed.
     pub fn push(
         &mut self,
         spec: &Spec,
@@ -68,7 +67,7 @@ impl Lane {
             return Ok(outcome);
         }
 
-        // What was known of the time that the point changes.
+        // What covered the time that the point changes.
         let held = match known {
             Some(known) => [between(before, Some(known)), between(Some(known), after)],
             None => [between(before, after), None],
@@ -85,7 +84,7 @@ impl Lane {
         let mut mark = Accumulator::mark(point.at_us, point.reading.as_f64(), 1);
         match self.points.get_mut(place).filter(|_| known.is_some()) {
             Some(known) => {
-                // The update was counted when the point whose place it takes came.
+                // The update was counted when the replaced point arrived.
                 mark.n = 0;
                 *known = point;
             }
@@ -93,17 +92,17 @@ impl Lane {
         }
         sink(slot_us, Delta::widen(mark));
         for (span, _) in held.into_iter().flatten() {
-            self.find_bounds_anew(spec, span, &mut sink);
+            self.recompute_bounds(spec, span, &mut sink);
         }
         self.forget(spec);
         Ok(outcome)
     }
 
-    /// Whether a point would be taken.
+    /// Checks whether a point would be accepted.
     ///
     /// # Errors
-    /// [`Refusal::Late`], and those of [`Reading::checked`](crate::Reading::checked).
-    /// Horizons are [`Limits`](crate::Limits)'.
+    /// [`Refusal::Late`], and those of [`Reading::checked`](crate::Reading::checked). Horizons are
+    /// checked by [`Limits`](crate::Limits).
     pub fn admits(&self, spec: &Spec, point: Point) -> Result<(), Refusal> {
         self.admitted(spec, point).map(|_| ())
     }
@@ -113,19 +112,19 @@ impl Lane {
         let place = self.place(spec, point.at_us)?;
         let replaces = self.at(place, point.at_us).is_some_and(|known| known != point);
         if place == 0 && self.forgotten && replaces {
-            // What it said of the time before it can no longer be taken back.
+            // What it covered can no longer be retracted.
             return Err(Refusal::Late);
         }
         Ok((point, place))
     }
 
-    /// The point at this place, if it is of this instant.
+    /// The point at this position, if it has this time.
     fn at(&self, place: usize, at_us: i64) -> Option<Point> {
         self.points.get(place).filter(|known| known.at_us == at_us).copied()
     }
 
-    /// Hands `sink` what a point says that follows `before` directly: what [`Lane::push`] hands on for
-    /// a point that comes in order.
+    /// Calls `sink` with the changes from a point that directly follows `before`: the same as
+    /// [`Lane::push`] for points in order.
     ///
     /// # Errors
     /// Why the time before the point is unknown, if it is.
@@ -145,8 +144,8 @@ impl Lane {
         found.map(|_| ())
     }
 
-    /// The lane after these points, which follow what `earlier` remembers, in order of time. It is
-    /// the one that [`Lane::push`] leads to, point by point.
+    /// The lane after these points, which follow those of `earlier` in order of time; the same as
+    /// [`Lane::push`] for each of them.
     #[must_use]
     pub fn followed(earlier: Lane, spec: &Spec, points: impl IntoIterator<Item = Point>) -> Lane {
         let mut lane = earlier;
@@ -160,8 +159,8 @@ impl Lane {
         lane
     }
 
-    /// A lane that remembers these points, which are in order of time; `forgotten` says that it
-    /// had others before them.
+    /// A lane with these points, which are in order of time; `forgotten` means that it had others
+    /// before them.
     pub fn remembering(points: impl IntoIterator<Item = Point>, forgotten: bool) -> Lane {
         Lane { points: points.into_iter().collect(), forgotten }
     }
@@ -171,12 +170,12 @@ impl Lane {
         self.forgotten
     }
 
-    /// The points that are remembered, in order of time.
+    /// The remembered points, in order of time.
     pub fn points(&self) -> impl Iterator<Item = &Point> {
         self.points.iter()
     }
 
-    /// The lane in few bytes, for a store.
+    /// The lane in compact form, for a store.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut log = Log::default();
         self.points.iter().for_each(|point| log.push_point(*point));
@@ -186,7 +185,7 @@ impl Lane {
         bytes
     }
 
-    /// The lane that [`Lane::to_bytes`] gave; `None` if the bytes are not such bytes.
+    /// The inverse of [`Lane::to_bytes`]; `None` for invalid bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Lane> {
         let [FORMAT, forgotten @ (0 | 1), log @ ..] = bytes else { return None };
         let points = points_of(log)?;
@@ -199,12 +198,12 @@ impl Lane {
         self.points.back()
     }
 
-    /// How many points are remembered.
+    /// Number of remembered points.
     pub fn remembered(&self) -> usize {
         self.points.len()
     }
 
-    /// Where a point of this instant belongs among those remembered, or is one.
+    /// The position of a point with this time, existing or to be inserted.
     fn place(&self, spec: &Spec, at_us: i64) -> Result<usize, Refusal> {
         let Some(newest) = self.points.back() else { return Ok(0) };
         if at_us > newest.at_us {
@@ -223,13 +222,13 @@ impl Lane {
         }
     }
 
-    /// Finds the bounds of every slot of `span` from the points themselves.
-    fn find_bounds_anew(&self, spec: &Spec, span: Span, sink: &mut impl FnMut(i64, Delta)) {
+    /// Recomputes the bounds of every slot of `span` from the points themselves.
+    fn recompute_bounds(&self, spec: &Spec, span: Span, sink: &mut impl FnMut(i64, Delta)) {
         for piece in span.pieces(spec.step) {
             let slot_us = piece.slot_us;
             let end_us = slot_us.saturating_add(spec.step.us());
             if self.forgotten && self.points.front().is_none_or(|first| first.at_us > slot_us) {
-                // The slot has parts that are no longer remembered: it stays approximate.
+                // Parts of the slot are no longer remembered: it stays approximate.
                 continue;
             }
             let first = self.points.partition_point(|p| p.at_us <= slot_us).saturating_sub(1);
@@ -247,7 +246,7 @@ impl Lane {
         }
     }
 
-    /// Lets go of the points that no point to come can touch.
+    /// Drops the points that no future point can affect.
     fn forget(&mut self, spec: &Spec) {
         let Some(newest) = self.points.back() else { return };
         let horizon_us = newest.at_us.saturating_sub(spec.lateness_us);
@@ -257,7 +256,7 @@ impl Lane {
             Some(point) if spec.lateness_us > 0 => spec.step.slot_of(point.at_us),
             _ => horizon_us,
         };
-        // The two newest stay, so that another point at the newest's instant can take its place.
+        // The two newest stay, so that another point at the newest's instant can replace it.
         let is_old = |points: &VecDeque<Point>| {
             points.len() > 2 && points.get(1).is_some_and(|p| p.at_us <= keep_us)
         };
@@ -268,7 +267,7 @@ impl Lane {
     }
 }
 
-/// Cuts known time over the slots of the series' finest step.
+/// Splits known time over the slots of the series' finest step.
 fn cover(spec: &Spec, cover: Cover, sink: &mut impl FnMut(i64, Delta)) {
     for (slot_us, part) in cover.split(spec.step) {
         sink(slot_us, Delta::widen(part));

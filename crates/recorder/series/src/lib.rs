@@ -1,4 +1,4 @@
-//! Updates to slots: arithmetic in which rate × time is the count.
+//! From updates to slots: arithmetic in which rate × time is the count.
 //!
 //! # Glossary
 //!
@@ -20,12 +20,11 @@
 //! - **Retraction**: an interval taken back; a negative count is one.
 //! - **Resolution**: the slots of one step. A coarse slot is the sum of the fine ones in it.
 //!
-//! # Updates become slots
+//! # From updates to slots
 //!
-//! An update is cut where slots begin. A count is cut in integers: up to the
-//! offset `o` of an interval of length `d`, `⌊count × o ÷ d⌋` have been given out,
-//! so each piece depends on the interval alone, the last piece is what remains,
-//! and the pieces of a coarse slot are the sums of those of the fine slots in it.
+//! An update is split at slot boundaries. A count is split in integers: the first `o` of an
+//! interval of length `d` have `⌊count × o ÷ d⌋`, so each piece depends on the interval alone, the
+//! last piece is the rest, and the pieces of a coarse slot are the sums of those of its fine slots.
 //!
 //! ```text
 //!  time →      0s        10s       20s       30s       40s
@@ -38,7 +37,7 @@
 //!                                                        its part of d's time back
 //! ```
 //!
-//! # Slots become coarser slots
+//! # From slots to coarser slots
 //!
 //! ```text
 //!  10 s   │ 1 │ 4 │ 2 │ 0 │ · │ 9 │      integral, covered, n: added
@@ -46,8 +45,8 @@
 //!  60 s   │          16           │      last: the latest
 //! ```
 //!
-//! Nothing is averaged before it is shown, so nothing is averaged twice, and
-//! the total is the same at every resolution.
+//! Nothing is averaged before it is shown, so nothing is averaged twice, and the total is the same
+//! at every resolution.
 //!
 //! ```
 //! use series::{Batch, Delta, Integral, Interval, SlotKey, Slots, Step, SECOND_US};
@@ -73,19 +72,18 @@
 //!
 //! # Exactness
 //!
-//! Times are integer microseconds. Counts are integers and exact to
-//! [`COUNT_MAX`] = 2^53, the largest to which a database's double is exact.
-//! The integral of a level is a double, and agrees with the true one to one part
-//! in 10^12 of the Σ |value| × seconds that was added or taken back.
+//! Times are integer microseconds. Counts are integers and exact up to [`COUNT_MAX`] = 2^53, the
+//! largest for which a database's double is exact. The integral of a level is a double, with an
+//! error of at most one part in 10^12 of the Σ |value| × seconds that was added or retracted.
 //!
-//! # What this crate does not concern itself with
+//! # Not in this crate
 //!
-//! Storage: it says what to add to the row `(slot, series, lane)` ([`SlotKey`],
-//! [`Delta`]) and how rows merge, and keeps rows only in memory ([`Slots`]).
-//! Nor names and tags, protocols, clocks (the caller says what time it is), or I/O.
+//! Storage: this crate computes the changes of the row `(slot, series, lane)` ([`SlotKey`],
+//! [`Delta`]) and how rows merge, and keeps rows only in memory ([`Slots`]). Neither names and
+//! tags, protocols, clocks (the caller provides the time), nor I/O.
 //!
-//! The module [`rrd`] is another world: RRDtool's own state machine, for
-//! series that must show what RRDtool would show, to the last printed digit.
+//! The module [`rrd`] is separate: RRDtool's own state machine, for series that must show what
+//! RRDtool would, to the last printed digit.
 
 mod accumulator;
 mod combine;

@@ -1,13 +1,14 @@
-//! Updates of one lane in a few bytes each, in the order in which they came.
+//! Updates of one lane in a few bytes each, in order of arrival.
 //!
 //! ```text
 //!  point     tag │ [step to the next time, zigzag varint] │ value
 //!  interval  tag │ [start − end before, zigzag varint] │ [length, zigzag varint] │ value
 //! ```
 //!
-//! What equals what came before is left out: a point one step after the one before
-//! it, and an interval that begins where the last one ended and is as long, have no times.
-//! A number that is whole, or whole in hundredths or thousandths, is kept as its difference from
+//! Predictable parts are omitted: a point one step after the previous one, and an interval that
+//! begins where the last one ended and has the same length, have no times. A number that is an
+//! integer, or an integer number of hundredths or thousandths, is stored as its difference from the
+//! previous one; any other as its eight bytes. Every update is restored bit for bit.
 //! the one before; any other as its eight bytes. Every update comes back to the bit.
 
 use crate::{Amount, Cover, Interval, Point, Reading, Sense};
@@ -16,7 +17,7 @@ use crate::{Amount, Cover, Interval, Point, Reading, Sense};
 const TIME: u8 = 1;
 const LENGTH: u8 = 2;
 
-/// The number's form, in the bits of a tag above those of the times.
+/// The number's form, in the tag bits above those of the times.
 const FORM_SHIFT: u8 = 2;
 const WHOLE: u8 = 0;
 const HUNDREDTHS: u8 = 1;
@@ -28,7 +29,7 @@ const COUNT: u8 = 6;
 const RETRACTED: u8 = 7;
 const CORRECTED: u8 = 8;
 
-/// The largest number that is kept as a whole one; every double up to it is exact.
+/// Limit on a number stored as an integer; every double up to it is exact.
 const WHOLE_MAX: f64 = 4_503_599_627_370_496.0;
 
 /// Updates of one lane: points or intervals, never both.
@@ -39,7 +40,7 @@ pub struct Log {
     before: Before,
 }
 
-/// What the next update is told apart from.
+/// The state that the next update is encoded against.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Before {
     /// The time of a point, or the end of an interval.
@@ -50,7 +51,7 @@ struct Before {
 }
 
 impl Log {
-    /// How many updates it has.
+    /// Number of updates.
     pub fn len(&self) -> usize {
         self.count as usize
     }
@@ -60,7 +61,7 @@ impl Log {
         self.count == 0
     }
 
-    /// How many bytes its updates take.
+    /// Bytes of its updates.
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -71,7 +72,7 @@ impl Log {
         (self.count > 0).then_some(self.before.at_us)
     }
 
-    /// The reading of the last point where it is a whole one: a counter's, a derive's or an absolute's.
+    /// The reading of the last point if it is an integer: that of a counter, derive or absolute.
     pub fn last_whole(&self) -> i64 {
         self.before.number
     }
@@ -95,8 +96,8 @@ impl Log {
         self.count += 1;
     }
 
-    /// Adds an interval; false, and nothing is added, for one that it has no form for: a level
-    /// that is taken back.
+    /// Adds an interval; returns false, without adding it, if there is no form for it: a retracted
+    /// level.
     pub fn push_interval(&mut self, interval: Interval) -> bool {
         let Cover { span, amount, sense } = interval.cover();
         let (form, number) = match (amount, sense) {
@@ -132,22 +133,22 @@ impl Log {
         }
     }
 
-    /// The points, in the order in which they came.
+    /// The points, in order of arrival.
     pub fn points(&self) -> Points<'_> {
         self.points_from(Mark::default())
     }
 
-    /// The points behind a mark of this log.
+    /// The points after a mark of this log.
     pub fn points_from(&self, mark: Mark) -> Points<'_> {
         Points(self.reader(mark))
     }
 
-    /// The intervals, in the order in which they came.
+    /// The intervals, in order of arrival.
     pub fn intervals(&self) -> Intervals<'_> {
         self.intervals_from(Mark::default())
     }
 
-    /// The intervals behind a mark of this log.
+    /// The intervals after a mark of this log.
     pub fn intervals_from(&self, mark: Mark) -> Intervals<'_> {
         Intervals(self.reader(mark))
     }
@@ -157,13 +158,13 @@ impl Log {
         Reader { all: self.bytes.len(), bytes, before: mark.before }
     }
 
-    /// The updates as bytes, which [`points_of`] reads.
+    /// The updates as bytes, for [`points_of`].
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// A place between two updates of a log.
+/// A position between two updates of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Mark {
     /// Bytes before it.
@@ -171,7 +172,7 @@ pub struct Mark {
     before: Before,
 }
 
-/// The points of bytes that [`Log::bytes`] gave; `None` if they are not such bytes.
+/// The points from [`Log::bytes`]; `None` for invalid bytes.
 pub(crate) fn points_of(bytes: &[u8]) -> Option<Vec<Point>> {
     let mut reader = Reader { all: bytes.len(), bytes, before: Before::default() };
     let mut points = Vec::new();
@@ -186,7 +187,7 @@ pub(crate) fn points_of(bytes: &[u8]) -> Option<Vec<Point>> {
 pub struct Points<'a>(Reader<'a>);
 
 impl Points<'_> {
-    /// The place behind the point that came last.
+    /// The position after the latest point.
     pub fn mark(&self) -> Mark {
         self.0.mark()
     }
@@ -204,7 +205,7 @@ impl Iterator for Points<'_> {
 pub struct Intervals<'a>(Reader<'a>);
 
 impl Intervals<'_> {
-    /// The place behind the interval that came last.
+    /// The position after the latest interval.
     pub fn mark(&self) -> Mark {
         self.0.mark()
     }
@@ -219,7 +220,7 @@ impl Iterator for Intervals<'_> {
 
 #[derive(Clone, Debug)]
 struct Reader<'a> {
-    /// How many bytes there were in all.
+    /// Total number of bytes.
     all: usize,
     bytes: &'a [u8],
     before: Before,
@@ -293,7 +294,7 @@ impl Reader<'_> {
     }
 }
 
-/// A number as a zigzag varint: seven bits a byte, the low ones first.
+/// A number as a zigzag varint: seven bits per byte, low ones first.
 fn put(bytes: &mut Vec<u8>, number: i64) {
     let mut value = (number << 1 ^ number >> 63) as u64;
     while value >= 0x80 {
@@ -303,7 +304,7 @@ fn put(bytes: &mut Vec<u8>, number: i64) {
     bytes.push(value as u8);
 }
 
-/// The form that gives a level back to the bit, and its number.
+/// The form that restores a level bit for bit, and its number.
 fn form_of(value: f64) -> (u8, i64) {
     for (form, scale) in [(WHOLE, 1.0), (HUNDREDTHS, 100.0), (THOUSANDTHS, 1_000.0)] {
         let number = (value * scale).round();

@@ -1,40 +1,40 @@
-//! Updates that speak for the time since the previous one.
+//! Updates that cover the time since the previous one.
 
 use serde::{Deserialize, Serialize};
 
 use crate::interval::{finite, whole};
 use crate::{Amount, COUNT_MAX, Refusal, SECOND_US, Span, Step};
 
-/// What the updates of a series are.
+/// The kind of a series' updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Points: a level that held since the previous point.
     Gauge,
-    /// Points: a total that only grows, wraps at 2^32 or 2^64, and starts anew when its process does.
+    /// Points: a total that only grows, wraps at 2^32 or 2^64, and restarts with its process.
     Counter,
     /// Points: a total that goes up and down.
     Derive,
     /// Points: the count since the previous point.
     Absolute,
-    /// Intervals that carry counts.
+    /// Intervals with counts.
     Count,
-    /// Intervals that carry levels.
+    /// Intervals with levels.
     Level,
 }
 
-/// How a series' lanes become one.
+/// How to combine a series' lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Flavor {
-    /// What is counted: lanes add.
+    /// Counted quantities: lanes add up.
     Flow,
-    /// What is held: lanes are averaged, weighed by their time.
+    /// Levels: lanes are averaged, weighted by time.
     Level,
 }
 
 impl Kind {
-    /// Whether it is counted or held.
+    /// Whether it is a flow or a level.
     pub const fn flavor(self) -> Flavor {
         match self {
             Kind::Gauge | Kind::Level => Flavor::Level,
@@ -42,10 +42,10 @@ impl Kind {
         }
     }
 
-    /// A reading of this kind from a number as protocols send it.
+    /// A reading of this kind, from a number in a protocol.
     ///
     /// # Errors
-    /// [`Refusal::NotANumber`], [`Refusal::Infinite`], and for what is counted
+    /// [`Refusal::NotANumber`], [`Refusal::Infinite`], and for counted quantities
     /// [`Refusal::NegativeCounter`], [`Refusal::Fraction`] and [`Refusal::TooLarge`];
     /// [`Refusal::WrongKind`] for a series of intervals.
     pub fn reading(self, value: f64) -> Result<Reading, Refusal> {
@@ -64,17 +64,18 @@ impl Kind {
 /// How the updates of a series are read.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
-    /// What its updates are.
+    /// The kind of its updates.
     pub kind: Kind,
-    /// The finest step at which it is kept.
+    /// The finest step at which it is stored.
     pub step: Step,
-    /// The longest silence, in microseconds, that a point may speak for. A longer one is unknown as a whole.
+    /// The longest gap, in microseconds, that a point may cover. A longer one is completely
+    /// unknown.
     pub heartbeat_us: i64,
-    /// The least rate per second or level that is believed.
+    /// Minimum accepted rate per second or level.
     pub min: Option<f64>,
-    /// The greatest.
+    /// Maximum accepted rate or level.
     pub max: Option<f64>,
-    /// How far, in microseconds, a point may lie behind the newest of its lane.
+    /// How far, in microseconds, a point may be behind the newest of its lane.
     pub lateness_us: i64,
 }
 
@@ -85,15 +86,15 @@ impl Spec {
         Spec { kind, step, heartbeat_us, min: None, max: None, lateness_us }
     }
 
-    /// Whether a rate or level lies within the bounds, which are inclusive.
+    /// Whether a rate or level is within the bounds, which are inclusive.
     pub fn admits(&self, rate: f64) -> bool {
         self.min.is_none_or(|min| rate >= min) && self.max.is_none_or(|max| rate <= max)
     }
 
-    /// What the time between two points of a lane is known to hold.
+    /// The amount that covers the time between two points of a lane.
     ///
-    /// It depends on the two points alone, which is why a late point gives what
-    /// its time-ordered replay gives.
+    /// It depends only on the two points, so a late point has the same result as a replay in order
+    /// of time.
     pub(crate) fn between(&self, earlier: &Point, later: &Point) -> Result<(Span, Amount), Gap> {
         let span = Span::new(earlier.at_us, later.at_us).map_err(|_| Gap::Silence)?;
         if span.us() > self.heartbeat_us {
@@ -112,19 +113,19 @@ impl Spec {
             }
             (_, _, Reading::Unsigned(count)) => Amount::Count(count as i64),
             (_, _, Reading::Level(value)) => Amount::Level(value),
-            // A lane holds readings of one kind, so this is not reached; two that differ say nothing.
+            // A lane has readings of one kind, so this is unreachable; two different ones give no
+            // amount.
             (_, _, Reading::Signed(_)) => return Err(Gap::First),
         };
         if self.admits(amount.rate(span)) { Ok((span, amount)) } else { Err(Gap::OutOfBounds) }
     }
 }
 
-/// How far a counter has come.
+/// The increase of a counter.
 ///
-/// One that went down has wrapped, or has started anew. It is taken to have
-/// wrapped if that makes a small difference: less than 2^31 for one that was
-/// below 2^32, at most 2^53 for one that wraps at 2^64. Otherwise it has started
-/// anew, and what it had counted before is not known.
+/// A counter that decreased has wrapped or restarted. It is taken to have wrapped if that gives a
+/// small difference: less than 2^31 for one that was below 2^32, at most 2^53 for one that wraps at
+/// 2^64. Otherwise it has restarted, and the count before the restart is unknown.
 fn counter_difference(from: u64, to: u64) -> Result<i64, Gap> {
     let difference = if to >= from {
         to - from
@@ -145,7 +146,7 @@ fn counter_difference(from: u64, to: u64) -> Result<i64, Gap> {
     }
 }
 
-/// The value of a point, in the form of its kind.
+/// The value of a point, depending on its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
@@ -167,11 +168,11 @@ impl Reading {
         }
     }
 
-    /// The reading itself, if a series of `kind` can have it.
+    /// Checks that a series of `kind` can have the reading.
     ///
     /// # Errors
     /// [`Refusal::WrongKind`], [`Refusal::NotANumber`], [`Refusal::Infinite`], and
-    /// [`Refusal::TooLarge`] for an absolute beyond 2^53, which is a count.
+    /// [`Refusal::TooLarge`] for an absolute beyond 2^53, because it is a count.
     pub fn checked(self, kind: Kind) -> Result<Reading, Refusal> {
         match (kind, self) {
             (Kind::Gauge, Reading::Level(value)) => finite(value).map(Reading::Level),
@@ -194,7 +195,7 @@ pub struct Point {
     pub reading: Reading,
 }
 
-/// Why the time before a point is unknown although the point was taken.
+/// Why the time before an accepted point is unknown.
 #[derive(
     Clone,
     Copy,
@@ -213,13 +214,13 @@ pub enum Gap {
     /// There is no point before it.
     #[error("it is the lane's first point")]
     First,
-    /// The point before it is further away than the heartbeat.
+    /// The previous point is further away than the heartbeat.
     #[error("the gap before it was longer than the heartbeat")]
     Silence,
-    /// The counter started anew.
+    /// The counter was reset.
     #[error("the counter was reset")]
     Reset,
-    /// The rate or level lies outside the bounds.
+    /// The rate or level is outside the bounds.
     #[error("its rate is outside the series' bounds")]
     OutOfBounds,
     /// The difference is larger than 2^53.

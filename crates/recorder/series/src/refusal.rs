@@ -1,10 +1,10 @@
-//! Why an update was not taken, and how often.
+//! Reasons for refusing updates, and their counts.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The reason for which an update was refused. Nothing of it has been recorded.
+/// Why an update was refused. Nothing of it was recorded.
 #[derive(
     Clone,
     Copy,
@@ -30,10 +30,10 @@ pub enum Refusal {
         "the time lies further in the past than the horizon allows; check its unit and its clock"
     )]
     Past,
-    /// A point that came after the lateness window had closed over it.
+    /// A point that arrived after its lateness window.
     #[error("the point is older than the lateness window; send late data as intervals")]
     Late,
-    /// A point of a series in RRD mode at or before its last one.
+    /// A point of a series in RRD mode at or before the last one.
     #[error(
         "rrdtool refuses an update at or before the last one, and the series was imported with \
          --rrd"
@@ -63,13 +63,13 @@ pub enum Refusal {
     /// An interval longer than the limit.
     #[error("the interval is longer than the limit; send it in parts")]
     TooLong,
-    /// An update of another kind than the series.
+    /// An update of a different kind than the series.
     #[error("the series is of another kind; a series keeps its original kind")]
     WrongKind,
 }
 
 impl Refusal {
-    /// Every reason, in the order in which they are listed to people.
+    /// All reasons, in the order of display.
     pub const ALL: [Refusal; 13] = [
         Refusal::Future,
         Refusal::Past,
@@ -106,12 +106,12 @@ impl Refusal {
     }
 }
 
-/// How many updates were refused, by reason.
+/// Number of refused updates by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals([u64; Refusal::ALL.len()]);
 
 impl Refusals {
-    /// Counts one more.
+    /// Counts one refusal.
     pub fn add(&mut self, reason: Refusal) {
         self.0[reason as usize] += 1;
     }
@@ -123,29 +123,29 @@ impl Refusals {
         }
     }
 
-    /// Counts `result`'s refusal, if it is one, and hands on what was taken.
+    /// Counts the refusal in `result`, if it is one, and returns the accepted value.
     pub fn note<T>(&mut self, result: Result<T, Refusal>) -> Option<T> {
         result.map_err(|reason| self.add(reason)).ok()
     }
 
-    /// How many were refused for `reason`.
+    /// The count for `reason`.
     pub fn count(&self, reason: Refusal) -> u64 {
         self.0[reason as usize]
     }
 
-    /// How many were refused for any reason.
+    /// The total.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
 
-    /// Every reason with its count, zeros included.
+    /// Every reason with its count, including zeros.
     pub fn iter(&self) -> impl Iterator<Item = (Refusal, u64)> + '_ {
         Refusal::ALL.into_iter().map(|reason| (reason, self.count(reason)))
     }
 }
 
 impl fmt::Display for Refusals {
-    /// What was refused and how often: `3 late, 1 not_a_number`; `none` if nothing was.
+    /// The counts: `3 late, 1 not_a_number`; `none` without refusals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts: Vec<String> = self
             .iter()
@@ -156,23 +156,24 @@ impl fmt::Display for Refusals {
     }
 }
 
-/// The horizons within which updates are taken, and the longest interval. All in microseconds.
+/// The horizons for updates, and the maximum interval length, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
     /// How far after the clock an update may end.
     pub future_us: i64,
     /// How far before the clock an update may start.
     pub past_us: i64,
-    /// The longest interval. With the step it bounds how many slots one update touches.
+    /// Maximum interval length. With the step it limits how many slots one update changes.
     pub span_us: i64,
 }
 
 impl Limits {
-    /// Ten minutes ahead, any time back, intervals of up to 400 days.
+    /// Ten minutes ahead, unlimited past, intervals of up to 400 days.
     pub const DEFAULT: Limits =
         Limits { future_us: 600_000_000, past_us: i64::MAX, span_us: 400 * 86_400_000_000 };
 
-    /// Whether an update for `from_us` to `to_us` (equal for a point) may be taken at `now_us`.
+    /// Checks whether an update from `from_us` to `to_us` (equal for a point) is acceptable at
+    /// `now_us`.
     ///
     /// # Errors
     /// [`Refusal::Future`], [`Refusal::Past`] or [`Refusal::TooLong`].

@@ -1,4 +1,4 @@
-//! Steps, slots and stretches of time, in integer microseconds since the Unix epoch.
+//! Steps, slots and time ranges, in integer microseconds since the Unix epoch.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::Refusal;
 /// Microseconds in a second.
 pub const SECOND_US: i64 = 1_000_000;
 
-/// The largest step, ten years: a year that is aligned to the epoch still fits.
+/// Limit on a step, ten years: a year aligned to the epoch still fits.
 const STEP_MAX_US: i64 = 3_660 * 86_400 * SECOND_US;
 
 /// The length of a slot: at least one microsecond, at most ten years.
@@ -16,12 +16,12 @@ const STEP_MAX_US: i64 = 3_660 * 86_400 * SECOND_US;
 pub struct Step(i64);
 
 impl Step {
-    /// A step of so many microseconds; `None` unless it is from 1 µs to ten years.
+    /// A step in microseconds; `None` unless it is from 1 µs to ten years.
     pub const fn from_micros(us: i64) -> Option<Step> {
         if us >= 1 && us <= STEP_MAX_US { Some(Step(us)) } else { None }
     }
 
-    /// A step of so many seconds; `None` unless it is from 1 s to ten years.
+    /// A step in seconds; `None` unless it is from 1 s to ten years.
     pub const fn from_secs(seconds: i64) -> Option<Step> {
         match seconds.checked_mul(SECOND_US) {
             Some(us) => Step::from_micros(us),
@@ -34,14 +34,14 @@ impl Step {
         self.0
     }
 
-    /// The start of the slot that holds the instant `at_us`.
+    /// The start of the slot that contains the instant `at_us`.
     ///
-    /// Times before 1970 are cut in the same way: slots never straddle the epoch.
+    /// Times before 1970 are treated alike: slots never straddle the epoch.
     pub const fn slot_of(self, at_us: i64) -> i64 {
         at_us.saturating_sub(at_us.rem_euclid(self.0))
     }
 
-    /// Whether every slot of this step lies within one slot of `coarser`.
+    /// Whether every slot of this step is inside one slot of `coarser`.
     pub const fn divides(self, coarser: Step) -> bool {
         coarser.0 % self.0 == 0
     }
@@ -60,7 +60,7 @@ impl From<Step> for i64 {
     }
 }
 
-/// A stretch of time that is never empty: from `start_us` up to, but not including, `end_us`.
+/// A non-empty time range: from `start_us` up to, but not including, `end_us`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Span {
     start_us: i64,
@@ -68,7 +68,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// The stretch from `start_us` to `end_us`, microseconds since the epoch.
+    /// The range from `start_us` to `end_us`, microseconds since the epoch.
     ///
     /// # Errors
     /// [`Refusal::EmptyInterval`] unless it ends after it starts;
@@ -103,7 +103,7 @@ impl Span {
         self.us() as f64 / SECOND_US as f64
     }
 
-    /// The pieces that the slots of `step` cut it into, in order of time.
+    /// The pieces of the range in each slot of `step`, in order of time.
     pub(crate) fn pieces(self, step: Step) -> impl Iterator<Item = Piece> {
         let mut at_us = self.start_us;
         std::iter::from_fn(move || {
@@ -118,14 +118,14 @@ impl Span {
     }
 }
 
-/// What lies of a span in one slot.
+/// The part of a span in one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     /// The slot's start.
     pub(crate) slot_us: i64,
-    /// Where the piece begins, from the span's start.
+    /// Start of the piece, relative to the span's start.
     pub(crate) from_us: i64,
-    /// Where the piece ends, from the span's start.
+    /// End of the piece, relative to the span's start.
     pub(crate) to_us: i64,
 }
 

@@ -1,7 +1,7 @@
-//! The laws of the arithmetic, each over random updates.
+//! The laws of the arithmetic, tested with random updates.
 //!
-//! Counts, coverage, numbers of updates, bounds and last updates are compared
-//! exactly; areas to one part in 10^12 of the Σ |value| × seconds that went in.
+//! Counts, coverage, numbers of updates, bounds and last updates are compared exactly; areas to one
+//! part in 10^12 of the Σ |value| × seconds that went in.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -16,7 +16,7 @@ use series::{
 /// The tolerance of SERIES for levels.
 const TOLERANCE: f64 = 1e-12;
 
-/// Where the updates lie: on both sides of the epoch, so that slots of negative time are met too.
+/// Time range of the updates: on both sides of the epoch, to include slots of negative time.
 const FROM_US: i64 = -400 * SECOND_US;
 const UNTIL_US: i64 = 4_000 * SECOND_US;
 
@@ -80,12 +80,12 @@ fn total(slots: &Slots) -> Accumulator {
     total
 }
 
-/// Σ |value| × seconds, against which the tolerance is measured.
+/// Σ |value| × seconds, to which the tolerance is relative.
 fn weight(sent: &[Sent]) -> f64 {
     sent.iter().map(|(i, _)| i.cover().amount.as_f64().abs() * i.cover().span.seconds()).sum()
 }
 
-/// Compares rows: everything exactly but areas, and those to `allowed`.
+/// Compares rows: everything exactly except areas, which may differ by `allowed`.
 fn same(ours: &Slots, theirs: &Slots, allowed: f64) -> Result<(), TestCaseError> {
     let keys = |slots: &Slots| slots.iter().map(|(key, _)| *key).collect::<Vec<_>>();
     prop_assert_eq!(keys(ours), keys(theirs));
@@ -105,7 +105,7 @@ fn same(ours: &Slots, theirs: &Slots, allowed: f64) -> Result<(), TestCaseError>
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// Totals equal what was put in, at every resolution, count by count.
+    /// Totals equal the input at every resolution, count by count.
     #[test]
     fn counts_add_up_to_what_was_put_in(sent in sent(count_intervals()), step in steps(), by in 2..50_i64) {
         let in_all: i64 = sent.iter().map(|(i, _)| i.cover().amount.as_f64() as i64).sum();
@@ -174,7 +174,7 @@ proptest! {
         same(&coarse, &fine.consolidated(coarse_step), allowed)?;
     }
 
-    /// Whoever sends which interval, in whatever order, the lanes together are the same.
+    /// Whichever writer sends an interval, in whatever order, the combined lanes are the same.
     #[test]
     fn any_split_over_writers_gives_identical_slots(
         (sent, shuffled) in sent(count_intervals()).prop_flat_map(|s| (Just(s.clone()), Just(s).prop_shuffle())),
@@ -192,7 +192,7 @@ proptest! {
         prop_assert_eq!(together(&apply_all(step, &sent)), together(&apply_all(step, &split)));
     }
 
-    /// Sums of fine slots are the slots that the updates give directly.
+    /// Sums of fine slots equal the slots computed directly from the updates.
     #[test]
     fn consolidation_equals_direct_computation(
         sent in prop_oneof![sent(count_intervals()), sent(level_intervals())],
@@ -203,8 +203,8 @@ proptest! {
         same(&apply_all(step, &sent).consolidated(coarse), &apply_all(coarse, &sent), TOLERANCE * weight(&sent))?;
     }
 
-    /// A negative count takes back what the positive one gave, whichever comes first;
-    /// what remains are bounds that may be too wide, and they say so.
+    /// A negative count retracts the positive one, whichever comes first; what remains are bounds
+    /// that may be too wide, and are marked as such.
     #[test]
     fn a_correction_restores_the_earlier_state(
         before in sent(count_intervals()),
@@ -248,7 +248,7 @@ proptest! {
         }
     }
 
-    /// Merging is commutative and associative, and nothing merged is nothing changed.
+    /// Merging is commutative and associative, and merging nothing changes nothing.
     #[test]
     fn merging_obeys_its_laws(rows in prop::collection::vec(rows(), 3)) {
         let merged = |of: &[&Accumulator]| {
@@ -279,7 +279,7 @@ proptest! {
 
 fn rows() -> impl Strategy<Value = Accumulator> {
     let integral = any::<i64>().prop_map(Integral::Count);
-    // Few distinct times and values, so that ties of the last update are met.
+    // Few distinct times and values, so that ties of the last update occur.
     (integral, any::<i64>(), -3..3_i32, 0..3_i32, 0..5_i64, 0..3_i64, any::<bool>()).prop_map(
         |(integral, covered_us, low, more, n, last_us, approximate)| Accumulator {
             integral,
@@ -353,13 +353,13 @@ fn replayed(spec: &Spec, points: &[Point]) -> Slots {
     slots
 }
 
-/// An upper bound of Σ |value| × seconds over all that is given and taken back.
+/// An upper bound of Σ |value| × seconds over everything added and retracted.
 fn points_weight(spec: &Spec, points: &[Point]) -> f64 {
     let heartbeat_s = spec.heartbeat_us as f64 / SECOND_US as f64;
     3.0 * points.iter().map(|p| p.reading.as_f64().abs() * heartbeat_s).sum::<f64>()
 }
 
-/// The same rows without those of which nothing is left.
+/// The rows without empty ones.
 fn without_voids(slots: &Slots) -> Slots {
     let mut kept = Slots::default();
     for (key, row) in slots.iter().filter(|(_, row)| row.covered_us != 0 || row.n != 0) {
@@ -371,8 +371,8 @@ fn without_voids(slots: &Slots) -> Slots {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
-    /// Points in any order, late ones included, give what their time-ordered replay gives:
-    /// bounds too, because the lane finds them anew.
+    /// Points in any order, including late ones, have the same result as a replay in order of time;
+    /// including bounds, because the lane recomputes them.
     #[test]
     fn points_in_any_order_equal_their_time_ordered_replay(
         ((spec, points), shuffled) in lanes_of_points().prop_flat_map(|(spec, points)| {
@@ -383,8 +383,8 @@ proptest! {
         same(&without_voids(&late), &without_voids(&ordered), TOLERANCE * points_weight(&spec, &points))?;
     }
 
-    /// The same within a window: points a little late are taken, and change nothing in the
-    /// end; what a lane has let go of by then is not missed.
+    /// The same within a window: slightly late points are accepted, and the result is the same;
+    /// points dropped by then are not needed.
     #[test]
     fn points_late_within_the_window_equal_their_time_ordered_replay(
         (spec, points) in lanes_of_points(),
@@ -403,7 +403,8 @@ proptest! {
         )?;
     }
 
-    /// A restart in the middle of late data changes nothing: the lane's state is stored and read again.
+    /// A restart in the middle of late data changes nothing: the lane's state is stored and read
+    /// again.
     #[test]
     fn a_lane_survives_being_stored(
         ((spec, points), shuffled) in lanes_of_points().prop_flat_map(|(spec, points)| {
@@ -457,8 +458,8 @@ fn without_last_values(slots: &Slots) -> Slots {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 600, ..ProptestConfig::default() })]
 
-    /// Of several points at the same instant the one that comes last wins, in whatever order
-    /// the instants come; the same point again changes nothing.
+    /// Of several points at the same instant the last to arrive wins, in whatever order the
+    /// instants come; the same point again changes nothing.
     #[test]
     fn of_points_at_the_same_instant_the_later_one_wins(
         (spec, points, others) in lanes_of_points().prop_flat_map(|(spec, points)| {
@@ -467,7 +468,8 @@ proptest! {
         }),
         window in prop_oneof![Just(i64::MAX), Just(0)],
     ) {
-        // Each of `others` comes just before the point at whose instant it lies, with another's reading.
+        // Each of `others` arrives just before the point at its instant, with another point's
+        // reading.
         let spec = Spec { lateness_us: window, ..spec };
         let mut arrivals = Vec::new();
         for (place, point) in points.iter().enumerate() {
@@ -479,7 +481,7 @@ proptest! {
         let known = |slots: &Slots| {
             let mut rows = without_last_values(&without_voids(slots));
             if window == 0 {
-                // Without a window the lane no longer has the points that bounds are found from.
+                // Without a window the lane no longer has the points needed to compute bounds.
                 let all: Vec<_> = rows.iter().map(|(key, row)| (*key, *row)).collect();
                 rows = Slots::default();
                 for (key, row) in all {

@@ -7,7 +7,7 @@ use base::Seed;
 use series::rrd::{Archive, Consolidation, Definition, Reading, Row, SourceKind, State};
 use series::{SECOND_US, Step};
 
-/// Printed by the example for any seed; the test's is fixed, so that a failure repeats.
+/// The example prints its seed; the test's is fixed, so that a failure is reproducible.
 const SEED: Seed = Seed(20_261_121);
 
 #[test]
@@ -49,7 +49,7 @@ fn rows(sequence: &Sequence, stored: bool) -> Vec<(usize, i64, u64)> {
     for update in sequence.batches.iter().flatten() {
         let Ok(reading) = Reading::parse(definition.kind, &update.reading) else { continue };
         let sink = |row: Row| rows.push((row.archive, row.end_us, row.value.to_bits() << 1));
-        // Some updates of the sequences are out of order, and refused.
+        // Some updates are out of order and refused.
         let _ = state.update(definition, update.at_us, reading, sink);
         if stored {
             let text = serde_json::to_string(&state).expect("a state is plain data");
@@ -86,8 +86,8 @@ fn rows_end_where_a_fetch_shows_them() {
     }
 }
 
-/// RRDtool drops the parts of seconds of unknown time (rrdtool-1.x#766), so a
-/// slot that was known for half its time shows less than was known of it.
+/// RRDtool drops the fractional seconds of unknown time (rrdtool-1.x#766), so a slot that was known
+/// for half its time shows less than was known.
 #[test]
 fn parts_of_unknown_seconds_are_lost_by_rrdtool_and_exact_here() {
     let update = |at_us, reading: &str| Update { at_us, reading: reading.to_owned() };
@@ -124,8 +124,8 @@ fn parts_of_unknown_seconds_are_lost_by_rrdtool_and_exact_here() {
     let ours = sequence.fetched().unwrap();
     let theirs = Peer::start().unwrap().answers(&sequence.commands("parts.rrd")).unwrap();
     let theirs = &theirs.last().unwrap().lines;
-    // 4 held for 8.2 s, and 8.2 s are what is known. RRDtool divides by the 10 s of the
-    // slot, and has read 1.9 s as 1.899999 s, which is how the last digits come about.
+    // 4 was valid for 8.2 s, all of which are known. RRDtool divides by the 10 s of the slot, and
+    // has parsed 1.9 s as 1.899999 s, which explains the last digits.
     assert_eq!(ours, [vec!["1000000010: 4.0000000000e+00"]]);
     assert_eq!(theirs, &["1000000010: 3.2800008000e+00"]);
 }

@@ -1,4 +1,4 @@
-//! What can go wrong with a store, in sentences that say what to do.
+//! Errors of a store; each says what to do.
 
 use series::SlotKey;
 
@@ -10,27 +10,27 @@ pub enum StoreError {
     /// The SQLite file cannot be opened, written or read.
     #[error(transparent)]
     Record(#[from] record::RecordError),
-    /// The URL of a PostgreSQL database cannot be understood.
+    /// The URL of a PostgreSQL database is invalid.
     #[error(
         "'{url}' is not the URL of a PostgreSQL database ({cause}): write postgres://user@host/database, or postgres:///database?host=/var/run/postgresql for a Unix socket"
     )]
     Url {
-        /// What was given, without its password.
+        /// The URL without its password.
         url: String,
         /// What is wrong with it.
         cause: String,
     },
-    /// PostgreSQL does not answer.
+    /// PostgreSQL does not respond.
     #[error(
         "PostgreSQL at {place} does not answer ({cause}): start it, or set TACHOGRAPH_RECORD to another database or a file"
     )]
     Unreachable {
-        /// Where.
+        /// The address.
         place: String,
-        /// What the system said.
+        /// The system's error.
         cause: String,
     },
-    /// PostgreSQL does not know us.
+    /// PostgreSQL refuses the login.
     #[error(
         "PostgreSQL at {place} does not let us in ({cause}): check the user and the password in TACHOGRAPH_RECORD"
     )]
@@ -48,7 +48,7 @@ pub enum StoreError {
         /// Where.
         place: String,
     },
-    /// The user lacks a right.
+    /// The user lacks a privilege.
     #[error(
         "PostgreSQL at {place} does not allow it ({cause}): grant the user CREATE on the schema, or open the store for reading only"
     )]
@@ -76,13 +76,13 @@ pub enum StoreError {
         /// Where.
         place: String,
     },
-    /// A lock was not to be had.
+    /// A lock was not available.
     #[error("PostgreSQL at {place} is busy with a long query or another writer: call again later")]
     Busy {
         /// Where.
         place: String,
     },
-    /// A later version made the schema.
+    /// A later version created the schema.
     #[error(
         "the series at {place} were written by a newer tachograph (schema {found}; this version \
          reads {known}): update tachograph, or set TACHOGRAPH_RECORD to another database"
@@ -90,12 +90,12 @@ pub enum StoreError {
     Newer {
         /// Where.
         place: String,
-        /// The schema that is there.
+        /// The schema found.
         found: i64,
-        /// The newest schema that we know.
+        /// The newest schema that this version knows.
         known: i64,
     },
-    /// Anything else that PostgreSQL says.
+    /// Any other PostgreSQL error.
     #[error("PostgreSQL at {place} failed ({cause}): nothing of this call was applied")]
     Postgres {
         /// Where.
@@ -103,7 +103,7 @@ pub enum StoreError {
         /// What PostgreSQL said.
         cause: String,
     },
-    /// A value in the database is not what we wrote.
+    /// An invalid value in the database.
     #[error(
         "invalid value in the series at {place} ({cause}): it was changed by hand or by another \
          program"
@@ -114,12 +114,12 @@ pub enum StoreError {
         /// What is wrong with it.
         cause: String,
     },
-    /// A time that PostgreSQL does not know.
+    /// A time outside PostgreSQL's range.
     #[error(
         "a slot at {0} µs since 1970 is beyond the times that PostgreSQL knows: leave the updates before 4684 BC and after the year 287000 out"
     )]
     Time(i64),
-    /// A store that holds no series.
+    /// A store without series.
     #[error("no series recorded in {0} yet: import some, or start a run")]
     NoSeries(String),
     /// Batches of a writer are missing.
@@ -127,26 +127,26 @@ pub enum StoreError {
         "writer {writer} sent batch {sent}, but its last one here is {last}: send the batches between them first"
     )]
     Missing {
-        /// Who.
+        /// The writer.
         writer: Writer,
-        /// The number of the batch that came.
+        /// The number of this batch.
         sent: u64,
-        /// The number of the last one that was applied.
+        /// The number of the last batch that was applied.
         last: u64,
     },
-    /// Some of the batches that were to be applied together are there already.
+    /// Some of the batches to be applied together are already stored.
     #[error(
         "another import of the same data has written a part of it: run this one again to resume"
     )]
     Overtaken,
-    /// A count would be larger than a double can hold exactly: below 2^53 it always is exact.
+    /// A count would exceed what a double holds exactly, which must stay below 2^53.
     #[error("the counts of {} slots would reach 2^53, the first in series {} at {} µs: omit the \
         updates of these series", .slots.len(), first_series(.slots), first_slot_us(.slots))]
     Overflow {
-        /// The step and the key of each.
+        /// Step and key of each.
         slots: Vec<(i64, SlotKey)>,
     },
-    /// A change for a step that no retention has.
+    /// A change for a step without retention.
     #[error("no retention has a step of {0} µs: add one before slots of that step are written")]
     NoRetention(i64),
     /// Too many partitions would be needed.
@@ -156,9 +156,9 @@ pub enum StoreError {
     TooManyPartitions {
         /// The retention's step.
         step_us: i64,
-        /// How many would be needed.
+        /// The number needed.
         count: usize,
-        /// How many there may be.
+        /// The limit.
         most: usize,
     },
 }

@@ -3,13 +3,6 @@
 //! # Glossary
 //!
 //! - **Retention**: a step, and how long slots of that step are kept ([`Retention`]).
-//! - **Partition**: a stretch of a retention's time in a table of its own, so that
-//!   expiry drops a table instead of deleting rows.
-//! - **Span**: a stretch of a partition, 180 slots long. The slots of a series and lane in a span
-//!   are rows while they change, and one packed row once they do not ([`Packing`], docs/packing.md).
-//! - **Sealing**: packing the rows of spans that are over ([`Store::seal`]).
-//! - **Writer**: whoever writes batches, numbered 1, 2, 3 … ([`Writer`]).
-//! - **Changes**: one batch: what to add to which slots, and the state that goes with it ([`Changes`]).
 //!
 //! # A batch
 //!
@@ -21,14 +14,14 @@
 //!                                          4. save the lanes that the updates came from
 //! ```
 //!
-//! A number that was claimed before is a batch that was applied before: nothing
-//! happens, and that is said ([`Applied::Before`]). A number that leaves one out
-//! is an error. So whoever is interrupted between commit and acknowledgement
-//! sends the same batch again, and it is there once.
+//! A number that was claimed before is a batch that was applied before: nothing happens, and the
+//! result says so ([`Applied::Before`]). A gap in the numbers is an error. So a writer that was
+//! interrupted between commit and acknowledgement sends the same batch again, and it is stored
+//! once.
 //!
-//! # What this crate does not concern itself with
+//! # Not in this crate
 //!
-//! Arithmetic, which is the crate `series`; protocols and file formats; runs and trials.
+//! Arithmetic (crate `series`); protocols and file formats; runs and trials.
 
 mod error;
 mod memory;
@@ -51,8 +44,8 @@ pub use model::{
 pub use sqlite::Sqlite;
 pub use store::{Applied, Maintained, SEALED_AFTER_US, Source, Store};
 
-/// Opens the store that `place` names: the URL of a PostgreSQL database
-/// (`postgres://…`), or the path of a SQLite file, which is made if it does not exist.
+/// Opens the store at `place`: the URL of a PostgreSQL database (`postgres://…`), or the path of a
+/// SQLite file, which is created if it does not exist.
 ///
 /// # Errors
 /// Those of [`Postgres::open`] and [`Sqlite::open`].
@@ -64,7 +57,7 @@ pub fn open(place: &str) -> Result<Box<dyn Store>, StoreError> {
     }
 }
 
-/// Opens the store that `place` names for reading only: nothing is made or changed.
+/// Opens the store at `place` read-only: nothing is created or changed.
 ///
 /// # Errors
 /// Those of [`Postgres::open_read_only`] and [`Sqlite::open_read_only`].
@@ -76,7 +69,7 @@ pub fn open_read_only(place: &str) -> Result<Box<dyn Store>, StoreError> {
     }
 }
 
-/// Whether a place is the URL of a PostgreSQL database.
+/// Whether `place` is the URL of a PostgreSQL database.
 pub fn is_postgres(place: &str) -> bool {
     place.starts_with("postgres://") || place.starts_with("postgresql://")
 }

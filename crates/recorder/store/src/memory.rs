@@ -1,4 +1,4 @@
-//! A store in memory: the plainest one, which the others must agree with.
+//! A store in memory: the simplest one, which serves as the reference for the others.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -24,7 +24,7 @@ pub struct Memory {
     writers: HashMap<Writer, u64>,
     /// By step.
     slots: BTreeMap<i64, Rows>,
-    /// The starts of partitions that exist, by step. Memory has no use for them but to count them.
+    /// The starts of existing partitions, by step; only counted in memory.
     partitions: BTreeMap<i64, std::collections::BTreeSet<i64>>,
 }
 
@@ -34,7 +34,7 @@ impl Memory {
         Memory { lanes: vec![String::new()], ..Memory::default() }
     }
 
-    /// The rows that a plan changes, as they will be.
+    /// The rows that a plan changes, with their new content.
     fn changed(&self, plan: &Plan) -> Result<BTreeMap<i64, Rows>, StoreError> {
         let mut changed: BTreeMap<i64, Rows> = BTreeMap::new();
         let mut over = Vec::new();
@@ -48,9 +48,9 @@ impl Memory {
                 }
                 rows.insert(*key, row);
             }
-            for anew in &part.anew {
-                let fine = self.fine(&changed, anew, part.kept.step());
-                if let Some(row) = rows.get_mut(&anew.key) {
+            for slot in &part.recomputed {
+                let fine = self.fine(&changed, slot, part.kept.step());
+                if let Some(row) = rows.get_mut(&slot.key) {
                     *row = plan::bounds_of(&fine).apply_to(row);
                 }
             }
@@ -63,20 +63,20 @@ impl Memory {
         self.slots.get(&step_us).and_then(|rows| rows.get(&key)).copied()
     }
 
-    /// The fine slots of a coarse one, as they will be.
+    /// The fine slots of a coarse one, with their new content.
     fn fine(
         &self,
         changed: &BTreeMap<i64, Rows>,
-        anew: &plan::Anew,
+        slot: &plan::RecomputedSlot,
         coarse: Step,
     ) -> Vec<Accumulator> {
-        let changed = changed.get(&anew.from_step_us);
-        let starts = (0..coarse.us() / anew.from_step_us).map(|i| i * anew.from_step_us);
+        let changed = changed.get(&slot.from_step_us);
+        let starts = (0..coarse.us() / slot.from_step_us).map(|i| i * slot.from_step_us);
         starts
             .filter_map(|offset_us| {
-                let key = SlotKey { slot_us: anew.key.slot_us + offset_us, ..anew.key };
+                let key = SlotKey { slot_us: slot.key.slot_us + offset_us, ..slot.key };
                 let new = changed.and_then(|rows| rows.get(&key)).copied();
-                new.or_else(|| self.row(anew.from_step_us, key))
+                new.or_else(|| self.row(slot.from_step_us, key))
             })
             .collect()
     }
@@ -105,7 +105,7 @@ impl Memory {
     }
 }
 
-/// All pieces of a batch as one.
+/// All pieces of a batch combined.
 fn together(source: &mut dyn Source) -> Changes {
     let mut all = Changes::default();
     source.restart();

@@ -1,4 +1,4 @@
-//! What goes into a store and comes out of it.
+//! The data of a store.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,12 @@ const DAY_US: i64 = 86_400 * SECOND_US;
 pub struct Retention {
     /// The length of a slot.
     pub step: Step,
-    /// How long a slot is kept, in microseconds; `None` is for ever.
+    /// How long a slot is kept, in microseconds; `None` means for ever.
     pub age_us: Option<i64>,
 }
 
 impl Retention {
-    /// Slots of `step_s` seconds, kept for `age_s` seconds or for ever; `None` for a step that cannot be.
+    /// Slots of `step_s` seconds, kept for `age_s` seconds or for ever; `None` for an invalid step.
     pub fn from_secs(step_s: i64, age_s: Option<i64>) -> Option<Retention> {
         let step = Step::from_secs(step_s)?;
         let age_us = match age_s {
@@ -36,9 +36,8 @@ impl Retention {
             .collect()
     }
 
-    /// The length of a partition: about an eighth of the age, in whole steps, and
-    /// in whole hours or days where it is that long. What is kept for ever is
-    /// cut every 2^20 slots.
+    /// The length of a partition: about an eighth of the age, in whole steps, and in whole hours or
+    /// days if it is that long. For unlimited retention, 2^20 slots.
     pub(crate) fn partition_us(&self) -> i64 {
         let step_us = self.step.us();
         let wanted_us = match self.age_us {
@@ -54,14 +53,14 @@ impl Retention {
     }
 }
 
-/// What identifies a series: two with the same are one.
+/// The identity of a series; unique in a store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Identity {
-    /// What is measured: `requests`.
+    /// The measurement: `requests`.
     pub measurement: String,
-    /// Which of its values: `value` where there is one.
+    /// The field; `value` if there is only one.
     pub field: String,
-    /// Where and of what: `host` → `a`.
+    /// The tags: `host` → `a`.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -75,7 +74,7 @@ impl Identity {
         Identity { measurement: measurement.to_owned(), field: "value".to_owned(), tags }
     }
 
-    /// How many bytes its names and tags have together.
+    /// Number of bytes of its names and tags.
     pub fn bytes(&self) -> usize {
         let tags: usize = self.tags.iter().map(|(k, v)| k.len() + v.len()).sum();
         self.measurement.len() + self.field.len() + tags
@@ -98,64 +97,64 @@ impl fmt::Display for Identity {
     }
 }
 
-/// A series that is wanted: found, or made on first sight.
+/// A series to find or create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSeries {
-    /// What identifies it.
+    /// Its identity.
     pub identity: Identity,
-    /// How its updates are read.
+    /// Its spec.
     pub spec: Spec,
-    /// The part of a slot that may be unknown while its rate is still shown: 0 to 1.
+    /// Fraction of a slot that may be unknown while its rate is shown: 0 to 1.
     pub xff: f64,
-    /// RRDtool's definition, for a series that must show what RRDtool would.
+    /// RRDtool's definition, for a series in RRD mode.
     pub rrd: Option<rrd::Definition>,
 }
 
 impl NewSeries {
-    /// A series without RRDtool's semantics, of which half a slot may be unknown.
+    /// A series without RRD mode, of which half a slot may be unknown.
     pub fn new(identity: Identity, spec: Spec) -> NewSeries {
         NewSeries { identity, spec, xff: 0.5, rrd: None }
     }
 }
 
-/// A series as it was made. What was wanted later does not change it.
+/// A series as it was created; later requests do not change it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Its number in this store.
     pub id: i64,
-    /// What identifies it.
+    /// Its identity.
     pub identity: Identity,
-    /// How its updates are read.
+    /// Its spec.
     pub spec: Spec,
-    /// The part of a slot that may be unknown while its rate is still shown.
+    /// Fraction of a slot that may be unknown while its rate is shown.
     pub xff: f64,
-    /// RRDtool's definition, if it has RRDtool's semantics.
+    /// RRDtool's definition, for a series in RRD mode.
     pub rrd: Option<rrd::Definition>,
 }
 
-/// How many series there may be, and how long their names.
+/// Limits on the number of series and on their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeriesLimit {
-    /// The most series in the store.
+    /// Maximum number of series in the store.
     pub series: i64,
-    /// The most tags of one series.
+    /// Maximum number of tags of a series.
     pub tags: usize,
-    /// The most bytes of its measurement, field and tags together.
+    /// Maximum bytes of its measurement, field and tags together.
     pub bytes: usize,
 }
 
 impl SeriesLimit {
-    /// A million series of up to 64 tags and 2,000 bytes, which an index of PostgreSQL's still holds.
+    /// A million series of up to 64 tags and 2,000 bytes, which still fits into a PostgreSQL index.
     pub const DEFAULT: SeriesLimit = SeriesLimit { series: 1_000_000, tags: 64, bytes: 2_000 };
 
-    /// Whether every name is text that a database can keep: PostgreSQL's has no zero bytes.
+    /// Whether all names can be stored as text: PostgreSQL allows no zero bytes.
     pub(crate) fn is_text(identity: &Identity) -> bool {
         let names = identity.tags.iter().flat_map(|(k, v)| [k, v]);
         let mut names = names.chain([&identity.measurement, &identity.field]);
         !names.any(|name| name.contains('\0'))
     }
 
-    /// Whether the names are within the limits.
+    /// Checks the names against the limits.
     pub(crate) fn admit(&self, wanted: &NewSeries) -> Result<(), NotMade> {
         let identity = &wanted.identity;
         if identity.measurement.is_empty() || !SeriesLimit::is_text(identity) {
@@ -174,10 +173,10 @@ impl Default for SeriesLimit {
     }
 }
 
-/// The reason for which a series was not made.
+/// Why a series was not created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum NotMade {
-    /// The store has as many series as it may have.
+    /// The limit on series is reached.
     #[error("the limit on series is reached; raise it, or send fewer distinct tags")]
     TooMany,
     /// Names and tags that are too long, or too many tags.
@@ -203,7 +202,7 @@ impl NotMade {
     }
 }
 
-/// Which series are meant: those that have everything that is named here.
+/// Selects series that match all given parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     /// The measurement.
@@ -215,7 +214,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Whether an identity has everything that is named.
+    /// Whether an identity matches.
     pub fn matches(&self, identity: &Identity) -> bool {
         self.measurement.as_ref().is_none_or(|m| *m == identity.measurement)
             && self.field.as_ref().is_none_or(|f| *f == identity.field)
@@ -223,7 +222,7 @@ impl Selector {
     }
 }
 
-/// Whoever writes batches; a UUID. Two at the same time must have two.
+/// A writer of batches: a UUID. Concurrent writers must differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Writer(pub u128);
 
@@ -236,29 +235,29 @@ impl fmt::Display for Writer {
     }
 }
 
-/// What became of a series in RRD mode.
+/// The change of a series in RRD mode.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RrdChange {
     /// The series' number.
     pub series: i64,
     /// RRDtool's state after the batch.
     pub state: rrd::State,
-    /// The rows that were completed, in order.
+    /// The completed rows, in order.
     pub rows: Vec<rrd::Row>,
 }
 
-/// One batch: everything that one transaction writes.
+/// One batch: everything written in one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    /// What to add to slots, by step in microseconds.
+    /// The changes of slots, by step in microseconds.
     ///
-    /// Normally each series has its own step here, and every coarser retention
-    /// follows from it. History that is known only at a coarser step is given at
-    /// that step: it must not overlap with what is given at a finer one.
+    /// Normally each series has its own step here, and every coarser retention follows from it.
+    /// History that is only known at a coarser step is given at that step, and must not overlap
+    /// with finer data.
     pub slots: BTreeMap<i64, Batch>,
     /// The state of lanes after the batch, by series and lane.
     pub lanes: BTreeMap<(i64, i32), Lane>,
-    /// What became of series in RRD mode.
+    /// The changes of series in RRD mode.
     pub rrd: Vec<RrdChange>,
 }
 

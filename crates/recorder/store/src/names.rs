@@ -1,8 +1,8 @@
-//! What tables and views are called.
+//! Names of tables and views.
 
 use series::SECOND_US;
 
-/// Units of time, the longest first, with the letters that follow a number of them.
+/// Units of time, longest first, with their abbreviations.
 const UNITS: [(i64, &str); 6] = [
     (86_400 * SECOND_US, "d"),
     (3_600 * SECOND_US, "h"),
@@ -12,7 +12,7 @@ const UNITS: [(i64, &str); 6] = [
     (1, "us"),
 ];
 
-/// A step in the longest unit of which it is a whole number: `10s`, `1m`, `90s`, `1d`.
+/// A step in the longest unit of which it is a multiple: `10s`, `1m`, `90s`, `1d`.
 pub(crate) fn step(step_us: i64) -> String {
     let unit = UNITS.into_iter().find(|(us, _)| step_us % us == 0);
     unit.map_or_else(String::new, |(us, letters)| format!("{}{letters}", step_us / us))
@@ -28,14 +28,15 @@ pub(crate) fn packed(step_us: i64) -> String {
     format!("packed_{}", step(step_us))
 }
 
-/// The view of all slots of a step, packed or not, with every accumulator: `stored_10s`.
+/// The view of all slots of a step, packed or not, with all columns of the accumulator:
+/// `stored_10s`.
 pub(crate) fn stored(step_us: i64) -> String {
     format!("stored_{}", step(step_us))
 }
 
 /// The table of one partition: `slot_10s_1700000000` for the one that starts at that second.
 ///
-/// Microseconds are added where a partition does not start at a whole second; `m` stands for minus.
+/// Microseconds are appended if a partition does not start at a whole second; `m` stands for minus.
 pub(crate) fn partition(step_us: i64, start_us: i64) -> String {
     part_of(&slot(step_us), start_us)
 }

@@ -1,4 +1,4 @@
-//! Which rows of which retention a batch changes.
+//! The rows of each retention that a batch changes.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,14 +8,15 @@ use series::{Accumulator, Batch, Bounds, COUNT_MAX, Delta, Flavor, Integral, Slo
 use crate::packed::{SPAN_SLOTS, StretchKey};
 use crate::{Changes, Retention, StoreError};
 
-/// A retention as a store keeps it.
+/// A retention in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
     /// The step and the age.
     pub(crate) retention: Retention,
-    /// The length of a partition, fixed when the retention was made.
+    /// The length of a partition, fixed when the retention was created.
     pub(crate) partition_us: i64,
-    /// The beginning of the oldest partition that is still kept. A multiple of `partition_us`, or the earliest time.
+    /// Start of the oldest partition that is kept: a multiple of `partition_us`, or the earliest
+    /// time.
     pub(crate) horizon_us: i64,
 }
 
@@ -29,12 +30,13 @@ impl Kept {
         self.retention.step
     }
 
-    /// The start of the partition that holds an instant.
+    /// The start of the partition that contains an instant.
     pub(crate) fn partition_of(&self, at_us: i64) -> i64 {
         at_us.saturating_sub(at_us.rem_euclid(self.partition_us))
     }
 
-    /// The start of the span that holds an instant: partitions are cut into spans, which are packed.
+    /// The start of the span that contains an instant: partitions consist of spans, which are
+    /// packed.
     pub(crate) fn span_of(&self, at_us: i64) -> i64 {
         let partition_us = self.partition_of(at_us);
         let span_us = self.step().us().saturating_mul(SPAN_SLOTS);
@@ -48,7 +50,7 @@ impl Kept {
         end_us.min(self.partition_of(span_us).saturating_add(self.partition_us))
     }
 
-    /// The partitions of the present and of what comes next, unless they have expired.
+    /// The current partitions and the next ones, unless they have expired.
     pub(crate) fn ahead(&self, now_us: i64) -> BTreeSet<i64> {
         let present_us = self.partition_of(now_us);
         let next_us = present_us.saturating_add(self.partition_us);
@@ -63,7 +65,7 @@ impl Kept {
     }
 }
 
-/// Retentions sorted by step, after `wanted` were added or changed.
+/// Retentions sorted by step, after adding or changing `wanted`.
 pub(crate) fn retained(kept: &[Kept], wanted: &[Retention]) -> Vec<Kept> {
     let mut by_step: BTreeMap<i64, Kept> = kept.iter().map(|k| (k.step().us(), *k)).collect();
     for retention in wanted {
@@ -75,37 +77,37 @@ pub(crate) fn retained(kept: &[Kept], wanted: &[Retention]) -> Vec<Kept> {
     by_step.into_values().collect()
 }
 
-/// A coarse slot whose bounds are found anew from the slots of a finer step.
+/// A coarse slot whose bounds are recomputed from the slots of a finer step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Anew {
+pub(crate) struct RecomputedSlot {
     /// The coarse slot.
     pub(crate) key: SlotKey,
     /// The finer step, in microseconds.
     pub(crate) from_step_us: i64,
 }
 
-/// What a batch does to one retention.
+/// The changes of a batch to one retention.
 #[derive(Clone, Debug)]
-pub(crate) struct Part<'a> {
-    /// Which.
+pub(crate) struct RetentionChanges<'a> {
+    /// The retention.
     pub(crate) kept: Kept,
-    /// What to add to which row.
+    /// The changes of rows.
     pub(crate) rows: Cow<'a, Batch>,
-    /// Whose bounds to find anew after that.
-    pub(crate) anew: BTreeSet<Anew>,
+    /// The slots whose bounds are recomputed after that.
+    pub(crate) recomputed: BTreeSet<RecomputedSlot>,
 }
 
-/// What a batch does to the slots of one series and lane in one span.
+/// The changes of a batch to the slots of one series and lane in one span.
 #[derive(Clone, Debug)]
 pub(crate) struct Group<'a> {
     /// Which.
     pub(crate) key: StretchKey,
-    /// What to add to which slot, in order of time; never empty.
+    /// The changes of slots, in order of time; never empty.
     pub(crate) rows: Vec<(&'a SlotKey, &'a Delta)>,
 }
 
 impl Group<'_> {
-    /// How many places there are from the first slot to the last.
+    /// Number of positions from the first slot to the last.
     pub(crate) fn places(&self, step: Step) -> usize {
         let ends = self.rows.first().zip(self.rows.last());
         let us = ends.map_or(0, |((a, _), (b, _))| b.slot_us.saturating_sub(a.slot_us));
@@ -113,7 +115,7 @@ impl Group<'_> {
     }
 }
 
-impl Part<'_> {
+impl RetentionChanges<'_> {
     /// The partitions that the rows are in.
     pub(crate) fn partitions(&self) -> BTreeSet<i64> {
         let mut partitions = BTreeSet::new();
@@ -127,7 +129,7 @@ impl Part<'_> {
         partitions
     }
 
-    /// The rows, those of a series and lane in a span together.
+    /// The rows, grouped by series, lane and span.
     pub(crate) fn groups(&self) -> Vec<Group<'_>> {
         let mut groups: Vec<Group<'_>> = Vec::new();
         let mut end_us = i64::MIN;
@@ -147,12 +149,12 @@ impl Part<'_> {
     }
 }
 
-/// What a batch does, the finest retention first.
+/// The changes of a batch, finest retention first.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan<'a> {
-    /// Retention by retention; those of which nothing changes are left out.
-    pub(crate) parts: Vec<Part<'a>>,
-    /// How many slots are older than what any retention keeps.
+    /// By retention, without unchanged ones.
+    pub(crate) parts: Vec<RetentionChanges<'a>>,
+    /// Number of slots older than any retention keeps.
     pub(crate) expired: u64,
 }
 
@@ -160,20 +162,21 @@ impl<'a> Plan<'a> {
     /// Plans a batch for these retentions, which are sorted by step.
     pub(crate) fn new(changes: &'a Changes, kept: &[Kept]) -> Result<Plan<'a>, StoreError> {
         let none = || Cow::Owned(Batch::default());
-        let mut parts: Vec<Part<'a>> = kept
+        let mut parts: Vec<RetentionChanges<'a>> = kept
             .iter()
-            .map(|kept| Part { kept: *kept, rows: none(), anew: BTreeSet::new() })
+            .map(|kept| RetentionChanges { kept: *kept, rows: none(), recomputed: BTreeSet::new() })
             .collect();
         let mut expired = 0;
         for (step_us, batch) in &changes.slots {
             let Some(own) = kept.iter().find(|k| k.step().us() == *step_us) else {
                 return Err(StoreError::NoRetention(*step_us));
             };
-            let follows = |part: &Part<'_>| own.step().divides(part.kept.step());
-            let taken = |slot_us: i64, part: &Part<'_>| {
+            let follows = |part: &RetentionChanges<'_>| own.step().divides(part.kept.step());
+            let taken = |slot_us: i64, part: &RetentionChanges<'_>| {
                 part.kept.step().slot_of(slot_us) >= part.kept.horizon_us
             };
-            let all = |part: &Part<'_>| follows(part) && part.kept.horizon_us == i64::MIN;
+            let all =
+                |part: &RetentionChanges<'_>| follows(part) && part.kept.horizon_us == i64::MIN;
             if !parts.iter().any(all) {
                 for (key, _) in batch.iter() {
                     let kept = parts.iter().any(|part| follows(part) && taken(key.slot_us, part));
@@ -189,8 +192,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-impl<'a> Part<'a> {
-    /// Takes what a batch of the step of `own` says of this retention.
+impl<'a> RetentionChanges<'a> {
+    /// Adds the changes from a batch of the step of `own` to this retention.
     fn take(&mut self, batch: &'a Batch, own: &Kept, kept: &[Kept]) {
         let step = self.kept.step();
         if step == own.step() {
@@ -199,13 +202,13 @@ impl<'a> Part<'a> {
         self.take_rows(Cow::Owned(batch.coarsened(step)));
         for (key, _) in batch.iter().filter(|(_, delta)| delta.bounds == Bounds::Replace) {
             let key = SlotKey { slot_us: step.slot_of(key.slot_us), ..*key };
-            // The nearest finer step, whose own bounds were found anew before.
+            // The nearest finer step, whose own bounds were recomputed before.
             let from = kept.iter().rev().find(|finer| {
                 let between = own.step().divides(finer.step()) && finer.step().divides(step);
                 between && finer.step() != step && key.slot_us >= finer.horizon_us
             });
             if let Some(from) = from.filter(|_| key.slot_us >= self.kept.horizon_us) {
-                self.anew.insert(Anew { key, from_step_us: from.step().us() });
+                self.recomputed.insert(RecomputedSlot { key, from_step_us: from.step().us() });
             }
         }
     }
@@ -223,9 +226,10 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Whether a count is beyond what a double holds exactly: in the row after the delta, or in the delta itself.
+/// Whether a count exceeds what a double holds exactly, in the row after the delta or in the delta
+/// itself.
 ///
-/// 2^53 itself is already beyond, because 2^53 + 1 is rounded to it.
+/// 2^53 itself is excluded, because 2^53 + 1 is rounded to it.
 pub(crate) fn overflows(delta: &Delta, after: f64) -> bool {
     let beyond = |count: f64| count.abs() >= COUNT_MAX as f64;
     match delta.add.integral {
@@ -234,7 +238,7 @@ pub(crate) fn overflows(delta: &Delta, after: f64) -> bool {
     }
 }
 
-/// The delta that gives a coarse slot the bounds of the fine slots within it.
+/// The delta that gives a coarse slot the bounds of its fine slots.
 pub(crate) fn bounds_of<'a>(fine: impl IntoIterator<Item = &'a Accumulator>) -> Delta {
     let mut all = Accumulator::EMPTY;
     for row in fine {
@@ -245,7 +249,7 @@ pub(crate) fn bounds_of<'a>(fine: impl IntoIterator<Item = &'a Accumulator>) -> 
     delta
 }
 
-/// What is counted is a whole number; what is held is an area.
+/// A flow has a count; a level has an area.
 pub(crate) fn integral_of(flavor: Flavor, integral: f64) -> Integral {
     match flavor {
         Flavor::Flow if integral.fract() == 0.0 => Integral::Count(integral as i64),
@@ -253,7 +257,7 @@ pub(crate) fn integral_of(flavor: Flavor, integral: f64) -> Integral {
     }
 }
 
-/// The end of the latest row that each archive no longer holds once `rows` were written.
+/// The end of the latest row that each archive no longer keeps once `rows` are written.
 pub(crate) fn oldest_rows(definition: &rrd::Definition, rows: &[rrd::Row]) -> Vec<(usize, i64)> {
     let archives = definition.archives.iter().enumerate();
     let oldest = archives.filter_map(|(number, archive)| {

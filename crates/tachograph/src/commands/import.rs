@@ -1,6 +1,6 @@
 //! `tachograph import`: files of other programs into the record, exactly once.
 
-mod aside;
+mod refused_file;
 mod result;
 mod watch;
 
@@ -23,7 +23,7 @@ use crate::flags::Global;
 use crate::flags::import::{Format, ImportFlags, usual_archives};
 use crate::flags::series::now_us;
 use crate::{output, stores};
-use aside::Aside;
+use refused_file::RefusedFile;
 use result::{ImportResult, name, time};
 use watch::Watcher;
 
@@ -227,9 +227,9 @@ fn one(
     if format == Format::Csv {
         (header, stream) = with_header(stream)?;
     }
-    let aside = flags.refused.clone().unwrap_or_else(|| beside(file));
-    let aside = Aside::new(aside, header, flags.max_refused.0);
-    let mut watcher = Watcher::new(aside, stop.clone(), read, size, global.quiet);
+    let refused_file = flags.refused.clone().unwrap_or_else(|| beside(file));
+    let refused_file = RefusedFile::new(refused_file, header, flags.max_refused.0);
+    let mut watcher = Watcher::new(refused_file, stop.clone(), read, size, global.quiet);
     let imported = match format {
         Format::Rrd => {
             let rrd = Rrd::read(stream)?;
@@ -298,7 +298,7 @@ fn counted(names: &[String]) -> String {
 /// An import that ended before its file did.
 fn broken_off(error: BackfillError) -> Failure {
     match error {
-        BackfillError::Store(_) | BackfillError::Aside(_) => Failure::new(format!(
+        BackfillError::Store(_) | BackfillError::KeepRefused(_) => Failure::new(format!(
             "{error}; the imported part is kept; run the same command to resume"
         )),
         error => error.into(),

@@ -1,4 +1,4 @@
-//! Archives: how slots become rows.
+//! Archives: from slots to rows.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,11 @@ use super::state::or;
 pub enum Consolidation {
     /// The mean of the known slots.
     Average,
-    /// The least.
+    /// The minimum.
     Min,
-    /// The greatest.
+    /// The maximum.
     Max,
-    /// The last, known or not.
+    /// The last one, known or not.
     Last,
 }
 
@@ -33,7 +33,7 @@ impl Consolidation {
         }
     }
 
-    /// What stands for a row of which no slot is known yet.
+    /// The initial value of a row without known slots.
     const fn start(self) -> f64 {
         match self {
             Consolidation::Average => 0.0,
@@ -43,12 +43,12 @@ impl Consolidation {
         }
     }
 
-    /// A value to be repeated for so many slots.
+    /// The contribution of a value repeated for several slots.
     fn repeated(self, value: f64, slots: i64) -> f64 {
         if self == Consolidation::Average { value * slots as f64 } else { value }
     }
 
-    /// What is gathered so far, with what `value` repeated for some slots comes to.
+    /// The accumulated value after `value` was repeated for several slots.
     fn gathered(self, so_far: f64, value: f64) -> f64 {
         match self {
             Consolidation::Average => so_far + value,
@@ -71,23 +71,23 @@ impl Consolidation {
     }
 }
 
-/// What is kept of a data source: rows of so many steps, so many of them.
+/// An archive of a data source: the number of steps per row, and of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Archive {
     /// How slots become a row.
     pub consolidation: Consolidation,
-    /// The part of a row's slots that may be unknown: at least 0, less than 1.
+    /// Fraction of a row's slots that may be unknown: at least 0, less than 1.
     pub xff: f64,
     /// Slots per row.
     pub steps: i64,
-    /// Rows that are kept.
+    /// Number of rows kept.
     pub rows: i64,
 }
 
-/// A row that is complete.
+/// A completed row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
-    /// Which archive, from 0.
+    /// Index of the archive.
     pub archive: usize,
     /// The end of its time, microseconds since the epoch.
     pub end_us: i64,
@@ -95,35 +95,35 @@ pub struct Row {
     pub value: f64,
 }
 
-/// The row of an archive that is not complete.
+/// The incomplete row of an archive.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Open {
-    /// What is gathered; NaN where nothing ever was.
+    /// The accumulated value; NaN if there is none.
     #[serde(with = "super::text")]
     gathered: f64,
     /// Unknown slots so far.
     unknown: i64,
 }
 
-/// Equal slots that an update closed at once.
+/// Equal slots closed by one update.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Closed {
     /// The number of the first one since the epoch.
     pub(super) first: i64,
-    /// How many; at least one.
+    /// Number of slots; at least one.
     pub(super) slots: i64,
     /// The value of each; NaN is unknown.
     pub(super) value: f64,
 }
 
-/// The values of the rows that closed slots completed: one, and then equal ones.
+/// The values of the rows completed by closed slots: a first one, and then equal ones.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Completed {
     /// The first row's value.
     pub(super) first: f64,
     /// The value of each further row.
     pub(super) further: f64,
-    /// How many rows, of which no more are written than the archive holds.
+    /// Number of rows, of which at most as many are written as the archive has.
     pub(super) rows: i64,
 }
 
@@ -138,7 +138,7 @@ impl Open {
         Open { gathered, unknown }
     }
 
-    /// Takes closed slots; says which rows they completed.
+    /// Adds closed slots; returns the rows that they completed.
     pub(super) fn close(&mut self, archive: &Archive, closed: Closed) -> Option<Completed> {
         let to_end = archive.steps - closed.first % archive.steps;
         if archive.steps == 1 {
@@ -171,7 +171,7 @@ impl Open {
         };
     }
 
-    /// The value of the row when its last `slots` slots are `value`.
+    /// The value of the row if its last `slots` slots are `value`.
     fn complete(&mut self, archive: &Archive, value: f64, slots: i64) -> f64 {
         if value.is_nan() {
             self.unknown += slots;
@@ -190,7 +190,7 @@ impl Open {
         }
     }
 
-    /// Begins the next row with `slots` slots of `value`.
+    /// Starts the next row with `slots` slots of `value`.
     fn begin(&mut self, archive: &Archive, value: f64, slots: i64) {
         let consolidation = archive.consolidation;
         self.unknown = if value.is_nan() { slots } else { 0 };

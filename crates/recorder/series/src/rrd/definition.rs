@@ -1,14 +1,14 @@
-//! What RRDtool is told at creation.
+//! The parameters of `rrdtool create`.
 
 use serde::{Deserialize, Serialize};
 
 use super::Archive;
 use crate::{SECOND_US, Step};
 
-/// RRDtool takes no times in the ten years after 1970.
+/// RRDtool accepts no times in the ten years after 1970.
 pub(super) const FIRST_US: i64 = 3_650 * 86_400 * SECOND_US;
 
-/// The most rows of an archive: a century of minutes fits, and one gap cannot fill the memory.
+/// Limit on the rows of an archive: a century of minutes fits, and one gap cannot fill the memory.
 const ROWS_MAX: i64 = 100_000_000;
 
 /// How readings become rates.
@@ -23,9 +23,9 @@ pub enum SourceKind {
     Derive,
     /// A count since the last reading.
     Absolute,
-    /// The difference of a floating number that moves away from zero.
+    /// The difference of a floating-point number that moves away from zero.
     Dcounter,
-    /// The difference of a floating number.
+    /// The difference of a floating-point number.
     Dderive,
 }
 
@@ -60,17 +60,17 @@ pub struct Definition {
     pub kind: SourceKind,
     /// The step, whole seconds in RRDtool.
     pub step: Step,
-    /// The longest interval that is known, in microseconds; whole seconds in RRDtool.
+    /// The longest interval that counts as known, in microseconds; whole seconds in RRDtool.
     pub heartbeat_us: i64,
-    /// The least rate that is believed.
+    /// Minimum accepted rate.
     pub min: Option<f64>,
-    /// The greatest.
+    /// Maximum accepted rate.
     pub max: Option<f64>,
-    /// What is kept.
+    /// Its archives.
     pub archives: Vec<Archive>,
 }
 
-/// A definition that RRDtool would not take either.
+/// A definition that RRDtool would refuse too.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DefinitionError {
     /// No archive.
@@ -79,13 +79,13 @@ pub enum DefinitionError {
     /// A heartbeat below a microsecond.
     #[error("the heartbeat of an RRD must be greater than zero, not {0} µs")]
     Heartbeat(i64),
-    /// Bounds that admit nothing.
+    /// Contradictory bounds.
     #[error("the least value {0} of an RRD must lie below the greatest, {1}")]
     Bounds(f64, f64),
     /// An xff outside 0 to 1.
     #[error("the xff of archive {archive} must be at least 0 and less than 1, not {xff}")]
     Xff {
-        /// Which archive, from 1.
+        /// The archive, from 1.
         archive: usize,
         /// Its xff.
         xff: f64,
@@ -101,7 +101,7 @@ pub enum DefinitionError {
 }
 
 impl Definition {
-    /// A definition that can be worked with.
+    /// Checks the definition.
     ///
     /// # Errors
     /// [`DefinitionError`] where RRDtool would refuse to create the file.

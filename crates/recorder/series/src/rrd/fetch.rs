@@ -1,4 +1,4 @@
-//! A data source with its rows in memory, read as `rrdtool fetch` reads.
+//! A data source with its rows in memory, read as `rrdtool fetch` does.
 
 use std::collections::VecDeque;
 
@@ -8,19 +8,19 @@ use super::{
 };
 use crate::SECOND_US;
 
-/// The most rows of one fetch.
+/// Limit on the rows of a fetch.
 const FETCHED_MAX: i64 = 10_000_000;
 
-/// What an RRD file with one data source holds.
+/// The content of an RRD file with one data source.
 #[derive(Clone, Debug)]
 pub struct Rrd {
     definition: Definition,
     state: State,
-    /// The rows of each archive, the latest last.
+    /// The rows of each archive, latest last.
     rows: Vec<VecDeque<f64>>,
 }
 
-/// What a fetch gives.
+/// Result of a fetch.
 #[derive(Clone, Debug)]
 pub struct Fetched {
     /// The length of each row, in microseconds.
@@ -58,8 +58,8 @@ impl Rrd {
         Ok(Rrd { definition, state, rows })
     }
 
-    /// An RRD as it was kept somewhere else: its state, and rows in the order in
-    /// which they were completed, of which each archive keeps its latest.
+    /// An RRD from stored data: its state, and rows in order of completion, of which each archive
+    /// keeps its latest.
     pub fn restore(
         definition: Definition,
         state: State,
@@ -71,7 +71,7 @@ impl Rrd {
         rrd
     }
 
-    /// Takes the state after further updates, and the rows that these completed.
+    /// Takes over the state after further updates, and the rows completed by them.
     pub fn advance(&mut self, state: State, rows: impl IntoIterator<Item = Row>) {
         for row in rows {
             keep(&self.definition.archives, &mut self.rows, row);
@@ -79,12 +79,12 @@ impl Rrd {
         self.state = state;
     }
 
-    /// What RRDtool keeps besides the rows.
+    /// RRDtool's state without the rows.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// What it was created with.
+    /// Its definition.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
@@ -99,10 +99,10 @@ impl Rrd {
         self.state.last()
     }
 
-    /// Takes a reading.
+    /// Applies a reading.
     ///
     /// # Errors
-    /// [`UpdateError`], and then nothing has changed.
+    /// [`UpdateError`]; then nothing has changed.
     pub fn update(&mut self, at_us: i64, reading: Reading) -> Result<(), UpdateError> {
         let (archives, rows) = (&self.definition.archives, &mut self.rows);
         self.state.update(&self.definition, at_us, reading, |row| keep(archives, rows, row))
@@ -110,9 +110,9 @@ impl Rrd {
 
     /// Reads rows as `rrdtool fetch --start --end --resolution` does.
     ///
-    /// The archive is the one whose rows are nearest to `resolution_us` among
-    /// those that reach back to the start, or else the one that holds most of the
-    /// time; the times are widened to its rows, and an end on a row's end by one row.
+    /// Among the archives that reach back to the start, or else the one that covers most of the
+    /// range, uses the one whose row length is nearest to `resolution_us`. The range is widened to
+    /// its rows, and by one row if it ends at the end of a row.
     ///
     /// # Errors
     /// [`FetchError`].
@@ -147,7 +147,7 @@ impl Rrd {
         Ok(Fetched { row_us, rows })
     }
 
-    /// The value of the row that lies `back` rows before the latest; NaN beyond what is kept.
+    /// The value of the row `back` rows before the latest; NaN beyond what is kept.
     fn value(&self, archive: usize, back: i64) -> f64 {
         let rows = &self.rows[archive];
         let index = usize::try_from(rows.len() as i64 - 1 - back);
@@ -186,14 +186,14 @@ impl Rrd {
         full.map(|(_, i)| i).or(part.map(|(_, _, i)| i))
     }
 
-    /// Where the time that an archive can hold begins.
+    /// The start of the time that an archive can contain.
     fn begins_us(&self, archive: &Archive) -> i64 {
         let row_us = self.definition.row_us(archive);
         self.last_us() / row_us * row_us - row_us * archive.rows
     }
 }
 
-/// Puts a row into its archive; one of an archive that does not exist has no place.
+/// Adds a row to its archive, if that exists.
 fn keep(archives: &[Archive], rows: &mut [VecDeque<f64>], row: Row) {
     let Some((archive, kept)) = archives.get(row.archive).zip(rows.get_mut(row.archive)) else {
         return;

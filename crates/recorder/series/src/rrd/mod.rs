@@ -1,10 +1,9 @@
 //! RRDtool's own state machine, for series that must show what RRDtool would.
 //!
-//! Accumulators cannot tell some of RRDtool's rules (whether a slot is unknown
-//! depends on which update closed it), so its state runs at ingest, one
-//! [`State`] per data source, and hands on each row as RRDtool would write it.
-//! For times in whole seconds, [`Rrd::fetch`] agrees with `rrdtool fetch` of
-//! RRDtool 1.7.2 in every printed digit; a test runs both over random sequences.
+//! Accumulators cannot express some of RRDtool's rules (whether a slot is unknown depends on which
+//! update closed it), so its state is updated on ingest, one [`State`] per data source, and emits
+//! each row as RRDtool would write it. For times in whole seconds, [`Rrd::fetch`] agrees with
+//! `rrdtool fetch` of RRDtool 1.7.2 in every printed digit; a test runs both over random sequences.
 //!
 //! # The rules
 //!
@@ -29,10 +28,10 @@
 //! 16. Where times have parts of seconds, RRDtool drops those of unknown time
 //!     (rrdtool-1.x#766) and some of the last microsecond; here they are exact.
 //!
-//! Two things are stricter than RRDtool: a reading is refused when it is malformed
-//! even where it would not be looked at (after a silence longer than the
-//! heartbeat; of a DCOUNTER or DDERIVE without a predecessor), or longer than 29 characters, which is where RRDtool cuts what it
-//! remembers. The sign of a NaN carries nothing, so `-nan` is printed as `nan`.
+//! Two things are stricter than in RRDtool: a malformed reading is refused even where RRDtool would
+//! ignore it (after a gap longer than the heartbeat; for a DCOUNTER or DDERIVE without a
+//! predecessor), and so is one longer than 29 characters, where RRDtool truncates what it stores.
+//! The sign of a NaN is meaningless, so `-nan` is printed as `nan`.
 //!
 //! ```text
 //!  readings  →  interval × rate  →  slot (PDP)  →  rows of each archive (CDP)

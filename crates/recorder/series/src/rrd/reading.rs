@@ -1,13 +1,13 @@
-//! Readings as RRDtool understands their text.
+//! Parses readings as RRDtool does.
 
 use serde::{Deserialize, Serialize};
 
 use super::SourceKind;
 
-/// RRDtool remembers no more of a reading than this many characters.
+/// RRDtool stores at most this many characters of a reading.
 const TEXT_MAX: usize = 29;
 
-/// Powers of ten beyond which RRDtool does not convert (those of two in a double).
+/// Powers of ten that RRDtool can convert (in its implementation, those of two in a double).
 const EXPONENTS: std::ops::RangeInclusive<i64> = -1021..=1024;
 
 /// One reading.
@@ -18,22 +18,22 @@ pub enum Reading {
     Unknown,
     /// An integer, for COUNTER and DERIVE, whose differences are exact at any size.
     Integer {
-        /// Whether it had a minus sign: RRDtool tells −0 from 0.
+        /// Whether it had a minus sign: RRDtool distinguishes −0 from 0.
         negative: bool,
         /// Its digits.
         magnitude: u128,
     },
-    /// A floating number, for the other kinds; NaN is unknown.
+    /// A floating-point number, for the other kinds; NaN is unknown.
     Real(#[serde(with = "super::text")] f64),
 }
 
-/// A reading that RRDtool would not understand either.
+/// A reading that RRDtool would refuse too.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadingError {
-    /// Not an integer of the kind's form.
+    /// Not an integer in the kind's form.
     #[error("'{text}' is not a reading of a {kind}, which takes {wanted} integers and U")]
     NotAnInteger {
-        /// What was read.
+        /// The text.
         text: String,
         /// The kind.
         kind: &'static str,
@@ -43,21 +43,21 @@ pub enum ReadingError {
     /// Not a number.
     #[error("'{text}' is not a reading of a {kind}, which takes numbers, nan, inf and U")]
     NotANumber {
-        /// What was read.
+        /// The text.
         text: String,
         /// The kind.
         kind: &'static str,
     },
-    /// Longer than RRDtool remembers.
+    /// Longer than what RRDtool stores.
     #[error("'{0}…' is longer than the 29 characters that RRDtool remembers of a reading")]
     TooLong(String),
 }
 
 impl Reading {
-    /// Reads what follows the time in an update.
+    /// Parses the text after the time in an update.
     ///
-    /// Floating numbers are converted as RRDtool converts them, digit by digit in
-    /// doubles, which is not always the nearest double.
+    /// Floating-point numbers are converted as RRDtool does, digit by digit in doubles, which is
+    /// not always the nearest double.
     ///
     /// # Errors
     /// [`ReadingError`] where RRDtool would refuse the update.
@@ -77,7 +77,7 @@ impl Reading {
         }
     }
 
-    /// Whether a data source of `kind` can have it.
+    /// Whether a data source of `kind` can have this reading.
     pub fn fits(self, kind: SourceKind) -> bool {
         let counts = matches!(kind, SourceKind::Counter | SourceKind::Derive);
         match self {
@@ -87,7 +87,7 @@ impl Reading {
         }
     }
 
-    /// What a counter or derive moved by since `earlier`; NaN where RRDtool cannot tell.
+    /// The change of a counter or derive since `earlier`; NaN if RRDtool cannot compute it.
     pub(super) fn minus(self, earlier: Reading) -> f64 {
         match (self, earlier) {
             (
@@ -126,12 +126,12 @@ fn integer(kind: SourceKind, text: &str) -> Result<Reading, ReadingError> {
     }
 }
 
-/// A floating number in RRDtool's grammar, rounded as RRDtool rounds.
+/// A floating-point number in RRDtool's grammar, rounded as RRDtool does.
 fn number(text: &str) -> Option<f64> {
     decimal(text).or_else(|| special(text))
 }
 
-/// The words for what is not a number; RRDtool looks at their beginning only.
+/// The words for NaN and infinity; RRDtool only checks their beginning.
 fn special(text: &str) -> Option<f64> {
     let starts = |word: &str| {
         text.get(..word.len()).is_some_and(|beginning| beginning.eq_ignore_ascii_case(word))

@@ -7,14 +7,14 @@ use super::definition::FIRST_US;
 use super::{Definition, DefinitionError, Reading, Row, SourceKind};
 use crate::SECOND_US;
 
-/// What RRDtool keeps of a data source besides its rows. Plain data, so it can be stored.
+/// RRDtool's state of a data source without its rows. Plain data, so it can be stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// The last update, microseconds since the epoch.
     last_us: i64,
     /// Its reading.
     last: Reading,
-    /// Σ(rate × s) of the open slot; NaN where nothing is known.
+    /// Σ(rate × s) of the open slot; NaN if nothing is known.
     #[serde(with = "super::text")]
     known: f64,
     /// Unknown microseconds of the open slot.
@@ -34,7 +34,7 @@ pub enum UpdateError {
         /// The last update's.
         last_us: i64,
     },
-    /// A reading that was parsed for another kind of data source.
+    /// A reading that was parsed for a different kind of data source.
     #[error("the reading is not one of a {0}")]
     WrongKind(&'static str),
 }
@@ -45,23 +45,24 @@ fn seconds(us: i64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The part of an update that closes slots at once.
+/// The part of an update that closes several slots at once.
 #[derive(Clone, Copy, Debug)]
 struct Closing {
     /// The number of the first slot since the epoch.
     first: i64,
-    /// How many.
+    /// Number of slots.
     slots: i64,
     /// The length of this part.
     us: i64,
-    /// How much of it lies before the end of the last of these slots.
+    /// How much of it is before the end of the last of these slots.
     before_us: i64,
     /// Rate × s over this part; NaN is unknown.
     amount: f64,
 }
 
 impl State {
-    /// The state at creation: `start_us` counts as the last update, and the slot is unknown up to it.
+    /// The state at creation: `start_us` counts as the last update, and the slot is unknown up to
+    /// it.
     ///
     /// # Errors
     /// [`DefinitionError::Start`] before 1980. The definition is expected to be
@@ -77,9 +78,9 @@ impl State {
         Ok(State { last_us: start_us, last: Reading::Unknown, known: f64::NAN, unknown_us, open })
     }
 
-    /// The state that `rrdtool dump` shows, to go on from: the last update and its
-    /// reading, Σ(rate × s) and the unknown microseconds of the open slot, and of each
-    /// archive what its open row has gathered and how many of its slots are unknown.
+    /// The state shown by `rrdtool dump`: the last update and its reading, Σ(rate × s) and the
+    /// unknown microseconds of the open slot, and for each archive the accumulated value of its
+    /// open row and its number of unknown slots.
     pub fn resumed(
         last_us: i64,
         last: Reading,
@@ -101,10 +102,10 @@ impl State {
         self.last
     }
 
-    /// Takes a reading, and hands `sink` the rows that it completes, archive by archive.
+    /// Applies a reading, and calls `sink` with the completed rows, archive by archive.
     ///
     /// # Errors
-    /// [`UpdateError`], and then nothing has changed.
+    /// [`UpdateError`]; then nothing has changed.
     pub fn update(
         &mut self,
         definition: &Definition,
@@ -134,7 +135,7 @@ impl State {
         Ok(())
     }
 
-    /// Rate × s since the last update; NaN where it is unknown.
+    /// Rate × s since the last update; NaN if unknown.
     fn amount(&self, definition: &Definition, reading: Reading, us: i64) -> f64 {
         if us > definition.heartbeat_us {
             return f64::NAN;
@@ -166,12 +167,12 @@ impl State {
         if amount.is_nan() {
             self.unknown_us += us;
         } else {
-            // Not 0 + amount, which would make 0 of −0, and RRDtool prints the sign.
+            // Not 0 + amount, which would turn −0 into 0; RRDtool prints the sign.
             self.known = if self.known.is_nan() { amount } else { self.known + amount };
         }
     }
 
-    /// Of an update that closes two slots or more, gives the open one its share and closes it.
+    /// For an update that closes two slots or more: adds its share to the open slot and closes it.
     fn close_open_slot(
         &mut self,
         definition: &Definition,
@@ -200,7 +201,7 @@ impl State {
         }
     }
 
-    /// Closes slots, and begins the next with what lies beyond them.
+    /// Closes slots, and starts the next with what is beyond them.
     fn close(&mut self, definition: &Definition, part: Closing, sink: &mut impl FnMut(Row)) {
         let step_us = definition.step.us();
         let rate = part.amount / in_seconds(part.us);
@@ -225,7 +226,7 @@ impl State {
         self.write(definition, Closed { first: part.first, slots: part.slots, value }, sink);
     }
 
-    /// Gives closed slots to every archive.
+    /// Adds closed slots to every archive.
     fn write(&mut self, definition: &Definition, closed: Closed, sink: &mut impl FnMut(Row)) {
         let end = closed.first + closed.slots;
         for (archive, (open, kept)) in self.open.iter_mut().zip(&definition.archives).enumerate() {
@@ -246,12 +247,12 @@ fn in_seconds(us: i64) -> f64 {
     us as f64 / SECOND_US as f64
 }
 
-/// The value, or what stands for one that is NaN.
+/// The value, or a substitute for NaN.
 pub(super) fn or(value: f64, otherwise: f64) -> f64 {
     if value.is_nan() { otherwise } else { value }
 }
 
-/// A counter's difference after what RRDtool makes of wraps. NaN stays NaN.
+/// A counter's difference after RRDtool's handling of wraps. NaN stays NaN.
 fn wrapped(difference: f64) -> f64 {
     const GAIN_32: f64 = 4_294_967_295.0;
     const GAIN_64: f64 = 18_446_744_069_414_584_320.0;

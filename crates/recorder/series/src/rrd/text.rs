@@ -1,8 +1,8 @@
-//! Doubles in stored states: as text, because JSON has no form for NaN and the infinities.
+//! Doubles in stored states, as text: JSON has no form for NaN and infinities.
 
 use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-/// Writes the shortest text that reads back as the same double.
+/// Writes the shortest text that parses as the same double.
 pub(super) fn serialize<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(value)
 }

@@ -1,7 +1,8 @@
-//! Random sequences of updates through RRDtool and through our state machine, compared in print.
+//! Random sequences of updates through RRDtool and through our state machine, with their output
+//! compared.
 //!
-//! Used by the test `rrd_agreement` and by the example of the same name, which
-//! runs as many sequences as one asks for.
+//! Used by the test `rrd_agreement` and by the example of the same name, which runs any number of
+//! sequences.
 
 mod peer;
 mod sequence;
@@ -15,28 +16,28 @@ use series::rrd::{FetchError, Reading, Rrd};
 pub(crate) use peer::Peer;
 pub(crate) use sequence::{Fetch, Sequence, Update};
 
-/// What a comparison came to.
+/// Result of a comparison.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct AgreementResult {
     /// Sequences run.
     pub(crate) sequences: u64,
     /// Updates sent.
     pub(crate) updates: u64,
-    /// Updates that both refused.
+    /// Updates refused by both.
     pub(crate) refused: u64,
     /// Values compared.
     pub(crate) values: u64,
-    /// Values of them that are known.
+    /// Known values among them.
     pub(crate) known: u64,
     /// Known values by kind of data source.
     pub(crate) kinds: BTreeMap<&'static str, u64>,
-    /// What differed, with all that is needed to see it again; the first ten are kept.
+    /// Differences, with everything needed to reproduce them; the first ten.
     pub(crate) mismatches: Vec<String>,
-    /// How many sequences differed.
+    /// Number of sequences that differed.
     pub(crate) differing: u64,
 }
 
-impl fmt::Display for Tally {
+impl fmt::Display for AgreementResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -50,35 +51,35 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Runs `sequences` sequences that follow from `seed`.
+/// Runs `sequences` sequences from `seed`.
 ///
 /// # Errors
-/// A sentence, when rrdtool cannot be run.
-pub(crate) fn compare(seed: Seed, sequences: u64) -> Result<Tally, String> {
+/// A message if rrdtool cannot be run.
+pub(crate) fn compare(seed: Seed, sequences: u64) -> Result<AgreementResult, String> {
     let mut peer = Peer::start()?;
-    let mut tally = Tally::default();
+    let mut result = AgreementResult::default();
     for index in 0..sequences {
         let sequence = Sequence::random(seed, index);
-        tally.sequences += 1;
-        let known_before = tally.known;
-        if let Err(difference) = run(&mut peer, &sequence, &mut tally)? {
-            tally.differing += 1;
-            if tally.mismatches.len() < 10 {
+        result.sequences += 1;
+        let known_before = result.known;
+        if let Err(difference) = run(&mut peer, &sequence, &mut result)? {
+            result.differing += 1;
+            if result.mismatches.len() < 10 {
                 let text = sequence.commands("differs.rrd").join("\n");
-                tally.mismatches.push(format!("seed {seed} index {index}: {difference}\n{text}"));
+                result.mismatches.push(format!("seed {seed} index {index}: {difference}\n{text}"));
             }
         }
         let kind = sequence.definition.kind.name();
-        *tally.kinds.entry(kind).or_default() += tally.known - known_before;
+        *result.kinds.entry(kind).or_default() += result.known - known_before;
     }
-    Ok(tally)
+    Ok(result)
 }
 
 /// Runs one sequence through both; the inner error says how they differ.
 fn run(
     peer: &mut Peer,
     sequence: &Sequence,
-    tally: &mut Tally,
+    result: &mut AgreementResult,
 ) -> Result<Result<(), String>, String> {
     let theirs = peer.answers(&sequence.commands("sequence.rrd"))?;
     let mut rrd = sequence.create_ours()?;
@@ -88,12 +89,12 @@ fn run(
     let mut answers = theirs.iter().skip(1);
     for batch in &sequence.batches {
         let Some(answer) = answers.next() else { return Err("an answer is missing".to_owned()) };
-        tally.updates += batch.len() as u64;
+        result.updates += batch.len() as u64;
         let ours = update_all(sequence, &mut rrd, batch);
         if ours.is_ok() != answer.end.is_ok() {
             return Ok(Err(format!("update {batch:?}: ours {ours:?}, rrdtool's {:?}", answer.end)));
         }
-        tally.refused += u64::from(ours.is_err());
+        result.refused += u64::from(ours.is_err());
     }
     for fetch in &sequence.fetches {
         let Some(answer) = answers.next() else { return Err("an answer is missing".to_owned()) };
@@ -101,8 +102,8 @@ fn run(
         match (&ours, &answer.end) {
             (Err(_), Err(_)) => continue,
             (Ok(lines), Ok(())) => {
-                tally.values += lines.len() as u64;
-                tally.known += lines.iter().filter(|line| !line.ends_with("nan")).count() as u64;
+                result.values += lines.len() as u64;
+                result.known += lines.iter().filter(|line| !line.ends_with("nan")).count() as u64;
                 if let Some(difference) = first_difference(lines, &answer.lines) {
                     return Ok(Err(format!("{fetch:?}: {difference}")));
                 }
@@ -129,7 +130,7 @@ impl Sequence {
             .map_err(|e| format!("a sequence that cannot be created: {e}"))
     }
 
-    /// Our answer to each fetch, for a sequence that is sound throughout.
+    /// Our result of each fetch, for a sequence without errors.
     #[allow(dead_code, reason = "the test uses it and the example does not")]
     pub(crate) fn fetched(&self) -> Result<Vec<Vec<String>>, String> {
         let mut rrd = self.create_ours()?;
@@ -142,7 +143,7 @@ impl Sequence {
 }
 
 impl Fetch {
-    /// Our answer, as lines.
+    /// Our result, as lines.
     fn of(&self, rrd: &Rrd) -> Result<Vec<String>, FetchError> {
         let us = |s: i64| s * series::SECOND_US;
         let (start_us, end_us) = (us(self.start_s), us(self.end_s));

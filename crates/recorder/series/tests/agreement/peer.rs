@@ -1,15 +1,15 @@
-//! The real rrdtool, spoken to through a pipe (`rrdtool -`).
+//! The real rrdtool, through a pipe (`rrdtool -`).
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use tempfile::TempDir;
 
-/// How many bytes of commands are written before their answers are read, so that
-/// neither pipe (64 KiB) can fill up while the other side waits.
+/// Bytes of commands to write before reading their replies, so that neither pipe (64 KiB) fills up
+/// while the other side waits.
 const WRITTEN_MAX: usize = 16 << 10;
 
-/// A running rrdtool with a folder of its own.
+/// A running rrdtool with its own folder.
 pub(crate) struct Peer {
     child: Child,
     commands: ChildStdin,
@@ -17,12 +17,12 @@ pub(crate) struct Peer {
     _folder: TempDir,
 }
 
-/// The answer to one command.
+/// The reply to one command.
 #[derive(Debug)]
 pub(crate) struct Answer {
     /// The rows it printed: `end: value`, with `-nan` as `nan`.
     pub(crate) lines: Vec<String>,
-    /// Whether it went well; otherwise rrdtool's words.
+    /// Whether it succeeded; otherwise rrdtool's message.
     pub(crate) end: Result<(), String>,
 }
 
@@ -59,10 +59,10 @@ impl Peer {
         Ok(Peer { child, commands, answers: BufReader::new(answers), _folder: folder })
     }
 
-    /// Sends commands, one a line, and reads their answers.
+    /// Sends commands, one per line, and reads their replies.
     ///
     /// # Errors
-    /// A sentence, when rrdtool stops answering.
+    /// A message if rrdtool stops responding.
     pub(crate) fn answers(&mut self, commands: &[String]) -> Result<Vec<Answer>, String> {
         let mut answers = Vec::with_capacity(commands.len());
         let mut begin = 0;
@@ -109,7 +109,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing left to do.
+        // It may have exited by itself; then nothing is left to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,11 +1,11 @@
-//! Random data sources, updates and fetches, made so that the rare is frequent.
+//! Random data sources, updates and fetches, in which rare cases are frequent.
 
 use base::{Rng, Seed};
 use rand::RngExt as _;
 use series::rrd::{Archive, Consolidation, Definition, Reading, Rrd, SourceKind};
 use series::{SECOND_US, Step};
 
-/// One data source, its updates and what is read afterwards.
+/// One data source, its updates and fetches.
 #[derive(Debug)]
 pub(crate) struct Sequence {
     pub(crate) definition: Definition,
@@ -59,10 +59,10 @@ impl Sequence {
         sequence
     }
 
-    /// Makes malformed readings that rrdtool would not look at unknown.
+    /// Replaces malformed readings that rrdtool would ignore by unknown ones.
     ///
-    /// It looks at none after a silence longer than the heartbeat, and at none of
-    /// a DCOUNTER or DDERIVE that has no predecessor; we refuse them always.
+    /// It ignores them after a gap longer than the heartbeat, and for a DCOUNTER or DDERIVE without
+    /// a predecessor; we always refuse them.
     fn leave_out_what_rrdtool_overlooks(&mut self) {
         let Ok(mut rrd) = Rrd::new(self.definition.clone(), self.start_us) else { return };
         let kind = self.definition.kind;
@@ -126,7 +126,7 @@ impl Sequence {
 }
 
 impl Update {
-    /// `time:reading`, with as many digits of the second as it needs.
+    /// `time:reading`, with as many decimals of the second as necessary.
     pub(crate) fn text(&self) -> String {
         let (s, us) = (self.at_us / SECOND_US, self.at_us % SECOND_US);
         match us {
@@ -182,7 +182,7 @@ fn updates(rng: &mut Rng, definition: &Definition, start_s: i64, step_s: i64) ->
     let heartbeat_s = definition.heartbeat_us / SECOND_US;
     let mut readings = Readings::new(rng, definition.kind);
     let mut at_s = start_s;
-    // Some sequences are tame, so that there are long stretches in which all is known.
+    // Some sequences are regular, so that there are long known stretches.
     let tame = rng.random_bool(0.5);
     (0..rng.random_range(5..=80))
         .map(|_| {
@@ -212,7 +212,7 @@ struct Readings {
     kind: SourceKind,
     integer: i128,
     real: f64,
-    /// How far an integer moves at most.
+    /// Maximum change of an integer.
     stride: i128,
 }
 
@@ -314,7 +314,7 @@ impl Readings {
     }
 }
 
-/// A floating number in one of the many ways to write one.
+/// A floating-point number in one of the many possible notations.
 fn real(rng: &mut Rng, signed: bool) -> String {
     let digits = rng.random_range(0..1_000_000_000_i64);
     let number = match rng.random_range(0..10) {
@@ -349,7 +349,8 @@ fn fetches(
         .archives
         .iter()
         .map(|archive| {
-            // Near the end of what is kept, so that the rows are in the answer however long the sequence was.
+            // Near the end of what is kept, so that the rows are in the result however long the
+            // sequence was.
             let row_s = archive.steps * step_s;
             let from_s = (last_s - row_s * (archive.rows + 2).min(60)).max(start_s - 3 * row_s);
             Fetch {

@@ -1,21 +1,20 @@
-//! Doubles as whole numbers ÷ a divisor, exactly.
+//! Doubles as integers ÷ a divisor, exactly.
 //!
-//! A double that a person or a program wrote with two decimals is a whole number
-//! ÷ 100: the division gives the very double again, in Rust as in SQL, because
-//! both round as IEEE 754 says. Sums of such doubles are off by some units in
-//! the last place, which become a second whole number ÷ a power of two. Any other
-//! doubles are whole numbers ÷ a power of two, in one or two parts.
+//! A double that was written with two decimals is an integer ÷ 100: the division gives exactly the
+//! same double, in Rust as in SQL, because both round according to IEEE 754. Sums of such doubles
+//! are off by a few units in the last place, which become a second integer ÷ a power of two. Any
+//! other doubles are integers ÷ a power of two, in one or two parts.
 
-/// Beyond this a whole number may not be exact as a double.
+/// Beyond this an integer may not be exact as a double.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// The most bits of the whole numbers that stand for doubles.
+/// Maximum bits of the integers that represent doubles.
 const BITS_MAX: i32 = 61;
 
-/// A sum is this near to a decimal number, relative to its size.
+/// Relative distance of a sum to a decimal number.
 const NEAR: f64 = 1e-13;
 
-/// The smallest and the largest exponent of two that is dealt with.
+/// Supported exponents of two.
 const EXPONENTS: std::ops::RangeInclusive<i32> = -900..=900;
 
 /// Doubles: each is its number ÷ the divisor, plus its rest ÷ the rest's divisor.
@@ -27,9 +26,9 @@ pub(super) struct Doubles {
 }
 
 impl Doubles {
-    /// Finds whole numbers for doubles. `hints` are divisors that may well fit.
+    /// Finds integers for doubles. `hints` are likely divisors.
     ///
-    /// `None` if there are none: some are not finite, or their sizes lie too far apart.
+    /// `None` if some are not finite, or differ too much in size.
     pub(super) fn new(doubles: &[f64], hints: &[f64]) -> Option<Doubles> {
         if !doubles.iter().all(|double| double.is_finite()) {
             return None;
@@ -38,7 +37,7 @@ impl Doubles {
     }
 }
 
-/// The divisors that are tried: powers of ten, with the hints behind the first.
+/// The divisors to try: powers of ten, with the hints after the first.
 fn divisors(hints: &[f64]) -> impl Iterator<Item = f64> {
     let tens = (0..10).map(|power| 10_f64.powi(power));
     let fit = |divisor: &f64| divisor.is_finite() && *divisor > 0.0;
@@ -78,7 +77,7 @@ fn binary(doubles: &[f64]) -> Option<Doubles> {
     if !EXPONENTS.contains(&finest) || !EXPONENTS.contains(&top) {
         return None;
     }
-    // What lies below the bits of the first part is the rest.
+    // What is below the bits of the first part is the rest.
     let cut = finest.max(top + 1 - BITS_MAX);
     let divisor = 2_f64.powi(-cut);
     let numbers: Vec<i64> =
@@ -89,7 +88,7 @@ fn binary(doubles: &[f64]) -> Option<Doubles> {
     rest_of(doubles, numbers, divisor)
 }
 
-/// What is left of each double behind its number, as whole numbers of their own.
+/// The rest of each double after its number, as separate integers.
 fn rest_of(doubles: &[f64], numbers: Vec<i64>, divisor: f64) -> Option<Doubles> {
     // The difference of two doubles that are so close is exact.
     let rests =
@@ -109,12 +108,12 @@ fn rest_of(doubles: &[f64], numbers: Vec<i64>, divisor: f64) -> Option<Doubles> 
     exact.then_some(Doubles { numbers, divisor, rest: Some((found, scale)) })
 }
 
-/// The exponent of two of the lowest bit that is set in any of some doubles; `None` if all are 0.
+/// The exponent of two of the lowest bit set in any of the doubles; `None` if all are 0.
 fn finest(doubles: &[f64]) -> Option<i32> {
     doubles.iter().filter(|double| **double != 0.0).map(|double| lowest(*double)).min()
 }
 
-/// The exponent of two of a double's lowest bit that is set.
+/// The exponent of two of a double's lowest set bit.
 fn lowest(double: f64) -> i32 {
     let bits = double.to_bits();
     let mantissa = bits & ((1 << 52) - 1);

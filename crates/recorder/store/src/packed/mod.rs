@@ -1,4 +1,4 @@
-//! Packed slots: those of one series and lane in one span of time, in one row of a table.
+//! Packed slots: those of one series and lane in one span, in one row of a table.
 //!
 //! ```text
 //!  slots ─→ Stretch: a place for each slot of the span, most of them filled
@@ -8,8 +8,8 @@
 //!                   exceeds it, in digits of one byte that SQL itself can read
 //! ```
 //!
-//! The format is documented in docs/packing.md. Packing loses nothing: what
-//! cannot be packed exactly is left as rows.
+//! The format is documented in docs/packing.md. Packing is lossless: what cannot be packed exactly
+//! stays as rows.
 
 mod doubles;
 mod numbers;
@@ -23,13 +23,13 @@ pub(crate) use sql::{Dialect, unpacking};
 
 use crate::plan::Kept;
 
-/// The format that this version writes. It reads those before it too.
+/// The format that this version writes. It also reads earlier ones.
 pub(crate) const FORMAT: i64 = 2;
 
-/// How many slots a span has; the last one of a partition may have fewer.
+/// Number of slots in a span; the last one of a partition may have fewer.
 pub(crate) const SPAN_SLOTS: i64 = 180;
 
-/// The columns of whole numbers, by their names in SQL.
+/// The integer columns, by their names in SQL.
 pub(crate) const NUMBERS: [&str; 12] = [
     "flags",
     "covered",
@@ -45,7 +45,7 @@ pub(crate) const NUMBERS: [&str; 12] = [
     "last_val_rest",
 ];
 
-/// The columns that have a divisor.
+/// The columns with a divisor.
 pub(crate) const DIVIDED: [&str; 8] = [
     "integral",
     "integral_rest",
@@ -73,7 +73,7 @@ const NO_LAST: i64 = 4;
 const ABSENT: i64 = 8;
 const NO_COVER: i64 = 16;
 
-/// Bits of the shape: what a column is to be found from.
+/// Bits of the shape: how a column is derived.
 const INTEGRAL_FROM_VMIN: i64 = 1;
 const VMIN_FROM_INTEGRAL: i64 = 2;
 const VMAX_IS_VMIN: i64 = 4;
@@ -82,27 +82,27 @@ const LAST_FROM_VMIN: i64 = 16;
 const LAST_FROM_INTEGRAL: i64 = 32;
 const WHOLE_SECONDS: i64 = 64;
 
-/// Which slots are packed when they are written.
+/// Which slots are packed when written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packing {
-    /// The fewest slots of a series and span that are worth a packed row.
+    /// Minimum number of slots of a series in a span for a packed row.
     fewest: usize,
 }
 
 impl Packing {
-    /// What is usual: from four slots on, which as rows are larger, unless they are far apart.
+    /// The default: at least four slots, which take more space as rows unless they are far apart.
     pub const USUAL: Packing = Packing { fewest: 4 };
-    /// Every slot is packed at once, which is slow, and good for tests.
+    /// Pack every slot at once, which is slow, and good for tests.
     pub const ALWAYS: Packing = Packing { fewest: 1 };
-    /// No slot is packed.
+    /// Pack nothing.
     pub const NEVER: Packing = Packing { fewest: usize::MAX };
 
-    /// Whether so many slots over so many places are packed.
+    /// Whether this many slots over this many positions are packed.
     pub(crate) fn admits(self, slots: usize, places: usize) -> bool {
         slots >= self.fewest && (self.fewest == 1 || slots * 4 >= places)
     }
 
-    /// The fewest slots that are worth a packed row, as a database counts.
+    /// Minimum number of slots for a packed row.
     pub(crate) fn fewest(self) -> i64 {
         i64::try_from(self.fewest).unwrap_or(i64::MAX)
     }
@@ -126,7 +126,7 @@ pub(crate) struct StretchKey {
 }
 
 impl StretchKey {
-    /// The stretch that a slot lies in.
+    /// The stretch that contains a slot.
     pub(crate) fn of(kept: &Kept, key: &SlotKey) -> StretchKey {
         StretchKey { span_us: kept.span_of(key.slot_us), series: key.series, lane: key.lane }
     }
@@ -142,22 +142,22 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    /// Without any slot.
+    /// An empty stretch.
     pub(crate) fn new(kept: &Kept, key: StretchKey) -> Stretch {
         let rows = vec![None; SPAN_SLOTS as usize];
         Stretch { key, step_us: kept.step().us(), rows }
     }
 
-    /// The place of a slot; `None` if it lies outside.
+    /// The position of a slot; `None` if it is outside.
     fn place(&mut self, slot_us: i64) -> Option<&mut Option<Accumulator>> {
         let place = slot_us.checked_sub(self.key.span_us)?.div_euclid(self.step_us);
         usize::try_from(place).ok().and_then(|place| self.rows.get_mut(place))
     }
 
-    /// What is known of a slot, to be changed.
+    /// The content of a slot, mutable.
     ///
     /// # Errors
-    /// A sentence about a slot that lies outside: what is to be added to it would be lost.
+    /// A message for a slot outside: its change would be lost.
     pub(crate) fn slot(&mut self, slot_us: i64) -> Result<&mut Accumulator, String> {
         let StretchKey { span_us, series, .. } = self.key;
         match self.place(slot_us) {
@@ -168,7 +168,7 @@ impl Stretch {
         }
     }
 
-    /// The slots that there are, in order of time.
+    /// The existing slots, in order of time.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotKey, &Accumulator)> {
         let StretchKey { span_us, series, lane } = self.key;
         let places = self.rows.iter().enumerate();
@@ -188,14 +188,14 @@ impl Stretch {
     }
 }
 
-/// Slots as they are stored: columns of whole numbers.
+/// Slots as stored: integer columns.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Packed {
-    /// The place of the first slot in the span.
+    /// Position of the first slot in the span.
     pub(crate) first: i64,
-    /// How many places there are from the first slot to the last.
+    /// Number of positions from the first slot to the last.
     pub(crate) count: i64,
-    /// What columns are to be found from.
+    /// How columns are derived.
     pub(crate) shape: i64,
     /// In the order of [`NUMBERS`].
     pub(crate) numbers: [Column; 12],
@@ -203,12 +203,12 @@ pub(crate) struct Packed {
     pub(crate) divisors: [Option<f64>; 8],
 }
 
-/// Slots as columns, a gap filled with what stood before it so that it costs nothing.
+/// Slots as columns; gaps repeat the previous value, so that they cost nothing.
 #[derive(Default)]
 struct Filled {
     flags: Vec<i64>,
     covered: Vec<i64>,
-    /// What is stored of `covered`: where it is 0, a flag may say so.
+    /// The stored `covered`: 0 may be represented by a flag.
     covered_stored: Vec<i64>,
     n: Vec<i64>,
     last_at: Vec<i64>,
@@ -259,7 +259,7 @@ impl Filled {
             filled.covered_stored.push(covered);
             filled.n.push(before.n);
             filled.integral.push(before.integral.as_f64());
-            // Bounds that mean nothing are those that cost least beside the last value.
+            // Meaningless bounds are set to the values that are cheapest beside the last value.
             let shown = if flags & NO_BOUNDS == 0 { bounds } else { (last.1, last.1) };
             filled.vmin.push(shown.0);
             filled.vmax.push(shown.1);
@@ -281,8 +281,8 @@ impl Filled {
         })
     }
 
-    /// What is covered and the times of the last updates in whole seconds, if they are whole and
-    /// if that is shorter.
+    /// `covered` and the times of the last updates in whole seconds, if they are and if that is
+    /// shorter.
     fn in_seconds(&self) -> Option<(Vec<i64>, Vec<i64>)> {
         let differ = |numbers: &[i64]| numbers.windows(2).any(|pair| pair[0] != pair[1]);
         if !differ(&self.covered_stored) && !differ(&self.last_at) {
@@ -295,7 +295,7 @@ impl Filled {
         whole(&self.covered_stored).zip(whole(&self.last_at))
     }
 
-    /// Divisors that may fit this stretch: the seconds that are covered, and those of an update.
+    /// Likely divisors for this stretch: the covered seconds, and those of an update.
     fn seconds(&self, step_us: i64) -> [f64; 3] {
         let covered_us = self.covered.first().copied().unwrap_or(0) as f64;
         let n = self.n.first().copied().unwrap_or(0).max(1) as f64;
@@ -304,12 +304,12 @@ impl Filled {
     }
 }
 
-/// Level × seconds, in the very operations of an interval's.
+/// Level × seconds, with exactly the operations of an interval.
 fn area(level: f64, covered_us: i64) -> f64 {
     level * covered_us as f64 / SECOND_US as f64
 }
 
-/// Count ÷ seconds, in the very operations of an interval's.
+/// Count ÷ seconds, with exactly the operations of an interval.
 fn rate(integral: f64, covered_us: i64) -> f64 {
     integral / (covered_us as f64 / SECOND_US as f64)
 }
@@ -370,14 +370,14 @@ fn pack(first: usize, rows: &[Option<Accumulator>], slot0_us: i64, step_us: i64)
     Some(packed)
 }
 
-/// The hints, and before them the scale of a column that this one may be near to.
+/// The hints, preceded by the scale of a column that may be similar.
 fn with_scale(hints: &[f64; 3], near: Option<&Doubles>) -> [f64; 4] {
     let [a, b, c] = *hints;
     [near.map_or(1.0, |near| near.divisor), a, b, c]
 }
 
 impl Packed {
-    /// Puts doubles into their two columns, less the numbers of `near`.
+    /// Puts doubles into their two columns, minus the numbers of `near`.
     fn put(&mut self, at: usize, doubles: Doubles, near: Option<&Doubles>) -> Option<Doubles> {
         let divided = at - INTEGRAL;
         self.numbers[at] = match near {
@@ -392,7 +392,7 @@ impl Packed {
         Some(doubles)
     }
 
-    /// Puts doubles as they are or less the numbers of `near`, whatever is shorter.
+    /// Puts doubles unchanged or minus the numbers of `near`, whichever is shorter.
     fn put_near(
         &mut self,
         at: usize,
@@ -413,7 +413,7 @@ impl Packed {
         self.put(at, doubles, near.filter(|_| shorter))
     }
 
-    /// How many bytes its digits have.
+    /// Bytes of its digits.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.numbers.iter().map(Column::bytes).sum()
@@ -442,10 +442,10 @@ impl Packed {
         Ok((doubles, numbers))
     }
 
-    /// Adds what is packed to a stretch.
+    /// Unpacks into a stretch.
     ///
     /// # Errors
-    /// A sentence if the columns are not as this version writes them.
+    /// A message if the columns are invalid.
     pub(crate) fn unpack(&self, stretch: &mut Stretch) -> Result<(), String> {
         let is = |bit: i64| self.shape & bit != 0;
         let count = usize::try_from(self.count).map_err(|e| e.to_string())?;
@@ -507,7 +507,7 @@ impl Packed {
     }
 }
 
-/// The column of what some numbers exceed others by.
+/// The column of the differences between numbers.
 fn less(doubles: &Doubles, near: &Doubles) -> Option<Column> {
     let pairs = doubles.numbers.iter().zip(&near.numbers);
     let differences: Option<Vec<i64>> = pairs.map(|(a, b)| a.checked_sub(*b)).collect();

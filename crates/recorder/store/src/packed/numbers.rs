@@ -1,4 +1,4 @@
-//! Columns of whole numbers in digits that SQL can read.
+//! Integer columns in digits that SQL can read.
 
 /// The base of the digits. A digit d is the byte d + 1, so that no byte is 0 and
 /// each is a character of ASCII: SQLite reads it with `unicode()`, PostgreSQL
@@ -8,13 +8,13 @@ const BASE: u64 = 127;
 /// The most digits: 127^9 is just below 2^63.
 const DIGITS_MAX: usize = 9;
 
-/// Whole numbers: the least of them, and by how much each exceeds it.
+/// Integers: the smallest of them, and the difference of each from it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Column {
-    /// The least of the numbers.
+    /// The smallest number.
     pub(crate) base: i64,
-    /// The last digit of every number, then the last but one of every number, and
-    /// so on. Empty if all numbers are equal.
+    /// The last digit of every number, then the second last of every number, and so on. Empty if
+    /// all numbers are equal.
     pub(crate) digits: Vec<u8>,
 }
 
@@ -46,7 +46,8 @@ impl Column {
         Some(Column { base, digits })
     }
 
-    /// The same without the last places whose number is the least, for a column of one digit a place.
+    /// The column without trailing positions that equal the smallest number, for a column of one
+    /// digit per position.
     pub(crate) fn trimmed(mut self) -> Column {
         while self.digits.last() == Some(&1) {
             self.digits.pop();
@@ -54,7 +55,7 @@ impl Column {
         self
     }
 
-    /// The column of which [`Column::trimmed`] left this.
+    /// The inverse of [`Column::trimmed`].
     pub(crate) fn untrimmed(&self, count: usize) -> Column {
         let mut column = self.clone();
         if !column.digits.is_empty() && column.digits.len() < count {
@@ -63,12 +64,12 @@ impl Column {
         column
     }
 
-    /// How many bytes its digits have.
+    /// Bytes of its digits.
     pub(crate) fn bytes(&self) -> usize {
         self.digits.len()
     }
 
-    /// The first `count` numbers; `None` if the digits are not those of so many.
+    /// The first `count` numbers; `None` if the number of digits does not match.
     pub(crate) fn numbers(&self, count: usize) -> Option<Vec<i64>> {
         let mut numbers = vec![self.base; count];
         if self.digits.is_empty() {

@@ -1,4 +1,4 @@
-//! Unpacking in plain SQL, so that any client of the database reads packed slots as rows.
+//! Unpacking in plain SQL, so that any client of the database sees packed slots as rows.
 
 use super::{
     ABSENT, APPROXIMATE, DIVIDED, FLAGS, INTEGRAL_FROM_VMIN, LAST_FROM_INTEGRAL, LAST_FROM_VMIN,
@@ -43,7 +43,7 @@ impl Dialect {
         }
     }
 
-    /// A slot's flags: one digit, and none for the last places that have the least.
+    /// A slot's flags: one digit, which is missing for trailing positions with the smallest value.
     fn flags(self) -> String {
         let column = NUMBERS[FLAGS];
         let lacks = format!("p.{column} IS NULL OR length(p.{column}) <= i");
@@ -51,7 +51,7 @@ impl Dialect {
         format!("(coalesce(p.{column}_base, 0) + CASE WHEN {lacks} THEN {zero} ELSE {digit} END)")
     }
 
-    /// A column's whole number. Digits that the column does not have are not looked for.
+    /// A column's integer. Digits that the column does not have are not read.
     fn number(self, column: &str) -> String {
         let mut digits = String::new();
         for place in (0..DIGITS_MAX).rev() {
@@ -73,8 +73,8 @@ fn is(bits: &str, bit: i64) -> String {
     format!("({bits} & {bit}) <> 0")
 }
 
-/// The SELECT that shows the slots of a table of packed ones as rows, with the
-/// columns of the table of slots in their order.
+/// The SELECT that shows the slots of a table of packed ones as rows, with the same columns in the
+/// same order as the table of slots.
 pub(crate) fn unpacking(dialect: Dialect, packed: &str, step_us: i64) -> String {
     let number = |column: &&str| match NUMBERS[FLAGS] {
         flags if flags == *column => format!("{} AS {column}", dialect.flags()),
@@ -85,7 +85,7 @@ pub(crate) fn unpacking(dialect: Dialect, packed: &str, step_us: i64) -> String 
     let divisors: Vec<String> = DIVIDED.iter().map(|column| format!("p.{column}_div")).collect();
     let divisors = divisors.join(", ");
     let from = match dialect {
-        // The limit, which is none, keeps SQLite from working each number out for each of its uses.
+        // LIMIT −1 keeps SQLite from computing each number again for each use.
         Dialect::Sqlite => format!(
             "(SELECT p.span_us + (p.first + i) * {step_us} AS slot, p.series, p.lane, p.shape,
                      {divisors},

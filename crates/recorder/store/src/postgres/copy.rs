@@ -1,27 +1,27 @@
-//! Rows on their way into a table by COPY, in its binary format.
+//! Rows for a table, in the binary format of COPY.
 
 use std::io::Write as _;
 
 use super::link::{Failure, Session};
 use super::types;
 
-/// What a binary COPY begins with: its signature, no flags, no extension.
+/// Start of a binary COPY: signature, no flags, no extension.
 const BEGIN: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
-/// What it ends with.
+/// End of a binary COPY.
 const END: [u8; 2] = (-1_i16).to_be_bytes();
 
-/// So many bytes are sent at once.
+/// Bytes to send at once.
 const SENT_AT_ONCE: usize = 1 << 20;
 
-/// Rows that were not sent yet.
+/// Rows that are not sent yet.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     bytes: Vec<u8>,
 }
 
 impl Rows {
-    /// Begins a row of so many columns, each of which must be put next.
+    /// Starts a row; its columns must be put next.
     pub(super) fn row(&mut self, columns: usize) {
         if self.bytes.is_empty() {
             self.bytes.extend_from_slice(BEGIN);
@@ -52,7 +52,7 @@ impl Rows {
         self.put(&types::since_2000(us).to_be_bytes());
     }
 
-    /// Whether there are enough rows to be sent.
+    /// Whether there are enough rows to send.
     pub(super) fn is_full(&self) -> bool {
         self.bytes.len() >= SENT_AT_ONCE
     }
@@ -66,7 +66,7 @@ impl Rows {
         let statement = session.prepared(&format!("COPY {to} FROM STDIN (FORMAT binary)"))?;
         let mut writer = session.transaction.copy_in(&statement)?;
         let sent = writer.write_all(&self.bytes);
-        // An error of the server's, which says more than that of the socket, comes when it is finished.
+        // A server error, which is more specific than that of the socket, is reported on finish.
         writer.finish()?;
         sent.map_err(|error| Failure::Value(error.to_string()))?;
         self.bytes.clear();

@@ -1,4 +1,4 @@
-//! What an error of PostgreSQL's means.
+//! Translates PostgreSQL errors.
 
 use std::error::Error as _;
 
@@ -6,7 +6,7 @@ use postgres::error::SqlState;
 
 use crate::StoreError;
 
-/// What went wrong at `place`; `fresh` while the connection is being made.
+/// The error at `place`; `fresh` while connecting.
 pub(super) fn explain(place: &str, fresh: bool, error: &postgres::Error) -> StoreError {
     let place = place.to_owned();
     let cause = text(error);
@@ -23,7 +23,7 @@ pub(super) fn explain(place: &str, fresh: bool, error: &postgres::Error) -> Stor
         "3D000" => StoreError::NoDatabase { place },
         "53100" => StoreError::Full { place },
         "42501" => StoreError::Denied { place, cause },
-        // A row that somebody else wrote at the same moment: whoever tries again finds it.
+        // A row that another writer wrote at the same moment: a retry finds it.
         "55P03" | "40P01" | "23505" => StoreError::Busy { place },
         _ if *code == SqlState::ADMIN_SHUTDOWN
             || *code == SqlState::CRASH_SHUTDOWN
@@ -41,7 +41,7 @@ fn is_io(error: &postgres::Error) -> bool {
     error.source().is_some_and(|source| source.is::<std::io::Error>())
 }
 
-/// The server's own words where there are some, or the causes one after the other.
+/// The server's message if there is one, or the chain of causes.
 pub(super) fn text(error: &postgres::Error) -> String {
     if let Some(said) = error.as_db_error() {
         return said.message().to_owned();

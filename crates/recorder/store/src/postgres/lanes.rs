@@ -1,9 +1,9 @@
-//! The recent points of lanes, those of many series in one row.
+//! The recent points of lanes, many series per row.
 //!
-//! They change with every batch. As a row for each series they would be a large table that is
-//! rewritten again and again, index entries and all; so the states of up to 128 series with
-//! adjoining numbers are one value, a *run*: for each of them the last seven bits of its number,
-//! the length of its state as a varint (seven bits a byte, the low ones first), and the state.
+//! They change with every batch. With one row per series they would be a large table that is
+//! rewritten again and again, including index entries; so the states of up to 128 series with
+//! adjacent numbers are one value, a *run*: for each of them the last seven bits of its number, the
+//! length of its state as a varint (seven bits per byte, low ones first), and the state.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ use super::link::{Failure, Session};
 /// The table of runs.
 pub(super) const TABLE: &str = "lane_run";
 
-/// How many series a run is of.
+/// Number of series in a run.
 const SERIES: i64 = 128;
 
-/// States of about so many bytes are written at once.
+/// Bytes of states to write at once.
 const WRITTEN_AT_ONCE: usize = 4 << 20;
 
-/// The series with which a run begins, and the lane.
+/// The first series of a run, and the lane.
 type RunKey = (i64, i32);
 
 /// The states of a run, by series.
 type Run = BTreeMap<i64, Vec<u8>>;
 
-/// States that were not written yet.
+/// States that are not written yet.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
     runs: BTreeMap<RunKey, Run>,
@@ -38,20 +38,20 @@ fn run_of(series: i64, lane: i32) -> RunKey {
 }
 
 impl Lanes {
-    /// Takes the state of a lane after a batch.
+    /// Adds the state of a lane after a batch.
     pub(super) fn add(&mut self, series: i64, lane: i32, state: &Lane) {
         let state = state.to_bytes();
         self.bytes += state.len();
         self.runs.entry(run_of(series, lane)).or_default().insert(series, state);
     }
 
-    /// Whether there are enough to be written.
+    /// Whether there are enough to write.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= WRITTEN_AT_ONCE
     }
 
-    /// Writes the states; of others in the same runs nothing changes. How many
-    /// series the runs that were replaced are of.
+    /// Writes the states; others in the same runs stay. Returns the number of series in the
+    /// replaced runs.
     pub(super) fn write(&mut self, session: &mut Session<'_>) -> Result<u64, Failure> {
         if self.runs.is_empty() {
             return Ok(0);
@@ -59,8 +59,8 @@ impl Lanes {
         self.bytes = 0;
         let runs = std::mem::take(&mut self.runs);
         let (firsts, lanes): (Vec<i64>, Vec<i32>) = runs.keys().copied().unzip();
-        // A run that is missing is made first, so that whoever makes it too waits here, and then
-        // sees what it became.
+        // A missing run is created first, so that concurrent creators wait here and then see its
+        // content.
         let made = session.execute(
             "INSERT INTO lane_run SELECT first, lane, ''
              FROM unnest($1::bigint[], $2::integer[]) AS w (first, lane)
@@ -104,7 +104,7 @@ pub(super) fn states(
     wanted.iter().map(state).collect()
 }
 
-/// The runs that there are of these.
+/// The existing runs of these.
 fn find(
     session: &mut Session<'_>,
     firsts: &[i64],
@@ -146,7 +146,7 @@ fn bytes_of(run: &Run) -> Vec<u8> {
     bytes
 }
 
-/// The run that [`bytes_of`] gave; `None` if the bytes are not such bytes.
+/// The inverse of [`bytes_of`]; `None` for invalid bytes.
 fn run_from(first: i64, mut bytes: &[u8]) -> Option<Run> {
     let mut run = Run::new();
     while let [series, rest @ ..] = bytes {

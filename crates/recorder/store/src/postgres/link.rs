@@ -1,4 +1,4 @@
-//! The connection: made when it is needed, and made again after it was lost.
+//! The connection: opened when needed, and reopened after a loss.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use postgres::{Client, Config, NoTls, Statement, Transaction};
 use super::error::{explain, text};
 use crate::StoreError;
 
-/// How long a server may take to let us in, unless the URL says otherwise.
+/// Timeout for connecting, unless the URL sets one.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the network may leave what we sent unacknowledged.
+/// How long sent data may stay unacknowledged.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sets up a session: what is committed is on disk, times are written in UTC, and statements are
-/// planned once, whatever they are given.
+/// Session settings: commits are on disk, times are in UTC, and statements are planned once,
+/// independent of their parameters.
 const SESSION: &str = "
     SET plan_cache_mode = force_generic_plan;
     SET TIME ZONE 'UTC'; SET datestyle = 'ISO'; SET client_min_messages = warning;
     SELECT set_config('synchronous_commit', 'on', false)
     WHERE current_setting('synchronous_commit') = 'off'";
 
-/// A connection that outlives its sockets.
+/// A connection that can be reopened.
 pub(super) struct Link {
     config: Config,
     client: Option<Client>,
@@ -32,7 +32,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Reads a URL; connects later.
+    /// Parses a URL; connects later.
     pub(super) fn new(url: &str) -> Result<Link, StoreError> {
         let mut config: Config = url.parse().map_err(|cause: postgres::Error| StoreError::Url {
             url: without_password(url),
@@ -56,7 +56,7 @@ impl Link {
         &self.place
     }
 
-    /// Runs `work` in a transaction, which is committed if it succeeds.
+    /// Runs `work` in a transaction, and commits if it succeeds.
     pub(super) fn transaction<T>(
         &mut self,
         work: impl FnOnce(&mut Session<'_>) -> Result<T, Failure>,
@@ -82,7 +82,7 @@ impl Link {
         })
     }
 
-    /// Makes the room of a table's dead rows usable again. It waits for nobody.
+    /// Makes the space of a table's dead rows reusable. Does not block.
     pub(super) fn vacuum(&mut self, table: &str) -> Result<(), postgres::Error> {
         let Some(client) = &mut self.client else { return Ok(()) };
         client.batch_execute(&format!("VACUUM (SKIP_LOCKED, TRUNCATE off) {table}"))
@@ -98,12 +98,12 @@ impl Link {
     }
 }
 
-/// Why a transaction was given up.
+/// Why a transaction was aborted.
 pub(super) enum Failure {
     Postgres(postgres::Error),
     Value(String),
     Store(StoreError),
-    /// For a reason that the caller knows.
+    /// For a reason known to the caller.
     GivenUp,
 }
 
@@ -125,7 +125,7 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// A transaction, with the statements that the connection has prepared.
+/// A transaction, with the connection's prepared statements.
 pub(super) struct Session<'a> {
     /// The transaction.
     pub(super) transaction: Transaction<'a>,
@@ -153,7 +153,7 @@ impl Session<'_> {
         self.transaction.query(&statement, params)
     }
 
-    /// Runs a prepared statement; how many rows it changed.
+    /// Runs a prepared statement; returns the number of rows changed.
     pub(super) fn execute(
         &mut self,
         sql: &str,
@@ -176,7 +176,7 @@ fn place(config: &Config) -> String {
     format!("{host}/{database}")
 }
 
-/// The URL with stars for the password, and without its options, of which one may be a password.
+/// The URL with stars for the password, and without its options, one of which may be a password.
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return "***".to_owned() };
     // A question mark may be in a password, and an @ in an option: then nothing is safe to show.

@@ -17,26 +17,26 @@ use series::{Accumulator, Lane, SlotKey, Step, rrd};
 
 use self::link::{Failure, Link};
 use self::packed::Way;
-use crate::plan::{Kept, Part, Plan};
+use crate::plan::{Kept, Plan, RetentionChanges};
 use crate::store::{SEALED_AFTER_US, Source};
 use crate::{
     Applied, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series, SeriesLimit,
     Store, StoreError, Writer,
 };
 
-/// How often a batch is begun again because partitions were missing for it: once it makes them, and
-/// again where the retentions were changed meanwhile.
+/// How often to restart a batch because partitions were missing: once to create them, and again if
+/// the retentions were changed meanwhile.
 const ATTEMPTS_MAX: usize = 10;
 
 /// A PostgreSQL database with series, in the first schema of the user's `search_path`.
 ///
-/// Every call is one transaction that is on the server's disk when it returns,
-/// unless the server itself runs with `fsync = off`. A connection that was lost
-/// is made anew by the next call. Any number of processes may write at the same time.
+/// Every call is one transaction that is on the server's disk when it returns, unless the server
+/// runs with `fsync = off`. After a lost connection the next call reconnects. Any number of
+/// processes may write concurrently.
 pub struct Postgres {
     link: Link,
     packing: Packing,
-    /// How many rows were replaced, by table, since it was last vacuumed.
+    /// Number of replaced rows since the last vacuum, by table.
     replaced: BTreeMap<String, u64>,
 }
 
@@ -46,14 +46,14 @@ impl fmt::Debug for Postgres {
     }
 }
 
-/// How often something is tried that gave way to another writer.
+/// Attempts of an operation that gives way to other writers.
 const TRIES_MAX: usize = 5;
 
-/// After so many rows of a table were replaced it is vacuumed, so that those that come next take their
-/// place: writing is faster than what PostgreSQL does by itself, once a minute.
+/// After this many replaced rows a table is vacuumed, so that new rows take their place: writing is
+/// faster than PostgreSQL's own vacuum, once a minute.
 const VACUUMED_AFTER: u64 = 10_000;
 
-/// What became of an attempt to apply a batch.
+/// Result of an attempt to apply a batch.
 enum Attempt {
     Done(Applied),
     /// Partitions of these retentions are missing.
@@ -61,12 +61,11 @@ enum Attempt {
 }
 
 impl Postgres {
-    /// Connects to the database that a URL names, and brings it to the present schema.
+    /// Connects to the database at a URL, and migrates it to the current schema.
     ///
-    /// # Errors
     /// [`StoreError::Url`], [`StoreError::Unreachable`], [`StoreError::NotLetIn`],
-    /// [`StoreError::NoDatabase`], [`StoreError::Denied`], and [`StoreError::Newer`]
-    /// where a newer version made the schema.
+    /// [`StoreError::NoDatabase`], [`StoreError::Denied`], and [`StoreError::Newer`] if a newer
+    /// version created the schema.
     pub fn open(url: &str) -> Result<Postgres, StoreError> {
         let mut store = Postgres::new(url)?;
         let found = store.link.transaction(schema::migrate)?;
@@ -74,7 +73,7 @@ impl Postgres {
         Ok(store)
     }
 
-    /// Connects for reading only; changes nothing.
+    /// Connects read-only; changes nothing.
     ///
     /// # Errors
     /// Those of [`Postgres::open`], and [`StoreError::NoSeries`].
@@ -90,13 +89,13 @@ impl Postgres {
         Ok(Postgres { link, packing, replaced: BTreeMap::new() })
     }
 
-    /// The same store, packing other slots than is usual.
+    /// The same store with another packing.
     #[must_use]
     pub fn with_packing(self, packing: Packing) -> Postgres {
         Postgres { packing, ..self }
     }
 
-    /// Packs the rows of a span, if its partition is still there.
+    /// Packs the rows of a span, if its partition still exists.
     fn seal_span(&mut self, kept: &Kept, span_us: i64, way: Way) -> Result<u64, StoreError> {
         let writing = packed::Writing::new(self.packing, way);
         let step_us = kept.step().us();
@@ -111,20 +110,20 @@ impl Postgres {
         })
     }
 
-    /// Vacuums the tables in which much was replaced.
+    /// Vacuums the tables with many replaced rows.
     fn vacuum(&mut self) {
         for (table, rows) in &mut self.replaced {
             if *rows >= VACUUMED_AFTER {
                 *rows = 0;
-                // The batch is committed, whatever becomes of this; PostgreSQL does it later too.
+                // The batch is committed in any case; PostgreSQL will vacuum later too.
                 let _ = self.link.vacuum(table);
             }
         }
     }
 
-    /// Does what may have to give way to another writer, some times over; from the second time on
-    /// in the way that gives way less often.
-    fn insist<T>(
+    /// Retries an operation that gives way to other writers; from the second attempt on in the mode
+    /// that conflicts less often.
+    fn retry<T>(
         &mut self,
         mut work: impl FnMut(&mut Postgres, Way) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
@@ -145,8 +144,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// Makes the partitions that a batch needs, ahead of its transaction: nobody
-    /// may write while a table is made.
+    /// Creates the partitions that a batch needs, before its transaction: nobody may write while a
+    /// table is created.
     fn make_partitions(
         &mut self,
         kept: &[Kept],
@@ -165,7 +164,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Applies a batch, and says of which retentions partitions are missing for it, if any are.
+    /// Applies a batch; returns the retentions that lack partitions for it, if any.
     fn attempt(
         &mut self,
         claims: &[(Writer, u64)],
@@ -188,7 +187,7 @@ impl Postgres {
             source.restart();
             while let Some(changes) = source.next() {
                 let plan = Plan::new(changes, &kept)?;
-                let lacks = |part: &Part<'_>| {
+                let lacks = |part: &RetentionChanges<'_>| {
                     let exist = exist.get(&part.kept.step());
                     exist.is_none_or(|exist| !part.partitions().is_subset(exist))
                 };
@@ -264,7 +263,7 @@ impl Store for Postgres {
         source: &mut dyn Source,
     ) -> Result<Applied, StoreError> {
         for _ in 0..ATTEMPTS_MAX {
-            match self.insist(|store, way| store.attempt(claims, source, way))? {
+            match self.retry(|store, way| store.attempt(claims, source, way))? {
                 Attempt::Done(applied) => {
                     self.vacuum();
                     return Ok(applied);
@@ -297,7 +296,7 @@ impl Store for Postgres {
                 if from_us > until_us {
                     break;
                 }
-                sealed += self.insist(|store, way| store.seal_span(&kept, span_us, way))?;
+                sealed += self.retry(|store, way| store.seal_span(&kept, span_us, way))?;
             }
         }
         Ok(sealed)

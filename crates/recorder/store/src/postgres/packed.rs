@@ -13,14 +13,14 @@ use crate::names;
 use crate::packed::{
     Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, SPAN_SLOTS, Stretch, StretchKey,
 };
-use crate::plan::{self, Group, Kept, Part};
+use crate::plan::{self, Group, Kept, RetentionChanges};
 
-/// How many stretches are sealed at once.
+/// Stretches to seal at once.
 const SEALED_AT_ONCE: usize = 1_000;
 
-/// The columns behind the key, in the order in which they are written and read.
+/// The columns after the key, in the order of writing and reading.
 ///
-/// Whole numbers stand before digits, so that nothing is lost to alignment.
+/// Integers come before digits, to avoid alignment padding.
 fn columns() -> Vec<(String, &'static str)> {
     let head = ["format", "first", "count", "shape"].map(|name| (name.to_owned(), "smallint"));
     let bases = NUMBERS.iter().map(|column| (format!("{column}_base"), "bigint"));
@@ -29,7 +29,7 @@ fn columns() -> Vec<(String, &'static str)> {
     head.into_iter().chain(bases).chain(divisors).chain(digits).collect()
 }
 
-/// The statements that make the table of a step's packed slots.
+/// The statements that create the table of a step's packed slots.
 pub(super) fn table(step_us: i64) -> String {
     let table = names::packed(step_us);
     let columns: Vec<String> = columns()
@@ -92,7 +92,7 @@ fn selected() -> String {
     format!("p.span, p.series, p.lane, {}", columns.join(", "))
 }
 
-/// The columns of keys, as arrays that are sent at once.
+/// The columns of keys, as arrays to send at once.
 #[derive(Default)]
 struct Keys {
     span: Vec<Time>,
@@ -121,7 +121,7 @@ impl Keys {
     }
 }
 
-/// The packed slots of some stretches. Those that are found are locked if they are to be changed.
+/// The packed slots of some stretches, optionally locked for changing.
 pub(super) fn find(
     session: &mut Session<'_>,
     kept: &Kept,
@@ -144,7 +144,7 @@ pub(super) fn find(
     rows.iter().map(|row| stretch(row, kept)).collect()
 }
 
-/// The packed stretches of some series in all spans that overlap a time within the partitions.
+/// The packed stretches of some series in all spans that overlap a range within the partitions.
 pub(super) fn of_series(
     session: &mut Session<'_>,
     kept: &Kept,
@@ -171,40 +171,40 @@ pub(super) fn of_series(
     rows.iter().map(|row| stretch(row, kept)).collect()
 }
 
-/// What there is in a span, of any series.
+/// What exists in a span, of any series.
 #[derive(Clone, Copy, Debug)]
 struct Present {
     packed: bool,
     rows: bool,
 }
 
-/// How packed rows are written.
+/// How to write packed rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// By COPY, the rows that are there deleted first. Where somebody else writes the same row at
-    /// the same moment, the transaction ends ([`crate::StoreError::Busy`]).
+    /// By COPY, after deleting existing rows. If another writer writes the same row at the same
+    /// moment, the transaction fails ([`crate::StoreError::Busy`]).
     Copy,
-    /// By arrays, which is slower, and puts what somebody else has written meanwhile beside it.
+    /// By arrays, which is slower, and adds to what another writer has written meanwhile.
     Arrays,
 }
 
-/// What a transaction knows of a step's spans, and what it has not sent yet.
+/// A transaction's knowledge of a step's spans, and its unsent rows.
 #[derive(Debug)]
 struct OfStep {
     present: HashMap<i64, Present>,
-    /// Of series up to this one there may be packed rows and rows that this transaction wrote.
+    /// Up to this series there may be packed rows and rows written by this transaction.
     written_to: i64,
     rows: copy::Rows,
     kept: Kept,
 }
 
-/// Packed rows of one transaction on their way to their tables.
+/// Packed rows of one transaction, on their way to their tables.
 #[derive(Debug)]
 pub(super) struct Writing {
     packing: Packing,
     way: Way,
     steps: BTreeMap<i64, OfStep>,
-    /// How many packed rows were replaced, by the partition that they are in.
+    /// Number of replaced packed rows, by partition.
     replaced: BTreeMap<String, u64>,
 }
 
@@ -222,7 +222,7 @@ impl Writing {
         })
     }
 
-    /// Finds out what there is in the spans of some groups, where that is not known yet.
+    /// Looks up what exists in the spans of some groups, if unknown.
     fn look(
         &mut self,
         session: &mut Session<'_>,
@@ -255,7 +255,7 @@ impl Writing {
         Ok(())
     }
 
-    /// Sends packed rows of a step that were not sent yet.
+    /// Sends the unsent packed rows of a step.
     fn send_step(session: &mut Session<'_>, of_step: &mut OfStep) -> Result<(), Failure> {
         let names: Vec<String> = columns().into_iter().map(|(name, _)| name).collect();
         let table = names::packed(of_step.kept.step().us());
@@ -263,12 +263,12 @@ impl Writing {
         of_step.rows.send(session, &to)
     }
 
-    /// Sends everything that was not sent yet, so that it can be read.
+    /// Sends everything unsent, so that it can be read.
     pub(super) fn send(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         self.steps.values_mut().try_for_each(|of_step| Writing::send_step(session, of_step))
     }
 
-    /// Sends everything that was not sent yet; how many packed rows were replaced, by partition.
+    /// Sends everything unsent; returns the number of replaced packed rows, by partition.
     pub(super) fn finish(
         mut self,
         session: &mut Session<'_>,
@@ -278,27 +278,27 @@ impl Writing {
     }
 }
 
-/// What is left for rows of their own.
+/// What remains for separate rows.
 #[derive(Default)]
 pub(super) struct Left<'p> {
     /// Changes that are not worth a packed row.
     pub(super) rows: Vec<(&'p SlotKey, &'p Delta)>,
-    /// Slots that could not be packed after all.
+    /// Slots that could not be packed.
     pub(super) unpacked: Vec<(SlotKey, Delta)>,
 }
 
-/// A stretch on its way to its packed row.
+/// A stretch to be written as a packed row.
 struct Open {
     stretch: Stretch,
     was_packed: bool,
 }
 
-/// Writes what belongs into packed rows, and gives what is left for rows of their own.
+/// Writes what belongs into packed rows, and returns the rest for separate rows.
 ///
-/// The keys of slots whose counts become too large are added to `over`.
+/// The keys of slots whose counts are too large are added to `over`.
 pub(super) fn add<'p>(
     session: &mut Session<'_>,
-    part: &'p Part<'_>,
+    part: &'p RetentionChanges<'_>,
     writing: &mut Writing,
     over: &mut Vec<SlotKey>,
 ) -> Result<Left<'p>, Failure> {
@@ -349,7 +349,7 @@ pub(super) fn add<'p>(
     Ok(left)
 }
 
-/// Moves the rows of some stretches' slots into them; how many there were.
+/// Moves the rows of some stretches' slots into them; returns their number.
 fn take_rows(
     session: &mut Session<'_>,
     kept: &Kept,
@@ -387,7 +387,7 @@ fn take_rows(
 
 impl Writing {
     /// The packed rows that there are of some stretches, which are to be changed: locked, or
-    /// deleted to be written anew.
+    /// deleted to be written slot.
     fn known(
         &mut self,
         session: &mut Session<'_>,
@@ -406,7 +406,7 @@ impl Writing {
         Ok(known)
     }
 
-    /// Writes stretches as packed rows, and gives the slots that could not be.
+    /// Writes stretches as packed rows, and returns the slots that could not be packed.
     fn store(
         &mut self,
         session: &mut Session<'_>,
@@ -435,7 +435,7 @@ impl Writing {
     }
 }
 
-/// Puts a packed row among those to be sent, its columns in the order of [`columns`].
+/// Adds a packed row to the unsent ones, its columns in the order of [`columns`].
 fn put_row(rows: &mut copy::Rows, key: StretchKey, packed: &Packed) {
     rows.row(3 + 4 + 2 * NUMBERS.len() + DIVIDED.len());
     rows.put_time(Time::clamped(key.span_us).0);
@@ -458,7 +458,7 @@ fn put_row(rows: &mut copy::Rows, key: StretchKey, packed: &Packed) {
     }
 }
 
-/// Deletes the packed rows of some stretches, and gives what they held.
+/// Deletes the packed rows of some stretches, and returns their content.
 fn take(
     session: &mut Session<'_>,
     kept: &Kept,
@@ -479,7 +479,7 @@ fn take(
     rows.iter().map(|row| stretch(row, kept)).collect()
 }
 
-/// Writes stretches as packed rows, and gives those that could not be.
+/// Writes stretches as packed rows, and returns those that could not be packed.
 fn store_by_arrays<'o>(
     session: &mut Session<'_>,
     kept: &Kept,
@@ -499,7 +499,7 @@ fn store_by_arrays<'o>(
     put(session, kept, &known, true)?;
     let written = put(session, kept, &new, false)?;
     if written.len() < new.len() {
-        // Somebody packed the same stretch at the same moment: what we have comes beside it, as rows.
+        // Another writer packed the same stretch at the same moment: ours is added as rows.
         let lost = |stretch: &Stretch| !written.contains(&stretch.key);
         let packed: HashSet<StretchKey> = new.iter().map(|(key, _)| *key).collect();
         let all = open.iter().map(|open| &open.stretch);
@@ -523,7 +523,7 @@ fn remove(session: &mut Session<'_>, kept: &Kept, gone: Vec<StretchKey>) -> Resu
     Ok(())
 }
 
-/// Writes packed rows, in the place of those that are there or beside them; the keys of those that were written.
+/// Writes packed rows, replacing existing ones or not; returns the keys of those written.
 fn put(
     session: &mut Session<'_>,
     kept: &Kept,
@@ -589,7 +589,7 @@ fn insert(kept: &Kept, replace: bool) -> String {
     )
 }
 
-/// The next span at or after `from_us`, and before `until_us`, that has rows.
+/// The next span with rows at or after `from_us`, and before `until_us`.
 pub(super) fn next_with_rows(
     session: &mut Session<'_>,
     kept: &Kept,
@@ -605,7 +605,8 @@ pub(super) fn next_with_rows(
     Ok(first.flatten().map(|slot| kept.span_of(slot.0)))
 }
 
-/// Packs the rows of a span, and gives the slots that could not be packed after all; how many were.
+/// Packs the rows of a span; returns the number of packed slots, and the slots that could not be
+/// packed.
 pub(super) fn seal(
     session: &mut Session<'_>,
     kept: &Kept,

@@ -1,4 +1,4 @@
-//! From the tables into the model.
+//! Reads the tables into the model.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -17,7 +17,7 @@ use crate::{Identity, Selector, Series, Writer, names};
 pub(super) const SERIES: &str = "id, measurement, field, tags::text, kind, step_us, heartbeat_us, \
                                  lateness_us, rmin, rmax, xff, rrd";
 
-/// Up to so many slots are looked up one by one; more are found by reading through the time.
+/// Up to this many slots are looked up one by one; more are found by a range scan.
 const LOOKED_UP_MAX: i64 = 200_000;
 
 /// A series from the columns [`SERIES`].
@@ -40,7 +40,7 @@ pub(super) fn series(row: &Row) -> Result<Series, Failure> {
     Ok(Series { id: row.try_get(0)?, identity, spec, xff: row.try_get(10)?, rrd })
 }
 
-/// The series that are meant, in the order of their identities.
+/// The selected series, ordered by identity.
 pub(super) fn find(session: &mut Session<'_>, selector: &Selector) -> Result<Vec<Series>, Failure> {
     let tags = serde_json::to_string(&selector.tags)?;
     let sql = format!(
@@ -76,7 +76,7 @@ pub(super) fn rrd(session: &mut Session<'_>, series: i64) -> Result<Option<rrd::
     Ok(Some(rrd::Rrd::restore(definition, state, rows)))
 }
 
-/// The number of the writer's last batch; 0 if there is none.
+/// The number of the writer's last batch; 0 without one.
 pub(super) fn last_batch(session: &mut Session<'_>, writer: Writer) -> Result<u64, Failure> {
     let sql = "SELECT seq FROM writer WHERE id = $1::text::uuid";
     match session.query(sql, &[&writer.to_string()])?.first() {
@@ -108,7 +108,7 @@ pub(super) fn slot(row: &Row) -> Result<(SlotKey, Accumulator), postgres::Error>
     Ok((SlotKey { slot_us, series: row.try_get(1)?, lane: row.try_get(2)? }, accumulator))
 }
 
-/// The slots of some series, packed or not, in the order of their keys.
+/// The slots of some series, packed or not, ordered by key.
 pub(super) fn slots(
     session: &mut Session<'_>,
     step: Step,
@@ -126,7 +126,7 @@ pub(super) fn slots(
         }
     }
     found.sort_by_key(|(key, _)| *key);
-    // A slot is the sum of its row and of what is packed of it.
+    // A slot is the sum of its row and its packed part.
     let mut slots: Vec<(SlotKey, Accumulator)> = Vec::with_capacity(found.len());
     for (key, row) in found {
         match slots.last_mut() {
@@ -170,7 +170,7 @@ fn rows(
     let table = names::slot(step.us());
     let (from, until) = (Time::clamped(from_us), Time::clamped(until_us));
     let rows = if lookups.saturating_mul(series.len() as i64) <= LOOKED_UP_MAX {
-        // The primary key begins with the slot: a loop over slots reads only what is wanted.
+        // The primary key begins with the slot: a loop over slots reads only what is needed.
         session.transaction.batch_execute(
             "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off",
         )?;
@@ -196,7 +196,7 @@ fn rows(
     Ok(rows.iter().map(slot).collect::<Result<_, _>>()?)
 }
 
-/// The fine slots within each of some coarse ones, of the same lane; only their bounds are of use.
+/// The fine slots inside some coarse ones, of the same lane; only their bounds are meaningful.
 pub(super) fn fine(
     session: &mut Session<'_>,
     keys: &[SlotKey],

@@ -12,37 +12,37 @@ use crate::packed::{Dialect, unpacking};
 use crate::plan::{Kept, retained};
 use crate::{Maintained, Retention, StoreError, names};
 
-/// Each entry takes a database from schema `index` to `index + 1`.
+/// Each entry migrates a database from schema `index` to `index + 1`.
 ///
-/// The second makes tables of packed slots for each retention; see [`add_packed`].
+/// The second creates tables of packed slots for each retention; see [`add_packed`].
 const MIGRATIONS: &[&str] =
     &[include_str!("1.sql"), "", include_str!("3.sql"), include_str!("4.sql")];
 
 /// The first schema that has packed slots.
 const PACKED: i64 = 2;
 
-/// The first schema that keeps the points of lanes in bytes.
+/// The first schema that stores the points of lanes as bytes.
 const LANES_IN_BYTES: i64 = 3;
 
-/// The first schema that keeps the points of many lanes in one row.
+/// The first schema that stores the points of many lanes in one row.
 const LANES_IN_RUNS: i64 = 4;
 
 /// The schema that this version writes.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
 
-/// More partitions than these make planning slow.
+/// More partitions make planning slow.
 pub(super) const PARTITIONS_MAX: usize = 1_000;
 
-/// Whoever writes slots holds this lock with others; whoever makes or drops tables holds it alone.
+/// Writers of slots share this lock; whoever creates or drops tables holds it exclusively.
 ///
-/// The number spells "tach" and is our own; the second is that of the schema,
-/// so that two stores in one database do not wait for each other.
+/// The number spells "tach" and is our own; the second is that of the schema, so that two stores in
+/// one database do not block each other.
 pub(super) const WRITING: &str =
     "SELECT pg_advisory_xact_lock_shared(1952539496, current_schema()::regnamespace::oid::int)";
 const ALONE: &str =
     "SELECT pg_advisory_xact_lock(1952539496, current_schema()::regnamespace::oid::int)";
 
-/// The schema of the database; 0 if it has no series.
+/// The schema version of the database; 0 without series.
 pub(super) fn version(session: &mut Session<'_>) -> Result<i64, Failure> {
     let exists = "SELECT to_regclass('slots_schema') IS NOT NULL";
     if !session.transaction.query_one(exists, &[])?.try_get::<_, bool>(0)? {
@@ -52,9 +52,10 @@ pub(super) fn version(session: &mut Session<'_>) -> Result<i64, Failure> {
     Ok(row.try_get(0)?)
 }
 
-/// Brings the database to the known schema. Two processes may do this at once.
+/// Migrates the database to the current schema. Two processes may do this at once.
 pub(super) fn migrate(session: &mut Session<'_>) -> Result<i64, Failure> {
-    // There may be no schema to hold the lock of yet, so the first step waits for one of the database.
+    // There may be no schema yet whose lock could be taken, so the first step uses a lock of the
+    // database.
     session.transaction.query_one("SELECT pg_advisory_xact_lock(1952539496, 0)", &[])?;
     let found = version(session)?;
     let Some(steps) = usize::try_from(found).ok().and_then(|at| MIGRATIONS.get(at..)) else {
@@ -83,7 +84,7 @@ pub(super) fn migrate(session: &mut Session<'_>) -> Result<i64, Failure> {
     Ok(KNOWN)
 }
 
-/// Gives the retentions of an older database tables for packed slots.
+/// Adds tables for packed slots to the retentions of an older database.
 fn add_packed(session: &mut Session<'_>) -> Result<(), Failure> {
     session.transaction.query_one(ALONE, &[])?;
     for kept in retentions(session)? {
@@ -115,7 +116,7 @@ fn copy_lanes(session: &mut Session<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Copies the lanes of an older database, each of which was a row, and drops their table.
+/// Copies the lanes of an older database, one row each, and drops their table.
 fn gather_lanes(session: &mut Session<'_>) -> Result<(), Failure> {
     let sql = "SELECT series, lane, state FROM lane_state WHERE (series, lane) > ($1, $2)
                ORDER BY series, lane LIMIT 10000";
@@ -138,7 +139,7 @@ fn gather_lanes(session: &mut Session<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The retentions, the finest first.
+/// The retentions, finest first.
 pub(super) fn retentions(session: &mut Session<'_>) -> Result<Vec<Kept>, Failure> {
     let sql = "SELECT step_us, age_us, partition_us, horizon_us FROM retention ORDER BY step_us";
     let rows = session.query(sql, &[])?;
@@ -151,7 +152,7 @@ pub(super) fn retentions(session: &mut Session<'_>) -> Result<Vec<Kept>, Failure
         .collect()
 }
 
-/// Adds retentions, and changes the ages of those that exist.
+/// Adds retentions, and changes the ages of existing ones.
 pub(super) fn retain(session: &mut Session<'_>, wanted: &[Retention]) -> Result<(), Failure> {
     session.transaction.query_one(ALONE, &[])?;
     let known = retentions(session)?;
@@ -169,7 +170,7 @@ pub(super) fn retain(session: &mut Session<'_>, wanted: &[Retention]) -> Result<
     Ok(())
 }
 
-/// The statements that make what a step needs, where it is not there.
+/// The statements that create what a step needs, if missing.
 fn tables_and_views(step_us: i64) -> String {
     include_str!("slots.sql")
         .replace("$packed_table", &packed::table(step_us))
@@ -181,7 +182,7 @@ fn tables_and_views(step_us: i64) -> String {
         .replace("$step", &interval(step_us))
 }
 
-/// A step as an interval of SQL.
+/// A step as an SQL interval.
 fn interval(step_us: i64) -> String {
     format!("interval '{}.{:06} seconds'", step_us / 1_000_000, step_us % 1_000_000)
 }
@@ -196,7 +197,7 @@ pub(super) fn partitions(
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
-/// Makes the partitions that do not exist yet, in a transaction of its own.
+/// Creates missing partitions, in a separate transaction.
 pub(super) fn make_partitions(
     session: &mut Session<'_>,
     wanted: &[(Kept, BTreeSet<i64>)],
@@ -221,7 +222,7 @@ pub(super) fn make_partitions(
     Ok(made)
 }
 
-/// Makes the tables of a partition.
+/// Creates the tables of a partition.
 fn make_partition(session: &mut Session<'_>, kept: &Kept, start_us: i64) -> Result<(), Failure> {
     let step_us = kept.step().us();
     let (slots, packed) = (names::slot(step_us), names::packed(step_us));
@@ -231,7 +232,7 @@ fn make_partition(session: &mut Session<'_>, kept: &Kept, start_us: i64) -> Resu
     Ok(())
 }
 
-/// Makes a table and attaches it, which disturbs no reader.
+/// Creates a table and attaches it, which does not block readers.
 fn attach(
     session: &mut Session<'_>,
     kept: &Kept,
@@ -253,15 +254,15 @@ fn attach(
     Ok(())
 }
 
-/// Waits until nobody writes, but not for readers that hold a table for long:
-/// whoever waits behind us would wait for them too.
+/// Waits until nobody writes, but not for readers that hold a table for long: other transactions
+/// that wait behind us would wait for them too.
 fn wait_briefly(session: &mut Session<'_>) -> Result<(), Failure> {
     session.transaction.query_one(ALONE, &[])?;
     session.transaction.batch_execute("SET LOCAL lock_timeout = '5s'")?;
     Ok(())
 }
 
-/// Drops what has expired at `now_us` and makes what is needed next.
+/// Drops what has expired at `now_us` and creates what is needed next.
 pub(super) fn maintain(session: &mut Session<'_>, now_us: i64) -> Result<Maintained, Failure> {
     wait_briefly(session)?;
     let mut maintained = Maintained::default();

@@ -1,4 +1,4 @@
-//! Times as PostgreSQL sends them.
+//! Times in PostgreSQL's binary format.
 
 use std::error::Error;
 
@@ -8,10 +8,10 @@ use postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 /// PostgreSQL counts microseconds from 2000-01-01 (UTC).
 const EPOCH_US: i64 = 946_684_800_000_000;
 
-/// The latest time that PostgreSQL knows lies in the year 294276; ours end a little earlier.
+/// PostgreSQL's latest time is in the year 294276; ours end a little earlier.
 const LATEST_US: i64 = 9_000_000_000_000_000_000;
 
-/// 4713 BC, the earliest time that PostgreSQL knows, is a little earlier than this.
+/// PostgreSQL's earliest time, 4713 BC, is a little earlier than this.
 const EARLIEST_US: i64 = -210_000_000_000_000_000;
 
 /// Microseconds since 1970 as a `timestamptz`.
@@ -19,18 +19,18 @@ const EARLIEST_US: i64 = -210_000_000_000_000_000;
 pub(super) struct Time(pub(super) i64);
 
 impl Time {
-    /// The nearest time that PostgreSQL knows.
+    /// The nearest time that PostgreSQL supports.
     pub(super) fn clamped(us: i64) -> Time {
         Time(us.clamp(EARLIEST_US, LATEST_US))
     }
 
-    /// Whether PostgreSQL knows the time.
+    /// Whether PostgreSQL supports the time.
     pub(super) fn is_known(us: i64) -> bool {
         (EARLIEST_US..=LATEST_US).contains(&us)
     }
 }
 
-/// Microseconds since 1970, as PostgreSQL counts them; the earliest time for one that it does not know.
+/// Microseconds since 1970 in PostgreSQL's epoch; the earliest time for an unsupported one.
 pub(super) fn since_2000(us: i64) -> i64 {
     us.saturating_sub(EPOCH_US)
 }

@@ -1,4 +1,4 @@
-//! From the model into the tables.
+//! Writes the model into the tables.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -10,13 +10,13 @@ use super::link::{Failure, Session};
 use super::types::Time;
 use super::{packed, read, schema};
 use crate::packed::Packing;
-use crate::plan::{self, Kept, Part, Plan};
+use crate::plan::{self, Kept, Plan, RetentionChanges};
 use crate::{
     Changes, Identity, NewSeries, NotMade, RrdChange, Series, SeriesLimit, StoreError, Writer,
     names,
 };
 
-/// Finds or makes series.
+/// Finds or creates series.
 pub(super) fn series(
     session: &mut Session<'_>,
     wanted: &[NewSeries],
@@ -60,7 +60,7 @@ pub(super) fn series(
     Ok(wanted.iter().map(answer).collect())
 }
 
-/// The series that exist of those that are wanted.
+/// The existing ones of these series.
 fn known(
     session: &mut Session<'_>,
     wanted: &[NewSeries],
@@ -129,7 +129,7 @@ fn make(session: &mut Session<'_>, new: &[&NewSeries]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Finds or makes lanes.
+/// Finds or creates lanes.
 pub(super) fn lanes(session: &mut Session<'_>, names: &[&str]) -> Result<Vec<i32>, Failure> {
     let find = "SELECT id FROM lane WHERE name = $1";
     let mut lanes = Vec::with_capacity(names.len());
@@ -148,12 +148,12 @@ pub(super) fn lanes(session: &mut Session<'_>, names: &[&str]) -> Result<Vec<i32
     Ok(lanes)
 }
 
-/// Claims the writers' next numbers; false if all of them were claimed before.
+/// Claims the writers' next numbers; false if all were claimed before.
 pub(super) fn claim_all(
     session: &mut Session<'_>,
     claims: &[(Writer, u64)],
 ) -> Result<bool, Failure> {
-    // In one order, whoever claims, so that nobody waits for one who waits for them.
+    // In a fixed order, so that writers cannot deadlock.
     let mut claims = claims.to_vec();
     claims.sort_unstable();
     let mut claimed = 0;
@@ -186,14 +186,14 @@ fn claim(session: &mut Session<'_>, writer: Writer, seq: u64) -> Result<bool, Fa
     Err(StoreError::Missing { writer, sent: seq, last }.into())
 }
 
-/// What a transaction has gathered of a batch, piece by piece.
+/// A transaction's data of a batch, gathered piece by piece.
 #[derive(Debug)]
 pub(super) struct InBatch {
     packed: packed::Writing,
     lanes: Lanes,
-    /// Of how many series the runs are that were replaced.
+    /// Number of series in the replaced runs.
     replaced: u64,
-    /// The slots whose counts became too large, with their steps.
+    /// The slots whose counts are too large, with their steps.
     pub(super) over: Vec<(i64, SlotKey)>,
 }
 
@@ -203,7 +203,7 @@ impl InBatch {
         InBatch { packed, lanes: Lanes::default(), replaced: 0, over: Vec::new() }
     }
 
-    /// Writes what was not written yet; how many rows were replaced, by table.
+    /// Writes everything unwritten; returns the number of replaced rows, by table.
     pub(super) fn finish(
         mut self,
         session: &mut Session<'_>,
@@ -215,7 +215,7 @@ impl InBatch {
     }
 }
 
-/// Writes what a plan says, and the states that go with it.
+/// Writes a plan's changes, and the states that belong to them.
 pub(super) fn apply(
     session: &mut Session<'_>,
     plan: &Plan<'_>,
@@ -231,7 +231,7 @@ pub(super) fn apply(
         let mut beyond = Vec::new();
         add_part(session, part, &mut batch.packed, &mut beyond)?;
         batch.over.extend(beyond.into_iter().map(|key| (step_us, key)));
-        find_bounds_anew(session, part, kept, &mut batch.packed)?;
+        recompute_bounds(session, part, kept, &mut batch.packed)?;
     }
     for ((series, lane), state) in &changes.lanes {
         batch.lanes.add(*series, *lane, state);
@@ -242,10 +242,10 @@ pub(super) fn apply(
     changes.rrd.iter().try_for_each(|change| advance(session, change))
 }
 
-/// Adds what a part says, to packed rows and to rows.
+/// Applies the changes of a retention, to packed rows and to rows.
 fn add_part(
     session: &mut Session<'_>,
-    part: &Part<'_>,
+    part: &RetentionChanges<'_>,
     packed: &mut packed::Writing,
     over: &mut Vec<SlotKey>,
 ) -> Result<(), Failure> {
@@ -255,7 +255,7 @@ fn add_part(
         rows.into_iter().partition(|(_, delta)| delta.bounds == Bounds::Replace);
     widen.extend(unpacked.iter().map(|(key, delta)| (key, delta)));
     for (rows, bounds) in [(&mut widen, Bounds::Widen), (&mut replace, Bounds::Replace)] {
-        // In one order, whoever writes, so that nobody waits for one who waits for them.
+        // In a fixed order, so that writers cannot deadlock.
         rows.sort_unstable_by_key(|(key, _)| **key);
         over.extend(add(session, step_us, rows, bounds)?);
     }
@@ -273,7 +273,7 @@ pub(super) fn add_unpacked(
     add(session, step_us, &rows, Bounds::Widen).map(drop)
 }
 
-/// The columns of rows, as arrays that are sent at once.
+/// The columns of rows, as arrays to send at once.
 #[derive(Default)]
 struct Columns {
     slot: Vec<Time>,
@@ -305,7 +305,7 @@ impl Columns {
     }
 }
 
-/// Adds rows, which are in the order of their keys; the keys of those whose counts become too large.
+/// Adds rows, which are ordered by key; returns the keys of those whose counts are too large.
 fn add(
     session: &mut Session<'_>,
     step_us: i64,
@@ -350,7 +350,8 @@ fn add(
     Ok(over)
 }
 
-/// The statement that adds rows, and gives the keys of those that a double no longer counts exactly.
+/// The statement that adds rows, and returns the keys of those that a double no longer holds
+/// exactly.
 fn upsert(step_us: i64, bounds: Bounds) -> String {
     let bounds = match bounds {
         Bounds::Widen => {
@@ -383,16 +384,16 @@ fn upsert(step_us: i64, bounds: Bounds) -> String {
     )
 }
 
-/// Gives coarse slots the bounds of the fine slots within them.
-fn find_bounds_anew(
+/// Gives coarse slots the bounds of their fine slots.
+fn recompute_bounds(
     session: &mut Session<'_>,
-    part: &Part<'_>,
+    part: &RetentionChanges<'_>,
     kept: &[Kept],
     packed: &mut packed::Writing,
 ) -> Result<(), Failure> {
     let mut by_step: HashMap<i64, Vec<SlotKey>> = HashMap::new();
-    for anew in &part.anew {
-        by_step.entry(anew.from_step_us).or_default().push(anew.key);
+    for slot in &part.recomputed {
+        by_step.entry(slot.from_step_us).or_default().push(slot.key);
     }
     let mut found = Batch::default();
     if !by_step.is_empty() {
@@ -411,11 +412,12 @@ fn find_bounds_anew(
     if found.is_empty() {
         return Ok(());
     }
-    let anew = Part { kept: part.kept, rows: Cow::Owned(found), anew: BTreeSet::new() };
-    add_part(session, &anew, packed, &mut Vec::new())
+    let bounds =
+        RetentionChanges { kept: part.kept, rows: Cow::Owned(found), recomputed: BTreeSet::new() };
+    add_part(session, &bounds, packed, &mut Vec::new())
 }
 
-/// Saves what became of a series in RRD mode; each archive keeps its latest rows.
+/// Saves the change of a series in RRD mode; each archive keeps its latest rows.
 fn advance(session: &mut Session<'_>, change: &RrdChange) -> Result<(), Failure> {
     session.execute(
         "INSERT INTO rrd_state VALUES ($1, $2)

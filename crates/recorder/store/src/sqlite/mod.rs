@@ -1,4 +1,4 @@
-//! Series and slots in a SQLite file: the record's own, beside the runs.
+//! Series and slots in a SQLite file: the record's, with the runs.
 
 mod packed;
 mod read;
@@ -17,10 +17,10 @@ use crate::{
     SeriesLimit, Store, StoreError, Writer,
 };
 
-/// A SQLite file with series: the file of the runs, or one of its own.
+/// A SQLite file with series: the file of the runs, or a separate one.
 ///
-/// Every call is one transaction that is on disk when it returns
-/// (write-ahead log, `synchronous=FULL`). Several processes may write at the same time; they take turns.
+/// Every call is one transaction that is on disk when it returns (write-ahead log,
+/// `synchronous=FULL`). Several processes may write concurrently; they take turns.
 #[derive(Debug)]
 pub struct Sqlite {
     db: Connection,
@@ -29,7 +29,7 @@ pub struct Sqlite {
 }
 
 impl Sqlite {
-    /// Opens the file for writing and makes it, with the folders above it, where it does not exist.
+    /// Opens the file for writing; creates it and its parent folders if necessary.
     ///
     /// # Errors
     /// [`StoreError::Record`], also for a file that a newer version wrote.
@@ -43,10 +43,10 @@ impl Sqlite {
         Ok(store)
     }
 
-    /// Opens an existing file for reading only.
+    /// Opens an existing file read-only.
     ///
     /// # Errors
-    /// [`StoreError::Record`], and [`StoreError::NoSeries`] where none was ever recorded.
+    /// [`StoreError::Record`], and [`StoreError::NoSeries`] if none was ever recorded.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
         let db = record::Store::open_read_only(&path)?.into_connection();
@@ -57,7 +57,7 @@ impl Sqlite {
         }
     }
 
-    /// The same store, packing other slots than is usual.
+    /// The same store with another packing.
     #[must_use]
     pub fn with_packing(self, packing: Packing) -> Sqlite {
         Sqlite { packing, ..self }
@@ -72,11 +72,12 @@ impl Sqlite {
         Ok(found)
     }
 
-    /// As [`Store::apply`], and in the same transaction what `also` writes to other tables of
-    /// the same file: both or neither. A batch that was applied before is not followed by `also` again.
+    /// Like [`Store::apply`], and writes in the same transaction what `also` writes to other tables
+    /// of the same file: both or neither. For a batch that was applied before, `also` is not
+    /// called.
     ///
     /// # Errors
-    /// Those of [`Store::apply`], and [`StoreError::Record`] for what `also` says.
+    /// Those of [`Store::apply`], and [`StoreError::Record`] for errors of `also`.
     pub fn apply_with(
         &mut self,
         writer: Writer,
@@ -103,7 +104,7 @@ impl Sqlite {
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        // One transaction, so that several tables are read as of one moment.
+        // One transaction, so that several tables are read consistently.
         let done = self.db.unchecked_transaction().and_then(|_one_moment| work(&self.db));
         done.map_err(|e| self.explain(e))
     }
@@ -128,7 +129,7 @@ impl Sqlite {
     }
 }
 
-/// Why a transaction was given up.
+/// Why a transaction was aborted.
 enum Failure {
     Sqlite(rusqlite::Error),
     Store(StoreError),

@@ -11,9 +11,9 @@ use crate::names;
 use crate::packed::{
     Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, SPAN_SLOTS, Stretch, StretchKey,
 };
-use crate::plan::{self, Group, Kept, Part};
+use crate::plan::{self, Group, Kept, RetentionChanges};
 
-/// The columns behind the key, in the order in which they are written and read.
+/// The columns after the key, in the order of writing and reading.
 fn columns() -> String {
     let numbers = NUMBERS.iter().map(|column| format!("{column}_base, {column}"));
     let divisors = DIVIDED.iter().map(|column| format!("{column}_div"));
@@ -21,7 +21,7 @@ fn columns() -> String {
     format!("format, first, count, shape, {}", all.join(", "))
 }
 
-/// The statement that makes the table of a partition's packed slots.
+/// The statement that creates the table of a partition's packed slots.
 pub(super) fn table(step_us: i64, start_us: i64) -> String {
     let numbers = NUMBERS.iter().map(|column| format!("{column}_base INTEGER, {column} BLOB"));
     let divisors = DIVIDED.iter().map(|column| format!("{column}_div REAL"));
@@ -47,7 +47,7 @@ fn table_of(kept: &Kept, span_us: i64) -> String {
     names::packed_partition(kept.step().us(), kept.partition_of(span_us))
 }
 
-/// Writes a packed row, in the place of the one that may be there.
+/// Writes a packed row; replaces an existing one.
 pub(super) fn put(
     tx: &Transaction<'_>,
     kept: &Kept,
@@ -71,7 +71,7 @@ pub(super) fn put(
     Ok(())
 }
 
-/// Takes a packed row away.
+/// Deletes a packed row.
 fn remove(tx: &Transaction<'_>, kept: &Kept, key: StretchKey) -> Result<()> {
     let table = table_of(kept, key.span_us);
     let sql = format!("DELETE FROM {table} WHERE span_us = ?1 AND series = ?2 AND lane = ?3");
@@ -122,7 +122,7 @@ fn find(db: &Connection, kept: &Kept, key: StretchKey) -> Result<Option<Stretch>
     found.optional()
 }
 
-/// The packed stretches of a series in those spans of a partition that overlap a time.
+/// The packed stretches of a series in those spans of a partition that overlap a range.
 pub(super) fn of_series(
     db: &Connection,
     kept: &Kept,
@@ -147,7 +147,7 @@ pub(super) fn of_series(
     found.collect()
 }
 
-/// What there is in a span, of any series.
+/// What exists in a span, of any series.
 #[derive(Clone, Copy)]
 struct Present {
     packed: bool,
@@ -167,12 +167,12 @@ fn present(db: &Connection, kept: &Kept, span_us: i64) -> Result<Present> {
     })
 }
 
-/// Writes what belongs into packed rows, and gives the changes that are left for rows of their own.
+/// Writes what belongs into packed rows, and returns the remaining changes for separate rows.
 ///
-/// The keys of slots whose counts become too large are added to `over`.
+/// The keys of slots whose counts are too large are added to `over`.
 pub(super) fn add<'p>(
     tx: &Transaction<'_>,
-    part: &'p Part<'_>,
+    part: &'p RetentionChanges<'_>,
     packing: Packing,
     over: &mut Vec<SlotKey>,
 ) -> Result<Vec<(&'p SlotKey, &'p Delta)>> {
@@ -205,7 +205,7 @@ pub(super) fn add<'p>(
     Ok(rows)
 }
 
-/// What is known of a slot. One that lies outside the stretch would be lost, so that is an error.
+/// The content of a slot. One outside the stretch would be lost, so that is an error.
 fn slot<'s>(stretch: &'s mut Stretch, key: &SlotKey) -> Result<&'s mut Accumulator> {
     stretch.slot(key.slot_us).map_err(|cause| schema::broken(0, cause))
 }
@@ -221,7 +221,7 @@ fn change(stretch: &mut Stretch, group: &Group<'_>, over: &mut Vec<SlotKey>) -> 
     Ok(())
 }
 
-/// Writes a stretch as one packed row; as rows where it cannot be packed.
+/// Writes a stretch as one packed row; as rows if it cannot be packed.
 fn store(tx: &Transaction<'_>, kept: &Kept, stretch: &Stretch, was_packed: bool) -> Result<bool> {
     if let Some(packed) = stretch.pack() {
         put(tx, kept, stretch.key, &packed)?;
@@ -237,7 +237,7 @@ fn store(tx: &Transaction<'_>, kept: &Kept, stretch: &Stretch, was_packed: bool)
     Ok(false)
 }
 
-/// Moves the rows of a stretch's slots into it; how many there were.
+/// Moves the rows of a stretch's slots into it; returns their number.
 fn take_rows(tx: &Transaction<'_>, kept: &Kept, stretch: &mut Stretch) -> Result<u64> {
     let key = stretch.key;
     let found = read::rows(tx, kept, key.series, key.span_us, kept.span_end(key.span_us))?;
@@ -253,7 +253,7 @@ fn take_rows(tx: &Transaction<'_>, kept: &Kept, stretch: &mut Stretch) -> Result
     Ok(taken)
 }
 
-/// The next span at or after `from_us` in a partition that has rows.
+/// The next span with rows at or after `from_us` in a partition.
 pub(super) fn next_with_rows(db: &Connection, kept: &Kept, from_us: i64) -> Result<Option<i64>> {
     let table = names::partition(kept.step().us(), kept.partition_of(from_us));
     let sql = format!("SELECT min(slot_us) FROM {table} WHERE slot_us >= ?1");
@@ -261,7 +261,7 @@ pub(super) fn next_with_rows(db: &Connection, kept: &Kept, from_us: i64) -> Resu
     Ok(found.map(|slot_us| kept.span_of(slot_us)))
 }
 
-/// Packs the rows of a span; how many slots were packed.
+/// Packs the rows of a span; returns the number of packed slots.
 pub(super) fn seal(
     tx: &Transaction<'_>,
     kept: &Kept,

@@ -1,4 +1,4 @@
-//! From the tables into the model.
+//! Reads the tables into the model.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
@@ -7,7 +7,7 @@ use series::{Accumulator, Flavor, Integral, Lane, SlotKey, Spec, Step, rrd};
 
 use super::packed;
 use super::schema::{self, broken};
-use crate::plan::{Anew, Kept, integral_of};
+use crate::plan::{Kept, RecomputedSlot, integral_of};
 use crate::{Identity, Selector, Series, Writer, names};
 
 /// The columns of a series, in the order in which [`series`] reads them.
@@ -37,7 +37,7 @@ fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> Result<T> {
     serde_json::from_str(&text).map_err(|e| broken(column, e.to_string()))
 }
 
-/// The series that are meant, in the order of their identities.
+/// The selected series, ordered by identity.
 pub(super) fn find(db: &Connection, selector: &Selector) -> Result<Vec<Series>> {
     let mut sql = format!("SELECT {SERIES} FROM series WHERE true");
     let mut values: Vec<&str> = Vec::new();
@@ -102,7 +102,7 @@ pub(super) fn rrd(db: &Connection, series: i64) -> Result<Option<rrd::Rrd>> {
     Ok(Some(rrd::Rrd::restore(definition, state, rows)))
 }
 
-/// The number of the writer's last batch; 0 if there is none.
+/// The number of the writer's last batch; 0 without one.
 pub(super) fn last_batch(db: &Connection, writer: Writer) -> Result<u64> {
     let sql = "SELECT seq FROM writer WHERE id = ?1";
     let found = db.prepare_cached(sql)?.query_row([writer.to_string()], |row| row.get(0));
@@ -133,7 +133,7 @@ fn slot(row: &Row<'_>) -> Result<(SlotKey, Accumulator)> {
     Ok((SlotKey { slot_us: row.get(0)?, series: row.get(1)?, lane: row.get(2)? }, accumulator))
 }
 
-/// The slots of some series, in the order of their keys.
+/// The slots of some series, ordered by key.
 pub(super) fn slots(
     db: &Connection,
     step: Step,
@@ -157,7 +157,7 @@ pub(super) fn slots(
     Ok(found)
 }
 
-/// The slots of a series that begin in a time, packed or not, in no particular order.
+/// The slots of a series that start in a range, packed or not, in no particular order.
 fn all_of(
     db: &Connection,
     kept: &Kept,
@@ -181,10 +181,10 @@ fn all_of(
     Ok(found)
 }
 
-/// The rows of a series in a time within one partition.
+/// The rows of a series in a range within one partition.
 ///
-/// Slots are looked up one by one, from one time that has any to the next: reading
-/// through all series of the time is what the primary key would have it do.
+/// Slots are looked up one by one, from one existing slot to the next: the primary key alone would
+/// require reading all series of the range.
 pub(super) fn rows(
     db: &Connection,
     kept: &Kept,
@@ -215,14 +215,14 @@ fn flavor(db: &Connection, series: i64) -> Result<Option<Flavor>> {
     Ok(flow.map(|flow| if flow { Flavor::Flow } else { Flavor::Level }))
 }
 
-/// The fine slots within a coarse one, of the same lane; only their bounds are of use.
+/// The fine slots inside a coarse one, of the same lane; only their bounds are meaningful.
 pub(super) fn fine(
     db: &Connection,
-    anew: &Anew,
+    slot: &RecomputedSlot,
     coarse: Step,
     fine: &Kept,
 ) -> Result<Vec<Accumulator>> {
-    let SlotKey { slot_us, series, lane } = anew.key;
+    let SlotKey { slot_us, series, lane } = slot.key;
     let found = all_of(db, fine, series, slot_us, slot_us.saturating_add(coarse.us()))?;
     Ok(found.into_iter().filter(|(key, _)| key.lane == lane).map(|(_, row)| row).collect())
 }

@@ -11,22 +11,22 @@ use crate::packed::{Dialect, unpacking};
 use crate::plan::{Kept, retained};
 use crate::{Maintained, Retention};
 
-/// Each entry takes a file from schema `index` to `index + 1`.
+/// Each entry migrates a file from schema `index` to `index + 1`.
 const MIGRATIONS: &[&str] = &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql")];
 
 /// The first schema that has packed slots.
 const PACKED: i64 = 2;
 
-/// The first schema that keeps the points of lanes in bytes.
+/// The first schema that stores the points of lanes as bytes.
 const LANES_IN_BYTES: i64 = 3;
 
 /// The schema that this version writes.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
 
-/// SQLite takes views of up to 500 tables.
+/// SQLite supports views of up to 500 tables.
 pub(super) const PARTITIONS_MAX: usize = 400;
 
-/// The schema of the file; 0 if it has no series.
+/// The schema version of the file; 0 without series.
 pub(super) fn version(db: &Connection) -> Result<i64> {
     let exists = "SELECT 1 FROM sqlite_schema WHERE name = 'slots_schema'";
     if db.query_row(exists, [], |_| Ok(())).optional()?.is_none() {
@@ -35,7 +35,8 @@ pub(super) fn version(db: &Connection) -> Result<i64> {
     db.query_row("SELECT version FROM slots_schema", [], |row| row.get(0))
 }
 
-/// Brings the file to the known schema, one migration per transaction. Two processes may do this at once.
+/// Migrates the file to the current schema, one migration per transaction. Two processes may do
+/// this at once.
 pub(super) fn migrate(db: &mut Connection) -> Result<()> {
     loop {
         let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -63,7 +64,7 @@ pub(super) fn migrate(db: &mut Connection) -> Result<()> {
     }
 }
 
-/// Gives the partitions of an older file tables for packed slots.
+/// Adds tables for packed slots to the partitions of an older file.
 fn add_packed(tx: &Transaction<'_>) -> Result<()> {
     for kept in retentions(tx)? {
         let step_us = kept.step().us();
@@ -90,7 +91,7 @@ fn copy_lanes(tx: &Transaction<'_>) -> Result<()> {
     tx.execute_batch("DROP TABLE lane_state_json")
 }
 
-/// The retentions, the finest first.
+/// The retentions, finest first.
 pub(super) fn retentions(db: &Connection) -> Result<Vec<Kept>> {
     let sql = "SELECT step_us, age_us, partition_us, horizon_us FROM retention ORDER BY step_us";
     let mut statement = db.prepare_cached(sql)?;
@@ -103,12 +104,12 @@ pub(super) fn retentions(db: &Connection) -> Result<Vec<Kept>> {
     rows.collect()
 }
 
-/// A value that is not one of ours.
+/// An invalid value.
 pub(super) fn broken(column: usize, cause: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, cause.into())
 }
 
-/// Adds retentions, and changes the ages of those that exist.
+/// Adds retentions, and changes the ages of existing ones.
 pub(super) fn retain(tx: &Transaction<'_>, wanted: &[Retention]) -> Result<()> {
     let known = retentions(tx)?;
     for kept in retained(&known, wanted) {
@@ -136,7 +137,7 @@ pub(super) fn partitions(db: &Connection, step_us: i64) -> Result<BTreeSet<i64>>
     db.prepare_cached(sql)?.query_map([step_us], |row| row.get(0))?.collect()
 }
 
-/// Makes the partitions that do not exist yet; how many that were.
+/// Creates missing partitions; returns their number.
 pub(super) fn make_partitions(
     tx: &Transaction<'_>,
     step_us: i64,
@@ -171,7 +172,7 @@ pub(super) fn make_partitions(
     Ok(missing.len() as u64)
 }
 
-/// Drops what has expired at `now_us` and makes what is needed next.
+/// Drops what has expired at `now_us` and creates what is needed next.
 pub(super) fn maintain(tx: &Transaction<'_>, now_us: i64) -> Result<Maintained> {
     let mut maintained = Maintained::default();
     for mut kept in retentions(tx)? {
@@ -185,7 +186,7 @@ pub(super) fn maintain(tx: &Transaction<'_>, now_us: i64) -> Result<Maintained> 
         let exist = partitions(tx, step_us)?;
         let expired: Vec<i64> = exist.range(..horizon_us).copied().collect();
         if !expired.is_empty() {
-            // The views go first, because SQLite checks them when a table of theirs goes.
+            // The views go first, because SQLite checks them when one of their tables is dropped.
             drop_views(tx, step_us)?;
         }
         for start_us in &expired {
@@ -216,7 +217,7 @@ fn drop_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
     ))
 }
 
-/// Makes the views of a step anew over the partitions that exist.
+/// Recreates the views of a step over the existing partitions.
 fn make_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
     drop_views(tx, step_us)?;
     let starts = partitions(tx, step_us)?;
@@ -249,12 +250,12 @@ fn make_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
     ))
 }
 
-/// The columns of no slots at all.
+/// The columns of an empty set of slots.
 const NOTHING: &str = "NULL AS slot_us, NULL AS series, NULL AS lane, NULL AS integral,
     NULL AS covered_us, NULL AS vmin, NULL AS vmax, NULL AS n, NULL AS last_us, NULL AS last_val,
     NULL AS approximate";
 
-/// The statements that make the views for people.
+/// The statements that create the views for people.
 fn people_views(step_us: i64) -> String {
     include_str!("views.sql")
         .replace("$filled_time", &time_sql(step_us).replace("slot_us", "slots.slot_us"))
@@ -264,7 +265,7 @@ fn people_views(step_us: i64) -> String {
         .replace("$step_us", &step_us.to_string())
 }
 
-/// The SQL that writes the start of a slot as people write times.
+/// The SQL that formats the start of a slot for people.
 fn time_sql(step_us: i64) -> String {
     if step_us % SECOND_US == 0 {
         "strftime('%Y-%m-%dT%H:%M:%SZ', slot_us / 1000000, 'unixepoch')".to_owned()

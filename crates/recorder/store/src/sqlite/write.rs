@@ -1,4 +1,4 @@
-//! From the model into the tables.
+//! Writes the model into the tables.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -8,13 +8,13 @@ use series::{Accumulator, Batch, Bounds, Delta, Flavor, SlotKey};
 
 use super::{Failure, packed, read, schema};
 use crate::packed::Packing;
-use crate::plan::{self, Kept, Part, Plan};
+use crate::plan::{self, Kept, Plan, RetentionChanges};
 use crate::{
     Applied, Changes, NewSeries, NotMade, RrdChange, Series, SeriesLimit, Source, StoreError,
     Writer, names,
 };
 
-/// Finds or makes series.
+/// Finds or creates series.
 pub(super) fn series(
     tx: &Transaction<'_>,
     wanted: &[NewSeries],
@@ -83,7 +83,7 @@ fn json(value: &impl serde::Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|e| rusqlite::Error::ToSqlConversionFailure(e.into()))
 }
 
-/// Finds or makes lanes.
+/// Finds or creates lanes.
 pub(super) fn lanes(tx: &Transaction<'_>, names: &[&str]) -> Result<Vec<i32>> {
     let mut make =
         tx.prepare_cached("INSERT INTO lane (name) VALUES (?1) ON CONFLICT DO NOTHING")?;
@@ -118,7 +118,7 @@ pub(super) fn apply(
     Ok(Applied::Now { expired })
 }
 
-/// Writes one piece; how many of its slots are older than what is kept.
+/// Writes one piece; returns the number of its slots that have expired.
 fn apply_piece(
     tx: &Transaction<'_>,
     changes: &Changes,
@@ -133,7 +133,7 @@ fn apply_piece(
         let mut beyond = Vec::new();
         add(tx, part, packing, &mut beyond)?;
         over.extend(beyond.into_iter().map(|key| (step_us, key)));
-        find_bounds_anew(tx, part, kept, packing)?;
+        recompute_bounds(tx, part, kept, packing)?;
     }
     let mut save = tx.prepare_cached("INSERT OR REPLACE INTO lane_state VALUES (?1, ?2, ?3)")?;
     for ((series, lane), state) in &changes.lanes {
@@ -145,7 +145,7 @@ fn apply_piece(
     Ok(plan.expired)
 }
 
-/// Claims the writers' next numbers; false if all of them were claimed before.
+/// Claims the writers' next numbers; false if all were claimed before.
 fn claim_all(tx: &Transaction<'_>, claims: &[(Writer, u64)]) -> Result<bool, Failure> {
     let mut claimed = 0;
     for (writer, seq) in claims {
@@ -171,7 +171,7 @@ fn claim(tx: &Transaction<'_>, writer: Writer, seq: u64) -> Result<bool, Failure
     Ok(true)
 }
 
-fn make_partitions(tx: &Transaction<'_>, part: &Part<'_>) -> Result<(), Failure> {
+fn make_partitions(tx: &Transaction<'_>, part: &RetentionChanges<'_>) -> Result<(), Failure> {
     let step_us = part.kept.step().us();
     let mut all = schema::partitions(tx, step_us)?;
     let wanted = part.partitions();
@@ -184,10 +184,10 @@ fn make_partitions(tx: &Transaction<'_>, part: &Part<'_>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Adds what a part says, to packed rows and to rows.
+/// Applies the changes of a retention, to packed rows and to rows.
 fn add(
     tx: &Transaction<'_>,
-    part: &Part<'_>,
+    part: &RetentionChanges<'_>,
     packing: Packing,
     over: &mut Vec<SlotKey>,
 ) -> Result<()> {
@@ -195,7 +195,7 @@ fn add(
     add_rows(tx, &part.kept, &rows, over)
 }
 
-/// Adds to rows, in the order of their keys. The keys of those whose counts become too large are added to `over`.
+/// Adds to rows, ordered by key. The keys of those whose counts are too large are added to `over`.
 pub(super) fn add_rows(
     tx: &Transaction<'_>,
     kept: &Kept,
@@ -222,7 +222,7 @@ pub(super) fn add_rows(
     Ok(())
 }
 
-/// The statement that adds a delta to a row, and gives the integral that the row has then.
+/// The statement that adds a delta to a row, and returns the row's new integral.
 fn upsert(table: &str) -> String {
     format!(
         "INSERT INTO {table} AS s VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
@@ -265,28 +265,29 @@ fn add_row(statement: &mut Statement<'_>, key: &SlotKey, delta: &Delta) -> Resul
     )
 }
 
-/// Gives coarse slots the bounds of the fine slots within them.
-fn find_bounds_anew(
+/// Gives coarse slots the bounds of their fine slots.
+fn recompute_bounds(
     tx: &Transaction<'_>,
-    part: &Part<'_>,
+    part: &RetentionChanges<'_>,
     kept: &[Kept],
     packing: Packing,
 ) -> Result<()> {
     let step = part.kept.step();
     let mut rows = Batch::default();
-    for anew in &part.anew {
-        let Some(fine) = kept.iter().find(|k| k.step().us() == anew.from_step_us) else { continue };
-        let bounds = plan::bounds_of(&read::fine(tx, anew, step, fine)?);
-        rows.add(anew.key, bounds);
+    for slot in &part.recomputed {
+        let Some(fine) = kept.iter().find(|k| k.step().us() == slot.from_step_us) else { continue };
+        let bounds = plan::bounds_of(&read::fine(tx, slot, step, fine)?);
+        rows.add(slot.key, bounds);
     }
     if rows.is_empty() {
         return Ok(());
     }
-    let anew = Part { kept: part.kept, rows: Cow::Owned(rows), anew: BTreeSet::new() };
-    add(tx, &anew, packing, &mut Vec::new())
+    let bounds =
+        RetentionChanges { kept: part.kept, rows: Cow::Owned(rows), recomputed: BTreeSet::new() };
+    add(tx, &bounds, packing, &mut Vec::new())
 }
 
-/// Saves what became of a series in RRD mode; each archive keeps its latest rows.
+/// Saves the change of a series in RRD mode; each archive keeps its latest rows.
 fn advance(tx: &Transaction<'_>, change: &RrdChange) -> Result<()> {
     tx.prepare_cached("INSERT OR REPLACE INTO rrd_state VALUES (?1, ?2)")?
         .execute(params![change.series, json(&change.state)?])?;

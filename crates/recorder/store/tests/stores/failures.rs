@@ -77,7 +77,7 @@ fn writers_at_the_same_time_add_up_in_postgresql() {
                 let mut store = Postgres::open(url).unwrap();
                 for seq in 1..=25 {
                     store.apply(Writer(writer), seq, &count(series, 3)).unwrap();
-                    // The same again, as after a lost answer.
+                    // The same again, as after a lost acknowledgement.
                     assert_eq!(
                         store.apply(Writer(writer), seq, &count(series, 3)).unwrap(),
                         Applied::Before
@@ -85,7 +85,7 @@ fn writers_at_the_same_time_add_up_in_postgresql() {
                 }
             });
         }
-        // Somebody who adds retentions meanwhile does not disturb them.
+        // Adding retentions meanwhile does not disturb the writers.
         scope.spawn(|| {
             let mut store = Postgres::open(&url).unwrap();
             for step_s in [20, 30, 60] {
@@ -123,7 +123,7 @@ fn a_full_disk_refuses_the_batch_and_keeps_what_was_there() {
     let mut store = Postgres::open(&url).unwrap();
     let series = requests(&mut store);
     store.apply(Writer(1), 1, &count(series, 3)).unwrap();
-    // What PostgreSQL says when its disk is full, at a moment of our choice.
+    // PostgreSQL's error on a full disk, triggered on demand.
     let mut owner = Client::connect(&url, NoTls).unwrap();
     owner
         .batch_execute(
@@ -208,7 +208,7 @@ fn a_reader_that_takes_long_does_not_stop_the_writers_for_long() {
     let mut reader = Client::connect(&url, NoTls).unwrap();
     let mut reading = reader.transaction().unwrap();
     reading.query("SELECT * FROM every_10s", &[]).unwrap();
-    // Tables are made while somebody reads, but not dropped.
+    // Tables are created, but not dropped, while somebody reads.
     let mut later = Changes::default();
     later.slots.extend(count(series, 3).slots);
     store.apply(Writer(1), 2, &later).unwrap();

@@ -1,4 +1,4 @@
-//! Every store against the same scripts, and what only a real database can show.
+//! Every store with the same scripts, and what only a real database can show.
 
 #![allow(clippy::unwrap_used)] // A test that fails to set up has failed.
 
@@ -13,7 +13,7 @@ mod values;
 
 use place::{Mode, Place};
 
-/// Runs every script in `tests/scripts` against a store; one after the other, each in a new store.
+/// Runs every script in `tests/scripts`, one after the other, each with a new store.
 fn run_all(new: impl Fn(&str) -> Place) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scripts");
     let mut paths: Vec<_> =

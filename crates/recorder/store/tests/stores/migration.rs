@@ -1,4 +1,4 @@
-//! What an older version wrote, brought to the present schema.
+//! Data of an older version, migrated to the current schema.
 
 use postgres::{Client, NoTls};
 use series::{Delta, Interval, SECOND_US, SlotKey, Step};
@@ -10,7 +10,7 @@ use crate::place::server;
 
 const MIDNIGHT_US: i64 = 1_767_225_600 * SECOND_US;
 
-/// Slot, integral, covered, n, as the older version kept them.
+/// Slot, integral, covered, n, as stored by the older version.
 fn slots(store: &mut dyn Store, step_s: i64, series: &Series) -> Vec<(i64, f64, i64, i64)> {
     let step = Step::from_secs(step_s).unwrap();
     let rows = store.slots(step, &[series.id], i64::MIN, i64::MAX).unwrap();
@@ -26,7 +26,7 @@ fn check(store: &mut dyn Store) {
     let names: Vec<String> = found.iter().map(|series| series.identity.to_string()).collect();
     assert_eq!(names, ["shop.sold{customer=acme}", "shop.sold{customer=bolt}"]);
     let [acme, bolt] = &found[..] else { panic!("two series") };
-    // The recent points have come along.
+    // The recent points were migrated.
     let lanes = store.lane_states(&[(acme.id, 0), (bolt.id, 0)]).unwrap();
     let remembered: Vec<_> =
         lanes.iter().map(|lane| (lane.remembered(), lane.has_forgotten())).collect();
@@ -36,7 +36,7 @@ fn check(store: &mut dyn Store) {
     let coarse = [(0, 24.0, 8, 2)];
     assert_eq!(slots(store, 10, acme), fine);
     assert_eq!(slots(store, 60, bolt), coarse);
-    // All of it can be packed now, and stays what it was.
+    // All of it can be packed now, and stays the same.
     assert!(store.seal(i64::MAX).unwrap() > 0);
     assert_eq!(slots(store, 10, acme), fine);
     assert_eq!(slots(store, 60, bolt), coarse);

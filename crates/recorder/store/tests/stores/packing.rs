@@ -1,4 +1,4 @@
-//! Packed slots are what rows would be, whatever is written in whatever order.
+//! Packed slots have the same content as rows, whatever is written in whatever order.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -97,7 +97,7 @@ impl Run {
             self.place.store().lane_states(&[(series.id, lane)]).unwrap().remove(0)
         });
         let point = Point { at_us: at_s * SECOND_US, reading: Reading::Level(value) };
-        // One that is refused is refused everywhere.
+        // A point that is refused is refused by every store.
         let _ = state.push(&series.spec, point, |slot_us, delta| {
             changes.add(series.spec.step, SlotKey { slot_us, series: series.id, lane }, delta);
         });
@@ -105,7 +105,7 @@ impl Run {
     }
 }
 
-/// What memory holds is what the others hold, and what their views show.
+/// The content of memory equals that of the others, and what their views show.
 fn compare(runs: &mut [Run], batches: &[Vec<Update>]) {
     for (number, batch) in batches.iter().enumerate() {
         for run in runs.iter_mut() {
@@ -175,7 +175,7 @@ fn counts(from_s: i64, slots: i64) -> Vec<Update> {
     (0..slots).map(count).collect()
 }
 
-/// Rows and packed rows at each stage of the life of slots.
+/// Rows and packed rows at each stage in the life of slots.
 fn life(place: Place) {
     let mut run = Run::new(place);
     let kept = |run: &mut Run| run.place.kept("10s");
@@ -196,7 +196,7 @@ fn life(place: Place) {
     assert_eq!(run.place.store().seal(5_400 * SECOND_US).unwrap(), 60);
     assert_eq!(kept(&mut run), (0, 3));
     assert_eq!(run.place.store().seal(i64::MAX).unwrap(), 0, "nothing is left to pack");
-    // Values so far apart that no whole numbers hold them exactly: their span is rows again.
+    // Values so different that no integers represent them exactly: their span becomes rows again.
     let level =
         |from_s, value| Update::Level { lane: 0, from_s, us: 10 * SECOND_US, value, taken: false };
     let near: Vec<Update> = (0..40).map(|i| level(i * 10, 1.5)).collect();

@@ -1,4 +1,4 @@
-//! Where a store of a test is, and how its SQL is asked.
+//! The store of a test, and queries with its SQL.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use series::{SlotKey, Step};
 use store::{Memory, Packing, Postgres, Sqlite, Store};
 use throwaway::Throwaway;
 
-/// One server for all tests of this program; it ends with the program.
+/// One server for all tests of this process; it ends with the process.
 pub(crate) fn server() -> &'static Throwaway {
     static SERVER: OnceLock<Throwaway> = OnceLock::new();
     SERVER.get_or_init(|| match Throwaway::start(&["fsync=off"]) {
@@ -16,14 +16,14 @@ pub(crate) fn server() -> &'static Throwaway {
     })
 }
 
-/// How a store keeps its slots.
+/// How a store stores its slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// As everybody's does.
+    /// As by default.
     Usual,
-    /// All of them packed as they are written.
+    /// All packed when written.
     Packed,
-    /// All of them as rows that are packed after each batch.
+    /// All as rows, packed after each batch.
     Sealed,
 }
 
@@ -39,14 +39,14 @@ impl Mode {
     }
 }
 
-/// A store with what is needed to open it again.
+/// A store with what is needed to reopen it.
 pub(crate) enum Place {
     Memory(Box<Memory>),
     Sqlite { folder: tempfile::TempDir, store: Option<Box<Sqlite>>, mode: Mode },
     Postgres { url: String, store: Option<Box<Postgres>>, mode: Mode },
 }
 
-/// A row of a view for people: the rate, total, min, max, n, and the part that is known.
+/// A row of a view for people: the rate, total, min, max, n, and the known part.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Shown {
     pub(crate) slot_us: i64,
@@ -84,7 +84,7 @@ impl Place {
         Place::Postgres { url, store: Some(Box::new(store)), mode }
     }
 
-    /// Packs everything that is not packed, if this place does that.
+    /// Packs everything, in the mode that does so.
     pub(crate) fn seal(&mut self) {
         match self {
             Place::Sqlite { store, mode: Mode::Sealed, .. } => {
@@ -101,7 +101,7 @@ impl Place {
         }
     }
 
-    /// How many rows and how many packed rows there are of a step.
+    /// Number of rows and of packed rows of a step.
     pub(crate) fn kept(&mut self, step: &str) -> (i64, i64) {
         let count = |table: &str| format!("SELECT count(*) FROM {table}_{step}");
         match self {
@@ -127,7 +127,7 @@ impl Place {
         }
     }
 
-    /// Closes the store and opens it again; memory would not survive that.
+    /// Closes the store and opens it again, except for memory.
     pub(crate) fn reopen(&mut self) {
         match self {
             Place::Memory(_) => {}
@@ -143,7 +143,7 @@ impl Place {
         }
     }
 
-    /// What the view of a step shows of a series.
+    /// What the view of a step shows for a series.
     pub(crate) fn shown(&mut self, step: Step, view: &str, series: &store::Series) -> Vec<Shown> {
         match self {
             Place::Memory(store) => combined(&mut **store, step, series),
@@ -190,7 +190,7 @@ impl Place {
     }
 }
 
-/// What the arithmetic says that a view must show.
+/// What a view must show according to the arithmetic.
 fn combined(store: &mut dyn Store, step: Step, series: &store::Series) -> Vec<Shown> {
     let rows = store.slots(step, &[series.id], i64::MIN, i64::MAX).unwrap();
     rows.chunk_by(|(a, _), (b, _)| a.slot_us == b.slot_us)

@@ -1,4 +1,4 @@
-//! Every statement of docs/sql.md, with the answers that are printed there.
+//! Every statement of docs/sql.md, with the results printed there.
 
 use postgres::{Client, NoTls, SimpleQueryMessage};
 use rusqlite::types::Value;
@@ -15,7 +15,7 @@ const PAGE: &str = include_str!("../../../../../docs/sql.md");
 const MIDNIGHT_US: i64 = 1_772_323_200 * SECOND_US;
 const MINUTE_US: i64 = 60 * SECOND_US;
 
-/// A statement of the page, the databases it is for, and its answer.
+/// A statement of the page, its databases, and its result.
 struct Recipe {
     line: usize,
     databases: String,
@@ -23,7 +23,7 @@ struct Recipe {
     answer: Vec<String>,
 }
 
-/// The statements for one database. An answer belongs to all statements since the answer before it.
+/// The statements for one database. A result belongs to all statements since the previous result.
 fn recipes(database: &str) -> Vec<Recipe> {
     let mut recipes: Vec<Recipe> = Vec::new();
     let mut unanswered = 0;
@@ -52,7 +52,7 @@ fn recipes(database: &str) -> Vec<Recipe> {
     recipes
 }
 
-/// What the page says was counted.
+/// Records the data described on the page.
 fn record(store: &mut dyn Store) {
     let steps = [10, 60, 300, 3_600].map(|step_s| Retention::from_secs(step_s, None).unwrap());
     store.retain(&steps).unwrap();
@@ -92,7 +92,7 @@ fn record(store: &mut dyn Store) {
 const CUSTOMERS: &str =
     "INSERT INTO customers VALUES ('acme', 'Acme Ltd', 2000), ('bolt', 'Bolt & Sons', 1000)";
 
-/// Numbers in one form, and times as SQLite's view writes them.
+/// Numbers in a common form, and times as in SQLite's view.
 fn normal(word: &str) -> String {
     if let Ok(number) = word.parse::<f64>() {
         return number.to_string();
@@ -125,7 +125,7 @@ fn the_recipes_give_what_the_page_says_in_postgresql() {
         )
         .unwrap();
 
-    // Whoever reads is not who writes.
+    // The reader is a different user than the writer.
     let mut reader = Client::connect(&url.replace("user=postgres", "user=ada"), NoTls).unwrap();
     reader.batch_execute("SET TIME ZONE 'UTC'").unwrap();
     for recipe in recipes("postgresql") {

@@ -1,4 +1,4 @@
-//! Series in RRD mode: the state and the rows survive, and no archive grows beyond its rows.
+//! Series in RRD mode: state and rows survive, and no archive exceeds its rows.
 
 use series::rrd::{Archive, Consolidation, Definition, Reading, Row, Rrd, SourceKind};
 use series::{Kind, SECOND_US, Spec, Step};
@@ -46,7 +46,7 @@ fn check(mut place: Place) -> Place {
 
     let mut whole = Rrd::new(definition(), START_US).unwrap();
     for batch in 0..20i64 {
-        // The state is the store's own, as it is after a restart.
+        // The state comes from the store, as after a restart.
         let kept = place.store().rrd(id).unwrap();
         let mut state = kept.map_or_else(|| whole.state().clone(), |rrd| rrd.state().clone());
         let mut rows: Vec<Row> = Vec::new();

@@ -1,7 +1,7 @@
-//! The language of the scripts, in the manner of Prometheus's promqltest.
+//! The language of the scripts, similar to Prometheus's promqltest.
 //!
-//! A command stands at the beginning of a line; indented lines belong to it.
-//! Times are written `5s`, `1m`, `3d`; `#` begins a comment.
+//! A command starts at the beginning of a line; indented lines belong to it. Times are written
+//! `5s`, `1m`, `3d`; `#` starts a comment.
 //!
 //! ```text
 //! retain STEP AGE|forever
@@ -277,7 +277,7 @@ fn identity(name: &str) -> Result<Identity, String> {
     Ok(Identity { measurement: measurement.to_owned(), field: field.to_owned(), tags: tags? })
 }
 
-/// Compares rows word by word; `≈` before a wanted number allows 1 part in 10^12.
+/// Compares rows word by word; `≈` before an expected number allows 1 part in 10^12.
 fn same(rows: &[String], wanted: &Lines) -> Result<(), String> {
     let wanted: Vec<Vec<&str>> =
         wanted.iter().map(|(_, line)| line.split_whitespace().collect()).collect();

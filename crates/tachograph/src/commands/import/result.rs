@@ -70,7 +70,7 @@ impl ImportResult<'_> {
             text += &wrapped(&format!("and {} more", summary.refused_lines - shown), 4, self.width);
         }
         // Paths are not wrapped, so that they can be copied.
-        text + &format!("  kept in {}\n", self.watcher.aside().display())
+        text + &format!("  kept in {}\n", self.watcher.refused_file().display())
     }
 
     fn line(&self, text: &str) -> String {

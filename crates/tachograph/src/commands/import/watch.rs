@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use import::{Refused, Summary, Watch};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::aside::Aside;
+use super::refused_file::RefusedFile;
 use crate::output;
 
 /// Number of refused lines to show; all are kept in a file.
@@ -23,7 +23,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// Keeps refused lines, shows the first ones and the progress, and stops on request.
 pub(super) struct Watcher {
-    aside: Aside,
+    refused_file: RefusedFile,
     stop: Arc<AtomicBool>,
     read: Arc<AtomicU64>,
     bar: Option<ProgressBar>,
@@ -33,7 +33,7 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn new(
-        aside: Aside,
+        refused_file: RefusedFile,
         stop: Arc<AtomicBool>,
         read: Arc<AtomicU64>,
         size: Option<u64>,
@@ -48,7 +48,7 @@ impl Watcher {
             bar.set_style(style(template));
             bar
         });
-        Watcher { aside, stop, read, bar, began: Instant::now(), shown: Vec::new() }
+        Watcher { refused_file, stop, read, bar, began: Instant::now(), shown: Vec::new() }
     }
 
     pub(super) fn finish(&self) {
@@ -58,8 +58,8 @@ impl Watcher {
     }
 
     /// The file of refused lines.
-    pub(super) fn aside(&self) -> &Path {
-        self.aside.path()
+    pub(super) fn refused_file(&self) -> &Path {
+        self.refused_file.path()
     }
 
     /// The first refused lines: number, beginning, and the reason.
@@ -81,11 +81,11 @@ impl Watch for Watcher {
             let clean: String = clean.map(|c| if c.is_control() { '.' } else { c }).collect();
             self.shown.push((refused.line.number, clean, reason));
         }
-        self.aside.keep(refused)
+        self.refused_file.keep(refused)
     }
 
     fn settle(&mut self) -> io::Result<()> {
-        self.aside.settle()
+        self.refused_file.settle()
     }
 
     fn progress(&mut self, summary: &Summary) {

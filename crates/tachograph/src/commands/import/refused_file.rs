@@ -10,7 +10,7 @@ use import::Refused;
 /// Refused lines, each with a comment that gives the reason; created with the first one.
 ///
 /// Appends to those of earlier imports, so none is lost if an interrupted import is continued.
-pub(super) struct Aside {
+pub(super) struct RefusedFile {
     path: PathBuf,
     /// The header that makes the file importable.
     header: Vec<u8>,
@@ -20,9 +20,9 @@ pub(super) struct Aside {
     bytes_max: u64,
 }
 
-impl Aside {
-    pub(super) fn new(path: PathBuf, header: Vec<u8>, bytes_max: u64) -> Aside {
-        Aside { path, header, file: None, bytes: 0, bytes_max }
+impl RefusedFile {
+    pub(super) fn new(path: PathBuf, header: Vec<u8>, bytes_max: u64) -> RefusedFile {
+        RefusedFile { path, header, file: None, bytes: 0, bytes_max }
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -25,7 +25,7 @@ enum Job<'s> {
 type Call<'s> = Box<dyn FnOnce(&mut dyn Store) + Send + 's>;
 
 /// Sends jobs to the thread, which executes them in order.
-pub(crate) struct Desk<'s> {
+pub(crate) struct StoreThread<'s> {
     jobs: Sender<Job<'s>>,
     outcomes: Receiver<Outcome>,
     /// Whether a batch is being written. At most one is, so that at most two heads are in memory.
@@ -36,39 +36,39 @@ pub(crate) struct Desk<'s> {
 pub(crate) fn with<'s, T>(
     store: &'s mut dyn Store,
     now_us: i64,
-    work: impl FnOnce(Desk<'s>) -> Result<T, BackfillError>,
+    work: impl FnOnce(StoreThread<'s>) -> Result<T, BackfillError>,
 ) -> Result<T, BackfillError> {
     thread::scope(|scope| {
         let (jobs, asked) = channel();
-        let (told, outcomes) = channel();
+        let (reply, outcomes) = channel();
         scope.spawn(move || {
-            let mut clerk = Clerk { store, now_us, maintained: false };
+            let mut worker = StoreWorker { store, now_us, maintained: false };
             // Both ends live until the work is done or has failed; then nobody is waiting.
             for job in asked {
-                clerk.work(job, &told);
+                worker.work(job, &reply);
             }
         });
-        work(Desk { jobs, outcomes, busy: false })
+        work(StoreThread { jobs, outcomes, busy: false })
     })
 }
 
 /// The thread's side.
-struct Clerk<'s> {
+struct StoreWorker<'s> {
     store: &'s mut dyn Store,
     now_us: i64,
     maintained: bool,
 }
 
-impl Clerk<'_> {
-    fn work(&mut self, job: Job<'_>, told: &Sender<Outcome>) {
+impl StoreWorker<'_> {
+    fn work(&mut self, job: Job<'_>, reply: &Sender<Outcome>) {
         match job {
             Job::Write(mut frozen) => {
                 let outcome = self.write(&mut frozen);
-                drop(told.send(outcome));
+                drop(reply.send(outcome));
             }
-            Job::Try(mut frozen, told) => {
+            Job::Try(mut frozen, reply) => {
                 let outcome = self.write(&mut frozen).map_err(|error| (error, frozen));
-                drop(told.send(outcome));
+                drop(reply.send(outcome));
             }
             Job::Call(call) => call(self.store),
         }
@@ -92,29 +92,29 @@ impl Clerk<'_> {
     }
 }
 
-impl<'s> Desk<'s> {
+impl<'s> StoreThread<'s> {
     /// Calls the store, and waits for the result.
     pub(crate) fn call<T: Send + 's>(
         &mut self,
         ask: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 's,
     ) -> Result<T, StoreError> {
-        let (told, answer) = channel();
-        let job = Job::Call(Box::new(move |store| drop(told.send(ask(store)))));
-        self.ask(job);
+        let (reply, answer) = channel();
+        let job = Job::Call(Box::new(move |store| drop(reply.send(ask(store)))));
+        self.submit(job);
         answer.recv().unwrap_or_else(|_| gone())
     }
 
     /// Writes a batch, and waits; returns it if it was not written.
     pub(crate) fn apply(&mut self, frozen: Frozen) -> Result<u64, (StoreError, Box<Frozen>)> {
-        let (told, answer) = channel();
-        self.ask(Job::Try(Box::new(frozen), told));
+        let (reply, answer) = channel();
+        self.submit(Job::Try(Box::new(frozen), reply));
         answer.recv().unwrap_or_else(|_| gone())
     }
 
     /// Starts writing a batch, once the previous one is written.
     pub(crate) fn send(&mut self, frozen: Frozen) -> Outcome {
         let outcome = self.settle()?;
-        self.ask(Job::Write(Box::new(frozen)));
+        self.submit(Job::Write(Box::new(frozen)));
         self.busy = true;
         Ok(outcome)
     }
@@ -144,7 +144,7 @@ impl<'s> Desk<'s> {
         !self.busy
     }
 
-    fn ask(&self, job: Job<'s>) {
+    fn submit(&self, job: Job<'s>) {
         // A thread that is gone has panicked, which waiting for its reply reveals.
         drop(self.jobs.send(job));
     }
