@@ -1,5 +1,5 @@
-# The two commands that a newcomer needs are `make demo` and `make test`.
-# Everything else is for people who work on tachograph.
+# New here? `make demo` and `make test` are all that you need.
+# The other targets are for people who work on tachograph.
 
 CARGO ?= cargo
 TACHOGRAPH := target/release/tachograph
@@ -7,7 +7,7 @@ DENY_VERSION := 0.20.2
 
 .PHONY: demo demo-short test build setup check lint deny unit python prove bench docs clean experiments
 
-## demo: gunicorn on TCP against gunicorn on a Unix socket, straight and behind nginx
+## demo: gunicorn on TCP against gunicorn on a Unix socket, directly and behind nginx
 demo: build
 	@./scripts/demo.sh $(TACHOGRAPH)
 
@@ -18,7 +18,7 @@ test: setup check unit python demo-short deny
 build:
 	$(CARGO) build --release --locked -p tachograph
 
-## setup: what the tests need from the system; says what is missing where it may not install it
+## setup: install what the tests need from the system, or print what is missing
 setup:
 	@./scripts/setup.sh
 
@@ -34,8 +34,8 @@ docs:
 unit:
 	$(CARGO) test --workspace --locked
 
-## demo-short: the demo in two minutes, by the tests' build. A virtual machine whose CPUs are taken away
-## for seconds can make a request time out, which forbids a verdict: it fails only if a second one does too.
+## demo-short: the demo in two minutes, with the test build. On a virtual machine that loses its CPUs for
+## seconds a request can time out, which forbids a verdict, so it fails only if a second run does too.
 demo-short: export DEMO_MAX_TIME = 110s
 demo-short: export DEMO_REPORT = target/demo-short.html
 demo-short: export TACHOGRAPH_RECORD = target/demo-short.sqlite
@@ -58,7 +58,7 @@ experiments: build
 prove: build
 	$(CARGO) run --release --locked -p xtask -- prove all
 
-## bench: our load engine beside wrk, ab, h2load and oha, into docs/performance.md; about ten minutes
+## bench: compare our load engine with wrk, ab, h2load and oha; writes docs/performance.md (about ten minutes)
 bench: build
 	$(CARGO) run --release --locked -p xtask -- bench
 

@@ -1,22 +1,22 @@
-"""Counts the requests that a WSGI or ASGI application answers, for tachograph's ledger.
+"""Count the requests of a WSGI or ASGI application, for tachograph's ledger.
 
-Wrap any WSGI application, by one import::
+Wrap a WSGI application::
 
     from tachograph_counter import count
     app = count(app)
 
-or leave it as it is and serve this module in its place, naming the
-application in the environment::
+or leave it unchanged and serve this module instead, with the application's
+name in the environment::
 
     TACHOGRAPH_WSGI_APP=server:app gunicorn tachograph_counter:app
 
-The same for ASGI is ``count_asgi``, and::
+For ASGI use ``count_asgi``, or::
 
     TACHOGRAPH_ASGI_APP=server:app uvicorn tachograph_counter:asgi_app
 
-A module that is not in the working directory is found through
-``TACHOGRAPH_APP_DIR``. Code that is neither, such as a handler of mod_python,
-calls what ``counter()`` returns once for every request that it has answered.
+A module outside the working directory is found through
+``TACHOGRAPH_APP_DIR``. Other code, such as a handler of mod_python, calls the
+function returned by ``counter()`` once for every request that it has served.
 
 Without ``TACHOGRAPH_COUNTERS`` in the environment nothing is counted, and
 ``count`` returns the application itself.
@@ -24,29 +24,28 @@ Without ``TACHOGRAPH_COUNTERS`` in the environment nothing is counted, and
 What is counted
 ---------------
 A request is *entered* when the application is called. It is *served* when its
-response has been taken to the end or, by servers that do not iterate (for a
-HEAD request, say), when it is closed. A request whose application raises an
-exception is entered and never served, and so is one whose response the server
-began to take and gave up. An ASGI request is served when the server has taken
-the last part of its body; only HTTP is counted.
+response has been consumed or, by servers that do not iterate (for example for
+a HEAD request), when it is closed. A request is entered but never served if
+the application raises an exception, or if the server stops consuming the
+response. An ASGI request is served when the server has accepted the last part
+of its body; only HTTP is counted.
 
 The files
 ---------
-Every worker process keeps a memory-mapped file ``<pid>-<random>.count`` in the
-folder that ``TACHOGRAPH_COUNTERS`` names, from its first request on. Numbers
-are unsigned, little-endian and 64 bits long::
+From its first request on, every worker process has a memory-mapped file
+``<pid>-<random>.count`` in the folder ``TACHOGRAPH_COUNTERS``. Numbers are
+unsigned, little-endian and 64 bits long::
 
     offset  size  content
          0     8  the bytes TGCOUNT1
-         8     8  how many slots follow
+         8     8  number of slots
         16    16  slot 0: requests entered, requests served
         32    16  slot 1, and so on
 
-A thread writes to a slot that no other thread uses at the time, so that no lock
-is needed and no increment is lost; threads that end leave their slots to others.
-When the slots of a file are used up, the process begins a further file. The
-count of a server is the sum over all slots of all files. It outlives the
-processes, however they end.
+Each thread writes to a slot of its own, so no lock is needed and no increment
+is lost; slots of ended threads are reused. When a file has no free slot, the
+process creates another one. The count of a server is the sum over all slots of
+all files. It survives the processes, however they end.
 """
 
 import importlib
@@ -66,13 +65,13 @@ SLOT = struct.Struct("<QQ")
 # With the header, one page of 4096 bytes.
 SLOTS_PER_FILE = 255
 
-# In the environ of a request that is already being counted, so that an
-# application which is wrapped twice is not counted twice.
+# Marks a request that is already being counted, so that an application that is
+# wrapped twice is counted once.
 _COUNTED = "tachograph.counted"
 
 
 def count(application):
-    """Return the application, its requests counted if ``TACHOGRAPH_COUNTERS`` is set."""
+    """Return the application; count its requests if ``TACHOGRAPH_COUNTERS`` is set."""
     folder = os.environ.get("TACHOGRAPH_COUNTERS")
     if not folder:
         return application
@@ -99,7 +98,7 @@ def count(application):
 
 
 def count_asgi(application):
-    """Return the ASGI application, its requests counted if ``TACHOGRAPH_COUNTERS`` is set."""
+    """Return the ASGI application; count its requests if ``TACHOGRAPH_COUNTERS`` is set."""
     folder = os.environ.get("TACHOGRAPH_COUNTERS")
     if not folder:
         return application
@@ -316,30 +315,30 @@ class _Process:
 
 
 def _create(folder, pid):
-    """Create a file and return its 64-bit numbers, the header's two included."""
+    """Create a file and return its 64-bit numbers, including the two of the header."""
     name = os.path.join(folder, "%d-%s" % (pid, os.urandom(6).hex()))
     size = HEADER.size + SLOTS_PER_FILE * SLOT.size
     file = os.open(name + ".new", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o644)
     try:
-        # A full disk must raise an error here, not kill the process at the first count.
+        # On a full disk this must fail here, not kill the process at the first count.
         os.posix_fallocate(file, 0, size)
         content = mmap.mmap(file, size)
     finally:
         os.close(file)
     HEADER.pack_into(content, 0, MAGIC, SLOTS_PER_FILE)
-    # Readers look for .count and so never meet a file without its header.
+    # Readers look for .count, so they never see a file without its header.
     os.rename(name + ".new", name + ".count")
     return memoryview(content).cast("Q")
 
 
-# --- The application of the environment -------------------------------------
+# --- The application named in the environment -------------------------------------
 
 
 def _load(name):
-    """Import ``module:app``, ``module:make_app()`` or ``module`` (whose ``application`` it is)."""
+    """Import ``module:app``, ``module:make_app()`` or ``module`` (its ``application``)."""
     module, _, attribute = name.partition(":")
     attribute = attribute or "application"
-    # Servers put the working directory first; a console script does not.
+    # Servers add the working directory to the path; a console script does not.
     for folder in (os.getcwd(), os.environ.get("TACHOGRAPH_APP_DIR")):
         if folder and folder not in sys.path:
             sys.path.insert(0, folder)

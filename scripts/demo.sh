@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The main job on a machine with Rust and Python: TCP or Unix socket for a Flask app behind gunicorn?
-# Runs without root; says what it leaves out and how to get it.
+# Runs without root; prints what it skips and how to install it.
 set -euo pipefail
 tachograph=$1
 report=${DEMO_REPORT:-target/demo.html}
@@ -20,7 +20,7 @@ echo
 echo "The report: $report (open it in a browser)"
 echo "The record: $TACHOGRAPH_RECORD (tachograph report last, or any SQLite client)"
 [ "$status" -eq 0 ] || exit "$status"
-# Every part has to end with blocks enough for a verdict, an interval, and a ledger that adds up.
+# Every part must have enough blocks for a verdict, an interval, and a ledger that adds up.
 python3 - "$result" <<'PYTHON'
 import json, sys
 run = json.load(open(sys.argv[1]))

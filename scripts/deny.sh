@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks licences, bans and sources of every dependency; advisories too where their database can be reached.
+# Checks licences, bans and sources of every dependency; advisories too if their database is reachable.
 set -euo pipefail
 version=$1
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Runs the experiments in short form, one after another, and writes a page for each
-# into docs/results/: question, answer, picture, published figures and ours, machine
-# and command.
+# Runs the experiments in short form, one after another, and writes a page for each to
+# docs/results/: question, answer, charts, published figures and ours, machine and
+# command.
 #
 #     scripts/experiments.sh target/release/tachograph [NAME…]
 #
-# NAME=RUN writes the page of a run that is recorded already, without measuring anything.
-# MAX_TIME is what each may take; by default more where there are many parts. Variants whose
-# programs are missing are left out; the page says why, and `tachograph doctor` how to get them.
+# NAME=RUN writes the page of a recorded run without measuring.
+# MAX_TIME limits the time of each; the default depends on the number of parts. Variants whose
+# programs are missing are skipped; the page says why, and `tachograph doctor` how to install them.
 set -euo pipefail
 tachograph=$1
 shift
@@ -21,28 +21,28 @@ pictures=$(mktemp -d)
 trap 'rm -rf "$pictures"' EXIT
 mkdir -p "$results"
 
-# The page of a run, whose pictures it shows lie beside it under the experiment's name.
+# The page of a run; its charts are files beside it, prefixed with the experiment's name.
 page() {
   local name=$1 run=${2:-last} picture
   rm -f "$pictures"/*
-  # 1 says that some verdict failed, which the page then tells.
+  # 1 means that a verdict failed, which the page reports.
   "$tachograph" report "$run" --markdown "$pictures/page.md" --svg "$pictures" >/dev/null || [ $? -eq 1 ]
-  # Pictures of the page as it was, which may have had others.
+  # Remove old charts, because the page may no longer have them.
   if [ -f "$results/$name.md" ]; then
     sed -nE "s|^!\[.*\]\(($name-[^/()]+\.svg)\)\$|\1|p" "$results/$name.md" | while read -r picture; do
       rm -f "$results/${picture//%20/ }"
     done
   fi
-  # Where the program and the name server lie on this machine is of no use to a reader.
+  # Paths and the name server of this machine are of no use to readers.
   sed -E "s|$(realpath "$(command -v "$tachograph")")|tachograph|g; s/(lookup [^ ]+) on [0-9.]+:53: dial udp [0-9.]+:53:/\1:/g; s/^#(#+ )/\1/; s|^(!\[.*\]\()([^/()]+\.svg\))\$|\1$name-\2|" "$pictures/page.md" >"$results/$name.md"
   for picture in "$pictures"/*.svg; do
     picture=$(basename "$picture")
-    # An address has %20 for a blank.
+    # Links contain %20 for a space.
     ! grep -qF "($name-${picture// /%20})" "$results/$name.md" || cp "$pictures/$picture" "$results/$name-$picture"
   done
 }
 
-# series-accuracy loads no server and records no run: its page is what it prints.
+# series-accuracy loads no server and records no run: its page is its output.
 accuracy_page() {
   "$tachograph" run series-accuracy >"$pictures/told.txt"
   {
@@ -78,7 +78,7 @@ for name in "${names[@]}"; do
   [ "$name" = docker ] && with=(scripts/with-docker.sh)
   status=0
   "${with[@]}" "$tachograph" run "$name" --quick --max-time "${MAX_TIME:-$(time_of "$name")}" || status=$?
-  # 1 says that some verdict failed, which the page then tells; 2 that there is nothing to tell.
+  # 1 means that a verdict failed, which the page reports; 2 that there is no result.
   if [ "$status" -ge 2 ]; then
     echo "$name could not be measured; its page is unchanged" >&2
     continue
@@ -86,7 +86,7 @@ for name in "${names[@]}"; do
   page "$name"
 done
 
-# What the folder holds, a line for each page.
+# The index of the folder, one line per page.
 {
   printf '# Results\n\nEach page is one experiment, run in short form by `make experiments`: question, answer, charts, published figures and ours, machine and command.\n\n'
   for file in "$results"/*.md; do

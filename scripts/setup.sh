@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests need from the system's packages, or says what is missing.
+# Installs the system packages that the tests need, or prints what is missing.
 set -euo pipefail
 
 declare -A needs=(
@@ -36,7 +36,7 @@ fi
 
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
   echo "installing ${missing[*]}"
-  # The packages' own services are not wanted: every test starts what it needs.
+  # The packages' own services must not start: every test starts what it needs.
   policy=/usr/sbin/policy-rc.d
   if [ ! -e "$policy" ]; then
     trap 'rm -f "$policy"' EXIT

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs a command with a Docker Engine: the one that is there, or, as root, one started for
-# it alone; with ENGINE=podman a Podman started for it alone.
+# Runs a command with a Docker Engine: the running one or, as root, one started only for it;
+# with ENGINE=podman a Podman started only for it.
 #
 #     scripts/with-docker.sh tachograph run docker
 #     ENGINE=podman scripts/with-docker.sh tachograph run docker
 #     USERLAND_PROXY=false scripts/with-docker.sh tachograph run docker --only forwarded
 #
-# An engine of its own, and the command with it, run in network and mount namespaces of
-# their own: what an engine does to the packet filter would slow down TCP for everybody on
-# the machine, and would stay behind. There is no way out of them, so what the command
-# wants from the network (Python packages) must have been fetched before.
+# An engine started here runs with the command in separate network and mount namespaces,
+# because its packet filter rules would slow down all TCP on the machine, and would remain.
+# The namespaces have no access to the network, so anything that the command needs from it
+# (Python packages) must have been downloaded before.
 set -euo pipefail
 
 answers() { curl -fsS --max-time 5 --unix-socket "$1" http://localhost/_ping >/dev/null 2>&1; }
@@ -34,7 +34,7 @@ unset WITH_DOCKER_INSIDE
 ip link set lo up
 folder=$(mktemp -d)
 socket=$folder/docker.sock
-# What the engine was writing when it is stopped stays behind in its temporary folder.
+# An engine that is stopped while writing leaves files in its temporary folder.
 mkdir "$folder/tmp"
 case $engine in
   docker)

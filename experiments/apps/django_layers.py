@@ -27,7 +27,7 @@ def databases(text):
         }
     else:
         return {}
-    # A connection is kept by the thread that made it.
+    # Each thread keeps its own connection.
     return {"default": dict(database, CONN_MAX_AGE=None)}
 
 
@@ -75,7 +75,7 @@ app = get_wsgi_application()
 
 
 def prepare():
-    """Make the table with a thousand users, of whom one is asked for."""
+    """Create the table of a thousand users, one of whom is queried."""
     if not settings.DATABASES:
         return
     with connection.schema_editor() as editor:

@@ -10,7 +10,7 @@ def wsgi(environ, start_response):
 
 async def asgi(scope, receive, send):
     if scope["type"] != "http":
-        # Servers ask whether an application wants to know when they start and stop.
+        # The server's lifespan protocol: it reports its start and stop.
         raise ValueError("only HTTP is answered here")
     await send({
         "type": "http.response.start",

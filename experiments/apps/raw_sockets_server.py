@@ -49,7 +49,7 @@ def main(address, path):
         connection, _ = server.accept()
         try:
             connection.sendall(MESSAGE)
-            # Counted before the close, at which the client takes the answer for complete.
+            # Counted before the close, which completes the response for the client.
             number += 1
             served[:] = b"%020d" % number
         except OSError as error:

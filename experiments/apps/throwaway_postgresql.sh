@@ -1,6 +1,6 @@
 #!/bin/sh
-# A PostgreSQL of one's own below the folder $1, on a Unix socket in that folder.
-# It holds nothing of value, so it never waits for the disk.
+# A temporary PostgreSQL in the folder $1, on a Unix socket in that folder.
+# Its data is disposable, so it never waits for the disk.
 set -eu
 folder=$1
 programs=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)

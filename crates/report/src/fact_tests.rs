@@ -34,14 +34,14 @@ fn part(names: &[&str]) -> Part {
     }
 }
 
-fn told_about(names: &[&str], variant: Option<u32>, fact: Fact) -> String {
+fn line_about(names: &[&str], variant: Option<u32>, fact: Fact) -> String {
     let finding = Finding { severity: Severity::Warning, block: None, variant, fact };
     words(&part(names), &finding)
 }
 
 /// The text of a finding about `b` beside `a`.
 fn of_b(fact: Fact) -> String {
-    told_about(&["a", "b"], Some(1), fact)
+    line_about(&["a", "b"], Some(1), fact)
 }
 
 fn ms(n: u64) -> Nanos {
@@ -286,7 +286,7 @@ fn what_every_check_saw() {
 
 #[test]
 fn a_single_variant_is_not_named() {
-    let alone = |fact| told_about(&["http://127.0.0.1:8000/"], Some(0), fact);
+    let alone = |fact| line_about(&["http://127.0.0.1:8000/"], Some(0), fact);
     assert_eq!(
         alone(Fact::ClientBusy { share: 0.97, threads: 1 }),
         "client-limited: a client thread was busy 97% of the time; try --threads 2"
@@ -339,7 +339,7 @@ fn findings_of_one_kind_are_one_line() {
 }
 
 #[test]
-fn what_is_invalid_is_told_of_each_variant() {
+fn invalid_findings_name_each_variant() {
     let mut part = part(&["a", "b"]);
     part.blocks = (1..=2).map(block).collect();
     for (block, variant, left) in [(1, 0, 9), (1, 1, 8), (2, 1, 7)] {
@@ -356,7 +356,7 @@ fn what_is_invalid_is_told_of_each_variant() {
 }
 
 #[test]
-fn failures_of_several_blocks_are_told_by_the_whole_ledger() {
+fn failures_of_several_blocks_show_the_whole_ledger() {
     let mut part = part(&["a", "b"]);
     part.blocks = (1..=2).map(block).collect();
     for n in [1, 2] {

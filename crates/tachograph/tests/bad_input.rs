@@ -101,12 +101,12 @@ fn a_malformed_experiment_shows_line_and_column() {
 }
 
 #[test]
-fn an_experiment_that_is_not_there_is_said() {
+fn a_missing_experiment_is_reported() {
     Place::new().run(&["run", "raw-sokets"]).status(2).says("raw-sockets");
 }
 
 #[test]
-fn a_record_that_cannot_be_written_is_said() {
+fn an_unwritable_record_is_reported() {
     let port = free_port();
     let listen = format!("tcp://127.0.0.1:{port}");
     let _server = Server::start(&["--listen", &listen]);
@@ -116,7 +116,7 @@ fn a_record_that_cannot_be_written_is_said() {
 }
 
 #[test]
-fn a_full_disk_is_said() {
+fn a_full_disk_is_reported() {
     let port = free_port();
     let listen = format!("tcp://127.0.0.1:{port}");
     let _server = Server::start(&["--listen", &listen]);

@@ -123,7 +123,7 @@ fn line_with(child: &mut Child, text: &str) -> String {
 }
 
 #[test]
-fn a_second_measurement_waits_says_for_whom_and_goes_on() {
+fn a_second_measurement_waits_and_names_the_first() {
     let _turn = turn();
     let place = Place::new();
     let first = long_comparison(&place, &[]);

@@ -53,7 +53,7 @@ fn contents(place: &Place, record: &Path) -> String {
 }
 
 #[test]
-fn a_full_disk_is_told_and_the_import_goes_on_once_there_is_room() {
+fn a_full_disk_is_reported_and_the_import_continues_once_there_is_room() {
     let place = Place::new();
     let file = place.write("m.txt", &many(300_000));
     let whole = place.path("whole.sqlite");
@@ -88,7 +88,7 @@ fn a_full_disk_is_told_and_the_import_goes_on_once_there_is_room() {
 }
 
 #[test]
-fn a_database_that_goes_away_is_told_and_the_import_goes_on_once_it_is_back() {
+fn a_lost_database_is_reported_and_the_import_continues_once_it_is_back() {
     let place = Place::new();
     let mut server = throwaway::Throwaway::start(&[]).unwrap();
     let url = server.database("record").unwrap();
@@ -139,7 +139,7 @@ fn refused(place: &Place, name: &str, text: &[u8], further: &[&str]) -> (Ended, 
 }
 
 #[test]
-fn every_bad_line_is_refused_with_its_reason_and_kept_aside() {
+fn every_bad_line_is_refused_with_its_reason_and_kept_in_a_file() {
     let place = Place::new();
     let text = b"good 1 1430701200\nnan nan 1430701200\ninf inf 1430701200\nbad\xff 1 1430701200\n\
         future 1 99999999999\nwords one two\nmany 1 2 3\nold 1 -62135596801\n";

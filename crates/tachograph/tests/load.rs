@@ -289,7 +289,7 @@ fn an_error_page_is_refused_before_it_is_loaded() {
 }
 
 #[test]
-fn a_redirect_is_told() {
+fn a_redirect_is_reported() {
     let place = Place::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());

@@ -64,7 +64,7 @@ fn the_same_file_again_changes_nothing_compressed_or_grown() {
 }
 
 #[test]
-fn refused_lines_are_shown_and_kept_and_can_be_put_right() {
+fn refused_lines_are_shown_and_kept_and_can_be_corrected() {
     let place = Place::new();
     place.write("sold.csv", "start,end,value,shop\n0,10,75,a\n10,20,7.5,a\n20,30,x,b\n");
     let ended = place.run(&["import", "sold.csv"]);

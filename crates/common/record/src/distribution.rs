@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_histogram_survives_and_its_percentiles_stand_beside_it() {
+    fn a_histogram_survives_with_its_percentiles() {
         let mut histogram = Histogram::<u64>::new(3).unwrap();
         for nanos in 1..=100_000u64 {
             histogram.record(nanos * 10).unwrap();

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_is_where_the_xdg_data_folder_is_unless_told_otherwise() {
+    fn the_record_is_in_the_xdg_data_folder_by_default() {
         let home = ("HOME", "/home/ada");
         let default = PathBuf::from("/home/ada/.local/share/tachograph/record.sqlite");
         assert_eq!(place(&[home]).unwrap(), default);

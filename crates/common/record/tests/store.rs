@@ -119,7 +119,7 @@ fn runs_are_found_by_name_by_prefix_and_as_last() {
 }
 
 #[test]
-fn the_list_is_newest_first_and_says_what_came_out() {
+fn the_list_is_newest_first_and_has_the_results() {
     let (_folder, mut store) = fresh();
     let mut run = rich(3);
     for day in 1..=5 {
@@ -161,7 +161,7 @@ fn compared() -> Run {
 }
 
 #[test]
-fn the_list_tells_the_first_primary_verdict_and_whether_it_stands() {
+fn the_list_has_the_first_primary_verdict_and_its_validity() {
     let forbidding = Finding {
         severity: Severity::Invalid,
         block: None,
@@ -200,7 +200,7 @@ fn the_list_tells_the_first_primary_verdict_and_whether_it_stands() {
 }
 
 #[test]
-fn the_list_tells_how_much_a_load_served() {
+fn the_list_has_the_throughput_of_a_load() {
     let (_folder, mut store) = fresh();
     let mut run = compared();
     assert_eq!(run.kind, RunKind::Compare);

@@ -4,99 +4,99 @@ use serde::Deserialize;
 
 use crate::{AccuracyError, Rates};
 
-/// The same updates for several recorders, as a file says them.
+/// The same updates for several recorders, from a file.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// What it is called and asks.
+    /// Its name and question.
     pub experiment: Head,
     /// The updates.
     pub series: Updates,
-    /// What others published for them.
+    /// Published figures for them.
     #[serde(default)]
     pub published: Vec<Published>,
 }
 
-/// What an experiment is called and asks.
+/// Name and question of an experiment.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Head {
     /// Its name.
     pub name: String,
-    /// One line.
+    /// One-line title.
     pub title: String,
-    /// The question it answers.
+    /// The question that it answers.
     pub question: String,
 }
 
-/// Updates of one series, and what happens to it afterwards.
+/// Updates of one series, and what happens afterwards.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Updates {
     /// The length of a slot, in seconds.
     pub step: i64,
-    /// Where the series begins, in seconds since 1970.
+    /// Start of the series, in seconds since 1970.
     pub start: i64,
-    /// Seconds since 1970, and the value per second since the update before.
+    /// Seconds since 1970, and the value per second since the previous update.
     pub updates: Vec<(i64, f64)>,
-    /// The update that is left out at first, and then arrives late.
+    /// The update that is first omitted and then arrives late.
     pub late: i64,
-    /// What is found afterwards.
+    /// The later correction.
     pub correction: Correction,
-    /// How many random updates there are.
+    /// Number of random updates.
     pub random: u32,
 }
 
-/// A count that was missed.
+/// A count that was missed at first.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Correction {
-    /// From when, in seconds since 1970.
+    /// Start, in seconds since 1970.
     pub start: i64,
-    /// Till when.
+    /// End.
     pub end: i64,
-    /// How many more.
+    /// The missed count.
     pub count: i64,
 }
 
-/// What somebody published.
+/// Published figures.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Of whom.
+    /// The recorder.
     pub of: Peer,
-    /// The rates of the whole slots; not a number is unknown.
+    /// The rates of the whole slots; NaN is unknown.
     pub rates: Vec<f64>,
     /// The same for slots twice as long.
     pub coarse: Vec<f64>,
 }
 
-/// Who else records.
+/// The other recorders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Peer {
-    /// Graphite, by its database whisper.
+    /// Graphite's database whisper.
     Graphite,
     /// RRDtool.
     #[serde(rename = "RRDtool")]
     Rrdtool,
 }
 
-/// The most updates of a file.
+/// Limit on the updates of a file.
 const UPDATES_MAX: usize = 10_000;
 
-/// The most slots that are shown beside one another.
+/// Limit on the slots shown side by side.
 const SLOTS_MAX: usize = 5;
 
 impl Experiment {
-    /// Whether a file holds an experiment of this kind: it has a table `[series]`.
+    /// Whether a file contains an experiment of this kind: it has a table `[series]`.
     pub fn is_one(text: &str) -> bool {
         text.lines().any(|line| line.trim() == "[series]")
     }
 
-    /// Reads a file, which messages call `path`.
+    /// Parses a file; messages call it `path`.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// What is wrong with it, with the position.
     pub fn parse(text: &str, path: &str) -> Result<Experiment, AccuracyError> {
         let wrong = |what: String| AccuracyError(format!("{path}: {what}"));
         let read: Experiment = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
@@ -152,7 +152,7 @@ impl Updates {
         (0..).map(|i| first + i * step).take_while(|at| at + step <= self.end()).collect()
     }
 
-    /// What is right: the values by the time they held, over each slot that the updates fill.
+    /// The correct result: the time-weighted values over each slot that the updates fill.
     pub(crate) fn right(&self, updates: &[(i64, f64)], times: i64) -> Rates {
         let step = self.step * times;
         let rate = |slot: i64| {
@@ -168,7 +168,7 @@ impl Updates {
         self.whole(times).into_iter().map(|slot| (slot, Some(rate(slot)))).collect()
     }
 
-    /// The updates but the one that comes late.
+    /// The updates without the late one.
     pub(crate) fn without_late(&self) -> Vec<(i64, f64)> {
         self.updates.iter().filter(|(at, _)| *at != self.late).copied().collect()
     }
@@ -178,7 +178,7 @@ impl Updates {
 pub(crate) mod tests {
     use super::*;
 
-    /// The built-in one.
+    /// The built-in experiment.
     pub(crate) fn built_in() -> Experiment {
         let text = include_str!("../../../../experiments/series-accuracy.toml");
         assert!(Experiment::is_one(text));

@@ -1,8 +1,8 @@
-//! The experiment `series-accuracy`: the same updates through the real rrdtool, the
-//! real whisper and ours, and what each of the three makes of them.
+//! The experiment `series-accuracy`: the same updates through the real rrdtool, the real whisper
+//! and tachograph, and the results of all three.
 //!
-//! An [`Experiment`] is a file; [`run`] says what came out, table by table, with
-//! what others published beside it. A peer that is not installed is skipped.
+//! An [`Experiment`] is a file; [`run`] prints the results, table by table, with published figures
+//! beside them. A recorder that is not installed is skipped.
 //!
 //! Not here: the arithmetic (series), storage (slots), and printing.
 
@@ -23,7 +23,7 @@ use table::{Table, figure};
 /// Rates by the start of the slot in seconds since 1970; `None` is unknown.
 pub(crate) type Rates = Vec<(i64, Option<f64>)>;
 
-/// Why the experiment could not be carried out, in a sentence.
+/// Why the experiment failed, in a sentence.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{0}")]
 pub struct AccuracyError(pub(crate) String);
@@ -34,16 +34,16 @@ impl AccuracyError {
     }
 }
 
-/// What came out.
+/// Result of the experiment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Figures that are not as they should be, in words.
+    /// Incorrect figures, in words.
     pub wrong: Vec<String>,
-    /// Peers that were left out, with the reason and what to do.
+    /// Skipped recorders, with reason and remedy.
     pub skipped: Vec<String>,
 }
 
-/// Carries out an experiment and says what comes out, a table at a time.
+/// Runs an experiment and prints its results, table by table.
 ///
 /// # Errors
 /// [`AccuracyError`] when our own record cannot be written or read, or a peer fails.
@@ -62,7 +62,7 @@ pub fn run(
     Ok(trial.outcome)
 }
 
-/// An experiment on its way.
+/// An experiment in progress.
 struct Trial<'a> {
     experiment: &'a Experiment,
     peers: Peers,
@@ -79,7 +79,7 @@ impl Trial<'_> {
         (self.say)(&format!("\n{title}\n\n{}", table.text().trim_end()));
     }
 
-    /// A figure, with a mark and a note in the outcome if it is not the one that is wanted.
+    /// A figure; if it is not the expected one, it is marked and noted in the result.
     fn cell(&mut self, what: &str, found: Option<f64>, wanted: Option<f64>) -> String {
         let same = match (found, wanted) {
             (Some(found), Some(wanted)) => (found - wanted).abs() <= 1e-9 * wanted.abs(),
@@ -93,7 +93,7 @@ impl Trial<'_> {
         format!("{found} ≠ {wanted}")
     }
 
-    /// A row of rates; `wanted` where there is something to compare them with.
+    /// A row of rates; `wanted` if there is something to compare them with.
     fn rates(
         &mut self,
         table: &mut Table,
@@ -117,7 +117,7 @@ impl Trial<'_> {
         table.row(row);
     }
 
-    /// Rates by slot and what they amount to, for slots of one step and of two.
+    /// Rates by slot and their totals, for slots of one step and of two.
     fn same_updates(&mut self) -> Result<(), AccuracyError> {
         let series = self.series().clone();
         let mut seen = Vec::new();
@@ -153,7 +153,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// What was published of a peer, and what it does here.
+    /// The published figures of a recorder, and its results here.
     fn peer_rows(
         &mut self,
         table: &mut Table,
@@ -190,7 +190,7 @@ impl Trial<'_> {
         }
     }
 
-    /// What only ours can take: what comes late.
+    /// Late updates, which only tachograph accepts.
     fn late(&mut self) -> Result<(), AccuracyError> {
         let series = self.series().clone();
         let (slots, without) = (series.whole(1), series.without_late());
@@ -216,7 +216,7 @@ impl Trial<'_> {
         store.points_only("late", &late)?;
         let mine = store.rates("late", series.step)?;
         self.rates(&mut table, "tachograph, given it late", &slots, &mine, Some(&right));
-        // The same as counts over intervals, which need no neighbours at all.
+        // The same as counts over intervals, which do not depend on other updates.
         let intervals = intervals(&series);
         let (missing, others): (Vec<_>, Vec<_>) =
             intervals.iter().partition(|(_, end, _)| *end == series.late);
@@ -235,7 +235,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// A count that was missed raises every resolution by itself, and by nothing else.
+    /// A late count increases every resolution by itself, and by nothing else.
     fn correction(&mut self) -> Result<(), AccuracyError> {
         let series = self.series().clone();
         let Correction { start, end, count } = series.correction;
@@ -258,7 +258,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// A random stream, and the total that each of the three ends with.
+    /// A random stream, and the total of each of the three.
     fn random(&mut self, seed: Seed) -> Result<(), AccuracyError> {
         let series = self.series().clone();
         let (updates, truth) = random(&series, seed);
@@ -294,7 +294,7 @@ impl Trial<'_> {
     }
 }
 
-/// The updates as counts over the time since the update before.
+/// The updates as counts over the time since the previous update.
 fn intervals(series: &Updates) -> Vec<(i64, i64, i64)> {
     let mut previous = series.start;
     let updates = series.updates.iter().map(|(at, value)| {
@@ -304,7 +304,7 @@ fn intervals(series: &Updates) -> Vec<(i64, i64, i64)> {
     updates.collect()
 }
 
-/// Random updates with what they amount to.
+/// Random updates with their total.
 fn random(series: &Updates, seed: Seed) -> (Vec<(i64, f64)>, i64) {
     let mut random = seed.rng("series-accuracy");
     let (mut at, mut truth) = (series.start, 0_i64);
@@ -316,12 +316,12 @@ fn random(series: &Updates, seed: Seed) -> (Vec<(i64, f64)>, i64) {
         truth += value * seconds;
         updates.push((at, value as f64));
     }
-    // A last update of 0 up to the end of its slot closes the last one for RRDtool.
+    // A last update of 0 at the end of its slot closes the last slot in RRDtool.
     updates.push(((at / series.step + 1) * series.step, 0.0));
     (updates, truth)
 }
 
-/// Rate × time over these slots, as far as they are known.
+/// Rate × time over the known ones of these slots.
 fn amount(slots: &[i64], rates: &Rates, step_s: f64) -> f64 {
     let known = rates.iter().filter(|(at, _)| slots.contains(at));
     known.filter_map(|(_, rate)| *rate).sum::<f64>() * step_s
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn the_published_figures_are_reproduced_and_our_totals_are_the_truth() {
-        // On a fresh machine whisper is installed here, whose output is no part of the tables.
+        // On a fresh machine this installs whisper, whose output is not part of the tables.
         Peers::find(&mut |_| {});
         let mut experiment = experiment::tests::built_in();
         experiment.series.random = 500;
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_that_is_wrong_is_marked_and_told() {
+    fn a_wrong_figure_is_marked_and_reported() {
         let mut experiment = experiment::tests::built_in();
         experiment.series.random = 10;
         experiment.published[1].rates[1] = 23.0;

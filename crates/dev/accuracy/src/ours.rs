@@ -8,7 +8,7 @@ use store::{Retention, Selector, Sqlite, Store as _};
 
 use crate::{AccuracyError, Rates, Updates};
 
-/// A record in a folder of its own.
+/// A record in its own folder.
 pub(crate) struct Record {
     store: Sqlite,
     step: Step,
@@ -16,7 +16,7 @@ pub(crate) struct Record {
     _folder: tempfile::TempDir,
 }
 
-/// Counts what is refused: nothing should be.
+/// Counts refused lines: there should be none.
 struct Watcher(u64);
 
 impl Watch for Watcher {
@@ -30,13 +30,13 @@ fn step(seconds: i64) -> Result<Step, AccuracyError> {
     Step::from_secs(seconds).ok_or_else(|| AccuracyError(format!("{seconds} s is no step")))
 }
 
-/// The resolutions that are kept, in seconds: the step, and 2, 6 and 360 times as long.
+/// The resolutions in seconds: the step, and 2, 6 and 360 times as long.
 pub(crate) fn steps(series: &Updates) -> [i64; 4] {
     [1, 2, 6, 360].map(|times| times * series.step)
 }
 
 impl Record {
-    /// A new one.
+    /// A new record.
     pub(crate) fn new(series: &Updates) -> Result<Record, AccuracyError> {
         let folder = tempfile::tempdir().map_err(AccuracyError::new)?;
         let mut store =
@@ -47,7 +47,7 @@ impl Record {
         Ok(Record { store, step: step(series.step)?, start: series.start, _folder: folder })
     }
 
-    /// Points, after one at the start, which is what RRDtool's --start is.
+    /// Points, preceded by one at the start, which corresponds to RRDtool's --start.
     pub(crate) fn points(
         &mut self,
         name: &str,

@@ -6,14 +6,14 @@ use std::process::{Command, Output, Stdio};
 
 use crate::{AccuracyError, Peer, Rates, Updates};
 
-/// Programs that are needed, with the command that installs each.
+/// Required programs, with the command that installs each.
 pub const PROGRAMS: [(&str, &str); 2] =
     [("rrdtool", "sudo apt install rrdtool"), ("python3", "sudo apt install python3 python3-venv")];
 
-/// Python packages that are needed, pinned.
+/// Required Python packages, pinned.
 pub const REQUIREMENTS: [&str; 2] = ["whisper==1.1.10", "six==1.17.0"];
 
-/// What one of them makes of updates.
+/// Results of a recorder.
 pub(crate) struct Seen {
     /// Rates by the start of slots of one step.
     pub(crate) fine: Rates,
@@ -21,15 +21,15 @@ pub(crate) struct Seen {
     pub(crate) coarse: Rates,
 }
 
-/// Those that are here.
+/// The installed recorders.
 pub(crate) struct Peers {
     rrdtool: Result<(), String>,
-    /// The interpreter that has whisper.
+    /// The interpreter with whisper.
     whisper: Result<PathBuf, String>,
 }
 
 impl Peers {
-    /// Looks for both; `say` is told what there is to wait for.
+    /// Looks for both; `say` receives progress messages.
     pub(crate) fn find(say: &mut dyn FnMut(&str)) -> Peers {
         let version = Command::new("rrdtool").arg("--version").output();
         let rrdtool = match version {
@@ -46,13 +46,13 @@ impl Peers {
         Peers { rrdtool, whisper }
     }
 
-    /// Those that are left out, with the reason.
+    /// The missing ones, with the reason.
     pub(crate) fn skipped(&self) -> Vec<String> {
         let reasons = [self.rrdtool.as_ref().err(), self.whisper.as_ref().err()];
         reasons.into_iter().flatten().cloned().collect()
     }
 
-    /// What a peer makes of updates; `None` if it is skipped.
+    /// The results of a recorder; `None` if it is skipped.
     pub(crate) fn see(
         &self,
         peer: Peer,
@@ -67,7 +67,7 @@ impl Peers {
         seen.map(Some).map_err(AccuracyError)
     }
 
-    /// What rrdtool says to updates that come late.
+    /// rrdtool's response to late updates.
     pub(crate) fn rrdtool_refuses_late(
         &self,
         series: &Updates,
@@ -94,7 +94,7 @@ fn run(command: &mut Command, input: &str) -> Result<Output, String> {
     let stdin = child.stdin.take();
     let output = std::thread::scope(|scope| {
         scope.spawn(move || {
-            // A program that ends early says why on its own; its closed pipe is no news.
+            // A program that ends early reports why; the closed pipe is irrelevant.
             stdin.map(|mut stdin| stdin.write_all(input.as_bytes()))
         });
         child.wait_with_output()
@@ -109,7 +109,7 @@ fn rrd(folder: &Path, commands: &str) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Commands that make the file and give it the updates, many to a line.
+/// Commands that create the file and apply the updates, many per line.
 fn updated(series: &Updates, updates: &[(i64, f64)]) -> String {
     let Updates { step, start, .. } = *series;
     let end = updates.last().map_or(start, |(at, _)| *at);
@@ -126,7 +126,7 @@ fn updated(series: &Updates, updates: &[(i64, f64)]) -> String {
     commands
 }
 
-/// What rrdtool makes of the updates.
+/// The results of rrdtool.
 fn rrdtool(series: &Updates, updates: &[(i64, f64)]) -> Result<Seen, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let said = rrd(folder.path(), &updated(series, updates))?;
@@ -165,8 +165,8 @@ fn refuses_late(
     error.map(str::to_owned).ok_or_else(|| "rrdtool took an update that came late".to_owned())
 }
 
-/// Reads `time value` lines, updates a file one at a time or all at once where they
-/// are many, and prints what each archive holds.
+/// Reads `time value` lines, applies them one at a time or, if there are many, all at once, and
+/// prints the content of each archive.
 const SCRIPT: &str = r#"
 import os, sys, warnings
 warnings.simplefilter("ignore")
@@ -191,7 +191,7 @@ for step in (step, 2 * step):
         print(step, begin + i * step, v)
 "#;
 
-/// What whisper makes of the updates.
+/// The results of whisper.
 fn whisper(python: &Path, series: &Updates, updates: &[(i64, f64)]) -> Result<Seen, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let input: String = updates.iter().map(|(at, value)| format!("{at} {value}\n")).collect();
@@ -209,7 +209,7 @@ fn whisper(python: &Path, series: &Updates, updates: &[(i64, f64)]) -> Result<Se
             let mut words = line.split(' ');
             let row_step: i64 = words.next()?.parse().ok()?;
             let at: i64 = words.next()?.parse().ok()?;
-            // As for rrdtool: the slot of the last update is not complete.
+            // As for rrdtool: the slot of the last update is incomplete.
             (row_step == step && at + step <= last)
                 .then(|| (at, words.next().and_then(|value| value.parse().ok())))
         });

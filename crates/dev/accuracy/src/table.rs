@@ -1,6 +1,6 @@
-//! Figures in columns.
+//! Tables of figures.
 
-/// Rows of cells under heads: the first column to the left, the others to the right.
+/// Rows of cells with headings: the first column is left-aligned, the others right-aligned.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
@@ -41,7 +41,7 @@ impl Table {
     }
 }
 
-/// A number as people read it, or N/A.
+/// A formatted number, or N/A.
 pub(crate) fn figure(value: Option<f64>) -> String {
     value.map_or_else(|| "N/A".to_owned(), |value| format!("{value}"))
 }

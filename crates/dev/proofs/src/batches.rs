@@ -1,15 +1,14 @@
-//! The proof that what was acknowledged is there once: a program that writes
-//! batches is killed at random moments, and what the store then holds is
-//! compared with what the batches say.
+//! The proof that acknowledged data is stored exactly once: a program that writes batches is killed
+//! at random moments, and the content of the store is compared with the batches.
 //!
-//! What batch number n of a writer says follows from the seed, the writer and n
-//! alone. So the store must hold exactly what memory holds after the batches up
-//! to the writer's last one; that must not be less than what was acknowledged,
-//! and may be one more: the batch that was committed when the kill came.
+//! The content of batch number n of a writer depends only on the seed, the writer and n. So the
+//! store must contain exactly what memory contains after the batches up to the writer's last one.
+//! That must not be less than what was acknowledged, and may be one more: a batch that was
+//! committed just before the kill.
 //!
-//! The program also seals spans as it goes, so that it is killed while slots are
-//! packed, and batches that come late write to packed ones. Every second writer packs what
-//! is usual, the others every slot that they write.
+//! The program also seals spans, so that it is killed while slots are being packed, and late
+//! batches write to packed ones. Every second writer uses the default packing, the others pack
+//! every slot.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -24,50 +23,50 @@ use store::{
     SeriesLimit, Sqlite, Store, StoreError, Writer, is_postgres, open,
 };
 
-/// How many writers the program has, each with a connection and a thread of its own.
+/// Number of writers, each with its own connection and thread.
 pub const WRITERS: usize = 10;
 
-/// 2026-01-01T00:00:00Z, where the batches begin.
+/// 2026-01-01T00:00:00Z, the start of the batches.
 const START_US: i64 = 1_767_225_600 * SECOND_US;
 
-/// What a batch moves on by: after some hundred batches a new partition is needed.
+/// Time between batches: after some hundred batches a new partition is needed.
 const BATCH_US: i64 = 30 * SECOND_US;
 
-/// After so many batches a writer seals what is over.
+/// A writer seals after this many batches.
 const SEALED_EACH: u64 = 4;
 
-/// How many times more kills there may be until slots were sealed.
+/// Factor on the number of kills until slots were sealed.
 const PATIENCE: u64 = 10;
 
-/// The longest that a program is left alive at first.
+/// Initial maximum life of the program.
 const LIFE_MAX_MS: u64 = 150;
 
-/// The longest that it is ever left alive.
+/// Limit on the life of the program.
 const LIFE_LIMIT_MS: u64 = 5_000;
 
-/// What came of it.
+/// Result of the proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// How often the program was killed.
+    /// Number of kills.
     pub kills: u64,
-    /// Batches that were acknowledged.
+    /// Acknowledged batches.
     pub acknowledged: u64,
     /// Batches in the store.
     pub applied: u64,
-    /// Kills that came between a commit and its acknowledgement.
+    /// Kills between a commit and its acknowledgement.
     pub unacknowledged: u64,
-    /// Acknowledged batches that were not in the store.
+    /// Acknowledged batches missing in the store.
     pub lost: u64,
-    /// Slots of which the program had said that they were sealed.
+    /// Slots reported as sealed.
     pub sealed: u64,
-    /// Slots that were compared with what they should be, in all retentions.
+    /// Slots compared, in all retentions.
     pub slots: u64,
-    /// Slots that were not what they should be.
+    /// Slots that were wrong.
     pub wrong: u64,
 }
 
 impl Proof {
-    /// Whether nothing was lost and nothing was wrong, and slots were packed meanwhile.
+    /// Whether nothing was lost or wrong, and slots were sealed meanwhile.
     pub fn holds(&self) -> bool {
         self.lost == 0 && self.wrong == 0 && self.slots > 0 && self.sealed > 0
     }
@@ -81,7 +80,8 @@ fn steps() -> Vec<Retention> {
     [10, 60, 3_600].into_iter().filter_map(|s| Retention::from_secs(s, None)).collect()
 }
 
-/// The series of all writers: a flow and a counter that they share, and a gauge and a level of each one's own.
+/// The series of all writers: a flow and a counter that they share, and a gauge and a level for
+/// each.
 fn series(store: &mut dyn Store) -> Result<Vec<Series>, StoreError> {
     let retentions = steps();
     store.retain(&retentions)?;
@@ -101,7 +101,7 @@ fn series(store: &mut dyn Store) -> Result<Vec<Series>, StoreError> {
     Ok(made.into_iter().flatten().collect())
 }
 
-/// Batch `seq` of a writer, on the state of the lanes that the store has.
+/// Batch `seq` of a writer, given the state of the lanes in the store.
 fn batch(
     store: &mut dyn Store,
     series: &[Series],
@@ -116,7 +116,7 @@ fn batch(
     let from_us = START_US + seq as i64 * BATCH_US;
     let mut changes = Changes::default();
     for _ in 0..rng.random_range(1..40) {
-        // Back to half an hour before, so that slots of many batches are written to again.
+        // Up to half an hour back, so that slots of many batches are changed again.
         let start_us = from_us - rng.random_range(0..1_800 * SECOND_US);
         let end_us = start_us + rng.random_range(1..90 * SECOND_US);
         let interval = if rng.random_range(0..4) == 0 {
@@ -139,7 +139,7 @@ fn batch(
                 Kind::Counter => Reading::Unsigned(value),
                 _ => Reading::Level(value as f64),
             };
-            // A point that is refused is refused in memory too.
+            // A refused point is refused in memory too.
             let _ = state.push(&series.spec, Point { at_us, reading }, |slot_us, delta| {
                 changes.add(series.spec.step, key(series, slot_us, lane), delta);
             });
@@ -153,11 +153,11 @@ fn key(series: &Series, slot_us: i64, lane: i32) -> SlotKey {
     SlotKey { slot_us, series: series.id, lane }
 }
 
-/// What the program does until it is killed: each writer applies its batches
-/// after `acknowledged`, and says `writer number` on `out` after each, and `sealed slots` after sealing.
+/// The program until it is killed: each writer applies its batches after `acknowledged`, and prints
+/// `writer number` to `out` after each, and `sealed slots` after sealing.
 ///
 /// # Errors
-/// Whatever a store says, with the writer.
+/// Errors of a store, with the writer.
 pub fn write(
     place: &str,
     seed: Seed,
@@ -219,12 +219,13 @@ fn open_with(place: &str, packing: Packing) -> Result<Box<dyn Store>, StoreError
     })
 }
 
-/// Kills the program `kills` times, or more until it has sealed something, and compares what the store holds, each 50 kills and at the end.
+/// Kills the program `kills` times, or more often until it has sealed something, and compares the
+/// content of the store every 50 kills and at the end.
 ///
-/// `program` starts the program for what each writer had acknowledged.
+/// `program` starts the program, given what each writer had acknowledged.
 ///
 /// # Errors
-/// A program that ended by itself, with what it said; a store that cannot be read.
+/// A program that ended by itself, with its output; a store that cannot be read.
 pub fn prove(
     place: &str,
     seed: Seed,
@@ -243,14 +244,14 @@ pub fn prove(
         let before = acknowledged;
         proof.sealed += live_and_die(program(acknowledged), life, &mut acknowledged)?;
         if acknowledged == before {
-            // A slow machine: such lives are too short to prove anything.
+            // A slow machine: such short lives prove nothing.
             life_max_ms = (life_max_ms + life_max_ms / 10).min(LIFE_LIMIT_MS);
         }
         proof.kills += 1;
         for (number, acknowledged) in acknowledged.iter_mut().enumerate() {
             let last = store.last_batch(writer(number)).map_err(|e| e.to_string())?;
             proof.lost += acknowledged.saturating_sub(last);
-            // Not one more: what was sent but not acknowledged is sent again.
+            // At most one: what was sent but not acknowledged is sent again.
             proof.unacknowledged += last.saturating_sub(*acknowledged);
         }
         if proof.kills % 50 == 0 || proof.kills >= kills {
@@ -261,7 +262,8 @@ pub fn prove(
     Ok(proof)
 }
 
-/// Starts the program, kills it, and reads to the end what it had acknowledged; how many slots it had sealed.
+/// Starts the program, kills it, and reads all its acknowledgements; returns the number of sealed
+/// slots.
 fn live_and_die(
     mut command: Command,
     life: Duration,
@@ -280,7 +282,7 @@ fn live_and_die(
     let mut sealed = 0;
     for line in BufReader::new(&output.stdout[..]).lines().map_while(Result::ok) {
         if let Some(slots) = line.strip_prefix("sealed ") {
-            // A line that was cut short by the kill counts for nothing.
+            // A line that was cut by the kill is ignored.
             sealed += slots.parse().unwrap_or(0);
             continue;
         }
@@ -308,7 +310,7 @@ impl Replay {
         Ok(Replay { memory, series, applied: [0; WRITERS] })
     }
 
-    /// Applies the batches that the store has, and compares every slot of every retention.
+    /// Applies the batches in the store, and compares every slot of every retention.
     fn compare(
         &mut self,
         store: &mut dyn Store,
@@ -346,11 +348,10 @@ fn all_slots(
     store.slots(step, series, i64::MIN, i64::MAX)
 }
 
-/// How many slots are missing, too many or different.
+/// Number of missing, surplus or different slots.
 ///
-/// The series have the same numbers in both, because they were made in the same
-/// order; and every area is a sum of whole numbers of microvalues in the same
-/// order, because each writer has its own levels.
+/// The series have the same numbers in both, because they were created in the same order; and every
+/// area is a sum of integers in the same order, because each writer has its own levels.
 fn differences(wanted: &[(SlotKey, Accumulator)], found: &[(SlotKey, Accumulator)]) -> u64 {
     let wanted_by_key: std::collections::BTreeMap<_, _> = wanted.iter().copied().collect();
     let found_by_key: std::collections::BTreeMap<_, _> = found.iter().copied().collect();

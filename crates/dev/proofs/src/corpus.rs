@@ -1,5 +1,5 @@
-//! The corpus of influxdata/line-protocol (`lineprotocol/testdata/corpus.json`), read by our
-//! parser and compared with what its own decoder made of each input.
+//! The corpus of influxdata/line-protocol (`lineprotocol/testdata/corpus.json`), read by our parser
+//! and compared with the results of its own decoder.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use formats::{Arrival, Lines, Precision, What};
 use serde_json::Value;
 use series::{Kind, Limits};
 
-/// How many inputs came out how, and an input of each outcome.
+/// Number of inputs by outcome, with an example of each.
 pub type Outcomes = BTreeMap<String, (u64, String)>;
 
 /// The numbers of an input, by series and microsecond.
@@ -17,7 +17,7 @@ type Numbers = BTreeMap<(Vec<Vec<u8>>, i64), f64>;
 /// Reads every input of a corpus.
 ///
 /// # Errors
-/// A sentence about a file that is not such a corpus.
+/// A message about a file that is not such a corpus.
 pub fn compare(corpus: &str) -> Result<Outcomes, String> {
     let corpus: Value = serde_json::from_str(corpus).map_err(|error| error.to_string())?;
     let inputs = corpus["decode"].as_object().ok_or("it has no inputs under \"decode\"")?;
@@ -62,7 +62,7 @@ fn outcome(text: &[u8], input: &Value, output: &Value) -> Result<String, String>
     Ok(outcome.to_owned())
 }
 
-/// What our parser reads: numbers, and the names of reasons without repetitions.
+/// The results of our parser: numbers, and the distinct reasons.
 fn read(
     text: &[u8],
     precision: Precision,
@@ -101,7 +101,7 @@ fn key<T: AsRef<[u8]>>(
     names.into_iter().chain(tags.into_iter().flatten()).collect()
 }
 
-/// What the corpus says was decoded: numbers, and whether there were texts as well.
+/// The results in the corpus: numbers, and whether there were texts as well.
 fn decoded(output: &Value) -> Option<(Numbers, bool)> {
     let (mut numbers, mut texts) = (Numbers::new(), false);
     for point in output["result"].as_array().into_iter().flatten() {
@@ -127,7 +127,7 @@ fn decoded(output: &Value) -> Option<(Numbers, bool)> {
     Some((numbers, texts))
 }
 
-/// A text of the corpus: as it is, or in Base64 where it is not UTF-8.
+/// A text of the corpus: literal, or in Base64 if it is not UTF-8.
 fn bytes(value: &Value) -> Option<Vec<u8>> {
     match value.as_str() {
         Some(text) => Some(text.as_bytes().to_vec()),
@@ -161,7 +161,7 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// A corpus in the form of the real one, of inputs of our own.
+    /// A corpus in the form of the real one, with our own inputs.
     const CORPUS: &str = r#"{"decode": {
         "1": {"input": {"text": "a,t=1 v=2i,w=\"x\" 3000", "precision": "1ns", "defaultTime": 0},
               "output": {"result": [{"time": 3000, "name": "a", "tags": [{"key": "t", "value": "1"}],
@@ -176,7 +176,7 @@ mod tests {
     }}"#;
 
     #[test]
-    fn inputs_are_told_apart_by_what_both_make_of_them() {
+    fn inputs_are_classified_by_the_results_of_both_decoders() {
         let outcomes = compare(CORPUS).unwrap_or_else(|what| panic!("{what}"));
         let counts: Vec<(&str, u64)> =
             outcomes.iter().map(|(outcome, (count, _))| (outcome.as_str(), *count)).collect();

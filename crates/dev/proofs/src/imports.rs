@@ -1,9 +1,8 @@
-//! The proof that an import which is killed and called again holds every line once.
+//! The proof that an import which is killed and restarted stores every line exactly once.
 //!
-//! Files of counts over intervals, of points and of lines that are refused are
-//! imported by a program that is killed at random moments and started again until it ends
-//! by itself. What the store then holds is compared with what an import that nobody
-//! disturbed makes of the same file, and its counts with what the file says.
+//! Files of counts over intervals, of points and of refused lines are imported by a program that is
+//! killed at random moments and restarted until it finishes. The content of the store is compared
+//! with that of an undisturbed import of the same file, and its counts with those in the file.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -19,58 +18,58 @@ use rand::RngExt as _;
 use series::{Accumulator, Kind, Limits, SECOND_US, SlotKey, Step};
 use store::{Memory, Retention, Selector, Store, StoreError};
 
-/// 2026-01-01T00:00:00Z, where the files begin.
+/// 2026-01-01T00:00:00Z, the start of the files.
 const START_S: i64 = 1_767_225_600;
 
-/// The longest that one import of a file may take.
+/// Timeout of an import.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How large a file is.
+/// Size of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
-    /// The fewest lines.
+    /// Minimum number of lines.
     pub least: usize,
-    /// The most.
+    /// Maximum number of lines.
     pub most: usize,
 }
 
-/// What came of it.
+/// Result of the proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// How often the program was killed.
+    /// Number of kills.
     pub kills: u64,
-    /// Files that were imported in the end.
+    /// Imported files.
     pub files: u64,
     /// Their lines.
     pub lines: u64,
-    /// What the files count, in all.
+    /// Sum of the counts in the files.
     pub counted: i64,
-    /// What the store counts, in all.
+    /// Sum of the counts in the store.
     pub stored: i64,
-    /// Slots that were compared with what they should be, in all retentions.
+    /// Slots compared, in all retentions.
     pub slots: u64,
-    /// Slots that were not what they should be.
+    /// Slots that were wrong.
     pub wrong: u64,
-    /// Refused lines that were not kept aside.
+    /// Refused lines that were not kept in a file.
     pub not_kept: u64,
 }
 
 impl Proof {
-    /// Whether nothing was lost, nothing is there twice and nothing was wrong.
+    /// Whether nothing is missing, duplicated or wrong.
     pub fn holds(&self) -> bool {
         self.slots > 0 && self.wrong == 0 && self.not_kept == 0 && self.counted == self.stored
     }
 }
 
-/// A file with what it says.
+/// A file with its content.
 struct File {
     text: String,
     counted: i64,
-    /// The numbers of the lines that are refused.
+    /// The numbers of the refused lines.
     refused: Vec<u64>,
 }
 
-/// The file of a number: all its series begin with `f<number>`.
+/// File number `number`: all its series begin with `f<number>`.
 fn file(seed: Seed, number: u64, size: Size) -> File {
     let mut rng = seed.derive("file", number).rng("lines");
     let count = rng.random_range(size.least..=size.most);
@@ -103,13 +102,13 @@ fn steps() -> Vec<Retention> {
     [10, 60, 3_600].into_iter().filter_map(|s| Retention::from_secs(s, None)).collect()
 }
 
-/// Imports files into `place`, killing whoever does it `kills` times.
+/// Imports files into `place`, killing the import `kills` times.
 ///
-/// `program` starts an import of a file of Influx lines with times in seconds; it must
-/// end with status 0 or 1. `folder` is for the files.
+/// `program` starts an import of a file of Influx lines with times in seconds; it must end with
+/// status 0 or 1. The files are created in `folder`.
 ///
 /// # Errors
-/// A program that fails by itself, with what it said; a store that cannot be read.
+/// A program that fails by itself, with its output; a store that cannot be read.
 pub fn prove(
     place: &str,
     folder: &Path,
@@ -121,7 +120,7 @@ pub fn prove(
     let text = |error: StoreError| error.to_string();
     let mut proof = Proof::default();
     let mut rng = seed.rng("moments");
-    // So that those of the program are the steps that are compared.
+    // So that the program's steps are those that are compared.
     store::open(place).map_err(text)?.retain(&steps()).map_err(text)?;
     let mut usual = Duration::from_millis(100);
     for number in 0.. {
@@ -132,7 +131,7 @@ pub fn prove(
         let path = folder.join(format!("f{number}.txt"));
         std::fs::write(&path, &file.text).map_err(|error| error.to_string())?;
         loop {
-            // The wanted moment may lie beyond the end of an import: then that one was not killed.
+            // If the import is over before, it is not killed.
             let life = usual.mul_f64(rng.random_range(0.0..1.1));
             let began = Instant::now();
             let limit = if proof.kills < kills { life } else { PATIENCE };
@@ -157,7 +156,7 @@ enum Ended {
     ByItself,
 }
 
-/// Lets a program live so long.
+/// Lets a program run for this long.
 fn live(mut command: Command, life: Duration) -> Result<Ended, String> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| format!("the importing program: {error}"))?;
@@ -183,7 +182,7 @@ fn by_itself(child: Child) -> Result<Ended, String> {
     }
 }
 
-/// Keeps nothing aside: the program does.
+/// Keeps no refused lines: the program does.
 struct Quiet;
 
 impl Watch for Quiet {
@@ -192,7 +191,7 @@ impl Watch for Quiet {
     }
 }
 
-/// Compares what the store holds of a file with what an undisturbed import makes of it.
+/// Compares the store's content of a file with that of an undisturbed import.
 fn compare(
     place: &str,
     number: u64,
@@ -245,7 +244,7 @@ fn compare(
     Ok(())
 }
 
-/// What a store has of a file: slots by series, time and lane.
+/// The store's content of a file: slots by series, time and lane.
 fn contents(
     store: &mut dyn Store,
     number: u64,

@@ -1,10 +1,10 @@
-//! Proofs that the recorder stores every acknowledged update exactly once, also after kill −9, and
-//! that it reads formats as their own parsers do.
+//! Proofs that the recorder stores every acknowledged update exactly once, even after kill −9, and
+//! that it parses formats like their own parsers.
 //!
-//! [`batches`] and [`imports`] start a program, kill it at random moments and start it again, and
-//! compare what is then stored with what should be. `xtask prove` runs them at length, and the tests of this
-//! crate briefly. The tests of `stage` that need a process to kill are here too, because the programs
-//! that tests start do not belong into the product's crates.
+//! [`batches`] and [`imports`] start a program, kill it at random moments, restart it, and compare
+//! the stored data with the expected data. `xtask prove` runs them at length, and the tests of this
+//! crate briefly. The tests of `stage` that need a process to kill are here too, because programs
+//! for tests do not belong in the product's crates.
 
 pub mod batches;
 pub mod corpus;

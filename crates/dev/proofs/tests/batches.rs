@@ -1,4 +1,4 @@
-//! What was acknowledged to ten writers survives kill −9, in both databases.
+//! What was acknowledged to ten writers survives kill −9 in both databases.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 

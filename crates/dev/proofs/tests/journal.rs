@@ -1,4 +1,4 @@
-//! A journal whose writer is killed has every record that was acknowledged, once and whole.
+//! A journal whose writer is killed has every acknowledged record, once and whole.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
@@ -20,7 +20,7 @@ fn what_was_acknowledged_survives_kill_9() {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // After so many commits, at whatever moment of the next one.
+        // After this many commits, at a random moment of the next one.
         for _ in 0..kill % 5 + 1 {
             let line = lines.next().unwrap().unwrap();
             acknowledged = line.parse::<u64>().unwrap();

@@ -65,7 +65,7 @@ fn control_groups_count_the_same_or_the_tree_takes_over() {
 }
 
 #[test]
-fn what_nobody_waits_for_is_counted_by_the_control_group() {
+fn unwaited_children_are_counted_by_the_control_group() {
     let scene = Scene::new();
     // With SIGCHLD ignored, ended children leave no trace in their parent's times.
     let text = r#"python3 -c "
@@ -89,7 +89,7 @@ time.sleep(1000)
 /// Processes that an engine starts for a container are not descendants of the stack's; its
 /// attendant lists them.
 #[test]
-fn a_listed_process_of_somebody_else_is_counted_and_ended() {
+fn a_listed_foreign_process_is_counted_and_killed() {
     let burn =
         "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ntime.sleep(1000)";
     let mut other = std::process::Command::new("python3")

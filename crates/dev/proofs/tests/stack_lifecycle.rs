@@ -111,7 +111,7 @@ fn variables_are_in_the_environment_and_padding_too() {
 }
 
 #[test]
-fn a_crash_at_start_shows_the_last_words() {
+fn a_crash_at_start_shows_the_end_of_the_log() {
     let scene = Scene::new();
     let error =
         scene.start(vec![script("echo starting; echo no such module >&2; exit 3")]).unwrap_err();
@@ -212,7 +212,7 @@ fn a_command_that_is_not_there_is_named_with_its_remedy() {
 }
 
 #[test]
-fn a_taken_port_is_told_apart_and_its_holder_named() {
+fn a_port_in_use_is_distinguished_and_its_holder_named() {
     let scene = Scene::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -288,7 +288,7 @@ fn a_cpu_that_does_not_exist_is_refused() {
 }
 
 #[test]
-fn somebody_who_asks_to_stop_is_heard_while_a_stack_starts() {
+fn a_stop_request_is_noticed_while_a_stack_starts() {
     let scene = Scene::new();
     let mut options = StartOptions::new("test", Seed(5));
     options.stop = Arc::new(AtomicBool::new(true));
@@ -299,7 +299,7 @@ fn somebody_who_asks_to_stop_is_heard_while_a_stack_starts() {
 }
 
 #[test]
-fn a_process_that_ignores_sigterm_is_killed_and_that_is_said() {
+fn a_process_that_ignores_sigterm_is_killed_and_reported() {
     let scene = Scene::new();
     let mut process = script("trap '' TERM; touch $DIR/ready; while :; do sleep 0.05; done");
     process.stop_timeout = Nanos::from_millis(200);
@@ -393,7 +393,7 @@ fn the_end_of_what_went_into_the_background_is_noticed() {
 }
 
 #[test]
-fn a_death_while_measuring_is_told_with_the_last_words() {
+fn a_death_while_measuring_is_reported_with_the_end_of_the_log() {
     let scene = Scene::new();
     let live = scene
         .start(vec![script("touch $DIR/ready; while [ ! -e $DIR/die ]; do sleep 0.02; done; echo out of luck; exit 7")])

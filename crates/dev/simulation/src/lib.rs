@@ -1,8 +1,9 @@
-//! The proof of the method: worlds whose truth is known, measured and judged by the code that judges real runs.
+//! The proof of the method: worlds with a known truth, measured and judged by the code that judges
+//! real runs.
 //!
-//! Each scenario is played many times. A run draws slices, adds them up to
-//! trials, pairs trials in blocks, lets Stein's procedure fix the number of
-//! blocks after the pilot, and is judged by [`judge`]. Only the slices are invented.
+//! Each scenario is played many times. A run draws slices, adds them up to trials, pairs trials in
+//! blocks, lets Stein's procedure determine the number of blocks after the pilot, and is judged by
+//! [`judge`]. Only the slices are simulated.
 
 mod noise;
 mod scenarios;
@@ -20,11 +21,11 @@ use stats::{
     log_ratios, median,
 };
 
-/// At most this many blocks in a simulated run.
+/// Limit on the blocks of a simulated run.
 const BLOCKS_MAX: u32 = 60;
-/// The difference that is there to be found, as a fraction.
+/// The true difference, as a fraction.
 const DIFFERENCE: f64 = 0.02;
-/// Fewest blocks after which someone looks.
+/// Minimum number of blocks before the first look.
 const LOOK_MIN: usize = 4;
 
 /// When a simulated run stops.
@@ -32,29 +33,31 @@ const LOOK_MIN: usize = 4;
 enum Stop {
     /// Stein's procedure after a pilot of this many blocks.
     Stein { pilot: usize },
-    /// Someone looks after every block at the anytime-valid interval and stops when it misleads the most.
+    /// A person looks at the anytime-valid interval after every block, and stops where it is most
+    /// misleading.
     AtTheWorst,
-    /// The same with Student's interval, which is not made for it.
+    /// The same with Student's interval, which is not valid for that.
     AtTheWorstByStudent,
 }
 
-/// What came of one scenario.
+/// Result of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScenarioResult {
     /// Short name.
     pub name: &'static str,
-    /// What disturbs the measurement, in words.
+    /// The disturbance, in words.
     pub about: &'static str,
-    /// Coverage that is wanted, lowest and highest; `None` for a scenario that
-    /// shows what happens without the method, or beyond what it promises.
+    /// Required coverage, lowest and highest; `None` for a scenario that shows what happens without
+    /// the method, or beyond what it promises.
     pub goal: Option<(f64, f64)>,
-    /// Runs with a true difference of 2%, and as many without any.
+    /// Number of runs with a true difference of 2%, and of runs without a difference.
     pub runs: u32,
-    /// Runs with the difference whose interval (all intervals, of several variants) held the truth.
+    /// Runs with the difference whose interval (all intervals, for several variants) contained the
+    /// truth.
     pub covered: u32,
-    /// Runs without a difference that nevertheless said faster or slower.
+    /// Runs without a difference whose verdict was faster or slower.
     pub false_alarms: u32,
-    /// Runs with the difference that found it (all of them, of several variants).
+    /// Runs with the difference that found it (all of them, for several variants).
     pub found: u32,
     /// Runs with the difference that found the opposite.
     pub wrong_sign: u32,
@@ -65,12 +68,12 @@ pub struct ScenarioResult {
 }
 
 impl ScenarioResult {
-    /// Share of runs whose interval held the truth.
+    /// Share of runs whose interval contained the truth.
     pub fn coverage(&self) -> f64 {
         f64::from(self.covered) / f64::from(self.runs)
     }
 
-    /// Whether coverage is what was wanted.
+    /// Whether the coverage is as required.
     pub fn passed(&self) -> bool {
         self.goal.is_none_or(|(low, high)| (low..=high).contains(&self.coverage()))
     }
@@ -139,7 +142,7 @@ impl Scenario {
         Outcome::of(&judgements, difference)
     }
 
-    /// Someone looks after every block. What counts is the worst that they may stop at.
+    /// A person looks after every block. The worst moment to stop counts.
     fn play_watched(&self, history: &mut History, difference: f64) -> Outcome {
         let trials: Vec<Vec<f64>> =
             (0..BLOCKS_MAX as usize).map(|block| history.interleaved_block(block)).collect();
@@ -151,7 +154,8 @@ impl Scenario {
         };
         let mut worst = look(all.len());
         for blocks in LOOK_MIN..all.len() {
-            // Judging costs more than the interval, and only an interval that excludes something can mislead.
+            // Judging costs more than the interval, and only an interval that excludes something
+            // can mislead.
             let excludes = |value: f64| {
                 Spread::of(&all[..blocks]).is_some_and(|spread| {
                     let half = if anytime {
@@ -182,7 +186,7 @@ impl Scenario {
     }
 }
 
-/// The log ratios of every further variant to the first, over blocks.
+/// The log ratios of every other variant to the first, by block.
 fn contrasts(trials: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let variants = trials.first().map_or(0, Vec::len);
     (1..variants)
@@ -194,7 +198,7 @@ fn contrasts(trials: &[Vec<f64>]) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// What one simulated run came to.
+/// Outcome of one simulated run.
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     covered: bool,
@@ -221,7 +225,7 @@ impl Outcome {
         }
     }
 
-    /// Two moments of one run, of which a person may choose the more misleading.
+    /// The more misleading of two moments of one run.
     fn or_worse(self, other: Outcome) -> Outcome {
         Outcome {
             covered: self.covered && other.covered,

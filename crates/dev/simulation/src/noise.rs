@@ -8,7 +8,7 @@ pub(super) fn uniform(rng: &mut Rng) -> f64 {
     ((rng.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
 }
 
-/// Whether something of this probability happens.
+/// Whether an event of this probability happens.
 pub(super) fn happens(rng: &mut Rng, probability: f64) -> bool {
     uniform(rng) < probability
 }

@@ -1,4 +1,4 @@
-//! The scenarios, with the coverage that each must reach.
+//! The scenarios, with the coverage required of each.
 
 use base::Seed;
 
@@ -10,7 +10,7 @@ use crate::{ScenarioResult, Stop};
 pub struct Scenario {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Scenarios that share this are played on the very same noise.
+    /// Scenarios with the same value use identical noise.
     pub(super) noise: &'static str,
     pub(super) goal: Option<(f64, f64)>,
     pub(super) world: World,
@@ -19,7 +19,8 @@ pub struct Scenario {
     pub(super) stop: Stop,
 }
 
-/// Noise of the size seen on a shared machine of two CPUs: d spreads by about 2% from block to block.
+/// Noise of the size seen on a shared machine of two CPUs: d varies by about 2% from block to
+/// block.
 const NORMAL: World = World {
     start: Start::Normal(0.01),
     slice_sd: 0.03,
@@ -30,7 +31,7 @@ const NORMAL: World = World {
 };
 /// A tenth of a percent per slice: 2% per block.
 const DRIFTING: World = World { drift_per_slice: -0.001, ..NORMAL };
-/// Neighbours who come and go over minutes.
+/// Neighbours that come and go over minutes.
 const WANDERING: World = World { wandering: (0.99, 0.05), ..NORMAL };
 
 const PLANNED: Scenario = Scenario {

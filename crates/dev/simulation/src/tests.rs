@@ -10,8 +10,8 @@ fn play(name: &str) -> ScenarioResult {
     scenario.expect("a scenario of that name").run(RUNS, Seed(1))
 }
 
-/// 300 runs know a coverage of 95% to ±3.5% (99% of the time), so the bounds
-/// are wider than those of the full proof.
+/// 300 runs determine a coverage of 95% to ±3.5% (99% of the time), so the bounds are wider than
+/// those of the full proof.
 #[track_caller]
 fn holds_its_promise(name: &str) {
     let result = play(name);
@@ -25,7 +25,7 @@ fn holds_its_promise(name: &str) {
 #[test]
 fn normal_noise() {
     holds_its_promise("normal");
-    // Much above 95% would mean intervals that are wider than they need to be.
+    // Much above 95% would mean intervals that are wider than necessary.
     assert!(play("normal").coverage() < 0.985);
 }
 
@@ -101,7 +101,7 @@ fn the_contrasts_are_played_on_the_noise_of_the_scenario_they_contrast_with() {
     ] {
         assert_eq!((of(with).noise, of(with).world), (of(without).noise, of(without).world));
     }
-    // Any other two share nothing, so that one bad draw does not show twice.
+    // All others use different noise, so that one bad draw does not show twice.
     let mut noises: Vec<&str> = scenarios.iter().map(|scenario| scenario.noise).collect();
     noises.sort_unstable();
     noises.dedup();

@@ -1,21 +1,21 @@
-//! A machine with servers whose true speeds are known.
+//! A machine and servers with known true speeds.
 
 use base::{Rng, Seed};
 
 use crate::noise::{happens, normal, student_3};
 use stats::mirrored_order;
 
-/// Requests that a slice of the baseline completes when nothing disturbs it: half a second at 10,000/s.
+/// Requests per undisturbed slice of the baseline: half a second at 10,000/s.
 const REQUESTS_PER_SLICE: f64 = 5_000.0;
 /// Slices per variant and block: a window of 5 s in slices of half a second.
 pub(super) const SLICES: usize = 10;
 
-/// How the level differs from one start of a server to the next, on the scale of logarithms.
+/// Differences between the levels of a server's starts, on the log scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Start {
     /// Normal with this standard deviation.
     Normal(f64),
-    /// Student's t with 3 degrees of freedom times this scale: now and then a start is far off.
+    /// Student's t with 3 degrees of freedom times this scale: occasionally a start is far off.
     HeavyTailed(f64),
     /// Normal, and `share` of the starts settle `lower` below the others.
     Bimodal { sd: f64, share: f64, lower: f64 },
@@ -23,18 +23,18 @@ pub(super) enum Start {
     Correlated { sd: f64, correlation: f64 },
 }
 
-/// Slowdowns that hit whatever runs at the time.
+/// Slowdowns that affect whatever is running.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bursts {
     /// Probability that one begins in a quiet slice.
     pub(super) begin: f64,
-    /// Probability that one goes on for another slice.
+    /// Probability that one continues for another slice.
     pub(super) go_on: f64,
-    /// How much slower everything is, on the scale of logarithms.
+    /// How much slower everything is, on the log scale.
     pub(super) depth: f64,
 }
 
-/// What disturbs a measurement. All sizes are on the scale of logarithms: 0.01 is about 1%.
+/// The disturbances of a measurement. All sizes are on the log scale: 0.01 is about 1%.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct World {
     /// Level of each start.
@@ -45,27 +45,27 @@ pub(super) struct World {
     pub(super) block_sd: f64,
     /// Change of the machine's level with every slice.
     pub(super) drift_per_slice: f64,
-    /// The machine's own wandering, an AR(1) process over slices: correlation of neighbours, standard deviation.
+    /// The machine's own drift, an AR(1) process over slices: correlation of neighbours, standard
+    /// deviation.
     pub(super) wandering: (f64, f64),
     /// Slowdowns, if there are any.
     pub(super) bursts: Option<Bursts>,
 }
 
-/// In which order the blocks and variants take their turns.
+/// The order of blocks and variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Blocks of all variants, their slices in mirrored order.
+    /// Blocks of all variants, with their slices in mirrored order.
     Interleaved,
     /// All trials of the first variant, then all of the next.
     Sequential,
 }
 
-/// One history of the world: its noise is a function of the moment and of
-/// the start, whichever order the measurement has. So two orders can be
-/// compared on the same data.
+/// One history of the world: its noise is a function of the moment and of the start, whatever the
+/// order of the measurement. So two orders can be compared on the same data.
 pub(super) struct History<'a> {
     world: &'a World,
-    /// True level of each variant, on the scale of logarithms.
+    /// True level of each variant, on the log scale.
     truth: &'a [f64],
     rng: Rng,
     starts: StartLevels,
@@ -94,8 +94,8 @@ impl<'a> History<'a> {
         }
     }
 
-    /// Throughput of every variant in an interleaved block, in requests per slice.
-    /// Blocks are to be asked for in order, from 0.
+    /// Throughput of every variant in an interleaved block, in requests per slice. Blocks must be
+    /// requested in order, from 0.
     pub(super) fn interleaved_block(&mut self, block: usize) -> Vec<f64> {
         let variants = self.truth.len();
         let order = mirrored_order(variants, SLICES, &mut self.orders);
@@ -123,7 +123,7 @@ impl<'a> History<'a> {
             .collect()
     }
 
-    /// Requests that a variant completes in the slice at a moment: a whole number, as in life.
+    /// Requests that a variant completes in the slice at a moment: an integer, as in reality.
     fn completed(&mut self, variant: usize, block: usize, moment: usize) -> f64 {
         let start = self.starts.level(self.world.start, self.truth.len(), variant, block);
         let level = self.truth[variant] + start + self.machine(moment);
@@ -234,7 +234,7 @@ mod tests {
         let world = World { bursts, ..STILL };
         let mut history = History::new(&world, &[0.0], Seed(3));
         let slow = (0..10_000).filter(|&moment| history.machine(moment) < -0.5).count();
-        // In balance a share of 0.05 ÷ (0.05 + 0.2) of all slices is slow.
+        // In equilibrium a share of 0.05 ÷ (0.05 + 0.2) of all slices is slow.
         assert!((1_700..2_300).contains(&slow), "{slow}");
     }
 

@@ -1,8 +1,7 @@
 //! A temporary PostgreSQL server on a Unix socket, for tests, proofs and benches.
 //!
-//! It lives in a temporary folder, and ends with the process that made it,
-//! however that ends: a shell holds the other end of a pipe and stops the server
-//! when the pipe closes.
+//! It is in a temporary folder, and ends with the process that started it, however that ends: a
+//! shell holds the other end of a pipe and stops the server when the pipe closes.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -12,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use postgres::{Client, NoTls};
 
-/// How long the server may take to answer after it was started.
+/// How long the server may take to respond after its start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Stops the server when the pipe closes, or when it is told to crash; then the folder stays.
+/// Stops the server when the pipe closes, or when told to crash it; then the folder stays.
 const GUARD: &str = r#"
 dir=$1; shift
 "$@" >>"$dir/log" 2>&1 &
@@ -47,7 +46,7 @@ pub struct Throwaway {
 }
 
 impl Throwaway {
-    /// Makes and starts a server with further settings, such as `fsync=off`.
+    /// Creates and starts a server with additional settings, such as `fsync=off`.
     ///
     /// # Errors
     /// [`NoServer`].
@@ -64,7 +63,7 @@ impl Throwaway {
     /// Starts the server again after [`Throwaway::crash`].
     ///
     /// # Errors
-    /// [`NoServer::Failed`] with what the server said.
+    /// [`NoServer::Failed`] with the server's message.
     pub fn resume(&mut self) -> Result<(), NoServer> {
         let mut command = Command::new("sh");
         command.args(["-c", GUARD, "guard"]).arg(&self.folder).args(as_postgres());
@@ -75,7 +74,7 @@ impl Throwaway {
             command.args(["-c", setting]);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // In a group of its own, so that Ctrl-C reaches us and not the guard.
+        // In a separate group, so that Ctrl-C does not reach the guard.
         self.guard = Some(command.process_group(0).spawn().map_err(failed)?);
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
@@ -92,11 +91,12 @@ impl Throwaway {
         }
     }
 
-    /// Stops the server without any order, as a crash would; what was committed is there after [`Throwaway::resume`].
+    /// Stops the server without a shutdown, as in a crash; committed data is there after
+    /// [`Throwaway::resume`].
     pub fn crash(&mut self) {
         if let Some(mut guard) = self.guard.take() {
             if let Some(pipe) = &mut guard.stdin {
-                // A guard that has already gone has nothing to be told.
+                // If the guard is gone, there is nothing to stop.
                 let _ = pipe.write_all(b"crash\n");
             }
             let _ = guard.wait();
@@ -108,17 +108,17 @@ impl Throwaway {
         format!("postgres:///{database}?host={}&user=postgres", self.folder.display())
     }
 
-    /// Makes an empty database, and gives its URL.
+    /// Creates an empty database, and returns its URL.
     ///
     /// # Errors
-    /// [`NoServer::Failed`] with what the server said.
+    /// [`NoServer::Failed`] with the server's message.
     pub fn database(&self, name: &str) -> Result<String, NoServer> {
         let mut client = Client::connect(&self.url("postgres"), NoTls).map_err(failed)?;
         client.batch_execute(&format!("CREATE DATABASE {name}")).map_err(failed)?;
         Ok(self.url(name))
     }
 
-    /// Where the server keeps its files.
+    /// The server's data folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -157,7 +157,7 @@ fn failed(error: impl std::error::Error) -> NoServer {
     NoServer::Failed(text)
 }
 
-/// Where `initdb` and `postgres` are: on the path, or where Debian keeps the newest version.
+/// The folder of `initdb` and `postgres`: on the path, or Debian's newest version.
 fn programs() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -183,7 +183,7 @@ fn is_root() -> bool {
     me.is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0)
 }
 
-/// A folder that belongs to whoever runs the server. Its path is short, because that of a Unix socket must be.
+/// A folder owned by the server's user. Its path is short, because Unix socket paths are limited.
 fn new_folder() -> Result<PathBuf, NoServer> {
     let mut command = Command::new("env");
     command.args(as_postgres()).args(["mktemp", "-d"]);

@@ -1,4 +1,4 @@
-//! `prove aa` and `prove sixty`: the same gunicorn against itself.
+//! `prove aa` and `prove sixty`: gunicorn compared with itself.
 
 use std::process::ExitCode;
 
@@ -6,13 +6,13 @@ use crate::binary::{Outcome, run_experiment};
 use crate::options::Options;
 use crate::{say, usage_error};
 
-/// Of 60 runs, at most this many may call a difference where there is none; of others, in proportion.
-/// Binomial(60, 0.05) exceeds 7 once in a hundred times.
+/// Maximum false alarms in 60 runs; proportional for other numbers. Binomial(60, 0.05) exceeds 7
+/// once in a hundred times.
 const ALARMS_MAX_OF_60: f64 = 7.0;
-/// Wanted half-width after a minute.
+/// Target half-width after a minute.
 const SIXTY_HALF_WIDTH: f64 = 0.01;
 
-/// Two variants that do not differ.
+/// Two equal variants.
 const EXPERIMENT: &str = r#"
 [experiment]
 name = "aa"
@@ -47,10 +47,10 @@ name = "b"
 stack = "hello"
 "#;
 
-/// Blocks as `--quick` has them, without a wish for precision, so that each run costs the same.
+/// Blocks as with `--quick`, without a target precision, so that each run costs the same.
 const SHORT: &str =
     "pilot_blocks = 6\nmax_blocks = 6\nwindow = \"800ms\"\nwarmup = \"300ms\"\nprecision = \"1%\"";
-/// The default schedule, cut at a minute.
+/// The default schedule, limited to a minute.
 const MINUTE: &str = "max_time = \"60s\"\nprecision = \"1%\"";
 
 /// Counts how often a server seems to differ from itself.
@@ -74,7 +74,7 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
     ExitCode::from(u8::from(alarms as f64 > allowed))
 }
 
-/// How narrow the interval between two equal servers is after 60 seconds.
+/// Measures the width of the interval between two equal servers after 60 seconds.
 pub(crate) fn prove_sixty(words: &[&str]) -> ExitCode {
     let options = match Options::parse(words, 3) {
         Ok(options) => options,

@@ -1,4 +1,5 @@
-//! `prove accuracy`: the built-in experiment `series-accuracy` with as many random updates as are asked for.
+//! `prove accuracy`: the built-in experiment `series-accuracy` with a given number of random
+//! updates.
 
 use std::process::ExitCode;
 
@@ -7,11 +8,11 @@ use accuracy::Experiment;
 use crate::options::Options;
 use crate::say;
 
-/// How many random updates the three are given.
+/// Number of random updates.
 const RANDOM: u32 = 1_000_000;
 
-/// Runs the experiment; fails if a published figure is not reproduced, a peer is missing, or a
-/// total of ours is not the truth.
+/// Runs the experiment; fails if a published figure is not reproduced, a recorder is missing, or
+/// one of our totals is wrong.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
     let options = match Options::parse(words, RANDOM) {
         Ok(options) => options,

@@ -1,4 +1,4 @@
-//! `prove batches`: kill −9 at random moments; what was acknowledged is in the database once.
+//! `prove batches`: kill −9 at random moments; acknowledged data is in the database exactly once.
 
 use std::process::{Command, ExitCode};
 
@@ -9,7 +9,7 @@ use throwaway::Throwaway;
 use crate::options::Options;
 use crate::{say, usage_error};
 
-/// Kills whoever writes, and compares what SQLite and PostgreSQL hold with what was sent.
+/// Kills the writers, and compares the content of SQLite and PostgreSQL with what was sent.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
     let options = match Options::parse(words, 500) {
         Ok(options) => options,
@@ -58,7 +58,7 @@ fn prove_one(place: &str, options: &Options) -> Result<Proof, String> {
     })
 }
 
-/// The program that is killed.
+/// The program to kill.
 pub(crate) fn write(words: &[&str]) -> ExitCode {
     let [place, numbers @ ..] = words else { return usage_error("write-batches needs a place") };
     let numbers: Result<Vec<u64>, _> = numbers.iter().map(|word| word.parse()).collect();

@@ -1,11 +1,11 @@
-//! Running target/release/tachograph and reading what it says.
+//! Running target/release/tachograph and parsing its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// The binary under proof, beside this one.
+/// The binary to test, in the same folder as this one.
 pub(crate) fn path() -> Result<PathBuf, String> {
     let ours = std::env::current_exe().map_err(|error| error.to_string())?;
     let path = ours.with_file_name("tachograph");
@@ -18,7 +18,7 @@ pub(crate) fn path() -> Result<PathBuf, String> {
     }
 }
 
-/// A comparison's outcome, from the JSON.
+/// A comparison's result, from the JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outcome {
     pub(crate) verdict: String,
@@ -30,13 +30,13 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Half the interval's width, as a share of the ratio.
+    /// Half-width of the interval, as a share of the ratio.
     pub(crate) fn half_width(&self) -> f64 {
         ((self.high / self.low).sqrt() - 1.0).abs()
     }
 }
 
-/// Runs an experiment file quietly, with a record of its own, and reads the first comparison.
+/// Runs an experiment file quietly with its own record, and returns the first comparison.
 pub(crate) fn run_experiment(
     folder: &Path,
     toml: &str,
@@ -45,7 +45,7 @@ pub(crate) fn run_experiment(
     run_experiment_with(&path()?, folder, toml, further, None)
 }
 
-/// The same with another binary, and within a control group if one is named.
+/// The same with another binary, optionally in a control group.
 pub(crate) fn run_experiment_with(
     binary: &Path,
     folder: &Path,

@@ -1,4 +1,4 @@
-//! `prove container-kills`: kill −9 at random moments of runs whose stacks are containers.
+//! `prove container-kills`: kill −9 at random moments of runs with containers.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -7,7 +7,7 @@ use crate::kills::{Victim, kill_often};
 use crate::options::Options;
 use crate::{binary, say, usage_error};
 
-/// Kills runs with containers and looks for what they left, at the engine too.
+/// Kills runs with containers and looks for leftovers, including at the engine.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
     let options = match Options::parse(words, 30) {
         Ok(options) => options,
@@ -56,7 +56,7 @@ impl Victim for Containers {
     }
 }
 
-/// Containers and networks with our label at the engine that `DOCKER_HOST` names.
+/// Containers and networks with our label at the engine in `DOCKER_HOST`.
 fn left_at_the_engine() -> Result<Vec<String>, String> {
     let host = std::env::var("DOCKER_HOST").unwrap_or("unix:///var/run/docker.sock".to_owned());
     let socket = host.strip_prefix("unix://").ok_or("DOCKER_HOST is no Unix socket")?;

@@ -1,4 +1,4 @@
-//! `prove corpus`: inputs of other projects' tests through our parsers.
+//! `prove corpus`: inputs from other projects' tests through our parsers.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,8 +7,8 @@ use proofs::{corpus, tables};
 
 use crate::{say, usage_error};
 
-/// Prints how many inputs of a corpus came out how; fails where numbers differ, or where
-/// something is taken that the other project refuses.
+/// Prints the number of inputs by outcome; fails if numbers differ, or if we accept something that
+/// the other project refuses.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
     let [path] = words else { return usage_error("prove corpus needs the path of a file") };
     let name = Path::new(path).file_name().unwrap_or_default().to_string_lossy();

@@ -1,4 +1,4 @@
-//! `prove faults`: each fault of the method, caught every time.
+//! `prove faults`: every fault of the method is caught every time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,14 +8,14 @@ use std::process::{Command, ExitCode, Output, Stdio};
 use crate::options::Options;
 use crate::{say, usage_error};
 
-/// Names a file to which a test that cannot run here writes its own name (`tests/support`): the
-/// test harness knows only passed and failed.
+/// Names a file to which tests that cannot run here write their names (`tests/support`), because
+/// the test harness only knows passed and failed.
 const NOT_RUN: &str = "TACHOGRAPH_TEST_NOT_RUN";
 
-/// One answer in so many is broken by the tests of rare faults; without it, one in fewer.
+/// How rarely the tests of rare faults break a response; the default is more frequent.
 const FAULT_EVERY: (&str, &str) = ("TACHOGRAPH_TEST_FAULT_EVERY", "10000");
 
-/// Runs the tests of faults again and again and counts how often each was caught.
+/// Runs the tests of faults repeatedly and counts how often each was caught.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
     let options = match Options::parse(words, 20) {
         Ok(options) => options,
@@ -46,7 +46,7 @@ fn count(runs: u32) -> Result<bool, String> {
         if !output.status.success() {
             say(&format!("pass {run}:\n{text}"));
         }
-        // There is no file where every test could run.
+        // Without skipped tests there is no file.
         let skipped = std::fs::read_to_string(&skipped).unwrap_or_default();
         counts.add(&text, &skipped);
     }
@@ -65,7 +65,7 @@ fn test(args: &[&str], not_run: Option<&Path>) -> Result<Output, String> {
     command.stdin(Stdio::null()).output().map_err(|error| error.to_string())
 }
 
-/// How often each fault was caught and missed. Whatever is neither did not run.
+/// How often each fault was caught and missed. The rest did not run.
 struct CaughtCounts(BTreeMap<String, (u32, u32)>);
 
 impl CaughtCounts {
@@ -73,7 +73,7 @@ impl CaughtCounts {
         CaughtCounts(names.map(|name| (name.to_owned(), (0, 0))).collect())
     }
 
-    /// Adds one pass: what the harness printed, and the names of the tests that could not run.
+    /// Adds one pass: the harness's output, and the names of the tests that could not run.
     fn add(&mut self, text: &str, skipped: &str) {
         for (name, passed) in text.lines().filter_map(outcome) {
             if skipped.lines().any(|skipped| skipped == name) {
@@ -103,17 +103,17 @@ impl CaughtCounts {
     }
 }
 
-/// The name of a test, from a line of the harness's list.
+/// The name of a test in the harness's list.
 fn listed_name(line: &str) -> Option<&str> {
     line.strip_suffix(": test")
 }
 
-/// The name of a test that ran and whether it passed, from a line of the harness.
+/// The name of a test, and whether it passed, from the harness's output.
 fn outcome(line: &str) -> Option<(&str, bool)> {
     let (name, outcome) = line.strip_prefix("test ")?.split_once(" ... ")?;
     match outcome {
         "ok" => Some((name, true)),
-        // Ignored, perhaps with a reason.
+        // Ignored, with or without a reason.
         _ if outcome.starts_with("ignored") => None,
         _ => Some((name, false)),
     }

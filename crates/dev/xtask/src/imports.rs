@@ -1,4 +1,4 @@
-//! `prove imports`: kill −9 in the middle of imports; called again, each line is there once.
+//! `prove imports`: kill −9 during imports; when repeated, each line is stored once.
 
 use std::process::{Command, ExitCode};
 
@@ -8,10 +8,10 @@ use throwaway::Throwaway;
 use crate::options::Options;
 use crate::{binary, say, usage_error};
 
-/// Large enough for an import to take some tenths of a second.
+/// Large enough for an import to take a few tenths of a second.
 const SIZE: Size = Size { least: 2_000, most: 40_000 };
 
-/// Kills imports, and compares what SQLite and PostgreSQL hold with what the files say.
+/// Kills imports, and compares the content of SQLite and PostgreSQL with the files.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
     let options = match Options::parse(words, 500) {
         Ok(options) => options,
@@ -46,7 +46,7 @@ fn prove_both(options: &Options) -> Result<bool, String> {
         let proof = imports::prove(&place, folder.path(), options.seed, kills, SIZE, |file| {
             let mut command = Command::new(&tachograph);
             command.args(["import", "--quiet", "--format", "influx", "--precision", "s"]);
-            // Little memory, so that much is written before the kill.
+            // A small head, so that much is written before the kill.
             command.args(["--head-memory", "16KiB"]);
             command.arg(file).env("TACHOGRAPH_RECORD", &place);
             command

@@ -1,4 +1,4 @@
-//! `prove injection`: servers with exactly known differences.
+//! `prove injection`: servers with known differences.
 
 use std::process::ExitCode;
 
@@ -6,14 +6,14 @@ use crate::binary::run_experiment;
 use crate::options::Options;
 use crate::{say, usage_error};
 
-/// Of 60 comparisons at most this many may miss the truth; of others, in proportion.
+/// Maximum misses in 60 comparisons; proportional for other numbers.
 const MISSES_MAX_OF_60: f64 = 7.0;
 
-/// A way to make one server differ from another by a known share.
+/// A way to make two servers differ by a known share.
 struct Injection {
     name: &'static str,
     metric: &'static str,
-    /// Flags of the fixture for the baseline and for a server that differs by `share`.
+    /// The fixture's flags for the baseline and for a server that differs by `share`.
     flags: fn(f64) -> (String, String),
     /// The true ratio variant ÷ baseline of the metric.
     truth: fn(f64) -> f64,
@@ -48,7 +48,7 @@ const INJECTIONS: [Injection; 3] = [
 ];
 
 const SHARES: [f64; 3] = [0.02, 0.05, 0.20];
-/// What the fixture needs besides what is injected dilutes the difference by no more than this share of it.
+/// The fixture's own cost dilutes the difference by at most this share of it.
 const DILUTION: f64 = 0.06;
 
 fn experiment(injection: &Injection, share: f64) -> String {
@@ -94,7 +94,7 @@ vars = {{ FAULT = "{b}" }}
     )
 }
 
-/// Whether known differences are found, with the right sign and size.
+/// Checks that known differences are found, with the right sign and size.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
     let options = match Options::parse(words, 60) {
         Ok(options) => options,

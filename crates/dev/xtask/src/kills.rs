@@ -1,4 +1,4 @@
-//! `prove kills`: kill −9 at random moments; nothing may stay behind.
+//! `prove kills`: kill −9 at random moments; nothing may remain.
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -10,10 +10,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::options::Options;
 use crate::{binary, say, usage_error};
 
-/// How long guards may take to end stubborn stacks.
+/// How long guards may take to stop stubborn stacks.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Kills runs and looks for what they left.
+/// Kills runs and looks for leftovers.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
     let options = match Options::parse(words, 100) {
         Ok(options) => options,
@@ -29,16 +29,16 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
     }
 }
 
-/// What is killed.
+/// The run to kill.
 pub(crate) trait Victim {
-    /// The arguments of tachograph; files of its own may be put into `folder`.
+    /// The arguments of tachograph; additional files can be put into `folder`.
     fn arguments(&self, folder: &Path) -> Result<Vec<String>, String>;
 
-    /// What is left of it beside processes and folders.
+    /// Leftovers other than processes and folders.
     fn left(&self) -> Result<Vec<String>, String>;
 }
 
-/// A comparison of a stack that ignores SIGTERM and one that forks a process away.
+/// A comparison of a stack that ignores SIGTERM and one that forks a daemon.
 struct Awkward;
 
 impl Victim for Awkward {
@@ -56,13 +56,13 @@ impl Victim for Awkward {
     }
 }
 
-/// Kills a run as often as the options say; how many left something behind.
+/// Kills a run as often as the options say; returns how many left something behind.
 pub(crate) fn kill_often(options: &Options, victim: &dyn Victim) -> Result<u32, String> {
     let mut rng = options.seed.rng("kills");
     let mut dirty = 0;
     for run in 1..=options.runs {
         let after = Duration::from_millis(rng.random_range(10..6000));
-        // Every third is a Ctrl-C, so that the orderly way is tried at odd moments too.
+        // Every third one gets Ctrl-C, to test the orderly stop at random moments too.
         let signal = if run % 3 == 0 { Signal::INT } else { Signal::KILL };
         let left = kill_one(victim, after, signal, run)?;
         if !left.is_empty() {
@@ -77,7 +77,7 @@ pub(crate) fn kill_often(options: &Options, victim: &dyn Victim) -> Result<u32, 
     Ok(dirty)
 }
 
-/// Starts a run, ends it, and returns what is left of it.
+/// Starts a run, kills it, and returns its leftovers.
 fn kill_one(
     victim: &dyn Victim,
     after: Duration,

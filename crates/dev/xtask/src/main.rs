@@ -1,4 +1,4 @@
-//! Tasks of the project itself: `cargo run --release -p xtask -- prove simulation`, `… -- bench`.
+//! Tasks for development: `cargo run --release -p xtask -- prove simulation`, `… -- bench`.
 
 mod aa;
 mod accuracy;
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
         ["prove", "injection", options @ ..] => injection::prove(options),
         ["prove", "faults", options @ ..] => faults::prove(options),
         ["prove", "noise", options @ ..] => noise::prove(options),
-        // What the laboratory starts beside a comparison.
+        // Started by `prove noise` beside a comparison.
         ["neighbour", words @ ..] => noise::become_neighbour(words),
         ["prove", "kills", options @ ..] => kills::prove(options),
         ["prove", "container-kills", options @ ..] => container_kills::prove(options),
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         ["fill-series", words @ ..] => bench_slots::fill(words),
         ["bench", "page"] => bench::write_page(),
         ["bench", options @ ..] => bench::bench(options),
-        // What the bench calls itself for.
+        // Started by the bench itself.
         ["bench-pinned", words @ ..] => bench::become_pinned(words),
         ["bench-client", words @ ..] => bench::client(words),
         ["write-batches", words @ ..] => batches::write(words),
@@ -106,7 +106,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Every proof, so that one that fails does not keep the others from running.
+/// Runs every proof, even after failures.
 fn all() -> ExitCode {
     let proofs: [fn(&[&str]) -> ExitCode; 10] = [
         simulation::prove,
@@ -124,14 +124,14 @@ fn all() -> ExitCode {
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Says what is wrong and what can be asked for; exit status 2.
+/// Prints an error and the usage; exit status 2.
 #[allow(clippy::print_stderr, reason = "a task speaks to the person who called it")]
 fn usage_error(what: &str) -> ExitCode {
     eprint!("{what}\n\n{USAGE}");
     ExitCode::from(2)
 }
 
-/// Prints a line of a proof's result.
+/// Prints a line of output.
 #[allow(clippy::print_stdout, reason = "the result of a task is what it prints")]
 fn say(line: &str) {
     println!("{line}");

@@ -1,8 +1,8 @@
-//! `prove noise`: comparisons beside neighbours that the proof starts itself (docs/method.md).
+//! `prove noise`: comparisons beside neighbours that the proof starts (docs/method.md).
 //!
-//! Each profile is measured with two equal servers and with two that differ by a known 5%. What
-//! counts: runs that end with a verdict, false alarms, intervals that hold the truth, and how wide
-//! they are. Beside it stands what two runs of wrk one after the other would have said.
+//! Each profile is measured with two equal servers and with two that differ by a known 5%. Reported
+//! are runs with a verdict, false alarms, coverage and width of the intervals, and what two
+//! consecutive runs of wrk would have shown.
 
 mod neighbour;
 
@@ -16,12 +16,12 @@ use neighbour::{Kind, Neighbours, Quota};
 
 pub(crate) use neighbour::become_neighbour;
 
-/// CPU time that each request burns. The server's own work for a request, some 15 µs, is the same
-/// for both, so that a burn of 5% more makes it 1.0493 times as slow.
+/// CPU time per request. The server's own work of about 15 µs per request is the same for both, so
+/// a burn of 5% more makes it 1.0493 times as slow.
 const BURN: &str = "1ms";
 const BURN_MORE: &str = "1050us";
 const TRUTH: f64 = 1.0 / 1.0493;
-/// A truth that is known to a thousandth is held by an interval that misses it by less.
+/// The truth is known to a thousandth; an interval that misses it by less counts as containing it.
 const TRUTH_OFF: f64 = 0.001;
 
 /// A kind of disturbance.
@@ -31,7 +31,7 @@ struct Profile {
     quota: bool,
 }
 
-/// CPU 0 is the stack's and CPU 1 the client's, as `--layout split` divides two CPUs.
+/// CPU 0 is the stack's and CPU 1 the client's, as with `--layout split` on two CPUs.
 const PROFILES: [Profile; 12] = [
     Profile { name: "quiet", neighbours: &[], quota: false },
     Profile { name: "stack-30", neighbours: &[Kind::bursts(Some(0), 0.3)], quota: false },
@@ -87,7 +87,7 @@ stack = "fixture"
 vars = { BURN = "@@B@@" }
 "#;
 
-/// What is asked for.
+/// The options.
 struct Wanted {
     options: Options,
     profile: Option<String>,
@@ -130,7 +130,7 @@ impl Wanted {
     }
 }
 
-/// What the runs of one profile came to.
+/// Results of one profile.
 #[derive(Default)]
 struct ProfileResult {
     runs: u32,
@@ -173,7 +173,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-/// Runs the laboratory and prints its table.
+/// Runs all profiles and prints the table.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
     let wanted = match Wanted::parse(words) {
         Ok(wanted) => wanted,
@@ -189,9 +189,8 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
     }
 }
 
-/// Prints a row per profile; whether every profile has its goals: 95% of runs with a verdict, no
-/// more than 7 false alarms in 60, and 93% of intervals that hold the truth, but for what chance
-/// adds to few runs.
+/// Prints a row per profile; returns whether every profile meets its goals: 95% of runs with a
+/// verdict, at most 7 false alarms in 60, and 93% coverage, with a tolerance for few runs.
 fn table(wanted: &Wanted) -> Result<bool, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     say(&format!(
@@ -240,7 +239,7 @@ fn print(name: &str, result: &mut ProfileResult) -> bool {
         percent(median(&mut result.half_widths)),
         percent(median(&mut result.wrk_off)),
     ));
-    // One run beyond a goal is chance where there are few.
+    // One run beyond a goal is chance if there are few.
     let over = |n: u32, share: f64, of: u32| f64::from(n) > share * f64::from(of) + 1.0;
     let missed = result.with_interval - result.covered;
     !over(without, 0.05, result.runs)
@@ -266,8 +265,8 @@ fn compare(
     binary::run_experiment_with(&wanted.binary, folder, &toml, &further, quota.map(Quota::folder))
 }
 
-/// The ratio by two runs of wrk, one after the other, as long together as a comparison; `None`
-/// where there is no wrk.
+/// The ratio from two consecutive runs of wrk, together as long as a comparison; `None` without
+/// wrk.
 fn wrk(wanted: &Wanted, folder: &Path, b: &str) -> Option<f64> {
     let a = wrk_rate(wanted, folder, BURN)?;
     Some(wrk_rate(wanted, folder, b)? / a)

@@ -1,8 +1,8 @@
-//! Options that the proofs share.
+//! Options shared by the proofs.
 
 use base::Seed;
 
-/// How often something is done, and from which seed.
+/// Number of runs, and the seed.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Options {
     pub(crate) runs: u32,
@@ -10,7 +10,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// Reads the options; `runs` of them unless they say otherwise.
+    /// Parses the options; the default number is `runs`.
     pub(crate) fn parse(mut words: &[&str], runs: u32) -> Result<Options, String> {
         let mut options = Options { runs, seed: Seed(1) };
         while let [name, rest @ ..] = words {

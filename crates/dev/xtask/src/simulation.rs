@@ -1,4 +1,4 @@
-//! `prove simulation`: the coverage of the method's intervals where the truth is known.
+//! `prove simulation`: the coverage of the method's intervals for a known truth.
 
 use std::process::ExitCode;
 
@@ -36,7 +36,8 @@ mod tests {
     fn the_published_table_has_the_scenarios_and_goals_of_the_code() {
         let page = include_str!("../../../../docs/proofs/simulation.md");
         let (results, _) = page.split_once("## How to read it").unwrap();
-        // The name, what disturbs and the goal; the figures take minutes and are not repeated here.
+        // The name, the disturbance and the goal; the figures take minutes and are not repeated
+        // here.
         let definition = |row: &str| {
             let cells: Vec<&str> = row.split('|').map(str::trim).collect();
             [1, 2, 4].map(|i| cells[i].trim_end_matches(" **missed**").to_owned())

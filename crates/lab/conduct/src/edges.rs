@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_balance_that_differs_significantly_is_told() {
+    fn a_significant_imbalance_is_reported() {
         assert_eq!(checks(&[0.05, 0.06, 0.05, 0.06], &[]), [(Some(1), 0.055)]);
         assert_eq!(checks(&[-0.05, -0.06, -0.05, -0.06], &[]), [(Some(1), -0.055)]);
     }

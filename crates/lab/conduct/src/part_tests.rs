@@ -114,7 +114,7 @@ fn a_series_that_does_not_add_up_to_what_completed_forbids_every_verdict() {
 }
 
 #[test]
-fn the_first_able_variant_stands_in_for_a_baseline_that_is_not() {
+fn the_first_runnable_variant_replaces_a_baseline_that_is_not() {
     let with = |baseline: usize, variants: &[usize]| -> Vec<Contrast> {
         variants.iter().map(|variant| Contrast { baseline, variant: *variant }).collect()
     };

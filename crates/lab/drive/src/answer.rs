@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_expects_stands_over_what_was_learned() {
+    fn an_expected_response_overrides_the_learned_one() {
         let expect = Expect { status: Some(204), body: None, length: Some(3) };
         let exchange = Exchange::Http(Default::default());
         let mut expected = Expected::from_load(&exchange, &expect, &Arc::from(&b""[..]));

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_wait_with_their_intended_instant() {
+    fn arrivals_wait_with_their_due_instant() {
         let mut arriving = arriving(Some(5));
         assert_eq!(arriving.pull(Nanos::from_micros(2_500)), (3, 0));
         assert_eq!(arriving.pop(), Some(Nanos::ZERO));

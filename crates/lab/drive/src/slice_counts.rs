@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_becomes_of_a_request_it_kept_its_connection_busy() {
+    fn a_request_keeps_its_connection_busy_however_it_ends() {
         let (from, to) = (Nanos(150), Nanos(300));
         assert_eq!(
             busy(|slice_counts, times| slice_counts.failed(times, Fault::Timeout, from, to)),

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_read_is_unknown_and_not_zero() {
+    fn unread_steal_is_unknown_and_not_zero() {
         let times = |at, busy, steal: Option<u64>| CpuTimes {
             at: Nanos(at),
             cpus: vec![CpuTime { cpu: 1, busy: Nanos(busy), steal: steal.map(Nanos) }],
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_what_it_does() {
+    fn this_machine_reports_its_activity() {
         let meter = CpuMeter::open().unwrap();
         let first = meter.read_with_steal().unwrap();
         assert!(!first.cpus.is_empty());

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn machines_describe_themselves() {
+    fn machines_are_described() {
         let x86 = "processor\t: 0\nmodel name\t: Some(R) CPU\nflags\t\t: fpu hypervisor sse\n";
         assert_eq!(cpu_model(x86), "Some(R) CPU");
         assert!(hypervisor(x86).is_some());

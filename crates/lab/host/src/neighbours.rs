@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_busy_are_named_and_ours_are_left_out() {
+    fn busy_processes_are_named_except_ours() {
         let process = |&(pid, name, parent, cpu_ms): &(i32, &str, i32, u64)| {
             let (name, cpu) = (name.to_owned(), Nanos::from_millis(cpu_ms));
             Process { pid, name, parent, cpu, start: 777, ..Process::default() }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_can_be_looked_at() {
+    fn this_machine_can_be_observed() {
         let seen = Neighbours::observe().unwrap();
         assert!(!seen.busy.is_empty() && seen.elapsed >= Nanos::from(LOOK));
         assert!(seen.busy.iter().all(|(_, share)| (0.0..=1.0).contains(share)));

@@ -90,7 +90,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn every_form_is_read_and_told_in_words() {
+    fn every_form_is_parsed_and_described() {
         let cases = [
             ("wsgi", "the WSGI counter"),
             (

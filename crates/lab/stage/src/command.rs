@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_shell_gets_one_that_steps_aside_if_it_can() {
+    fn a_command_that_needs_a_shell_replaces_it_if_possible() {
         for (command, text, stays) in [
             ("x --home $HOME", "exec x --home $HOME", false),
             ("x $PORT > /dev/null 2>&1", "exec x 8000 > /dev/null 2>&1", false),

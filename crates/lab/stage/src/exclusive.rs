@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_is_told_who_was_first() {
+    fn the_second_learns_who_was_first() {
         let dir = tempfile::tempdir().unwrap();
         let first = claim(dir.path(), "0").unwrap();
         let holder = claim(dir.path(), "0").unwrap_err();
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_one_cpu_keeps_nobody_from_the_others() {
+    fn waiting_for_one_cpu_does_not_block_the_others() {
         let dir = tempfile::tempdir().unwrap();
         let _first = claim(dir.path(), "1").unwrap();
         assert!(claim(dir.path(), "0-1").is_err());
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_dead_process_wrote_is_not_told_of_the_living() {
+    fn a_description_by_a_dead_process_is_ignored() {
         let dir = tempfile::tempdir().unwrap();
         let _held = claim(dir.path(), "0").unwrap();
         // No pid is that large (proc(5), pid_max).

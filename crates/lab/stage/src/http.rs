@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told_apart_from_silence() {
+    fn nonsense_is_distinguished_from_silence() {
         let large = format!("HTTP/1.0 200 OK\r\n\r\n{}", "x".repeat(BODY_BYTES_MAX + 1));
         for (bytes, text) in [
             ("SSH-2.0-x\r\n", "the response is not HTTP: invalid HTTP version parsed"),

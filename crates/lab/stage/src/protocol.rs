@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_told_in_words() {
+    fn exits_are_described() {
         for (ended, text) in [
             (ProcessExit::Exited(1), "exited with status 1"),
             (ProcessExit::Killed(11), "was killed by SIGSEGV"),

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn signs_are_read_and_told_in_words() {
+    fn checks_are_parsed_and_described() {
         let text = str::to_owned;
         for (ready, words) in [
             (Ready::Port(text("$PORT")), Ok("port 8000 of 127.0.0.1 to accept connections")),

@@ -39,7 +39,7 @@ fn ensure(cache: &Path, requirements: &[&str]) -> (Result<PathBuf, StageError>, 
 }
 
 #[test]
-fn an_environment_is_made_once_whoever_asks_and_repaired_if_damaged() {
+fn an_environment_is_created_once_and_repaired_if_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let (cache, wheel) = (dir.path().join("cache"), wheel(dir.path()));
     let both: Vec<_> = thread::scope(|scope| {

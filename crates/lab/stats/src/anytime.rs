@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn someone_who_looks_after_every_block_is_seldom_misled() {
+    fn looking_after_every_block_seldom_misleads() {
         let mut rng = Seed(2310_03722).rng("peeking");
         let (runs, blocks) = (1000, 60);
         let (mut misled, mut misled_by_student) = (0, 0);

@@ -95,7 +95,7 @@ fn invalid_data_get_no_other_verdict() {
 }
 
 #[test]
-fn whoever_stops_early_gets_a_wider_interval() {
+fn stopping_early_gives_a_wider_interval() {
     let d = blocks(8, 0.1, 0.01);
     let (done, stopped) =
         (judge(&evidence(&d)), judge(&Evidence { interrupted: true, ..evidence(&d) }));

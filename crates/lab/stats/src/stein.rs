@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pilots_interval_stands_where_later_blocks_are_quieter() {
+    fn quieter_later_blocks_do_not_narrow_the_pilots_interval() {
         let mut d = pilot();
         d.extend([0.05; 10]);
         let half = half_width(&d, 10, 0.05).unwrap();

@@ -576,7 +576,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_refused_and_put_right_counts_once(
+    fn a_corrected_line_counts_once(
         format in prop::sample::select(&FORMATS[..]),
         seeds in prop::collection::vec(any::<u32>(), 1..50),
     ) {

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_found_anew_in_a_fine_slot_make_the_coarse_one_approximate() {
+    fn recomputed_bounds_of_a_fine_slot_make_the_coarse_one_approximate() {
         let step = Step::from_micros(60).unwrap();
         let mut batch = Batch::default();
         let key = |slot_us| SlotKey { slot_us, series: 1, lane: 0 };

@@ -405,7 +405,7 @@ mod tests {
         }
 
         #[test]
-        fn reading_goes_on_from_a_mark(
+        fn reading_continues_from_a_mark(
             found in prop::collection::vec((any::<i64>(), reading()), 1..20),
             cut in 0_usize..20,
         ) {

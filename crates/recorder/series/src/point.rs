@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_wraps_exactly_or_starts_anew() {
+    fn a_counter_wraps_exactly_or_restarts() {
         let counter =
             |from, to| count(Kind::Counter, Reading::Unsigned(from), Reading::Unsigned(to));
         assert_eq!(counter(5, 12), Ok(7));

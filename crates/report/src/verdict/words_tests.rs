@@ -257,7 +257,7 @@ fn what_verdicts_share_may_be_left_out() {
 }
 
 #[test]
-fn what_weakens_a_claim_is_said() {
+fn a_weakened_claim_says_why() {
     let stopped =
         Judgement { anytime: true, merged: 2, ..judgement(Verdict::Faster, 1.14, 1.02, 1.27) };
     let circumstances = circumstances(&stopped, false, "");

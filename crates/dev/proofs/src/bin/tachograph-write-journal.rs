@@ -1,5 +1,5 @@
-//! Appends to the journal in a folder until it is killed, and prints each position that is on
-//! disk. For the proof that what was acknowledged survives kill −9.
+//! Appends to the journal in a folder until it is killed, and prints each position that is on disk:
+//! for the proof that acknowledged records survive kill −9.
 
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
 fn write(folder: &std::path::Path) -> Result<(), JournalError> {
     let mut journal = Journal::open(folder, 0, |_, _| Ok::<(), JournalError>(()))?;
     loop {
-        // Groups of several records are on disk together.
+        // Groups of several records are committed together.
         for _ in 0..journal.last() % 7 + 1 {
             let next = journal.last() + 1;
             journal.append(&next.to_le_bytes().repeat((next % 900) as usize))?;

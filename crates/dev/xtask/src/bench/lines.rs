@@ -1,11 +1,11 @@
-//! What is measured: the lines of the goals table.
+//! The lines of the goals table.
 
 use super::clients::Client;
 
-/// One line: a load, who puts it on, and what is wanted of ours.
+/// One line: a load, its clients, and our goals.
 #[derive(Debug)]
 pub(super) struct Line {
-    /// Its name for `--only`.
+    /// Its name, for `--only`.
     pub(super) id: &'static str,
     pub(super) title: &'static str,
     pub(super) transport: Transport,
@@ -25,42 +25,42 @@ pub(super) enum Transport {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Work {
-    /// Requests on connections that are kept.
+    /// Requests on persistent connections.
     Kept,
-    /// The same, with a client that spins instead of sleeping where it can.
+    /// The same, with a client that spins instead of sleeping if it can.
     Spinning,
-    /// A connection for each request.
+    /// A connection per request.
     NewConnection,
-    /// Bytes without end.
+    /// An endless stream.
     Bulk,
-    /// Arrivals by themselves.
+    /// Open loop.
     Open(Offer),
 }
 
-/// How many arrivals an open loop has.
+/// The rate of an open loop.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Offer {
-    /// This share of what the closed loop completes.
+    /// This share of the closed loop's throughput.
     OfCapacity(f64),
     PerSecond(f64),
 }
 
-/// What is wanted of ours, on the engine that `--engine auto` takes.
+/// A goal for ours, with the I/O backend that `--engine auto` chooses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Goal {
     pub(super) measure: Measure,
-    /// Whom ours is compared with; all of them are meant if there are several.
+    /// The clients to compare with; the goal applies to all of them.
     pub(super) against: &'static [Client],
     pub(super) limit: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
-    /// Requests (or bytes) per second, ours ÷ theirs: at least.
+    /// Requests (or bytes) per second, ours ÷ theirs: minimum.
     Rate,
-    /// Client CPU per request (or byte), ours ÷ theirs: at most.
+    /// Client CPU per request (or byte), ours ÷ theirs: maximum.
     Cpu,
-    /// The 99th percentile of lateness in microseconds: at most.
+    /// The 99th percentile of lateness in microseconds: maximum.
     Lateness,
 }
 
@@ -77,7 +77,7 @@ const fn cpu(limit: f64, against: &'static [Client]) -> Goal {
 
 const LATENESS: [Goal; 1] = [Goal { measure: Measure::Lateness, against: &[], limit: 100.0 }];
 
-/// A line that most others differ from in a few points.
+/// The base for most other lines.
 const KEPT: Line = Line {
     id: "",
     title: "",
@@ -89,7 +89,7 @@ const KEPT: Line = Line {
     goals: &[],
 };
 
-/// Every line, in the order of the page.
+/// All lines, in the order of the page.
 pub(super) const LINES: [Line; 15] = [
     Line {
         id: "tcp-64",
@@ -208,7 +208,7 @@ pub(super) const LINES: [Line; 15] = [
     },
     Line {
         id: "open-half",
-        // So many that no request waits for a free one: that would be the server's lateness.
+        // So many that no request waits for a connection: that would be the server's lateness.
         title: "TCP, 512 connections, open loop (Poisson) at half of capacity",
         connections: 512,
         work: Work::Open(Offer::OfCapacity(0.5)),
@@ -225,7 +225,7 @@ pub(super) const LINES: [Line; 15] = [
 ];
 
 impl Line {
-    /// What [`Work`] is counted in, per second.
+    /// The unit of [`Work`], per second.
     pub(super) fn unit(&self) -> &'static str {
         if self.work == Work::Bulk { "bytes/s" } else { "requests/s" }
     }
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_line_has_a_name_of_its_own_and_goals_about_clients_that_it_has() {
+    fn every_line_has_a_unique_name_and_goals_about_its_own_clients() {
         for (i, line) in LINES.iter().enumerate() {
             assert!(!line.id.is_empty() && LINES[..i].iter().all(|other| other.id != line.id));
             assert!(line.clients.contains(&Epoll), "{}", line.id);

@@ -1,4 +1,5 @@
-//! `bench`: our own load engine beside other clients, line by line of the goals, into docs/performance.md.
+//! `bench`: compares our load engine with other clients, line by line, and writes
+//! docs/performance.md.
 
 mod calls;
 mod clients;
@@ -22,7 +23,7 @@ use crate::bench::results::Results;
 use crate::bench::rounds::Bench;
 use crate::{say, usage_error};
 
-/// Measures the lines that are asked for, keeps the numbers and writes the page.
+/// Measures the requested lines, saves the results and writes the page.
 pub(crate) fn bench(words: &[&str]) -> ExitCode {
     let options = match Options::parse(words) {
         Ok(options) => options,
@@ -37,7 +38,7 @@ pub(crate) fn bench(words: &[&str]) -> ExitCode {
     }
 }
 
-/// Writes the page from the numbers that are kept, without measuring.
+/// Writes the page from the saved results, without measuring.
 pub(crate) fn write_page() -> ExitCode {
     let written = Results::load(&docs().join(NUMBERS)).and_then(|results| save_page(&results));
     match written {
@@ -51,7 +52,7 @@ pub(crate) fn write_page() -> ExitCode {
 
 const NUMBERS: &str = "results/performance.json";
 
-/// The project's documents: beside this package where cargo runs it, else below the current folder.
+/// The project's docs folder: beside this package under cargo, else below the current folder.
 fn docs() -> PathBuf {
     match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(package) => Path::new(&package).join("../../../docs"),
@@ -73,7 +74,7 @@ fn measure(options: &Options) -> Result<(), String> {
         say(page::section(line, &measured).trim_end());
         say("");
         results.lines.insert(line.id.to_owned(), measured);
-        // After each line, so that one that fails later loses nothing.
+        // After each line, so that a later failure loses nothing.
         results.save(&numbers)?;
         save_page(&results)?;
     }

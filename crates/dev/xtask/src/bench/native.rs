@@ -1,4 +1,4 @@
-//! Clients that ours are compared with and that are part of this project: `bench-client KIND AT CONNECTIONS SECONDS`.
+//! The project's own reference clients: `bench-client KIND AT CONNECTIONS SECONDS`.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -13,16 +13,16 @@ use spec::{Endpoint, Target};
 
 use crate::{say, usage_error};
 
-/// What the blocking client and the bare engine send.
+/// The request of the blocking client and the bare engine.
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: tachograph/0.1.0\r\n\r\n";
 
-/// Room for an answer, and for one read of a bulk transfer.
+/// Size of the buffer for a response, and for one read of a bulk transfer.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Requests between two looks at the clock.
+/// Requests between two readings of the clock.
 const BETWEEN_LOOKS: u32 = 64;
 
-/// Runs one of the clients and prints what it did as JSON.
+/// Runs one of the clients and prints its results as JSON.
 pub(crate) fn run(words: &[&str]) -> ExitCode {
     let [kind, at, connections, seconds] = words else {
         return usage_error("bench-client needs a kind, a target, connections and seconds");
@@ -65,7 +65,7 @@ fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
     }
 }
 
-/// The first answer, whose length its Content-Length says.
+/// The first response, whose length is given by its Content-Length.
 fn first_answer(stream: &mut dyn Stream) -> io::Result<Vec<u8>> {
     stream.write_all(REQUEST)?;
     let (mut answer, mut buffer) = (Vec::new(), vec![0; BUFFER_BYTES]);
@@ -88,7 +88,7 @@ fn whole_length(answer: &[u8]) -> Option<usize> {
     Some(head.len() + 4 + length.parse::<usize>().ok()?)
 }
 
-/// One connection, one request after another, every answer compared with the first.
+/// One connection, one request after another, every response compared with the first.
 fn blocking(endpoint: &Endpoint, length: Duration) -> io::Result<(u64, Duration)> {
     let mut stream = connect(endpoint)?;
     let first = first_answer(&mut *stream)?;
@@ -106,7 +106,7 @@ fn blocking(endpoint: &Endpoint, length: Duration) -> io::Result<(u64, Duration)
     Ok((completed, began.elapsed()))
 }
 
-/// Reads what comes, and counts bytes.
+/// Reads and counts bytes.
 fn read_loop(endpoint: &Endpoint, length: Duration) -> io::Result<(u64, Duration)> {
     let mut stream = connect(endpoint)?;
     let (mut buffer, mut bytes, began) = (vec![0; BUFFER_BYTES], 0, Instant::now());
@@ -119,7 +119,7 @@ fn read_loop(endpoint: &Endpoint, length: Duration) -> io::Result<(u64, Duration
     Ok((bytes, began.elapsed()))
 }
 
-/// Our epoll engine, with nothing on top of it: an answer is complete when enough bytes have come.
+/// Our epoll engine without anything on top: a response is complete when enough bytes have arrived.
 fn bare(endpoint: &Endpoint, connections: usize, length: Duration) -> io::Result<(u64, Duration)> {
     let answer_bytes = first_answer(&mut *connect(endpoint)?)?.len();
     let address = Address::resolve(endpoint).map_err(io::Error::other)?.remove(0);
@@ -150,7 +150,7 @@ fn bare(endpoint: &Endpoint, connections: usize, length: Duration) -> io::Result
 
 struct Counter {
     answer_bytes: usize,
-    /// Bytes of the unfinished answer, by slot.
+    /// Bytes of the incomplete response, by slot.
     received: Vec<usize>,
     completed: u64,
     failed: bool,

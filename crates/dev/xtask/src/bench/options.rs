@@ -1,14 +1,14 @@
-//! What the bench is asked for.
+//! Options of the bench.
 
 use base::Seed;
 
 use super::lines::LINES;
 
-/// What the bench is asked for.
+/// Options of the bench.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Options {
     pub(super) rounds: u32,
-    /// The length of one client's turn.
+    /// Duration of one client's turn.
     pub(super) seconds: f64,
     pub(super) seed: Seed,
     /// The lines; all of them if empty.

@@ -1,4 +1,4 @@
-//! docs/performance.md, made from the numbers alone.
+//! docs/performance.md, from the results.
 
 use std::fmt::Write as _;
 
@@ -87,7 +87,7 @@ pub(super) fn page(results: &Results) -> String {
     text + TAIL
 }
 
-/// The goals of one line, a row for each client that ours is compared with.
+/// The goals of one line, with a row for each client to compare with.
 pub(super) fn goals(line: &Line, numbers: &Measured) -> Vec<String> {
     let ours = ours(line, numbers);
     let row = |goal: &Goal, what: &str, estimate: Option<Estimate>| {
@@ -121,7 +121,7 @@ pub(super) fn goals(line: &Line, numbers: &Measured) -> Vec<String> {
     rows
 }
 
-/// Which of ours a line's goals are about.
+/// Which of our backends the goals apply to.
 fn ours(line: &Line, numbers: &Measured) -> Client {
     let taken =
         |client: &&Client| client.engine().is_some() && client.engine() == numbers.auto.as_deref();
@@ -200,7 +200,7 @@ pub(super) fn section(line: &Line, numbers: &Measured) -> String {
     text
 }
 
-/// Machines and versions, once each.
+/// Machines and versions, without duplicates.
 fn about(measured: &[(&Line, &Measured)]) -> String {
     let mut text = "\n## Machine and versions\n\n".to_owned();
     let mut once = Vec::new();

@@ -1,4 +1,4 @@
-//! Child processes on one CPU, with what they cost, none of which stays behind.
+//! Child processes on one CPU, with their cost; none remains.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -14,17 +14,17 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::usage_error;
 
-/// How often a child is looked at.
+/// How often to check a child.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What a process cost, in seconds of CPU time.
+/// Cost of a process, in seconds of CPU time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
     pub(super) user_s: f64,
     pub(super) system_s: f64,
 }
 
-/// A child on one CPU. It ends with this value, and with the process that has it.
+/// A child on one CPU. It is killed on drop, and when this process ends.
 #[derive(Debug)]
 pub(super) struct Pinned {
     child: Child,
@@ -33,7 +33,7 @@ pub(super) struct Pinned {
 }
 
 impl Pinned {
-    /// Starts `program` on `cpu`. What it prints is kept.
+    /// Starts `program` on `cpu` and captures its output.
     pub(super) fn start(
         own: &Path,
         cpu: usize,
@@ -58,7 +58,7 @@ impl Pinned {
         Ok(Pinned { child, name, output })
     }
 
-    /// Waits for its end, at most `limit`; what it printed and what it cost.
+    /// Waits for its end, at most `limit`; returns output and cost.
     pub(super) fn finish(
         mut self,
         limit: Duration,
@@ -90,15 +90,15 @@ impl Pinned {
         Ok((text, cost))
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|error| format!("cannot wait for {}: {error}", self.name))
     }
 
-    /// What it has printed so far.
+    /// Its output so far.
     pub(super) fn printed(&mut self) -> String {
         let mut bytes = Vec::new();
-        // The words are for people; without them the failure stands all the same.
+        // The output is for people; the failure is reported in any case.
         let _ = self.output.seek(SeekFrom::Start(0));
         let _ = self.output.read_to_end(&mut bytes);
         String::from_utf8_lossy(&bytes).into_owned()
@@ -113,7 +113,7 @@ impl Drop for Pinned {
     }
 }
 
-/// What all children that have been waited for cost together (getrusage(2)).
+/// Total cost of all children that have been waited for (getrusage(2)).
 fn children_cost() -> Result<Cost, String> {
     let usage =
         getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| format!("getrusage: {error}"))?;
@@ -122,7 +122,7 @@ fn children_cost() -> Result<Cost, String> {
     Ok(Cost { user_s: seconds(usage.user_time()), system_s: seconds(usage.system_time()) })
 }
 
-/// `bench-pinned CPU PROGRAM ARGUMENTS`: becomes the program, on that CPU, for as long as its parent lives.
+/// `bench-pinned CPU PROGRAM ARGUMENTS`: becomes the program on that CPU, until its parent ends.
 pub(crate) fn become_pinned(words: &[&str]) -> ExitCode {
     let [cpu, program, arguments @ ..] = words else {
         return usage_error("bench-pinned needs a CPU and a program");

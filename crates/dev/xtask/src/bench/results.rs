@@ -1,4 +1,4 @@
-//! What was measured, kept as numbers; the page is made from nothing else.
+//! The results, from which the page is generated.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,30 +9,30 @@ use stats::Estimate;
 /// The confidence of every interval.
 const CONFIDENCE: f64 = 0.95;
 
-/// Every line that has been measured.
+/// All measured lines.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Results {
-    /// By the line's name.
+    /// By line name.
     pub(super) lines: BTreeMap<String, Measured>,
 }
 
-/// One line's measurement.
+/// Results of a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Measured {
-    /// When it began, RFC 3339.
+    /// Start, RFC 3339.
     pub(super) date: String,
     /// The machine in words.
     pub(super) machine: String,
     /// Versions, by client.
     pub(super) versions: BTreeMap<String, String>,
-    /// Clients that could not be measured, and why.
+    /// Clients that could not be measured, with the reason.
     pub(super) skipped: Vec<String>,
     pub(super) seed: u64,
     pub(super) rounds: u32,
     pub(super) seconds: f64,
     /// Arrivals per second, in an open loop.
     pub(super) offered_per_s: Option<f64>,
-    /// The engine that `--engine auto` took for this load.
+    /// The I/O backend that `--engine auto` chose.
     pub(super) auto: Option<String>,
     pub(super) runs: Vec<Run>,
 }
@@ -43,9 +43,9 @@ pub(super) struct Run {
     pub(super) round: u32,
     pub(super) client: String,
     pub(super) rate_per_s: f64,
-    /// By the client's own count.
+    /// The client's count.
     pub(super) completed: u64,
-    /// By the server's count.
+    /// The server's count.
     pub(super) served: Option<u64>,
     pub(super) failed: u64,
     pub(super) user_s: f64,
@@ -54,12 +54,12 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Client CPU in microseconds per request (or byte), by the server's count where there is one.
+    /// Client CPU in microseconds per request (or byte), by the server's count if there is one.
     pub(super) fn cpu_us(&self) -> f64 {
         1e6 * (self.user_s + self.system_s) / self.served.unwrap_or(self.completed) as f64
     }
 
-    /// The share of that outside of the kernel.
+    /// The user-mode share of that.
     pub(super) fn user_share(&self) -> f64 {
         self.user_s / (self.user_s + self.system_s)
     }
@@ -71,13 +71,13 @@ impl Measured {
         self.runs.iter().filter(move |run| run.client == client)
     }
 
-    /// A client's level of something over the rounds; nothing without a round.
+    /// A client's mean level of a figure over the rounds; `None` without rounds.
     pub(super) fn level(&self, client: &str, value: impl Fn(&Run) -> f64) -> Option<Estimate> {
         let values: Vec<f64> = self.of(client).map(value).collect();
         if values.is_empty() { None } else { stats::level(&values, CONFIDENCE).ok() }
     }
 
-    /// `client` ÷ `baseline` by the rounds in which both were measured.
+    /// `client` ÷ `baseline` over the rounds in which both were measured.
     pub(super) fn ratio(
         &self,
         client: &str,
@@ -94,14 +94,14 @@ impl Measured {
         if pairs.is_empty() { None } else { stats::mean_log_ratio(&pairs, CONFIDENCE).ok() }
     }
 
-    /// Requests of a client that failed, in all rounds.
+    /// A client's failed requests in all rounds.
     pub(super) fn failed(&self, client: &str) -> u64 {
         self.of(client).map(|run| run.failed).sum()
     }
 }
 
 impl Results {
-    /// Those of earlier runs; none if there is no file.
+    /// The saved results; empty without a file.
     pub(super) fn load(path: &Path) -> Result<Results, String> {
         match std::fs::read_to_string(path) {
             Ok(text) => serde_json::from_str(&text)
@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn a_ratio_is_paired_by_round() {
         let ratio = sample().ratio("tachograph, epoll", "wrk", |run| run.rate_per_s).unwrap();
-        // The rounds differ threefold and the ratio in none of them.
+        // The rounds differ by a factor of three, but not in the ratio.
         assert!(
             (ratio.value - 2.0).abs() < 1e-9 && (ratio.high - ratio.low).abs() < 1e-9,
             "{ratio:?}"

@@ -1,4 +1,4 @@
-//! Rounds: a fresh server, then every client in its turn.
+//! Rounds: a fresh server, then every client in turn.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, TcpListener};
@@ -17,17 +17,17 @@ use super::process::{Cost, Pinned};
 use super::results::{Measured, Run};
 use crate::{binary, say};
 
-/// The server's CPU; also the client's where they share one.
+/// The server's CPU, and the client's if they share one.
 const SERVER_CPU: usize = 0;
 const CLIENT_CPU: usize = 1;
 
-/// How long a client may take beyond its turn, and a server to listen.
+/// Additional time for a client's turn, and for a server to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Everything that the lines share.
+/// What the lines share.
 pub(super) struct Bench {
     options: Options,
-    /// No experiment runs at the same time.
+    /// Excludes other measurements.
     _exclusive: Exclusive,
     stop: Arc<AtomicBool>,
     ours: PathBuf,
@@ -35,9 +35,9 @@ pub(super) struct Bench {
     folder: tempfile::TempDir,
 }
 
-/// One server with what it counts.
+/// A server with its counter.
 struct Server {
-    // Ends with this value.
+    // Killed on drop.
     _process: Pinned,
     place: Place,
     count: PathBuf,
@@ -108,12 +108,12 @@ impl Bench {
                 }
             }
         }
-        // Half a client's rounds would be compared with the wrong ones of the others.
+        // With half of a client's rounds, others would be compared in the wrong ones.
         measured.runs.retain(|run| broken.iter().all(|client| client.name() != run.client));
         if measured.runs.is_empty() { Err(measured.skipped.join("; ")) } else { Ok(measured) }
     }
 
-    /// The clients' order in each round: random, and its mirror image in the next.
+    /// The clients' order in each round: random, and mirrored in the next.
     fn orders(&self, line: &Line, clients: usize) -> Vec<Vec<usize>> {
         let mut rng = self.options.seed.rng(line.id);
         let pairs = self.options.rounds.div_ceil(2);
@@ -159,7 +159,7 @@ impl Bench {
         })
     }
 
-    /// Runs one client to its end.
+    /// Runs one client.
     fn load(
         &self,
         line: &Line,
@@ -167,7 +167,7 @@ impl Bench {
         arguments: &[String],
         place: &Place,
     ) -> Result<(Outcome, Cost), String> {
-        // iperf3 speaks to its own kind only.
+        // iperf3 needs its own server.
         let _peer = match installed.client {
             Client::Iperf3 => Some(self.iperf3(installed, place)?),
             _ => None,
@@ -196,7 +196,8 @@ impl Bench {
         Ok(server)
     }
 
-    /// What has to be known before the rounds: the rate of an open loop, and the engine that ours takes by itself.
+    /// Measures what the rounds need: the rate of an open loop, and the I/O backend that ours
+    /// chooses.
     fn prepare(&self, line: &Line) -> Result<(Option<f64>, Option<String>), String> {
         let Some(ours) = Client::Epoll.find(&self.ours, &self.own) else {
             return Err("ours is not there".to_owned());
@@ -261,7 +262,7 @@ impl Bench {
 }
 
 impl Server {
-    /// The requests that it has served so far.
+    /// The number of requests served so far.
     fn served(&self) -> Option<u64> {
         let bytes = std::fs::read(&self.count).ok()?;
         Some(u64::from_le_bytes(bytes.get(..8)?.try_into().ok()?))

@@ -1,4 +1,4 @@
-//! Neighbours: processes that take CPU time or memory bandwidth while something is measured.
+//! Neighbours: processes that use CPU time or memory bandwidth during a measurement.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -7,16 +7,16 @@ use std::time::{Duration, Instant};
 use base::Seed;
 use rand::RngExt as _;
 
-/// What a neighbour does.
+/// Activity of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
-    /// Works for 0.1 to 3 s at a time, for this share of the time.
+    /// Busy for 0.1 to 3 s at a time, for this share of the time.
     Bursts { cpu: Option<usize>, duty: f64 },
-    /// Works for a share of every period.
+    /// Busy for a share of every period.
     Every { cpu: Option<usize>, period_ms: u64, duty: f64 },
-    /// Copies memory that no cache holds.
+    /// Copies more memory than fits into caches.
     Memory,
-    /// Compiles C, again and again.
+    /// Compiles C in a loop.
     Compiler,
 }
 
@@ -46,7 +46,7 @@ impl Kind {
     }
 }
 
-/// Neighbours that work as long as this lives.
+/// Neighbours that run until dropped.
 pub(super) struct Neighbours(Vec<Child>);
 
 impl Neighbours {
@@ -57,7 +57,7 @@ impl Neighbours {
             let child = Command::new(&ours)
                 .arg("neighbour")
                 .args(kind.words(seed.wrapping_add(i as u64)))
-                // A neighbour ends with the one who started it: its input is then at its end.
+                // A neighbour ends with this process, because its input then ends.
                 .stdin(Stdio::piped())
                 .stdout(Stdio::null())
                 .spawn();
@@ -76,7 +76,7 @@ impl Drop for Neighbours {
     }
 }
 
-/// What `xtask neighbour KIND CPU DUTY PERIOD_MS SEED` does until its input ends.
+/// Runs as `xtask neighbour KIND CPU DUTY PERIOD_MS SEED` until its input ends.
 pub(crate) fn become_neighbour(words: &[&str]) -> ExitCode {
     let [kind, cpu, duty, period_ms, seed] = words else {
         return crate::usage_error("neighbour KIND CPU DUTY PERIOD_MS SEED");
@@ -132,7 +132,7 @@ fn copy_memory() {
     }
 }
 
-/// Compiles a C file of a few hundred functions. Without a compiler it works by itself.
+/// Compiles a C file of a few hundred functions. Without a compiler it just uses CPU time.
 fn compile() {
     let functions: String = (0..300)
         .map(|i| format!("int f{i}(int x) {{ for (int k = 0; k < x; k++) x += k * {i} ^ (x >> 3); return x; }}\n"))
@@ -152,8 +152,8 @@ fn compile() {
     }
 }
 
-/// A control group with a CPU quota, in which a comparison runs: 1.3 CPUs in every half second, of
-/// which client and stack want more, so that everything stands still for the rest of it.
+/// A control group with a CPU quota for a comparison: 1.3 CPUs in every half second; client and
+/// stack need more, so everything is paused for the rest of it.
 pub(super) struct Quota(PathBuf);
 
 impl Quota {

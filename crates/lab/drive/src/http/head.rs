@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_is_told_at_its_first_bytes() {
+    fn non_http_is_detected_at_its_first_bytes() {
         assert_eq!(check_beginning(b""), Ok(()));
         assert_eq!(check_beginning(b"HT"), Ok(()));
         assert_eq!(check_beginning(b"HTTP/1.1"), Ok(()));

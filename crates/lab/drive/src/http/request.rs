@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_post_says_so_and_an_own_length_stands() {
+    fn an_empty_post_has_a_length_and_the_users_length_wins() {
         let mut request = HttpRequest { method: "POST".into(), ..HttpRequest::default() };
         assert!(text(&request, false).contains("Content-Length: 0\r\n"));
         request.headers = vec![("Content-Length".into(), "7".into())];

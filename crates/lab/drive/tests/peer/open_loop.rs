@@ -59,7 +59,7 @@ fn waiting_for_a_connection_is_part_of_the_latency() {
 }
 
 #[test]
-fn arrivals_that_could_not_be_sent_in_time_are_dropped_and_said() {
+fn arrivals_that_could_not_be_sent_in_time_are_reported_as_dropped() {
     let faults = Faults { delay: Nanos::from_millis(10), ..Faults::default() };
     let mut rig = rig(On::V4, Service::hello(), faults);
     rig.load.connections = 1;

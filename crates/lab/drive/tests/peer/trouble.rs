@@ -125,7 +125,7 @@ fn a_backlog_that_overflows_on_tcp_is_a_connect_timeout() {
 }
 
 #[test]
-fn a_backlog_that_overflows_on_a_unix_socket_is_told() {
+fn an_overflowing_backlog_of_a_unix_socket_is_reported() {
     let mut rig = rig_with(On::Unix, Service::hello(), |config| {
         config.backlog = 1;
         config.faults.never_accept = true;

@@ -124,7 +124,7 @@ impl Uring {
             kind != Kind::Unattended && self.wire.is_current(slot, (this.token >> 32) as u32);
         match kind {
             Kind::Receive if current => self.received(slot, this, next, handler),
-            Kind::Receive => self.received_by_nobody(this),
+            Kind::Receive => self.received_after_leaving(this),
             Kind::Send => {
                 let failure = self.wire.send_failed(this.result);
                 if current {
@@ -229,7 +229,7 @@ impl Uring {
     }
 
     /// A socket that has left its slot received something.
-    fn received_by_nobody(&mut self, this: Completion) {
+    fn received_after_leaving(&mut self, this: Completion) {
         if let Some(id) = cqueue::buffer_select(this.flags) {
             self.buffers.give_back(id);
         }

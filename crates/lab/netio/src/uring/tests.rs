@@ -36,7 +36,7 @@ fn without_io_uring<R: Send>(errno: Errno, act: impl FnOnce() -> R + Send) -> R 
 }
 
 #[test]
-fn a_container_that_forbids_io_uring_is_told_from_a_kernel_without_it() {
+fn a_forbidden_io_uring_is_distinguished_from_a_missing_one() {
     let probe = |errno| without_io_uring(errno, || Uring::probe().unwrap_err());
     assert_eq!(probe(Errno::PERM), NoUring::Forbidden);
     assert_eq!(probe(Errno::NOSYS), NoUring::Missing);

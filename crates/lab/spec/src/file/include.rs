@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_told_of_the_file_they_are_in() {
+    fn errors_name_the_original_file() {
         let main = file("x.toml", MAIN);
         let two = ONE.replace("\"one", "\"two").replace("command", "comand");
         let wrong = file("servers/2.toml", &two);

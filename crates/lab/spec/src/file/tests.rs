@@ -264,7 +264,7 @@ variant = [{ name = "a", target = "unix:$SOCKET", process = { command = "a" } }]
 }
 
 #[test]
-fn contrasts_are_told_as_ratios() {
+fn contrasts_are_written_as_ratios() {
     let more = "[[variant]]\nname = \"a / b\"\nstack = \"app\"\nvars = { BIND = \"h:1\" }\n";
     let told = "contrasts = [\"unix / tcp\", \"a / b / unix\"]\n";
     assert_eq!(

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_is_not_there_is_told_with_its_remedy() {
+    fn a_missing_engine_is_reported_with_its_remedy() {
         let remedy = "start it (sudo systemctl start docker), install it (sudo apt install docker.io) or set DOCKER_HOST";
         let dir = tempfile::tempdir().unwrap();
         let dead = dir.path().join("dead.sock");

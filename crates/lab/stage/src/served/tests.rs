@@ -216,7 +216,7 @@ fn sizes_and_numbers_of_files_are_counts() {
 }
 
 #[test]
-fn a_server_that_stands_by_itself_has_no_counter_folder() {
+fn an_external_server_has_no_counter_folder() {
     assert_eq!(
         Reader::external(&ServedBy::Wsgi).unwrap_err().to_string(),
         "the server's own count cannot be read from wsgi: counter files exist only for servers \

@@ -252,7 +252,7 @@ fn requests_that_find_the_socket_full_arrive_whole_whatever_their_length() {
 }
 
 #[test]
-fn answers_in_another_order_than_requests_are_told_apart() {
+fn responses_out_of_order_belong_to_their_requests() {
     let script = Script::new([Act::Late, Act::Late, Act::Answer, Act::Late, Act::Cut(7)]);
     for connections in [1, 2, 7, 40] {
         let play = Play { connections, requests: 400, ..Play::of(script.clone()) };
@@ -269,7 +269,7 @@ fn a_connection_that_stalls_times_out_alone() {
 }
 
 #[test]
-fn every_kind_of_wrong_answer_is_told_from_every_other() {
+fn every_kind_of_wrong_response_is_distinguished() {
     let kinds = [
         Act::Answer,
         Act::Corrupt,
@@ -300,7 +300,7 @@ fn random_scripts_are_counted_alike_by_every_engine() {
 }
 
 #[test]
-fn a_machine_without_io_uring_is_told_what_was_not_tested() {
+fn without_io_uring_the_message_names_what_was_not_tested() {
     assert_eq!(
         missing_words(&NoUring::Missing),
         "the io_uring engine was NOT tested: this kernel has no io_uring; use --engine epoll. Run \
@@ -334,7 +334,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn whatever_goes_wrong_every_request_is_in_one_column(
+    fn every_request_is_in_one_column_whatever_goes_wrong(
         seed: u64,
         chances in chances(),
         faults in faults(),

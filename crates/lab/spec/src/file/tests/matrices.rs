@@ -123,7 +123,7 @@ fn a_part_takes_what_says_that_it_is_in_a_group() {
 }
 
 #[test]
-fn a_group_that_is_not_there_is_told_on_either_side() {
+fn a_missing_group_is_an_error_on_either_side() {
     let all = member("one", "[\"small\", \"large\"]") + &member("two", "[\"small\"]");
     let refused = |more: &str| {
         let (message, _, _, help) = refusal(&format!("{HEAD}{all}{more}{GROUPS}"));
