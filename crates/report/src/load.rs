@@ -93,9 +93,9 @@ impl<'a> LoadReport<'a> {
     /// The object described in `docs/schema/load-2.json`.
     pub fn to_json(&self) -> Value {
         let LoadReport { run, part, variant, trial } = *self;
-        let told = |severity: Severity| -> Vec<String> {
-            let told = fact::finding_lines(part).into_iter();
-            told.filter(|told| told.severity == severity).map(|told| told.line()).collect()
+        let lines_of = |severity: Severity| -> Vec<String> {
+            let lines = fact::finding_lines(part).into_iter();
+            lines.filter(|line| line.severity == severity).map(|line| line.line()).collect()
         };
         let threads = &trial.client;
         json!({
@@ -104,8 +104,8 @@ impl<'a> LoadReport<'a> {
             "state": state_json(run.state),
             "verdict": if validity::is_invalid(run) { "invalid" } else { "ok" },
             "reasons": validity::reasons(run),
-            "warnings": told(Severity::Warning),
-            "notes": told(Severity::Note),
+            "warnings": lines_of(Severity::Warning),
+            "notes": lines_of(Severity::Note),
             "target": variant.target,
             "load": load_json(&part.load),
             "layout": part.layout,
@@ -157,8 +157,8 @@ impl<'a> LoadReport<'a> {
         lines.push(String::new());
         lines.extend(self.pictures(style));
         lines.extend(self.accounts(style));
-        for told in validity::others(self.part) {
-            lines.extend(labelled(style, fact::severity(told.severity), &told.line()));
+        for finding in validity::others(self.part) {
+            lines.extend(labelled(style, fact::severity(finding.severity), &finding.line()));
         }
         if let Some(words) = setting::disturbance(self.part, &self.run.machine) {
             lines.extend(labelled(style, "disturbed", &words));

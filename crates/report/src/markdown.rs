@@ -111,11 +111,9 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
         out += &format!("{}.\n\n", escape(&capitalised(&words)));
     }
     // What makes the part INVALID is already above.
-    out += &list(
-        validity::others(part)
-            .into_iter()
-            .map(|told| format!("{}: {}", fact::severity(told.severity), escape(&told.line()))),
-    );
+    out += &list(validity::others(part).into_iter().map(|finding| {
+        format!("{}: {}", fact::severity(finding.severity), escape(&finding.line()))
+    }));
     out + &format!("{}.\n\n", escape(&setting::line(part)))
 }
 
@@ -140,7 +138,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
     items.extend(
         validity::others(part)
             .into_iter()
-            .map(|told| format!("{}: {}", fact::severity(told.severity), told.line())),
+            .map(|finding| format!("{}: {}", fact::severity(finding.severity), finding.line())),
     );
     out += &list(items.iter().map(|item| escape(item)));
     out + &format!("{}.\n\n", escape(&capitalised(&report.setting())))

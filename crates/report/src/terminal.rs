@@ -270,13 +270,13 @@ impl Page<'_> {
         if let Some(words) = disturbance {
             self.labelled("disturbed", &words, str::to_owned);
         }
-        for told in findings {
-            let paint = |line: &str| match told.severity {
+        for finding in findings {
+            let paint = |line: &str| match finding.severity {
                 Severity::Invalid => style.bad(line),
                 Severity::Warning => style.warn(line),
                 Severity::Note => line.to_owned(),
             };
-            self.labelled(fact::severity(told.severity), &told.line(), paint);
+            self.labelled(fact::severity(finding.severity), &finding.line(), paint);
         }
     }
 

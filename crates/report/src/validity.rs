@@ -71,18 +71,18 @@ pub(crate) fn of_part(part: &Part) -> Vec<String> {
 
 /// Why one comparison is INVALID, without a full stop.
 pub(crate) fn because(part: &Part, comparison: &Comparison) -> String {
-    let told = fact::finding_lines_of(part, |index, _| comparison.because.contains(&index));
-    told.iter().map(FindingLine::line).collect::<Vec<_>>().join("; ")
+    let lines = fact::finding_lines_of(part, |index, _| comparison.because.contains(&index));
+    lines.iter().map(FindingLine::line).collect::<Vec<_>>().join("; ")
 }
 
 /// The findings that are not among [`causes`], with the metrics that they forbid.
 pub(crate) fn others(part: &Part) -> Vec<FindingLine> {
-    let causes: Vec<u32> = causes(part).into_iter().flat_map(|told| told.findings).collect();
+    let causes: Vec<u32> = causes(part).into_iter().flat_map(|finding| finding.findings).collect();
     let mut others = fact::finding_lines_of(part, |index, _| !causes.contains(&index));
-    for told in &mut others {
-        let forbidden = forbidden(part, &told.findings);
+    for finding in &mut others {
+        let forbidden = forbidden(part, &finding.findings);
         if !forbidden.is_empty() {
-            told.words += &format!("; {}", fact::forbids(&forbidden, part.is_bulk()));
+            finding.words += &format!("; {}", fact::forbids(&forbidden, part.is_bulk()));
         }
     }
     others

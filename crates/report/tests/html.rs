@@ -287,9 +287,10 @@ fn a_reader_picks_the_baseline_of_the_grid() {
         "own and three variants"
     );
     assert_eq!(page.matches("id=\"baseline-0\" checked").count(), 1);
-    for told in ["pipe ÷ tcp, other: 2.00×", "tcp ÷ pipe, other: 0.50×", "pipe ÷ pipe, other: 1×"]
+    for tooltip in
+        ["pipe ÷ tcp, other: 2.00×", "tcp ÷ pipe, other: 0.50×", "pipe ÷ pipe, other: 1×"]
     {
-        assert!(page.contains(told), "{told} is not in the page");
+        assert!(page.contains(tooltip), "{tooltip} is not in the page");
     }
     // An INVALID variant cannot be a baseline.
     let gap = ledger::Discrepancy { law: ledger::Law::Sent, left: 2, right: 1 };

@@ -189,9 +189,9 @@ fn verdicts_that_share_a_reason_tell_it_once() {
         record::Finding { severity: record::Severity::Invalid, block: None, variant: None, fact };
     sample::forbid(&mut run.parts[0], finding, &sample::ALL);
     let text = markdown(&run);
-    let told = text.lines().filter(|line| line.starts_with("**INVALID**: ")).count();
+    let invalid = text.lines().filter(|line| line.starts_with("**INVALID**: ")).count();
     assert_eq!(
-        (told, text.matches("throttled").count()),
+        (invalid, text.matches("throttled").count()),
         (1, 2),
         "there and in the answer: {text}"
     );

@@ -22,9 +22,9 @@ fn every_variant_serves_or_says_what_it_lacks(args: &[&str], variants: usize) {
     // A busy machine affects the verdict, which is irrelevant here.
     assert!(matches!(ended.status, Some(0 | 1)), "{}", ended.err);
     let report = ended.json();
-    let told = list(&report["variants"]);
-    assert_eq!(told.len(), variants, "{args:?}");
-    for variant in told {
+    let listed = list(&report["variants"]);
+    assert_eq!(listed.len(), variants, "{args:?}");
+    for variant in listed {
         let name = format!("{}: {}", variant["part"], variant["name"]);
         if let Some(reason) = variant["skipped"].as_str() {
             assert!(reason.contains(" install "), "{name}: {reason}");

@@ -224,8 +224,8 @@ fn a_later_whisper_copy_lost_the_slot_that_was_rewritten_and_the_gap_that_was_fi
     import(&place, "a.wsp", whisper(&first), &[]);
     for (updates, known) in [(4, 1), (0, 5)] {
         let ended = import(&place, "a.wsp", whisper(&later), &[]);
-        let told = format!("lines 5, updates {updates}, series 1\n");
-        assert!(ended.out.contains(&told), "{}", ended.out);
+        let totals = format!("lines 5, updates {updates}, series 1\n");
+        assert!(ended.out.contains(&totals), "{}", ended.out);
         assert!(ended.out.contains(&format!("already imported: {known}\n")), "{}", ended.out);
         assert_eq!(
             rows(&place, "a", "10s"),

@@ -202,7 +202,12 @@ fn standard_input_is_a_file_like_any_other() {
     assert!(ended.out.starts_with("standard input\n"), "{}", ended.out);
     assert!(std::fs::read_to_string(place.path("stdin.refused")).unwrap().contains("sold x"));
     let again = import();
-    assert_eq!(again.status, Some(0), "what was refused before is not told again: {}", again.out);
+    assert_eq!(
+        again.status,
+        Some(0),
+        "what was refused before is not reported again: {}",
+        again.out
+    );
     assert!(again.out.contains("already imported: 3"), "{}", again.out);
 }
 

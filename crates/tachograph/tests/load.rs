@@ -58,7 +58,7 @@ fn exactly_n_requests_are_sent_and_served() {
 fn silent_after_three() -> (String, Receiver<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
-    let (tell, told) = channel();
+    let (arrived, arrival) = channel();
     std::thread::spawn(move || {
         let (mut first, _) = listener.accept().unwrap();
         let mut request = [0; 4096];
@@ -67,25 +67,25 @@ fn silent_after_three() -> (String, Receiver<()>) {
             first.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").unwrap();
         }
         assert!(first.read(&mut request).unwrap() > 0);
-        tell.send(()).unwrap();
+        arrived.send(()).unwrap();
         // The client closes the connection at some point.
         while first.read(&mut request).is_ok_and(|n| n > 0) {}
     });
-    (url, told)
+    (url, arrival)
 }
 
 #[test]
 fn a_stop_before_any_answer_waited_for_the_timeout_and_claimed_success() {
     for asked in [Signal::INT, Signal::TERM] {
         let place = Place::new();
-        let (url, told) = silent_after_three();
+        let (url, arrival) = silent_after_three();
         let child = place
             .command(&["load", "-c", "1", "-d", "600s", "--timeout", "600s", &url])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        told.recv_timeout(Duration::from_secs(120)).unwrap();
+        arrival.recv_timeout(Duration::from_secs(120)).unwrap();
         kill_process(Pid::from_child(&child), asked).unwrap();
         let ended = wait(child, Duration::from_secs(120));
         ended.status(2).says("stopped before anything was measured");

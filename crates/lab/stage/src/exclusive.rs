@@ -116,7 +116,7 @@ pub fn exclusive_when_free(
     }
 }
 
-/// Takes the place of who is next for these CPUs, unless `next` holds it already, and then the CPUs.
+/// Queues for these CPUs, unless `next` is already the lock of the first in line, and then claims them.
 fn try_claim_in_turn(
     folder: &Path,
     cpus: &CpuSet,
@@ -161,7 +161,7 @@ fn try_claim(
     Ok(Ok(Exclusive(locks)))
 }
 
-/// Takes one lock, or says who holds it.
+/// Takes one lock, or returns its holder.
 fn try_lock(path: &Path) -> Result<Result<File, Holder>, StageError> {
     let mut file = open(path).map_err(StageError::file("cannot open the lock", path))?;
     match file.try_lock() {
@@ -171,7 +171,7 @@ fn try_lock(path: &Path) -> Result<Result<File, Holder>, StageError> {
     }
 }
 
-/// The CPUs that are wanted: all of this process if none is named.
+/// The CPUs to claim: all of this process if `cpus` is empty.
 fn cpus_or_own(folder: &Path, cpus: &CpuSet) -> Result<CpuSet, StageError> {
     if cpus.is_empty() { own_cpus(folder) } else { Ok(cpus.clone()) }
 }

@@ -9,15 +9,15 @@
 //! - **Covered**: the microseconds of a slot for which something is known.
 //! - **Flow** and **level**: what is counted (requests, bytes) and what is held
 //!   (temperature, memory). Flows add across lanes; levels are averaged by time ([`Flavor`]).
-//! - **Interval**: an update that says from when to when: `(start, end, count | level)`.
+//! - **Interval**: an update with start and end: `(start, end, count | level)`.
 //!   It needs no other update, so intervals come in any order ([`Interval`]).
-//! - **Point**: an update `(t, value)` that speaks for the time since the previous
+//! - **Point**: an update `(t, value)` that covers the time since the previous
 //!   point of its lane ([`Point`], [`Lane`]).
-//! - **Heartbeat**: the longest silence between two points that a value may bridge.
+//! - **Heartbeat**: the longest gap between two points that a value may cover.
 //! - **Bounds**: the smallest and largest rate a point may have; beyond them the time is unknown.
 //! - **Lane**: a writer's own clock within a series: a host, a process.
 //! - **Lateness window**: how far behind its lane's newest point a point may arrive.
-//! - **Retraction**: an interval taken back; a negative count is one.
+//! - **Retraction**: the removal of an earlier interval; a negative count is one.
 //! - **Resolution**: the slots of one step. A coarse slot is the sum of the fine ones in it.
 //!
 //! # From updates to slots

@@ -57,11 +57,11 @@ fn grids(run: &Run) -> Markup {
     let Some(own) = heat(run) else { return html! {} };
     let mut choices = vec![("each part's own".to_owned(), own, GRID)];
     for name in names(run) {
-        let told = |part: &&Part| {
+        let is_comparable = |part: &&Part| {
             let has = |name: &str| throughput_of(part, name).is_some();
             has(name) && part.variants.iter().any(|other| other.name != name && has(&other.name))
         };
-        if run.parts.iter().any(|part| told(&part)) {
+        if run.parts.iter().any(|part| is_comparable(&part)) {
             let title = format!("Throughput as a multiple of {name}'s");
             choices.push((
                 name.to_owned(),

@@ -214,8 +214,8 @@ pub(crate) fn published(part: &Part) -> Markup {
 
 /// Findings, most severe first.
 pub(crate) fn findings(run: &Run, part: &Part) -> Markup {
-    let mut told = validity::causes(part);
-    told.extend(validity::others(part));
+    let mut lines = validity::causes(part);
+    lines.extend(validity::others(part));
     let measured = (0..part.variants.len()).any(|index| view::figures(part, index).is_some());
     let nothing = match measured {
         true if run.kind == RunKind::Load => "Nothing was found that weakens these figures.",
@@ -223,13 +223,13 @@ pub(crate) fn findings(run: &Run, part: &Part) -> Markup {
         false => "Nothing was measured that could be checked.",
     };
     let body = html! {
-        @if told.is_empty() {
+        @if lines.is_empty() {
             (empty(nothing))
         } @else {
             ul.findings {
-                @for told in &told {
-                    @let word = fact::severity(told.severity);
-                    li { span class={ "badge " (word) } { (word) } (told.line()) }
+                @for finding in &lines {
+                    @let word = fact::severity(finding.severity);
+                    li { span class={ "badge " (word) } { (word) } (finding.line()) }
                 }
             }
         }

@@ -142,7 +142,7 @@ fn of_part(run: &Run, part: &Part) -> Vec<String> {
     if validity::is_part_invalid(part) {
         // The stack's log is shown with the reason, not in the answer.
         let causes = validity::causes(part);
-        lines.extend(causes.into_iter().map(|told| format!("INVALID: {}", told.words)));
+        lines.extend(causes.into_iter().map(|finding| format!("INVALID: {}", finding.words)));
     }
     let (primary, _) = view::split_comparisons(part);
     let valid: Vec<&Comparison> =
@@ -226,17 +226,17 @@ fn ranking(part: &Part, group: &[&Comparison]) -> String {
         () if all(|ratio| ratio < 1.0) => format!("all {count} are {less} {baseline}{metric}"),
         () => format!("of {count} compared with {baseline}{metric}"),
     };
-    let told = |c: &Comparison| if few { ratio_cells(c).0 } else { ratio_in_words(c) };
+    let ratio_of = |c: &Comparison| if few { ratio_cells(c).0 } else { ratio_in_words(c) };
     for (word, comparison) in [(most, highest), (least, lowest)] {
         let name = view::name(part, comparison.variant);
-        words += &format!(", the {word} is {name}, {}", told(comparison));
+        words += &format!(", the {word} is {name}, {}", ratio_of(comparison));
         if !few && !decided(comparison) {
             words += &format!(", {}", in_short(comparison));
         }
     }
     for comparison in ceilings.iter().filter(|_| ceilings.len() < group.len()) {
         let name = view::name(part, comparison.variant);
-        words += &format!("; {name}, a null server, {}", told(comparison));
+        words += &format!("; {name}, a null server, {}", ratio_of(comparison));
     }
     let between = ranked.get(1..count - 1).unwrap_or_default();
     let undecided = between.iter().filter(|c| c.judgement.verdict == Verdict::Inconclusive).count();

@@ -280,8 +280,8 @@ fn digits_follow_the_width_and_never_hide_a_difference() {
         (3.0, 3.0, 3.0, "3.00× tcp (95% CI 3.00–3.00"),
     ] {
         let judged = judgement(Verdict::Faster, value, low, high);
-        let told = plain(&judged, Measure::Throughput);
-        assert!(told.starts_with(&format!("unix serves {text};")), "{told}");
+        let sentence = plain(&judged, Measure::Throughput);
+        assert!(sentence.starts_with(&format!("unix serves {text};")), "{sentence}");
     }
 }
 
@@ -318,8 +318,12 @@ fn no_sentence_says_same_or_identical() {
         Verdict::Invalid,
     ] {
         for measure in [Measure::Throughput, Measure::Latency("p99"), Measure::PeakMemory] {
-            let told = whole(&judgement(verdict, 1.0, 0.99, 1.01), measure, CONDITIONS);
-            assert!(!told.contains("same") && !told.contains("identical") && !told.contains("p="));
+            let sentence = whole(&judgement(verdict, 1.0, 0.99, 1.01), measure, CONDITIONS);
+            assert!(
+                !sentence.contains("same")
+                    && !sentence.contains("identical")
+                    && !sentence.contains("p=")
+            );
         }
     }
 }

@@ -69,12 +69,12 @@ impl Commands {
         let name = |(index, values): &(usize, Values)| {
             let given = flags.command_name.get(*index)?;
             let filled = fill(given, values);
-            let told: Vec<String> = values
+            let assignments: Vec<String> = values
                 .iter()
                 .filter(|(hole, _)| !given.contains(hole.as_str()))
                 .map(|(hole, value)| format!("{}={value}", hole.trim_matches(['{', '}'])))
                 .collect();
-            let words = std::iter::once(filled).chain(told).collect::<Vec<_>>().join(" ");
+            let words = std::iter::once(filled).chain(assignments).collect::<Vec<_>>().join(" ");
             Some(words)
         };
         let names: Vec<String> = match parameters.is_empty() {

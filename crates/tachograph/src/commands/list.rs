@@ -80,8 +80,9 @@ fn outcome(run: &RunLine) -> String {
     });
     let first = run.first.as_ref().map(report::first_verdict);
     // A later comparison may be INVALID even if the first one is not.
-    let told = run.first.as_ref().is_some_and(|f| f.judgement.verdict == stats::Verdict::Invalid);
-    if !run.valid && !told && run.state == RunState::Done {
+    let is_mentioned =
+        run.first.as_ref().is_some_and(|f| f.judgement.verdict == stats::Verdict::Invalid);
+    if !run.valid && !is_mentioned && run.state == RunState::Done {
         words.push("INVALID".to_owned());
     }
     words.extend(first);

@@ -8,31 +8,31 @@ use serde_json::Value;
 use super::clients::Client;
 use super::lines::{Line, Transport, Work};
 
-/// Where the server is.
+/// The server's addresses.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) port: u16,
-    /// For a client that brings its own server.
+    /// For a client with its own server.
     pub(super) other_port: u16,
     pub(super) socket: PathBuf,
 }
 
-/// What a client says it did.
+/// Results reported by a client.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Outcome {
     /// Requests (or bytes) completed.
     pub(super) completed: u64,
     /// Those per second.
     pub(super) rate_per_s: f64,
-    /// Requests that failed.
+    /// Failed requests.
     pub(super) failed: u64,
     /// The 99th percentile of sent − scheduled.
     pub(super) lateness_p99_ns: Option<u64>,
-    /// The engine that ours took.
+    /// The I/O backend that ours used.
     pub(super) engine: Option<String>,
 }
 
-/// A client that is here.
+/// An installed client.
 #[derive(Clone, Debug)]
 pub(super) struct Installed {
     pub(super) client: Client,
@@ -64,7 +64,7 @@ impl Client {
         Some(Installed { client: self, path, version })
     }
 
-    /// The arguments that put on the line's load; nothing if the client cannot.
+    /// The arguments for the line's load; `None` if the client does not support it.
     pub(super) fn arguments(
         self,
         line: &Line,
@@ -94,18 +94,18 @@ impl Client {
                 text += &format!(" --engine {}", self.engine().unwrap_or("auto"));
                 text += if new { " --new-connection" } else { "" };
                 text += if line.work == Work::Spinning { " --busy-poll" } else { "" };
-                // A server that has just started makes everybody late.
+                // A server that has just started makes every client late.
                 text += if rate_per_s.is_some() { " --warmup 300ms" } else { "" };
                 text += &rate_per_s.map(|rate| format!(" --rate {rate:.0}")).unwrap_or_default();
                 text
             }
             Client::Wrk => {
-                // wrk takes whole seconds only.
+                // wrk accepts whole seconds only.
                 let close = if new { "-H CLOSE " } else { "" };
                 format!("-t1 -c{connections} -d{}s {close}{url}", seconds.ceil())
             }
             Client::Ab => {
-                // -t brings a limit of 50,000 requests, which -n after it lifts.
+                // -t sets a limit of 50,000 requests, which a later -n overrides.
                 let kept = if new { "" } else { "-k " };
                 let most = (seconds.ceil() * 500_000.0) as u64;
                 format!("-q {kept}-c {connections} -t {} -n {most} {url}", seconds.ceil())
@@ -141,14 +141,14 @@ impl Client {
                 format!("bench-client {kind} {at} {connections} {seconds}")
             }
         };
-        // Put in after the split, for what holds spaces. wrk overlooks a header without one.
+        // Inserted after splitting, because it contains spaces. wrk ignores a header without one.
         let socket = socket.display().to_string();
         text.split(' ')
             .map(|word| word.replace("SOCKET", &socket).replace("CLOSE", "Connection: close"))
             .collect()
     }
 
-    /// Reads what the client printed about a load of this kind.
+    /// Parses a client's output for this kind of load.
     pub(super) fn read(self, work: Work, text: &str) -> Result<Outcome, String> {
         let outcome = match self {
             Client::Wrk => read_wrk(text),
@@ -177,7 +177,7 @@ fn on_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// The first line that a program prints about itself and that has a digit in it.
+/// The first line of a program's version output that contains a digit.
 fn version(path: &Path, arguments: &[&str]) -> String {
     let Ok(output) = Command::new(path).args(arguments).output() else {
         return "version unknown".to_owned();
@@ -224,7 +224,7 @@ fn read_oha(json: &Value) -> Option<Outcome> {
     let statuses = count("statusCodeDistribution")?;
     let completed = statuses.iter().filter(|(status, _)| status == "200").map(|(_, n)| n).sum();
     let others: u64 = statuses.iter().filter(|(status, _)| status != "200").map(|(_, n)| n).sum();
-    // What is under way at the end is called an error there.
+    // oha counts outstanding requests at the end as errors.
     let errors = count("errorDistribution").unwrap_or_default();
     let errors = errors.iter().filter(|(what, _)| !what.contains("deadline")).map(|(_, n)| n);
     Some(Outcome {

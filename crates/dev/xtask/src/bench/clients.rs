@@ -1,6 +1,6 @@
-//! The clients that put on the load.
+//! The load generators.
 
-/// A client.
+/// A load generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Client {
     /// Ours, on epoll.
@@ -13,16 +13,16 @@ pub(super) enum Client {
     Oha,
     Hey,
     Iperf3,
-    /// One connection, blocking reads and writes, every answer compared.
+    /// One connection with blocking I/O, comparing every response.
     Blocking,
-    /// Reads and forgets.
+    /// Reads and discards.
     ReadLoop,
     /// Our epoll engine without reader, comparison, clock and histograms.
     Bare,
 }
 
 impl Client {
-    /// Its name on the page and in the record.
+    /// Its name on the page and in the results.
     pub(super) fn name(self) -> &'static str {
         match self {
             Client::Epoll => "tachograph, epoll",
@@ -39,7 +39,7 @@ impl Client {
         }
     }
 
-    /// As `--engine` names it, for ours.
+    /// The `--engine` value, for ours.
     pub(super) fn engine(self) -> Option<&'static str> {
         match self {
             Client::Epoll => Some("epoll"),
@@ -48,7 +48,7 @@ impl Client {
         }
     }
 
-    /// The program, if it is not part of this project, and how it is got.
+    /// The program, if it is external, and how to install it.
     pub(super) fn program(self) -> Option<(&'static str, &'static str)> {
         match self {
             Client::Wrk => Some(("wrk", "apt install wrk")),

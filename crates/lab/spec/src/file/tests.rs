@@ -266,9 +266,9 @@ variant = [{ name = "a", target = "unix:$SOCKET", process = { command = "a" } }]
 #[test]
 fn contrasts_are_written_as_ratios() {
     let more = "[[variant]]\nname = \"a / b\"\nstack = \"app\"\nvars = { BIND = \"h:1\" }\n";
-    let told = "contrasts = [\"unix / tcp\", \"a / b / unix\"]\n";
+    let ratios = "contrasts = [\"unix / tcp\", \"a / b / unix\"]\n";
     assert_eq!(
-        plan(&text(told, more)).parts[0].contrasts,
+        plan(&text(ratios, more)).parts[0].contrasts,
         [Contrast { baseline: 0, variant: 1 }, Contrast { baseline: 1, variant: 2 }]
     );
 }

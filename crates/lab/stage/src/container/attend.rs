@@ -262,7 +262,7 @@ impl CreatedContainer<'_> {
             }
         };
         let status = match answer {
-            Some(Ok(told)) => told.status_code,
+            Some(Ok(response)) => response.status_code,
             // The client reports a status other than 0 as an error.
             Some(Err(ClientError::DockerContainerWaitError { code, .. })) => code,
             Some(error) => {

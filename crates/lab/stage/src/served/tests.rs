@@ -168,16 +168,16 @@ fn a_count_that_is_quiet_too_early_is_waited_for() {
     let path = dir.path().join("number");
     fs::write(&path, "7").unwrap();
     let mut number = reader(ServedBy::CounterFile("$DIR/number".to_owned()), dir.path()).unwrap();
-    let (told, tell) = std::sync::mpsc::channel();
+    let (counted, go_on) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(move || {
             // It has been quiet for much longer than necessary when the rest is counted.
-            let () = tell.recv().unwrap();
+            let () = go_on.recv().unwrap();
             fs::write(&path, "10").unwrap();
         });
         let none = number.read_settled_from(0, 10, Nanos::ZERO, Nanos::from_millis(50)).unwrap();
         assert_eq!(none, 7, "patience is over");
-        told.send(()).unwrap();
+        counted.send(()).unwrap();
         let all = number.read_settled_from(0, 10, Nanos::ZERO, Nanos::from_secs(60)).unwrap();
         assert_eq!(all, 10);
     });
