@@ -368,7 +368,7 @@ fn lateness(p99: Nanos, limit: Nanos, shared_cpus: bool) -> String {
     format!("1% of requests were sent more than {p99} late (limit {limit}){why}")
 }
 
-/// Connections that the kernel turned away; `waited` if requests of this run may be among them.
+/// Connections refused by the kernel; `waited` means that requests of this run may be affected.
 fn accept_queue(counter: &str, rise: u64, waited: bool) -> String {
     let turned_away = format!("{} turned away", were(rise, "connection"));
     match waited {
@@ -383,7 +383,8 @@ fn accept_queue(counter: &str, rise: u64, waited: bool) -> String {
     }
 }
 
-/// Packets that the kernel sent again; `waited` if requests of this run may have waited for them.
+/// Packets retransmitted by the kernel; `waited` means that requests of this run may have waited
+/// for them.
 fn resent(counter: &str, rise: u64, waited: bool) -> String {
     match waited {
         true => format!(

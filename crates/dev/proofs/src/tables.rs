@@ -1,8 +1,8 @@
 //! The tables in the tests of gostatsd, brubeck, go-carbon and carbon: their inputs through our
 //! parsers, compared with what the tests expect of each.
 //!
-//! The files are source code, of which only literals are read: a line of a table has an input and
-//! what is expected of it.
+//! The files are source code, of which only literals are parsed: a table row has an input and the
+//! expected result.
 
 use std::collections::BTreeMap;
 
@@ -12,22 +12,22 @@ use series::{Kind, Limits, SECOND_US, Step};
 
 use crate::corpus::Outcomes;
 
-/// When lines without a time arrive, in seconds since the epoch.
+/// Arrival time of lines without a time, in seconds since the epoch.
 const NOW_S: i64 = 1_553_244_874;
 
-/// What a test expects of an input.
+/// The expected result of an input.
 #[derive(Clone, Debug, PartialEq)]
 enum Wanted {
     Refused,
-    /// An event, which is no series.
+    /// An event, which is not a series.
     Event,
     Numbers(Numbers),
 }
 
-/// Values by their series, and for Graphite by their time as well.
+/// Values by series, and for Graphite also by time.
 type Numbers = BTreeMap<String, f64>;
 
-/// An input with what is expected of it.
+/// An input with its expected result.
 type Case = (Vec<u8>, Wanted);
 
 /// Reads the cases of a file.
@@ -36,7 +36,7 @@ type Cases = fn(&str) -> Vec<Case>;
 /// Makes a parser.
 type Make = fn() -> Box<dyn Parser>;
 
-/// By the name of the file: what reads its cases, and whether they are StatsD's or Graphite's.
+/// By file name: the function that reads its cases, and whether they are StatsD or Graphite.
 const FILES: [(&str, Cases, Make); 4] = [
     ("lexer_test.go", gostatsd, statsd),
     ("statsd_msg.c", brubeck, statsd),
@@ -44,10 +44,10 @@ const FILES: [(&str, Cases, Make); 4] = [
     ("test_protocols.py", carbon, graphite),
 ];
 
-/// Reads every input of a file with such tables; `None` for another file.
+/// Reads every input of a file with such tables; `None` for other files.
 ///
 /// # Errors
-/// A sentence about a file that has no such table.
+/// A message about a file without such a table.
 pub fn compare(name: &str, text: &str) -> Option<Result<Outcomes, String>> {
     let (_, cases, parser) = FILES.into_iter().find(|(known, ..)| *known == name)?;
     let cases = cases(text);
@@ -110,7 +110,7 @@ fn graphite() -> Box<dyn Parser> {
     Box::new(Graphite::new(Kind::Gauge))
 }
 
-/// What our parser reads of an input: numbers, and the names of reasons.
+/// The results of our parser: numbers, and the names of reasons.
 fn read(parser: Box<dyn Parser>, text: &[u8]) -> Result<(Numbers, Vec<&'static str>), String> {
     let limits = Limits { future_us: i64::MAX, past_us: i64::MAX, ..Limits::DEFAULT };
     let mut reader = Reader::new(parser, limits, 1_000);
@@ -137,7 +137,7 @@ fn read(parser: Box<dyn Parser>, text: &[u8]) -> Result<(Numbers, Vec<&'static s
                 What::Point(point) => (name.to_string(), point.reading.as_f64()),
                 What::Interval(interval) => (name.to_string(), interval.cover().amount.as_f64()),
             };
-            // The tests of others do not say what percentiles they expect.
+            // The other projects' tests expect no particular percentiles.
             if !matches!(name.field(), "p50" | "p90" | "p99") {
                 numbers.insert(key, value);
             }
@@ -153,7 +153,7 @@ fn at(name: &SeriesName, at_s: i64) -> String {
     format!("{name} @{at_s}")
 }
 
-/// The numbers of a StatsD line, by what a test says that was read: `None` for names that ours
+/// The numbers of a StatsD line, from a test's expected result: `None` for names that ours
 /// cannot have.
 fn of_statsd(
     kind: &str,
@@ -209,7 +209,7 @@ fn gostatsd(text: &str) -> Vec<Case> {
     cases
 }
 
-/// What gostatsd's metric says: `{Name: "a", Values: []float64{2}, Type: gostatsd.COUNTER, …}`.
+/// A metric of gostatsd: `{Name: "a", Values: []float64{2}, Type: gostatsd.COUNTER, …}`.
 fn metric(text: &str) -> Option<Wanted> {
     let behind = |key: &str| text.split_once(key).map(|(_, rest)| rest);
     let list = |key: &str| behind(key).and_then(|rest| Some(rest.split_once('}')?.0));
@@ -296,7 +296,7 @@ fn carbon(text: &str) -> Vec<Case> {
     cases
 }
 
-/// What a Graphite receiver takes: names, times and values.
+/// The results of a Graphite receiver: names, times and values.
 fn points(points: &[(Vec<u8>, i64, f64)]) -> Option<Wanted> {
     let point = |(name, at_s, value): &(Vec<u8>, i64, f64)| {
         let name = SeriesName::new(String::from_utf8(name.clone()).ok()?, [], "value").ok()?;
@@ -305,7 +305,7 @@ fn points(points: &[(Vec<u8>, i64, f64)]) -> Option<Wanted> {
     points.iter().map(point).collect::<Option<Numbers>>().map(Wanted::Numbers)
 }
 
-/// The bytes of a literal in quotes at the beginning of a text, and the text behind it.
+/// The bytes of a quoted literal at the beginning of a text, and the rest of the text.
 fn literal(text: &str) -> Option<(Vec<u8>, &str)> {
     let quote = text.chars().next().filter(|c| matches!(c, '"' | '\''))?;
     let mut bytes = Vec::new();
@@ -346,7 +346,7 @@ mod tests {
         wanted.iter().map(|(outcome, count)| ((*outcome).to_owned(), *count)).collect()
     }
 
-    /// Files in the form of the real ones, of inputs of our own.
+    /// Files in the form of the real ones, with our own inputs.
     #[test]
     fn tables_in_go_are_read() {
         let text = r##"

@@ -18,16 +18,16 @@ use table::Row;
 
 use crate::{say, usage_error};
 
-/// Where the figures go.
+/// The page with the results.
 const PAGE: &str = "docs/series-performance.md";
 
-/// Where the rows of earlier pieces are kept, so that the page has them all.
+/// File of the rows of earlier pieces, so that the page has them all.
 const KEPT: &str = "target/bench-series.json";
 
 /// The row that the others are compared with: text in, SQL out, as data arrives.
 const ARRIVAL: &str = "import";
 
-/// Those that are filled, in the order in which they take their turns.
+/// The contestants, in order.
 const CONTESTANTS: [(&str, &str, Fill); 16] = [
     (ARRIVAL, "tachograph import, SQLite, in arrival order", text::sqlite_arrival),
     ("import-series", "tachograph import, SQLite, series after series", text::sqlite_series),
@@ -58,22 +58,22 @@ const CONTESTANTS: [(&str, &str, Fill); 16] = [
 /// Fills one of them.
 type Fill = fn(&Load, &Path) -> Result<Filled, Unfilled>;
 
-/// What filling one took.
+/// Cost of filling one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Filled {
-    /// Points that were written.
+    /// Points written.
     points: u64,
     /// Seconds.
     wall_s: f64,
-    /// Seconds of CPU, of every process that took part.
+    /// CPU seconds of all processes involved.
     cpu_s: f64,
     /// Bytes on disk afterwards.
     bytes: u64,
 }
 
-/// Why one was not filled.
+/// Why a contestant was not filled.
 enum Unfilled {
-    /// It is not installed; what would install it.
+    /// It is not installed; how to install it.
     Missing(String),
     /// It failed.
     Failed(String),
@@ -91,7 +91,7 @@ struct Options {
     rounds: u32,
 }
 
-/// Runs the bench, or the pieces of it that are asked for.
+/// Runs the bench, or the requested pieces of it.
 pub(crate) fn bench(words: &[&str]) -> ExitCode {
     if let ["queries", words @ ..] = words {
         return queries::bench(words);
@@ -110,7 +110,7 @@ pub(crate) fn bench(words: &[&str]) -> ExitCode {
     }
 }
 
-/// The program that fills ours, in a process of its own so that its CPU is counted alone.
+/// The program that fills ours, in a separate process so that its CPU time is counted alone.
 pub(crate) fn fill(words: &[&str]) -> ExitCode {
     match ours::fill(words) {
         Ok(line) => {

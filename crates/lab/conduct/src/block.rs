@@ -200,7 +200,8 @@ pub(crate) fn run_block(
     outcome
 }
 
-/// Ends all variants at once: each waits until its server's count is quiet and its processes are gone.
+/// Ends all variants at once: each waits until its server-side count settles and its processes are
+/// gone.
 fn end_all(all_running: Vec<RunningVariant>) -> Vec<VariantResult> {
     std::thread::scope(|scope| {
         let ending: Vec<_> =

@@ -7,8 +7,8 @@
 use base::{Clock as _, CpuSet, MonotonicClock, Nanos};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
-/// Target duration of one loop at calibration. A busy machine takes several times as long, and
-/// every block pays for it.
+/// Target duration of one loop at calibration. A busy machine takes several times as long, which
+/// adds to every block.
 const LOOP: Nanos = Nanos::from_millis(20);
 
 /// A loop of a fixed number of rounds.

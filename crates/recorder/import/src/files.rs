@@ -162,7 +162,7 @@ impl Row {
             return Some(self);
         }
         let us = self.end_us - self.start_us;
-        // What is left of a coarse row where a finer archive begins is as long as a finer row may be.
+        // The rest of a coarse row before a finer archive may be as short as a finer row.
         if us != stretch.row_us {
             return None;
         }

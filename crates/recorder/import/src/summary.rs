@@ -90,7 +90,7 @@ pub trait Watch {
         let _ = summary;
     }
 
-    /// Everything has been read, and what is still in memory is written.
+    /// Everything has been read; writes what is still in memory.
     fn writing(&mut self) {}
 
     /// Whether to stop.

@@ -1,5 +1,6 @@
-//! Copies of whisper files and RRDs that were made while the file went on: an older copy and then
-//! a newer one give what the newer one alone gives, and what only the older one still had.
+//! Copies of whisper files and RRDs made while the file was in use: importing an older copy and
+//! then
+//! a newer one gives the content of the newer one, and what only the older one still had.
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
@@ -17,7 +18,7 @@ use store::{Memory, Retention, Selector, Store};
 
 const NOW_US: i64 = 1_767_225_600_000_000;
 
-/// Where the files begin, in seconds since the epoch: a whole hour.
+/// Start of the files, in seconds since the epoch: a whole hour.
 const START_S: u32 = 1_430_701_200;
 
 /// A watcher that expects no refusal.
@@ -36,7 +37,7 @@ fn store() -> Memory {
     store
 }
 
-/// Imports a copy; each is imported a moment after the one before it.
+/// Imports a copy; each is imported a moment after the previous one.
 fn take(store: &mut dyn Store, fields: &[Field], copy: usize) -> u64 {
     let options = Options::new(Step::from_secs(10).unwrap());
     import(store, fields, &options, NOW_US + copy as i64, &mut Nothing).unwrap().updates
@@ -56,8 +57,8 @@ fn slots(store: &mut dyn Store, step_s: i64) -> BTreeMap<(String, i64), Accumula
     all
 }
 
-/// What a slot says: its value, and for how long it is known. The number of updates is left out,
-/// because a row that was written in two parts is two.
+/// The content of a slot: its value, and the known time. The number of updates is omitted, because
+/// a row that was written in two parts counts as two.
 fn shown(row: &Accumulator) -> (f64, i64) {
     let seconds = row.covered_us as f64 / SECOND_US as f64;
     ((row.integral.as_f64() / seconds * 1e6).round() / 1e6, row.covered_us)
@@ -77,12 +78,12 @@ impl Rings {
         Rings { aggregation, rings, newest: 0 }
     }
 
-    /// When the finest ring begins.
+    /// Start of the finest ring.
     fn fine_from(&self) -> u32 {
         self.newest.saturating_sub(10 * (self.rings[0].1.len() as u32 - 1))
     }
 
-    /// Puts a point into the fine ring, and what follows from it into the coarse one.
+    /// Adds a point to the fine ring, and its aggregate to the coarse one.
     fn update(&mut self, at: u32, value: f64) {
         let at = at - at % 10;
         self.newest = self.newest.max(at);
@@ -142,7 +143,7 @@ proptest! {
     fn older_copies_of_a_whisper_file_and_then_the_newest_give_what_the_newest_has(
         is_sum in any::<bool>(),
         (fine, coarse) in (12_usize..40, 10_usize..40),
-        // How many slots after the one before; now and then one comes late, or is written again.
+        // Distance to the previous slot; occasionally a point is late, or is written again.
         points in prop::collection::vec((-4_i64..8, 0_u32..1_000), 1..120),
         cuts in prop::collection::vec(any::<prop::sample::Index>(), 1..5),
     ) {
@@ -150,7 +151,7 @@ proptest! {
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(points.len())).collect();
         cuts.push(points.len() - 1);
         let mut grown = store();
-        // By the second of each slot: what the last copy said whose fine ring went back that far.
+        // By slot: the value in the last copy whose fine ring went back that far.
         let mut wanted: BTreeMap<i64, f64> = BTreeMap::new();
         let mut at = i64::from(START_S);
         for (place, (wait, value)) in points.iter().enumerate() {
@@ -174,7 +175,8 @@ proptest! {
             let row = found.get(&("m".to_owned(), *at)).map(shown);
             prop_assert_eq!(row, Some((value / per, 10 * SECOND_US)), "slot {}", at);
         }
-        // Coarser slots never hold more time than they have, nor anything that is not in the file.
+        // Coarser slots never cover more time than their length, and contain nothing that is not in
+        // the file.
         let mut alone = store();
         take(&mut alone, &newest, 0);
         let alone = slots(&mut alone, 3_600);
@@ -231,7 +233,7 @@ fn older_dumps_of_an_rrd_and_then_the_newest_give_what_the_newest_has() {
         for copy in 0..4 {
             let mut updates = String::from("update a.rrd");
             for _ in 0..1 + numbers.next(40) {
-                // A pause now and then, of which nothing is known.
+                // An occasional unknown gap.
                 let longest = if numbers.next(9) == 0 { 90 } else { 12 };
                 at_s += 1 + numbers.next(longest) as i64;
                 updates += &format!(" {at_s}:{}", numbers.next(1_000));
@@ -245,7 +247,7 @@ fn older_dumps_of_an_rrd_and_then_the_newest_give_what_the_newest_has() {
             take(&mut alone, &fields, copy);
             copies.push((at_s - at_s % 10 - 10 * fine, slots(&mut alone, 10)));
         }
-        // Each slot is that of the last copy whose finest archive goes back that far.
+        // Each slot has the value of the last copy whose finest archive goes back that far.
         let found = slots(&mut grown, 10);
         for (place, (from_s, alone)) in copies.iter().enumerate() {
             let later = copies.get(place + 1).map_or(i64::MAX, |(from_s, _)| *from_s);

@@ -169,7 +169,7 @@ fn a_coarse_row_takes_nothing_from_the_fine_ones_before_it() {
 fn the_rest_of_a_coarse_row_replaced_the_finer_slot_before_it() {
     let mut store = for_ever();
     run(&mut store, field(Kind::Level, vec![stretch(0, 300, 1.0), stretch(300, 600, 3.0)]));
-    // The later copy's fine archive begins at 300; of the coarse row before it, 300 s are left.
+    // The later copy's fine archive begins at 300; 300 s of the coarse row remain before it.
     let rest = Stretch { row_us: 600 * SECOND_US, ..stretch(0, 300, 2.0) };
     let (later, _) = run(&mut store, field(Kind::Level, vec![rest, stretch(300, 600, 3.0)]));
     assert_eq!((later.known, later.updates), (2, 0));

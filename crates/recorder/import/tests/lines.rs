@@ -342,7 +342,7 @@ fn same(ours: &Contents, theirs: &Contents) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Imports a file into series that are also kept as RRDtool keeps them.
+/// Imports a file into series in RRD mode.
 fn run_as_rrd(store: &mut dyn Store, format: Format, text: &[u8]) {
     let archive = |cf, steps| rrd::Archive { consolidation: cf, xff: 0.5, steps, rows: 40 };
     let archives =
@@ -569,7 +569,7 @@ proptest! {
         for series in whole.find(&Selector::default()).unwrap() {
             let selector = Selector { measurement: Some(series.identity.measurement.clone()), ..Selector::default() };
             let known = grown.find(&selector).unwrap()[0].id;
-            // As text, in which what is unknown equals itself.
+            // As text, in which NaN equals itself.
             let shown = |rrd: Option<rrd::Rrd>| format!("{rrd:?}");
             prop_assert_eq!(shown(grown.rrd(known).unwrap()), shown(whole.rrd(series.id).unwrap()));
         }

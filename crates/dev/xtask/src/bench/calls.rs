@@ -1,4 +1,4 @@
-//! How each client is called, and how its output is read.
+//! Command lines of the clients, and parsing of their output.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

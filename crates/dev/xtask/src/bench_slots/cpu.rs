@@ -1,21 +1,21 @@
-//! The CPU that processes have used, from /proc.
+//! CPU time of processes, from /proc.
 
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// The kernel counts in these, whatever it does otherwise (`USER_HZ`).
+/// The kernel's unit in /proc (`USER_HZ`).
 const TICKS_PER_S: f64 = 100.0;
 
 struct Stat {
     parent: u32,
     own_s: f64,
-    /// Of children that have ended and were waited for.
+    /// CPU time of children that have ended and were waited for.
     children_s: f64,
 }
 
 fn stat(pid: &str) -> Option<Stat> {
     let text = read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain anything.
     let (_, rest) = text.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split(' ').collect();
     let seconds = |at: usize| fields.get(at)?.parse::<f64>().ok().map(|t| t / TICKS_PER_S);
@@ -26,17 +26,17 @@ fn stat(pid: &str) -> Option<Stat> {
     })
 }
 
-/// What this process has used, and its children that have ended.
+/// CPU time of this process and of its ended children.
 pub(super) fn own_s() -> f64 {
     stat("self").map_or(0.0, |stat| stat.own_s)
 }
 
-/// What children of this process have used that have ended.
+/// CPU time of this process's ended children.
 pub(super) fn children_s() -> f64 {
     stat("self").map_or(0.0, |stat| stat.children_s)
 }
 
-/// What a server has used, with its processes that have ended and those that run.
+/// CPU time of a server, including its ended and running processes.
 pub(super) fn server_s(pid: u32) -> f64 {
     let server = stat(&pid.to_string()).map_or(0.0, |stat| stat.own_s + stat.children_s);
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -44,7 +44,7 @@ pub(super) fn server_s(pid: u32) -> f64 {
     server + running.filter(|stat| stat.parent == pid).map(|stat| stat.own_s).sum::<f64>()
 }
 
-/// The process of a PostgreSQL that keeps its files in a folder.
+/// The process id of the PostgreSQL with this data folder.
 pub(super) fn postgres_pid(folder: &Path) -> Result<u32, String> {
     let path = folder.join("data/postmaster.pid");
     let text = read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -74,7 +74,7 @@ mod tests {
             sum = sum.wrapping_mul(3).wrapping_add(1);
         }
         assert!(own_s() > 0.0 && sum < u64::MAX);
-        // Other threads go on using CPU time, so that the later reading is the larger one.
+        // Other threads continue to use CPU time, so the later reading is larger.
         let before = own_s();
         assert!(server_s(std::process::id()) >= before);
         assert!(bytes(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src"))) > 1_000);

@@ -13,10 +13,10 @@ use throwaway::{NoServer, Throwaway};
 use super::points::{Load, Pattern, START_S, STEP_S, Values};
 use super::{Filled, Unfilled, cpu};
 
-/// How many points a batch has.
+/// Points per batch.
 const BATCH: u64 = 100_000;
 
-/// The most points that are written slot by slot.
+/// Limit on points written slot by slot.
 const LIVE_MAX: u64 = 2_000_000;
 
 pub(super) fn sqlite(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
@@ -54,7 +54,7 @@ fn in_postgres(load: &Load, order: &str) -> Result<Filled, Unfilled> {
     Ok(Filled { bytes: ask(&place, sizes)?, ..filled })
 }
 
-/// A PostgreSQL with the settings that Debian gives it.
+/// A PostgreSQL with Debian's default settings.
 pub(super) fn start() -> Result<Throwaway, Unfilled> {
     Throwaway::start(&[]).map_err(|error| match error {
         NoServer::Missing => Unfilled::Missing("apt-get install postgresql".to_owned()),
@@ -62,7 +62,7 @@ pub(super) fn start() -> Result<Throwaway, Unfilled> {
     })
 }
 
-/// The number that a query gives.
+/// The number returned by a query.
 pub(super) fn ask(place: &str, sql: &str) -> Result<u64, String> {
     let output = Command::new("psql").args(["-XAtc", sql, place]).output();
     let output = output.map_err(|e| format!("psql: {e}"))?;
@@ -87,9 +87,9 @@ fn in_a_process(load: &Load, order: &str, place: &str, server: u32) -> Result<Fi
     }
 }
 
-/// Fills a store, and says how many points that were, in what time and with what CPU.
+/// Fills a store; returns the number of points, the time and the CPU time.
 ///
-/// The series are made beforehand, as the files of the others are.
+/// The series are created in advance, like the files of the others.
 pub(super) fn fill(words: &[&str]) -> Result<String, String> {
     let [order, place, values, numbers @ ..] = words else {
         return Err("fill-series needs an order, a place and what values are like".to_owned());
@@ -183,7 +183,7 @@ impl<'s> Filling<'s> {
     }
 }
 
-/// As history comes from files.
+/// In the order of history from files.
 fn series_by_series(store: &mut dyn Store, load: &Load, ids: &[i64]) -> Result<u64, String> {
     let mut filling = Filling::new(store, load)?;
     let mut values = Values::new(load.values);
@@ -199,7 +199,7 @@ fn series_by_series(store: &mut dyn Store, load: &Load, ids: &[i64]) -> Result<u
     Ok(filling.written)
 }
 
-/// As the present comes: every series' next slot in a batch. What is over is sealed at the end.
+/// In order of arrival: every series' next slot in a batch. Ended spans are sealed at the end.
 fn slot_by_slot(store: &mut dyn Store, load: &Load, ids: &[i64]) -> Result<u64, String> {
     let mut filling = Filling::new(store, load)?;
     let mut values = Values::new(load.values);

@@ -1,4 +1,4 @@
-//! The real rrdtool and the real whisper: a file for each series.
+//! The real rrdtool and the real whisper: one file per series.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -9,13 +9,13 @@ use std::time::Instant;
 use super::points::{Load, START_S, STEP_S, seconds};
 use super::{Filled, Unfilled, cpu};
 
-/// The most points that are given one at a time.
+/// Limit on points written one at a time.
 const SINGLE_MAX: u64 = 500_000;
 
-/// The most points that are given a hundred at a time.
+/// Limit on points written a hundred at a time.
 const HUNDRED_MAX: u64 = 5_000_000;
 
-/// rrdtool and whisper know whole seconds, so that ten points a slot are a second apart.
+/// rrdtool and whisper only support whole seconds, so ten points per slot are a second apart.
 fn whole_seconds(load: &Load) -> Result<(), String> {
     match STEP_S % load.per_slot {
         0 => Ok(()),
@@ -28,7 +28,7 @@ pub(super) fn rrdtool(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     rrd(load, folder, update)
 }
 
-/// A hundred updates to a command.
+/// A hundred updates per command.
 pub(super) fn rrdtool_hundred(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let load = load.at_most(HUNDRED_MAX);
     rrd(&load, folder, |text, series, points| {
@@ -46,7 +46,7 @@ fn update(text: &mut String, series: u64, points: &[(u64, f64)]) {
     text.push('\n');
 }
 
-/// One update to a command.
+/// One update per command.
 pub(super) fn rrdtool_single(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     rrd(&load.at_most(SINGLE_MAX), folder, |text, series, points| {
         for (at_ms, value) in points {
@@ -107,7 +107,7 @@ fn run_rrdtool(files: &Path, commands: &Path) -> Result<(), Unfilled> {
     }
 }
 
-/// Makes a file for each series, and then fills them, each at once. Only the filling is timed.
+/// Creates a file per series, and then fills each at once. Only the filling is timed.
 const SCRIPT: &str = r#"
 import os, sys, time
 import whisper

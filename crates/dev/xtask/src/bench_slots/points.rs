@@ -1,26 +1,26 @@
-//! The points that everybody is filled with.
+//! The points for all contestants.
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
-/// 2026-01-01T00:00:00Z, where the points begin.
+/// 2026-01-01T00:00:00Z, the start of the points.
 pub(super) const START_S: u64 = 1_767_225_600;
 
 /// The length of a slot.
 pub(super) const STEP_S: u64 = 10;
 
-/// How many points, of how many series.
+/// Number of points and series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Load {
     pub(super) points: u64,
     pub(super) series: u64,
     pub(super) per_slot: u64,
-    /// What the values are like.
+    /// The pattern of the values.
     pub(super) values: Pattern,
 }
 
-/// What values are like.
+/// Patterns of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Pattern {
     /// A level with two decimals, from 0 to 100, that moves by up to half a unit.
@@ -34,7 +34,7 @@ pub(super) enum Pattern {
 impl Pattern {
     pub(super) const ALL: [Pattern; 3] = [Pattern::Walk, Pattern::Counts, Pattern::Noise];
 
-    /// How it is asked for.
+    /// Its name on the command line.
     pub(super) fn name(self) -> &'static str {
         match self {
             Pattern::Walk => "walk",
@@ -48,7 +48,7 @@ impl Pattern {
         Pattern::ALL.into_iter().find(|pattern| pattern.name() == name)
     }
 
-    /// What it is, for people.
+    /// Its description.
     pub(super) fn title(self) -> &'static str {
         match self {
             Pattern::Walk => "levels that walk between 0.00 and 100.00",
@@ -69,7 +69,7 @@ impl Load {
         self.each().div_ceil(self.per_slot) * self.series
     }
 
-    /// The same with at most so many points in all, of as many series or of fewer.
+    /// The same with at most this many points, of as many series or fewer.
     pub(super) fn at_most(&self, points: u64) -> Load {
         if self.points <= points {
             return *self;
@@ -78,7 +78,7 @@ impl Load {
         Load { points: series * self.each(), series, ..*self }
     }
 
-    /// When a point ends, in milliseconds since 1970.
+    /// The end of a point, in milliseconds since 1970.
     pub(super) fn at_ms(&self, point: u64) -> u64 {
         START_S * 1_000 + (point + 1) * STEP_S * 1_000 / self.per_slot
     }
@@ -109,7 +109,7 @@ pub(super) fn seconds(text: &mut String, at_ms: u64) {
     let _ = write!(text, "{}", at_ms / 1_000);
 }
 
-/// Values in reproducible order.
+/// A reproducible sequence of values.
 pub(super) struct Values {
     state: u64,
     now: i64,

@@ -1,8 +1,10 @@
-//! `bench-series queries`: how long a query of one series over a day takes while lines are imported.
+//! `bench-series queries`: how long a query of one series over a day takes while lines are
+//! imported.
 //!
-//! Three quarters of a day are imported first, and the last quarter while another connection asks
-//! for one series after the other, each over the whole day. So a query meets packed slots, slots
-//! that are being written, and the writer's transactions.
+//! Three quarters of a day are imported first, and the last quarter while another connection
+//! queries
+//! one series after another, each over the whole day. So a query reads packed slots and slots
+//! that are being written, and competes with the writer's transactions.
 
 use std::path::Path;
 use std::process::{Child, ExitCode};
@@ -21,10 +23,10 @@ use crate::{say, usage_error};
 /// The slots of a day.
 const DAY: u64 = 86_400 / STEP_S;
 
-/// How many of them are imported beforehand.
+/// Number of them imported in advance.
 const BEFORE: u64 = DAY / 4 * 3;
 
-/// The lines of the page between which the table stands.
+/// The lines of the page that enclose the table.
 const MARKS: [&str; 2] = ["<!-- bench-queries: begin -->", "<!-- bench-queries: end -->"];
 
 const HEAD: &str = "\
@@ -32,13 +34,13 @@ const HEAD: &str = "\
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 ";
 
-/// Asks for a day of the series of this number; how many slots that gave.
+/// Queries a day of the series with this number; returns the number of slots.
 type Ask = Box<dyn FnMut(u64) -> Result<u64, String>>;
 
-/// Opens a database for questions.
+/// Opens a database for queries.
 type Open = fn(&str) -> Result<Ask, String>;
 
-/// Who asks, in which database.
+/// A client and its database.
 const ASKERS: [(&str, &str, Place, Open); 4] = [
     ("sqlite", "SQLite, as `query` reads", Place::Sqlite, by_store),
     ("postgres", "PostgreSQL, as `query` reads", Place::Postgres, by_store),
@@ -58,16 +60,16 @@ struct Options {
     series: u64,
 }
 
-/// What was seen while lines were imported.
+/// Results measured during the import.
 struct Seen {
-    /// Points per second of the import without queries, and of the one beside them.
+    /// Points per second of the import without queries, and during them.
     rates: [f64; 2],
-    /// How long each query took, the shortest first.
+    /// Duration of each query, shortest first.
     took: Vec<Duration>,
 }
 
 impl Seen {
-    /// The time within which this part of the queries was answered.
+    /// The time within which this share of the queries completed.
     fn within_ms(&self, part: f64) -> f64 {
         let place = (self.took.len() as f64 * part).ceil() as usize;
         let took = self.took.get(place.saturating_sub(1).min(self.took.len().saturating_sub(1)));
@@ -147,7 +149,7 @@ fn run(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// The table with a row in place of the one of the same title and number of series.
+/// The table with a row replaced, identified by title and number of series.
 fn with_row(known: &str, row: &str) -> String {
     let key = |row: &str| row.splitn(4, '|').take(3).collect::<String>();
     let mut rows: Vec<&str> = known.lines().filter(|line| line.starts_with("| ")).skip(2).collect();
@@ -218,7 +220,8 @@ fn ended(import: Child) -> Result<(), Unfilled> {
 /// The day, in microseconds.
 fn day_us() -> (i64, i64) {
     let start_us = START_S as i64 * SECOND_US;
-    // A point at a slot's start ends the time of the slot before it, and counts to its own slot.
+    // A point at a slot's start covers time in the previous slot, and counts as an update of its
+    // own slot.
     (start_us, start_us + (86_400 + STEP_S as i64) * SECOND_US)
 }
 

@@ -1,4 +1,4 @@
-//! Servers that are filled over a socket.
+//! Servers filled over a socket.
 
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
@@ -12,16 +12,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::points::{Load, seconds};
 use super::{Filled, Unfilled, cpu, ours};
 
-/// The most points that the slower ones are given.
+/// Limit on points for the slower ones.
 const POINTS_MAX: u64 = 2_000_000;
 
-/// How much is sent at once.
+/// Bytes to send at once.
 const BODY_BYTES: usize = 8 << 20;
 
-/// How long a server may take to answer.
+/// Timeout of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The raw points, as a table without an index holds them.
+/// The raw points, in a table without an index.
 pub(super) fn copy(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let load = load.at_most(POINTS_MAX);
     let server = ours::start()?;
@@ -90,7 +90,7 @@ impl Server {
         cpu::server_s(self.child.id())
     }
 
-    /// Ends the server in good order, so that all of it is on disk.
+    /// Stops the server in an orderly way, so that everything is on disk.
     fn stop(mut self) -> Result<(), String> {
         kill_process(Pid::from_child(&self.child), Signal::INT).map_err(|e| e.to_string())?;
         self.child.wait().map(drop).map_err(|e| e.to_string())
@@ -99,13 +99,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that has already ended needs no end.
+        // If it has already ended, nothing is left to do.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A connection that is kept.
+/// A persistent connection.
 struct Http {
     stream: TcpStream,
     port: u16,
@@ -144,7 +144,7 @@ fn free_port() -> Result<u16, String> {
     port.map(|address| address.port()).map_err(|e| e.to_string())
 }
 
-/// Sends lines in large bodies, and says what time and CPU that took. The lines are made beforehand.
+/// Sends lines in large bodies; returns time and CPU time. The lines are generated in advance.
 fn fill(
     server: &Server,
     path: &str,

@@ -1,4 +1,4 @@
-//! What was measured, kept from piece to piece and written as a page's table.
+//! The results, kept from piece to piece and written as a table of the page.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::Filled;
 use super::points::{Load, Pattern};
 
-/// The lines of the page between which the tables stand.
+/// The lines of the page that enclose the tables.
 const BEGIN: &str = "<!-- bench-series: begin -->";
 const END: &str = "<!-- bench-series: end -->";
 
@@ -17,12 +17,12 @@ pub(super) struct Row {
     pub(super) name: String,
     pub(super) title: String,
     pub(super) load: Load,
-    /// What filling it took, or why it was not filled.
+    /// The cost of filling it, or why it was not filled.
     pub(super) outcome: Result<Filled, String>,
 }
 
 impl Row {
-    /// As a line for whoever waits.
+    /// The result in one line, for progress output.
     pub(super) fn line(&self) -> String {
         let Load { per_slot, values, .. } = self.load;
         format!("{per_slot} per slot, {}: {}", values.name(), self.cells())
@@ -138,7 +138,7 @@ pub(super) fn write(rows: &[Row], kept: &Path, page: &Path) -> Result<(), String
     write_between(page, [BEGIN, END], |_| tables(rows))
 }
 
-/// Replaces what stands between two lines of a page.
+/// Replaces the text between two lines of a page.
 pub(super) fn write_between(
     page: &Path,
     [begin, end]: [&str; 2],

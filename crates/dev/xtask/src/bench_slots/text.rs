@@ -1,4 +1,5 @@
-//! Ours as it is used: Graphite lines in a file, through `tachograph import`, until SQL sees them.
+//! Ours as users use it: Graphite lines in a file, through `tachograph import`, until SQL sees
+//! them.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -17,9 +18,9 @@ use crate::binary;
 /// The order of the lines of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Slot after slot over all series, as things happen.
+    /// Slot by slot over all series, as data arrives.
     Arrival,
-    /// Series after series.
+    /// Series by series.
     Series,
 }
 
@@ -57,7 +58,7 @@ fn to_postgres(load: &Load, folder: &Path, order: Order) -> Result<Filled, Unfil
     Ok(Filled { bytes: ours::ask(&place, sizes)?, ..filled })
 }
 
-/// Imports a file, and makes sure that every point is there.
+/// Imports a file, and checks that every point is stored.
 fn import(
     load: &Load,
     folder: &Path,
@@ -98,7 +99,7 @@ pub(super) fn name(of: u64) -> String {
     format!("servers.rack{}.host{of}.load", of % 100)
 }
 
-/// The updates of all slots of an hour.
+/// The number of updates in all slots of an hour.
 fn updates(place: &str) -> Result<u64, String> {
     let mut store = store::open(place).map_err(|e| e.to_string())?;
     let series = store.find(&Selector::default()).map_err(|e| e.to_string())?;
