@@ -148,6 +148,11 @@ impl SliceCounts {
         after: Traffic,
         cpu: Nanos,
     ) -> Observation {
+        // The other side of this boundary is the ledger, which reports what does not add up.
+        debug_assert!(self.counts.add_up(), "a thread's counts: {:?}", self.counts);
+        debug_assert_eq!(self.errors.values().sum::<u64>(), self.counts.failed, "one kind each");
+        debug_assert_eq!(self.by_step.iter().sum::<u64>(), self.counts.completed, "one step each");
+        debug_assert!(self.window.completed <= self.counts.completed, "the window is a part");
         let window_end =
             if times.window_end == Nanos(u64::MAX) { self.last } else { times.window_end };
         self.window.length = window_end.saturating_sub(times.lead_end);

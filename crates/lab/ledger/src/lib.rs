@@ -47,9 +47,24 @@ impl Counts {
 
     /// Adds another thread's or variant's counts for the same time; here `in_flight` is added too.
     pub fn merge(&mut self, other: &Counts) {
+        let add_up = self.add_up() && other.add_up();
         let in_flight = self.in_flight + other.in_flight;
         self.extend(other);
         self.in_flight = in_flight;
+        debug_assert!(self.add_up() || !add_up, "sums of equations are equations: {self:?}");
+    }
+
+    /// Whether both laws hold.
+    pub fn add_up(&self) -> bool {
+        self.equations().iter().all(|law| law.left == law.right)
+    }
+
+    /// Both sides of the two laws.
+    fn equations(&self) -> [Discrepancy; 2] {
+        let right = self.sent.saturating_add(self.dropped);
+        let offered = Discrepancy { law: Law::Offered, left: self.offered, right };
+        let right = self.completed.saturating_add(self.failed).saturating_add(self.in_flight);
+        [offered, Discrepancy { law: Law::Sent, left: self.sent, right }]
     }
 }
 
@@ -122,25 +137,11 @@ impl Ledger {
     /// `served` is compared with `completed`: whether a failed request had reached the server
     /// cannot be known from outside, so every difference is reported and none is explained away.
     pub fn equations(&self) -> Vec<Discrepancy> {
-        let c = &self.counts;
-        let mut equations = vec![
-            Discrepancy {
-                law: Law::Offered,
-                left: c.offered,
-                right: c.sent.saturating_add(c.dropped),
-            },
-            Discrepancy {
-                law: Law::Sent,
-                left: c.sent,
-                right: c.completed.saturating_add(c.failed).saturating_add(c.in_flight),
-            },
-        ];
+        let mut equations = self.counts.equations().to_vec();
         let known = [(Law::Served, self.served), (Law::Series, self.series)];
-        equations.extend(
-            known.into_iter().filter_map(|(law, left)| {
-                Some(Discrepancy { law, left: left?, right: c.completed })
-            }),
-        );
+        equations.extend(known.into_iter().filter_map(|(law, left)| {
+            Some(Discrepancy { law, left: left?, right: self.counts.completed })
+        }));
         equations
     }
 

@@ -26,7 +26,9 @@ impl Retired {
     pub(crate) fn keep(&mut self, token: u64, socket: OwnedFd) -> Option<(u64, OwnedFd)> {
         let evicted = if self.sockets.len() >= RETIRED_MAX { self.oldest() } else { None };
         self.kept += 1;
-        self.sockets.insert(token, (self.kept, socket));
+        let before = self.sockets.insert(token, (self.kept, socket));
+        debug_assert!(before.is_none(), "a token belongs to one socket");
+        debug_assert!(self.sockets.len() <= RETIRED_MAX, "the table never grows");
         evicted
     }
 

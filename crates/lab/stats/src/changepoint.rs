@@ -50,6 +50,10 @@ pub fn pelt(series: &[f64], penalty: f64) -> Vec<usize> {
         t = last[t];
     }
     changes.reverse();
+    debug_assert!(
+        changes.windows(2).all(|pair| pair[1] >= pair[0] + SEGMENT_MIN),
+        "no segment is shorter than {SEGMENT_MIN}: {changes:?}"
+    );
     changes
 }
 

@@ -29,6 +29,7 @@ pub fn fisher_exact(a: u64, b: u64, c: u64, d: u64) -> f64 {
     let low = (row + column).saturating_sub(total);
     let p: f64 =
         (low..=row.min(column)).map(probability).filter(|probability| *probability <= limit).sum();
+    debug_assert!(p > 0.0 && p < 1.0 + 1e-6, "p = {p} of {a}, {b}, {c}, {d}");
     p.min(1.0)
 }
 

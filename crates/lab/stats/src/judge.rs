@@ -111,6 +111,12 @@ pub fn judge(evidence: &Evidence) -> Judgement {
     let (second_opinion_p, second_opinion) =
         second_opinion(evidence, spread.as_ref(), !ratio.holds(1.0));
     let verdict = verdict(evidence, spread.as_ref(), &ratio, half, second_opinion);
+    let decided = matches!(verdict, Verdict::Faster | Verdict::Slower | Verdict::NoDifference);
+    debug_assert!(
+        !decided || evidence.d.len() >= DECIDING_BLOCKS_MIN && second_opinion != Opinion::Disagrees,
+        "{verdict:?} after {} blocks, second opinion {second_opinion:?}",
+        evidence.d.len()
+    );
     let more_blocks = match (verdict, &spread) {
         (Verdict::Inconclusive, Some(spread)) => {
             Some(blocks_of_new_run(evidence, spread, second_opinion))

@@ -19,6 +19,8 @@ pub fn mirrored_order(variants: usize, slices_each: usize, rng: &mut impl Rng) -
         order.extend(round);
     }
     order.extend(order.clone().iter().rev());
+    debug_assert!(order.iter().eq(order.iter().rev()), "the second half mirrors the first");
+    debug_assert_eq!(order.len(), variants * slices_each.next_multiple_of(2), "as many for each");
     order
 }
 

@@ -22,13 +22,16 @@ pub fn sign_flip_p(d: &[f64]) -> f64 {
     let scale: f64 = d.iter().map(|value| value.abs()).sum();
     // Sums of the same terms in another order differ in their last digits.
     let threshold = observed - 1e-12 * scale;
-    if threshold <= 0.0 {
+    let p = if threshold <= 0.0 {
         1.0
     } else if d.len() <= EXACT_MAX {
         exact(d, threshold)
     } else {
         drawn(d, threshold)
-    }
+    };
+    // The observed signs are one of the assignments, so that p is never zero.
+    debug_assert!(p > 0.0 && p <= 1.0, "p = {p} of {d:?}");
+    p
 }
 
 /// The smallest p-value that `n` values can give: two of the 2ⁿ assignments.

@@ -48,6 +48,8 @@ impl Spread {
     fn of_groups(values: &[f64], groups: Vec<f64>, group_size: usize) -> Spread {
         let blocks = values.len();
         let mean = mean(values);
+        debug_assert!(groups.len() >= 2, "a spread is between groups");
+        debug_assert_eq!(groups.len(), blocks / group_size, "a remainder joins the last group");
         let last = groups.len() - 1;
         let squares: f64 = groups
             .iter()

@@ -22,11 +22,13 @@ pub struct Aim {
 impl Aim {
     /// The error probability of one comparison: (1 − confidence) ÷ comparisons.
     pub fn alpha(&self) -> f64 {
+        assert!(self.confidence > 0.0 && self.confidence < 1.0, "confidence {}", self.confidence);
         (1.0 - self.confidence) / f64::from(self.adjusted_for.max(1))
     }
 
     /// The target half-width on the log scale, ln(1 + precision).
     pub fn half_width_log(&self) -> f64 {
+        assert!(self.precision > 0.0, "precision {}", self.precision);
         self.precision.ln_1p()
     }
 
@@ -58,7 +60,9 @@ impl Stein {
         let wanted = Spread::of(pilot).map_or(u64::MAX, |spread| aim.blocks_for(&spread));
         let pilot_blocks = u32::try_from(pilot.len()).unwrap_or(u32::MAX);
         let wanted = u32::try_from(wanted).unwrap_or(u32::MAX).max(pilot_blocks);
-        Stein { blocks: wanted.min(cap).max(pilot_blocks), wanted }
+        let blocks = wanted.min(cap).max(pilot_blocks);
+        debug_assert!(pilot_blocks <= blocks && blocks <= wanted, "{blocks} of {wanted}");
+        Stein { blocks, wanted }
     }
 
     /// The plan for several contrasts that share their blocks: the longest of their plans.

@@ -18,6 +18,7 @@ pub struct Estimate {
 impl Estimate {
     /// The estimate exp(mean) with the interval exp(mean ± half-width), from the log scale.
     pub fn from_log(mean: f64, half_width: f64) -> Estimate {
+        debug_assert!(half_width >= 0.0 || half_width.is_nan(), "half-width {half_width}");
         let value = mean.exp();
         if half_width.is_finite() {
             Estimate { value, low: (mean - half_width).exp(), high: (mean + half_width).exp() }

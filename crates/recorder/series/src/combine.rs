@@ -46,6 +46,7 @@ pub fn combine<'a>(
             known.map(|_| sum.integral.as_f64() / (covered_us as f64 / SECOND_US as f64))
         }
     };
+    debug_assert!(rate.is_none() || covered_us > 0, "a rate of no time");
     Combined { integral: sum.integral, covered_us, rate, min: sum.min(), max: sum.max(), n: sum.n }
 }
 

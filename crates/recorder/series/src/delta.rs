@@ -119,7 +119,10 @@ impl Batch {
             None => Ordering::Greater,
         };
         match order {
-            Ordering::Greater => self.rows.push((key, delta)),
+            Ordering::Greater => {
+                debug_assert!(!self.late.contains_key(&InSeries(key)), "a row has one delta");
+                self.rows.push((key, delta));
+            }
             Ordering::Equal => {
                 if let Some((_, known)) = self.rows.last_mut() {
                     known.then(&delta);

@@ -55,6 +55,7 @@ impl Amount {
 ///
 /// Rounded towards zero, so that a negated count is split into the negated pieces.
 fn given_out(count: i64, offset_us: i64, us: i64) -> i64 {
+    debug_assert!((0..=us).contains(&offset_us), "the offset is in the span");
     if let Some(product) = count.checked_mul(offset_us) {
         return product / us;
     }

@@ -112,7 +112,9 @@ impl Span {
             }
             let slot_us = step.slot_of(at_us);
             let from_us = at_us - self.start_us;
+            let from = at_us;
             at_us = slot_us.saturating_add(step.us()).min(self.end_us);
+            debug_assert!(slot_us <= from && from < at_us, "a piece lies in its slot");
             Some(Piece { slot_us, from_us, to_us: at_us - self.start_us })
         })
     }

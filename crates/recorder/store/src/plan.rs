@@ -199,6 +199,7 @@ impl<'a> RetentionChanges<'a> {
         if step == own.step() {
             return self.take_rows(Cow::Borrowed(batch));
         }
+        debug_assert!(own.step().divides(step), "a slot lies in one slot of a coarser step");
         self.take_rows(Cow::Owned(batch.coarsened(step)));
         for (key, _) in batch.iter().filter(|(_, delta)| delta.bounds == Bounds::Replace) {
             let key = SlotKey { slot_us: step.slot_of(key.slot_us), ..*key };

@@ -110,6 +110,7 @@ impl Buffers {
     /// Returns a buffer to the kernel.
     #[allow(unsafe_code)]
     pub(super) fn give_back(&mut self, id: u16) {
+        debug_assert!(id < self.count, "only what the kernel was given");
         let ring: *mut BufRingEntry = self.ring.start.as_ptr().cast();
         let at = usize::from(self.tail & (self.count - 1));
         let buffer = self.space.start.as_ptr() as u64 + (usize::from(id) * self.bytes_each) as u64;

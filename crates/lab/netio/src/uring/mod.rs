@@ -120,6 +120,7 @@ impl Uring {
     ) {
         let kind = KINDS[(this.token & ((1 << KIND_BITS) - 1)) as usize];
         let slot = ((this.token & 0xffff_ffff) >> KIND_BITS) as usize;
+        debug_assert!(kind == Kind::Unattended || slot < self.wire.slots.len(), "slot {slot}");
         let current =
             kind != Kind::Unattended && self.wire.is_current(slot, (this.token >> 32) as u32);
         match kind {
@@ -215,6 +216,7 @@ impl Uring {
         closing: bool,
         handler: &mut H,
     ) {
+        debug_assert!(this.result >= 0, "a failed receive brings no bytes");
         let id = cqueue::buffer_select(this.flags);
         let bytes = id.map_or(&[][..], |id| self.buffers.filled(id, this.result as usize));
         self.wire.traffic.received += bytes.len() as u64;

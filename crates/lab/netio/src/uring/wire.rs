@@ -81,6 +81,7 @@ impl UringWire {
     }
 
     fn token(&self, slot: usize, kind: Kind) -> u64 {
+        debug_assert!(slot < 1 << (u32::BITS - KIND_BITS), "a slot does not reach the generation");
         let low = ((slot as u64) << KIND_BITS) | kind as u64;
         (u64::from(self.slots[slot].generation) << 32) | low
     }
@@ -181,6 +182,7 @@ impl UringWire {
     /// Subtracts what was counted as sent but was not.
     pub(super) fn send_failed(&mut self, taken: i32) -> Failure {
         let partly = usize::try_from(taken).unwrap_or(0);
+        debug_assert!(partly <= self.message.len(), "no more than the message is sent");
         self.traffic.sent -= (self.message.len() - partly) as u64;
         if taken >= 0 {
             return Failure::Reset;
