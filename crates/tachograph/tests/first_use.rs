@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{Place, Server, free_port, turn};
+use support::{Ended, Place, Server, free_port, turn};
 
 /// A server started with these arguments, and its URL.
 fn serve(arguments: &[&str]) -> (Server, String) {
@@ -17,6 +17,12 @@ fn serve(arguments: &[&str]) -> (Server, String) {
     let listen = format!("tcp://127.0.0.1:{port}");
     let server = Server::start(&[&["--listen", &listen], arguments].concat());
     (server, format!("http://127.0.0.1:{port}/"))
+}
+
+/// A comparison of a second.
+fn compare(place: &Place, arguments: &[&str]) -> Ended {
+    let quick = ["compare", "--quick", "--max-time", "1s", "--closed-only"];
+    place.run(&[&quick[..], arguments].concat())
 }
 
 #[test]
@@ -156,20 +162,10 @@ fn servers_that_already_run_could_not_be_compared() {
     };
     let (_one, first, by_first) = counted("one");
     let (_two, second, by_second) = counted("two");
-    let ended = place.run(&[
-        "compare",
-        "--quick",
-        "--max-time",
-        "1s",
-        "--closed-only",
-        "--json",
-        "--served-by",
-        &by_first,
-        "--served-by",
-        &by_second,
-        &first,
-        &second,
-    ]);
+    let ended = compare(
+        &place,
+        &["--json", "--served-by", &by_first, "--served-by", &by_second, &first, &second],
+    );
     assert!(matches!(ended.status, Some(0 | 1)), "{}", ended.err);
     for variant in ended.json()["variants"].as_array().unwrap() {
         let ledger = &variant["ledger"];
@@ -216,11 +212,10 @@ fn an_error_page_was_compared_to_the_end_and_a_redirect_without_a_word() {
     let place = Place::new();
     let (_server, url) = serve(&[]);
     let (_broken, error_page) = serve(&["--fail-after", "0"]);
-    let compare = ["compare", "--quick", "--max-time", "1s", "--closed-only", &url];
-    let refused = place.run(&[&compare[..], &[&error_page]].concat());
+    let refused = compare(&place, &[&url, &error_page]);
     refused.status(2).says("--expect-status 503");
     assert_eq!(place.rows("block where block > 0"), 0, "nothing was measured");
-    let ended = place.run(&[&compare[..], &[&redirecting()]].concat());
+    let ended = compare(&place, &[&url, &redirecting()]);
     assert!(matches!(ended.status, Some(0 | 1)), "{}", ended.err);
     ended.says("redirect (status 302)").prints("redirect (status 302)");
 }
@@ -264,24 +259,22 @@ fn nothing_could_be_run_around_a_comparison_nor_a_parameter_scanned() {
     let place = Place::new();
     let server = "$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT --body-size {size}";
     let server = server.replace("$TACHOGRAPH", support::TACHOGRAPH);
-    let ended = place.run(&[
-        "compare",
-        "--quick",
-        "--max-time",
-        "1s",
-        "--closed-only",
-        "--json",
-        "-L",
-        "size",
-        "10,20",
-        "--setup",
-        "echo setup {size} >> log",
-        "--prepare",
-        "echo prepare {size} >> log",
-        "--cleanup",
-        "echo cleanup >> log",
-        &server,
-    ]);
+    let ended = compare(
+        &place,
+        &[
+            "--json",
+            "-L",
+            "size",
+            "10,20",
+            "--setup",
+            "echo setup {size} >> log",
+            "--prepare",
+            "echo prepare {size} >> log",
+            "--cleanup",
+            "echo cleanup >> log",
+            &server,
+        ],
+    );
     assert!(matches!(ended.status, Some(0 | 1)), "{}", ended.err);
     assert_eq!(ended.json()["variants"].as_array().unwrap().len(), 2);
     let log = std::fs::read_to_string(place.path("log")).unwrap();

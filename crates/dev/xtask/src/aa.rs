@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::binary::{Outcome, run_experiment};
 use crate::options::Options;
-use crate::{say, usage_error};
+use crate::{say, task};
 
 /// Maximum false alarms in 60 runs; proportional for other numbers. Binomial(60, 0.05) exceeds 7
 /// once in a hundred times.
@@ -55,48 +55,32 @@ const MINUTE: &str = "max_time = \"60s\"\nprecision = \"1%\"";
 
 /// Counts how often a server seems to differ from itself.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    let options = match Options::parse(words, 60) {
-        Ok(options) => options,
-        Err(what) => return usage_error(&what),
-    };
-    let outcomes = match series(&options, SHORT, &["--quick".to_owned()]) {
-        Ok(outcomes) => outcomes,
-        Err(what) => {
-            say(&format!("prove aa: {what}"));
-            return ExitCode::FAILURE;
-        }
-    };
-    let alarms = outcomes.iter().filter(|o| ["faster", "slower"].contains(&o.verdict.as_str()));
-    let alarms = alarms.count();
-    let allowed = ALARMS_MAX_OF_60 / 60.0 * outcomes.len() as f64;
-    summary(&outcomes);
-    say(&format!("false alarms: {alarms} of {}, allowed {allowed:.0}", outcomes.len()));
-    ExitCode::from(u8::from(alarms as f64 > allowed))
+    task("prove aa", Options::parse(words, 60), |options| {
+        let outcomes = series(options, SHORT, &["--quick".to_owned()])?;
+        let alarms = outcomes.iter().filter(|o| ["faster", "slower"].contains(&o.verdict.as_str()));
+        let alarms = alarms.count();
+        let allowed = ALARMS_MAX_OF_60 / 60.0 * outcomes.len() as f64;
+        summary(&outcomes);
+        say(&format!("false alarms: {alarms} of {}, allowed {allowed:.0}", outcomes.len()));
+        Ok(alarms as f64 <= allowed)
+    })
 }
 
 /// Measures the width of the interval between two equal servers after 60 seconds.
 pub(crate) fn prove_sixty(words: &[&str]) -> ExitCode {
-    let options = match Options::parse(words, 3) {
-        Ok(options) => options,
-        Err(what) => return usage_error(&what),
-    };
-    let outcomes = match series(&options, MINUTE, &[]) {
-        Ok(outcomes) => outcomes,
-        Err(what) => {
-            say(&format!("prove sixty: {what}"));
-            return ExitCode::FAILURE;
-        }
-    };
-    summary(&outcomes);
-    let mut widths: Vec<f64> = outcomes.iter().map(Outcome::half_width).collect();
-    widths.sort_by(f64::total_cmp);
-    let median = widths[widths.len() / 2];
-    say(&format!(
-        "median half-width after 60 s: {:.2}%, wanted at most {:.0}%",
-        100.0 * median,
-        100.0 * SIXTY_HALF_WIDTH
-    ));
-    ExitCode::from(u8::from(median > SIXTY_HALF_WIDTH))
+    task("prove sixty", Options::parse(words, 3), |options| {
+        let outcomes = series(options, MINUTE, &[])?;
+        summary(&outcomes);
+        let mut widths: Vec<f64> = outcomes.iter().map(Outcome::half_width).collect();
+        widths.sort_by(f64::total_cmp);
+        let median = widths[widths.len() / 2];
+        say(&format!(
+            "median half-width after 60 s: {:.2}%, wanted at most {:.0}%",
+            100.0 * median,
+            100.0 * SIXTY_HALF_WIDTH
+        ));
+        Ok(median <= SIXTY_HALF_WIDTH)
+    })
 }
 
 fn series(options: &Options, schedule: &str, flags: &[String]) -> Result<Vec<Outcome>, String> {

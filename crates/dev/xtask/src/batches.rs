@@ -7,22 +7,11 @@ use proofs::batches::{self, Proof, WRITERS};
 use throwaway::Throwaway;
 
 use crate::options::Options;
-use crate::{say, usage_error};
+use crate::{say, task, usage_error};
 
 /// Kills the writers, and compares the content of SQLite and PostgreSQL with what was sent.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    let options = match Options::parse(words, 500) {
-        Ok(options) => options,
-        Err(what) => return usage_error(&what),
-    };
-    match prove_both(&options) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(what) => {
-            say(&format!("prove batches: {what}"));
-            ExitCode::FAILURE
-        }
-    }
+    task("prove batches", Options::parse(words, 500), prove_both)
 }
 
 fn prove_both(options: &Options) -> Result<bool, String> {

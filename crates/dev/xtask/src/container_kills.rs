@@ -5,26 +5,19 @@ use std::process::{Command, ExitCode};
 
 use crate::kills::{Victim, kill_often};
 use crate::options::Options;
-use crate::{binary, say, usage_error};
+use crate::{binary, task};
 
 /// Kills runs with containers and looks for leftovers, including at the engine.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    let options = match Options::parse(words, 30) {
-        Ok(options) => options,
-        Err(what) => return usage_error(&what),
-    };
-    let outcome = left_at_the_engine().and_then(|left| match left.is_empty() {
-        true => kill_often(&options, &Containers),
-        false => Err(format!("the engine has containers or networks of ours already: {left:?}")),
-    });
-    match outcome {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(what) => {
-            say(&format!("prove container-kills: {what}"));
-            ExitCode::FAILURE
+    task("prove container-kills", Options::parse(words, 30), |options| {
+        let left = left_at_the_engine()?;
+        match left.is_empty() {
+            true => Ok(kill_often(options, &Containers)? == 0),
+            false => {
+                Err(format!("the engine has containers or networks of ours already: {left:?}"))
+            }
         }
-    }
+    })
 }
 
 struct Containers;

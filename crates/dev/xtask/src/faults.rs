@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Output, Stdio};
 
 use crate::options::Options;
-use crate::{say, usage_error};
+use crate::{say, task};
 
 /// Names a file to which tests that cannot run here write their names (`tests/support`), because
 /// the test harness only knows passed and failed.
@@ -17,18 +17,7 @@ const FAULT_EVERY: (&str, &str) = ("TACHOGRAPH_TEST_FAULT_EVERY", "10000");
 
 /// Runs the tests of faults repeatedly and counts how often each was caught.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    let options = match Options::parse(words, 20) {
-        Ok(options) => options,
-        Err(what) => return usage_error(&what),
-    };
-    match count(options.runs) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(what) => {
-            say(&format!("prove faults: {what}"));
-            ExitCode::FAILURE
-        }
-    }
+    task("prove faults", Options::parse(words, 20), |options| count(options.runs))
 }
 
 fn count(runs: u32) -> Result<bool, String> {

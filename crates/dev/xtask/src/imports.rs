@@ -6,25 +6,14 @@ use proofs::imports::{self, Proof, Size};
 use throwaway::Throwaway;
 
 use crate::options::Options;
-use crate::{binary, say, usage_error};
+use crate::{binary, say, task};
 
 /// Large enough for an import to take a few tenths of a second.
 const SIZE: Size = Size { least: 2_000, most: 40_000 };
 
 /// Kills imports, and compares the content of SQLite and PostgreSQL with the files.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    let options = match Options::parse(words, 500) {
-        Ok(options) => options,
-        Err(what) => return usage_error(&what),
-    };
-    match prove_both(&options) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(what) => {
-            say(&format!("prove imports: {what}"));
-            ExitCode::FAILURE
-        }
-    }
+    task("prove imports", Options::parse(words, 500), prove_both)
 }
 
 fn prove_both(options: &Options) -> Result<bool, String> {

@@ -8,25 +8,16 @@ use rand::RngExt as _;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::options::Options;
-use crate::{binary, say, usage_error};
+use crate::{binary, say, task};
 
 /// How long guards may take to stop stubborn stacks.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Kills runs and looks for leftovers.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    let options = match Options::parse(words, 100) {
-        Ok(options) => options,
-        Err(what) => return usage_error(&what),
-    };
-    match kill_often(&options, &Awkward) {
-        Ok(0) => ExitCode::SUCCESS,
-        Ok(_) => ExitCode::FAILURE,
-        Err(what) => {
-            say(&format!("prove kills: {what}"));
-            ExitCode::FAILURE
-        }
-    }
+    task("prove kills", Options::parse(words, 100), |options| {
+        Ok(kill_often(options, &Awkward)? == 0)
+    })
 }
 
 /// The run to kill.

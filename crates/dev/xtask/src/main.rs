@@ -131,6 +131,27 @@ fn usage_error(what: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
+/// Runs a task with its options; the exit status tells whether it succeeded, failed or was
+/// called wrongly.
+fn task<O>(
+    name: &str,
+    options: Result<O, String>,
+    run: impl FnOnce(&O) -> Result<bool, String>,
+) -> ExitCode {
+    let options = match options {
+        Ok(options) => options,
+        Err(what) => return usage_error(&what),
+    };
+    match run(&options) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(what) => {
+            say(&format!("{name}: {what}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Prints a line of output.
 #[allow(clippy::print_stdout, reason = "the result of a task is what it prints")]
 fn say(line: &str) {

@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode, Stdio};
 
 use crate::binary::{self, Outcome};
 use crate::options::Options;
-use crate::{say, usage_error};
+use crate::{say, task};
 use neighbour::{Kind, Neighbours, Quota};
 
 pub(crate) use neighbour::become_neighbour;
@@ -175,18 +175,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
 
 /// Runs all profiles and prints the table.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    let wanted = match Wanted::parse(words) {
-        Ok(wanted) => wanted,
-        Err(what) => return usage_error(&what),
-    };
-    match table(&wanted) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(what) => {
-            say(&format!("prove noise: {what}"));
-            ExitCode::FAILURE
-        }
-    }
+    task("prove noise", Wanted::parse(words), table)
 }
 
 /// Prints a row per profile; returns whether every profile meets its goals: 95% of runs with a

@@ -35,6 +35,19 @@ pub struct Options {
     pub stop: StopFlag,
 }
 
+#[cfg(test)]
+impl Options {
+    /// Options of tests: no pinning, steps of 10 ms.
+    pub(crate) fn of_tests() -> Options {
+        Options {
+            cpus: CpuSet::default(),
+            seed: Seed(1),
+            step: Nanos::from_millis(10),
+            stop: StopFlag::default(),
+        }
+    }
+}
+
 /// The client could not work at all; wrong responses are counted instead.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {

@@ -126,6 +126,31 @@ impl Orders {
     }
 }
 
+#[cfg(test)]
+impl Orders {
+    /// Orders of a slice for a single thread, whose connections are kept.
+    fn of_one_thread(slice: Slice, expected: Expected) -> Orders {
+        Orders {
+            slice,
+            expected,
+            budget: Budget::new(slice.requests),
+            timeout: Nanos::from_secs(60),
+            one_request: false,
+            opens_ahead: true,
+            step: Nanos::from_millis(1),
+            stop: StopFlag::default(),
+            live: None,
+            seed: Seed(1),
+            cpus: CpuSet::default(),
+            threads: 1,
+            limited_by: LimitedBy::default(),
+            ready: Gate::new(1),
+            failed: AtomicBool::new(false),
+            start: OnceLock::new(),
+        }
+    }
+}
+
 /// The result of one thread.
 pub(crate) struct ThreadResult {
     pub(crate) observation: Observation,

@@ -57,12 +57,7 @@ fn panic_in_one_client_thread(turns_left: u32) {
     let endpoint = server.endpoint().clone();
     let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
     let load = Load { threads: 3, engine: EngineChoice::Epoll, ..Load::default() };
-    let options = Options {
-        cpus: CpuSet::default(),
-        seed: Seed(1),
-        step: Nanos::from_millis(10),
-        stop: StopFlag::default(),
-    };
+    let options = Options::of_tests();
     let mut session = Session::open(&target, &load, &options).unwrap();
     session.learn().unwrap();
     let address = Address::resolve(target.endpoint()).unwrap().remove(0);
@@ -90,12 +85,7 @@ fn nothing_could_be_read_while_a_slice_ran() {
     let server = fixture::spawn(Config::new(listen, Service::hello())).unwrap();
     let endpoint = server.endpoint().clone();
     let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
-    let options = Options {
-        cpus: CpuSet::default(),
-        seed: Seed(1),
-        step: Nanos::from_millis(10),
-        stop: StopFlag::default(),
-    };
+    let options = Options::of_tests();
     let load = Load { threads: 2, ..Load::default() };
     let mut session = Session::open(&target, &load, &options).unwrap();
     session.learn().unwrap();
@@ -161,12 +151,7 @@ fn a_connection_opened_ahead_kept_a_server_of_one_worker_from_the_requests_on_th
     let endpoint = one_connection_after_another();
     let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
     let load = Load { connections: 10, timeout: Nanos::from_secs(5), ..Load::default() };
-    let options = Options {
-        cpus: CpuSet::default(),
-        seed: Seed(1),
-        step: Nanos::from_millis(10),
-        stop: StopFlag::default(),
-    };
+    let options = Options::of_tests();
     let mut session = Session::open(&target, &load, &options).unwrap();
     session.learn().unwrap();
     let open = Mode::Open { rate_per_s: 1000.0, arrivals: spec::Arrivals::Uniform };

@@ -1,8 +1,6 @@
 //! The number of allocations in a slice does not depend on the number of requests.
 
 use std::sync::Arc;
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
 
 use fixture::{Config, Service};
 use netio::{Address, Epoll, Setup, Uring};
@@ -23,32 +21,15 @@ fn orders(requests: u64, open: bool) -> Orders {
         Expected::from_load(&Load::default().exchange, &Expect::default(), &Arc::from(&b""[..]));
     let body = Some(b"Hello World!".to_vec());
     expected.learn(&Learned { status: Some(200), body, length: Some(12), varies: false });
-    Orders {
-        slice: Slice {
-            mode,
-            lead_in: Nanos::ZERO,
-            window: Nanos::ZERO,
-            requests: Some(requests),
-            drain: Nanos::from_secs(60),
-        },
-        expected,
-        budget: Budget::new(Some(requests)),
-        timeout: Nanos::from_secs(60),
-        one_request: false,
-        opens_ahead: true,
-        // One step for the whole slice, because the list of steps grows with time, not with
-        // requests.
-        step: Nanos::from_secs(3600),
-        stop: crate::StopFlag::default(),
-        live: None,
-        seed: Seed(1),
-        cpus: CpuSet::default(),
-        threads: 1,
-        limited_by: LimitedBy::default(),
-        ready: Gate::new(1),
-        failed: AtomicBool::new(false),
-        start: OnceLock::new(),
-    }
+    let slice = Slice {
+        mode,
+        lead_in: Nanos::ZERO,
+        window: Nanos::ZERO,
+        requests: Some(requests),
+        drain: Nanos::from_secs(60),
+    };
+    // One step for the whole slice, because the list of steps grows with time, not with requests.
+    Orders { step: Nanos::from_secs(3600), ..Orders::of_one_thread(slice, expected) }
 }
 
 /// Allocations in a slice of this many requests, all of which complete.

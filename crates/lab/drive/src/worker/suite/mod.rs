@@ -8,9 +8,6 @@ mod script;
 mod server;
 mod simulated;
 
-use std::sync::OnceLock;
-use std::sync::atomic::AtomicBool;
-
 use base::Seed;
 use netio::{NoUring, Uring};
 use proptest::prelude::*;
@@ -123,12 +120,7 @@ impl Play {
         };
         let request_bytes = crate::session::message(&target, &load).len();
         let _server = Server::start(listener, self.script.clone(), request_bytes);
-        let options = Options {
-            cpus: CpuSet::default(),
-            seed: Seed(1),
-            step: Nanos::from_millis(10),
-            stop: StopFlag::default(),
-        };
+        let options = Options::of_tests();
         let mut session = Session::open(&target, &load, &options).unwrap();
         assert_eq!(
             session.engine().name(),
@@ -187,22 +179,10 @@ fn simulate(
     let answers = (0..connections).map(|_| Answer::Http(crate::http::Reader::new(false))).collect();
     let mut worker = Worker::new(engine, answers, 0);
     let orders = Orders {
-        slice: *slice,
-        expected,
-        budget: Budget::new(slice.requests),
         timeout,
         one_request,
         opens_ahead: !one_request,
-        step: Nanos::from_millis(1),
-        stop: StopFlag::default(),
-        live: None,
-        seed: Seed(1),
-        cpus: CpuSet::default(),
-        threads: 1,
-        limited_by: LimitedBy::default(),
-        ready: Gate::new(1),
-        failed: AtomicBool::new(false),
-        start: OnceLock::new(),
+        ..Orders::of_one_thread(*slice, expected)
     };
     let share = worker.run(&orders, connections, None).unwrap();
     (share.observation, worker.engine.0.delivered)
