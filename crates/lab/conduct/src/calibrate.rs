@@ -30,7 +30,7 @@ const LONG_SHARE: f64 = 0.02;
 pub(crate) struct Calibrated {
     pub(crate) variant: usize,
     pub(crate) learned: Option<Learned>,
-    /// Verified responses per second in the closed loop, over the second half.
+    /// Verified responses per second in the closed loop; see [`capacity`].
     pub(crate) capacity_per_s: f64,
     /// The longest service time, except for requests that take a fiftieth of the connections' time.
     pub(crate) long_service_time: Nanos,
@@ -137,9 +137,7 @@ fn calibrate_one(
         .collect();
     let bucket = around.step * steps_per_bucket as u64;
     let settled_after = stats::steady_state(&rates).map(|at| bucket * at as u64);
-    let later = &rates[rates.len() / 2..];
-    let mut capacity_per_s =
-        later.iter().sum::<f64>() / (later.len().max(1) as f64 * bucket.as_secs_f64());
+    let mut capacity_per_s = capacity(&rates) / bucket.as_secs_f64();
     let connections = u64::from(variant.load.connections);
     if trial.ledger.counts.completed < 4 * connections {
         // Such slow requests that the first attempt saw little more than the start of the loop.
@@ -160,6 +158,14 @@ fn calibrate_one(
         null_capacity_per_s: None,
         ended,
     })
+}
+
+/// Requests per bucket that the server can take: those of the second half, when it has warmed up, or
+/// those of the whole time if they are more. A neighbour that stops the server for half a second
+/// must not make it seem fifty times as slow as it is: windows would be made for that server.
+fn capacity(rates: &[f64]) -> f64 {
+    let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+    mean(&rates[rates.len() / 2..]).max(mean(rates))
 }
 
 /// A first response that should not be measured by accident.
@@ -243,4 +249,16 @@ fn null_capacity(
     let rate = running.load(Offer::Calibration, 0, &slice, around.meter)?.throughput_per_s();
     running.end();
     Ok(rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_was_stopped_for_a_while_seemed_fifty_times_as_slow() {
+        assert_eq!(capacity(&[50.0, 90.0, 100.0, 100.0]), 100.0, "it warms up");
+        assert_eq!(capacity(&[100.0, 100.0, 4.0, 0.0]), 51.0);
+        assert_eq!(capacity(&[]), 0.0);
+    }
 }
