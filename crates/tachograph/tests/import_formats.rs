@@ -274,6 +274,16 @@ fn gzip_with_zeros_behind_it_was_refused_and_a_damaged_one_was_taken_by_half() {
 }
 
 #[test]
+fn a_gzip_file_beyond_the_limit_was_said_to_be_damaged() {
+    let file = gzip(&vec![b'\n'; 3 << 20]);
+    let ended = import(&Place::new(), "a.gz", file, &["-f", "graphite", "--max-unpacked", "2MiB"]);
+    assert_eq!(ended.status, Some(2), "{}", ended.out);
+    let why =
+        "it unpacks to more than 2097152 bytes; raise --max-unpacked; nothing of it was imported";
+    assert!(ended.err.contains(&format!("a.gz: {why}\n")), "{}", ended.err);
+}
+
+#[test]
 fn a_gzip_file_that_is_cut_anywhere_and_grows_gives_the_total_of_the_whole() {
     let part = |from: u32| -> String {
         (from..from + 40).map(|i| format!("{},{},{i}\n", i * 10, i * 10 + 10)).collect()

@@ -59,11 +59,14 @@ pub fn open(input: impl Read + 'static, unpacked_max: u64) -> Result<Opened, Fil
 /// is read twice for this, so that nothing of a damaged file is imported.
 ///
 /// # Errors
-/// [`FileError::Damaged`] for a checksum mismatch, and those of [`open`].
+/// [`FileError::Damaged`] for a checksum mismatch, [`FileError::TooLarge`] beyond the limit, and those of [`open`].
 pub fn check(input: impl Read + 'static, unpacked_max: u64) -> Result<(), FileError> {
     let mut opened = open(input, unpacked_max)?;
     if opened.gzip {
-        io::copy(&mut opened.stream, &mut io::sink()).map_err(FileError::Damaged)?;
+        io::copy(&mut opened.stream, &mut io::sink()).map_err(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge => FileError::TooLarge(error),
+            _ => FileError::Damaged(error),
+        })?;
     }
     Ok(())
 }
@@ -93,7 +96,7 @@ impl<R: BufRead> Read for Members<R> {
             if read as u64 > self.left {
                 let most = self.unpacked_max;
                 let text = format!("it unpacks to more than {most} bytes; raise --max-unpacked");
-                return Err(io::Error::other(text));
+                return Err(io::Error::new(io::ErrorKind::FileTooLarge, text));
             }
             if read > 0 {
                 self.left -= read as u64;

@@ -17,6 +17,9 @@ pub enum FileError {
     /// A compressed file that is damaged.
     #[error("it is damaged ({0}); nothing of it was imported")]
     Damaged(io::Error),
+    /// A compressed file that unpacks to more than the limit.
+    #[error("{0}; nothing of it was imported")]
+    TooLarge(io::Error),
     /// A binary RRD file.
     #[error(
         "it is a binary RRD file, whose format depends on the machine; import its dump: rrdtool \
