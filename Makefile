@@ -32,7 +32,7 @@ docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 unit:
-	$(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-fail-fast
 
 ## demo-short: the demo in two minutes, with the test build. On a virtual machine that loses its CPUs for
 ## seconds a request can time out, which forbids a verdict, so it fails only if a second run does too.

@@ -122,11 +122,12 @@ fn a_server_that_stalls() {
 
 #[test]
 fn a_server_that_slows_down() {
+    let _turn = turn();
     let place = Place::new();
     let port = free_port();
     let listen = format!("tcp://127.0.0.1:{port}");
     let _server =
-        Server::start(&["--listen", &listen, "--slow-after", "1500ms", "--slow-by", "1ms"]);
+        Server::start(&["--listen", &listen, "--slow-after", "1500ms", "--slow-by", "20ms"]);
     let url = format!("http://127.0.0.1:{port}/");
     let json = place.run(&["load", "-d", "3s", "--json", &url]).status(0).json();
     let warnings = json["warnings"].to_string();
