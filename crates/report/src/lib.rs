@@ -34,6 +34,6 @@ pub use json::json;
 pub use load::LoadReport;
 pub use markdown::{markdown, markdown_with_pictures};
 pub use terminal::terminal;
-pub use text::Style;
+pub use text::{Style, indented};
 pub use validity::{is_invalid, is_void, reasons};
 pub use verdict::first_verdict;

@@ -54,9 +54,9 @@ impl Style {
     }
 }
 
-/// Width of a text without escape codes, in characters.
+/// Width of a text without escape codes, in columns of a terminal.
 pub(crate) fn width(text: &str) -> usize {
-    text.chars().count()
+    textwrap::core::display_width(text)
 }
 
 /// Text on one line: control characters, which could move the cursor, become spaces.
@@ -70,7 +70,14 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     if width(&text) <= columns {
         return text;
     }
-    let kept: String = text.chars().take(columns.saturating_sub(1)).collect();
+    let mut kept = String::new();
+    for c in text.chars() {
+        kept.push(c);
+        if width(&kept) >= columns {
+            kept.pop();
+            break;
+        }
+    }
     format!("{}…", kept.trim_end())
 }
 
@@ -85,23 +92,31 @@ pub(crate) fn right(text: &str, columns: usize) -> String {
 /// Lines of at most `columns`, broken between words; lines after the first are indented by `hang`.
 /// A longer word is a line of its own.
 pub(crate) fn wrap(text: &str, columns: usize, hang: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut line = String::new();
-    let mut empty = true;
-    for word in one_line(text).split(' ').filter(|word| !word.is_empty()) {
-        if !empty && width(&line) + 1 + width(word) > columns {
-            lines.push(std::mem::take(&mut line));
-            line = " ".repeat(hang);
-            empty = true;
-        }
-        if !empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        empty = false;
+    wrap_indented(text, columns, "", &" ".repeat(hang))
+}
+
+/// Text in lines of at most `columns`, each indented by `indent` and ended; empty for no words.
+pub fn indented(text: &str, indent: usize, columns: usize) -> String {
+    let indent = " ".repeat(indent);
+    if text.trim().is_empty() {
+        return String::new();
     }
-    lines.push(line);
-    lines
+    wrap_indented(text, columns, &indent, &indent).iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn wrap_indented(text: &str, columns: usize, first: &str, others: &str) -> Vec<String> {
+    let text = one_line(text);
+    let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
+    let options = textwrap::Options::new(columns)
+        .initial_indent(first)
+        .subsequent_indent(others)
+        .break_words(false)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit);
+    let words = words.join(" ");
+    let lines = textwrap::wrap(&words, options);
+    lines.into_iter().map(std::borrow::Cow::into_owned).collect()
 }
 
 /// A duration in nanoseconds that may be unknown.
@@ -199,13 +214,17 @@ mod tests {
         assert_eq!(wrap("abcdefghijkl xyz", 6, 0), ["abcdefghijkl", "xyz"]);
         assert_eq!(wrap("", 6, 0), [""]);
         assert_eq!(wrap("a\u{1b}[31mb", 80, 0), ["a [31mb"]);
+        assert_eq!(wrap("東京 大阪", 5, 0), ["東京", "大阪"], "two columns each");
+        assert_eq!(indented("incomprehensibilities", 2, 10), "  incomprehensibilities\n");
+        assert_eq!(indented("one two three", 2, 9), "  one two\n  three\n");
+        assert_eq!(indented(" ", 2, 9), "");
     }
 
     #[test]
     fn names_that_are_too_long_end_in_an_ellipsis() {
         assert_eq!(fit("gunicorn", 8), "gunicorn");
         assert_eq!(fit("gunicorn -b", 9), "gunicorn…");
-        assert_eq!(fit("日本語", 2), "日…");
+        assert_eq!(fit("日本語", 3), "日…");
     }
 
     #[test]

@@ -49,27 +49,6 @@ pub(crate) fn print(text: &str) {
     let _closed_pipe = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Text in lines of at most `width` columns, each indented.
-pub(crate) fn wrapped(text: &str, indent: usize, width: usize) -> String {
-    let mut out = String::new();
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        let longer = indent + line.chars().count() + 1 + word.chars().count();
-        if !line.is_empty() && longer > width {
-            out += &format!("{:indent$}{line}\n", "");
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line += word;
-    }
-    if !line.is_empty() {
-        out += &format!("{:indent$}{line}\n", "");
-    }
-    out
-}
-
 /// Prints a note to standard error.
 pub(crate) fn note(text: &str) {
     let mut err = std::io::stderr().lock();
@@ -103,16 +82,4 @@ pub(crate) fn write_file(path: &std::path::Path, text: &str) -> Result<(), Failu
     }
     std::fs::write(path, text)
         .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_broken_between_words() {
-        assert_eq!(wrapped("one two three", 2, 10), "  one two\n  three\n");
-        assert_eq!(wrapped("incomprehensibilities", 2, 10), "  incomprehensibilities\n");
-        assert_eq!(wrapped("", 2, 10), "");
-    }
 }

@@ -25,11 +25,11 @@ pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global)
     let seed = flags.schedule.machine.seed.unwrap_or_else(Seed::from_time);
     let width = output::style(global.color).width;
     let head = &experiment.experiment;
-    output::print(&format!("{}\n{}", head.title, output::wrapped(&head.question, 0, width)));
+    output::print(&format!("{}\n{}", head.title, report::indented(&head.question, 0, width)));
     let mut say = |text: &str| {
         for line in text.split('\n') {
             let wide = line.chars().count() > width;
-            let line = if wide { output::wrapped(line, 0, width) } else { format!("{line}\n") };
+            let line = if wide { report::indented(line, 0, width) } else { format!("{line}\n") };
             output::print(&line);
         }
     };
@@ -39,13 +39,13 @@ pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global)
         let reproduced = !experiment.published.is_empty() && outcome.skipped.is_empty();
         let also = if reproduced { ", and every published figure is reproduced" } else { "" };
         let sentence = format!("Every total of tachograph's is the truth{also}.");
-        text += &output::wrapped(&sentence, 0, width);
+        text += &report::indented(&sentence, 0, width);
     }
     for wrong in &outcome.wrong {
-        text += &output::wrapped(&format!("WRONG: {wrong}"), 0, width);
+        text += &report::indented(&format!("WRONG: {wrong}"), 0, width);
     }
     for skipped in &outcome.skipped {
-        text += &output::wrapped(&format!("skipped: {skipped}"), 0, width);
+        text += &report::indented(&format!("skipped: {skipped}"), 0, width);
     }
     output::print(&text);
     Ok(if outcome.wrong.is_empty() { Status::Well } else { Status::VerdictFailed })

@@ -30,7 +30,7 @@ fn recorded(flags: &ListFlags, global: &Global) -> Result<String, Failure> {
                 "none in {}, which stores only series; for runs use --record FILE",
                 place.shown()
             );
-            return Ok(output::wrapped(&text, 2, output::style(global.color).width));
+            return Ok(report::indented(&text, 2, output::style(global.color).width));
         }
     };
     if !path.exists() {
@@ -59,8 +59,8 @@ fn entry(run: &RunLine, width: usize) -> String {
         RunKind::Run => run.title.clone(),
     };
     let mut text = format!("  {}  {when}{took}\n", run.id);
-    text += &output::wrapped(&asked, 6, width);
-    text += &output::wrapped(&outcome(run), 6, width);
+    text += &report::indented(&asked, 6, width);
+    text += &report::indented(&outcome(run), 6, width);
     text
 }
 

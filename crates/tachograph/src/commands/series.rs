@@ -48,7 +48,7 @@ fn one(series: &Series, width: usize) -> String {
     let named = Identity { tags: BTreeMap::new(), ..series.identity.clone() };
     let tags = series.identity.tags.iter().map(|(key, value)| format!("{key}={value}"));
     let tags = tags.collect::<Vec<_>>().join(", ");
-    format!("{named}  {how}\n{}", output::wrapped(&tags, 4, width).trim_end())
+    format!("{named}  {how}\n{}", report::indented(&tags, 4, width).trim_end())
 }
 
 fn measurements(found: &[Series]) -> Vec<String> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use import::Summary;
 
 use super::watch::Watcher;
-use crate::output::wrapped;
+use report::indented;
 
 /// A finished import.
 pub(super) struct ImportResult<'a> {
@@ -62,18 +62,19 @@ impl ImportResult<'_> {
         let mut text =
             self.line(&format!("refused: {} ({})", summary.refused_lines, summary.refused));
         for (number, line, reason) in self.watcher.shown() {
-            text += &wrapped(&format!("line {number}: {line}"), 4, self.width);
-            text += &wrapped(reason, 6, self.width);
+            text += &indented(&format!("line {number}: {line}"), 4, self.width);
+            text += &indented(reason, 6, self.width);
         }
         let shown = self.watcher.shown().len() as u64;
         if summary.refused_lines > shown {
-            text += &wrapped(&format!("and {} more", summary.refused_lines - shown), 4, self.width);
+            text +=
+                &indented(&format!("and {} more", summary.refused_lines - shown), 4, self.width);
         }
         // Paths are not wrapped, so that they can be copied.
         text + &format!("  kept in {}\n", self.watcher.refused_file().display())
     }
 
     fn line(&self, text: &str) -> String {
-        wrapped(text, 2, self.width)
+        indented(text, 2, self.width)
     }
 }
