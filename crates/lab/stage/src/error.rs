@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::Nanos;
 
-use crate::exclusive::Holder;
+use crate::holder::Holder;
 use crate::protocol::ProcessExit;
 
 /// Why an operation on a stack failed.

@@ -24,6 +24,7 @@
 //! Arithmetic (crate `series`); protocols and file formats; runs and trials.
 
 mod error;
+mod kept;
 mod memory;
 mod model;
 mod names;

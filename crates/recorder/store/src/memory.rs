@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use series::{Accumulator, Integral, Lane, SlotKey, Step, rrd};
 
-use crate::plan::{self, Kept, Plan};
+use crate::kept::Kept;
+use crate::plan::{self, Plan};
 use crate::{
     Applied, Changes, Identity, Maintained, NewSeries, NotMade, Retention, Selector, Series,
     SeriesLimit, Source, Store, StoreError, Writer,

@@ -5,65 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use series::{Accumulator, Batch, Bounds, COUNT_MAX, Delta, Flavor, Integral, SlotKey, Step, rrd};
 
-use crate::packed::{SPAN_SLOTS, StretchKey};
+use crate::kept::Kept;
+use crate::packed::StretchKey;
 use crate::{Changes, Retention, StoreError};
-
-/// A retention in a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
-    /// The step and the age.
-    pub(crate) retention: Retention,
-    /// The length of a partition, fixed when the retention was created.
-    pub(crate) partition_us: i64,
-    /// Start of the oldest partition that is kept: a multiple of `partition_us`, or the earliest
-    /// time.
-    pub(crate) horizon_us: i64,
-}
-
-impl Kept {
-    /// A new retention, of which nothing has expired.
-    pub(crate) fn new(retention: Retention) -> Kept {
-        Kept { retention, partition_us: retention.partition_us(), horizon_us: i64::MIN }
-    }
-
-    pub(crate) fn step(&self) -> Step {
-        self.retention.step
-    }
-
-    /// The start of the partition that contains an instant.
-    pub(crate) fn partition_of(&self, at_us: i64) -> i64 {
-        at_us.saturating_sub(at_us.rem_euclid(self.partition_us))
-    }
-
-    /// The start of the span that contains an instant: partitions consist of spans, which are
-    /// packed.
-    pub(crate) fn span_of(&self, at_us: i64) -> i64 {
-        let partition_us = self.partition_of(at_us);
-        let span_us = self.step().us().saturating_mul(SPAN_SLOTS);
-        let since_us = at_us.saturating_sub(partition_us);
-        partition_us.saturating_add(since_us - since_us.rem_euclid(span_us))
-    }
-
-    /// The end of a span: that of its partition for the last one, which may be shorter.
-    pub(crate) fn span_end(&self, span_us: i64) -> i64 {
-        let end_us = span_us.saturating_add(self.step().us().saturating_mul(SPAN_SLOTS));
-        end_us.min(self.partition_of(span_us).saturating_add(self.partition_us))
-    }
-
-    /// The current partitions and the next ones, unless they have expired.
-    pub(crate) fn ahead(&self, now_us: i64) -> BTreeSet<i64> {
-        let present_us = self.partition_of(now_us);
-        let next_us = present_us.saturating_add(self.partition_us);
-        [present_us, next_us].into_iter().filter(|us| *us >= self.horizon_us).collect()
-    }
-
-    /// The horizon at `now_us`, which never moves back.
-    pub(crate) fn horizon_at(&self, now_us: i64) -> i64 {
-        let expired =
-            self.retention.age_us.map(|age_us| self.partition_of(now_us.saturating_sub(age_us)));
-        expired.map_or(self.horizon_us, |us| us.max(self.horizon_us))
-    }
-}
 
 /// Retentions sorted by step, after adding or changing `wanted`.
 pub(crate) fn retained(kept: &[Kept], wanted: &[Retention]) -> Vec<Kept> {

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::state::or;
-
 /// How the slots of a row become its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -200,4 +198,9 @@ impl Open {
             consolidation.start()
         };
     }
+}
+
+/// The value, or a substitute for NaN.
+pub(super) fn or(value: f64, otherwise: f64) -> f64 {
+    if value.is_nan() { otherwise } else { value }
 }

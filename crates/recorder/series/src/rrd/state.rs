@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::archive::{Closed, Open};
+use super::archive::{Closed, Open, or};
 use super::definition::FIRST_US;
 use super::{Definition, DefinitionError, Reading, Row, SourceKind};
 use crate::SECOND_US;
@@ -245,11 +245,6 @@ impl State {
 /// Microseconds as seconds: exact for whole seconds.
 fn in_seconds(us: i64) -> f64 {
     us as f64 / SECOND_US as f64
-}
-
-/// The value, or a substitute for NaN.
-pub(super) fn or(value: f64, otherwise: f64) -> f64 {
-    if value.is_nan() { otherwise } else { value }
 }
 
 /// A counter's difference after RRDtool's handling of wraps. NaN stays NaN.

@@ -21,13 +21,10 @@ use doubles::Doubles;
 pub(crate) use numbers::Column;
 pub(crate) use sql::{Dialect, unpacking};
 
-use crate::plan::Kept;
+use crate::kept::{Kept, SPAN_SLOTS};
 
 /// The format that this version writes. It also reads earlier ones.
 pub(crate) const FORMAT: i64 = 2;
-
-/// Number of slots in a span; the last one of a partition may have fewer.
-pub(crate) const SPAN_SLOTS: i64 = 180;
 
 /// The integer columns, by their names in SQL.
 pub(crate) const NUMBERS: [&str; 12] = [

@@ -17,7 +17,8 @@ use series::{Accumulator, Lane, SlotKey, Step, rrd};
 
 use self::link::{Failure, Link};
 use self::packed::Way;
-use crate::plan::{Kept, Plan, RetentionChanges};
+use crate::kept::Kept;
+use crate::plan::{Plan, RetentionChanges};
 use crate::store::{SEALED_AFTER_US, Source};
 use crate::{
     Applied, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series, SeriesLimit,

@@ -9,11 +9,10 @@ use series::{Accumulator, Delta, SlotKey};
 use super::link::{Failure, Session};
 use super::types::Time;
 use super::{copy, read, schema};
+use crate::kept::{Kept, SPAN_SLOTS};
 use crate::names;
-use crate::packed::{
-    Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, SPAN_SLOTS, Stretch, StretchKey,
-};
-use crate::plan::{self, Group, Kept, RetentionChanges};
+use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
+use crate::plan::{self, Group, RetentionChanges};
 
 /// Stretches to seal at once.
 const SEALED_AT_ONCE: usize = 1_000;

@@ -9,8 +9,9 @@ use series::{Accumulator, Flavor, Integral, SlotKey, Spec, Step, rrd};
 use super::link::{Failure, Session};
 use super::packed;
 use super::types::Time;
+use crate::kept::Kept;
 use crate::packed::StretchKey;
-use crate::plan::{Kept, integral_of};
+use crate::plan::integral_of;
 use crate::{Identity, Selector, Series, Writer, names};
 
 /// The columns of a series, in the order in which [`series`] reads them.

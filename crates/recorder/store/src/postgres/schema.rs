@@ -8,8 +8,9 @@ use super::lanes::Lanes;
 use super::link::{Failure, Session};
 use super::packed;
 use super::types::Time;
+use crate::kept::Kept;
 use crate::packed::{Dialect, unpacking};
-use crate::plan::{Kept, retained};
+use crate::plan::retained;
 use crate::{Maintained, Retention, StoreError, names};
 
 /// Each entry migrates a database from schema `index` to `index + 1`.

@@ -9,8 +9,9 @@ use super::lanes::{self, Lanes};
 use super::link::{Failure, Session};
 use super::types::Time;
 use super::{packed, read, schema};
+use crate::kept::Kept;
 use crate::packed::Packing;
-use crate::plan::{self, Kept, Plan, RetentionChanges};
+use crate::plan::{self, Plan, RetentionChanges};
 use crate::{
     Changes, Identity, NewSeries, NotMade, RrdChange, Series, SeriesLimit, StoreError, Writer,
     names,

@@ -7,11 +7,10 @@ use rusqlite::{Connection, OptionalExtension, Result, Row, Transaction, params, 
 use series::{Accumulator, Delta, SlotKey};
 
 use super::{read, schema, write};
+use crate::kept::{Kept, SPAN_SLOTS};
 use crate::names;
-use crate::packed::{
-    Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, SPAN_SLOTS, Stretch, StretchKey,
-};
-use crate::plan::{self, Group, Kept, RetentionChanges};
+use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
+use crate::plan::{self, Group, RetentionChanges};
 
 /// The columns after the key, in the order of writing and reading.
 fn columns() -> String {

@@ -7,7 +7,8 @@ use series::{Accumulator, Flavor, Integral, Lane, SlotKey, Spec, Step, rrd};
 
 use super::packed;
 use super::schema::{self, broken};
-use crate::plan::{Kept, RecomputedSlot, integral_of};
+use crate::kept::Kept;
+use crate::plan::{RecomputedSlot, integral_of};
 use crate::{Identity, Selector, Series, Writer, names};
 
 /// The columns of a series, in the order in which [`series`] reads them.

@@ -6,9 +6,10 @@ use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBe
 use series::{Lane, SECOND_US, Step};
 
 use super::packed;
+use crate::kept::Kept;
 use crate::names;
 use crate::packed::{Dialect, unpacking};
-use crate::plan::{Kept, retained};
+use crate::plan::retained;
 use crate::{Maintained, Retention};
 
 /// Each entry migrates a file from schema `index` to `index + 1`.

@@ -7,8 +7,9 @@ use rusqlite::{CachedStatement, OptionalExtension, Result, Statement, Transactio
 use series::{Accumulator, Batch, Bounds, Delta, Flavor, SlotKey};
 
 use super::{Failure, packed, read, schema};
+use crate::kept::Kept;
 use crate::packed::Packing;
-use crate::plan::{self, Kept, Plan, RetentionChanges};
+use crate::plan::{self, Plan, RetentionChanges};
 use crate::{
     Applied, Changes, NewSeries, NotMade, RrdChange, Series, SeriesLimit, Source, StoreError,
     Writer, names,
