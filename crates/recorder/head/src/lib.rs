@@ -27,7 +27,9 @@
 mod frozen;
 pub mod journal;
 mod open;
+mod recent;
 
 pub use frozen::Frozen;
 pub use journal::{Journal, JournalError};
-pub use open::{Head, Place};
+pub use open::Head;
+pub use recent::Place;
