@@ -41,9 +41,8 @@ fn a_raw_target_needs_an_exchange() {
 
 #[test]
 fn a_server_that_never_answers_times_out() {
-    let port = free_port();
-    let listener = std::net::TcpListener::bind(("127.0.0.1", port)).unwrap();
-    let url = format!("http://127.0.0.1:{port}/");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
     let ended = Place::new().run(&["load", "--timeout", "300ms", "-d", "1s", &url]);
     drop(listener);
     ended.status(2).says("300 ms");

@@ -7,6 +7,7 @@
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -218,9 +219,22 @@ impl Drop for Server {
     }
 }
 
-/// A TCP port that was free a moment ago.
+/// A TCP port that is free and that no other test of this program gets. It lies below the ports that
+/// the kernel gives to outgoing connections (`ip_local_port_range`, by default from 32768): one of a
+/// load in another test could take it before the server does.
 pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    const FIRST: u32 = 20_000;
+    const COUNT: u32 = 12_000;
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    for _ in 0..COUNT {
+        let tried = TRIED.fetch_add(1, Ordering::Relaxed);
+        let port = FIRST + std::process::id().wrapping_mul(97).wrapping_add(tried) % COUNT;
+        let port = u16::try_from(port).unwrap();
+        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
+    panic!("no port is free from {FIRST} on");
 }
 
 /// Processes whose environment contains `text`: leftovers of a run that failed to clean up.
