@@ -61,7 +61,7 @@ impl ClientThread {
                         let worker = Worker::new(engine, answers, index);
                         serve(worker, work, &results);
                     }
-                    // If this cannot be sent, nobody is waiting for it.
+                    // A failed send only means that the session has been dropped.
                     Err(error) => drop(results.send(Reply::Started(Err(error)))),
                 }
             })?;
@@ -156,10 +156,10 @@ fn serve<E: Engine>(mut worker: Worker<E>, jobs: Receiver<Job>, replies: &Sender
             Job::Close(orders) => (Reply::Closed(worker.close(&orders)), true),
         };
         if !goes_on {
-            // Before the reply: whoever has read it must not be able to pass on another job, which
-            // would never be done while the other threads wait for it.
+            // Close the queue before replying. A job queued after the reply would never run, and the
+            // other threads would wait for it at the gate.
             drop(jobs);
-            // If this cannot be sent, nobody is waiting for it.
+            // A failed send only means that the session has been dropped.
             let _ = replies.send(reply);
             return;
         }

@@ -372,7 +372,7 @@ fn one_request() -> Slice {
 
 /// The bytes of every request.
 pub(crate) fn message(target: &Target, load: &Load) -> Arc<[u8]> {
-    // A client that resets its connections leaves no port in TIME_WAIT, whoever closes first.
+    // With resets no port stays in TIME_WAIT, so it does not matter which side closes first.
     let asks_to_close = load.new_connection && !load.linger_zero;
     match (&load.exchange, target) {
         (Exchange::Http(request), Target::Http { authority, path, .. }) => {

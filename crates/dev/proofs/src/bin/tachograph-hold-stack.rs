@@ -71,6 +71,6 @@ fn finish(result: Result<StopReport, StageError>) -> ExitCode {
 }
 
 fn say(line: &str) {
-    // If the test is gone, nobody reads this.
+    // A failed write only means that the test has already exited.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
