@@ -8,16 +8,20 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use base::{Nanos, Seed};
-use drive::Learned;
+use drive::{Learned, Window};
 use record::Offer;
 use spec::{Endpoint, Exchange, Mode, Part, Process, Ready, Stack, Target, Variant};
 
 use crate::block::slice_of;
 use crate::running_variant::{RunningVariant, Setting, StartError, VariantResult};
+use crate::trial_sum::TrialSum;
 use crate::watch::{Doing, Event, Watcher};
 
-/// Buckets for finding the end of the warm-up: 250 ms in a full run, less in a quick one.
-const BUCKETS: u64 = 16;
+/// Slices per variant, of 250 ms in a full run. The end of the warm-up lies between two of them.
+const SLICES: u64 = 16;
+
+/// A server is loaded in short slices if each connection completes this many requests in one.
+const FAST_FACTOR: u64 = 8;
 
 /// How many times longer the second attempt with a slow server takes.
 const SLOW_FACTOR: u64 = 6;
@@ -52,15 +56,25 @@ pub(crate) struct Calibration {
 const WATCHED: Nanos = Nanos::from_secs(4);
 const WATCHED_QUICK: Nanos = Nanos::from_secs(1);
 
-/// How long the calibration of a part loads each variant.
-pub(crate) fn watched(part: &Part) -> Nanos {
-    if part.schedule.quick { WATCHED_QUICK } else { WATCHED }
+/// The share of a part's limited time that the calibration may spend loading variants.
+const WATCHED_SHARE: f64 = 1.0 / 15.0;
+
+/// How long the calibration of a part loads each variant; shorter, but at least as long as in a quick
+/// run, if little of the part's time is `left`.
+pub(crate) fn watched(part: &Part, left: Option<Nanos>) -> Nanos {
+    if part.schedule.quick {
+        return WATCHED_QUICK;
+    }
+    let variants = part.variants.len().max(1) as f64;
+    let share = |left: Nanos| Nanos((left.0 as f64 * WATCHED_SHARE / variants) as u64);
+    left.map_or(WATCHED, |left| share(left).clamp(WATCHED_QUICK, WATCHED))
 }
 
-/// Tries every variant alone. One that cannot start is skipped, unless `all` are needed.
+/// Tries every variant alone for `length`. One that cannot start is skipped, unless `all` are needed.
 pub(crate) fn calibrate(
     part: &Part,
     all: bool,
+    length: Nanos,
     around: &Setting<'_>,
     seed: Seed,
     watcher: &mut dyn Watcher,
@@ -79,7 +93,8 @@ pub(crate) fn calibrate(
             variant: variant.name.clone(),
             share_done,
         });
-        match calibrate_one(part, index, variant, around, seed.derive("calibrate", index as u64)) {
+        let seed_here = seed.derive("calibrate", index as u64);
+        match calibrate_one(index, variant, length, around, seed_here) {
             Err(_) if around.stop.load(Ordering::Relaxed) => break,
             Err(error) => {
                 calibration.skipped.insert(index, error.to_string());
@@ -106,9 +121,9 @@ pub(crate) fn calibrate(
 }
 
 fn calibrate_one(
-    part: &Part,
     index: usize,
     variant: &Variant,
+    length: Nanos,
     around: &Setting<'_>,
     seed: Seed,
 ) -> Result<Calibrated, StartError> {
@@ -119,49 +134,98 @@ fn calibrate_one(
         running.end();
         return Err(StartError::Unfit(sentence));
     }
-    let length = watched(part);
-    let mut slice = slice_of(variant, Mode::Closed, length, Nanos::ZERO);
-    slice.lead_in = Nanos::ZERO;
-    let bucket = Nanos(length.0 / BUCKETS);
-    let trial_sum = running.load(Offer::Calibration, 0, &slice, around.meter)?;
-    let first = trial_sum.window;
-    let trial = trial_sum.trial(index, 0, &|_| true);
-    let mut long_service_time = trial_sum.long_service_time(LONG_SHARE);
-    // Rates of whole buckets; the last bucket may contain only the drain.
-    let steps_per_bucket = (bucket.0 / around.step.0.max(1)).max(1) as usize;
-    let rates: Vec<f64> = trial
-        .completed_by_step
-        .chunks(steps_per_bucket)
-        .take((length.0 / (around.step.0 * steps_per_bucket as u64)) as usize)
-        .map(|steps| steps.iter().sum::<u64>() as f64)
-        .collect();
-    let bucket = around.step * steps_per_bucket as u64;
-    let settled_after = stats::steady_state(&rates).map(|at| bucket * at as u64);
-    let mut capacity_per_s = capacity(&rates) / bucket.as_secs_f64();
     let connections = u64::from(variant.load.connections);
-    if trial.ledger.counts.completed < 4 * connections {
-        // Such slow requests that the first attempt saw little more than the start of the loop.
-        slice.window = Nanos(SLOW_FACTOR * length.0);
-        let trial_sum = running.load(Offer::Calibration, 1, &slice, around.meter)?;
-        let seconds = (trial_sum.window.length - first.length).as_secs_f64();
-        capacity_per_s = (trial_sum.window.completed - first.completed) as f64 / seconds.max(1e-9);
-        long_service_time = trial_sum.long_service_time(LONG_SHARE);
-    }
+    let short = slice_of(variant, Mode::Closed, Nanos(length.0 / SLICES), Nanos::ZERO);
+    let mut trial_sum = running.load(Offer::Calibration, 0, &short, around.meter)?;
+    let seen = if trial_sum.window.completed >= FAST_FACTOR * connections {
+        for round in 1..SLICES {
+            trial_sum = running.load(Offer::Calibration, round as u32, &short, around.meter)?;
+        }
+        Seen::of_slices(trial_sum, short.lead_in + short.window)
+    } else {
+        let mut long = slice_of(variant, Mode::Closed, length, Nanos::ZERO);
+        long.lead_in = Nanos::ZERO;
+        let before = Before::of(trial_sum);
+        trial_sum = running.load(Offer::Calibration, 1, &long, around.meter)?;
+        let mut seen = Seen::of_last_slice(trial_sum, &before, around.step);
+        if trial_sum.counts.completed < 4 * connections {
+            // Such slow requests that the loop had hardly begun.
+            let before = Before::of(trial_sum);
+            long.window = Nanos(SLOW_FACTOR * length.0);
+            trial_sum = running.load(Offer::Calibration, 2, &long, around.meter)?;
+            let settled_after = seen.settled_after;
+            seen = Seen::of_last_slice(trial_sum, &before, around.step);
+            seen.settled_after = settled_after;
+        }
+        seen
+    };
     running.check_alive()?;
     let ended = running.end();
     Ok(Calibrated {
         variant: index,
         learned,
-        capacity_per_s,
-        long_service_time,
-        settled_after,
+        capacity_per_s: seen.capacity_per_s,
+        long_service_time: seen.long_service_time,
+        settled_after: seen.settled_after,
         null_capacity_per_s: None,
         ended,
     })
 }
 
-/// Requests per bucket that the server can take: those of the second half, when it has warmed up, or
-/// those of the whole time if they are more. A neighbour that stops the server for half a second
+/// What the calibration learns of one variant.
+struct Seen {
+    capacity_per_s: f64,
+    long_service_time: Nanos,
+    settled_after: Option<Nanos>,
+}
+
+/// What a trial contained before its last slice.
+struct Before {
+    window: Window,
+    steps: usize,
+}
+
+impl Before {
+    fn of(trial_sum: &TrialSum) -> Before {
+        Before { window: trial_sum.window, steps: trial_sum.completed_by_step().len() }
+    }
+}
+
+impl Seen {
+    /// From many slices of `length`.
+    fn of_slices(trial_sum: &TrialSum, length: Nanos) -> Seen {
+        let rates = trial_sum.slice_rates();
+        Seen {
+            capacity_per_s: capacity(&rates),
+            long_service_time: trial_sum.usual_long_service_time(LONG_SHARE),
+            settled_after: stats::warmed_up_after(&rates).map(|at| length * at as u64),
+        }
+    }
+
+    /// From the last slice, for a server too slow for short ones; its `steps` are put together to as
+    /// many buckets as there would be slices.
+    fn of_last_slice(trial_sum: &TrialSum, before: &Before, step: Nanos) -> Seen {
+        let length = trial_sum.window.length - before.window.length;
+        let completed = trial_sum.window.completed - before.window.completed;
+        let steps_per_bucket = (length.0 / SLICES / step.0.max(1)).max(1);
+        let bucket = step * steps_per_bucket;
+        // The last bucket may contain only the drain.
+        let rates: Vec<f64> = trial_sum.completed_by_step()[before.steps..]
+            .chunks(steps_per_bucket as usize)
+            .take((length.0 / bucket.0.max(1)) as usize)
+            .map(|steps| steps.iter().sum::<u64>() as f64 / bucket.as_secs_f64())
+            .collect();
+        let all = completed as f64 / length.as_secs_f64().max(1e-9);
+        Seen {
+            capacity_per_s: capacity(&rates).max(all),
+            long_service_time: trial_sum.long_service_time(LONG_SHARE),
+            settled_after: stats::warmed_up_after(&rates).map(|at| bucket * at as u64),
+        }
+    }
+}
+
+/// The rate that the server can take: that of the second half, when it has warmed up, or that of the
+/// whole time if it is more. A neighbour that stops the server for half a second
 /// must not make it seem fifty times as slow as it is: windows would be made for that server.
 fn capacity(rates: &[f64]) -> f64 {
     let mean = |rates: &[f64]| rates.iter().sum::<f64>() / rates.len().max(1) as f64;

@@ -18,6 +18,7 @@ mod recording;
 mod reread;
 mod run;
 mod running_variant;
+mod schedule;
 mod slices;
 mod trial_sum;
 mod uneven;

@@ -6,34 +6,24 @@ use std::time::{Duration, Instant};
 
 use base::{Nanos, Seed};
 use record::{Block, BlockState, Fact, Finding, Offer, Part, Run, RunKind, Severity, Trial};
-use spec::{Contrast, Mode};
+use spec::Contrast;
 
 use crate::analyse;
-use crate::block::{
-    BlockOutcome, BlockPlan, LEAD_IN_SHARE, LEAD_IN_SHARE_MAX, SettledOffer, run_block,
-};
-use crate::calibrate::{Calibrated, Calibration, calibrate, watched};
+use crate::block::{BlockOutcome, BlockPlan, SettledOffer, run_block};
+use crate::calibrate::{Calibration, calibrate, watched};
 use crate::edges::Edges;
 use crate::error::ConductError;
 use crate::layout::Cpus;
 use crate::running_variant::{Setting, VariantResult};
+use crate::schedule::{
+    lead_in, schedule_within, settle_offers, settled_after, warmup, with_learned,
+};
 use crate::uneven::Unevenness;
 use crate::validity::{Inspector, VariantTotals, over_all_blocks};
 use crate::watch::{Event, Recorder, Watcher};
 
 /// Below this ratio of the null server's throughput to a variant's, the client limits the variant.
 const NULL_FACTOR_MIN: f64 = 3.0;
-/// Length of a lead-in, in mean service times of the slowest variant.
-const LEAD_IN_SERVICE_TIMES: f64 = 2.0;
-
-/// Minimum length of a window, in mean service times of the slowest variant: two slices with their
-/// lead-ins.
-const WINDOW_SERVICE_TIMES: f64 = 2.0 * LEAD_IN_SERVICE_TIMES / LEAD_IN_SHARE;
-
-/// Limit up to which windows are extended for slow requests, in a full and in a quick run.
-const WINDOW_MAX: Nanos = Nanos::from_secs(30);
-const QUICK_WINDOW_MAX: Nanos = Nanos::from_secs(10);
-
 /// A part in progress.
 pub(crate) struct PartRunner<'a> {
     pub(crate) plan: spec::Part,
@@ -102,9 +92,12 @@ impl<'a> PartRunner<'a> {
             .map_err(ConductError::Record)?;
         let (started, clock) = (base::timestamp_now(), Instant::now());
         let all = run.kind == RunKind::Compare;
-        let calibration = calibrate(&self.plan, all, &self.setting, self.seed, context.watcher);
+        let left = deadline.map(|deadline| deadline.aim.saturating_duration_since(Instant::now()));
+        let length = watched(&self.plan, left.map(Nanos::from));
+        let calibration =
+            calibrate(&self.plan, all, length, &self.setting, self.seed, context.watcher);
         let elapsed = clock.elapsed().into();
-        self.record_calibration(run, &calibration, (started, elapsed), context)?;
+        self.record_calibration(run, &calibration, length, (started, elapsed), context)?;
         let able: Vec<usize> = calibration.variants.iter().map(|c| c.variant).collect();
         self.stand_in_for_baseline(run, &able, context);
         let hopeless = all && !calibration.skipped.is_empty();
@@ -171,6 +164,7 @@ impl<'a> PartRunner<'a> {
         deadline: Option<Deadline>,
     ) -> PartProgress {
         let mut plan = with_learned(&self.plan, calibration);
+        plan.schedule.warmup = warmup(&self.plan, calibration);
         let mut other_window = plan.schedule.window;
         if let Some(deadline) = deadline {
             let left = deadline.aim.saturating_duration_since(Instant::now());
@@ -178,10 +172,9 @@ impl<'a> PartRunner<'a> {
         }
         let long = calibration.variants.iter().map(|c| c.long_service_time).max();
         let settling = long.unwrap_or(Nanos::ZERO).min(Nanos(plan.schedule.slice.0 / 2));
-        let warmup = self.warmup(calibration).unwrap_or(plan.schedule.warmup);
         PartProgress {
             offers: settle_offers(&plan, calibration, other_window),
-            warmup: warmup.min(plan.schedule.warmup * 3),
+            warmup: plan.schedule.warmup,
             settling,
             lead_in: lead_in(&self.plan, calibration),
             wanted: plan.schedule.pilot_blocks,
@@ -219,6 +212,7 @@ impl<'a> PartRunner<'a> {
         &mut self,
         run: &mut Run,
         calibration: &Calibration,
+        length: Nanos,
         (started, elapsed): (base::Timestamp, Nanos),
         context: &mut RunContext<'_>,
     ) -> Result<(), ConductError> {
@@ -228,8 +222,8 @@ impl<'a> PartRunner<'a> {
             let variant = part.variants[*v].name.clone();
             context.watcher.event(&Event::Skipped { variant, error: error.clone() });
         }
-        if self.warmup(calibration).is_none() && !self.plan.schedule.quick {
-            let fact = Fact::WarmUp { watched: watched(&self.plan) };
+        if settled_after(calibration).is_none() && !self.plan.schedule.quick {
+            let fact = Fact::WarmUp { watched: length };
             let (severity, block) = (Severity::Warning, Some(0));
             part.findings.push(Finding { severity, block, variant: None, fact });
         }
@@ -271,15 +265,6 @@ impl<'a> PartRunner<'a> {
         context.recorder.block(run, self.index, &block).map_err(ConductError::Record)?;
         run.parts[self.index].blocks.push(block);
         Ok(())
-    }
-
-    /// 1.5 times the slowest variant's last change of level, but at least the schedule's warm-up;
-    /// `None` if a variant never settled.
-    fn warmup(&self, calibration: &Calibration) -> Option<Nanos> {
-        let settled: Option<Vec<Nanos>> =
-            calibration.variants.iter().map(|c| c.settled_after).collect();
-        let slowest = settled?.into_iter().max().unwrap_or(Nanos::ZERO);
-        Some(Nanos(slowest.0 * 3 / 2).max(self.plan.schedule.warmup))
     }
 
     fn blocks_of(
@@ -446,44 +431,6 @@ impl<'a> PartRunner<'a> {
     }
 }
 
-/// Time per variant and block besides warm-up and windows: start, stop, and waiting for the
-/// server-side count to settle.
-const BLOCK_OVERHEAD: Nanos = Nanos::from_millis(700);
-/// Windows are not shortened below this, or below four slices.
-const WINDOW_MIN: Nanos = Nanos::from_millis(300);
-
-/// Where windows are shortened, that of the load from which the primary metric is taken is this many
-/// times as long as the others'.
-const PRIMARY_WINDOWS: u64 = 2;
-
-/// The schedule for a part that has `left` of its time, and the windows of loads from which the
-/// primary metric is not taken. If that is too short for the pilot and one more block, the pilot has
-/// fewer blocks, but enough for a verdict; if it is too short for those, windows are shorter.
-///
-/// A block's start and warm-up take the same time however long its windows are, so a few long
-/// blocks measure more than many short ones.
-fn schedule_within(plan: &spec::Part, variants: usize, left: Nanos) -> (spec::Schedule, Nanos) {
-    let mut schedule = plan.schedule.clone();
-    let (variants, offers) = (variants.max(1) as u64, plan.offers.len().max(1) as u64);
-    let beside_windows = schedule.warmup + BLOCK_OVERHEAD;
-    let block = (beside_windows + schedule.window * offers) * variants;
-    let deciding = stats::DECIDING_BLOCKS_MIN as u32;
-    let fit = (left.0 / block.0.max(1)).saturating_sub(1);
-    let longest = schedule.window;
-    if fit >= u64::from(schedule.pilot_blocks) {
-        return (schedule, longest);
-    }
-    let fewest = deciding.min(schedule.pilot_blocks);
-    schedule.pilot_blocks = (fit as u32).clamp(fewest, schedule.pilot_blocks);
-    let per_variant = Nanos(left.0 / u64::from(schedule.pilot_blocks + 1) / variants);
-    let windows = per_variant.saturating_sub(beside_windows);
-    let shortest = WINDOW_MIN.max(schedule.slice * 4).min(longest);
-    let other = Nanos(windows.0 / (offers - 1 + PRIMARY_WINDOWS)).max(shortest).min(longest);
-    let primary = windows.saturating_sub(other * (offers - 1));
-    schedule.window = primary.max(shortest).min(longest);
-    (schedule, other)
-}
-
 /// The deadline for a part's blocks.
 #[derive(Clone, Copy)]
 pub(crate) struct Deadline {
@@ -545,36 +492,6 @@ fn median_latency(part: &Part) -> Nanos {
     Nanos(stats::median(&medians).unwrap_or(0.0) as u64)
 }
 
-/// The offers of a part with their rates and windows: `other_window` for those from which the primary
-/// metric is not taken.
-fn settle_offers(
-    plan: &spec::Part,
-    calibration: &Calibration,
-    other_window: Nanos,
-) -> Vec<SettledOffer> {
-    let slowest =
-        calibration.variants.iter().map(|c| c.capacity_per_s).fold(f64::INFINITY, f64::min);
-    let primary = analyse::offer_of(plan, analyse::metric_of(plan.primary));
-    let settle = |offer: &spec::Offer| {
-        let (offer, mode) = match *offer {
-            spec::Offer::Closed => (Offer::Closed, Mode::Closed),
-            spec::Offer::OpenRate { rate_per_s, arrivals } => {
-                (Offer::Open, Mode::Open { rate_per_s, arrivals })
-            }
-            spec::Offer::OpenShare { share, arrivals } => {
-                (Offer::Open, Mode::Open { rate_per_s: share * slowest, arrivals })
-            }
-        };
-        let sound = match mode {
-            Mode::Open { rate_per_s, .. } => rate_per_s.is_finite() && rate_per_s >= 1.0,
-            Mode::Closed => true,
-        };
-        let window = if offer == primary { plan.schedule.window } else { other_window };
-        sound.then_some(SettledOffer { offer, mode, window })
-    };
-    plan.offers.iter().filter_map(settle).collect()
-}
-
 /// If all contrasts have a baseline that cannot run: that baseline, and the contrasts with the
 /// first able variant instead.
 fn without_baseline(contrasts: &[Contrast], able: &[usize]) -> Option<(usize, Vec<Contrast>)> {
@@ -616,59 +533,6 @@ pub(crate) fn blank(plan: &spec::Part, cpus: &Cpus) -> Part {
         quick: plan.schedule.quick,
         disturbance: None,
     }
-}
-
-/// The plan with each variant's response from the calibration, so that a stack which later responds
-/// differently is detected.
-fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec::Part {
-    let mut plan = plan.clone();
-    plan.schedule.window = settled_window(&plan, calibration);
-    plan.schedule.slice = settled_slice(&plan, calibration);
-    for calibrated in &calibration.variants {
-        let Some(learned) = &calibrated.learned else { continue };
-        let expect = &mut plan.variants[calibrated.variant].load.expect;
-        expect.status = expect.status.or(learned.status);
-        expect.length = expect.length.or(learned.length);
-        if expect.body.is_none() {
-            expect.body.clone_from(&learned.body);
-        }
-    }
-    plan
-}
-
-/// The mean service time of a calibrated variant in seconds, by Little's law.
-fn mean_service_time_s(plan: &spec::Part, calibrated: &Calibrated) -> f64 {
-    let connections = f64::from(plan.variants[calibrated.variant].load.connections);
-    connections / calibrated.capacity_per_s.max(1e-9)
-}
-
-/// The schedule's window, or a longer one if it would contain only a few requests.
-fn settled_window(plan: &spec::Part, calibration: &Calibration) -> Nanos {
-    let means = calibration.variants.iter().map(|c| mean_service_time_s(plan, c));
-    let needed_s = WINDOW_SERVICE_TIMES * means.fold(0.0, f64::max);
-    let longest = if plan.schedule.quick { QUICK_WINDOW_MAX } else { WINDOW_MAX };
-    plan.schedule.window.max(Nanos::from_secs_f64(needed_s).min(longest))
-}
-
-/// Length of a lead-in: two mean service times of the slowest variant, and at least as long as the
-/// requests that take most of the connections' time. A loop younger than these contains too few of
-/// them.
-fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
-    let of_variant = |c: &Calibrated| {
-        let mean_s = mean_service_time_s(plan, c);
-        (LEAD_IN_SERVICE_TIMES * mean_s).max(c.long_service_time.as_secs_f64())
-    };
-    let longest_s = calibration.variants.iter().map(of_variant).fold(0.0, f64::max);
-    Nanos::from_secs_f64(longest_s.min(3600.0))
-}
-
-/// The schedule's slice, or a longer one for slow requests: the lead-in has to outlast the requests
-/// with which the slice begins, otherwise the slice would include the slow start of a loop that is
-/// not yet closed. At most half a window, so that each variant has two slices.
-fn settled_slice(plan: &spec::Part, calibration: &Calibration) -> Nanos {
-    let needed = Nanos((lead_in(plan, calibration).0 as f64 / LEAD_IN_SHARE_MAX) as u64);
-    let schedule = &plan.schedule;
-    schedule.slice.max(needed.min(Nanos(schedule.window.0 / 2)))
 }
 
 /// Waits up to a minute until the connection-tracking table has room again.

@@ -139,11 +139,11 @@ fn a_short_time_takes_blocks_from_the_pilot_before_it_shortens_windows() {
         let (schedule, _) = schedule_within(&plan, 2, Nanos::from_secs(secs));
         (schedule.pilot_blocks, schedule.window.0 / 1_000_000)
     };
-    // Two variants with 1 s of warm-up, windows of 2 s and 0.7 s besides: 7.4 s per block.
-    assert_eq!(within(600), (10, 2000), "as the schedule has it");
-    assert_eq!(within(81), (9, 2000), "room for ten blocks, of which one is kept in hand");
-    // 7 blocks in 42 s: 3 s for each variant, less 1.7 s.
-    assert_eq!(within(42), (6, 1300));
+    // Two variants with 0.3 s of warm-up, windows of 1.5 s and 0.7 s besides: 5 s per block.
+    assert_eq!(within(600), (10, 1500), "as the schedule has it");
+    assert_eq!(within(52), (9, 1500), "room for ten blocks, of which one is kept in hand");
+    // 7 blocks in 28 s: 2 s for each variant, less 1 s.
+    assert_eq!(within(28), (6, 1000));
     assert_eq!(within(5), (6, 300), "the shortest");
 }
 
@@ -152,8 +152,8 @@ fn a_quick_look_keeps_its_six_blocks() {
     let mut plan = plan();
     plan.schedule = plan.schedule.quickened();
     let (schedule, _) = schedule_within(&plan, 2, Nanos::from_secs(30));
-    // 7 blocks of two variants in 30 s: 2.14 s each, less 0.4 s of warm-up and 0.7 s besides.
-    assert_eq!((schedule.pilot_blocks, schedule.window.0 / 1_000_000), (6, 1042));
+    // 7 blocks of two variants in 30 s: 2.14 s each, less 0.3 s of warm-up and 0.7 s besides.
+    assert_eq!((schedule.pilot_blocks, schedule.window.0 / 1_000_000), (6, 1142));
 }
 
 #[test]
@@ -165,10 +165,10 @@ fn in_a_short_time_the_primary_metric_gets_twice_the_time_of_others() {
         let (schedule, other) = schedule_within(&plan, 2, Nanos::from_secs(secs));
         (schedule.window.0 / 1_000_000, other.0 / 1_000_000)
     };
-    assert_eq!(within(600), (2000, 2000), "as the schedule has it");
-    // 7 blocks in 63 s: 4.5 s for each variant, less 1.7 s.
-    assert_eq!(within(63), (1866, 933));
-    assert_eq!(within(70), (2000, 1100), "no longer than the schedule has it");
+    assert_eq!(within(600), (1500, 1500), "as the schedule has it");
+    // 7 blocks in 35 s: 2.5 s for each variant, less 1 s.
+    assert_eq!(within(35), (1000, 500));
+    assert_eq!(within(49), (1500, 833), "no longer than the schedule has it");
     assert_eq!(within(5), (300, 300), "the shortest");
 }
 

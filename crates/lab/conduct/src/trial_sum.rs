@@ -262,6 +262,16 @@ impl TrialSum {
         long_value(&all, share)
     }
 
+    /// The median over the slices of their own long service times.
+    pub(crate) fn usual_long_service_time(&self, share: f64) -> Nanos {
+        usual_long_value(self.slices.iter().map(|slice| &slice.service_time), share)
+    }
+
+    /// Requests completed in each step of all slices.
+    pub(crate) fn completed_by_step(&self) -> &[u64] {
+        &self.completed_by_step
+    }
+
     /// The longest service time of all slices.
     pub(crate) fn longest_service_time(&self) -> Nanos {
         let values = self.slices.iter().flat_map(|slice| &slice.service_time.0);
@@ -284,6 +294,20 @@ impl TrialSum {
     pub(crate) fn throughput_per_s(&self) -> f64 {
         self.window.completed as f64 / self.window.length.as_secs_f64().max(1e-9)
     }
+}
+
+/// The median of the histograms' long values. While the machine stops, every request takes long: that
+/// says nothing about the server.
+fn usual_long_value<'a>(histograms: impl Iterator<Item = &'a Sparse>, share: f64) -> Nanos {
+    let mut values: Vec<Nanos> = histograms
+        .map(|sparse| {
+            let mut histogram = empty();
+            sparse.add_to(&mut histogram);
+            long_value(&histogram, share)
+        })
+        .collect();
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(Nanos::ZERO)
 }
 
 /// The largest value such that the values above it make up at most `share` of the total.
@@ -339,5 +363,15 @@ mod tests {
         assert_eq!(of(&[(1, 99_999), (1000, 1)]), Nanos(1));
         assert_eq!(of(&[(7, 3)]), Nanos(7));
         assert_eq!(of(&[]), Nanos::ZERO);
+    }
+
+    #[test]
+    fn a_machine_that_stopped_during_the_calibration_made_every_window_short() {
+        let usual = Sparse(vec![(2, 100), (3, 20)]);
+        let stopped = Sparse(vec![(2, 60), (26, 10)]);
+        let usual_of = |slices: &[&Sparse]| usual_long_value(slices.iter().copied(), 0.02);
+        assert_eq!(usual_of(&[&usual, &stopped, &usual, &usual]), Nanos(3));
+        assert_eq!(usual_of(&[&stopped, &usual, &stopped]), Nanos(26), "the server is like that");
+        assert_eq!(usual_of(&[]), Nanos::ZERO);
     }
 }

@@ -24,6 +24,9 @@ use crate::{Fault, Observation};
 /// How long a slice waits for its connections before it starts without the missing ones.
 const PREPARE_MAX: Nanos = Nanos::from_secs(1);
 
+/// How long to wait after a slice for a server to close the connections that it said it would close.
+const CLOSING_MAX: Nanos = Nanos::from_millis(5);
+
 /// Pause before the next attempt when the accept queue is full.
 const RETRY: Nanos = Nanos::from_micros(500);
 
@@ -217,6 +220,7 @@ impl<E: Engine> Worker<E> {
         run.times = orders.times(*orders.start.get_or_init(|| MonotonicClock.now()));
         load(&mut self.engine, &mut run, orders)?;
         let end = MonotonicClock.now();
+        close_retired(&mut self.engine, &mut run)?;
         run.shrink(self.engine.wire());
         let (used, most) = (run.used as u32, run.used_max() as u32);
         let (times, slice_counts) = (run.times, run.slice_counts);
@@ -342,6 +346,24 @@ fn load<E: Engine>(engine: &mut E, run: &mut SliceRun<'_>, orders: &Orders) -> i
         }
     }
     run.abandon(engine.wire());
+    Ok(())
+}
+
+/// Waits briefly until the server has closed the connections that it said it would close, and closes
+/// the rest.
+///
+/// A server that closes its side first waits for ours before it serves the next connection: gunicorn's
+/// sync worker for up to two seconds. A thread that stopped before it saw that would delay the requests
+/// of the other threads, and of the next slice.
+fn close_retired<E: Engine>(engine: &mut E, run: &mut SliceRun<'_>) -> io::Result<()> {
+    let until = MonotonicClock.now() + CLOSING_MAX;
+    while engine.wire().retired() > 0 {
+        let left = until.saturating_sub(MonotonicClock.now());
+        if left == Nanos::ZERO {
+            engine.wire().close_retired();
+        }
+        engine.turn(left, run)?;
+    }
     Ok(())
 }
 

@@ -84,6 +84,12 @@ pub trait Wire {
     /// port waits in TIME_WAIT. Bounded: if there are too many, the oldest kept socket is closed.
     fn retire(&mut self, slot: usize);
 
+    /// The number of sockets that were retired and whose peer has not closed its end yet.
+    fn retired(&self) -> usize;
+
+    /// Closes all of those.
+    fn close_retired(&mut self);
+
     /// Delivers nothing more from the slot until [`Wire::release`]; the bytes wait in the kernel.
     fn hold(&mut self, slot: usize);
 

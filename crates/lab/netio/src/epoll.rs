@@ -218,6 +218,16 @@ impl Wire for EpollWire {
         }
     }
 
+    fn retired(&self) -> usize {
+        self.retired.len()
+    }
+
+    fn close_retired(&mut self) {
+        while let Some((_, socket)) = self.retired.oldest() {
+            drop(socket);
+        }
+    }
+
     fn hold(&mut self, slot: usize) {
         self.slots[slot].held = true;
     }

@@ -37,9 +37,14 @@ impl Retired {
         self.sockets.remove(&token).map(|(_, socket)| socket)
     }
 
-    /// Takes out the oldest socket. The search is only necessary if a server leaves all closing to
-    /// its clients.
-    fn oldest(&mut self) -> Option<(u64, OwnedFd)> {
+    /// The number of sockets kept.
+    pub(crate) fn len(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Takes out the oldest socket. The search is only necessary if a server leaves closing to its
+    /// clients.
+    pub(crate) fn oldest(&mut self) -> Option<(u64, OwnedFd)> {
         let (token, _) = self.sockets.iter().min_by_key(|(_, (place, _))| *place)?;
         let token = *token;
         self.release(token).map(|socket| (token, socket))

@@ -289,11 +289,13 @@ impl Default for Process {
 }
 
 impl Default for Schedule {
-    /// A full run: a precision of 1% at 95%, a pilot of 10 blocks, windows of 2 s in slices of 25 ms.
+    /// A full run: a precision of 1% at 95%, a pilot of 10 blocks, windows of 1.5 s in slices of 25 ms.
     ///
-    /// Ten such blocks take about 90 seconds. Slices are short because a virtual machine's CPUs
-    /// change their speed for tenths of a second at a time, and a change between the slices of a
-    /// round adds noise to a block.
+    /// Ten such blocks of two variants take about a minute, and 90 seconds with an open loop. Slices
+    /// are short because a virtual machine's CPUs change their speed for tenths of a second at a time,
+    /// and a change between the slices of a round adds noise to a block. Windows and warm-ups are
+    /// short because two starts of one server differ by a percent or so: many starts narrow the
+    /// interval, long windows do not.
     fn default() -> Schedule {
         Schedule {
             precision: 0.01,
@@ -302,8 +304,8 @@ impl Default for Schedule {
             max_blocks: 100,
             max_time: None,
             slice: Nanos::from_millis(25),
-            window: Nanos::from_secs(2),
-            warmup: Nanos::from_secs(1),
+            window: Nanos::from_millis(1500),
+            warmup: Nanos::from_millis(300),
             isolated: false,
             quick: false,
             margin: None,
@@ -343,7 +345,7 @@ impl Schedule {
     }
 
     /// A shorter version of this schedule: 6 blocks in the pilot, windows of 1.2 s and warm-ups of
-    /// 0.4 s at most. Precision, margin and layout stay the same.
+    /// 0.3 s at most. Precision, margin and layout stay the same.
     pub fn quickened(&self) -> Schedule {
         let window = self.window.min(Nanos::from_millis(1200));
         Schedule {
@@ -351,7 +353,7 @@ impl Schedule {
             max_blocks: self.max_blocks.min(20),
             slice: self.slice.min(window),
             window,
-            warmup: self.warmup.min(Nanos::from_millis(400)),
+            warmup: self.warmup.min(Nanos::from_millis(300)),
             quick: true,
             ..self.clone()
         }

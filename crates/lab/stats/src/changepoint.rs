@@ -1,17 +1,12 @@
-//! Change points: the end of a warm-up, a server that slows down.
+//! Change points: a server that slows down.
 
 use crate::checks::median;
 use crate::spread::mean;
 
-/// Steps smaller than this share of the level do not count as warm-up: the mirrored order of slices
-/// cancels the rest.
-pub const STEADY_CHANGE_MIN: f64 = 0.02;
 /// A step above this share of the level within a trial is drift.
 const DRIFT_CHANGE_MIN: f64 = 0.05;
 /// Minimum length of a segment, so that a single outlier is not a level.
 const SEGMENT_MIN: usize = 2;
-/// With fewer buckets there is no steady state.
-const STEADY_BUCKETS_MIN: usize = 8;
 
 /// The indices at which the mean of `series` changes: each begins a new segment.
 ///
@@ -126,17 +121,6 @@ pub fn drift(buckets: &[f64]) -> Option<Drift> {
         .max_by(|a, b| a.change.abs().total_cmp(&b.change.abs()))
 }
 
-/// The bucket from which the level is steady: after the last step above 2%, or 0 if there was none.
-/// `None` if no steady state was found: fewer than eight buckets, or a level that still changed in
-/// the last third.
-pub fn steady_state(buckets: &[f64]) -> Option<usize> {
-    if buckets.len() < STEADY_BUCKETS_MIN {
-        return None;
-    }
-    let last = steps(buckets, STEADY_CHANGE_MIN).last().map_or(0, |step| step.at);
-    (last <= buckets.len() - buckets.len().div_ceil(3)).then_some(last)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,19 +145,6 @@ mod tests {
         assert_eq!(pelt(&[1.0, 1.0, 5.0, 5.0, 2.0, 2.0], 1.0), [2, 4]);
         assert_eq!(pelt(&[1.0, 1.0, 5.0, 5.0], 100.0), [] as [usize; 0]);
         assert_eq!(pelt(&[1.0, 9.0, 1.0], 0.1), [] as [usize; 0], "too short for two segments");
-    }
-
-    #[test]
-    fn warm_up_ends_at_the_last_step() {
-        for seed in 0..20 {
-            let series = noisy(&[(4, 600.0), (4, 900.0), (24, 1000.0)], seed);
-            assert_eq!(steady_state(&series), Some(8), "seed {seed}");
-            assert_eq!(steady_state(&noisy(&[(32, 1000.0)], seed)), Some(0), "seed {seed}");
-            let late = noisy(&[(26, 1000.0), (6, 700.0)], seed);
-            assert_eq!(steady_state(&late), None, "seed {seed}");
-        }
-        assert_eq!(steady_state(&[1.0; 7]), None);
-        assert_eq!(steady_state(&[1.0; 8]), Some(0));
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //!                         └─ judge ─▶ Judgement
 //! ```
 //!
-//! The validity checks use [`fisher_exact`], [`drift`] and [`steady_state`].
+//! The validity checks use [`fisher_exact`], [`drift`] and [`warmed_up_after`].
 //!
 //! This crate does no I/O, reads no clock and uses only seeded randomness.
 
@@ -26,9 +26,10 @@ mod spread;
 mod stein;
 mod student;
 mod verdict;
+mod warm_up;
 
 pub use anytime::anytime_half_width;
-pub use changepoint::{Drift, STEADY_CHANGE_MIN, drift, pelt, steady_state};
+pub use changepoint::{Drift, drift, pelt};
 pub use checks::{fisher_exact, median};
 pub use estimate::{NotPositive, level, log_ratios, mean_log_ratio};
 pub use judge::{Better, DECIDING_BLOCKS_MIN, Evidence, Judgement, Opinion, judge};
@@ -38,3 +39,4 @@ pub use spread::{Spread, lag1_autocorrelation};
 pub use stein::{Aim, Stein};
 pub use student::{t_quantile, t_test_p};
 pub use verdict::{Estimate, Verdict};
+pub use warm_up::warmed_up_after;

@@ -123,9 +123,9 @@ fn the_number_of_connections_is_limited_by_the_load_or_by_open_files() {
 }
 
 /// A server that serves one connection after another and closes each after its response, as
-/// gunicorn's sync worker does. It ends with its listener's last connection, which the test leaves
-/// open.
-fn one_connection_after_another() -> Endpoint {
+/// gunicorn's sync worker does. One that lingers closes its side first, and then waits until the client
+/// has closed too. It ends with its listener's last connection, which the test leaves open.
+fn one_connection_after_another(lingers: bool) -> Endpoint {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {
@@ -141,6 +141,10 @@ fn one_connection_after_another() -> Endpoint {
             }
             let answer = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello";
             let _ = stream.write_all(answer);
+            if lingers {
+                let _ = stream.shutdown(std::net::Shutdown::Write);
+                while matches!(stream.read(&mut piece), Ok(1..)) {}
+            }
         }
     });
     Endpoint::Tcp { host: "127.0.0.1".into(), port }
@@ -148,7 +152,7 @@ fn one_connection_after_another() -> Endpoint {
 
 #[test]
 fn a_connection_opened_ahead_kept_a_server_of_one_worker_from_the_requests_on_the_others() {
-    let endpoint = one_connection_after_another();
+    let endpoint = one_connection_after_another(false);
     let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
     let load = Load { connections: 10, timeout: Nanos::from_secs(5), ..Load::default() };
     let options = Options::of_tests();
@@ -161,6 +165,24 @@ fn a_connection_opened_ahead_kept_a_server_of_one_worker_from_the_requests_on_th
         let slice = Slice { mode, requests: Some(3), drain: Nanos::from_secs(10), ..one_request() };
         let counts = session.run(&slice).unwrap().counts;
         assert_eq!((counts.completed, counts.failed), (3, 0), "{mode:?}");
+    }
+    session.close();
+}
+
+#[test]
+fn a_client_thread_that_had_finished_made_a_lingering_server_wait_and_the_other_threads_too() {
+    let endpoint = one_connection_after_another(true);
+    let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
+    let timeout = Nanos::from_secs(5);
+    let load = Load { connections: 4, threads: 2, timeout, ..Load::default() };
+    let options = Options::of_tests();
+    let mut session = Session::open(&target, &load, &options).unwrap();
+    session.learn().unwrap();
+    for _ in 0..20 {
+        let drain = Nanos::from_secs(10);
+        let slice = Slice { mode: Mode::Closed, requests: Some(30), drain, ..one_request() };
+        let counts = session.run(&slice).unwrap().counts;
+        assert_eq!((counts.completed, counts.failed), (30, 0));
     }
     session.close();
 }

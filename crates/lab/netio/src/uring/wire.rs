@@ -263,6 +263,17 @@ impl Wire for UringWire {
         }
     }
 
+    fn retired(&self) -> usize {
+        self.retired.len()
+    }
+
+    fn close_retired(&mut self) {
+        while let Some((token, socket)) = self.retired.oldest() {
+            self.cancel(token);
+            self.close_socket(socket);
+        }
+    }
+
     fn hold(&mut self, slot: usize) {
         let state = &mut self.slots[slot];
         if state.socket.is_some() && !std::mem::replace(&mut state.held, true) && state.receiving {

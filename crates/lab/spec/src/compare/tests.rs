@@ -29,7 +29,7 @@ fn a_quick_look_is_shorter() {
     let full = compare_plan(&args(&["a", "b"])).expect("a plan").parts[0].schedule.clone();
     let quick = CompareArgs { quick: true, ..args(&["a", "b"]) };
     let quick = compare_plan(&quick).expect("a plan").parts[0].schedule.clone();
-    assert_eq!((full.pilot_blocks, full.window, full.quick), (10, Nanos::from_secs(2), false));
+    assert_eq!((full.pilot_blocks, full.window, full.quick), (10, Nanos::from_millis(1500), false));
     assert_eq!(
         (quick.pilot_blocks, quick.window, quick.quick),
         (6, Nanos::from_millis(1200), true)

@@ -143,6 +143,12 @@ impl Wire for SimulatedWire {
         self.close(slot);
     }
 
+    fn retired(&self) -> usize {
+        0
+    }
+
+    fn close_retired(&mut self) {}
+
     fn hold(&mut self, _slot: usize) {}
 
     fn release(&mut self, _slot: usize) {}

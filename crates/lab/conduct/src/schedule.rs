@@ -1,0 +1,167 @@
+//! The schedule of a part's blocks: the plan's, adapted to what the calibration has shown and to the
+//! time that is left.
+
+use base::Nanos;
+use record::Offer;
+use spec::Mode;
+
+use crate::analyse;
+use crate::block::{LEAD_IN_SHARE, LEAD_IN_SHARE_MAX, SettledOffer};
+use crate::calibrate::{Calibrated, Calibration};
+
+/// Length of a lead-in, in mean service times of the slowest variant.
+const LEAD_IN_SERVICE_TIMES: f64 = 2.0;
+
+/// Minimum length of a window, in mean service times of the slowest variant: two slices with their
+/// lead-ins.
+const WINDOW_SERVICE_TIMES: f64 = 2.0 * LEAD_IN_SERVICE_TIMES / LEAD_IN_SHARE;
+
+/// Limit up to which windows are extended for slow requests, in a full and in a quick run.
+const WINDOW_MAX: Nanos = Nanos::from_secs(30);
+const QUICK_WINDOW_MAX: Nanos = Nanos::from_secs(10);
+
+/// Warm-up if a variant never settled.
+const WARM_UP_UNSETTLED: Nanos = Nanos::from_secs(1);
+
+/// Limit of what is added to the schedule's warm-up.
+const WARM_UP_MORE: Nanos = Nanos::from_secs(3);
+
+/// Time per variant and block besides warm-up and windows: start, stop, and waiting for the
+/// server-side count to settle.
+const BLOCK_OVERHEAD: Nanos = Nanos::from_millis(700);
+/// Windows are not shortened below this, or below four slices.
+const WINDOW_MIN: Nanos = Nanos::from_millis(300);
+
+/// Where windows are shortened, that of the load from which the primary metric is taken is this many
+/// times as long as the others'.
+const PRIMARY_WINDOWS: u64 = 2;
+
+/// The schedule for a part that has `left` of its time, and the windows of loads from which the
+/// primary metric is not taken. If that is too short for the pilot and one more block, the pilot has
+/// fewer blocks, but enough for a verdict; if it is too short for those, windows are shorter.
+///
+/// A block's start and warm-up take the same time however long its windows are, so a few long
+/// blocks measure more than many short ones.
+pub(crate) fn schedule_within(
+    plan: &spec::Part,
+    variants: usize,
+    left: Nanos,
+) -> (spec::Schedule, Nanos) {
+    let mut schedule = plan.schedule.clone();
+    let (variants, offers) = (variants.max(1) as u64, plan.offers.len().max(1) as u64);
+    let beside_windows = schedule.warmup + BLOCK_OVERHEAD;
+    let block = (beside_windows + schedule.window * offers) * variants;
+    let deciding = stats::DECIDING_BLOCKS_MIN as u32;
+    let fit = (left.0 / block.0.max(1)).saturating_sub(1);
+    let longest = schedule.window;
+    if fit >= u64::from(schedule.pilot_blocks) {
+        return (schedule, longest);
+    }
+    let fewest = deciding.min(schedule.pilot_blocks);
+    schedule.pilot_blocks = (fit as u32).clamp(fewest, schedule.pilot_blocks);
+    let per_variant = Nanos(left.0 / u64::from(schedule.pilot_blocks + 1) / variants);
+    let windows = per_variant.saturating_sub(beside_windows);
+    let shortest = WINDOW_MIN.max(schedule.slice * 4).min(longest);
+    let other = Nanos(windows.0 / (offers - 1 + PRIMARY_WINDOWS)).max(shortest).min(longest);
+    let primary = windows.saturating_sub(other * (offers - 1));
+    schedule.window = primary.max(shortest).min(longest);
+    (schedule, other)
+}
+
+/// The offers of a part with their rates and windows: `other_window` for those from which the primary
+/// metric is not taken.
+pub(crate) fn settle_offers(
+    plan: &spec::Part,
+    calibration: &Calibration,
+    other_window: Nanos,
+) -> Vec<SettledOffer> {
+    let slowest =
+        calibration.variants.iter().map(|c| c.capacity_per_s).fold(f64::INFINITY, f64::min);
+    let primary = analyse::offer_of(plan, analyse::metric_of(plan.primary));
+    let settle = |offer: &spec::Offer| {
+        let (offer, mode) = match *offer {
+            spec::Offer::Closed => (Offer::Closed, Mode::Closed),
+            spec::Offer::OpenRate { rate_per_s, arrivals } => {
+                (Offer::Open, Mode::Open { rate_per_s, arrivals })
+            }
+            spec::Offer::OpenShare { share, arrivals } => {
+                (Offer::Open, Mode::Open { rate_per_s: share * slowest, arrivals })
+            }
+        };
+        let sound = match mode {
+            Mode::Open { rate_per_s, .. } => rate_per_s.is_finite() && rate_per_s >= 1.0,
+            Mode::Closed => true,
+        };
+        let window = if offer == primary { plan.schedule.window } else { other_window };
+        sound.then_some(SettledOffer { offer, mode, window })
+    };
+    plan.offers.iter().filter_map(settle).collect()
+}
+
+/// 1.5 times the slowest variant's last change of level, or a second if a variant never settled, but at
+/// least the schedule's warm-up and at most three seconds more.
+pub(crate) fn warmup(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    let longer = settled_after(calibration).map(|at| Nanos(at.0 * 3 / 2));
+    let shortest = plan.schedule.warmup;
+    longer.unwrap_or(WARM_UP_UNSETTLED).clamp(shortest, shortest + WARM_UP_MORE)
+}
+
+/// The plan with each variant's response from the calibration, so that a stack which later responds
+/// differently is detected.
+pub(crate) fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec::Part {
+    let mut plan = plan.clone();
+    plan.schedule.window = settled_window(&plan, calibration);
+    plan.schedule.slice = settled_slice(&plan, calibration);
+    for calibrated in &calibration.variants {
+        let Some(learned) = &calibrated.learned else { continue };
+        let expect = &mut plan.variants[calibrated.variant].load.expect;
+        expect.status = expect.status.or(learned.status);
+        expect.length = expect.length.or(learned.length);
+        if expect.body.is_none() {
+            expect.body.clone_from(&learned.body);
+        }
+    }
+    plan
+}
+
+/// When the last variant settled; `None` if one never did.
+pub(crate) fn settled_after(calibration: &Calibration) -> Option<Nanos> {
+    let settled: Option<Vec<Nanos>> =
+        calibration.variants.iter().map(|c| c.settled_after).collect();
+    Some(settled?.into_iter().max().unwrap_or(Nanos::ZERO))
+}
+
+/// The mean service time of a calibrated variant in seconds, by Little's law.
+fn mean_service_time_s(plan: &spec::Part, calibrated: &Calibrated) -> f64 {
+    let connections = f64::from(plan.variants[calibrated.variant].load.connections);
+    connections / calibrated.capacity_per_s.max(1e-9)
+}
+
+/// The schedule's window, or a longer one if it would contain only a few requests.
+fn settled_window(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    let means = calibration.variants.iter().map(|c| mean_service_time_s(plan, c));
+    let needed_s = WINDOW_SERVICE_TIMES * means.fold(0.0, f64::max);
+    let longest = if plan.schedule.quick { QUICK_WINDOW_MAX } else { WINDOW_MAX };
+    plan.schedule.window.max(Nanos::from_secs_f64(needed_s).min(longest))
+}
+
+/// Length of a lead-in: two mean service times of the slowest variant, and at least as long as the
+/// requests that take most of the connections' time. A loop younger than these contains too few of
+/// them.
+pub(crate) fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    let of_variant = |c: &Calibrated| {
+        let mean_s = mean_service_time_s(plan, c);
+        (LEAD_IN_SERVICE_TIMES * mean_s).max(c.long_service_time.as_secs_f64())
+    };
+    let longest_s = calibration.variants.iter().map(of_variant).fold(0.0, f64::max);
+    Nanos::from_secs_f64(longest_s.min(3600.0))
+}
+
+/// The schedule's slice, or a longer one for slow requests: the lead-in has to outlast the requests
+/// with which the slice begins, otherwise the slice would include the slow start of a loop that is
+/// not yet closed. At most half a window, so that each variant has two slices.
+fn settled_slice(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    let needed = Nanos((lead_in(plan, calibration).0 as f64 / LEAD_IN_SHARE_MAX) as u64);
+    let schedule = &plan.schedule;
+    schedule.slice.max(needed.min(Nanos(schedule.window.0 / 2)))
+}
