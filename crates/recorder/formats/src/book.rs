@@ -1,6 +1,7 @@
 //! Numbers for the series of one import, so that a line costs one look-up and no allocation.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::{Malformed, SeriesName};
 
@@ -17,7 +18,12 @@ pub struct Book {
     names: Vec<SeriesName>,
     numbers: HashMap<SeriesName, Series>,
     /// The same by their text in the input; a series may have several.
-    texts: HashMap<Box<str>, Series>,
+    texts: HashMap<Arc<str>, Series>,
+    /// For each series, the text that followed its own in the input, with its series. Data that
+    /// arrives slot by slot repeats the order of its series, so one comparison often suffices.
+    after: Vec<Option<(Arc<str>, Series)>>,
+    /// The series of the latest text.
+    latest: Option<Series>,
     limit: usize,
     /// Bytes of names and texts.
     names_bytes: usize,
@@ -29,8 +35,17 @@ impl Book {
     /// A book for at most `limit` series.
     pub fn new(limit: usize) -> Book {
         let limit = limit.min(u32::MAX as usize);
-        let (names, numbers, texts) = (Vec::new(), HashMap::new(), HashMap::new());
-        Book { names, numbers, texts, limit, names_bytes: 0, texts_bytes: 0, bytes_max: BYTES_MAX }
+        Book {
+            names: Vec::new(),
+            numbers: HashMap::new(),
+            texts: HashMap::new(),
+            after: Vec::new(),
+            latest: None,
+            limit,
+            names_bytes: 0,
+            texts_bytes: 0,
+            bytes_max: BYTES_MAX,
+        }
     }
 
     /// The number of the series named by `text`; `read` parses a new text.
@@ -42,18 +57,43 @@ impl Book {
         text: &str,
         read: impl FnOnce() -> Result<SeriesName, Malformed>,
     ) -> Result<Series, Malformed> {
-        if let Some(series) = self.texts.get(text) {
+        let expected = self.latest.and_then(|latest| self.after.get(latest.0 as usize));
+        if let Some(Some((known, series))) = expected
+            && **known == *text
+        {
+            self.latest = Some(*series);
             return Ok(*series);
         }
-        let series = self.number(read()?)?;
+        let found =
+            self.texts.get_key_value(text).map(|(text, series)| (Arc::clone(text), *series));
+        let (text, series) = match found {
+            Some(found) => found,
+            None => {
+                let series = self.number(read()?)?;
+                (self.keep(text, series), series)
+            }
+        };
+        if let Some(latest) = self.latest.replace(series) {
+            let latest = latest.0 as usize;
+            if self.after.len() <= latest {
+                self.after.resize(latest + 1, None);
+            }
+            self.after[latest] = Some((text, series));
+        }
+        Ok(series)
+    }
+
+    fn keep(&mut self, text: &str, series: Series) -> Arc<str> {
         self.texts_bytes += text.len();
         if self.texts.len() >= self.limit.saturating_mul(2) || self.texts_bytes > self.bytes_max {
             // A series may be written in many ways; parsing them again costs little.
             self.texts.clear();
+            self.after.clear();
             self.texts_bytes = text.len();
         }
-        self.texts.insert(text.into(), series);
-        Ok(series)
+        let text: Arc<str> = text.into();
+        self.texts.insert(Arc::clone(&text), series);
+        text
     }
 
     /// The number of a series.
@@ -111,6 +151,19 @@ mod tests {
         assert_eq!(book.number_of_text("c", || name("c")), Err(Malformed::TooManySeries));
         assert_eq!(book.number_of_text("c", || name("a")), Ok(a), "a refused text is not kept");
         assert_eq!(book.len(), 2);
+    }
+
+    #[test]
+    fn a_text_is_not_mistaken_for_the_one_that_is_expected() {
+        let mut book = Book::new(9);
+        // Twice the same order, then another one, with a text that was never seen in between.
+        let texts =
+            ["a", "b", "c", "a", "b", "c", "a", "c", "b", "b", "d", "a", "b", "c", "d", "d"];
+        let found = texts.map(|text| book.number_of_text(text, || name(text)).unwrap());
+        let names = found.map(|series| book.name(series).measurement().to_owned());
+        assert_eq!(names, texts);
+        assert!(book.number_of_text("x", || Err(Malformed::EmptyName)).is_err());
+        assert_eq!(book.number_of_text("a", || panic!("known")), Ok(found[0]));
     }
 
     #[test]

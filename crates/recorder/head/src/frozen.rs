@@ -1,6 +1,6 @@
 //! What a head hands to a store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use series::{Batch, Delta, Lane, Mark, Point, SlotKey, Spec, Step};
 use store::{Changes, RrdChange, Source, Writer};
@@ -71,6 +71,18 @@ impl Frozen {
     /// The batches that it represents.
     pub fn claims(&self) -> &[(Writer, u64)] {
         &self.claims
+    }
+
+    /// Omits everything of these series, by their numbers in the store.
+    pub fn omit(&mut self, series: &HashSet<i64>) {
+        self.written.retain(|written| !series.contains(&written.id));
+        self.rrd.retain(|change| !series.contains(&change.series));
+        for batch in self.coarse.values_mut() {
+            let kept = batch.iter().filter(|(key, _)| !series.contains(&key.series));
+            let mut others = Batch::default();
+            kept.for_each(|(key, delta)| others.add(*key, *delta));
+            *batch = others;
+        }
     }
 
     /// Whether there is nothing to write.

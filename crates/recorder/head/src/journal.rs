@@ -88,6 +88,10 @@ pub struct Journal {
     last: u64,
     /// The position of the last record that is on disk.
     committed: u64,
+    /// Length of the last file up to that record.
+    committed_length: u64,
+    /// Length of all files but the last.
+    earlier_bytes: u64,
     /// Held so that no other process writes.
     _lock: File,
 }
@@ -152,6 +156,11 @@ impl Journal {
                 (begin(folder, last + 1)?, HEADER_BYTES)
             }
         };
+        let mut earlier_bytes = 0;
+        for first in firsts.iter().rev().skip(1) {
+            let path = path_of(folder, *first);
+            earlier_bytes += fs::metadata(&path).map_err(named(&path))?.len();
+        }
         Ok(Journal {
             folder: folder.to_owned(),
             file_bytes,
@@ -160,6 +169,8 @@ impl Journal {
             length,
             last,
             committed: last,
+            committed_length: length,
+            earlier_bytes,
             _lock: lock,
         })
     }
@@ -174,11 +185,7 @@ impl Journal {
             return Err(JournalError::TooLong(bytes.len()));
         }
         if self.length >= self.file_bytes {
-            self.commit()?;
-            let first = self.last + 1;
-            self.file = BufWriter::with_capacity(1 << 18, begin(&self.folder, first)?);
-            self.firsts.push(first);
-            self.length = HEADER_BYTES;
+            self.start_file()?;
         }
         let position = self.last + 1;
         let length = (bytes.len() as u32).to_le_bytes();
@@ -201,9 +208,48 @@ impl Journal {
         if self.committed < self.last {
             let done = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
             done.map_err(|cause| self.failed(cause))?;
-            self.committed = self.last;
+            (self.committed, self.committed_length) = (self.last, self.length);
         }
         Ok(self.committed)
+    }
+
+    /// Commits, and starts a new file, so that the earlier ones can be released. Does nothing if
+    /// the last file is empty.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`], as for [`Journal::commit`].
+    pub fn start_file(&mut self) -> Result<(), JournalError> {
+        self.commit()?;
+        if self.length <= HEADER_BYTES {
+            return Ok(());
+        }
+        let first = self.last + 1;
+        self.file = BufWriter::with_capacity(1 << 18, begin(&self.folder, first)?);
+        self.firsts.push(first);
+        self.earlier_bytes += self.length;
+        (self.length, self.committed_length) = (HEADER_BYTES, HEADER_BYTES);
+        Ok(())
+    }
+
+    /// Removes the records since the last commit, for example after a commit that failed because
+    /// the disk was full.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`]: then the journal must be opened again.
+    pub fn undo(&mut self) -> Result<(), JournalError> {
+        let first = self.firsts.last().copied().unwrap_or_default();
+        let path = path_of(&self.folder, first);
+        let file = append_to(&path, self.committed_length).map_err(named(path))?;
+        let failed = std::mem::replace(&mut self.file, BufWriter::with_capacity(1 << 18, file));
+        // Taken apart, because dropping it would write what is in its buffer.
+        drop(failed.into_parts());
+        (self.last, self.length) = (self.committed, self.committed_length);
+        Ok(())
+    }
+
+    /// Length of all files in bytes.
+    pub fn size(&self) -> u64 {
+        self.earlier_bytes + self.length
     }
 
     /// Deletes the files whose records a store has, up to position `upto`.
@@ -215,8 +261,10 @@ impl Journal {
             && next <= upto.saturating_add(1)
         {
             let path = path_of(&self.folder, first);
+            let bytes = fs::metadata(&path).map(|found| found.len()).unwrap_or_default();
             fs::remove_file(&path).map_err(named(path))?;
             self.firsts.remove(0);
+            self.earlier_bytes = self.earlier_bytes.saturating_sub(bytes);
         }
         Ok(())
     }

@@ -18,6 +18,9 @@
 //!
 //! Content is fingerprinted after unpacking, so a file and its gzip are the same.
 //!
+//! Streams without an end ([`live`]) have no pieces: their caller numbers the batches, and keeps a
+//! journal of what it has acknowledged.
+//!
 //! Whole files ([`files`]) are rings that drop data, so a later copy does not begin with the
 //! earlier one. There each series continues from its newest row.
 
@@ -33,5 +36,5 @@ mod summary;
 pub use error::BackfillError;
 pub use fingerprint::Fingerprint;
 pub use lines::{Lines, import};
-pub use recorder::{HEAD_BYTES, Options, RrdMode, WRITTEN_EACH};
+pub use recorder::{HEAD_BYTES, Live, Options, RrdMode, WRITTEN_EACH, live};
 pub use summary::{Refused, Summary, Watch};

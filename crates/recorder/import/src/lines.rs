@@ -287,7 +287,9 @@ impl Import<'_, '_, '_> {
         end: &Fingerprint,
         known: bool,
     ) -> Result<Said, BackfillError> {
-        let mut said = Said::default();
+        // Most lines have one update.
+        let updates = Vec::with_capacity(if known { 0 } else { places.len() });
+        let mut said = Said { updates, ..Said::default() };
         let mut held = Vec::new();
         for place in places.clone() {
             let line = block.line(place);

@@ -13,6 +13,10 @@ use store::{
     Writer,
 };
 
+mod live;
+
+pub use live::{Live, live};
+
 use crate::BackfillError;
 use crate::advance::Advance;
 use crate::store_thread::{self, StoreThread};

@@ -1,7 +1,8 @@
 //! The thread that writes to a store, and requests to it.
 
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
+use std::time::Duration;
 
 use head::Frozen;
 use store::{Applied, Store, StoreError};
@@ -11,12 +12,15 @@ use crate::BackfillError;
 /// Result of a batch: number of its slots that no retention keeps.
 type Outcome = Result<u64, StoreError>;
 
+/// The same, with the batch if it was not written.
+pub(crate) type Written = Result<u64, (StoreError, Box<Frozen>)>;
+
 /// A job for the thread.
 enum Job<'s> {
     /// Write a batch, and report when it is written.
     Write(Box<Frozen>),
     /// Write a batch, and return it on failure.
-    Try(Box<Frozen>, Sender<Result<u64, (StoreError, Box<Frozen>)>>),
+    Try(Box<Frozen>, Sender<Written>),
     /// Anything else.
     Call(Call<'s>),
 }
@@ -27,7 +31,7 @@ type Call<'s> = Box<dyn FnOnce(&mut dyn Store) + Send + 's>;
 /// Sends jobs to the thread, which executes them in order.
 pub(crate) struct StoreThread<'s> {
     jobs: Sender<Job<'s>>,
-    outcomes: Receiver<Outcome>,
+    outcomes: Receiver<Written>,
     /// Whether a batch is being written. At most one is, so that at most two heads are in memory.
     busy: bool,
 }
@@ -60,10 +64,10 @@ struct StoreWorker<'s> {
 }
 
 impl StoreWorker<'_> {
-    fn work(&mut self, job: Job<'_>, reply: &Sender<Outcome>) {
+    fn work(&mut self, job: Job<'_>, reply: &Sender<Written>) {
         match job {
             Job::Write(mut frozen) => {
-                let outcome = self.write(&mut frozen);
+                let outcome = self.write(&mut frozen).map_err(|error| (error, frozen));
                 drop(reply.send(outcome));
             }
             Job::Try(mut frozen, reply) => {
@@ -105,7 +109,7 @@ impl<'s> StoreThread<'s> {
     }
 
     /// Writes a batch, and waits; returns it if it was not written.
-    pub(crate) fn apply(&mut self, frozen: Frozen) -> Result<u64, (StoreError, Box<Frozen>)> {
+    pub(crate) fn apply(&mut self, frozen: Frozen) -> Written {
         let (reply, answer) = channel();
         self.submit(Job::Try(Box::new(frozen), reply));
         answer.recv().unwrap_or_else(|_| gone())
@@ -114,9 +118,20 @@ impl<'s> StoreThread<'s> {
     /// Starts writing a batch, once the previous one is written.
     pub(crate) fn send(&mut self, frozen: Frozen) -> Outcome {
         let outcome = self.settle()?;
-        self.submit(Job::Write(Box::new(frozen)));
-        self.busy = true;
+        self.begin(Box::new(frozen));
         Ok(outcome)
+    }
+
+    /// Starts writing a batch while none is being written.
+    pub(crate) fn begin(&mut self, frozen: Box<Frozen>) {
+        debug_assert!(!self.busy, "one batch at a time");
+        self.submit(Job::Write(frozen));
+        self.busy = true;
+    }
+
+    /// Starts a call to the store, and does not wait.
+    pub(crate) fn start(&self, call: impl FnOnce(&mut dyn Store) + Send + 's) {
+        self.submit(Job::Call(Box::new(call)));
     }
 
     /// Waits until nothing is being written.
@@ -124,18 +139,35 @@ impl<'s> StoreThread<'s> {
         if !std::mem::take(&mut self.busy) {
             return Ok(0);
         }
-        self.outcomes.recv().unwrap_or_else(|_| gone())
+        self.outcomes.recv().unwrap_or_else(|_| gone()).map_err(|(error, _)| error)
     }
 
     /// Result of the batch that was being written, if finished.
     pub(crate) fn poll(&mut self) -> Outcome {
+        self.ended().unwrap_or(Ok(0)).map_err(|(error, _)| error)
+    }
+
+    /// Result of the batch that was being written, if it has ended since the last call.
+    pub(crate) fn ended(&mut self) -> Option<Written> {
         match self.outcomes.try_recv() {
             Ok(outcome) => {
                 self.busy = false;
-                outcome
+                Some(outcome)
             }
-            Err(TryRecvError::Empty) => Ok(0),
+            Err(TryRecvError::Empty) => None,
             Err(TryRecvError::Disconnected) => gone(),
+        }
+    }
+
+    /// Waits for the batch that is being written, for at most this long.
+    pub(crate) fn ended_within(&mut self, limit: Duration) -> Option<Written> {
+        match self.outcomes.recv_timeout(limit) {
+            Ok(outcome) => {
+                self.busy = false;
+                Some(outcome)
+            }
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => gone(),
         }
     }
 

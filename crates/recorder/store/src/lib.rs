@@ -70,6 +70,11 @@ pub fn open_read_only(place: &str) -> Result<Box<dyn Store>, StoreError> {
     }
 }
 
+/// The name of the view of a step's slots: `every_10s`.
+pub fn view_of(step: series::Step) -> String {
+    names::every(step.us())
+}
+
 /// Whether `place` is the URL of a PostgreSQL database.
 pub fn is_postgres(place: &str) -> bool {
     place.starts_with("postgres://") || place.starts_with("postgresql://")

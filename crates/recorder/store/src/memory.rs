@@ -148,6 +148,10 @@ impl Store for Memory {
         Ok(known.map(|(_, index)| self.series[*index].clone()).collect())
     }
 
+    fn series_count(&mut self) -> Result<i64, StoreError> {
+        Ok(self.series.len() as i64)
+    }
+
     fn lanes(&mut self, names: &[&str]) -> Result<Vec<i32>, StoreError> {
         let number = |name: &&str| {
             let known = self.lanes.iter().position(|known| known == name);

@@ -34,6 +34,21 @@ pub(crate) fn stored(step_us: i64) -> String {
     format!("stored_{}", step(step_us))
 }
 
+/// SQLite: the view of packed rows with the columns of their series: `spans_10s`.
+pub(crate) fn spans(step_us: i64) -> String {
+    format!("spans_{}", step(step_us))
+}
+
+/// SQLite: the view of the numbers of packed slots: `numbers_10s`.
+pub(crate) fn numbers(step_us: i64) -> String {
+    format!("numbers_{}", step(step_us))
+}
+
+/// SQLite: the view of all slots with the columns of their series, lanes added: `known_10s`.
+pub(crate) fn known(step_us: i64) -> String {
+    format!("known_{}", step(step_us))
+}
+
 /// The table of one partition: `slot_10s_1700000000` for the one that starts at that second.
 ///
 /// Microseconds are appended if a partition does not start at a whole second; `m` stands for minus.

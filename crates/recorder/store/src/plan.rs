@@ -87,7 +87,10 @@ impl RetentionChanges<'_> {
             }
             let stretch = StretchKey::of(&self.kept, key);
             end_us = self.kept.span_end(stretch.span_us);
-            groups.push(Group { key: stretch, rows: vec![(key, delta)] });
+            // The next group is likely as long as this one.
+            let mut rows = Vec::with_capacity(groups.last().map_or(1, |group| group.rows.len()));
+            rows.push((key, delta));
+            groups.push(Group { key: stretch, rows });
         }
         groups
     }

@@ -90,6 +90,9 @@ pub trait Store: Send {
     /// The selected series, ordered by identity.
     fn find(&mut self, selector: &Selector) -> Result<Vec<Series>, StoreError>;
 
+    /// The number of series. Series are never removed, so an equal number means the same series.
+    fn series_count(&mut self) -> Result<i64, StoreError>;
+
     /// The numbers of lanes by name; missing ones are created. The empty name is lane 0.
     fn lanes(&mut self, names: &[&str]) -> Result<Vec<i32>, StoreError>;
 

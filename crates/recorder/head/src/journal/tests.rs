@@ -167,3 +167,40 @@ fn the_checksum_is_that_of_rfc_3720() {
     assert_eq!(checksum(&[&[0; 32]]), 0x8a91_36aa);
     assert_eq!(checksum(&[&[0xff; 16], &[0xff; 16]]), 0x62a8_ab43);
 }
+
+/// Length of all files of a journal.
+fn on_disk(folder: &Path) -> u64 {
+    let firsts = files(folder).unwrap();
+    firsts.iter().map(|first| path_of(folder, *first).metadata().unwrap().len()).sum()
+}
+
+#[test]
+fn what_was_not_committed_is_undone_and_its_positions_are_used_again() {
+    let folder = folder();
+    fill(folder.path(), 20);
+    let (mut journal, _) = open(folder.path(), 0).unwrap();
+    journal.append(b"never acknowledged").unwrap();
+    journal.undo().unwrap();
+    assert_eq!((journal.last(), journal.size()), (20, on_disk(folder.path())));
+    assert_eq!(journal.append(&bytes_of(21)).unwrap(), 21);
+    journal.commit().unwrap();
+    journal.undo().unwrap();
+    drop(journal);
+    assert_eq!(open(folder.path(), 0).unwrap().1, records(1..=21));
+}
+
+#[test]
+fn the_size_is_that_of_the_files() {
+    let folder = folder();
+    fill(folder.path(), 30);
+    let (mut journal, _) = open(folder.path(), 0).unwrap();
+    assert_eq!(journal.size(), on_disk(folder.path()));
+    journal.start_file().unwrap();
+    journal.start_file().unwrap();
+    assert_eq!(journal.size(), on_disk(folder.path()));
+    journal.release(30).unwrap();
+    assert_eq!((journal.size(), on_disk(folder.path())), (24, 24), "an empty file remains");
+    journal.append(&bytes_of(31)).unwrap();
+    journal.commit().unwrap();
+    assert_eq!(journal.size(), on_disk(folder.path()));
+}

@@ -44,6 +44,19 @@ fn divisors(hints: &[f64]) -> impl Iterator<Item = f64> {
     tens.chain(hints.iter().copied().filter(fit))
 }
 
+/// The numbers of all doubles; `None` if one has none. Most divisors fail at the first double, before
+/// anything is allocated.
+fn all(doubles: &[f64], number: impl Fn(f64) -> Option<i64>) -> Option<Vec<i64>> {
+    let (first, rest) = doubles.split_first()?;
+    let first = number(*first)?;
+    let mut numbers = Vec::with_capacity(doubles.len());
+    numbers.push(first);
+    for double in rest {
+        numbers.push(number(*double)?);
+    }
+    Some(numbers)
+}
+
 fn decimal(doubles: &[f64], hints: &[f64]) -> Option<Doubles> {
     let whole = |double: f64, divisor: f64| {
         let number = (double * divisor).round();
@@ -51,9 +64,8 @@ fn decimal(doubles: &[f64], hints: &[f64]) -> Option<Doubles> {
         exact.then_some(number as i64)
     };
     divisors(hints).find_map(|divisor| {
-        let numbers: Option<Vec<i64>> =
-            doubles.iter().map(|double| whole(*double, divisor)).collect();
-        Some(Doubles { numbers: numbers?, divisor, rest: None })
+        let numbers = all(doubles, |double| whole(double, divisor))?;
+        Some(Doubles { numbers, divisor, rest: None })
     })
 }
 
@@ -64,9 +76,8 @@ fn near_decimal(doubles: &[f64], hints: &[f64]) -> Option<Doubles> {
         (close && number.abs() <= EXACT_MAX).then_some(number as i64)
     };
     divisors(hints).find_map(|divisor| {
-        let numbers: Option<Vec<i64>> =
-            doubles.iter().map(|double| near(*double, divisor)).collect();
-        rest_of(doubles, numbers?, divisor)
+        let numbers = all(doubles, |double| near(double, divisor))?;
+        rest_of(doubles, numbers, divisor)
     })
 }
 

@@ -19,7 +19,9 @@ use series::{Accumulator, Integral, SECOND_US, SlotKey};
 
 use doubles::Doubles;
 pub(crate) use numbers::Column;
-pub(crate) use sql::{Dialect, unpacking};
+pub(crate) use sql::{
+    SERIES_COLUMNS, no_rows, postgres_slots, sqlite_numbers, sqlite_slots, sqlite_spans,
+};
 
 use crate::kept::{Kept, SPAN_SLOTS};
 
@@ -201,7 +203,6 @@ pub(crate) struct Packed {
 }
 
 /// Slots as columns; gaps repeat the previous value, so that they cost nothing.
-#[derive(Default)]
 struct Filled {
     flags: Vec<i64>,
     covered: Vec<i64>,
@@ -216,8 +217,24 @@ struct Filled {
 }
 
 impl Filled {
+    fn for_places(places: usize) -> Filled {
+        let whole = || Vec::with_capacity(places);
+        let doubles = || Vec::with_capacity(places);
+        Filled {
+            flags: whole(),
+            covered: whole(),
+            covered_stored: whole(),
+            n: whole(),
+            last_at: whole(),
+            integral: doubles(),
+            vmin: doubles(),
+            vmax: doubles(),
+            last_val: doubles(),
+        }
+    }
+
     fn new(rows: &[Option<Accumulator>], slot0_us: i64, step_us: i64) -> Option<Filled> {
-        let mut filled = Filled::default();
+        let mut filled = Filled::for_places(rows.len());
         let mut before = rows.iter().flatten().next().copied()?;
         let mut bounds =
             rows.iter().flatten().find_map(|row| row.min().zip(row.max())).unwrap_or_default();
@@ -362,7 +379,10 @@ fn pack(first: usize, rows: &[Option<Accumulator>], slot0_us: i64, step_us: i64)
         (Some(vmin), _) => (Some(vmin), LAST_FROM_VMIN),
         (None, integral) => (integral.as_ref(), LAST_FROM_INTEGRAL),
     };
-    let last_val = Doubles::new(&filled.last_val, &with_scale(&hints, near))?;
+    let last_val = match &vmin {
+        Some(vmin) if vmin.rest.is_none() && filled.last_val == filled.vmin => vmin.clone(),
+        _ => Doubles::new(&filled.last_val, &with_scale(&hints, near))?,
+    };
     packed.put_near(LAST_VAL, last_val, near, bit)?;
     Some(packed)
 }
@@ -397,8 +417,12 @@ impl Packed {
         near: Option<&Doubles>,
         bit: i64,
     ) -> Option<Doubles> {
-        let alone = Column::new(&doubles.numbers).map(|column| column.bytes());
-        let difference = near.and_then(|near| less(&doubles, near)).map(|column| column.bytes());
+        let alone = Column::digits_of(doubles.numbers.iter().copied());
+        let difference = near.and_then(|near| {
+            let pairs = doubles.numbers.iter().zip(&near.numbers);
+            let overflows = pairs.clone().any(|(a, b)| a.checked_sub(*b).is_none());
+            if overflows { None } else { Column::digits_of(pairs.map(|(a, b)| a - b)) }
+        });
         let shorter = match (alone, difference) {
             (Some(alone), Some(difference)) => difference < alone,
             (None, Some(_)) => true,
@@ -507,8 +531,11 @@ impl Packed {
 /// The column of the differences between numbers.
 fn less(doubles: &Doubles, near: &Doubles) -> Option<Column> {
     let pairs = doubles.numbers.iter().zip(&near.numbers);
-    let differences: Option<Vec<i64>> = pairs.map(|(a, b)| a.checked_sub(*b)).collect();
-    Column::new(&differences?)
+    let mut differences = Vec::with_capacity(doubles.numbers.len());
+    for (a, b) in pairs {
+        differences.push(a.checked_sub(*b)?);
+    }
+    Column::new(&differences)
 }
 
 #[cfg(test)]

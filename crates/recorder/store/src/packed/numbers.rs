@@ -22,28 +22,36 @@ impl Column {
     /// The column of some numbers; `None` if they are too far apart.
     pub(crate) fn new(numbers: &[i64]) -> Option<Column> {
         let base = numbers.iter().copied().min()?;
-        let greatest = numbers.iter().copied().max()?;
-        let mut greatest = greatest.checked_sub(base)?.unsigned_abs();
-        let mut digits = Vec::new();
-        let mut rests: Vec<u64> = if greatest == 0 {
-            Vec::new()
-        } else {
-            numbers.iter().map(|number| number.wrapping_sub(base).unsigned_abs()).collect()
-        };
-        let mut planes = 0;
-        while greatest > 0 {
-            if planes == DIGITS_MAX {
-                return None;
+        let planes = Column::digits_of(numbers.iter().copied())?;
+        let mut digits = Vec::with_capacity(planes * numbers.len());
+        if planes > 0 {
+            let mut rests: Vec<u64> =
+                numbers.iter().map(|number| number.wrapping_sub(base).unsigned_abs()).collect();
+            for _ in 0..planes {
+                for rest in &mut rests {
+                    digits.push((*rest % BASE) as u8 + 1);
+                    *rest /= BASE;
+                }
             }
-            digits.reserve(rests.len());
-            for rest in &mut rests {
-                digits.push((*rest % BASE) as u8 + 1);
-                *rest /= BASE;
-            }
-            greatest /= BASE;
-            planes += 1;
         }
         Some(Column { base, digits })
+    }
+
+    /// The number of digits of each number in the column of some numbers; `None` if there are none,
+    /// or if they are too far apart.
+    pub(crate) fn digits_of(numbers: impl Iterator<Item = i64>) -> Option<usize> {
+        let ends = numbers.fold(None, |ends: Option<(i64, i64)>, number| {
+            let (least, greatest) = ends.unwrap_or((number, number));
+            Some((least.min(number), greatest.max(number)))
+        });
+        let (least, greatest) = ends?;
+        let mut differ_by = greatest.checked_sub(least)?.unsigned_abs();
+        let mut planes = 0;
+        while differ_by > 0 {
+            differ_by /= BASE;
+            planes += 1;
+        }
+        (planes <= DIGITS_MAX).then_some(planes)
     }
 
     /// The column without trailing positions that equal the smallest number, for a column of one
@@ -65,6 +73,7 @@ impl Column {
     }
 
     /// Bytes of its digits.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.digits.len()
     }

@@ -1,4 +1,9 @@
 //! Unpacking in plain SQL, so that any client of the database sees packed slots as rows.
+//!
+//! A condition of the reader on a series or a time must reach the tables before anything is
+//! unpacked. Both databases move conditions into the arms of a UNION ALL, and neither moves them
+//! past a LIMIT. SQLite merges simple subqueries into the outer query and then computes each number
+//! again for each use; an arm without a table, which has no rows, prevents that.
 
 use super::{
     ABSENT, APPROXIMATE, DIVIDED, FLAGS, INTEGRAL_FROM_VMIN, LAST_FROM_INTEGRAL, LAST_FROM_VMIN,
@@ -6,29 +11,23 @@ use super::{
     WHOLE_SECONDS,
 };
 
-/// Whose SQL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    /// SQLite's.
-    Sqlite,
-    /// PostgreSQL's.
-    Postgres,
-}
-
 /// The most digits of a number.
 const DIGITS_MAX: u32 = 9;
 
-impl Dialect {
-    /// Digit `place` of a column's number, counted from the last one.
-    fn digit(self, column: &str, place: u32) -> String {
-        match self {
-            Dialect::Sqlite => {
-                format!("(unicode(substr(p.{column}, i + 1 + {place} * p.count, 1)) - 1)")
-            }
-            Dialect::Postgres => format!("(get_byte(p.{column}, i + {place} * p.count) - 1)"),
-        }
-    }
+/// The columns of a series that the views for people show or need, of the table `series` as `s`.
+const OF_SERIES: &str = "s.id AS series, s.measurement, s.field, s.tags, s.flow, s.xff, s.laned";
 
+/// The names of the columns [`OF_SERIES`].
+pub(crate) const SERIES_COLUMNS: &str = "series, measurement, field, tags, flow, xff, laned";
+
+/// Whose SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+impl Dialect {
     fn whole(self, number: i64) -> String {
         match self {
             Dialect::Sqlite => number.to_string(),
@@ -43,12 +42,41 @@ impl Dialect {
         }
     }
 
+    /// Digit `place` of a column's number, counted from the last one.
+    fn digit(self, column: &str, place: u32) -> String {
+        match self {
+            Dialect::Sqlite => {
+                format!("(unicode(substr({column}, i + 1 + {place} * count, 1)) - 1)")
+            }
+            Dialect::Postgres => format!("(get_byte(p.{column}, i + {place} * p.count) - 1)"),
+        }
+    }
+
+    /// Whether a column's numbers have more than `place` digits.
+    fn has_digit(self, column: &str, place: u32) -> String {
+        match (self, place) {
+            (Dialect::Sqlite, _) => format!("{column}_digits > {place}"),
+            (Dialect::Postgres, 0) => format!("p.{column} IS NOT NULL"),
+            (Dialect::Postgres, _) => format!("length(p.{column}) > {place} * p.count"),
+        }
+    }
+
+    fn base(self, column: &str) -> String {
+        match self {
+            Dialect::Sqlite => format!("{column}_base"),
+            Dialect::Postgres => format!("coalesce(p.{column}_base, 0)"),
+        }
+    }
+
     /// A slot's flags: one digit, which is missing for trailing positions with the smallest value.
     fn flags(self) -> String {
         let column = NUMBERS[FLAGS];
-        let lacks = format!("p.{column} IS NULL OR length(p.{column}) <= i");
+        let has = match self {
+            Dialect::Sqlite => format!("i < {column}_digits"),
+            Dialect::Postgres => format!("i < length(p.{column})"),
+        };
         let (zero, digit) = (self.whole(0), self.digit(column, 0));
-        format!("(coalesce(p.{column}_base, 0) + CASE WHEN {lacks} THEN {zero} ELSE {digit} END)")
+        format!("({} + CASE WHEN {has} THEN {digit} ELSE {zero} END)", self.base(column))
     }
 
     /// A column's integer. Digits that the column does not have are not read.
@@ -56,16 +84,80 @@ impl Dialect {
         let mut digits = String::new();
         for place in (0..DIGITS_MAX).rev() {
             let value = self.whole(127_i64.pow(place));
-            let digit = self.digit(column, place);
-            let lacks = match place {
-                0 => format!("p.{column} IS NULL"),
-                _ => format!("length(p.{column}) <= {place} * p.count"),
-            };
+            let (has, digit) = (self.has_digit(column, place), self.digit(column, place));
             let higher = if digits.is_empty() { String::new() } else { format!(" + {digits}") };
             let zero = self.whole(0);
-            digits = format!("CASE WHEN {lacks} THEN {zero} ELSE {value} * {digit}{higher} END");
+            digits = format!("CASE WHEN {has} THEN {value} * {digit}{higher} ELSE {zero} END");
         }
-        format!("(coalesce(p.{column}_base, 0) + {digits})")
+        format!("({} + {digits})", self.base(column))
+    }
+
+    /// All numbers, by name.
+    fn numbers(self) -> String {
+        let number = |column: &&str| match NUMBERS[FLAGS] {
+            flags if flags == *column => format!("{} AS {column}", self.flags()),
+            _ => format!("{} AS {column}", self.number(column)),
+        };
+        NUMBERS.iter().map(number).collect::<Vec<String>>().join(",\n")
+    }
+
+    /// The columns of a slot after its key, from its numbers.
+    fn slot(self) -> String {
+        let divided = |number: &str, column: &str| {
+            let (number, rest) = (self.double(number), self.double(&format!("{column}_rest")));
+            format!(
+                "({number} / {column}_div + CASE WHEN {column}_rest_div IS NULL THEN 0 ELSE {rest} / {column}_rest_div END)"
+            )
+        };
+        let second = format!("CASE WHEN {} THEN 1000000 ELSE 1 END", is("shape", WHOLE_SECONDS));
+        let covered_us = format!(
+            "CASE WHEN {} THEN {} ELSE covered * {second} END",
+            is("flags", NO_COVER),
+            self.whole(0)
+        );
+        let covered = self.double(&format!("({covered_us})"));
+        let (vmin, integral) = (divided("vmin", "vmin"), divided("integral", "integral"));
+        let vmin = format!(
+            "CASE WHEN {} THEN {integral} / ({covered} / 1000000.0) ELSE {vmin} END",
+            is("shape", VMIN_FROM_INTEGRAL)
+        );
+        let integral = format!(
+            "CASE WHEN {} THEN {} * {covered} / 1000000.0 ELSE {integral} END",
+            is("shape", INTEGRAL_FROM_VMIN),
+            divided("vmin", "vmin")
+        );
+        let vmax = format!(
+            "CASE WHEN {} THEN {vmin} ELSE {} END",
+            is("shape", VMAX_IS_VMIN),
+            divided(
+                &format!("(vmax + CASE WHEN {} THEN vmin ELSE 0 END)", is("shape", VMAX_FROM_VMIN)),
+                "vmax"
+            )
+        );
+        let last_val = divided(
+            &format!(
+                "(last_val + CASE WHEN {} THEN vmin WHEN {} THEN integral ELSE 0 END)",
+                is("shape", LAST_FROM_VMIN),
+                is("shape", LAST_FROM_INTEGRAL)
+            ),
+            "last_val",
+        );
+        let (no_bounds, no_last) = (is("flags", NO_BOUNDS), is("flags", NO_LAST));
+        let (slot_us, approximate) = match self {
+            Dialect::Sqlite => ("slot_us".to_owned(), format!("flags & {APPROXIMATE}")),
+            Dialect::Postgres => (
+                "(extract(epoch FROM slot) * 1000000)::bigint".to_owned(),
+                is("flags", APPROXIMATE),
+            ),
+        };
+        format!(
+            "{integral} AS integral, {covered_us} AS covered_us,
+             CASE WHEN {no_bounds} THEN NULL ELSE {vmin} END AS vmin,
+             CASE WHEN {no_bounds} THEN NULL ELSE {vmax} END AS vmax, n,
+             CASE WHEN {no_last} THEN NULL ELSE {slot_us} + last_at * {second} END AS last_us,
+             CASE WHEN {no_last} THEN NULL ELSE {last_val} END AS last_val,
+             {approximate} AS approximate"
+        )
     }
 }
 
@@ -73,87 +165,79 @@ fn is(bits: &str, bit: i64) -> String {
     format!("({bits} & {bit}) <> 0")
 }
 
-/// The SELECT that shows the slots of a table of packed ones as rows, with the same columns in the
-/// same order as the table of slots.
-pub(crate) fn unpacking(dialect: Dialect, packed: &str, step_us: i64) -> String {
-    let number = |column: &&str| match NUMBERS[FLAGS] {
-        flags if flags == *column => format!("{} AS {column}", dialect.flags()),
-        _ => format!("{} AS {column}", dialect.number(column)),
-    };
-    let numbers: Vec<String> = NUMBERS.iter().map(number).collect();
-    let numbers = numbers.join(",\n");
-    let divisors: Vec<String> = DIVIDED.iter().map(|column| format!("p.{column}_div")).collect();
-    let divisors = divisors.join(", ");
-    let from = match dialect {
-        // LIMIT −1 keeps SQLite from computing each number again for each use.
-        Dialect::Sqlite => format!(
-            "(SELECT p.span_us + (p.first + i) * {step_us} AS slot, p.series, p.lane, p.shape,
-                     {divisors},
-                     {numbers}
-              FROM {packed} p CROSS JOIN slot_place WHERE i < p.count LIMIT -1)"
-        ),
-        Dialect::Postgres => format!(
-            "(SELECT p.span + (p.first + i) * interval '1 microsecond' * {step_us} AS slot,
-                     p.series, p.lane, p.shape, {divisors}, d.*
-              FROM {packed} p CROSS JOIN LATERAL generate_series(0, p.count - 1) AS g (i)
-              CROSS JOIN LATERAL (SELECT {numbers} OFFSET 0) AS d) AS u"
-        ),
-    };
-    let divided = |number: &str, column: &str| {
-        let (number, rest) = (dialect.double(number), dialect.double(&format!("{column}_rest")));
+fn divisors(of: &str) -> String {
+    let divisors = DIVIDED.iter().map(|column| format!("{of}{column}_div"));
+    divisors.collect::<Vec<String>>().join(", ")
+}
+
+/// A SELECT of no rows with this many columns.
+///
+/// As an arm of a UNION ALL it keeps SQLite from merging the union into an outer query, which would
+/// compute each column again for each use. Conditions of the outer query still reach the arms.
+pub(crate) fn no_rows(columns: usize) -> String {
+    format!("SELECT {} WHERE 0", vec!["NULL"; columns].join(", "))
+}
+
+/// SQLite: the SELECT that shows packed rows with the columns of their series, and the number of
+/// digits of each column.
+pub(crate) fn sqlite_spans(packed: &str, step_us: i64) -> String {
+    let digits = |column: &&str| {
+        let length = match NUMBERS[FLAGS] {
+            flags if flags == *column => format!("length(p.{column})"),
+            _ => format!("length(p.{column}) / p.count"),
+        };
         format!(
-            "({number} / {column}_div + CASE WHEN {column}_rest_div IS NULL THEN 0 ELSE {rest} / {column}_rest_div END)"
+            "ifnull(p.{column}_base, 0) AS {column}_base, p.{column}, ifnull({length}, 0) AS {column}_digits"
         )
     };
-    let second = format!("CASE WHEN {} THEN 1000000 ELSE 1 END", is("shape", WHOLE_SECONDS));
-    let covered_us = format!(
-        "CASE WHEN {} THEN {} ELSE covered * {second} END",
-        is("flags", NO_COVER),
-        dialect.whole(0)
-    );
-    let covered = dialect.double(&format!("({covered_us})"));
-    let (vmin, integral) = (divided("vmin", "vmin"), divided("integral", "integral"));
-    let vmin = format!(
-        "CASE WHEN {} THEN {integral} / ({covered} / 1000000.0) ELSE {vmin} END",
-        is("shape", VMIN_FROM_INTEGRAL)
-    );
-    let integral = format!(
-        "CASE WHEN {} THEN {} * {covered} / 1000000.0 ELSE {integral} END",
-        is("shape", INTEGRAL_FROM_VMIN),
-        divided("vmin", "vmin")
-    );
-    let vmax = format!(
-        "CASE WHEN {} THEN {vmin} ELSE {} END",
-        is("shape", VMAX_IS_VMIN),
-        divided(
-            &format!("(vmax + CASE WHEN {} THEN vmin ELSE 0 END)", is("shape", VMAX_FROM_VMIN)),
-            "vmax"
-        )
-    );
-    let last_val = divided(
-        &format!(
-            "(last_val + CASE WHEN {} THEN vmin WHEN {} THEN integral ELSE 0 END)",
-            is("shape", LAST_FROM_VMIN),
-            is("shape", LAST_FROM_INTEGRAL)
-        ),
-        "last_val",
-    );
-    let (no_bounds, no_last) = (is("flags", NO_BOUNDS), is("flags", NO_LAST));
-    let (slot_us, approximate) = match dialect {
-        Dialect::Sqlite => ("slot".to_owned(), format!("flags & {APPROXIMATE}")),
-        Dialect::Postgres => {
-            ("(extract(epoch FROM slot) * 1000000)::bigint".to_owned(), is("flags", APPROXIMATE))
-        }
-    };
+    let digits: Vec<String> = NUMBERS.iter().map(digits).collect();
     format!(
-        "SELECT slot{slot_as}, series, lane, {integral} AS integral, {covered_us} AS covered_us,
-                CASE WHEN {no_bounds} THEN NULL ELSE {vmin} END AS vmin,
-                CASE WHEN {no_bounds} THEN NULL ELSE {vmax} END AS vmax, n,
-                CASE WHEN {no_last} THEN NULL ELSE {slot_us} + last_at * {second} END AS last_us,
-                CASE WHEN {no_last} THEN NULL ELSE {last_val} END AS last_val,
-                {approximate} AS approximate
-         FROM {from}
+        "SELECT {OF_SERIES}, p.lane, p.span_us + p.first * {step_us} AS first_us, p.count, p.shape,
+                {},
+                {}
+         FROM series s CROSS JOIN {packed} p ON p.series = s.id
+         UNION ALL {}",
+        divisors("p."),
+        digits.join(",\n"),
+        no_rows(7 + 4 + DIVIDED.len() + 3 * NUMBERS.len())
+    )
+}
+
+/// SQLite: the SELECT that shows the numbers of each slot of the view of [`sqlite_spans`].
+pub(crate) fn sqlite_numbers(spans: &str, step_us: i64) -> String {
+    format!(
+        "SELECT {SERIES_COLUMNS}, lane, first_us + i * {step_us} AS slot_us, shape, {},
+                {}
+         FROM {spans} CROSS JOIN slot_place WHERE i < count
+         UNION ALL {}",
+        divisors(""),
+        Dialect::Sqlite.numbers(),
+        no_rows(7 + 3 + DIVIDED.len() + NUMBERS.len())
+    )
+}
+
+/// SQLite: the SELECT that shows the slots of the view of [`sqlite_numbers`] after some of its own
+/// columns.
+pub(crate) fn sqlite_slots(numbers: &str, columns: &str) -> String {
+    format!(
+        "SELECT {columns}, {} FROM {numbers} WHERE (flags & {ABSENT}) = 0",
+        Dialect::Sqlite.slot()
+    )
+}
+
+/// PostgreSQL: the SELECT that shows the slots of a table of packed ones as rows, with the columns
+/// of the table of slots and the start of the span.
+pub(crate) fn postgres_slots(packed: &str, step_us: i64) -> String {
+    format!(
+        "SELECT slot, series, lane, {}, span
+         FROM (SELECT p.span + (p.first + i) * interval '1 microsecond' * {step_us} AS slot,
+                      p.span, p.series, p.lane, p.shape, {}, d.*
+               FROM {packed} p CROSS JOIN slot_place
+               CROSS JOIN LATERAL (SELECT {} OFFSET 0) AS d
+               WHERE i < p.count) AS u
          WHERE (flags & {ABSENT}) = 0",
-        slot_as = if dialect == Dialect::Sqlite { " AS slot_us" } else { "" },
+        Dialect::Postgres.slot(),
+        divisors("p."),
+        Dialect::Postgres.numbers()
     )
 }

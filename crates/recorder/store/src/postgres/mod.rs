@@ -242,6 +242,13 @@ impl Store for Postgres {
         self.link.transaction(|session| read::find(session, selector))
     }
 
+    fn series_count(&mut self) -> Result<i64, StoreError> {
+        self.link.transaction(|session| {
+            let rows = session.query("SELECT count(*) FROM series", &[])?;
+            rows.first().map_or(Ok(0), |row| Ok(row.try_get(0)?))
+        })
+    }
+
     fn lanes(&mut self, names: &[&str]) -> Result<Vec<i32>, StoreError> {
         self.link.transaction(|session| write::lanes(session, names))
     }

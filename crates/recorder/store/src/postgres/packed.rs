@@ -8,8 +8,8 @@ use series::{Accumulator, Delta, SlotKey};
 
 use super::link::{Failure, Session};
 use super::types::Time;
-use super::{copy, read, schema};
-use crate::kept::{Kept, SPAN_SLOTS};
+use super::{copy, read};
+use crate::kept::Kept;
 use crate::names;
 use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
@@ -151,22 +151,14 @@ pub(super) fn of_series(
     from_us: i64,
     until_us: i64,
 ) -> Result<Vec<Stretch>, Failure> {
-    let mut spans = Vec::new();
-    for start_us in schema::partitions(session, kept.step().us())? {
-        let end_us = start_us.saturating_add(kept.partition_us).min(until_us);
-        let mut span_us = kept.span_of(from_us.max(start_us));
-        while span_us < end_us {
-            spans.push(Time::clamped(span_us));
-            span_us = span_us.saturating_add(kept.step().us().saturating_mul(SPAN_SLOTS));
-        }
-    }
+    // A span of the range may begin before it, but not before its partition.
     let sql = format!(
-        "SELECT {} FROM unnest($1::timestamptz[]) AS w (span)
-         JOIN {} p ON p.span = w.span AND p.series = ANY ($2)",
+        "SELECT {} FROM {} p WHERE p.series = ANY ($1) AND p.span >= $2 AND p.span < $3",
         selected(),
         names::packed(kept.step().us())
     );
-    let rows = session.query(&sql, &[&spans, &series])?;
+    let (from, until) = (Time::clamped(kept.span_of(from_us)), Time::clamped(until_us));
+    let rows = session.query(&sql, &[&series, &from, &until])?;
     rows.iter().map(|row| stretch(row, kept)).collect()
 }
 

@@ -18,9 +18,6 @@ use crate::{Identity, Selector, Series, Writer, names};
 pub(super) const SERIES: &str = "id, measurement, field, tags::text, kind, step_us, heartbeat_us, \
                                  lateness_us, rmin, rmax, xff, rrd";
 
-/// Up to this many slots are looked up one by one; more are found by a range scan.
-const LOOKED_UP_MAX: i64 = 200_000;
-
 /// A series from the columns [`SERIES`].
 pub(super) fn series(row: &Row) -> Result<Series, Failure> {
     let rrd: Option<String> = row.try_get(11)?;
@@ -167,33 +164,12 @@ fn rows(
     if from_us >= until_us {
         return Ok(Vec::new());
     }
-    let lookups = (until_us - from_us) / step.us();
-    let table = names::slot(step.us());
     let (from, until) = (Time::clamped(from_us), Time::clamped(until_us));
-    let rows = if lookups.saturating_mul(series.len() as i64) <= LOOKED_UP_MAX {
-        // The primary key begins with the slot: a loop over slots reads only what is needed.
-        session.transaction.batch_execute(
-            "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off",
-        )?;
-        let first_us = step.slot_of(from_us.saturating_add(step.us() - 1));
-        let mut times = Vec::new();
-        let mut at_us = first_us;
-        while at_us < until_us {
-            times.push(Time::clamped(at_us));
-            at_us = at_us.saturating_add(step.us());
-        }
-        let sql = format!(
-            "SELECT {SLOT} FROM unnest($1::timestamptz[]) AS t (at)
-             JOIN {table} r ON r.slot = t.at AND r.series = ANY ($2)"
-        );
-        session.query(&sql, &[&times, &series])?
-    } else {
-        let sql = format!(
-            "SELECT {SLOT} FROM {table} r
-             WHERE r.slot >= $1 AND r.slot < $2 AND r.series = ANY ($3)"
-        );
-        session.query(&sql, &[&from, &until, &series])?
-    };
+    let sql = format!(
+        "SELECT {SLOT} FROM {} r WHERE r.series = ANY ($1) AND r.slot >= $2 AND r.slot < $3",
+        names::slot(step.us())
+    );
+    let rows = session.query(&sql, &[&series, &from, &until])?;
     Ok(rows.iter().map(slot).collect::<Result<_, _>>()?)
 }
 

@@ -8,16 +8,21 @@ use super::lanes::Lanes;
 use super::link::{Failure, Session};
 use super::packed;
 use super::types::Time;
-use crate::kept::Kept;
-use crate::packed::{Dialect, unpacking};
+use crate::kept::{Kept, SPAN_SLOTS};
+use crate::packed::postgres_slots;
 use crate::plan::retained;
 use crate::{Maintained, Retention, StoreError, names};
 
 /// Each entry migrates a database from schema `index` to `index + 1`.
 ///
 /// The second creates tables of packed slots for each retention; see [`add_packed`].
-const MIGRATIONS: &[&str] =
-    &[include_str!("1.sql"), "", include_str!("3.sql"), include_str!("4.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("1.sql"),
+    "",
+    include_str!("3.sql"),
+    include_str!("4.sql"),
+    include_str!("5.sql"),
+];
 
 /// The first schema that has packed slots.
 const PACKED: i64 = 2;
@@ -27,6 +32,9 @@ const LANES_IN_BYTES: i64 = 3;
 
 /// The first schema that stores the points of many lanes in one row.
 const LANES_IN_RUNS: i64 = 4;
+
+/// The first schema that finds the slots of a series by an index.
+const INDEXED: i64 = 5;
 
 /// The schema that this version writes.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
@@ -74,11 +82,13 @@ pub(super) fn migrate(session: &mut Session<'_>) -> Result<i64, Failure> {
             add_packed(session)?;
         } else if version == LANES_IN_BYTES {
             copy_lanes(session)?;
+        } else if version == LANES_IN_RUNS {
+            gather_lanes(session)?;
+        } else if version == INDEXED {
+            session.transaction.query_one(ALONE, &[])?;
             for kept in retentions(session)? {
                 session.transaction.batch_execute(&tables_and_views(kept.step().us()))?;
             }
-        } else if version == LANES_IN_RUNS {
-            gather_lanes(session)?;
         }
         session.transaction.execute("UPDATE slots_schema SET version = version + 1", &[])?;
     }
@@ -90,7 +100,7 @@ fn add_packed(session: &mut Session<'_>) -> Result<(), Failure> {
     session.transaction.query_one(ALONE, &[])?;
     for kept in retentions(session)? {
         let step_us = kept.step().us();
-        session.transaction.batch_execute(&tables_and_views(step_us))?;
+        session.transaction.batch_execute(&packed::table(step_us))?;
         for start_us in partitions(session, step_us)? {
             let (parent, table) =
                 (names::packed(step_us), names::packed_partition(step_us, start_us));
@@ -171,11 +181,31 @@ pub(super) fn retain(session: &mut Session<'_>, wanted: &[Retention]) -> Result<
     Ok(())
 }
 
+/// The columns of the views for people after the slot, from a series `s` and its slots.
+const SHOWN: &str = "s.id AS series, s.measurement, s.field, s.tags,
+       CASE WHEN covered_us > 0 AND covered_us >= (1 - xff) * $step_us
+            THEN integral / ((CASE WHEN flow THEN least(covered_us, $step_us) ELSE covered_us END) / 1e6::double precision)
+       END AS rate,
+       CASE WHEN NOT void THEN integral END AS total,
+       CASE WHEN NOT void THEN vmin END AS min,
+       CASE WHEN NOT void THEN vmax END AS max,
+       n";
+
+/// The columns of a slot, from all rows and packed rows of its lanes.
+const ADDED: &str = "slot, sum(integral) AS integral, sum(covered_us)::bigint AS covered_us,
+             min(vmin) AS vmin, max(vmax) AS vmax, sum(n)::bigint AS n,
+             bool_or(approximate) AS approximate,
+             sum(covered_us) = 0 AND sum(n) = 0 AND sum(integral) = 0 AS void";
+
 /// The statements that create what a step needs, if missing.
 fn tables_and_views(step_us: i64) -> String {
     include_str!("slots.sql")
         .replace("$packed_table", &packed::table(step_us))
-        .replace("$unpacking", &unpacking(Dialect::Postgres, &names::packed(step_us), step_us))
+        .replace("$unpacked", &postgres_slots(&names::packed(step_us), step_us))
+        .replace("$shown", SHOWN)
+        .replace("$added", ADDED)
+        .replace("$span", &interval(step_us.saturating_mul(SPAN_SLOTS)))
+        .replace("$packed", &names::packed(step_us))
         .replace("$every", &names::every(step_us))
         .replace("$stored", &names::stored(step_us))
         .replace("$slot", &names::slot(step_us))

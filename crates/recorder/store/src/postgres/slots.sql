@@ -13,52 +13,65 @@ CREATE TABLE IF NOT EXISTS $slot (
     PRIMARY KEY (slot, series, lane)
 ) PARTITION BY RANGE (slot);
 
+CREATE INDEX IF NOT EXISTS $slot_series ON $slot (series, slot);
+
 -- The same slots once they no longer change, many in a row; see docs/packing.md.
 $packed_table
+CREATE INDEX IF NOT EXISTS $packed_series ON $packed (series, span);
 
--- All slots, packed or not.
+-- All slots, packed or not. A slot lies less than a span after "span".
 CREATE OR REPLACE VIEW $stored AS
-SELECT slot, series, lane, integral, covered_us, vmin, vmax, n, last_us, last_val, approximate
+SELECT slot, series, lane, integral, covered_us, vmin, vmax, n, last_us, last_val, approximate,
+       slot AS span
 FROM $slot
 UNION ALL
-$unpacking;
+$unpacked;
 
--- One row per slot and series, its lanes together. NULL is unknown.
+-- One row per slot and series, its lanes together. NULL is unknown. The slots of each series are a
+-- LATERAL subquery, so that they are found by the index whatever the series are chosen by.
 CREATE OR REPLACE VIEW $every AS
-SELECT slot, series, measurement, field, tags,
-       CASE WHEN covered_us > 0 AND covered_us >= (1 - xff) * $step_us
-            THEN integral / ((CASE WHEN flow THEN least(covered_us, $step_us) ELSE covered_us END) / 1e6::double precision)
-       END AS rate,
-       CASE WHEN NOT void THEN integral END AS total,
-       CASE WHEN NOT void THEN vmin END AS min,
-       CASE WHEN NOT void THEN vmax END AS max,
-       n,
+SELECT slot, $shown,
        greatest(0, least(covered_us, $step_us)) / $step_us::double precision AS known,
        approximate
-FROM (SELECT r.slot, s.id AS series, s.measurement, s.field, s.tags, s.flow, s.xff,
-             sum(r.integral) AS integral, sum(r.covered_us)::bigint AS covered_us,
-             min(r.vmin) AS vmin, max(r.vmax) AS vmax, sum(r.n)::bigint AS n,
-             bool_or(r.approximate) AS approximate,
-             sum(r.covered_us) = 0 AND sum(r.n) = 0 AND sum(r.integral) = 0 AS void
-      FROM $stored r JOIN series s ON s.id = r.series
-      GROUP BY r.slot, s.id) AS slots;
+FROM series s CROSS JOIN LATERAL
+     (SELECT $added FROM $stored r WHERE r.series = s.id GROUP BY slot) AS slots;
 
--- The same for every slot that begins at or after "since" and before "until":
--- a row of NULLs where nothing is known.
+-- The same for slots that begin at or after "since" and before "until". Unlike the view with the
+-- same condition, it reads no packed row of another time.
+CREATE OR REPLACE FUNCTION $every(since timestamptz, until timestamptz)
+RETURNS TABLE (slot timestamptz, series bigint, measurement text, field text, tags jsonb,
+               rate double precision, total double precision, min double precision,
+               max double precision, n bigint, known double precision, approximate boolean)
+LANGUAGE sql STABLE AS $fn$
+    SELECT slot, $shown,
+           greatest(0, least(covered_us, $step_us)) / $step_us::double precision AS known,
+           approximate
+    FROM series s CROSS JOIN LATERAL
+         (SELECT $added FROM $stored r
+          WHERE r.series = s.id AND r.slot >= since AND r.slot < until
+            AND r.span > since - $span AND r.span < until
+          GROUP BY slot) AS slots
+$fn$;
+
+-- The same for every such slot: a row of NULLs where nothing is known.
 CREATE OR REPLACE FUNCTION $every_filled(since timestamptz, until timestamptz)
 RETURNS TABLE (slot timestamptz, series bigint, measurement text, field text, tags jsonb,
                rate double precision, total double precision, min double precision,
                max double precision, n bigint, known double precision, approximate boolean)
 LANGUAGE sql STABLE AS $fn$
-    SELECT t.slot, s.id, s.measurement, s.field, s.tags,
-           e.rate, e.total, e.min, e.max, e.n, coalesce(e.known, 0), e.approximate
-    FROM series s
-    CROSS JOIN generate_series(
-        date_bin($step, since + $step - interval '1 microsecond', timestamptz '1970-01-01 00:00:00Z'),
-        until - interval '1 microsecond', $step) AS t (slot)
-    LEFT JOIN $every e
-           ON e.series = s.id AND e.slot = t.slot AND e.slot >= since AND e.slot < until
+    SELECT at, $shown,
+           CASE WHEN covered_us > 0 THEN least(covered_us, $step_us) / $step_us::double precision ELSE 0 END AS known,
+           approximate
+    FROM series s CROSS JOIN LATERAL
+         (SELECT t.at, slots.*
+          FROM generate_series(
+                   date_bin($step, since + $step - interval '1 microsecond', timestamptz '1970-01-01 00:00:00Z'),
+                   until - interval '1 microsecond', $step) AS t (at)
+          LEFT JOIN (SELECT $added FROM $stored r
+                     WHERE r.series = s.id AND r.slot >= since AND r.slot < until
+                       AND r.span > since - $span AND r.span < until
+                     GROUP BY slot) AS slots ON slots.slot = t.at) AS slots
     WHERE s.step_us <= $step_us AND $step_us % s.step_us = 0
 $fn$;
 
-SELECT tachograph_show('$every');
+SELECT tachograph_show('$every'), tachograph_show('$stored');

@@ -173,6 +173,10 @@ impl Store for Sqlite {
         self.read(|db| read::find(db, selector))
     }
 
+    fn series_count(&mut self) -> Result<i64, StoreError> {
+        self.read(|db| db.query_row("SELECT count(*) FROM series", [], |row| row.get(0)))
+    }
+
     fn lanes(&mut self, names: &[&str]) -> Result<Vec<i32>, StoreError> {
         self.write(|tx| Ok(write::lanes(tx, names)?))
     }

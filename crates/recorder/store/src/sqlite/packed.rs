@@ -2,12 +2,11 @@
 
 use std::collections::HashMap;
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Result, Row, Transaction, params, params_from_iter};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, Row, Transaction, params};
 use series::{Accumulator, Delta, SlotKey};
 
 use super::{read, schema, write};
-use crate::kept::{Kept, SPAN_SLOTS};
+use crate::kept::Kept;
 use crate::names;
 use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
@@ -18,6 +17,66 @@ fn columns() -> String {
     let divisors = DIVIDED.iter().map(|column| format!("{column}_div"));
     let all: Vec<String> = numbers.chain(divisors).collect();
     format!("format, first, count, shape, {}", all.join(", "))
+}
+
+/// The statement that writes a packed row into a table; it replaces an existing one.
+fn upsert(table: &str) -> String {
+    let columns = columns();
+    let places = vec!["?"; 7 + 2 * NUMBERS.len() + DIVIDED.len()].join(", ");
+    let sets: Vec<String> =
+        columns.split(", ").map(|name| format!("{name} = excluded.{name}")).collect();
+    // Unlike REPLACE, an update leaves the index by series alone.
+    format!(
+        "INSERT INTO {table} (span_us, series, lane, {columns}) VALUES ({places})
+         ON CONFLICT (span_us, series, lane) DO UPDATE SET {}",
+        sets.join(", ")
+    )
+}
+
+/// The open statement that writes packed rows of one partition: composing and looking up its text
+/// costs more than writing a row.
+#[derive(Default)]
+struct Put<'tx> {
+    open: Option<(i64, CachedStatement<'tx>)>,
+}
+
+impl<'tx> Put<'tx> {
+    /// Writes a packed row; replaces an existing one.
+    fn put(
+        &mut self,
+        tx: &'tx Transaction<'_>,
+        kept: &Kept,
+        key: StretchKey,
+        packed: &Packed,
+    ) -> Result<()> {
+        let start_us = kept.partition_of(key.span_us);
+        let statement = match &mut self.open {
+            Some((known_us, statement)) if *known_us == start_us => statement,
+            open => {
+                let statement = tx.prepare_cached(&upsert(&table_of(kept, key.span_us)))?;
+                &mut open.insert((start_us, statement)).1
+            }
+        };
+        let head = [key.span_us, key.series, key.lane.into(), FORMAT, packed.first, packed.count];
+        let mut place = 0;
+        let mut next = || {
+            place += 1;
+            place
+        };
+        for number in head.into_iter().chain([packed.shape]) {
+            statement.raw_bind_parameter(next(), number)?;
+        }
+        for column in &packed.numbers {
+            statement.raw_bind_parameter(next(), (column.base != 0).then_some(column.base))?;
+            let digits = column.digits.as_slice();
+            statement.raw_bind_parameter(next(), (!digits.is_empty()).then_some(digits))?;
+        }
+        for divisor in &packed.divisors {
+            statement.raw_bind_parameter(next(), *divisor)?;
+        }
+        statement.raw_execute()?;
+        Ok(())
+    }
 }
 
 /// The statement that creates the table of a partition's packed slots.
@@ -42,32 +101,15 @@ pub(super) fn table(step_us: i64, start_us: i64) -> String {
     )
 }
 
-fn table_of(kept: &Kept, span_us: i64) -> String {
-    names::packed_partition(kept.step().us(), kept.partition_of(span_us))
+/// The SELECT of no packed rows.
+pub(super) fn nothing() -> String {
+    let columns = format!("span_us, series, lane, {}", columns());
+    let columns: Vec<String> = columns.split(", ").map(|name| format!("NULL AS {name}")).collect();
+    format!("SELECT {} WHERE 0", columns.join(", "))
 }
 
-/// Writes a packed row; replaces an existing one.
-pub(super) fn put(
-    tx: &Transaction<'_>,
-    kept: &Kept,
-    key: StretchKey,
-    packed: &Packed,
-) -> Result<()> {
-    let places = vec!["?"; 7 + 2 * NUMBERS.len() + DIVIDED.len()].join(", ");
-    let sql = format!("INSERT OR REPLACE INTO {} VALUES ({places})", table_of(kept, key.span_us));
-    let head = [key.span_us, key.series, key.lane.into(), FORMAT, packed.first, packed.count];
-    let head = head.into_iter().chain([packed.shape]).map(Value::from);
-    let numbers = packed.numbers.iter().flat_map(|column| {
-        let base = if column.base == 0 { Value::Null } else { Value::from(column.base) };
-        let digits = match column.digits.is_empty() {
-            true => Value::Null,
-            false => Value::from(column.digits.clone()),
-        };
-        [base, digits]
-    });
-    let divisors = packed.divisors.iter().map(|divisor| Value::from(*divisor));
-    tx.prepare_cached(&sql)?.execute(params_from_iter(head.chain(numbers).chain(divisors)))?;
-    Ok(())
+fn table_of(kept: &Kept, span_us: i64) -> String {
+    names::packed_partition(kept.step().us(), kept.partition_of(span_us))
 }
 
 /// Deletes a packed row.
@@ -130,12 +172,10 @@ pub(super) fn of_series(
     until_us: i64,
 ) -> Result<Vec<Stretch>> {
     let sql = format!(
-        "WITH RECURSIVE span (at) AS (
-             SELECT ?2 UNION ALL SELECT at + {span_us} FROM span WHERE at + {span_us} < ?3)
-         SELECT {}, span_us, lane FROM span CROSS JOIN {} ON span_us = at AND series = ?1",
+        "SELECT {}, span_us, lane FROM {}
+         WHERE series = ?1 AND span_us >= ?2 AND span_us < ?3",
         columns(),
-        table_of(kept, from_us),
-        span_us = kept.step().us().saturating_mul(SPAN_SLOTS),
+        table_of(kept, from_us)
     );
     let mut statement = db.prepare_cached(&sql)?;
     let first_us = kept.span_of(from_us);
@@ -166,6 +206,35 @@ fn present(db: &Connection, kept: &Kept, span_us: i64) -> Result<Present> {
     })
 }
 
+/// What a transaction knows of the spans that it writes to.
+#[derive(Default)]
+pub(super) struct Writing {
+    /// What existed in a span, of any series, when the transaction first wrote to it; by step and
+    /// span.
+    present: HashMap<(i64, i64), Present>,
+    /// By step: up to this series the transaction itself may have written packed rows and rows.
+    /// Pieces come in the order of the series, so later ones need not be looked up.
+    written_to: HashMap<i64, i64>,
+}
+
+impl Writing {
+    /// What there may be of a series in a span.
+    fn there(&mut self, db: &Connection, kept: &Kept, key: StretchKey) -> Result<Present> {
+        let step_us = kept.step().us();
+        if self.written_to.get(&step_us).is_some_and(|series| key.series <= *series) {
+            return Ok(Present { packed: true, rows: true });
+        }
+        match self.present.get(&(step_us, key.span_us)) {
+            Some(there) => Ok(*there),
+            None => {
+                let there = present(db, kept, key.span_us)?;
+                self.present.insert((step_us, key.span_us), there);
+                Ok(there)
+            }
+        }
+    }
+}
+
 /// Writes what belongs into packed rows, and returns the remaining changes for separate rows.
 ///
 /// The keys of slots whose counts are too large are added to `over`.
@@ -173,18 +242,21 @@ pub(super) fn add<'p>(
     tx: &Transaction<'_>,
     part: &'p RetentionChanges<'_>,
     packing: Packing,
+    writing: &mut Writing,
     over: &mut Vec<SlotKey>,
 ) -> Result<Vec<(&'p SlotKey, &'p Delta)>> {
     let kept = &part.kept;
-    let mut spans: HashMap<i64, Present> = HashMap::new();
     let mut rows = Vec::new();
+    let mut put = Put::default();
+    let mut laned = tx.prepare_cached("UPDATE series SET laned = 1 WHERE id = ?1 AND NOT laned")?;
+    let mut written_to = i64::MIN;
     for group in part.groups() {
         let key = group.key;
-        let there = match spans.get(&key.span_us) {
-            Some(there) => *there,
-            None => present(tx, kept, key.span_us)?,
-        };
-        spans.insert(key.span_us, there);
+        written_to = written_to.max(key.series);
+        if key.lane != 0 {
+            laned.execute([key.series])?;
+        }
+        let there = writing.there(tx, kept, key)?;
         let known = if there.packed { find(tx, kept, key)? } else { None };
         let worth = packing.admits(group.rows.len(), group.places(kept.step()));
         let (was_packed, mut stretch) = match known {
@@ -199,8 +271,10 @@ pub(super) fn add<'p>(
             take_rows(tx, kept, &mut stretch)?;
         }
         change(&mut stretch, &group, over)?;
-        store(tx, kept, &stretch, was_packed)?;
+        store(tx, kept, &stretch, was_packed, &mut put)?;
     }
+    let series = writing.written_to.entry(kept.step().us()).or_insert(i64::MIN);
+    *series = written_to.max(*series);
     Ok(rows)
 }
 
@@ -221,9 +295,15 @@ fn change(stretch: &mut Stretch, group: &Group<'_>, over: &mut Vec<SlotKey>) -> 
 }
 
 /// Writes a stretch as one packed row; as rows if it cannot be packed.
-fn store(tx: &Transaction<'_>, kept: &Kept, stretch: &Stretch, was_packed: bool) -> Result<bool> {
+fn store<'tx>(
+    tx: &'tx Transaction<'_>,
+    kept: &Kept,
+    stretch: &Stretch,
+    was_packed: bool,
+    put: &mut Put<'tx>,
+) -> Result<bool> {
     if let Some(packed) = stretch.pack() {
-        put(tx, kept, stretch.key, &packed)?;
+        put.put(tx, kept, stretch.key, &packed)?;
         return Ok(true);
     }
     if was_packed {
@@ -284,13 +364,13 @@ pub(super) fn seal(
         let key = StretchKey { span_us, series: row.get(0)?, lane: row.get(1)? };
         Ok((key, row.get::<_, i64>(2)?, row.get::<_, i64>(3)?))
     })?;
-    let mut sealed = 0;
+    let (mut sealed, mut put) = (0, Put::default());
     for found in found.collect::<Result<Vec<_>>>()? {
         let (key, slots, places) = found;
         if packing.admits(slots as usize, places as usize) {
             let mut stretch = Stretch::new(kept, key);
             let taken = take_rows(tx, kept, &mut stretch)?;
-            sealed += if store(tx, kept, &stretch, false)? { taken } else { 0 };
+            sealed += if store(tx, kept, &stretch, false, &mut put)? { taken } else { 0 };
         }
     }
     Ok(sealed)

@@ -183,9 +183,6 @@ fn all_of(
 }
 
 /// The rows of a series in a range within one partition.
-///
-/// Slots are looked up one by one, from one existing slot to the next: the primary key alone would
-/// require reading all series of the range.
 pub(super) fn rows(
     db: &Connection,
     kept: &Kept,
@@ -193,21 +190,12 @@ pub(super) fn rows(
     from_us: i64,
     until_us: i64,
 ) -> Result<Vec<(SlotKey, Accumulator)>> {
-    let step = kept.step();
-    let table = names::partition(step.us(), kept.partition_of(from_us));
-    let first_us = step.slot_of(from_us.saturating_add(step.us() - 1));
     let sql = format!(
-        "WITH RECURSIVE time (at) AS (
-             SELECT (SELECT slot_us FROM {table} WHERE slot_us >= ?2 AND slot_us < ?3
-                     ORDER BY slot_us LIMIT 1)
-             UNION ALL
-             SELECT (SELECT slot_us FROM {table} WHERE slot_us > at AND slot_us < ?3
-                     ORDER BY slot_us LIMIT 1)
-             FROM time WHERE at IS NOT NULL)
-         SELECT {SLOT} FROM time CROSS JOIN {table} ON slot_us = at AND series = ?1",
+        "SELECT {SLOT} FROM {} WHERE series = ?1 AND slot_us >= ?2 AND slot_us < ?3",
+        names::partition(kept.step().us(), kept.partition_of(from_us))
     );
     let mut statement = db.prepare_cached(&sql)?;
-    statement.query_map([series, first_us, until_us], slot)?.collect()
+    statement.query_map([series, from_us, until_us], slot)?.collect()
 }
 
 fn flavor(db: &Connection, series: i64) -> Result<Option<Flavor>> {

@@ -8,18 +8,22 @@ use series::{Lane, SECOND_US, Step};
 use super::packed;
 use crate::kept::Kept;
 use crate::names;
-use crate::packed::{Dialect, unpacking};
+use crate::packed::{SERIES_COLUMNS, no_rows, sqlite_numbers, sqlite_slots, sqlite_spans};
 use crate::plan::retained;
 use crate::{Maintained, Retention};
 
 /// Each entry migrates a file from schema `index` to `index + 1`.
-const MIGRATIONS: &[&str] = &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql"), include_str!("4.sql")];
 
 /// The first schema that has packed slots.
 const PACKED: i64 = 2;
 
 /// The first schema that stores the points of lanes as bytes.
 const LANES_IN_BYTES: i64 = 3;
+
+/// The first schema that finds the slots of a series by an index.
+const INDEXED: i64 = 4;
 
 /// The schema that this version writes.
 pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
@@ -56,9 +60,8 @@ pub(super) fn migrate(db: &mut Connection) -> Result<()> {
             add_packed(&tx)?;
         } else if version + 1 == LANES_IN_BYTES {
             copy_lanes(&tx)?;
-            for kept in retentions(&tx)? {
-                make_views(&tx, kept.step().us())?;
-            }
+        } else if version + 1 == INDEXED {
+            add_indexes(&tx)?;
         }
         tx.execute("UPDATE slots_schema SET version = version + 1", [])?;
         tx.commit()?;
@@ -72,9 +75,36 @@ fn add_packed(tx: &Transaction<'_>) -> Result<()> {
         for start_us in partitions(tx, step_us)? {
             tx.execute_batch(&packed::table(step_us, start_us))?;
         }
+    }
+    Ok(())
+}
+
+/// Adds to an older file what lets views find the slots of one series, and the views.
+fn add_indexes(tx: &Transaction<'_>) -> Result<()> {
+    for kept in retentions(tx)? {
+        let step_us = kept.step().us();
+        for start_us in partitions(tx, step_us)? {
+            tx.execute_batch(&index(step_us, start_us))?;
+            for table in [names::partition, names::packed_partition] {
+                tx.execute_batch(&format!(
+                    "UPDATE series SET laned = 1 WHERE id IN (SELECT series FROM {} WHERE lane <> 0)",
+                    table(step_us, start_us)
+                ))?;
+            }
+        }
         make_views(tx, step_us)?;
     }
     Ok(())
+}
+
+/// The statements that index the tables of a partition by series.
+fn index(step_us: i64, start_us: i64) -> String {
+    let (slots, packed) =
+        (names::partition(step_us, start_us), names::packed_partition(step_us, start_us));
+    format!(
+        "CREATE INDEX {slots}_series ON {slots} (series, slot_us);
+         CREATE INDEX {packed}_series ON {packed} (series, span_us);"
+    )
 }
 
 /// Copies the lanes of an older file, and drops their table.
@@ -165,6 +195,7 @@ pub(super) fn make_partitions(
             names::partition(step_us, *start_us)
         ))?;
         tx.execute_batch(&packed::table(step_us, *start_us))?;
+        tx.execute_batch(&index(step_us, *start_us))?;
         tx.execute("INSERT INTO slot_partition VALUES (?1, ?2)", [step_us, *start_us])?;
     }
     if !missing.is_empty() {
@@ -210,61 +241,59 @@ pub(super) fn maintain(tx: &Transaction<'_>, now_us: i64) -> Result<Maintained> 
 
 fn drop_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
     let every = names::every(step_us);
-    let parts = [names::stored(step_us), names::packed(step_us), names::slot(step_us)];
-    let [stored, packed, slot] = parts;
-    tx.execute_batch(&format!(
-        "DROP VIEW IF EXISTS {every}_filled; DROP VIEW IF EXISTS {every};
-         DROP VIEW IF EXISTS {stored}; DROP VIEW IF EXISTS {packed}; DROP VIEW IF EXISTS {slot};"
-    ))
+    let views = [
+        format!("{every}_filled"),
+        every,
+        names::known(step_us),
+        names::stored(step_us),
+        names::numbers(step_us),
+        names::spans(step_us),
+        names::packed(step_us),
+        names::slot(step_us),
+    ];
+    views.iter().try_for_each(|view| tx.execute_batch(&format!("DROP VIEW IF EXISTS {view}")))
 }
 
 /// Recreates the views of a step over the existing partitions.
 fn make_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
     drop_views(tx, step_us)?;
     let starts = partitions(tx, step_us)?;
-    let of = |table: fn(i64, i64) -> String| -> Vec<String> {
-        starts
-            .iter()
-            .map(|start_us| format!("SELECT * FROM {}", table(step_us, *start_us)))
-            .collect()
+    let all = |table: fn(i64, i64) -> String, nothing: String| -> String {
+        let parts = starts.iter().map(|us| format!("SELECT * FROM {}", table(step_us, *us)));
+        let parts: Vec<String> = parts.collect();
+        if parts.is_empty() { nothing } else { parts.join("\n UNION ALL ") }
     };
-    let (slots, packed) = (of(names::partition), of(names::packed_partition));
-    if starts.is_empty() {
-        return tx.execute_batch(&format!(
-            "CREATE VIEW {} AS SELECT {NOTHING} WHERE 0; {}",
-            names::stored(step_us),
-            people_views(step_us)
-        ));
-    }
+    let [slot, packed, spans, numbers, stored, known] =
+        [names::slot, names::packed, names::spans, names::numbers, names::stored, names::known]
+            .map(|name| name(step_us));
     tx.execute_batch(&format!(
         "CREATE VIEW {slot} AS {};
          CREATE VIEW {packed} AS {};
-         CREATE VIEW {stored} AS SELECT * FROM {slot} UNION ALL {unpacked};
-         {people}",
-        slots.join("\n UNION ALL "),
-        packed.join("\n UNION ALL "),
-        slot = names::slot(step_us),
-        packed = names::packed(step_us),
-        stored = names::stored(step_us),
-        unpacked = unpacking(Dialect::Sqlite, &names::packed(step_us), step_us),
-        people = people_views(step_us),
+         CREATE VIEW {spans} AS {};
+         CREATE VIEW {numbers} AS {};
+         CREATE VIEW {stored} AS SELECT * FROM {slot} UNION ALL {};
+         {}",
+        all(names::partition, format!("SELECT {SLOT_NOTHING} WHERE 0")),
+        all(names::packed_partition, packed::nothing()),
+        sqlite_spans(&packed, step_us),
+        sqlite_numbers(&spans, step_us),
+        sqlite_slots(&numbers, "slot_us, series, lane"),
+        include_str!("views.sql")
+            .replace("$time", &time_sql(step_us))
+            .replace("$every", &names::every(step_us))
+            .replace("$unpacked", &sqlite_slots(&numbers, &format!("{SERIES_COLUMNS}, slot_us")))
+            .replace("$known", &known)
+            .replace("$slot", &slot)
+            .replace("$packed", &packed)
+            .replace("$step_us", &step_us.to_string())
+            .replace("$no_rows_13", &no_rows(13)),
     ))
 }
 
 /// The columns of an empty set of slots.
-const NOTHING: &str = "NULL AS slot_us, NULL AS series, NULL AS lane, NULL AS integral,
+const SLOT_NOTHING: &str = "NULL AS slot_us, NULL AS series, NULL AS lane, NULL AS integral,
     NULL AS covered_us, NULL AS vmin, NULL AS vmax, NULL AS n, NULL AS last_us, NULL AS last_val,
     NULL AS approximate";
-
-/// The statements that create the views for people.
-fn people_views(step_us: i64) -> String {
-    include_str!("views.sql")
-        .replace("$filled_time", &time_sql(step_us).replace("slot_us", "slots.slot_us"))
-        .replace("$time", &time_sql(step_us))
-        .replace("$every", &names::every(step_us))
-        .replace("$stored", &names::stored(step_us))
-        .replace("$step_us", &step_us.to_string())
-}
 
 /// The SQL that formats the start of a slot for people.
 fn time_sql(step_us: i64) -> String {

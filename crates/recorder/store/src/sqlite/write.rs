@@ -109,9 +109,10 @@ pub(super) fn apply(
     }
     let kept = schema::retentions(tx)?;
     let (mut expired, mut over) = (0, Vec::new());
+    let mut writing = packed::Writing::default();
     source.restart();
     while let Some(changes) = source.next() {
-        expired += apply_piece(tx, changes, &kept, packing, &mut over)?;
+        expired += apply_piece(tx, changes, &kept, packing, &mut writing, &mut over)?;
     }
     if !over.is_empty() {
         return Err(StoreError::Overflow { slots: over }.into());
@@ -125,6 +126,7 @@ fn apply_piece(
     changes: &Changes,
     kept: &[Kept],
     packing: Packing,
+    writing: &mut packed::Writing,
     over: &mut Vec<(i64, SlotKey)>,
 ) -> Result<u64, Failure> {
     let plan = Plan::new(changes, kept)?;
@@ -132,9 +134,9 @@ fn apply_piece(
         make_partitions(tx, part)?;
         let step_us = part.kept.step().us();
         let mut beyond = Vec::new();
-        add(tx, part, packing, &mut beyond)?;
+        add(tx, part, packing, writing, &mut beyond)?;
         over.extend(beyond.into_iter().map(|key| (step_us, key)));
-        recompute_bounds(tx, part, kept, packing)?;
+        recompute_bounds(tx, part, kept, packing, writing)?;
     }
     let mut save = tx.prepare_cached("INSERT OR REPLACE INTO lane_state VALUES (?1, ?2, ?3)")?;
     for ((series, lane), state) in &changes.lanes {
@@ -190,9 +192,10 @@ fn add(
     tx: &Transaction<'_>,
     part: &RetentionChanges<'_>,
     packing: Packing,
+    writing: &mut packed::Writing,
     over: &mut Vec<SlotKey>,
 ) -> Result<()> {
-    let rows = packed::add(tx, part, packing, over)?;
+    let rows = packed::add(tx, part, packing, writing, over)?;
     add_rows(tx, &part.kept, &rows, over)
 }
 
@@ -272,6 +275,7 @@ fn recompute_bounds(
     part: &RetentionChanges<'_>,
     kept: &[Kept],
     packing: Packing,
+    writing: &mut packed::Writing,
 ) -> Result<()> {
     let step = part.kept.step();
     let mut rows = Batch::default();
@@ -285,7 +289,7 @@ fn recompute_bounds(
     }
     let bounds =
         RetentionChanges { kept: part.kept, rows: Cow::Owned(rows), recomputed: BTreeSet::new() };
-    add(tx, &bounds, packing, &mut Vec::new())
+    add(tx, &bounds, packing, writing, &mut Vec::new())
 }
 
 /// Saves the change of a series in RRD mode; each archive keeps its latest rows.

@@ -6,6 +6,7 @@ mod failures;
 mod migration;
 mod packing;
 mod place;
+mod plans;
 mod recipes;
 mod rrd;
 mod script;

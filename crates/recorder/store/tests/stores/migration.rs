@@ -66,13 +66,13 @@ fn a_file_of_schema_1_is_brought_to_the_present_one() {
     db.execute_batch(include_str!("../schemas/1.sqlite.sql")).unwrap();
     drop(db);
     check(&mut Sqlite::open(&path).unwrap().with_packing(Packing::ALWAYS));
-    check_version_3(rusqlite::Connection::open(&path).unwrap());
+    check_version_4(rusqlite::Connection::open(&path).unwrap());
 }
 
-fn check_version_3(db: rusqlite::Connection) {
+fn check_version_4(db: rusqlite::Connection) {
     let version: i64 =
         db.query_row("SELECT version FROM slots_schema", [], |row| row.get(0)).unwrap();
-    assert_eq!(version, 3);
+    assert_eq!(version, 4);
     let left: i64 = db
         .query_row(
             "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name GLOB 'packed_1*_17672*'",
@@ -90,5 +90,5 @@ fn a_database_of_schema_1_is_brought_to_the_present_one() {
     owner.batch_execute(include_str!("../schemas/1.postgresql.sql")).unwrap();
     check(&mut Postgres::open(&url).unwrap().with_packing(Packing::ALWAYS));
     let row = owner.query_one("SELECT version FROM public.slots_schema", &[]).unwrap();
-    assert_eq!(row.get::<_, i64>(0), 4);
+    assert_eq!(row.get::<_, i64>(0), 5);
 }

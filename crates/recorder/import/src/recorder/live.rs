@@ -1,0 +1,183 @@
+//! Streams without an end: the caller numbers the batches, and decides when they are written.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use formats::{Book, Reason, Update};
+use head::{Frozen, Head};
+use series::{Kind, Refusal};
+use store::{Maintained, Store, StoreError, Writer};
+
+use super::{Known, Placed, Recorder};
+use crate::{BackfillError, Options};
+
+/// A recorder of streams that do not end.
+///
+/// ```text
+///  find ─→ line ─→ line ─→ … ─→ write(claims) ─→ line ─→ … ─→ ended ─→ write(claims) ─→ …
+///                               └── a separate thread writes to the store ──┘
+/// ```
+pub struct Live<'r, 's> {
+    recorder: &'r mut Recorder<'s>,
+    /// What is known about the series of the books that are not selected.
+    books: Vec<Vec<Known>>,
+    selected: usize,
+    /// A batch that the store has not accepted yet.
+    failed: Option<Box<Frozen>>,
+    /// Series that were omitted from the current batch.
+    omitted: HashSet<i64>,
+}
+
+impl std::fmt::Debug for Live<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").finish_non_exhaustive()
+    }
+}
+
+/// Runs `work` with a recorder of streams; updates that were not written when it returns are
+/// dropped, because the caller has them in a journal.
+///
+/// # Errors
+/// Those of the store when it is first used, and those of `work`.
+pub fn live<T>(
+    store: &mut dyn Store,
+    options: Options,
+    now_us: i64,
+    work: impl FnOnce(&mut Live<'_, '_>) -> Result<T, BackfillError>,
+) -> Result<T, BackfillError> {
+    Recorder::run(store, options, now_us, |recorder| {
+        // Never whole, so that nothing is written without its claim.
+        recorder.whole = false;
+        let books = vec![Vec::new()];
+        work(&mut Live { recorder, books, selected: 0, failed: None, omitted: HashSet::new() })
+    })
+}
+
+impl<'s> Live<'_, 's> {
+    /// Finds or creates these series of a book, which the caller numbers 0, 1, 2 …
+    ///
+    /// # Errors
+    /// Those of the store; the call can be repeated.
+    pub fn find(
+        &mut self,
+        (number, book): (usize, &Book),
+        touched: impl Iterator<Item = (formats::Series, Kind)>,
+    ) -> Result<(), BackfillError> {
+        if number != self.selected {
+            if self.books.len() <= number {
+                self.books.resize_with(number + 1, Vec::new);
+            }
+            std::mem::swap(&mut self.recorder.known, &mut self.books[self.selected]);
+            std::mem::swap(&mut self.recorder.known, &mut self.books[number]);
+            self.selected = number;
+        }
+        self.recorder.find(book, touched)
+    }
+
+    /// Adds the updates of a line, all or none. The series were [found](Live::find) in the same
+    /// book, which must be the last one that was used.
+    ///
+    /// # Errors
+    /// Why the line is refused. A count of 2^40 or more in a single update is [too
+    /// large](Refusal::TooLarge), because a slot could overflow after it was acknowledged.
+    pub fn line(&mut self, updates: &[(formats::Series, Update)]) -> Result<(), Reason> {
+        let place =
+            |(series, update)| Placed { place: 0, series, update, instead: None, step: None };
+        let none = HashSet::new();
+        match updates {
+            [] => Ok(()),
+            [update] => {
+                let placed = place(*update);
+                self.refuse_large(&placed)?;
+                self.recorder.add(&placed, &none)
+            }
+            updates => {
+                let line: Vec<Placed> = updates.iter().copied().map(place).collect();
+                line.iter().try_for_each(|placed| self.refuse_large(placed))?;
+                self.recorder.add_line(&line, &none)
+            }
+        }
+    }
+
+    fn refuse_large(&self, placed: &Placed) -> Result<(), Reason> {
+        match self.recorder.is_large(placed) {
+            true => Err(Refusal::TooLarge.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Approximate bytes of updates that wait to be written.
+    pub fn bytes(&self) -> usize {
+        self.head().bytes().saturating_sub(self.recorder.bytes_before)
+    }
+
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.head().is_empty()
+    }
+
+    /// Whether a batch is being written, or waits to be written again.
+    pub fn is_writing(&self) -> bool {
+        !self.recorder.store_thread.is_idle() || self.failed.is_some()
+    }
+
+    /// Starts to write everything so far as the batch of these claims.
+    ///
+    /// # Panics
+    /// While a batch [is being written](Live::is_writing).
+    pub fn write(&mut self, claims: &[(Writer, u64)]) {
+        assert!(!self.is_writing(), "batches are written one after the other");
+        claims.iter().for_each(|(writer, seq)| self.recorder.head.claim(*writer, *seq));
+        let frozen = self.recorder.freeze();
+        self.recorder.store_thread.begin(Box::new(frozen));
+    }
+
+    /// The result of the batch, if it has ended since the last call: the number of series that had
+    /// to be omitted because a slot of theirs would overflow. After an error the batch waits to be
+    /// [written again](Live::again).
+    pub fn ended(&mut self, limit: Duration) -> Option<Result<usize, StoreError>> {
+        loop {
+            let ended = match limit {
+                Duration::ZERO => self.recorder.store_thread.ended(),
+                limit => self.recorder.store_thread.ended_within(limit),
+            };
+            match ended? {
+                Ok(_) => return Some(Ok(std::mem::take(&mut self.omitted).len())),
+                Err((StoreError::Overflow { slots }, mut frozen)) => {
+                    let before = self.omitted.len();
+                    self.omitted.extend(slots.iter().map(|(_, key)| key.series));
+                    if self.omitted.len() == before {
+                        self.failed = Some(frozen);
+                        return Some(Err(StoreError::Overflow { slots }));
+                    }
+                    frozen.omit(&self.omitted);
+                    self.recorder.store_thread.begin(frozen);
+                }
+                Err((error, frozen)) => {
+                    self.failed = Some(frozen);
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+
+    /// Writes a batch again that the store did not accept.
+    pub fn again(&mut self) {
+        if let Some(frozen) = self.failed.take() {
+            self.recorder.store_thread.begin(frozen);
+        }
+    }
+
+    /// Starts [`Store::maintain`], and calls `done` on the store's thread when it has ended.
+    pub fn maintain(
+        &self,
+        now_us: i64,
+        done: impl FnOnce(Result<Maintained, StoreError>) + Send + 's,
+    ) {
+        self.recorder.store_thread.start(move |store| done(store.maintain(now_us)));
+    }
+
+    fn head(&self) -> &Head {
+        &self.recorder.head
+    }
+}
