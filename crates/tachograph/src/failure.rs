@@ -67,6 +67,7 @@ from_errors!(
     formats::FileError,
     formats::Malformed,
     import::BackfillError,
+    serve::ServeError,
     accuracy::AccuracyError,
     std::io::Error,
 );

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Import(flags) => commands::import::run(&flags, &global),
         Command::Query(flags) => commands::query::run(&flags, &global),
         Command::Series(flags) => commands::series::run(&flags, &global),
+        Command::Serve(flags) => commands::serve::run(&flags, &global),
         Command::Doctor(flags) => commands::doctor::run(&flags, &global),
         Command::ServeFixture(flags) => commands::serve_fixture::run(&flags),
         Command::Container(flags) => commands::container::run(&flags),

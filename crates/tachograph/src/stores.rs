@@ -35,6 +35,14 @@ impl Place {
         }
     }
 
+    /// The location as [`store::open`] takes it. It may contain a password.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Place::File(path) => path.to_string_lossy().into_owned(),
+            Place::Postgres(url) => url.clone(),
+        }
+    }
+
     /// The location for messages: without user, password and options.
     pub(crate) fn shown(&self) -> String {
         match self {

@@ -8,6 +8,7 @@ const ORDER: &[&str] = &[
     "stats",
     "series",
     "formats",
+    "graphite",
     "spec",
     "host",
     "stage",
@@ -18,12 +19,14 @@ const ORDER: &[&str] = &[
     "store",
     "head",
     "import",
+    "serve",
     "throwaway",
     "proofs",
     "accuracy",
     "simulation",
     "conduct",
     "report",
+    "web",
 ];
 /// Final products; nothing depends on these.
 const ENDS: &[&str] = &["tachograph", "xtask"];

@@ -8,5 +8,9 @@
 
 pub mod batches;
 pub mod corpus;
+pub mod daemon;
 pub mod imports;
+pub mod render;
+pub mod restarts;
+pub mod serve_kills;
 pub mod tables;

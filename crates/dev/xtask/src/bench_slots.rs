@@ -28,7 +28,7 @@ const KEPT: &str = "target/bench-series.json";
 const ARRIVAL: &str = "import";
 
 /// The contestants, in order.
-const CONTESTANTS: [(&str, &str, Fill); 16] = [
+const CONTESTANTS: [(&str, &str, Fill); 17] = [
     (ARRIVAL, "tachograph import, SQLite, in arrival order", text::sqlite_arrival),
     ("import-series", "tachograph import, SQLite, series after series", text::sqlite_series),
     ("import-postgres", "tachograph import, PostgreSQL, in arrival order", text::postgres_arrival),
@@ -52,6 +52,7 @@ const CONTESTANTS: [(&str, &str, Fill); 16] = [
     ("rrdtool-single", "rrdtool, pipe, a point a line", peers::rrdtool_single),
     ("copy", "COPY of the raw points into PostgreSQL", servers::copy),
     ("victoria", "VictoriaMetrics, /api/v1/import", servers::victoria),
+    ("victoria-lines", "VictoriaMetrics, the same lines over TCP", servers::victoria_lines),
     ("influx", "InfluxDB 1.6, /write", servers::influx),
 ];
 
@@ -205,7 +206,7 @@ mod tests {
             (&["--what", "1"], "--what is no option of this task"),
             (
                 &["--only", "mysql"],
-                "--only mysql: there are import, import-series, import-postgres, import-postgres-series, sqlite, rrdtool, postgres, whisper, sqlite-live, postgres-live, sqlite-rows, rrdtool-hundred, rrdtool-single, copy, victoria, influx",
+                "--only mysql: there are import, import-series, import-postgres, import-postgres-series, sqlite, rrdtool, postgres, whisper, sqlite-live, postgres-live, sqlite-rows, rrdtool-hundred, rrdtool-single, copy, victoria, victoria-lines, influx",
             ),
         ] {
             assert_eq!(parse(words).err(), Some(sentence.to_owned()));

@@ -4,16 +4,20 @@ mod aa;
 mod accuracy;
 mod batches;
 mod bench;
+mod bench_serve;
 mod bench_slots;
 mod binary;
 mod container_kills;
 mod corpus;
 mod faults;
+mod graphite;
 mod imports;
 mod injection;
 mod kills;
 mod noise;
 mod options;
+mod restarts;
+mod serve_kills;
 mod simulation;
 
 use std::process::ExitCode;
@@ -47,6 +51,8 @@ tasks:
         kill -9 a program with ten writers of series, in SQLite and in PostgreSQL (500 times
         each by default); what was acknowledged must be there once
   prove imports [--runs N] [--seed N]
+  prove restarts [--runs N]
+  prove serve-kills [--runs N] [--seed N]
         kill -9 tachograph import, into SQLite and into PostgreSQL (500 times each by
         default), and call it again; every line must be there once
   prove corpus FILE
@@ -56,9 +62,13 @@ tasks:
   prove accuracy [--runs N] [--seed N]
         the experiment series-accuracy: the same updates through the real rrdtool, the real
         whisper and ours, then N random ones (1,000,000 by default); needs no built binary
+  prove graphite [--runs N] [--seed N]
+        every function of docs/graphite.md over random series, ours and the real graphite-web's
+        over whisper files (20 random ranges by default); needs no built binary
   prove all
         all of these but container-kills and corpus, which need an engine and a file, one after the other
 
+  bench-serve [--runs SLOTS]
   bench-series [--only NAME,NAME…] [--points N] [--series N] [--per-slot N] [--rounds N]
                [--values walk|counts|noise]
         fill ours, rrdtool, whisper and others with the same history (10,000,000 points of
@@ -91,8 +101,12 @@ fn main() -> ExitCode {
         ["prove", "container-kills", options @ ..] => container_kills::prove(options),
         ["prove", "batches", options @ ..] => batches::prove(options),
         ["prove", "imports", options @ ..] => imports::prove(options),
+        ["prove", "restarts", options @ ..] => restarts::prove(options),
+        ["prove", "serve-kills", options @ ..] => serve_kills::prove(options),
+        ["bench-serve", options @ ..] => bench_serve::run(options),
         ["prove", "corpus", words @ ..] => corpus::prove(words),
         ["prove", "accuracy", options @ ..] => accuracy::prove(options),
+        ["prove", "graphite", options @ ..] => graphite::prove(options),
         ["prove", "all"] => all(),
         ["bench-series", options @ ..] => bench_slots::bench(options),
         ["fill-series", words @ ..] => bench_slots::fill(words),
@@ -108,12 +122,15 @@ fn main() -> ExitCode {
 
 /// Runs every proof, even after failures.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 10] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 13] = [
         simulation::prove,
         accuracy::prove,
+        graphite::prove,
         kills::prove,
         batches::prove,
         imports::prove,
+        restarts::prove,
+        serve_kills::prove,
         aa::prove_sixty,
         aa::prove,
         injection::prove,

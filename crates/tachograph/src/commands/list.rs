@@ -1,7 +1,7 @@
 //! `tachograph list`: the built-in experiments and the recorded runs.
 
-use base::{Nanos, Timestamp, format_rate};
-use record::{RunKind, RunLine, RunState, Store};
+use base::{Nanos, Timestamp};
+use record::{RunKind, RunLine, Store};
 
 use crate::experiments;
 use crate::failure::{Failure, Outcome, Status};
@@ -60,7 +60,7 @@ fn entry(run: &RunLine, width: usize) -> String {
     };
     let mut text = format!("  {}  {when}{took}\n", run.id);
     text += &report::indented(&asked, 6, width);
-    text += &report::indented(&outcome(run), 6, width);
+    text += &report::indented(&report::outcome(run), 6, width);
     text
 }
 
@@ -69,35 +69,10 @@ fn took(run: &RunLine, end: Timestamp) -> Nanos {
     Nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-/// `unix serves 1.14× tcp (1.12–1.17); 24 blocks`, with how the run ended if it is incomplete.
-fn outcome(run: &RunLine) -> String {
-    let mut words = Vec::new();
-    words.extend(match run.state {
-        RunState::Running => Some("running or cut off".to_owned()),
-        RunState::Interrupted => Some("stopped early".to_owned()),
-        RunState::Failed => Some("failed".to_owned()),
-        RunState::Done => None,
-    });
-    let first = run.first.as_ref().map(report::first_verdict);
-    // A later comparison may be INVALID even if the first one is not.
-    let is_mentioned =
-        run.first.as_ref().is_some_and(|f| f.judgement.verdict == stats::Verdict::Invalid);
-    if !run.valid && !is_mentioned && run.state == RunState::Done {
-        words.push("INVALID".to_owned());
-    }
-    words.extend(first);
-    words.extend(run.throughput_per_s.map(|rate| format!("{} requests/s", format_rate(rate))));
-    if run.kind != RunKind::Load {
-        let s = if run.blocks == 1 { "" } else { "s" };
-        words.push(format!("{} block{s}", base::format_count(run.blocks)));
-    }
-    words.join("; ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::{FirstComparison, Metric};
+    use record::{FirstComparison, Metric, RunState};
     use stats::{Estimate, Judgement, Opinion, Verdict};
 
     fn line(kind: RunKind) -> RunLine {
@@ -161,7 +136,7 @@ mod tests {
                 .ends_with("      load http://127.0.0.1:8000/\n      1,837 requests/s\n")
         );
         let invalid = RunLine { valid: false, ..run };
-        assert_eq!(outcome(&invalid), "INVALID; 1,837 requests/s");
+        assert_eq!(report::outcome(&invalid), "INVALID; 1,837 requests/s");
     }
 
     #[test]
@@ -176,10 +151,13 @@ mod tests {
     fn invalid_is_said_once() {
         let run = line(RunKind::Compare);
         let refused = RunLine { valid: false, first: first(Verdict::Invalid), ..run.clone() };
-        assert_eq!(outcome(&refused), "INVALID: unix ÷ tcp; 24 blocks");
+        assert_eq!(report::outcome(&refused), "INVALID: unix ÷ tcp; 24 blocks");
         let later = RunLine { valid: false, first: first(Verdict::Faster), ..run.clone() };
-        assert_eq!(outcome(&later), "INVALID; unix serves 1.14× tcp (1.12–1.17); 24 blocks");
+        assert_eq!(
+            report::outcome(&later),
+            "INVALID; unix serves 1.14× tcp (1.12–1.17); 24 blocks"
+        );
         let stopped = RunLine { state: RunState::Interrupted, blocks: 1, ..run };
-        assert_eq!(outcome(&stopped), "stopped early; 1 block");
+        assert_eq!(report::outcome(&stopped), "stopped early; 1 block");
     }
 }

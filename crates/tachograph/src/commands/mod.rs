@@ -17,4 +17,5 @@ pub(crate) mod query;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod series;
+pub(crate) mod serve;
 pub(crate) mod serve_fixture;

@@ -9,6 +9,7 @@ pub(crate) mod load;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod series;
+pub(crate) mod serve;
 pub(crate) mod shared;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
@@ -94,6 +95,9 @@ pub(crate) enum Command {
     Query(series::QueryFlags),
     /// List recorded series, measurements or tags
     Series(series::SeriesFlags),
+    /// Record metrics as they arrive, and answer Grafana, until SIGTERM or Ctrl-C
+    #[command(after_help = serve::EXAMPLES)]
+    Serve(serve::ServeFlags),
     /// Check this machine: what is missing, and how to install it
     Doctor(doctor::DoctorFlags),
     /// Run the built-in test server: HTTP, raw exchanges, and faults on demand

@@ -1,7 +1,9 @@
-//! CPU time of processes, from /proc.
+//! CPU time and memory of processes, from /proc.
 
 use std::fs::read_to_string;
 use std::path::Path;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The kernel's unit in /proc (`USER_HZ`).
 const TICKS_PER_S: f64 = 100.0;
@@ -42,6 +44,26 @@ pub(super) fn server_s(pid: u32) -> f64 {
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let running = all.filter_map(|entry| stat(entry.file_name().to_str()?));
     server + running.filter(|stat| stat.parent == pid).map(|stat| stat.own_s).sum::<f64>()
+}
+
+/// Follows a process until it ends; returns its peak resident memory in KiB, as it was when it was
+/// last looked at, up to a twentieth of a second before the end.
+pub(super) fn peak_of(pid: u32) -> JoinHandle<u64> {
+    std::thread::spawn(move || {
+        let mut peak = 0;
+        // A process that has ended but was not waited for has no memory.
+        while let Some(kib) = peak_kib(pid) {
+            peak = kib;
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        peak
+    })
+}
+
+fn peak_kib(pid: u32) -> Option<u64> {
+    let text = read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// The process id of the PostgreSQL with this data folder.

@@ -2,11 +2,10 @@
 //! imported.
 //!
 //! Three quarters of a day are imported first, and the last quarter while another connection
-//! queries
-//! one series after another, each over the whole day. So a query reads packed slots and slots
+//! queries one series after another, each over the whole day. So a query reads packed slots and slots
 //! that are being written, and competes with the writer's transactions.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -57,7 +56,8 @@ enum Place {
 #[derive(Debug, PartialEq)]
 struct Options {
     only: Vec<String>,
-    series: u64,
+    /// The numbers of series.
+    series: Vec<u64>,
 }
 
 /// Results measured during the import.
@@ -102,17 +102,17 @@ pub(super) fn bench(words: &[&str]) -> ExitCode {
 }
 
 fn parse(words: &[&str]) -> Result<Options, String> {
-    let mut options = Options { only: Vec::new(), series: 1_000 };
+    let mut options = Options { only: Vec::new(), series: vec![1_000, 10_000] };
     for pair in words.chunks(2) {
         let [name, value] = pair else { return Err(format!("{} lacks its value", pair[0])) };
         match *name {
             "--only" => options.only = value.split(',').map(str::to_owned).collect(),
             "--series" => {
-                options.series = value
-                    .parse()
-                    .ok()
-                    .filter(|n| *n > 0)
-                    .ok_or(format!("--series {value}: a whole number above 0 is wanted"))?;
+                let number = |word: &str| word.parse().ok().filter(|n| *n > 0);
+                let numbers: Option<Vec<u64>> = value.split(',').map(number).collect();
+                options.series = numbers.ok_or(format!(
+                    "--series {value}: whole numbers above 0 are wanted, as in 1000,10000"
+                ))?;
             }
             _ => return Err(format!("{name} is no option of this task")),
         }
@@ -127,26 +127,50 @@ fn parse(words: &[&str]) -> Result<Options, String> {
 }
 
 fn run(options: &Options) -> Result<(), String> {
-    for (name, title, place, asker) in ASKERS {
-        if !options.only.is_empty() && !options.only.iter().any(|only| only == name) {
-            continue;
-        }
-        let seen = match place {
-            Place::Sqlite => in_sqlite(options.series, asker),
-            Place::Postgres => in_postgres(options.series, asker),
-        };
-        let row = match seen {
-            Ok(seen) => seen.row(title, options.series),
-            Err(Unfilled::Missing(how)) => {
-                say(&format!("{title}: not installed: {how}"));
+    for series in &options.series {
+        let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let points = series * DAY;
+        say(&format!("{series} series: writing {:.1} M lines", points as f64 / 1e6));
+        let lines = Lines::write(*series, folder.path()).map_err(|e| e.to_string())?;
+        for (name, title, place, asker) in ASKERS {
+            if !options.only.is_empty() && !options.only.iter().any(|only| only == name) {
                 continue;
             }
-            Err(Unfilled::Failed(why)) => return Err(format!("{title}: {why}")),
-        };
-        say(&row);
-        table::write_between(Path::new(super::PAGE), MARKS, |known| with_row(known, &row))?;
+            say(&format!("{series} series: {title}"));
+            let seen = match place {
+                Place::Sqlite => in_sqlite(&lines, asker),
+                Place::Postgres => in_postgres(&lines, asker),
+            };
+            let row = match seen {
+                Ok(seen) => seen.row(title, *series),
+                Err(Unfilled::Missing(how)) => {
+                    say(&format!("{title}: not installed: {how}"));
+                    continue;
+                }
+                Err(Unfilled::Failed(why)) => return Err(format!("{title}: {why}")),
+            };
+            say(&row);
+            table::write_between(Path::new(super::PAGE), MARKS, |known| with_row(known, &row))?;
+        }
     }
     Ok(())
+}
+
+/// The files of a day.
+struct Lines {
+    series: u64,
+    before: PathBuf,
+    meanwhile: PathBuf,
+}
+
+impl Lines {
+    fn write(series: u64, folder: &Path) -> std::io::Result<Lines> {
+        let load = Load { points: series * DAY, series, per_slot: 1, values: Pattern::Walk };
+        let [before, meanwhile] = ["before.txt", "meanwhile.txt"].map(|name| folder.join(name));
+        text::write(&load, &before, Order::Arrival, 0..BEFORE)?;
+        text::write(&load, &meanwhile, Order::Arrival, BEFORE..DAY)?;
+        Ok(Lines { series, before, meanwhile })
+    }
 }
 
 /// The table with a row replaced, identified by title and number of series.
@@ -160,31 +184,27 @@ fn with_row(known: &str, row: &str) -> String {
     format!("{HEAD}{}", rows.join("\n"))
 }
 
-fn in_sqlite(series: u64, asker: Open) -> Result<Seen, Unfilled> {
+fn in_sqlite(lines: &Lines, asker: Open) -> Result<Seen, Unfilled> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().join("record.sqlite").display().to_string();
-    measure(series, folder.path(), &place, asker)
+    measure(lines, &place, asker)
 }
 
-fn in_postgres(series: u64, asker: Open) -> Result<Seen, Unfilled> {
-    let folder = tempfile::tempdir()?;
+fn in_postgres(lines: &Lines, asker: Open) -> Result<Seen, Unfilled> {
     let server = ours::start()?;
     let place = server.database("bench").map_err(|e| e.to_string())?;
-    measure(series, folder.path(), &place, asker)
+    measure(lines, &place, asker)
 }
 
-fn measure(series: u64, folder: &Path, place: &str, asker: Open) -> Result<Seen, Unfilled> {
-    let load = Load { points: series * DAY, series, per_slot: 1, values: Pattern::Walk };
-    let files = [folder.join("before.txt"), folder.join("meanwhile.txt")];
-    text::write(&load, &files[0], Order::Arrival, 0..BEFORE)?;
-    text::write(&load, &files[1], Order::Arrival, BEFORE..DAY)?;
+fn measure(lines: &Lines, place: &str, asker: Open) -> Result<Seen, Unfilled> {
+    let series = lines.series;
     let began = Instant::now();
-    ended(text::command(&files[0], place)?.spawn()?)?;
+    ended(text::command(&lines.before, place)?.spawn()?)?;
     let alone = (series * BEFORE) as f64 / began.elapsed().as_secs_f64();
     let mut ask = asker(place)?;
     let mut random = StdRng::seed_from_u64(1);
     let began = Instant::now();
-    let mut import = text::command(&files[1], place)?.spawn()?;
+    let mut import = text::command(&lines.meanwhile, place)?.spawn()?;
     let mut took = Vec::new();
     let asked = loop {
         if import.try_wait()?.is_some() {
@@ -278,11 +298,11 @@ mod tests {
 
     #[test]
     fn options_are_read_and_refused_with_a_sentence() {
-        let options = parse(&["--only", "postgres", "--series", "7"]);
-        assert_eq!(options, Ok(Options { only: vec!["postgres".to_owned()], series: 7 }));
+        let options = parse(&["--only", "postgres", "--series", "7,8"]);
+        assert_eq!(options, Ok(Options { only: vec!["postgres".to_owned()], series: vec![7, 8] }));
         for (words, sentence) in [
             (&["--series"][..], "--series lacks its value"),
-            (&["--series", "0"], "--series 0: a whole number above 0 is wanted"),
+            (&["--series", "0"], "--series 0: whole numbers above 0 are wanted, as in 1000,10000"),
             (&["--points", "1"], "--points is no option of this task"),
             (
                 &["--only", "mysql"],

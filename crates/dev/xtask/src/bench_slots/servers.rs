@@ -1,6 +1,7 @@
 //! Servers filled over a socket.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::points::{Load, seconds};
-use super::{Filled, Unfilled, cpu, ours};
+use super::{Filled, Unfilled, cpu, ours, text};
 
 /// Limit on points for the slower ones.
 const POINTS_MAX: u64 = 2_000_000;
@@ -112,6 +113,16 @@ struct Http {
 }
 
 impl Http {
+    /// A counter of the server's own metrics.
+    fn counter(mut self, name: &str) -> Result<u64, String> {
+        let request = "GET /metrics HTTP/1.0\r\n\r\n";
+        let mut answer = String::new();
+        let sent = self.stream.write_all(request.as_bytes());
+        sent.and_then(|()| self.stream.read_to_string(&mut answer)).map_err(|e| e.to_string())?;
+        let value = answer.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        value.ok_or_else(|| format!("/metrics lacks {name}"))
+    }
+
     fn get(&mut self, path: &str) -> Result<(), String> {
         self.send("GET", path, "")
     }
@@ -196,6 +207,39 @@ pub(super) fn victoria(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     })?;
     server.stop()?;
     Ok(Filled { points: load.points, wall_s, cpu_s, bytes: cpu::bytes(&data) })
+}
+
+/// The lines that an import reads, in the order in which data arrives, until the server has counted
+/// all of them.
+pub(super) fn victoria_lines(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    let (lines, points) = (folder.join("lines.txt"), load.each() * load.series);
+    text::write(load, &lines, text::Order::Arrival, 0..load.each())?;
+    let data = folder.join("data");
+    let (port, graphite) = (free_port()?, free_port()?);
+    let server = Server::start(
+        "victoria-metrics",
+        port,
+        "/health",
+        Command::new("victoria-metrics")
+            .arg(format!("-storageDataPath={}", data.display()))
+            .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
+            .arg(format!("-graphiteListenAddr=127.0.0.1:{graphite}"))
+            .arg("-retentionPeriod=100y"),
+    )?;
+    let (began, before_s) = (Instant::now(), server.cpu_s());
+    let mut stream = TcpStream::connect(("127.0.0.1", graphite))?;
+    std::io::copy(&mut File::open(&lines)?, &mut stream)?;
+    drop(stream);
+    let deadline = Instant::now() + PATIENCE;
+    while server.connect()?.counter("vm_rows_inserted_total{type=\"graphite\"}")? < points {
+        if Instant::now() > deadline {
+            return Err(Unfilled::Failed("it does not count all lines".to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), server.cpu_s() - before_s);
+    server.stop()?;
+    Ok(Filled { points, wall_s, cpu_s, bytes: cpu::bytes(&data) })
 }
 
 pub(super) fn influx(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {

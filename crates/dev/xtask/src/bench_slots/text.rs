@@ -13,7 +13,7 @@ use store::Selector;
 
 use super::points::{Load, STEP_S, Values};
 use super::{Filled, Unfilled, cpu, ours};
-use crate::binary;
+use crate::{binary, say};
 
 /// The order of the lines of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,11 +70,19 @@ fn import(
         return Err(Unfilled::Failed("Graphite's times are whole seconds".to_owned()));
     }
     let lines = folder.join("lines.txt");
+    say(&format!("  writing {:.1} M lines of {} series", load.points as f64 / 1e6, load.series));
     write(load, &lines, order, 0..load.each())?;
+    say("  importing them");
     let cpu_s = || cpu::children_s() + server_s();
     let (began, before_s) = (Instant::now(), cpu_s());
-    let output = command(&lines, place)?.output()?;
+    let child = command(&lines, place)?.spawn()?;
+    let peak = cpu::peak_of(child.id());
+    let output = child.wait_with_output()?;
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
+    let peak_mib = peak.join().unwrap_or(0) / 1_024;
+    say(&format!(
+        "  imported in {wall_s:.1} s, at most {peak_mib} MiB of memory; counting the points"
+    ));
     if !output.status.success() {
         return Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned()));
     }

@@ -1,0 +1,249 @@
+//! The proof that a daemon can be replaced under load without losing a request or a point.
+//!
+//! Senders use connections that stay open and are cut within lines, datagrams, and HTTP requests on
+//! one connection and on a new one each, while the daemon is replaced again and again.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::daemon::{Daemon, points};
+
+/// The measurements of the senders.
+const SENDERS: [&str; 6] = ["tcp", "unix", "udp", "dgram", "http", "http_new"];
+
+/// Lines that are sent together.
+const LINES: u64 = 10;
+
+/// Pause of a sender between two sendings, which makes a steady load of 1,000 lines per second.
+const PACE: Duration = Duration::from_millis(10);
+
+/// Result of the proof.
+#[derive(Clone, Debug, Default)]
+pub struct Proof {
+    /// Replacements.
+    pub restarts: u32,
+    /// HTTP requests.
+    pub requests: u64,
+    /// Those that failed.
+    pub failed: u64,
+    /// Points sent, and points in the store, by sender.
+    pub points: Vec<(&'static str, i64, i64)>,
+    /// The longest time of a request.
+    pub longest: Duration,
+}
+
+impl Proof {
+    /// Whether no request failed and no point was lost or doubled.
+    pub fn holds(&self) -> bool {
+        let is_equal = |(_, sent, stored): &(&str, i64, i64)| sent == stored && *sent > 0;
+        self.failed == 0 && self.requests > 0 && self.points.iter().all(is_equal)
+    }
+}
+
+/// What a sender has done.
+#[derive(Debug, Default)]
+struct Sent {
+    points: i64,
+    requests: u64,
+    failed: u64,
+    longest: Duration,
+}
+
+/// Replaces a daemon `restarts` times under load. `start` gets the options of the sockets.
+///
+/// # Errors
+/// What prevented the proof, in words.
+pub fn prove(
+    place: &str,
+    folder: &Path,
+    restarts: u32,
+    start: impl Fn(&[String]) -> Command,
+) -> Result<Proof, String> {
+    let (stream, datagram) = (folder.join("s.sock"), folder.join("d.sock"));
+    let sockets = [
+        "tcp://127.0.0.1:0".to_owned(),
+        format!("unix:{}", stream.display()),
+        "udp://127.0.0.1:0".to_owned(),
+        format!("unix-dgram:{}", datagram.display()),
+    ];
+    let mut options = vec!["--http".to_owned(), "127.0.0.1:0".to_owned()];
+    options.extend(sockets.into_iter().flat_map(|socket| ["--graphite".to_owned(), socket]));
+    let mut daemon = Daemon::start(start(&options), 5)?;
+    let (http, tcp, udp) = (daemon.at("tcp://", 0), daemon.at("tcp://", 1), daemon.at("udp://", 0));
+    let is_over = AtomicBool::new(false);
+    let over = || is_over.load(Ordering::Relaxed);
+    let (replaced, sent) = thread::scope(|scope| {
+        let senders = [
+            scope.spawn(|| over_tcp(&tcp, over)),
+            scope.spawn(|| over_unix(&stream, over)),
+            scope.spawn(|| over_udp(&udp, over)),
+            scope.spawn(|| in_datagrams(&datagram, over)),
+            scope.spawn(|| over_http(&http, "http", true, over)),
+            scope.spawn(|| over_http(&http, "http_new", false, over)),
+        ];
+        let replaced = (0..restarts).try_for_each(|_| daemon.replace());
+        is_over.store(true, Ordering::Relaxed);
+        let sent = senders.map(|sender| sender.join());
+        (replaced, sent)
+    });
+    replaced?;
+    daemon.stop()?;
+    let mut proof = Proof { restarts, ..Proof::default() };
+    let stored = points(place, &SENDERS).map_err(|error| error.to_string())?;
+    for ((name, sent), stored) in SENDERS.into_iter().zip(sent).zip(stored) {
+        let sent = sent.map_err(|_| format!("the sender {name} panicked"))?;
+        let sent = sent.map_err(|error| format!("the sender {name} failed: {error}"))?;
+        proof.requests += sent.requests;
+        proof.failed += sent.failed;
+        proof.longest = proof.longest.max(sent.longest);
+        proof.points.push((name, sent.points, stored));
+    }
+    Ok(proof)
+}
+
+/// The lines of a sender, of one point per millisecond, from an hour ago.
+struct Lines {
+    name: &'static str,
+    at_ms: u64,
+    sent: i64,
+}
+
+impl Lines {
+    fn new(name: &'static str) -> Lines {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Lines { name, at_ms: (now.as_millis() as u64).saturating_sub(3_600_000), sent: 0 }
+    }
+
+    fn next(&mut self, count: u64) -> String {
+        let lines = (self.at_ms..self.at_ms + count).map(|at_ms| {
+            format!("{} {} {}.{:03}\n", self.name, at_ms % 100, at_ms / 1_000, at_ms % 1_000)
+        });
+        let lines = lines.collect();
+        self.at_ms += count;
+        self.sent += count as i64;
+        lines
+    }
+
+    fn sent(&self) -> Sent {
+        Sent { points: self.sent, ..Sent::default() }
+    }
+}
+
+/// Sends lines in parts that end anywhere, and waits for the end of the other side.
+fn in_parts(
+    mut lines: Lines,
+    mut write: impl FnMut(&[u8]) -> io::Result<()>,
+    over: impl Fn() -> bool,
+) -> io::Result<Sent> {
+    let mut rest = Vec::new();
+    while !over() {
+        rest.extend(lines.next(LINES).into_bytes());
+        let cut = rest.len() - 7;
+        write(&rest[..cut])?;
+        rest.drain(..cut);
+        thread::sleep(PACE);
+    }
+    write(&rest)?;
+    Ok(lines.sent())
+}
+
+fn over_tcp(at: &str, over: impl Fn() -> bool) -> io::Result<Sent> {
+    let mut stream = TcpStream::connect(at)?;
+    let sent = in_parts(Lines::new("tcp"), |bytes| stream.write_all(bytes), over)?;
+    stream.shutdown(Shutdown::Write)?;
+    stream.read_to_end(&mut Vec::new())?;
+    Ok(sent)
+}
+
+fn over_unix(at: &Path, over: impl Fn() -> bool) -> io::Result<Sent> {
+    let mut stream = UnixStream::connect(at)?;
+    let sent = in_parts(Lines::new("unix"), |bytes| stream.write_all(bytes), over)?;
+    stream.shutdown(Shutdown::Write)?;
+    stream.read_to_end(&mut Vec::new())?;
+    Ok(sent)
+}
+
+fn over_udp(at: &str, over: impl Fn() -> bool) -> io::Result<Sent> {
+    let socket = UdpSocket::bind("127.0.0.1:0")?;
+    let mut lines = Lines::new("udp");
+    while !over() {
+        socket.send_to(lines.next(LINES).as_bytes(), at)?;
+        thread::sleep(PACE);
+    }
+    Ok(lines.sent())
+}
+
+fn in_datagrams(at: &Path, over: impl Fn() -> bool) -> io::Result<Sent> {
+    let socket = UnixDatagram::unbound()?;
+    let mut lines = Lines::new("dgram");
+    while !over() {
+        socket.send_to(lines.next(LINES).as_bytes(), at)?;
+        thread::sleep(PACE);
+    }
+    Ok(lines.sent())
+}
+
+/// Sends requests one after the other, on one connection while it is kept open, or on new ones.
+fn over_http(
+    at: &str,
+    name: &'static str,
+    keeps: bool,
+    over: impl Fn() -> bool,
+) -> io::Result<Sent> {
+    let mut lines = Lines::new(name);
+    let mut sent = Sent::default();
+    let mut kept: Option<TcpStream> = None;
+    while !over() {
+        let body = lines.next(LINES);
+        let body: String = body.lines().filter_map(influx).collect();
+        let before = Instant::now();
+        let answer = match kept.take() {
+            Some(stream) => Ok(stream),
+            None => TcpStream::connect(at),
+        };
+        sent.requests += 1;
+        match answer.and_then(|mut stream| Ok((request(&mut stream, &body)?, stream))) {
+            Ok(((true, stays), stream)) => {
+                sent.longest = sent.longest.max(before.elapsed());
+                kept = Some(stream).filter(|_| keeps && stays);
+            }
+            Ok(((false, _), _)) | Err(_) => sent.failed += 1,
+        }
+        thread::sleep(PACE);
+    }
+    Ok(Sent { points: lines.sent, ..sent })
+}
+
+/// A Graphite line as one of Influx, with its time in milliseconds.
+fn influx(line: &str) -> Option<String> {
+    let mut parts = line.split(' ');
+    let (name, value, time) = (parts.next()?, parts.next()?, parts.next()?);
+    Some(format!("{name} value={value} {}\n", time.replace('.', "")))
+}
+
+/// Sends a request: whether it was answered with 204, and whether the connection stays.
+///
+/// # Errors
+/// Those of the connection.
+pub fn request(stream: &mut TcpStream, body: &str) -> io::Result<(bool, bool)> {
+    let length = body.len();
+    let head =
+        format!("POST /write?precision=ms HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n");
+    stream.write_all((head + body).as_bytes())?;
+    let mut answer = Vec::new();
+    let mut part = [0; 4_096];
+    while !answer.windows(4).any(|end| end == b"\r\n\r\n") {
+        match stream.read(&mut part)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            count => answer.extend_from_slice(&part[..count]),
+        }
+    }
+    let answer = String::from_utf8_lossy(&answer).to_lowercase();
+    Ok((answer.starts_with("http/1.1 204 "), !answer.contains("\r\nconnection: close\r\n")))
+}

@@ -1,0 +1,47 @@
+//! `prove serve-kills`: kill −9 of the daemon under load; what it acknowledged is stored once.
+
+use std::process::{Command, ExitCode};
+
+use proofs::serve_kills::{self, Proof};
+use throwaway::Throwaway;
+
+use crate::options::Options;
+use crate::{binary, say, task};
+
+/// Kills daemons, and compares what they acknowledged with the content of SQLite and PostgreSQL.
+pub(crate) fn prove(words: &[&str]) -> ExitCode {
+    task("prove serve-kills", Options::parse(words, 500), prove_both)
+}
+
+fn prove_both(options: &Options) -> Result<bool, String> {
+    let tachograph = binary::path()?;
+    let server = Throwaway::start(&[]).map_err(|e| e.to_string())?;
+    let postgresql = server.database("proof").map_err(|e| e.to_string())?;
+    say(
+        "| database | kills | acknowledged | missing or wrong | not answered | of these stored | doubled |",
+    );
+    say("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    let mut holds = true;
+    for name in ["SQLite", "PostgreSQL"] {
+        let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let place = match name {
+            "SQLite" => folder.path().join("record.sqlite").display().to_string(),
+            _ => postgresql.clone(),
+        };
+        let journal = folder.path().join("journal");
+        let kills = u64::from(options.runs);
+        let proof = serve_kills::prove(&place, options.seed, kills, |sockets| {
+            let mut command = Command::new(&tachograph);
+            // Some daemons die before, some after a batch.
+            command.args(["serve", "--write-each", "100ms", "--journal"]).arg(&journal);
+            command.args(sockets).env("TACHOGRAPH_RECORD", &place);
+            command
+        })?;
+        let Proof { kills, acknowledged, wrong, unanswered, stored, foreign } = proof;
+        say(&format!(
+            "| {name} | {kills} | {acknowledged} | {wrong} | {unanswered} | {stored} | {foreign} |"
+        ));
+        holds &= proof.holds();
+    }
+    Ok(holds)
+}

@@ -1,0 +1,490 @@
+//! Start, restart, and stop by a signal.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use sd_notify::NotifyState;
+use serde::{Deserialize, Serialize};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+use crate::datagrams::{Datagrams, Drops};
+use crate::handover::{Left, NoSuccessor, Predecessor, Successor, What};
+use crate::http::Shared;
+use crate::ingest::{Format, Ingest, IngestOptions};
+use crate::metrics::{ByWay, Metrics, Sender, Way};
+use crate::plaintext::Connection;
+use crate::requests::Peer;
+use crate::sockets::{Ahead, Bound, Stream};
+use crate::{Address, Readers, ServeError, http, ingest, requests};
+
+/// How long requests in progress may take when the daemon stops, or is replaced.
+const LAST_REQUESTS: Duration = Duration::from_secs(10);
+
+/// How long the last batch before a successor takes over may take.
+const LAST_BATCH: Duration = Duration::from_secs(10);
+
+/// How often to look whether it is written.
+const BATCH_TICK: Duration = Duration::from_millis(2);
+
+/// Pause after a connection could not be accepted, for example because too many files are open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Options of the daemon.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The store, as [`store::open`] takes it.
+    pub place: String,
+    /// Where to listen for HTTP.
+    pub http: Vec<Address>,
+    /// Where to listen for Graphite plaintext.
+    pub graphite: Vec<Address>,
+    /// The folder of the journal.
+    pub journal: PathBuf,
+    /// Size of the journal in bytes beyond which senders must wait.
+    pub journal_max: u64,
+    /// Time between two batches.
+    pub write_each: Duration,
+    /// Maximum number of connections of each address.
+    pub connections_max: usize,
+    /// Whether SIGHUP starts a successor; otherwise it stops the daemon, as when a terminal closes.
+    pub replace_on_hangup: bool,
+    /// The program of a successor.
+    pub program: PathBuf,
+    /// Step of new series, limits and memory, as for an import.
+    pub import: import::Options,
+}
+
+/// What a person should know of a running daemon.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// It listens on these addresses.
+    Listening(&'a [Address]),
+    /// Another process has taken over.
+    Replaced {
+        /// Its process id.
+        by: u32,
+    },
+    /// No other process took over, for this reason; this one goes on.
+    NotReplaced(String),
+}
+
+/// What is received at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub(crate) enum Service {
+    Http,
+    Graphite,
+}
+
+/// What the daemon's tasks are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Run,
+    /// HTTP connections end after the request in progress; everything else goes on.
+    Drain,
+    /// Nothing is read any more, and sockets and connections are returned.
+    HandOver,
+    /// What has arrived is read, then everything ends.
+    Stop,
+}
+
+impl Service {
+    /// How its lines are read and counted, over streams and in datagrams; `None` for HTTP.
+    fn lines(self) -> Option<(Format, Way, Way)> {
+        match self {
+            Service::Http => None,
+            Service::Graphite => {
+                Some((Format::Graphite, Way::graphite_stream, Way::graphite_datagram))
+            }
+        }
+    }
+}
+
+/// A bound socket with its address in the options, and the one that it has.
+struct Listening {
+    service: Service,
+    wanted: Address,
+    address: Address,
+    socket: Bound,
+}
+
+/// Why a round of serving ended.
+enum Ended {
+    Stopped,
+    HandsOver(Successor, Vec<Left>),
+}
+
+/// Runs the daemon until SIGTERM or SIGINT. Then what has arrived is written, and requests in
+/// progress are answered.
+///
+/// SIGUSR2, and SIGHUP if so wanted, start the program again, which takes over sockets, connections
+/// and journal; then this process returns.
+///
+/// `mount` returns the paths that are served beside those of the daemon.
+///
+/// # Errors
+/// [`ServeError`].
+pub fn run(
+    options: &Options,
+    mount: impl FnOnce(&Readers) -> Router,
+    tell: impl Fn(Event<'_>),
+) -> Result<(), ServeError> {
+    let mut predecessor = Predecessor::find().map_err(ServeError::System)?;
+    if predecessor.is_some() {
+        // Finds out that the record cannot be used while the predecessor still serves it.
+        drop(store::open(&options.place)?);
+    }
+    // Dropped after the runtime: connections to PostgreSQL must not be closed on its threads.
+    let readers = Readers::new(&options.place);
+    let mounted = mount(&readers);
+    let metrics = Metrics::new();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(ServeError::System)?;
+    let mut left = match &mut predecessor {
+        Some(predecessor) => predecessor.take().map_err(ServeError::System)?,
+        None => Vec::new(),
+    };
+    loop {
+        let (sockets, connections) = runtime.block_on(adopt(options, left))?;
+        let (ingest, threads) = ingest::start(options.ingest(), metrics.clone())?;
+        if let Some(predecessor) = predecessor.take() {
+            predecessor.confirm();
+        }
+        let router = |ingest: &Ingest, drops: &Arc<Mutex<Vec<Drops>>>| {
+            let (readers, ingest, drops) = (readers.clone(), ingest.clone(), drops.clone());
+            http::router(Shared { readers, ingest, drops }, mounted.clone())
+        };
+        let served = serve(options, sockets, connections, ingest, router, &tell);
+        match runtime.block_on(served)? {
+            Ended::Stopped => {
+                // Ends the last tasks, and with them the way in.
+                runtime.shutdown_timeout(Duration::from_secs(1));
+                return threads.join();
+            }
+            Ended::HandsOver(successor, handed) => {
+                let by = successor.id();
+                let done = threads.join().map_err(|error| error.to_string());
+                let done = done
+                    .and_then(|()| successor.hand_over(&handed).map_err(|error| error.to_string()));
+                match done {
+                    Ok(()) => {
+                        tell(Event::Replaced { by });
+                        return Ok(());
+                    }
+                    Err(error) => {
+                        tell(Event::NotReplaced(error));
+                        left = handed;
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Options {
+    fn ingest(&self) -> IngestOptions {
+        IngestOptions {
+            place: self.place.clone(),
+            journal: self.journal.clone(),
+            journal_max: self.journal_max,
+            write_each: self.write_each,
+            import: self.import.clone(),
+        }
+    }
+}
+
+/// Binds all sockets, except for those that were handed over, so that a second daemon ends before
+/// it opens the journal. Returns connections that were handed over too.
+async fn adopt(
+    options: &Options,
+    left: Vec<Left>,
+) -> Result<(Vec<Listening>, Vec<Left>), ServeError> {
+    let (mut sockets, mut connections) = (Vec::new(), Vec::new());
+    for left in left {
+        match left.what {
+            What::Socket { service, wanted } => sockets.push((service, wanted, left.fd)),
+            _ => connections.push(left),
+        }
+    }
+    let wanted = options.http.iter().map(|address| (Service::Http, address));
+    let wanted = wanted.chain(options.graphite.iter().map(|address| (Service::Graphite, address)));
+    let mut listening = Vec::new();
+    for (service, wanted) in wanted {
+        let failed = |cause| ServeError::Listen { address: wanted.clone(), cause };
+        let text = wanted.to_string();
+        let known = sockets.iter().position(|known| known.0 == service && known.1 == text);
+        let socket = match known {
+            Some(at) => Bound::adopted(sockets.swap_remove(at).2, wanted).map_err(failed)?,
+            None => Bound::new(wanted).await.map_err(failed)?,
+        };
+        let address = socket.address(wanted).map_err(failed)?;
+        listening.push(Listening { service, wanted: wanted.clone(), address, socket });
+    }
+    Ok((listening, connections))
+}
+
+/// The signals to which the daemon listens.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+    replace: Signal,
+    replace_on_hangup: bool,
+}
+
+impl Signals {
+    fn new(options: &Options) -> io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+            replace: signal(SignalKind::user_defined2())?,
+            replace_on_hangup: options.replace_on_hangup,
+        })
+    }
+
+    /// Whether the next signal is to stop the daemon; otherwise a successor is wanted.
+    async fn stops(&mut self) -> bool {
+        tokio::select! {
+            _ = self.terminate.recv() => true,
+            _ = self.interrupt.recv() => true,
+            _ = self.hangup.recv() => !self.replace_on_hangup,
+            _ = self.replace.recv() => false,
+        }
+    }
+}
+
+async fn serve(
+    options: &Options,
+    sockets: Vec<Listening>,
+    connections: Vec<Left>,
+    ingest: Ingest,
+    router: impl FnOnce(&Ingest, &Arc<Mutex<Vec<Drops>>>) -> Router,
+    tell: &impl Fn(Event<'_>),
+) -> Result<Ended, ServeError> {
+    let mut signals = Signals::new(options).map_err(ServeError::System)?;
+    let drops = Arc::new(Mutex::new(Vec::new()));
+    let router = router(&ingest, &drops);
+    let (phase, phases) = watch::channel(Phase::Run);
+    let (mut http, mut lines) = (JoinSet::new(), JoinSet::new());
+    let mut addresses = Vec::new();
+    let mut adopted = connections;
+    for Listening { service, wanted, address, socket } in sockets {
+        addresses.push(address);
+        let (ingest, phases) = (ingest.clone(), phases.clone());
+        match (service.lines(), socket) {
+            (Some((format, _, way)), socket @ (Bound::Udp(_) | Bound::UnixDatagram(_))) => {
+                let wanted = wanted.to_string();
+                let datagrams = Datagrams { socket, service, wanted, format, way };
+                let mut drops = drops.lock().unwrap_or_else(PoisonError::into_inner);
+                drops.extend(Drops::of(&datagrams));
+                lines.spawn(
+                    async move { datagrams.run(ingest, phases).await.into_iter().collect() },
+                );
+            }
+            (known, socket) => {
+                let places = options.connections_max;
+                let router = router.clone();
+                // The first listener of a service continues the connections of all.
+                let mine = |left: &mut Left| match &left.what {
+                    What::Socket { .. } => false,
+                    What::Lines { service: theirs, .. } => *theirs == service,
+                    What::Http { .. } => service == Service::Http,
+                };
+                let adopted = adopted.extract_if(.., mine).collect();
+                let listener = Listener { service, wanted, socket, router, places, adopted };
+                let tasks = if known.is_some() { &mut lines } else { &mut http };
+                tasks.spawn(listener.run(ingest, phases));
+            }
+        }
+    }
+    tell(Event::Listening(&addresses));
+    // Does nothing without systemd. After a restart the main process has a new id.
+    let main = NotifyState::MainPid(std::process::id());
+    let _ = sd_notify::notify(&[NotifyState::Ready, main]);
+    loop {
+        if signals.stops().await {
+            // The receivers are gone only if all tasks have ended.
+            let _ = phase.send(Phase::Stop);
+            drop(ingest);
+            all(&mut http).await;
+            all(&mut lines).await;
+            remove_sockets(&addresses);
+            return Ok(Ended::Stopped);
+        }
+        let successor = match start(&options.program, &ingest).await {
+            Ok(successor) => successor,
+            Err(error) => {
+                tell(Event::NotReplaced(error));
+                continue;
+            }
+        };
+        let _ = phase.send(Phase::Drain);
+        let mut left = all(&mut http).await;
+        let _ = phase.send(Phase::HandOver);
+        left.extend(all(&mut lines).await);
+        return Ok(Ended::HandsOver(successor, left));
+    }
+}
+
+/// Starts a successor, and writes what has arrived, so that it has little to read.
+async fn start(program: &Path, ingest: &Ingest) -> Result<Successor, String> {
+    let program = program.to_owned();
+    let started = tokio::task::spawn_blocking(move || Successor::start(&program)).await;
+    let successor = match started {
+        Ok(started) => started.map_err(|error: NoSuccessor| error.to_string())?,
+        Err(_) => return Err(ServeError::Panicked.to_string()),
+    };
+    ingest.state.last_batch.store(true, Ordering::Relaxed);
+    let flushed = async {
+        while !ingest.state.is_flushed.load(Ordering::Relaxed) {
+            tokio::time::sleep(BATCH_TICK).await;
+        }
+    };
+    if tokio::time::timeout(LAST_BATCH, flushed).await.is_err() {
+        ingest.state.last_batch.store(false, Ordering::Relaxed);
+        let error = ingest.state.store_error().unwrap_or_else(|| "it is slow".to_owned());
+        return Err(format!("the record could not be written ({error})"));
+    }
+    Ok(successor)
+}
+
+/// What all tasks leave.
+async fn all(tasks: &mut JoinSet<Vec<Left>>) -> Vec<Left> {
+    let mut left = Vec::new();
+    while let Some(ended) = tasks.join_next().await {
+        left.extend(ended.unwrap_or_default());
+    }
+    left
+}
+
+fn remove_sockets(addresses: &[Address]) {
+    for address in addresses {
+        if let Address::Unix(path) | Address::UnixDatagram(path) = address {
+            // Another process may have removed it.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// A socket that accepts connections.
+struct Listener {
+    service: Service,
+    wanted: Address,
+    socket: Bound,
+    router: Router,
+    /// Number of connections that it may have.
+    places: usize,
+    /// Connections that a predecessor has accepted.
+    adopted: Vec<Left>,
+}
+
+impl Listener {
+    /// Accepts connections until the daemon stops, and waits for their ends. Returns what a
+    /// successor takes over.
+    async fn run(mut self, ingest: Ingest, mut phase: watch::Receiver<Phase>) -> Vec<Left> {
+        let places = Arc::new(Semaphore::new(self.places));
+        let mut connections = JoinSet::new();
+        let mut left = Vec::new();
+        for adopted in std::mem::take(&mut self.adopted) {
+            let Left { fd, what } = adopted;
+            // A connection that is closed by now cannot be used.
+            let Ok(stream) = Stream::adopted(fd) else { continue };
+            let place = places.clone().try_acquire_owned().ok();
+            self.spawn(&mut connections, (stream, what), place, &ingest, &phase);
+        }
+        let is_over = |service: Service, phase: Phase| match phase {
+            Phase::Run => false,
+            Phase::Drain => service == Service::Http,
+            Phase::HandOver | Phase::Stop => true,
+        };
+        loop {
+            let service = self.service;
+            let accepted = tokio::select! {
+                _ = phase.wait_for(|phase| is_over(service, *phase)) => break,
+                accepted = self.socket.accept() => accepted,
+                Some(ended) = connections.join_next() => {
+                    // Connections end for a successor only with the listener.
+                    left.extend(ended.ok().flatten());
+                    continue;
+                }
+            };
+            let Ok((stream, name)) = accepted else {
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            };
+            let Ok(place) = places.clone().try_acquire_owned() else {
+                let way = service.lines().map_or(Way::http, |(_, way, _)| way);
+                ingest.metrics.connections_refused.get_or_create(&ByWay { way }).inc();
+                stream.abort();
+                continue;
+            };
+            let sender = name.to_string();
+            let what = match service {
+                Service::Http => What::Http { sender, ahead: Vec::new() },
+                _ => What::Lines { service, sender, half: Vec::new(), skipping: false },
+            };
+            self.spawn(&mut connections, (stream, what), Some(place), &ingest, &phase);
+        }
+        if *phase.borrow() == Phase::Stop {
+            // New connections are refused from now on.
+            drop(self.socket);
+        } else if let Ok(fd) = self.socket.into_fd() {
+            let what = What::Socket { service: self.service, wanted: self.wanted.to_string() };
+            left.push(Left { fd, what });
+        }
+        let answered = async {
+            while let Some(ended) = connections.join_next().await {
+                left.extend(ended.ok().flatten());
+            }
+        };
+        // Requests that are still in progress then are given up with their tasks.
+        let _ = tokio::time::timeout(LAST_REQUESTS, answered).await;
+        left
+    }
+
+    fn spawn(
+        &self,
+        connections: &mut JoinSet<Option<Left>>,
+        (stream, what): (Stream, What),
+        place: Option<tokio::sync::OwnedSemaphorePermit>,
+        ingest: &Ingest,
+        phase: &watch::Receiver<Phase>,
+    ) {
+        let (ingest, phase) = (ingest.clone(), phase.clone());
+        match what {
+            What::Lines { service, sender, half, skipping } => {
+                let Some((format, way, _)) = service.lines() else { return };
+                let sender = Sender { way, name: sender.into() };
+                let connection = Connection { stream, sender, service, format, half, skipping };
+                connections.spawn(async move {
+                    let left = connection.run(ingest, phase).await;
+                    drop(place);
+                    left
+                });
+            }
+            What::Http { sender, ahead } => {
+                let labels = ByWay { way: Way::http };
+                let open = ingest.metrics.connections.get_or_create(&labels).clone();
+                let router = self.router.clone();
+                // Only the router needs the way in.
+                drop(ingest);
+                connections.spawn(async move {
+                    open.inc();
+                    let stream = Ahead { ahead, stream };
+                    let left = requests::answer(stream, Peer(sender.into()), router, phase).await;
+                    open.dec();
+                    drop(place);
+                    left
+                });
+            }
+            What::Socket { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Why the daemon could not run.
+
+use std::io;
+use std::path::PathBuf;
+
+use head::JournalError;
+use import::BackfillError;
+use store::StoreError;
+
+use crate::Address;
+
+/// An error that ends the daemon, or prevents its start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// An address cannot be listened on.
+    #[error(
+        "cannot listen on {address} ({cause}): stop the other program, or choose another address"
+    )]
+    Listen {
+        /// The address.
+        address: Address,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// The store cannot be opened or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The journal cannot be opened or written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The journal belongs to another record.
+    #[error(
+        "the journal {} continues data that {record} does not have: choose the record that it \
+         belongs to, or another --journal",
+        .journal.display()
+    )]
+    OtherRecord {
+        /// The journal's folder.
+        journal: PathBuf,
+        /// The store.
+        record: String,
+    },
+    /// The journal has a record that this version does not know.
+    #[error("the journal {} has records of a newer tachograph: update tachograph", .0.display())]
+    Record(PathBuf),
+    /// The daemon ended before the store had everything.
+    #[error(
+        "the record could not be written ({error}); what was acknowledged is in the journal {} and \
+         will be written after the next start",
+        .journal.display()
+    )]
+    Unwritten {
+        /// The journal's folder.
+        journal: PathBuf,
+        /// The error of the store.
+        error: String,
+    },
+    /// The updates could not be gathered.
+    #[error(transparent)]
+    Gather(BackfillError),
+    /// A thread has panicked.
+    #[error(
+        "a thread of the daemon panicked: please report this as a bug; what was acknowledged \
+        is in the journal"
+    )]
+    Panicked,
+    /// The system refuses threads, random numbers or signal handlers.
+    #[error(
+        "the system refuses threads, random numbers or signal handlers ({0}): check the limits of this user"
+    )]
+    System(io::Error),
+}
+
+impl From<BackfillError> for ServeError {
+    fn from(error: BackfillError) -> ServeError {
+        match error {
+            BackfillError::Store(error) => ServeError::Store(error),
+            error => ServeError::Gather(error),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! A successor takes over the sockets, the connections, and the journal.
+//!
+//! ```text
+//!  running daemon                                   successor
+//!  SIGHUP: starts the program at its own path ────→ reads its options, opens the record
+//!                                            ←───── READY     … or it ends: nothing changes
+//!  answers requests in progress, writes a batch
+//!  stops reading; the journal is closed
+//!  sockets, connections, half-read lines ─────────→ opens the journal
+//!                                            ←───── OPEN      … or it is killed, and the running
+//!  YOURS, ends ───────────────────────────────────→ reads         daemon goes on
+//! ```
+//!
+//! They talk over a pair of Unix sockets; the successor's end is its standard input. Before YOURS
+//! it reads nothing from the connections, so the running daemon can go on with them as they are.
+
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::daemon::Service;
+
+/// The environment variable that tells a successor that its standard input is a socket.
+const VARIABLE: &str = "TACHOGRAPH_SUCCESSOR";
+
+/// How long a successor may take to start.
+const START: Duration = Duration::from_secs(30);
+
+/// How long it may take to open the journal.
+const OPEN: Duration = Duration::from_secs(30);
+
+/// Descriptors that are sent together; the kernel allows 253.
+const TOGETHER: usize = 64;
+
+/// Limit on the description of what is sent together.
+const DESCRIPTION_MAX: usize = 64 << 20;
+
+const READY: u8 = b'R';
+const OPENED: u8 = b'O';
+const YOURS: u8 = b'Y';
+
+/// Something that is handed over.
+#[derive(Debug)]
+pub(crate) struct Left {
+    pub(crate) fd: OwnedFd,
+    pub(crate) what: What,
+}
+
+/// What it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum What {
+    /// A bound socket, by the address in the options.
+    Socket { service: Service, wanted: String },
+    /// A connection that sends lines, with the beginning of one.
+    Lines { service: Service, sender: String, half: Vec<u8>, skipping: bool },
+    /// An HTTP connection between two requests, with the beginning of the next.
+    Http { sender: String, ahead: Vec<u8> },
+}
+
+/// Why there is no successor.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoSuccessor {
+    #[error("{} cannot be started ({cause})", .program.display())]
+    Start { program: PathBuf, cause: io::Error },
+    #[error("the new process did not get ready: {0}")]
+    NotReady(Ending),
+    #[error("the new process could not take over: {0}")]
+    NotOpen(Ending),
+}
+
+/// How a successor failed.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// It ended.
+    Ended(std::process::ExitStatus),
+    /// It did not answer in time.
+    Late(Duration),
+    /// It cannot be talked to.
+    Broken(io::Error),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ending::Ended(status) => write!(f, "it ended with {status}"),
+            Ending::Late(limit) => write!(f, "it did not answer within {} s", limit.as_secs()),
+            Ending::Broken(cause) => write!(f, "the connection to it failed ({cause})"),
+        }
+    }
+}
+
+/// A successor that is ready. It is killed when this is dropped before it has taken over.
+#[derive(Debug)]
+pub(crate) struct Successor {
+    child: Option<Child>,
+    socket: UnixStream,
+}
+
+impl Successor {
+    /// Starts the program with the arguments of this process, and waits until it is ready.
+    pub(crate) fn start(program: &Path) -> Result<Successor, NoSuccessor> {
+        let failed = |cause| NoSuccessor::Start { program: program.to_owned(), cause };
+        let (socket, theirs) = UnixStream::pair().map_err(failed)?;
+        let child = Command::new(program)
+            .args(std::env::args_os().skip(1))
+            .env(VARIABLE, "1")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .spawn()
+            .map_err(failed)?;
+        let mut successor = Successor { child: Some(child), socket };
+        successor.expect(READY, START).map_err(NoSuccessor::NotReady)?;
+        Ok(successor)
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.as_ref().map(Child::id).unwrap_or_default()
+    }
+
+    /// Hands everything over; then this process must end without touching it.
+    pub(crate) fn hand_over(mut self, left: &[Left]) -> Result<(), NoSuccessor> {
+        let sent = send(&self.socket, left);
+        sent.map_err(|cause| NoSuccessor::NotOpen(Ending::Broken(cause)))?;
+        self.expect(OPENED, OPEN).map_err(NoSuccessor::NotOpen)?;
+        // This fails only if the new process has died meanwhile. Nothing is lost then: what was read
+        // is in the journal.
+        let _ = self.socket.write_all(&[YOURS]);
+        self.child = None;
+        Ok(())
+    }
+
+    fn expect(&mut self, wanted: u8, limit: Duration) -> Result<(), Ending> {
+        self.socket.set_read_timeout(Some(limit)).map_err(Ending::Broken)?;
+        let mut byte = [0];
+        match self.socket.read(&mut byte) {
+            Ok(1) if byte == [wanted] => Ok(()),
+            Ok(0) => Err(self.ended()),
+            Ok(_) => Err(Ending::Broken(io::ErrorKind::InvalidData.into())),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Ending::Late(limit)),
+            Err(error) => Err(Ending::Broken(error)),
+        }
+    }
+
+    /// The status of a process that has closed its end.
+    fn ended(&mut self) -> Ending {
+        match self.child.as_mut().map(|child| (child.kill(), child.wait())) {
+            Some((_, Ok(status))) => Ending::Ended(status),
+            Some((_, Err(error))) => Ending::Broken(error),
+            None => Ending::Broken(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+}
+
+impl Drop for Successor {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended already.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// The side of a successor.
+#[derive(Debug)]
+pub(crate) struct Predecessor {
+    socket: UnixStream,
+}
+
+impl Predecessor {
+    /// The process that started this one as its successor, if so.
+    pub(crate) fn find() -> io::Result<Option<Predecessor>> {
+        if std::env::var_os(VARIABLE).is_none() {
+            return Ok(None);
+        }
+        let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        Ok(Some(Predecessor { socket }))
+    }
+
+    /// Tells that this process is ready, and receives what is handed over.
+    pub(crate) fn take(&mut self) -> io::Result<Vec<Left>> {
+        self.socket.write_all(&[READY])?;
+        receive(&self.socket)
+    }
+
+    /// Tells that the journal is open, and waits until the sockets may be used.
+    ///
+    /// If the predecessor has died, they may be used too.
+    pub(crate) fn confirm(mut self) {
+        let _ = self.socket.write_all(&[OPENED]);
+        let _ = self.socket.read(&mut [0]);
+    }
+}
+
+/// Sends everything in parts: the length of a description with the descriptors, the description.
+fn send(mut socket: &UnixStream, left: &[Left]) -> io::Result<()> {
+    for part in left.chunks(TOGETHER).chain([&[][..]]) {
+        let what: Vec<&What> = part.iter().map(|left| &left.what).collect();
+        let description = serde_json::to_vec(&what)?;
+        let length = u32::try_from(description.len()).map_err(io::Error::other)?.to_le_bytes();
+        let fds: Vec<BorrowedFd<'_>> = part.iter().map(|left| left.fd.as_fd()).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(TOGETHER))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        sendmsg(socket, &[IoSlice::new(&length)], &mut ancillary, SendFlags::empty())?;
+        socket.write_all(&description)?;
+    }
+    Ok(())
+}
+
+fn receive(mut socket: &UnixStream) -> io::Result<Vec<Left>> {
+    let mut left = Vec::new();
+    loop {
+        let mut length = [0; 4];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(TOGETHER))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
+        let got = recvmsg(socket, &mut [IoSliceMut::new(&mut length)], &mut ancillary, flags)?;
+        if got.bytes != length.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let mut fds = Vec::new();
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                fds.extend(rights);
+            }
+        }
+        let length = u32::from_le_bytes(length) as usize;
+        if length > DESCRIPTION_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut description = vec![0; length];
+        socket.read_exact(&mut description)?;
+        let what: Vec<What> = serde_json::from_slice(&description)?;
+        if what.is_empty() {
+            return Ok(left);
+        }
+        if what.len() != fds.len() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        left.extend(fds.into_iter().zip(what).map(|(fd, what)| Left { fd, what }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_the_kernel_sends_at_a_time_arrives_in_order() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let left: Vec<Left> = (0..150)
+            .map(|i| Left {
+                fd: std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into(),
+                what: What::Http { sender: i.to_string(), ahead: vec![i as u8; 1_000] },
+            })
+            .collect();
+        let received = std::thread::scope(|scope| {
+            let received = scope.spawn(|| receive(&theirs).unwrap());
+            send(&ours, &left).unwrap();
+            received.join().unwrap()
+        });
+        let whats = |left: &[Left]| left.iter().map(|left| left.what.clone()).collect::<Vec<_>>();
+        assert_eq!(whats(&received), whats(&left));
+        let inode = |left: &Left| rustix::fs::fstat(&left.fd).unwrap().st_ino;
+        assert!(received.iter().zip(&left).all(|(new, old)| inode(new) == inode(old)));
+    }
+
+    #[test]
+    fn a_predecessor_that_dies_hands_over_nothing() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(ours);
+        assert_eq!(receive(&theirs).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    }
+}

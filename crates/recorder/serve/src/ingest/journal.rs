@@ -1,0 +1,77 @@
+//! The thread that writes the journal.
+
+use std::sync::PoisonError;
+use std::sync::mpsc::SyncSender;
+
+use tokio::sync::mpsc::Receiver;
+
+use super::record::Record;
+use super::{Answer, Message, Shared, State};
+use crate::metrics::Metrics;
+use std::sync::atomic::Ordering;
+
+/// A commit waits for no further messages once it has this many bytes.
+const GROUP_BYTES: usize = 8 << 20;
+
+/// Messages on disk.
+#[derive(Debug)]
+pub(super) struct Group {
+    pub(super) messages: Vec<Message>,
+    /// The position of the last one.
+    pub(super) last: u64,
+}
+
+/// Writes messages until the last sender is gone.
+pub(super) fn run(
+    journal: &Shared,
+    mut messages: Receiver<Message>,
+    groups: &SyncSender<Group>,
+    state: &State,
+    metrics: &Metrics,
+) {
+    let mut bytes = Vec::new();
+    while let Some(first) = messages.blocking_recv() {
+        let mut length = first.lines.len();
+        let mut group = vec![first];
+        // What arrived during the last commit is committed together.
+        while length < GROUP_BYTES
+            && let Ok(message) = messages.try_recv()
+        {
+            length += message.lines.len();
+            group.push(message);
+        }
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = group.iter().try_for_each(|message| {
+            let Message { format, lines, arrival_us, .. } = message;
+            Record::Lines { format: *format, arrival_us: *arrival_us, lines }.write(&mut bytes);
+            journal.append(&bytes).map(|_| ())
+        });
+        let committed = written.and_then(|()| journal.commit());
+        state.journal_bytes.store(journal.size(), Ordering::Relaxed);
+        match committed {
+            Ok(last) => {
+                state.journaled.store(last, Ordering::Relaxed);
+                drop(journal);
+                metrics.journal_commits.inc();
+                if groups.send(Group { messages: group, last }).is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                metrics.journal_errors.inc();
+                let undone = journal.undo();
+                drop(journal);
+                let why = error.to_string();
+                for message in group {
+                    let answer = message.answer.map(|to| to.send(Answer::Failed(why.clone())));
+                    // A sender that is gone does not wait for its answer.
+                    drop(answer);
+                }
+                if undone.is_err() {
+                    // Nothing more can be acknowledged: a later record would follow a torn one.
+                    return;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! From lines to the store: everything is in the journal before it is acknowledged.
+//!
+//! ```text
+//!  listeners ─→ Message ─→ thread `journal`: append … append, one commit for all
+//!                             │ committed messages
+//!                             └─→ thread `apply`: parse ─→ head ─→ answers to the senders
+//!                                                           │ every few seconds, or when it is full
+//!                                     store ←── batch ←─────┘ after its record is in the journal
+//! ```
+//!
+//! All queues are short. If the store does not accept batches, the head fills up, then the queues,
+//! then senders wait, or are told to come back later.
+
+mod apply;
+mod journal;
+mod record;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use formats::Reason;
+use head::Journal;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+
+pub(crate) use record::Format;
+
+use crate::ServeError;
+use crate::metrics::{Metrics, Sender};
+
+/// Messages that wait for the journal.
+const WAITING: usize = 64;
+
+/// Groups of messages that wait to be applied.
+const GROUPS: usize = 2;
+
+/// Limit on the lines of a message, in bytes.
+pub(crate) const MESSAGE_MAX: usize = 8 << 20;
+
+/// Limit on the bytes of all messages.
+const ROOM: usize = 64 << 20;
+
+/// Bytes that are counted together.
+const ROOM_UNIT: usize = 1 << 10;
+
+const _: () = assert!(MESSAGE_MAX + record::LINES_HEAD <= head::journal::RECORD_MAX);
+
+/// Options of the way in.
+#[derive(Clone, Debug)]
+pub(crate) struct IngestOptions {
+    /// The store.
+    pub(crate) place: String,
+    /// The folder of the journal.
+    pub(crate) journal: PathBuf,
+    /// Size of the journal beyond which senders are told to wait.
+    pub(crate) journal_max: u64,
+    /// Time between two batches.
+    pub(crate) write_each: Duration,
+    /// Step, limits and memory, as for an import.
+    pub(crate) import: import::Options,
+}
+
+/// Lines from a sender.
+#[derive(Debug)]
+pub(crate) struct Message {
+    pub(crate) format: Format,
+    /// Whole lines.
+    pub(crate) lines: Vec<u8>,
+    /// When they arrived, in microseconds since the epoch.
+    pub(crate) arrival_us: i64,
+    pub(crate) sender: Sender,
+    /// Who waits for the answer.
+    pub(crate) answer: Option<oneshot::Sender<Answer>>,
+    /// Its share of the memory of all messages.
+    pub(crate) room: OwnedSemaphorePermit,
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// It is in the journal, and its lines were accepted, except for those refused.
+    Written(Refused),
+    /// It is not in the journal, for this reason.
+    Failed(String),
+}
+
+/// The refused lines of a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refused {
+    /// Their number.
+    pub(crate) lines: u64,
+    /// The number of the first in its message, the line, and why.
+    pub(crate) first: Option<(u64, String, Reason)>,
+}
+
+/// What the threads and the listeners know of each other.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// Size of the journal's files.
+    pub(crate) journal_bytes: AtomicU64,
+    /// When the oldest line arrived that no store has, in microseconds since the epoch; 0 if there
+    /// is none.
+    pub(crate) oldest_us: AtomicI64,
+    /// Approximate memory of updates that wait to be written.
+    pub(crate) head_bytes: AtomicU64,
+    /// Whether the store takes no more for now.
+    pub(crate) full: AtomicBool,
+    /// Whether a batch is to be written now, and then none any more, because a successor takes
+    /// over.
+    pub(crate) last_batch: AtomicBool,
+    /// The position of the last lines in the journal.
+    journaled: AtomicU64,
+    /// Whether that batch is written.
+    pub(crate) is_flushed: AtomicBool,
+    /// The last error of the store, until it accepts a batch.
+    store_error: Mutex<Option<String>>,
+}
+
+impl State {
+    /// Why the store does not accept batches at the moment, if so.
+    pub(crate) fn store_error(&self) -> Option<String> {
+        self.store_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set_store_error(&self, error: Option<String>) {
+        *self.store_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    /// Age of the oldest line that no store has.
+    pub(crate) fn oldest_age(&self) -> Duration {
+        match self.oldest_us.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            oldest_us => Duration::from_micros(now_us().saturating_sub(oldest_us).max(0) as u64),
+        }
+    }
+}
+
+/// The way in. Cloning shares it; it ends when all are dropped.
+#[derive(Clone, Debug)]
+pub(crate) struct Ingest {
+    messages: mpsc::Sender<Message>,
+    pub(crate) state: Arc<State>,
+    pub(crate) metrics: Metrics,
+    journal_max: u64,
+    room: Arc<Semaphore>,
+}
+
+/// The threads of an [`Ingest`].
+#[derive(Debug)]
+pub(crate) struct Threads {
+    journal: JoinHandle<()>,
+    apply: JoinHandle<Result<(), ServeError>>,
+}
+
+/// Opens the store and the journal, reads what the store does not have, and starts the threads.
+///
+/// # Errors
+/// Those of the store and of the journal.
+pub(crate) fn start(
+    options: IngestOptions,
+    metrics: Metrics,
+) -> Result<(Ingest, Threads), ServeError> {
+    let state = Arc::new(State::default());
+    let (groups, to_apply) = sync_channel(GROUPS);
+    let (opened, journal) = std::sync::mpsc::channel();
+    let journal_max = options.journal_max;
+    let (shared, counted) = (state.clone(), metrics.clone());
+    let apply = std::thread::Builder::new()
+        .name("apply".to_owned())
+        .spawn(move || apply::run(&options, &shared, &counted, to_apply, &opened));
+    let apply = apply.map_err(ServeError::System)?;
+    let Ok(journal) = journal.recv() else {
+        // The thread ended before it had opened the journal.
+        let ended = apply.join().unwrap_or(Err(ServeError::Panicked));
+        return Err(ended.err().unwrap_or(ServeError::Panicked));
+    };
+    let (messages, waiting) = mpsc::channel(WAITING);
+    let (shared, counted) = (state.clone(), metrics.clone());
+    let writer = std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
+        journal::run(&journal, waiting, &groups, &shared, &counted);
+    });
+    let journal = writer.map_err(ServeError::System)?;
+    let room = Arc::new(Semaphore::new(ROOM / ROOM_UNIT));
+    let ingest = Ingest { messages, state, metrics, journal_max, room };
+    Ok((ingest, Threads { journal, apply }))
+}
+
+/// A journal that two threads append to.
+type Shared = Arc<Mutex<Journal>>;
+
+impl Ingest {
+    /// Whether senders must wait, because the journal or the memory is full.
+    pub(crate) fn is_full(&self) -> bool {
+        self.state.full.load(Ordering::Relaxed)
+            || self.state.journal_bytes.load(Ordering::Relaxed) >= self.journal_max
+    }
+
+    /// Room for these bytes, if there is any now.
+    pub(crate) fn try_room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let units = u32::try_from(bytes.div_ceil(ROOM_UNIT)).ok()?;
+        self.room.clone().try_acquire_many_owned(units).ok()
+    }
+
+    /// Room for these bytes; waits for it. `None` if there is never as much.
+    pub(crate) async fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let units = u32::try_from(bytes.div_ceil(ROOM_UNIT)).ok()?;
+        self.room.clone().acquire_many_owned(units).await.ok()
+    }
+
+    /// Hands over a message; waits while the queues are full.
+    pub(crate) async fn send(&self, message: Message) {
+        // Without receiver the daemon is ending, and the sender gets no answer.
+        let _ = self.messages.send(message).await;
+    }
+}
+
+impl Threads {
+    /// Waits until everything is in the store, after every [`Ingest`] was dropped.
+    ///
+    /// # Errors
+    /// Those of the store; what it does not have stays in the journal.
+    pub(crate) fn join(self) -> Result<(), ServeError> {
+        let journal = self.journal.join();
+        let applied = self.apply.join().unwrap_or(Err(ServeError::Panicked));
+        journal.map_err(|_| ServeError::Panicked)?;
+        applied
+    }
+}
+
+/// The clock, in microseconds since the epoch.
+pub(crate) fn now_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+}

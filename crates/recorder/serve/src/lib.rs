@@ -1,0 +1,52 @@
+//! The recorder as a daemon.
+//!
+//! ```text
+//!  Graphite over TCP, UDP, Unix sockets ─→ ingest: journal ─→ head ─→ store
+//!  Influx line protocol over HTTP ─────────↗
+//!  HTTP ─→ axum: /health, /metrics, and the routers mounted by the caller ─→ Readers ─→ store
+//! ```
+//!
+//! # Glossary
+//!
+//! - **Message**: lines of one sender that are written to the journal together.
+//! - **Way**: a protocol and the kind of its sockets, as `graphite_stream`.
+//! - **Acknowledged**: on disk in the journal, so that it is in the store sooner or later, once,
+//!   whatever dies.
+//!
+//! # Where further routers are mounted
+//!
+//! [`run`] calls `mount` once, with the [`Readers`] of the store, and serves the returned router
+//! beside its own paths. Handlers read through [`Readers::read`], which runs the blocking calls of a
+//! [`store::Store`] on threads of their own.
+//!
+//! # Not in this crate
+//!
+//! Flags, and the words of the command line; arithmetic, parsers, databases.
+
+mod address;
+mod daemon;
+mod datagrams;
+mod error;
+mod handover;
+mod http;
+mod influx;
+mod ingest;
+mod metrics;
+mod plaintext;
+mod readers;
+mod requests;
+mod sockets;
+
+use std::path::{Path, PathBuf};
+
+pub use address::{Address, AddressError};
+pub use daemon::{Event, Options, run};
+pub use error::ServeError;
+pub use readers::{ReadError, Readers};
+
+/// The usual folder of the journal of a SQLite file: beside it.
+pub fn journal_of(record: &Path) -> PathBuf {
+    let mut name = record.as_os_str().to_owned();
+    name.push(".journal");
+    name.into()
+}

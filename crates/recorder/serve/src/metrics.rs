@@ -1,0 +1,211 @@
+//! Figures about the daemon itself, for `/metrics`.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::ingest::State;
+
+/// Number of senders that are counted separately; the others are counted together.
+const SENDERS_MAX: usize = 1_000;
+
+/// How lines arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[allow(non_camel_case_types, reason = "the names are those in /metrics")]
+pub(crate) enum Way {
+    /// HTTP requests.
+    http,
+    /// Influx line protocol over HTTP.
+    influx_http,
+    /// Graphite plaintext over a stream.
+    graphite_stream,
+    /// Graphite plaintext in datagrams.
+    graphite_datagram,
+}
+
+/// Who sends: the address of a machine, or `unix`.
+#[derive(Clone, Debug)]
+pub(crate) struct Sender {
+    pub(crate) way: Way,
+    pub(crate) name: Arc<str>,
+}
+
+/// Labels of what arrives one way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct ByWay {
+    pub(crate) way: Way,
+}
+
+/// Labels of refused lines.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refusal {
+    way: Way,
+    sender: String,
+    reason: &'static str,
+}
+
+/// All figures. Cloning shares them.
+#[derive(Clone)]
+pub(crate) struct Metrics {
+    registry: Arc<Registry>,
+    senders: Arc<Mutex<HashSet<Arc<str>>>>,
+    refused: Family<Refusal, Counter>,
+    journal_bytes: Gauge,
+    head_bytes: Gauge,
+    oldest: Gauge<f64, std::sync::atomic::AtomicU64>,
+    is_full: Gauge,
+    pub(crate) http_requests: Counter,
+    pub(crate) connections: Family<ByWay, Gauge>,
+    pub(crate) connections_refused: Family<ByWay, Counter>,
+    pub(crate) datagrams: Family<ByWay, Counter>,
+    pub(crate) datagrams_dropped: Family<ByWay, Counter>,
+    pub(crate) lines: Counter,
+    pub(crate) updates: Counter,
+    pub(crate) batches: Counter,
+    pub(crate) series_omitted: Counter,
+    pub(crate) store_errors: Counter,
+    pub(crate) journal_commits: Counter,
+    pub(crate) journal_errors: Counter,
+    pub(crate) journal_replayed: Counter,
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Metrics {
+        let mut registry = Registry::with_prefix("tachograph");
+        let mut counter = |name: &str, help: &str| {
+            let counter = Counter::default();
+            registry.register(name, help, counter.clone());
+            counter
+        };
+        let http_requests = counter("http_requests", "HTTP requests answered");
+        let lines = counter("lines", "Lines received");
+        let updates = counter("updates", "Updates accepted");
+        let batches = counter("batches", "Batches written to the record");
+        let series_omitted = counter(
+            "series_omitted",
+            "Series omitted from a batch after they were acknowledged, because a count would \
+             exceed 2^53",
+        );
+        let store_errors = counter("record_errors", "Failed attempts to write to the record");
+        let journal_commits = counter("journal_commits", "Commits of the journal");
+        let journal_errors = counter("journal_errors", "Failed commits of the journal");
+        let journal_replayed =
+            counter("journal_replayed", "Messages read from the journal at the start");
+        let gauge = |registry: &mut Registry, name: &str, help: &str| {
+            let gauge = Gauge::default();
+            registry.register(name, help, gauge.clone());
+            gauge
+        };
+        let journal_bytes = gauge(&mut registry, "journal_bytes", "Size of the journal");
+        let head_bytes =
+            gauge(&mut registry, "head_bytes", "Memory of updates that wait to be written");
+        let is_full = gauge(
+            &mut registry,
+            "full",
+            "1 while senders must wait, because the journal or the memory is full",
+        );
+        let oldest = Gauge::default();
+        registry.register_with_unit(
+            "oldest_unwritten",
+            "Age of the oldest line that is not in the record",
+            Unit::Seconds,
+            oldest.clone(),
+        );
+        let (refused, datagrams) = (Family::default(), Family::default());
+        let (connections, connections_refused) = (Family::default(), Family::default());
+        let datagrams_dropped = Family::default();
+        registry.register("refused_lines", "Lines refused, by sender and reason", refused.clone());
+        registry.register("connections", "Open connections", connections.clone());
+        registry.register(
+            "connections_refused",
+            "Connections closed at once, because there were too many",
+            connections_refused.clone(),
+        );
+        registry.register("datagrams", "Datagrams received", datagrams.clone());
+        registry.register(
+            "datagrams_dropped",
+            "Datagrams dropped by the kernel, because the receive buffer was full",
+            datagrams_dropped.clone(),
+        );
+        Metrics {
+            registry: Arc::new(registry),
+            senders: Arc::default(),
+            refused,
+            journal_bytes,
+            head_bytes,
+            oldest,
+            is_full,
+            http_requests,
+            connections,
+            connections_refused,
+            datagrams,
+            datagrams_dropped,
+            lines,
+            updates,
+            batches,
+            series_omitted,
+            store_errors,
+            journal_commits,
+            journal_errors,
+            journal_replayed,
+        }
+    }
+
+    /// Counts refused lines of a sender.
+    pub(crate) fn refuse(&self, sender: &Sender, reason: &'static str, lines: u64) {
+        let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = senders.contains(&sender.name)
+            || senders.len() < SENDERS_MAX && senders.insert(sender.name.clone());
+        drop(senders);
+        let name = if is_known { sender.name.to_string() } else { "others".to_owned() };
+        let labels = Refusal { way: sender.way, sender: name, reason };
+        self.refused.get_or_create(&labels).inc_by(lines);
+    }
+
+    /// The figures in the text format of OpenMetrics.
+    pub(crate) fn text(&self, state: &State, is_full: bool) -> String {
+        use std::sync::atomic::Ordering::Relaxed;
+        let whole = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        self.journal_bytes.set(whole(state.journal_bytes.load(Relaxed)));
+        self.head_bytes.set(whole(state.head_bytes.load(Relaxed)));
+        self.oldest.set(state.oldest_age().as_secs_f64());
+        self.is_full.set(i64::from(is_full));
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_senders_do_not_fill_the_memory() {
+        let metrics = Metrics::new();
+        for i in 0..SENDERS_MAX + 20 {
+            let sender = Sender { way: Way::graphite_stream, name: i.to_string().into() };
+            metrics.refuse(&sender, "late", 2);
+        }
+        let text = metrics.text(&State::default(), false);
+        let refused = |line: &&str| line.starts_with("tachograph_refused_lines_total{");
+        assert_eq!(text.lines().filter(refused).count(), SENDERS_MAX + 1);
+        let others = "tachograph_refused_lines_total{way=\"graphite_stream\",sender=\"others\",\
+                      reason=\"late\"} 40\n";
+        assert!(text.contains(others), "{text}");
+    }
+}

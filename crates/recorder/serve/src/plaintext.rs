@@ -1,0 +1,202 @@
+//! Lines over streams.
+//!
+//! These protocols have no answers. A sender that closes its side of the connection and waits for
+//! the end of ours knows that everything is in the journal: the daemon closes a connection in order
+//! only after its last line is there, and resets it if the journal could not be written.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::Duration;
+
+use tokio::sync::{oneshot, watch};
+
+use crate::daemon::{Phase, Service};
+use crate::handover::{Left, What};
+use crate::ingest::{Answer, Format, Ingest, Message, now_us};
+use crate::metrics::{ByWay, Sender};
+use crate::sockets::Stream;
+
+/// Bytes to read at a time.
+const READ_BYTES: usize = 256 << 10;
+
+/// First size of a connection's buffer; it has none while it waits.
+const FIRST_BYTES: usize = 16 << 10;
+
+/// Messages of a connection that may wait for the journal.
+const UNANSWERED_MAX: usize = 4;
+
+/// Reads of a connection when the daemon stops: a sender that never pauses must not prevent it.
+const LAST_READS: usize = 64;
+
+/// How often to look whether senders need not wait any longer.
+const FULL_TICK: Duration = Duration::from_millis(20);
+
+/// Name of the reason for refusing a last line without its end: its number may be cut.
+const TORN: &str = "torn_line";
+
+/// A connection that sends lines.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    pub(crate) sender: Sender,
+    pub(crate) service: Service,
+    pub(crate) format: Format,
+    /// The beginning of a line.
+    pub(crate) half: Vec<u8>,
+    /// Whether the rest of a line is skipped because it is too long.
+    pub(crate) skipping: bool,
+}
+
+/// What a read found.
+enum Read {
+    Bytes,
+    Nothing,
+    End,
+}
+
+impl Connection {
+    /// Reads lines until the sender closes the connection, or the daemon stops; then what has
+    /// arrived is read first. If a successor takes over, the connection is returned.
+    pub(crate) async fn run(
+        mut self,
+        ingest: Ingest,
+        mut phase: watch::Receiver<Phase>,
+    ) -> Option<Left> {
+        let open =
+            ingest.metrics.connections.get_or_create(&ByWay { way: self.sender.way }).clone();
+        open.inc();
+        let mut unanswered = VecDeque::new();
+        let mut last_reads = LAST_READS;
+        let outcome = loop {
+            let now = *phase.borrow_and_update();
+            if now == Phase::HandOver {
+                break Ok(());
+            }
+            if now != Phase::Stop {
+                tokio::select! {
+                    _ = phase.changed() => continue,
+                    () = tokio::time::sleep(FULL_TICK), if ingest.is_full() => continue,
+                    readable = self.stream.readable(), if !ingest.is_full() => {
+                        if let Err(error) = readable {
+                            break Err(error);
+                        }
+                    }
+                }
+            }
+            match self.read(&ingest, &mut unanswered).await {
+                Ok(Read::End) => break Ok(()),
+                Ok(Read::Bytes | Read::Nothing) if now != Phase::Stop => {}
+                Ok(Read::Bytes) if last_reads > 0 => last_reads -= 1,
+                Ok(Read::Bytes | Read::Nothing) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let mut is_written = outcome.is_ok();
+        for answer in unanswered {
+            is_written &= is_in_journal(answer).await;
+        }
+        open.dec();
+        if is_written && *phase.borrow() == Phase::HandOver {
+            return self.leave();
+        }
+        if !self.half.is_empty() || self.skipping {
+            let reason = if self.skipping { too_long() } else { TORN };
+            ingest.metrics.refuse(&self.sender, reason, 1);
+        }
+        if !is_written {
+            self.stream.abort();
+        }
+        None
+    }
+
+    fn leave(self) -> Option<Left> {
+        let Connection { stream, sender, service, half, skipping, .. } = self;
+        let sender = sender.name.to_string();
+        let what = What::Lines { service, sender, half, skipping };
+        // A connection without descriptor is broken.
+        Some(Left { fd: stream.into_fd().ok()?, what })
+    }
+
+    /// Reads what has arrived, and hands over its whole lines.
+    async fn read(
+        &mut self,
+        ingest: &Ingest,
+        unanswered: &mut VecDeque<oneshot::Receiver<Answer>>,
+    ) -> io::Result<Read> {
+        let mut bytes = std::mem::take(&mut self.half);
+        bytes.reserve(FIRST_BYTES);
+        let mut read = Read::Nothing;
+        while bytes.len() < READ_BYTES {
+            match self.stream.try_read_buf(&mut bytes) {
+                Ok(0) => {
+                    read = Read::End;
+                    break;
+                }
+                Ok(_) => {
+                    read = Read::Bytes;
+                    bytes.reserve(FIRST_BYTES);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) => {
+                    self.half = bytes;
+                    return Err(error);
+                }
+            }
+        }
+        let Some(end) = memchr::memrchr(b'\n', &bytes) else {
+            self.keep_half(bytes);
+            return Ok(read);
+        };
+        let half = bytes.split_off(end + 1);
+        if std::mem::take(&mut self.skipping) {
+            ingest.metrics.refuse(&self.sender, too_long(), 1);
+            let first = memchr::memchr(b'\n', &bytes).unwrap_or(end);
+            bytes.drain(..=first);
+        }
+        self.keep_half(half);
+        if bytes.is_empty() {
+            return Ok(read);
+        }
+        if unanswered.len() >= UNANSWERED_MAX
+            && let Some(oldest) = unanswered.pop_front()
+            && !is_in_journal(oldest).await
+        {
+            return Err(io::ErrorKind::Other.into());
+        }
+        let room = ingest.room(bytes.len()).await.ok_or(io::ErrorKind::OutOfMemory)?;
+        let (answer, answered) = oneshot::channel();
+        let message = Message {
+            format: self.format,
+            lines: bytes,
+            arrival_us: now_us(),
+            sender: self.sender.clone(),
+            answer: Some(answer),
+            room,
+        };
+        ingest.send(message).await;
+        unanswered.push_back(answered);
+        Ok(read)
+    }
+
+    /// Keeps the beginning of a line, unless it is too long already.
+    fn keep_half(&mut self, mut half: Vec<u8>) {
+        // The longest line and the longest end.
+        if half.len() > formats::LINE_MAX + 2 {
+            self.skipping = true;
+            half = Vec::new();
+        }
+        if self.skipping {
+            half = Vec::new();
+        }
+        half.shrink_to_fit();
+        self.half = half;
+    }
+}
+
+fn too_long() -> &'static str {
+    formats::Malformed::LineTooLong.name()
+}
+
+async fn is_in_journal(answer: oneshot::Receiver<Answer>) -> bool {
+    matches!(answer.await, Ok(Answer::Written(_)))
+}

@@ -1,0 +1,238 @@
+//! Sockets of every kind, bound and connected.
+
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use rustix::net::AddressFamily;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
+
+use crate::Address;
+
+/// Wanted size of the kernel's buffer for datagrams; the kernel may give less.
+const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// A bound socket.
+#[derive(Debug)]
+pub(crate) enum Bound {
+    Tcp(TcpListener),
+    Udp(UdpSocket),
+    Unix(UnixListener),
+    UnixDatagram(UnixDatagram),
+}
+
+impl Bound {
+    /// Binds a socket; one that a killed process left behind is replaced.
+    pub(crate) async fn new(address: &Address) -> io::Result<Bound> {
+        Ok(match address {
+            Address::Tcp(at) => Bound::Tcp(TcpListener::bind(at).await?),
+            Address::Udp(at) => {
+                let socket = UdpSocket::bind(at).await?;
+                rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER)?;
+                Bound::Udp(socket)
+            }
+            Address::Unix(path) => {
+                remove_unused(path, || std::os::unix::net::UnixStream::connect(path).is_ok())?;
+                Bound::Unix(UnixListener::bind(path)?)
+            }
+            Address::UnixDatagram(path) => {
+                let is_used = || {
+                    let socket = std::os::unix::net::UnixDatagram::unbound();
+                    socket.and_then(|socket| socket.connect(path)).is_ok()
+                };
+                remove_unused(path, is_used)?;
+                Bound::UnixDatagram(UnixDatagram::bind(path)?)
+            }
+        })
+    }
+
+    /// The address, with the port that the kernel chose.
+    pub(crate) fn address(&self, wanted: &Address) -> io::Result<Address> {
+        Ok(match self {
+            Bound::Tcp(socket) => Address::Tcp(socket.local_addr()?),
+            Bound::Udp(socket) => Address::Udp(socket.local_addr()?),
+            Bound::Unix(_) | Bound::UnixDatagram(_) => wanted.clone(),
+        })
+    }
+
+    /// A socket that was handed over, of the kind of an address.
+    pub(crate) fn adopted(fd: OwnedFd, address: &Address) -> io::Result<Bound> {
+        Ok(match address {
+            Address::Tcp(_) => Bound::Tcp(TcpListener::from_std(fd.into())?),
+            Address::Udp(_) => Bound::Udp(UdpSocket::from_std(fd.into())?),
+            Address::Unix(_) => Bound::Unix(UnixListener::from_std(fd.into())?),
+            Address::UnixDatagram(_) => Bound::UnixDatagram(UnixDatagram::from_std(fd.into())?),
+        })
+    }
+
+    pub(crate) fn into_fd(self) -> io::Result<OwnedFd> {
+        Ok(match self {
+            Bound::Tcp(socket) => socket.into_std()?.into(),
+            Bound::Udp(socket) => socket.into_std()?.into(),
+            Bound::Unix(socket) => socket.into_std()?.into(),
+            Bound::UnixDatagram(socket) => socket.into_std()?.into(),
+        })
+    }
+
+    /// The next connection, and the name of its sender.
+    pub(crate) async fn accept(&self) -> io::Result<(Stream, Arc<str>)> {
+        match self {
+            Bound::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                // Answers are short, and senders wait for them.
+                stream.set_nodelay(true)?;
+                Ok((Stream::Tcp(stream), peer.ip().to_string().into()))
+            }
+            Bound::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), UNIX.into())),
+            Bound::Udp(_) | Bound::UnixDatagram(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
+/// The name of senders that use Unix sockets.
+pub(crate) const UNIX: &str = "unix";
+
+/// Removes a socket that no process uses.
+fn remove_unused(path: &Path, is_used: impl FnOnce() -> bool) -> io::Result<()> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if is_socket && !is_used() {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.readable().await,
+            Stream::Unix(stream) => stream.readable().await,
+        }
+    }
+
+    /// A connection that was handed over.
+    pub(crate) fn adopted(fd: OwnedFd) -> io::Result<Stream> {
+        Ok(match rustix::net::sockopt::socket_domain(&fd)? {
+            AddressFamily::UNIX => Stream::Unix(UnixStream::from_std(fd.into())?),
+            _ => Stream::Tcp(TcpStream::from_std(fd.into())?),
+        })
+    }
+
+    pub(crate) fn into_fd(self) -> io::Result<OwnedFd> {
+        Ok(match self {
+            Stream::Tcp(stream) => stream.into_std()?.into(),
+            Stream::Unix(stream) => stream.into_std()?.into(),
+        })
+    }
+
+    /// Reads what is there.
+    pub(crate) fn try_read_buf(&self, to: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.try_read_buf(to),
+            Stream::Unix(stream) => stream.try_read_buf(to),
+        }
+    }
+
+    /// Closes it so that the sender gets an error, where the protocol has one.
+    pub(crate) fn abort(self) {
+        if let Stream::Tcp(stream) = &self {
+            // Without it the sender sees an orderly end.
+            let _ =
+                rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));
+        }
+    }
+}
+
+/// A stream whose first bytes were read before.
+#[derive(Debug)]
+pub(crate) struct Ahead {
+    pub(crate) ahead: Vec<u8>,
+    pub(crate) stream: Stream,
+}
+
+impl AsyncRead for Ahead {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Ahead { ahead, stream } = self.get_mut();
+        if ahead.is_empty() {
+            return Pin::new(stream).poll_read(cx, to);
+        }
+        let count = ahead.len().min(to.remaining());
+        to.put_slice(&ahead[..count]);
+        ahead.drain(..count);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Ahead {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        to: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, to),
+            Stream::Unix(stream) => Pin::new(stream).poll_read(cx, to),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

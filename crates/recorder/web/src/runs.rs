@@ -1,0 +1,91 @@
+//! The recorded runs, and the report of each.
+
+use std::path::PathBuf;
+
+use axum::extract::{Path, State};
+use axum::http::HeaderValue;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::IntoResponse as _;
+use record::{RecordError, RunLine};
+use serde_json::{Value, json};
+use store::StoreError;
+
+use crate::Shared;
+use crate::answer::{Answer, Refusal, json as answer};
+
+/// Limit on the runs of the list.
+const RUNS_MAX: usize = 200;
+
+/// A report has its style in itself, and nothing else.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'",
+);
+
+const NONE_YET: &str = "No runs yet. Record one: tachograph compare COMMAND COMMAND";
+
+/// Calls `read` with the file of runs, on a thread where it may block.
+async fn with_file<T: Send + 'static>(
+    path: PathBuf,
+    read: impl FnOnce(&std::path::Path) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    let done = tokio::task::spawn_blocking(move || read(&path)).await;
+    done.map_err(|_| Refusal::Unavailable("the read was stopped: try again".to_owned()))?
+}
+
+fn unavailable(error: impl std::fmt::Display) -> Refusal {
+    Refusal::Unavailable(error.to_string())
+}
+
+pub(crate) async fn list(State(shared): State<Shared>) -> Answer {
+    let Some(path) = shared.places.runs else {
+        let note = "Runs are recorded only in SQLite files, and this record is a PostgreSQL \
+                    database.";
+        return Ok(answer(json!({ "runs": [], "note": note }).to_string()));
+    };
+    let runs = with_file(path, |path| match record::Store::open_read_only(path) {
+        Ok(store) => store.list(RUNS_MAX).map_err(unavailable),
+        Err(RecordError::Empty(_)) => Ok(Vec::new()),
+        Err(error) => Err(unavailable(error)),
+    });
+    let runs: Vec<Value> = runs.await?.iter().map(shown).collect();
+    let note = if runs.is_empty() { NONE_YET } else { "" };
+    Ok(answer(json!({ "runs": runs, "note": note }).to_string()))
+}
+
+fn shown(run: &RunLine) -> Value {
+    let title = match run.question.is_empty() {
+        true => format!("{}: {}", run.name, run.title),
+        false => format!("{}: {}", run.name, run.question),
+    };
+    json!({
+        "id": run.id.0,
+        "title": title,
+        "outcome": report::outcome(run),
+        "started": run.started.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+    })
+}
+
+pub(crate) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> Answer {
+    let missing = || Refusal::Missing("no such run; the page's list has all runs".to_owned());
+    let path = shared.places.runs.ok_or_else(missing)?;
+    let page = with_file(path, move |path| {
+        let store = record::Store::open_read_only(path).map_err(unavailable)?;
+        let mut run = match store.load(&id) {
+            Ok(run) => run,
+            Err(RecordError::Unknown { .. } | RecordError::Empty(_)) => return Err(missing()),
+            Err(error) => return Err(unavailable(error)),
+        };
+        // The ledger's fourth column is read from the database again, as `tachograph report` does.
+        match store::Sqlite::open_read_only(path) {
+            Ok(mut series) => conduct::reread_series(&mut run, &mut series),
+            Err(StoreError::NoSeries(_)) => {
+                conduct::reread_series(&mut run, &mut store::Memory::new())
+            }
+            Err(error) => return Err(unavailable(error)),
+        }
+        .map_err(unavailable)?;
+        Ok(report::html(&run))
+    });
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    Ok(([(CONTENT_TYPE, kind), (CONTENT_SECURITY_POLICY, POLICY)], page.await?).into_response())
+}

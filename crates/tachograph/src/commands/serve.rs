@@ -1,0 +1,97 @@
+//! `tachograph serve`: metrics into the record, and the record over HTTP, until it is stopped.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use base::Nanos;
+use series::{Limits, Step};
+use serve::{Address, Event, Options};
+use store::SeriesLimit;
+
+use crate::failure::{Failure, Outcome, Status};
+use crate::flags::Global;
+use crate::flags::serve::ServeFlags;
+use crate::output;
+use crate::stores::Place;
+
+/// Addresses for Graphite, unless others are given.
+const GRAPHITE: [&str; 2] = ["tcp://127.0.0.1:2003", "udp://127.0.0.1:2003"];
+
+pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
+    let place = Place::of(global)?;
+    let graphite = match (flags.no_graphite, flags.graphite.is_empty()) {
+        (true, _) => Vec::new(),
+        (false, true) => addresses(&GRAPHITE)?,
+        (false, false) => flags.graphite.clone(),
+    };
+    let options = Options {
+        journal: journal(flags, &place)?,
+        place: place.text(),
+        http: flags.http.clone(),
+        graphite,
+        journal_max: flags.journal_max.0,
+        write_each: Duration::from_nanos(flags.write_each.0),
+        connections_max: flags.max_connections,
+        // A daemon that was started from a terminal ends when the terminal closes.
+        replace_on_hangup: !std::io::stdin().is_terminal(),
+        program: std::env::current_exe()?,
+        import: import(flags)?,
+    };
+    let places = web::Places {
+        runs: match &place {
+            Place::File(path) => Some(path.clone()),
+            Place::Postgres(_) => None,
+        },
+        is_postgres: matches!(place, Place::Postgres(_)),
+    };
+    serve::run(&options, |readers| web::router(readers, places), tell)?;
+    Ok(Status::Well)
+}
+
+fn addresses(texts: &[&str]) -> Result<Vec<Address>, Failure> {
+    texts.iter().map(|text| Address::parse(text).map_err(Failure::new)).collect()
+}
+
+fn journal(flags: &ServeFlags, place: &Place) -> Result<PathBuf, Failure> {
+    match (&flags.journal, place) {
+        (Some(folder), _) => Ok(folder.clone()),
+        (None, Place::File(path)) => Ok(serve::journal_of(path)),
+        (None, Place::Postgres(_)) => Ok(serve::journal_of(&record::default_path()?)),
+    }
+}
+
+fn import(flags: &ServeFlags) -> Result<import::Options, Failure> {
+    let us = |nanos: Nanos| i64::try_from(nanos.0 / 1_000).unwrap_or(i64::MAX);
+    let step = Step::from_micros(us(flags.step))
+        .ok_or_else(|| Failure::new("--step must be from a microsecond to ten years"))?;
+    let series = SeriesLimit { series: i64::from(flags.max_series), ..SeriesLimit::DEFAULT };
+    let head_bytes = usize::try_from(flags.head_memory.0).unwrap_or(usize::MAX);
+    if head_bytes == 0 {
+        return Err(Failure::new("--head-memory must not be 0"));
+    }
+    Ok(import::Options {
+        heartbeat_us: flags.heartbeat.map_or(2 * step.us(), us),
+        lateness_us: us(flags.lateness),
+        lane: flags.lane.clone(),
+        // From 1970; older points are mistakes of a clock.
+        limits: Limits { past_us: crate::flags::series::now_us(), ..Limits::DEFAULT },
+        series,
+        head_bytes,
+        ..import::Options::new(step)
+    })
+}
+
+fn tell(event: Event<'_>) {
+    match event {
+        Event::Listening(addresses) => {
+            for address in addresses {
+                output::print(&format!("listening on {address}\n"));
+            }
+        }
+        Event::Replaced { by } => output::note(&format!("process {by} has taken over")),
+        Event::NotReplaced(error) => {
+            output::note(&format!("not replaced: {error}; this process goes on"));
+        }
+    }
+}

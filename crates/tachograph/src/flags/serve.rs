@@ -1,0 +1,71 @@
+//! Flags of `serve`.
+
+use std::path::PathBuf;
+
+use base::{Bytes, Nanos};
+use clap::Args;
+use serve::{Address, AddressError};
+
+use super::series::parse_length;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  tachograph serve
+  tachograph serve --graphite tcp://127.0.0.1:2003 --graphite unix-dgram:/run/tachograph/graphite
+  echo \"shop.orders 3 $(date +%s)\" | nc -N 127.0.0.1 2003
+
+Addresses are tcp://host:port, udp://host:port, unix:/path and unix-dgram:/path; only loopback
+addresses are accepted.";
+
+/// Flags of `serve`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ServeFlags {
+    /// Address for HTTP, TCP or Unix socket; repeatable
+    #[arg(long, default_value = "127.0.0.1:8086", value_name = "ADDRESS", value_parser = parse_stream)]
+    pub(crate) http: Vec<Address>,
+    /// Address for Graphite plaintext; repeatable [default: tcp://127.0.0.1:2003 and
+    /// udp://127.0.0.1:2003]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse)]
+    pub(crate) graphite: Vec<Address>,
+    /// Don't listen for Graphite plaintext
+    #[arg(long, conflicts_with = "graphite")]
+    pub(crate) no_graphite: bool,
+    /// Folder of the journal [default: beside the SQLite file, as FILE.journal]
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Size of the journal at which senders must wait
+    #[arg(long, default_value = "1GiB", value_name = "SIZE", value_parser = Bytes::parse)]
+    pub(crate) journal_max: Bytes,
+    /// Memory for updates that are not yet in the record, at which senders must wait
+    #[arg(long, default_value = "64MiB", value_name = "SIZE", value_parser = Bytes::parse)]
+    pub(crate) head_memory: Bytes,
+    /// How often received data is written to the record
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = parse_length)]
+    pub(crate) write_each: Nanos,
+    /// Maximum number of connections per address
+    #[arg(long, default_value_t = 1_000, value_name = "N")]
+    pub(crate) max_connections: usize,
+    /// Maximum number of series
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    pub(crate) max_series: u32,
+    /// Step of new series
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = parse_length)]
+    pub(crate) step: Nanos,
+    /// Longest gap that a point covers [default: two steps]
+    #[arg(long, value_name = "TIME", value_parser = parse_length)]
+    pub(crate) heartbeat: Option<Nanos>,
+    /// Maximum delay of a late point
+    #[arg(long, default_value = "10m", value_name = "TIME", value_parser = parse_length)]
+    pub(crate) lateness: Nanos,
+    /// Writer name, for several writers of one series
+    #[arg(long, default_value = "", value_name = "NAME")]
+    pub(crate) lane: String,
+}
+
+fn parse(text: &str) -> Result<Address, AddressError> {
+    Address::parse(text)
+}
+
+fn parse_stream(text: &str) -> Result<Address, AddressError> {
+    Address::parse_stream(text)
+}

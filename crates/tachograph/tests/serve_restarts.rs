@@ -1,0 +1,116 @@
+//! `tachograph serve` is replaced under load.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use proofs::daemon::Daemon;
+use proofs::{restarts, serve_kills};
+use rustix::process::Signal;
+use support::{Place, TACHOGRAPH, eventually};
+
+#[test]
+fn twenty_restarts_under_load_lose_no_request_and_no_point() {
+    let place = Place::new();
+    let record = place.path("record.sqlite");
+    let proof = restarts::prove(record.to_str().unwrap(), place.dir.path(), 20, |options| {
+        let mut command = place.command(&["serve", "--write-each", "300ms"]);
+        command.args(options);
+        command
+    });
+    let proof = proof.unwrap();
+    assert!(proof.holds(), "{proof:?}");
+}
+
+#[test]
+fn a_successor_that_fails_to_start_changes_nothing() {
+    let place = Place::new();
+    // The program is a link, so that what is started next can be exchanged.
+    let program = place.path("tachograph");
+    std::fs::copy(TACHOGRAPH, &program).unwrap();
+    let mut command = std::process::Command::new(&program);
+    let template = place.command(&["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
+    command.args(template.get_args());
+    for (name, value) in template.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let mut daemon = Daemon::start(command, 1).unwrap();
+    let id = daemon.id();
+    let exchange = |script: &str| {
+        let new = place.write("new", script);
+        std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).unwrap();
+        std::fs::rename(new, &program).unwrap();
+    };
+    exchange("#!/bin/sh\nexit 3\n");
+    daemon.signal(Signal::USR2).unwrap();
+    assert_eq!(
+        daemon.note().unwrap(),
+        "not replaced: the new process did not get ready: it ended with exit status: 3; \
+         this process goes on"
+    );
+    // It gets ready, but ends before it has opened the journal.
+    exchange("#!/bin/sh\nprintf R >&0\nexit 4\n");
+    daemon.signal(Signal::HUP).unwrap();
+    let note = daemon.note().unwrap();
+    assert!(note.starts_with("not replaced: the new process could not take over: "), "{note}");
+    let health = || {
+        let at = std::net::TcpStream::connect(daemon.at("tcp://", 0)).unwrap();
+        let mut at = std::io::BufReader::new(at);
+        std::io::Write::write_all(at.get_mut(), b"GET /health HTTP/1.1\r\nHost: t\r\n\r\n")
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut at, &mut line).unwrap();
+        line
+    };
+    assert_eq!(health(), "HTTP/1.1 200 OK\r\n");
+    assert_eq!(daemon.id(), id);
+    std::fs::remove_file(&program).unwrap();
+    std::fs::copy(TACHOGRAPH, &program).unwrap();
+    daemon.replace().unwrap();
+    assert_ne!(daemon.id(), id);
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn kills_at_random_moments_lose_and_double_nothing_acknowledged() {
+    let place = Place::new();
+    let record = place.path("record.sqlite");
+    let proof = serve_kills::prove(record.to_str().unwrap(), base::Seed(1), 10, |options| {
+        let mut command = place.command(&["serve", "--write-each", "50ms"]);
+        command.args(options);
+        command
+    });
+    let proof = proof.unwrap();
+    assert!(proof.holds(), "{proof:?}");
+}
+
+#[test]
+fn postgresql_that_is_gone_for_a_while_loses_nothing() {
+    let place = Place::new();
+    let mut server = throwaway::Throwaway::start(&[]).unwrap();
+    let url = server.database("serve").unwrap();
+    let mut command = place.command(&["serve", "--write-each", "50ms", "--no-graphite"]);
+    command.args(["--http", "127.0.0.1:0"]).env("TACHOGRAPH_RECORD", &url);
+    let daemon = Daemon::start(command, 1).unwrap();
+    let at = daemon.at("tcp://", 0);
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let write = |second: u64| {
+        let mut stream = std::net::TcpStream::connect(&at).unwrap();
+        let line = format!("pg value=1 {}\n", (now.as_secs() - 1_000 + second) * 1_000);
+        restarts::request(&mut stream, &line).unwrap().0
+    };
+    assert!(write(0));
+    let points = || proofs::daemon::points(&url, &["pg"]);
+    eventually("the first point is stored", || points().is_ok_and(|points| points == [1]));
+    server.crash();
+    // The series is known, so its points are acknowledged without the database.
+    assert!((1..20).all(write));
+    server.resume().unwrap();
+    eventually("all points are stored", || points().is_ok_and(|points| points == [20]));
+    daemon.stop().unwrap();
+}

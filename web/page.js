@@ -1,0 +1,357 @@
+"use strict";
+// The explorer of series and the list of runs. Everything that it shows comes from the daemon that
+// serves it; names are only ever set as text, never as HTML.
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const LISTED = 200;
+  const DRAWN = 60;
+  const COLORS = 6;
+  const state = { target: "", from: 0, until: 0, past: [], plot: null, curves: [], range: 3600 };
+
+  const api = async (path, parameters) => {
+    const response = await fetch(`${path}?${new URLSearchParams(parameters)}`);
+    const text = await response.text();
+    if (!response.ok) throw new Error(text.trim() || `status ${response.status}`);
+    return JSON.parse(text);
+  };
+  const make = (tag, text, attributes = {}) => {
+    const element = document.createElement(tag);
+    element.textContent = text;
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    return element;
+  };
+  const number = (value, digits = 5) => {
+    if (value === null || !Number.isFinite(value)) return "unknown";
+    if (Number.isInteger(value) && Math.abs(value) < 1e15) return value.toLocaleString("en");
+    return value.toLocaleString("en", { maximumSignificantDigits: digits });
+  };
+  const time = (seconds) => new Date(seconds * 1000).toISOString().replace("T", " ").replace(/\.000Z$/, " UTC");
+  const message = (text) => {
+    $("message").textContent = text;
+    $("message").hidden = !text;
+  };
+
+  // Where one is: in the fragment, so that a view can be sent to others and restored.
+  const view = () => {
+    const [name, query] = location.hash.replace(/^#/, "").split("?");
+    return { name: name === "runs" ? "runs" : "explore", query: new URLSearchParams(query || "") };
+  };
+  const remember = () => {
+    const query = new URLSearchParams({ target: state.target, from: state.from, until: state.until });
+    history.replaceState(null, "", `#explore?${query}`);
+  };
+
+  // Series.
+  let searches = 0;
+  const search = async () => {
+    const turn = ++searches;
+    const words = $("search").value.trim();
+    let answer;
+    try {
+      answer = await api("api/series", { search: words, limit: LISTED });
+    } catch (error) {
+      $("count").textContent = error.message;
+      return;
+    }
+    if (turn !== searches) return;
+    const count = answer.count;
+    $("count").textContent = answer.stored === 0
+      ? "No series yet. Send some, or import a file: tachograph import FILE"
+      : count === 0 ? `None of ${number(answer.stored)} series matches.`
+      : count > answer.series.length ? `${number(count)} series, the first ${answer.series.length} shown`
+      : `${number(count)} series`;
+    $("found").replaceChildren(...answer.series.map((series) => {
+      const item = document.createElement("li");
+      const button = make("button", series.name, { type: "button" });
+      if (series.tags) button.append(make("small", series.tags));
+      button.addEventListener("click", () => show(series.path, null));
+      item.append(button);
+      return item;
+    }));
+    return answer;
+  };
+
+  // A new target keeps the range; without one, it shows all data.
+  const show = async (target, range) => {
+    $("target").value = target;
+    state.target = target;
+    state.past = [];
+    if (range) [state.from, state.until] = range;
+    if (!range && !(state.until > state.from)) return all();
+    await load();
+    if (!range && state.curves.every((curve) => curve.total === null)) await all();
+  };
+  const all = async () => {
+    if (!state.target) return;
+    try {
+      const span = await api("api/span", { target: state.target });
+      if (span.from === null) {
+        state.curves = [];
+        draw();
+        message("");
+        $("range").textContent = "";
+        empty("This target selects no data.");
+        return;
+      }
+      await zoom(span.from, span.until);
+    } catch (error) {
+      message(error.message);
+    }
+  };
+  const zoom = async (from, until) => {
+    from = Math.floor(from);
+    until = Math.max(Math.ceil(until), from + 1);
+    if (state.until > state.from) state.past.push([state.from, state.until]);
+    [state.from, state.until] = [from, until];
+    await load();
+  };
+  const back = async () => {
+    const before = state.past.pop();
+    if (!before) return;
+    [state.from, state.until] = before;
+    await load();
+  };
+
+  let loads = 0;
+  const load = async () => {
+    if (!state.target) return;
+    const points = Math.max(60, Math.min(2000, Math.round($("chart").clientWidth / 2)));
+    const asked = { target: state.target, from: state.from, until: state.until, maxDataPoints: points };
+    const turn = ++loads;
+    try {
+      const answer = await api("api/curves", asked);
+      if (turn !== loads) return;
+      message("");
+      state.curves = answer.curves;
+      remember();
+      draw();
+      details(answer, asked);
+    } catch (error) {
+      if (turn === loads) message(error.message);
+    }
+    $("back").disabled = state.past.length === 0;
+  };
+
+  const colors = () => {
+    const style = getComputedStyle(document.documentElement);
+    const get = (name) => style.getPropertyValue(name).trim();
+    return { lines: [0, 1, 2, 3, 4, 5].map((n) => get(`--s${n}`)), ink: get("--ink"), muted: get("--muted"), grid: get("--grid") };
+  };
+  const dashes = [[], [8, 4], [2, 4], [10, 3, 2, 3]];
+  const empty = (text) => {
+    if (state.plot) state.plot.destroy();
+    state.plot = null;
+    $("chart").replaceChildren(make("div", text, { class: "empty" }));
+  };
+
+  // All curves over the times of any of them. The last value is repeated at the end of its slot, so
+  // that its area is drawn too.
+  const aligned = (curves) => {
+    const places = new Map();
+    for (const curve of curves) {
+      for (let i = 0; i <= curve.values.length; i++) places.set(curve.start + i * curve.step, 0);
+    }
+    const times = [...places.keys()].sort((a, b) => a - b);
+    times.forEach((at, place) => places.set(at, place));
+    const rows = curves.map((curve) => {
+      const row = new Array(times.length).fill(undefined);
+      const values = [...curve.values, curve.values.at(-1)];
+      values.forEach((value, i) => { row[places.get(curve.start + i * curve.step)] = value; });
+      return row;
+    });
+    return [times, ...rows];
+  };
+
+  const draw = () => {
+    const curves = state.curves.slice(0, DRAWN);
+    const known = curves.filter((curve) => curve.values.some((value) => value !== null));
+    if (known.length === 0) {
+      empty(curves.length === 0 ? "No series matches this target." : "No data in this range. “All data” shows where there is some.");
+      return;
+    }
+    const color = colors();
+    const axis = { stroke: color.muted, grid: { stroke: color.grid, width: 1 }, ticks: { stroke: color.grid, width: 1 }, font: "12px system-ui, sans-serif" };
+    // 24 hours, in UTC, with the date below the first time of each day.
+    const day = "{YYYY}-{MM}-{DD}";
+    const times = [
+      [86400 * 365, "{YYYY}", null, null, null, null, null, null, 1],
+      [86400 * 28, "{YYYY}-{MM}", null, null, null, null, null, null, 1],
+      [86400, "{MM}-{DD}", "\n{YYYY}", null, null, null, null, null, 1],
+      [60, "{HH}:{mm}", `\n${day}`, null, `\n${day}`, null, null, null, 1],
+      [1, "{HH}:{mm}:{ss}", `\n${day}`, null, `\n${day}`, null, null, null, 1],
+    ];
+    const isRate = curves.every((curve) => curve.kind === "flow");
+    const stepped = uPlot.paths.stepped({ align: 1 });
+    const options = {
+      width: Math.max(200, $("chart").clientWidth),
+      height: 340,
+      tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
+      scales: { x: { time: true, min: state.from, max: state.until }, y: { range: (plot, low, high) => extent(low, high) } },
+      axes: [{ ...axis, values: times, space: 70 }, { ...axis, size: 66, label: isRate ? "per second" : undefined, labelSize: 18, labelFont: axis.font, values: (plot, ticks) => ticks.map((tick) => number(tick)) }],
+      series: [{}, ...curves.map((curve, n) => ({
+        label: curve.name,
+        stroke: color.lines[n % color.lines.length],
+        dash: dashes[Math.floor(n / color.lines.length) % dashes.length],
+        width: 1.6,
+        fill: curves.length === 1 ? `${color.lines[0]}22` : undefined,
+        paths: stepped,
+        points: { show: curve.values.length < 3 },
+        spanGaps: false,
+      }))],
+      cursor: { drag: { x: true, y: false, setScale: false }, y: false, bind: { dblclick: () => () => { back(); return null; } } },
+      legend: { show: false },
+      hooks: {
+        setSelect: [(plot) => {
+          const { left, width } = plot.select;
+          if (width < 3) return;
+          const [from, until] = [plot.posToVal(left, "x"), plot.posToVal(left + width, "x")];
+          plot.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
+          zoom(from, until);
+        }],
+        setCursor: [(plot) => under(plot.cursor.idx)],
+      },
+    };
+    if (state.plot) state.plot.destroy();
+    $("chart").replaceChildren();
+    state.plot = new uPlot(options, aligned(curves), $("chart"));
+    $("chart").setAttribute("aria-label", `Chart of ${curves.length} series${isRate ? ", per second" : ""}`);
+    under(null);
+  };
+  // Counts begin at 0, because the area is the total.
+  const extent = (low, high) => {
+    if (low === null || high === null) return [0, 1];
+    const [least, most] = [Math.min(0, low), Math.max(0, high)];
+    const margin = (most - least || 1) * 0.06;
+    return [least < 0 ? least - margin : 0, most + margin];
+  };
+  const under = (place) => {
+    const times = `${time(state.from)} to ${time(state.until)}`;
+    const curve = state.curves[0];
+    const step = curve ? `; one point is ${length(curve.step)}` : "";
+    if (place === null || place === undefined || !state.plot) {
+      $("range").textContent = times + step;
+      return;
+    }
+    const shown = state.curves.slice(0, 4).map((one, n) => `${one.name}: ${number(state.plot.data[n + 1][place] ?? null)}`);
+    $("range").textContent = `${time(state.plot.data[0][place])}  ${shown.join("; ")}`;
+  };
+  const length = (seconds) => {
+    for (const [name, size] of [["d", 86400], ["h", 3600], ["min", 60]]) {
+      if (seconds >= size && seconds % size === 0) return `${seconds / size} ${name}`;
+    }
+    return `${seconds} s`;
+  };
+
+  // The area under each curve in this range, and where it comes from.
+  const details = (answer, asked) => {
+    const rows = state.curves.slice(0, DRAWN).map((curve, n) => {
+      const row = document.createElement("tr");
+      const name = make("td", "");
+      const key = document.createElement("i");
+      key.style.borderTopColor = `var(--s${n % COLORS})`;
+      key.style.borderTopStyle = Math.floor(n / COLORS) % 2 ? "dashed" : "solid";
+      name.append(key, curve.name);
+      const unit = curve.kind === "flow" ? "" : " ×s";
+      const rate = curve.kind === "flow" ? "/s" : "";
+      const known = curve.range > 0 ? curve.known / curve.range : 0;
+      row.append(
+        name,
+        make("td", curve.total === null ? "unknown" : number(curve.total, 9) + unit),
+        make("td", curve.mean === null ? "unknown" : number(curve.mean) + rate),
+        make("td", curve.min === null ? "unknown" : number(curve.min) + rate),
+        make("td", curve.max === null ? "unknown" : number(curve.max) + rate),
+        make("td", `${number(Math.round(known * 1000) / 10)}%`),
+      );
+      return row;
+    });
+    $("totals").tBodies[0].replaceChildren(...rows);
+    $("totals").hidden = rows.length === 0;
+    if (state.curves.length > DRAWN) message(`${number(state.curves.length)} series; the first ${DRAWN} are drawn.`);
+    const query = new URLSearchParams({ target: asked.target, from: asked.from, until: asked.until, maxDataPoints: asked.maxDataPoints });
+    $("curl").textContent = `curl '${location.origin}${location.pathname}render?${query.toString().replaceAll("'", "%27")}'`;
+    $("sql").textContent = answer.sql.join("\n\n") || "-- no series is selected";
+    $("sources").hidden = false;
+  };
+
+  // Runs.
+  const listRuns = async () => {
+    try {
+      const answer = await api("api/runs", {});
+      $("run-list").replaceChildren(...answer.runs.map((run) => {
+        const item = document.createElement("li");
+        item.append(make("a", run.title, { href: `runs/${encodeURIComponent(run.id)}` }), make("p", run.outcome), make("p", `${run.id}, ${run.started}`, { class: "small muted" }));
+        return item;
+      }));
+      $("no-runs").textContent = answer.note;
+      $("no-runs").hidden = !answer.note;
+    } catch (error) {
+      $("no-runs").textContent = error.message;
+      $("no-runs").hidden = false;
+    }
+  };
+
+  const route = async () => {
+    const { name, query } = view();
+    for (const section of ["explore", "runs"]) {
+      $(section).hidden = section !== name;
+      if (section === name) $(`to-${section}`).setAttribute("aria-current", "page");
+      else $(`to-${section}`).removeAttribute("aria-current");
+    }
+    if (name === "runs") return listRuns();
+    const found = await search();
+    const target = query.get("target");
+    const [from, until] = [Number(query.get("from")), Number(query.get("until"))];
+    if (target) await show(target, until > from ? [from, until] : null);
+    else if (!state.target) empty(found && found.stored === 0 ? "Nothing is recorded yet." : "Choose a series.");
+  };
+
+  const move = (by) => {
+    const width = (state.until - state.from) * by;
+    return zoom(state.from + width, state.until + width);
+  };
+  const scale = (by) => {
+    const [middle, half] = [(state.from + state.until) / 2, (state.until - state.from) / 2 * by];
+    return zoom(middle - half, middle + half);
+  };
+  const keys = {
+    ArrowLeft: () => move(-0.25), ArrowRight: () => move(0.25),
+    "+": () => scale(0.5), "=": () => scale(0.5), "-": () => scale(2), "−": () => scale(2), Backspace: back,
+  };
+
+  let typed = 0;
+  $("search").addEventListener("input", () => { clearTimeout(typed); typed = setTimeout(search, 120); });
+  $("query").addEventListener("submit", (event) => { event.preventDefault(); show($("target").value.trim(), null); });
+  for (const button of document.querySelectorAll("[data-range]")) {
+    button.addEventListener("click", () => {
+      const now = Math.floor(Date.now() / 1000);
+      zoom(now - Number(button.dataset.range), now);
+    });
+  }
+  $("all").addEventListener("click", all);
+  $("back").addEventListener("click", back);
+  $("chart").addEventListener("keydown", (event) => {
+    const action = keys[event.key];
+    if (!action || event.ctrlKey || event.metaKey || event.altKey || !state.target) return;
+    event.preventDefault();
+    action();
+  });
+  for (const button of document.querySelectorAll("[data-copy]")) {
+    button.addEventListener("click", async () => {
+      const text = $(button.dataset.copy).textContent;
+      try {
+        await navigator.clipboard.writeText(text);
+        button.textContent = "Copied";
+      } catch {
+        // Without a secure origin there is no clipboard; the text is selected instead.
+        getSelection().selectAllChildren($(button.dataset.copy));
+        button.textContent = "Selected";
+      }
+      setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    });
+  }
+  let resized = 0;
+  addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => { if (state.curves.length) draw(); }, 150); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (state.curves.length) draw(); });
+  addEventListener("hashchange", route);
+  route();
+})();
