@@ -92,7 +92,9 @@ look() {
 # Waits for something that must come, with patience for a busy machine.
 eventually() { for _ in $(seq 1200); do "$@" && return; sleep 0.05; done; echo "this never came: $*" >&2; return 1; }
 nothing() { [ "$(look | tr -d '[] \n')" = "" ]; }
-something() { look | grep -q tachograph.run-dir; }
+# What cleans up after a killed run has finished.
+cleaned() { ! pgrep -f "guard watch $TMPDIR/tg" >/dev/null; }
+something() { look | grep tachograph.run-dir >/dev/null; }
 begun() { ls "$TMPDIR"/tg-*/*/.members >/dev/null 2>&1; }
 # What forwards a port belongs to the stack, so that its cost is counted with it.
 listed() { for proxy in $(pgrep docker-proxy); do grep -qh "process $proxy " "$TMPDIR"/tg-*/*/.members && return; done; false; }
@@ -186,7 +188,7 @@ fn nothing_of_a_killed_run_stays_at_the_engine() {
     let _turn = turn();
     let place = Place::new();
     let marker = format!("tachograph-test-docker-{}", std::process::id());
-    // Kills tachograph alone, then tachograph and its guard, whose work the watch does.
+    // Kills tachograph alone, then with its guards and its watch, whose work the next run does.
     let ended = with_engine(
         &place,
         &marker,
@@ -196,7 +198,7 @@ fn nothing_of_a_killed_run_stays_at_the_engine() {
           "$TACHOGRAPH" run "$EXPERIMENT" --quiet >/dev/null 2>&1 & run=$!
           eventually $when && echo "killed when $when"
           kill -9 $run; wait $run 2>/dev/null
-          eventually nothing; look
+          eventually cleaned; look
         done
         "$TACHOGRAPH" run "$EXPERIMENT" --quiet >/dev/null 2>&1 & run=$!
         eventually something && echo "killed when something"

@@ -47,11 +47,11 @@ pub struct Swept {
 ///
 /// A run is dead when its lock is not held. Living runs are not touched.
 pub(crate) fn sweep(temp_root: &Path) -> Swept {
-    let mut swept = Swept {
-        containers: crate::container::sweep(&|dir| !dir.exists() || is_dead(dir)),
-        ..Swept::default()
-    };
-    for dir in dead_runs(temp_root) {
+    let dead = dead_runs(temp_root);
+    let used_engine = dead.iter().any(|dir| crate::container::was_used(dir));
+    let containers = crate::container::sweep(used_engine, &|dir| !dir.exists() || is_dead(dir));
+    let mut swept = Swept { containers, ..Swept::default() };
+    for dir in dead {
         let ended = clear(&dir);
         swept.processes.extend(ended.iter().map(|p| format!("{} (pid {})", p.name, p.pid)));
         swept.folders.push(dir);

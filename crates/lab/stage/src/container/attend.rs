@@ -133,6 +133,7 @@ pub enum ContainerError {
 pub fn attend(options: &ContainerOptions, stop: &AtomicBool) -> Result<(), ContainerError> {
     let engine = Engine::from_environment(PATIENCE)?;
     let image = image::ensure(&engine, &options.image)?;
+    super::sweep::note_use();
     let network = BridgeNetwork::new(&engine, &options.network)?;
     let id = create(&engine, options, image, network.as_ref())?;
     let container = CreatedContainer { engine: &engine, id };

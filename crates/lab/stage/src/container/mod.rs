@@ -10,8 +10,8 @@
 //!
 //! The processes that the engine starts for it (the container's own, and the proxy of a published
 //! port) are moved to the stack's control group and CPUs, so that their cost is counted. Containers
-//! and networks carry the run's folder as a label; if attendant and guard are both killed, the next
-//! run removes them.
+//! and networks carry the run's folder as a label; if the attendant is killed, the run's watch removes
+//! them, and if that is killed too, the next run.
 
 mod attend;
 mod engine;
@@ -21,7 +21,7 @@ mod sweep;
 pub use attend::{ContainerError, ContainerOptions, Network, attend};
 pub use engine::{Engine, EngineError};
 pub use image::Image;
-pub(crate) use sweep::sweep;
+pub(crate) use sweep::{sweep, sweep_after_kill, was_used};
 
 /// The label with the run's folder.
 const RUN_LABEL: &str = "tachograph.run-dir";

@@ -2,21 +2,69 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
 
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 
 use crate::container::RUN_LABEL;
 use crate::container::engine::{Engine, EngineError};
+use crate::sweep::RUN_DIR_VARIABLE;
 
 /// Looking for an engine that may not be in use must not take long.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Removes what carries our label and belongs to no living run; returns descriptions.
+/// Timeout of a call to an engine that the run has used.
+const PATIENCE_IN_USE: Duration = Duration::from_secs(10);
+
+/// How long to look after a kill without finding anything: the engine still makes what it was asked
+/// for before, and lists it only then.
+const SETTLED: Duration = Duration::from_secs(3);
+
+/// How long to look at most.
+const LOOKING: Duration = Duration::from_secs(20);
+
+/// How often to look.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The file in a run's folder that says that the run has used the engine.
+const USED: &str = "engine-used";
+
+/// Notes in the run's folder that the engine is used, before it is asked for anything.
+pub(super) fn note_use() {
+    if let Some(dir) = env::var_os(RUN_DIR_VARIABLE) {
+        // Without the note, the next run removes what a killed one leaves.
+        let _ = fs::write(Path::new(&dir).join(USED), "");
+    }
+}
+
+/// Whether a run has used the engine. Ask before its folder is removed.
+pub(crate) fn was_used(run_dir: &Path) -> bool {
+    run_dir.join(USED).exists()
+}
+
+/// Removes what a killed run that has used the engine left there, also what the engine was still
+/// making when the run was killed.
+pub(crate) fn sweep_after_kill(run_dir: &Path) {
+    let begin = Instant::now();
+    let mut last_found = begin;
+    while last_found.elapsed() < SETTLED && begin.elapsed() < LOOKING {
+        let engine = Engine::from_environment(PATIENCE_IN_USE);
+        let removed =
+            engine.and_then(|engine| remove_dead(&engine, &|labelled| labelled == run_dir));
+        if removed.is_ok_and(|removed| !removed.is_empty()) {
+            last_found = Instant::now();
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Removes what carries our label and belongs to no living run; returns descriptions. Waits longer
+/// for an engine that one of those runs has used.
 ///
 /// Without an engine there is nothing to remove, so that is no error.
-pub(crate) fn sweep(is_dead: &dyn Fn(&Path) -> bool) -> Vec<String> {
-    let engine = Engine::from_environment(PATIENCE);
+pub(crate) fn sweep(was_used: bool, is_dead: &dyn Fn(&Path) -> bool) -> Vec<String> {
+    let engine = Engine::from_environment(if was_used { PATIENCE_IN_USE } else { PATIENCE });
     engine.and_then(|engine| remove_dead(&engine, is_dead)).unwrap_or_default()
 }
 

@@ -83,9 +83,12 @@ fn clear_up(dir: &Path) {
         return;
     }
     wait(GUARDS, || !has_stacks(dir));
+    let engine_was_used = crate::container::was_used(dir);
     sweep::clear(dir);
-    // The processes that would have removed them were killed too.
-    crate::container::sweep(&|labelled| labelled == dir);
+    if engine_was_used {
+        // The processes that would have removed its containers were killed too.
+        crate::container::sweep_after_kill(dir);
+    }
 }
 
 fn is_unlocked(dir: &Path) -> bool {
