@@ -6,7 +6,9 @@
   const LISTED = 200;
   const DRAWN = 60;
   const COLORS = 6;
-  const state = { target: "", from: 0, until: 0, past: [], plot: null, curves: [], range: 3600 };
+  // live: "" shows a fixed range, "slide" one that ends now, "grow" also keeps its beginning.
+  const state = { target: "", from: 0, until: 0, past: [], plot: null, curves: [], live: "" };
+  const EACH_MS = 2000;
 
   const api = async (path, parameters) => {
     const response = await fetch(`${path}?${new URLSearchParams(parameters)}`);
@@ -38,6 +40,7 @@
   };
   const remember = () => {
     const query = new URLSearchParams({ target: state.target, from: state.from, until: state.until });
+    if (state.live) query.set("live", state.live);
     history.replaceState(null, "", `#explore?${query}`);
   };
 
@@ -99,6 +102,7 @@
     }
   };
   const zoom = async (from, until) => {
+    follow("");
     from = Math.floor(from);
     until = Math.max(Math.ceil(until), from + 1);
     if (state.until > state.from) state.past.push([state.from, state.until]);
@@ -108,8 +112,29 @@
   const back = async () => {
     const before = state.past.pop();
     if (!before) return;
+    follow("");
     [state.from, state.until] = before;
     await load();
+  };
+
+  // Reads again every two seconds while the page is visible. Any zoom ends it.
+  let ticks = 0;
+  const follow = (live) => {
+    state.live = live;
+    clearTimeout(ticks);
+    $("live").setAttribute("aria-pressed", String(Boolean(live)));
+    if (live) ticks = setTimeout(tick, 0);
+  };
+  const tick = async () => {
+    if (!state.live || view().name !== "explore") return;
+    if (!document.hidden && state.target) {
+      const now = Math.floor(Date.now() / 1000);
+      if (state.live === "slide") state.from += now - state.until;
+      state.until = Math.max(now, state.from + 1);
+      await load();
+    }
+    clearTimeout(ticks);
+    if (state.live) ticks = setTimeout(tick, EACH_MS);
   };
 
   let loads = 0;
@@ -273,15 +298,29 @@
     $("sources").hidden = false;
   };
 
-  // Runs.
+  // Runs. The list is read again while one of them may be running.
+  let runTicks = 0;
+  const curvesOf = (run) => {
+    const target = `aliasByTags(seriesByTag('run=${run.id}', 'name=requests.completed', 'offer!=calibration', 'offer!=warm-up'), 'part', 'variant', 'offer')`;
+    const query = new URLSearchParams({ target, from: run.started_s, until: run.ended_s ?? run.started_s + 60 });
+    if (run.live) query.set("live", "grow");
+    return `#explore?${query}`;
+  };
   const listRuns = async () => {
+    clearTimeout(runTicks);
     try {
       const answer = await api("api/runs", {});
       $("run-list").replaceChildren(...answer.runs.map((run) => {
         const item = document.createElement("li");
-        item.append(make("a", run.title, { href: `runs/${encodeURIComponent(run.id)}` }), make("p", run.outcome), make("p", `${run.id}, ${run.started}`, { class: "small muted" }));
+        const curves = make("a", run.live ? "Watch its requests/s" : "Its requests/s", { href: curvesOf(run), class: "curves" });
+        const line = make("p", `${run.id}, ${run.started} · `, { class: "small muted" });
+        line.append(curves);
+        item.append(make("a", run.title, { href: `runs/${encodeURIComponent(run.id)}` }), make("p", run.outcome), line);
         return item;
       }));
+      if (answer.runs.some((run) => run.live)) {
+        runTicks = setTimeout(() => { if (view().name === "runs") listRuns(); }, EACH_MS);
+      }
       $("no-runs").textContent = answer.note;
       $("no-runs").hidden = !answer.note;
     } catch (error) {
@@ -297,12 +336,18 @@
       if (section === name) $(`to-${section}`).setAttribute("aria-current", "page");
       else $(`to-${section}`).removeAttribute("aria-current");
     }
-    if (name === "runs") return listRuns();
+    if (name === "runs") {
+      follow("");
+      return listRuns();
+    }
     const found = await search();
     const target = query.get("target");
     const [from, until] = [Number(query.get("from")), Number(query.get("until"))];
-    if (target) await show(target, until > from ? [from, until] : null);
-    else if (!state.target) empty(found && found.stored === 0 ? "Nothing is recorded yet." : "Choose a series.");
+    const live = query.get("live");
+    if (target) {
+      await show(target, until > from ? [from, until] : null);
+      follow(live === "grow" || live === "slide" ? live : "");
+    } else if (!state.target) empty(found && found.stored === 0 ? "Nothing is recorded yet." : "Choose a series.");
   };
 
   const move = (by) => {
@@ -328,6 +373,11 @@
     });
   }
   $("all").addEventListener("click", all);
+  $("live").addEventListener("click", () => {
+    if (!state.target) return;
+    follow(state.live ? "" : "slide");
+    remember();
+  });
   $("back").addEventListener("click", back);
   $("chart").addEventListener("keydown", (event) => {
     const action = keys[event.key];

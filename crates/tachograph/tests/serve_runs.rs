@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
-use support::Place;
+use support::{Place, Server, free_port, turn};
 
 /// A running daemon; it is killed when the test ends.
 struct Daemon(Child);
@@ -29,16 +29,72 @@ fn get(address: &str, path: &str) -> String {
     answer
 }
 
-#[test]
-fn a_recorded_run_is_listed_with_its_report() {
-    let place = Place::new();
+/// A daemon that serves only HTTP, and its address.
+fn serve(place: &Place) -> (Daemon, String) {
     let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite"];
     let mut child = place.command(&args).stdout(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(child.stdout.take().unwrap());
-    let _daemon = Daemon(child);
+    let daemon = Daemon(child);
     let mut line = String::new();
     out.read_line(&mut line).unwrap();
     let address = line.trim().strip_prefix("listening on tcp://").unwrap().to_owned();
+    (daemon, address)
+}
+
+/// The JSON at a path.
+fn json(address: &str, path: &str) -> serde_json::Value {
+    let answer = get(address, path);
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
+}
+
+#[test]
+fn a_run_is_seen_while_it_runs() {
+    let _turn = turn();
+    let place = Place::new();
+    let (_daemon, address) = serve(&place);
+    let port = free_port();
+    let server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
+    let url = format!("http://127.0.0.1:{port}/");
+    let args =
+        ["compare", "--closed-only", "--max-time", "120s", "-n", "one", &url, "-n", "two", &url];
+    let mut compare = place.command(&args);
+    compare.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut compare = Daemon(compare.spawn().unwrap());
+
+    let completed = |id: &str| -> f64 {
+        let target = format!("sumSeries(seriesByTag('run={id}','name=requests.completed'))");
+        let query = target.replace('\'', "%27").replace('=', "%3D");
+        let found = json(&address, &format!("/render?from=-1h&target={query}"));
+        let points = found[0]["datapoints"].as_array().into_iter().flatten();
+        points.filter_map(|point| point[0].as_f64()).sum()
+    };
+    let mut seen: Vec<f64> = Vec::new();
+    support::eventually("three blocks are seen", || {
+        let runs = json(&address, "/api/runs");
+        let run = &runs["runs"][0];
+        if run["live"] != true || !run["outcome"].as_str().unwrap().contains("last block") {
+            return false;
+        }
+        let count = completed(run["id"].as_str().unwrap());
+        if seen.last().is_none_or(|last| count > *last) {
+            seen.push(count);
+        }
+        seen.len() >= 3
+    });
+    let interrupt = rustix::process::Pid::from_child(&compare.0);
+    rustix::process::kill_process(interrupt, rustix::process::Signal::INT).unwrap();
+    compare.0.wait().unwrap();
+    drop(server);
+    let runs = json(&address, "/api/runs");
+    assert_eq!(runs["runs"][0]["live"], false, "{runs}");
+    assert!(runs["runs"][0]["outcome"].as_str().unwrap().starts_with("stopped early"), "{runs}");
+}
+
+#[test]
+fn a_recorded_run_is_listed_with_its_report() {
+    let place = Place::new();
+    let (_daemon, address) = serve(&place);
 
     assert!(get(&address, "/api/runs").contains("No runs yet."));
     let url = format!("http://{address}/health");
@@ -46,9 +102,7 @@ fn a_recorded_run_is_listed_with_its_report() {
     let ended = place.command(&load).output().unwrap();
     assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
 
-    let listed = get(&address, "/api/runs");
-    let (_, body) = listed.split_once("\r\n\r\n").unwrap();
-    let runs: serde_json::Value = serde_json::from_str(body).unwrap();
+    let runs = json(&address, "/api/runs");
     let run = &runs["runs"][0];
     assert!(run["title"].as_str().unwrap().contains("<b>health</b>"), "{run}");
     assert!(run["outcome"].as_str().unwrap().contains("requests/s"), "{run}");

@@ -23,6 +23,8 @@ pub struct RunLine {
     pub started: Timestamp,
     /// When it ended; `None` while it runs.
     pub finished: Option<Timestamp>,
+    /// When the last of its blocks so far ended, complete or not; `None` before the first one.
+    pub last_block: Option<Timestamp>,
     /// Complete blocks of all parts.
     pub blocks: u64,
     /// Throughput of a run of `load`, in verified responses per second.

@@ -133,8 +133,9 @@ pub(crate) fn names(db: &Connection, name: &str) -> Result<Vec<RunId>> {
 
 pub(crate) fn list(db: &Connection, limit: usize) -> Result<Vec<RunLine>> {
     let sql = "
-        SELECT id, kind, state, name, title, question, started, finished,
+        SELECT r.id, r.kind, r.state, r.name, r.title, r.question, r.started, r.finished,
                (SELECT count(*) FROM block b WHERE b.run = r.id AND b.complete) AS blocks,
+               last.started AS last_started, last.elapsed_ns AS last_elapsed_ns,
                (SELECT t.throughput_per_s FROM trial t WHERE t.run = r.id AND r.kind = 'load'
                    AND t.offer IN ('closed', 'open') ORDER BY t.part, t.block, t.ordinal LIMIT 1)
                    AS throughput_per_s,
@@ -146,7 +147,10 @@ pub(crate) fn list(db: &Connection, limit: usize) -> Result<Vec<RunLine>> {
                    WHERE f.run = r.id AND f.severity = 'invalid' AND NOT EXISTS (
                        SELECT 1 FROM comparison c
                        WHERE c.run = f.run AND c.part = f.part AND c.is_primary)) AS valid
-        FROM run r ORDER BY started DESC, id DESC LIMIT ?1";
+        FROM run r
+        LEFT JOIN block last ON last.rowid = (
+            SELECT b.rowid FROM block b WHERE b.run = r.id ORDER BY b.started DESC LIMIT 1)
+        ORDER BY r.started DESC, r.id DESC LIMIT ?1";
     rows(db, sql, [i64::try_from(limit).unwrap_or(i64::MAX)], |row| {
         let id = RunId(row.text("id")?);
         Ok(RunLine {
@@ -160,10 +164,20 @@ pub(crate) fn list(db: &Connection, limit: usize) -> Result<Vec<RunLine>> {
             started: row.time("started")?,
             finished: finished(row)?,
             throughput_per_s: row.get("throughput_per_s")?,
+            last_block: last_block(row)?,
             blocks: row.count("blocks")?,
             valid: row.get("valid")?,
         })
     })
+}
+
+fn last_block(row: &Row<'_>) -> Result<Option<Timestamp>> {
+    if row.get_as::<Option<String>>("last_started")?.is_none() {
+        return Ok(None);
+    }
+    let lasted = std::time::Duration::from_nanos(row.count("last_elapsed_ns")?);
+    // A time that no calendar has is no time of a run.
+    Ok(row.time("last_started")?.checked_add(lasted).ok())
 }
 
 fn first_comparison(db: &Connection, run: &RunId) -> Result<Option<FirstComparison>> {

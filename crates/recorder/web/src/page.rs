@@ -136,7 +136,8 @@ fn as_json(
     let curves: Vec<String> = found
         .into_iter()
         .map(|series| {
-            let kind = match reader.flavor(&series.name) {
+            // An alias has another name, but the same values.
+            let kind = match reader.flavor(&series.path) {
                 Some(Flavor::Flow) => "flow",
                 _ => "level",
             };

@@ -6,12 +6,13 @@ use axum::extract::{Path, State};
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse as _;
-use record::{RecordError, RunLine};
+use record::{RecordError, RunLine, RunState};
 use serde_json::{Value, json};
 use store::StoreError;
 
 use crate::Shared;
 use crate::answer::{Answer, Refusal, json as answer};
+use crate::render::now_s;
 
 /// Limit on the runs of the list.
 const RUNS_MAX: usize = 200;
@@ -20,6 +21,9 @@ const RUNS_MAX: usize = 200;
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'",
 );
+
+/// A run without a block for so long is not running any more.
+const RUNNING_S: i64 = 600;
 
 const NONE_YET: &str = "No runs yet. Record one: tachograph compare COMMAND COMMAND";
 
@@ -52,16 +56,33 @@ pub(crate) async fn list(State(shared): State<Shared>) -> Answer {
     Ok(answer(json!({ "runs": runs, "note": note }).to_string()))
 }
 
+/// When a run that has not ended did something last, in seconds before now; `None` if that is too
+/// long ago. A killed run looks the same for a while.
+fn quiet_s(run: &RunLine, now_s: i64) -> Option<i64> {
+    let last_s = run.last_block.unwrap_or(run.started).as_second();
+    let quiet_s = (now_s - last_s).max(0);
+    (run.state == RunState::Running && quiet_s < RUNNING_S).then_some(quiet_s)
+}
+
 fn shown(run: &RunLine) -> Value {
     let title = match run.question.is_empty() {
         true => format!("{}: {}", run.name, run.title),
         false => format!("{}: {}", run.name, run.question),
     };
+    let mut outcome = report::outcome(run);
+    let quiet_s = quiet_s(run, now_s());
+    if let Some(seconds) = quiet_s {
+        let what = if run.last_block.is_some() { "last block" } else { "started" };
+        outcome.push_str(&format!(", {what} {seconds} s ago"));
+    }
     json!({
         "id": run.id.0,
         "title": title,
-        "outcome": report::outcome(run),
+        "outcome": outcome,
         "started": run.started.strftime("%Y-%m-%d %H:%M UTC").to_string(),
+        "started_s": run.started.as_second(),
+        "ended_s": run.finished.or(run.last_block).map(|end| end.as_second() + 1),
+        "live": quiet_s.is_some(),
     })
 }
 

@@ -316,6 +316,15 @@ fn a_person_finds_a_series_and_its_total() {
     browser.key("Backspace");
     browser.wait("document.querySelector('#back').disabled");
 
+    // A renamed series is the same.
+    browser.open("about:blank");
+    browser.open(&format!(
+        "{}#explore?target=alias(shop.requests;customer%3Dacme,'a')",
+        server.address
+    ));
+    browser.wait("document.querySelectorAll('#totals tbody tr').length === 1");
+    assert_eq!(browser.totals()[0][..2], ["a".to_owned(), shown.clone()]);
+
     // A target with functions, and its error.
     browser.value("document.querySelector('#target').value = ''");
     browser.click("#target");
@@ -356,6 +365,68 @@ fn a_person_finds_a_series_and_its_total() {
     assert_eq!(browser.requested.iter().find(|url| !own(url)), None, "fetched from elsewhere");
     let expected = |error: &&String| error.contains("status of 400");
     assert_eq!(browser.errors.iter().find(|error| !expected(error)), None);
+}
+
+/// A store with one series of counts, and a function that adds requests of the last two minutes: of
+/// ten seconds after those before.
+fn growing(place: &Path) -> impl FnMut(i64) {
+    use store::Store as _;
+    let mut store = store::Sqlite::open(place).unwrap();
+    store.retain(&[Retention::from_secs(10, None).unwrap()]).unwrap();
+    let step = Step::from_secs(10).unwrap();
+    let identity = Identity::new("live.requests", [("host", "a")]);
+    let name = NewSeries::new(identity, Spec::new(Kind::Count, step));
+    let made = store.series(&[name], &SeriesLimit::DEFAULT).unwrap();
+    let series = made.into_iter().next().unwrap().unwrap().id;
+    let recent_s = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs() / 10 * 10 - 100;
+    let recent_s = i64::try_from(recent_s).unwrap();
+    let mut batch = 0;
+    move |count| {
+        let from_us = (recent_s + batch * 10) * SECOND_US;
+        let interval = Interval::count(from_us, from_us + 10 * SECOND_US, count).unwrap();
+        let mut changes = Changes::default();
+        for (slot_us, part) in interval.slots(step) {
+            changes.add(step, SlotKey { slot_us, series, lane: 0 }, Delta::widen(part));
+        }
+        batch += 1;
+        store.apply(Writer(1), u64::try_from(batch).unwrap(), &changes).unwrap();
+    }
+}
+
+#[test]
+fn what_arrives_is_seen_while_it_arrives() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("record.sqlite");
+    let mut add = growing(&place);
+    add(1_000);
+    let server = Server::start(&place);
+    let mut browser = Browser::start();
+    browser.size(1280, 800, false);
+    browser.open(&server.address);
+    browser.wait("document.querySelectorAll('#found button').length === 1");
+    browser.click("#found button");
+    let total = |count: &str| {
+        format!(
+            "document.querySelector('#totals tbody td:nth-child(2)')?.textContent === '{count}'"
+        )
+    };
+    browser.wait(&total("1,000"));
+    let is_pressed = "document.querySelector('#live').getAttribute('aria-pressed')";
+    assert_eq!(browser.value(is_pressed), "false");
+    browser.click("[data-range='900']");
+    browser.click("#live");
+    assert_eq!(browser.value(is_pressed), "true");
+    add(234);
+    browser.wait(&total("1,234"));
+    add(1);
+    browser.wait(&total("1,235"));
+    browser.picture("live");
+    // The address has it, and a zoom ends it.
+    browser.wait("location.hash.includes('live=slide')");
+    browser.value("document.querySelector('#chart').focus()");
+    browser.key("+");
+    browser.wait(&format!("{is_pressed} === 'false' && !location.hash.includes('live=')"));
+    assert_eq!(browser.errors, Vec::<String>::new());
 }
 
 #[test]

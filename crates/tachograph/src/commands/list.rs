@@ -85,6 +85,7 @@ mod tests {
             question: "Which serves more?".to_owned(),
             started: Timestamp::from_second(1_795_245_330).unwrap(),
             finished: Some(Timestamp::from_second(1_795_245_708).unwrap()),
+            last_block: Some(Timestamp::from_second(1_795_245_707).unwrap()),
             blocks: 24,
             throughput_per_s: None,
             valid: true,
