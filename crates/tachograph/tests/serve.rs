@@ -138,7 +138,7 @@ impl Drop for Daemon {
 }
 
 fn get(mut stream: impl std::io::Read + std::io::Write, path: &str) -> String {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
@@ -173,8 +173,16 @@ fn an_address_in_use_or_open_to_others_is_refused_with_a_sentence() {
     );
     assert_eq!((second.status, second.err), (Some(2), said));
     let open = place.run(&["serve", "--http", "0.0.0.0:8086"]);
-    assert_eq!(open.status, Some(2));
-    assert!(open.err.contains("0.0.0.0:8086 can be reached from other machines"), "{}", open.err);
+    let said = "error: tcp://0.0.0.0:8086 can be reached from other machines: add --token-file, so \
+                that only clients with a token can read and write, or listen on 127.0.0.1, [::1] \
+                or a Unix socket\n";
+    assert_eq!((open.status, open.err.as_str()), (Some(2), said));
+    let args = ["serve", "--http", "127.0.0.1:0", "--graphite", "udp://0.0.0.0:0"];
+    let open = place.run(&args);
+    let said = "error: udp://0.0.0.0:0 can be reached from other machines, and the protocol has no \
+                authentication: add --allow with the addresses of the senders, for example --allow \
+                192.0.2.0/24, or listen on 127.0.0.1, [::1] or a Unix socket\n";
+    assert_eq!((open.status, open.err.as_str()), (Some(2), said));
     assert_eq!(daemon.stop().0, Some(0));
 }
 
@@ -308,7 +316,7 @@ fn write(daemon: &Daemon, path: &str, headers: &str, body: &[u8]) -> (u32, Strin
     let length = body.len();
     write!(
         stream,
-        "POST {path} HTTP/1.1\r\nHost: t\r\n{headers}Connection: close\r\nContent-Length: \
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\nContent-Length: \
          {length}\r\n\r\n"
     )
     .unwrap();

@@ -61,7 +61,7 @@ fn a_successor_that_fails_to_start_changes_nothing() {
     let health = || {
         let at = std::net::TcpStream::connect(daemon.at("tcp://", 0)).unwrap();
         let mut at = std::io::BufReader::new(at);
-        std::io::Write::write_all(at.get_mut(), b"GET /health HTTP/1.1\r\nHost: t\r\n\r\n")
+        std::io::Write::write_all(at.get_mut(), b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
             .unwrap();
         let mut line = String::new();
         std::io::BufRead::read_line(&mut at, &mut line).unwrap();

@@ -233,8 +233,9 @@ fn influx(line: &str) -> Option<String> {
 /// Those of the connection.
 pub fn request(stream: &mut TcpStream, body: &str) -> io::Result<(bool, bool)> {
     let length = body.len();
-    let head =
-        format!("POST /write?precision=ms HTTP/1.1\r\nHost: t\r\nContent-Length: {length}\r\n\r\n");
+    let head = format!(
+        "POST /write?precision=ms HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+    );
     stream.write_all((head + body).as_bytes())?;
     let mut answer = Vec::new();
     let mut part = [0; 4_096];

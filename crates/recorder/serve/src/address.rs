@@ -32,12 +32,6 @@ pub enum AddressError {
     /// HTTP needs a stream.
     #[error("'{0}' is not an address for HTTP: write tcp://127.0.0.1:8086 or unix:/path")]
     NotAStream(String),
-    /// It can be reached from other machines.
-    #[error(
-        "{0} can be reached from other machines, but there is no authentication or encryption: \
-         listen on 127.0.0.1, [::1] or a Unix socket, behind a proxy that has both"
-    )]
-    NotLoopback(SocketAddr),
     /// The path does not fit into a socket's address.
     #[error("the socket path {} is longer than {SOCKET_PATH_BYTES_MAX} bytes: use a shorter one", .0.display())]
     PathTooLong(PathBuf),
@@ -48,7 +42,7 @@ impl Address {
     /// `unix-dgram:/path`.
     ///
     /// # Errors
-    /// [`AddressError`]; among others for an address that other machines can reach.
+    /// [`AddressError`].
     pub fn parse(text: &str) -> Result<Address, AddressError> {
         if let Some(path) = text.strip_prefix("unix:") {
             return Ok(Address::Unix(socket_path(text, path)?));
@@ -57,10 +51,10 @@ impl Address {
             return Ok(Address::UnixDatagram(socket_path(text, path)?));
         }
         match text.strip_prefix("udp://") {
-            Some(host) => Ok(Address::Udp(loopback(text, host)?)),
+            Some(host) => Ok(Address::Udp(resolve(text, host)?)),
             None => {
                 let host = text.strip_prefix("tcp://").unwrap_or(text);
-                Ok(Address::Tcp(loopback(text, host)?))
+                Ok(Address::Tcp(resolve(text, host)?))
             }
         }
     }
@@ -75,6 +69,16 @@ impl Address {
             _ => Err(AddressError::NotAStream(text.to_owned())),
         }
     }
+
+    /// Whether other machines can reach it.
+    pub fn is_open(&self) -> bool {
+        match self {
+            Address::Tcp(address) | Address::Udp(address) => {
+                !address.ip().to_canonical().is_loopback()
+            }
+            Address::Unix(_) | Address::UnixDatagram(_) => false,
+        }
+    }
 }
 
 fn socket_path(text: &str, path: &str) -> Result<PathBuf, AddressError> {
@@ -87,13 +91,9 @@ fn socket_path(text: &str, path: &str) -> Result<PathBuf, AddressError> {
     }
 }
 
-fn loopback(text: &str, host: &str) -> Result<SocketAddr, AddressError> {
+fn resolve(text: &str, host: &str) -> Result<SocketAddr, AddressError> {
     let address = host.to_socket_addrs().ok().and_then(|mut found| found.next());
-    let address = address.ok_or_else(|| AddressError::Invalid(text.to_owned()))?;
-    match address.ip().is_loopback() {
-        true => Ok(address),
-        false => Err(AddressError::NotLoopback(address)),
-    }
+    address.ok_or_else(|| AddressError::Invalid(text.to_owned()))
 }
 
 impl fmt::Display for Address {
@@ -136,17 +136,12 @@ mod tests {
     }
 
     #[test]
-    fn addresses_that_others_can_reach_are_refused() {
-        for text in ["0.0.0.0:8086", "[::]:8086", "192.0.2.1:8086"] {
-            let refused = Address::parse(text).unwrap_err().to_string();
-            assert_eq!(
-                refused,
-                format!(
-                    "{text} can be reached from other machines, but there is no authentication or \
-                     encryption: listen on 127.0.0.1, [::1] or a Unix socket, behind a proxy that \
-                     has both"
-                )
-            );
+    fn addresses_that_other_machines_can_reach_are_open() {
+        for text in ["0.0.0.0:8086", "[::]:8086", "udp://192.0.2.1:8086", "[::ffff:192.0.2.1]:1"] {
+            assert!(Address::parse(text).unwrap().is_open(), "{text}");
+        }
+        for text in ["127.0.0.1:1", "udp://127.9.9.9:1", "[::1]:1", "unix:/a", "unix-dgram:/a"] {
+            assert!(!Address::parse(text).unwrap().is_open(), "{text}");
         }
     }
 }

@@ -11,18 +11,18 @@ use axum::Router;
 use sd_notify::NotifyState;
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::datagrams::{Datagrams, Drops};
 use crate::handover::{Left, NoSuccessor, Predecessor, Successor, What};
 use crate::http::Shared;
 use crate::ingest::{Format, Ingest, IngestOptions};
-use crate::metrics::{ByWay, Metrics, Sender, Way};
+use crate::metrics::{ByWay, Metrics, NOT_ALLOWED, Sender, Way};
+use crate::places::{Place, Places};
 use crate::plaintext::Connection;
-use crate::requests::Peer;
-use crate::sockets::{Ahead, Bound, Stream};
-use crate::{Address, Readers, ServeError, http, ingest, requests};
+use crate::sockets::{Bound, Stream, name_of};
+use crate::{Access, Address, Readers, ServeError, http, ingest, requests};
 
 /// How long requests in progress may take when the daemon stops, or is replaced.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -53,6 +53,10 @@ pub struct Options {
     pub write_each: Duration,
     /// Maximum number of connections of each address.
     pub connections_max: usize,
+    /// Maximum number of these from one sender; those over Unix sockets have no limit of their own.
+    pub connections_of_sender_max: usize,
+    /// Who may talk to the daemon.
+    pub access: Access,
     /// Whether SIGHUP starts a successor; otherwise it stops the daemon, as when a terminal closes.
     pub replace_on_hangup: bool,
     /// The program of a successor.
@@ -158,7 +162,8 @@ pub fn run(
         }
         let router = |ingest: &Ingest, drops: &Arc<Mutex<Vec<Drops>>>| {
             let (readers, ingest, drops) = (readers.clone(), ingest.clone(), drops.clone());
-            http::router(Shared { readers, ingest, drops }, mounted.clone())
+            let shared = Shared { readers, ingest, drops, access: options.access.clone() };
+            http::router(shared, mounted.clone())
         };
         let served = serve(options, sockets, connections, ingest, router, &tell);
         match runtime.block_on(served)? {
@@ -216,6 +221,7 @@ async fn adopt(
     let wanted = wanted.chain(options.graphite.iter().map(|address| (Service::Graphite, address)));
     let mut listening = Vec::new();
     for (service, wanted) in wanted {
+        options.access.check(wanted, service == Service::Http)?;
         let failed = |cause| ServeError::Listen { address: wanted.clone(), cause };
         let text = wanted.to_string();
         let known = sockets.iter().position(|known| known.0 == service && known.1 == text);
@@ -281,7 +287,8 @@ async fn serve(
         match (service.lines(), socket) {
             (Some((format, _, way)), socket @ (Bound::Udp(_) | Bound::UnixDatagram(_))) => {
                 let wanted = wanted.to_string();
-                let datagrams = Datagrams { socket, service, wanted, format, way };
+                let access = options.access.clone();
+                let datagrams = Datagrams { socket, service, wanted, format, way, access };
                 let mut drops = drops.lock().unwrap_or_else(PoisonError::into_inner);
                 drops.extend(Drops::of(&datagrams));
                 lines.spawn(
@@ -289,8 +296,9 @@ async fn serve(
                 );
             }
             (known, socket) => {
-                let places = options.connections_max;
-                let router = router.clone();
+                let Options { connections_max, connections_of_sender_max, .. } = *options;
+                let places = Places::new(connections_max, connections_of_sender_max);
+                let (router, access) = (router.clone(), options.access.clone());
                 // The first listener of a service continues the connections of all.
                 let mine = |left: &mut Left| match &left.what {
                     What::Socket { .. } => false,
@@ -298,7 +306,8 @@ async fn serve(
                     What::Http { .. } => service == Service::Http,
                 };
                 let adopted = adopted.extract_if(.., mine).collect();
-                let listener = Listener { service, wanted, socket, router, places, adopted };
+                let listener =
+                    Listener { service, wanted, socket, router, access, places, adopted };
                 let tasks = if known.is_some() { &mut lines } else { &mut http };
                 tasks.spawn(listener.run(ingest, phases));
             }
@@ -379,8 +388,8 @@ struct Listener {
     wanted: Address,
     socket: Bound,
     router: Router,
-    /// Number of connections that it may have.
-    places: usize,
+    access: Access,
+    places: Places,
     /// Connections that a predecessor has accepted.
     adopted: Vec<Left>,
 }
@@ -389,14 +398,13 @@ impl Listener {
     /// Accepts connections until the daemon stops, and waits for their ends. Returns what a
     /// successor takes over.
     async fn run(mut self, ingest: Ingest, mut phase: watch::Receiver<Phase>) -> Vec<Left> {
-        let places = Arc::new(Semaphore::new(self.places));
         let mut connections = JoinSet::new();
         let mut left = Vec::new();
         for adopted in std::mem::take(&mut self.adopted) {
             let Left { fd, what } = adopted;
             // A connection that is closed by now cannot be used.
             let Ok(stream) = Stream::adopted(fd) else { continue };
-            let place = places.clone().try_acquire_owned().ok();
+            let place = self.places.take(what.sender()).ok();
             self.spawn(&mut connections, (stream, what), place, &ingest, &phase);
         }
         let is_over = |service: Service, phase: Phase| match phase {
@@ -415,17 +423,24 @@ impl Listener {
                     continue;
                 }
             };
-            let Ok((stream, name)) = accepted else {
+            let Ok((stream, sender)) = accepted else {
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let Ok(place) = places.clone().try_acquire_owned() else {
-                let way = service.lines().map_or(Way::http, |(_, way, _)| way);
-                ingest.metrics.connections_refused.get_or_create(&ByWay { way }).inc();
-                stream.abort();
-                continue;
+            let place = match sender {
+                Some(sender) if !self.access.allows(sender) => Err(NOT_ALLOWED),
+                sender => self.places.take(sender),
             };
-            let sender = name.to_string();
+            let sender = name_of(sender);
+            let place = match place {
+                Ok(place) => place,
+                Err(reason) => {
+                    let way = service.lines().map_or(Way::http, |(_, way, _)| way);
+                    ingest.metrics.turn_away(&Sender { way, name: sender.into() }, reason);
+                    stream.abort();
+                    continue;
+                }
+            };
             let what = match service {
                 Service::Http => What::Http { sender, ahead: Vec::new() },
                 _ => What::Lines { service, sender, half: Vec::new(), skipping: false },
@@ -453,7 +468,7 @@ impl Listener {
         &self,
         connections: &mut JoinSet<Option<Left>>,
         (stream, what): (Stream, What),
-        place: Option<tokio::sync::OwnedSemaphorePermit>,
+        place: Option<Place>,
         ingest: &Ingest,
         phase: &watch::Receiver<Phase>,
     ) {
@@ -477,8 +492,7 @@ impl Listener {
                 drop(ingest);
                 connections.spawn(async move {
                     open.inc();
-                    let stream = Ahead { ahead, stream };
-                    let left = requests::answer(stream, Peer(sender.into()), router, phase).await;
+                    let left = requests::answer((stream, ahead), sender, router, phase).await;
                     open.dec();
                     drop(place);
                     left

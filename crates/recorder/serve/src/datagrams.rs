@@ -12,11 +12,12 @@ use std::sync::Arc;
 use tokio::net::{UdpSocket, UnixDatagram};
 use tokio::sync::watch;
 
+use crate::Access;
 use crate::daemon::{Phase, Service};
 use crate::handover::{Left, What};
 use crate::ingest::{Format, Ingest, Message, now_us};
-use crate::metrics::{ByWay, Sender, Way};
-use crate::sockets::{Bound, UNIX};
+use crate::metrics::{ByWay, NOT_ALLOWED, Sender, Way};
+use crate::sockets::{Bound, UNIX, name_of};
 
 /// Lines of one sender are handed over together up to this size.
 const MESSAGE_BYTES: usize = 256 << 10;
@@ -36,6 +37,7 @@ pub(crate) struct Datagrams {
     pub(crate) wanted: String,
     pub(crate) format: Format,
     pub(crate) way: Way,
+    pub(crate) access: Access,
 }
 
 /// Lines of one sender.
@@ -76,13 +78,17 @@ impl Datagrams {
                 && let Ok((length, from)) = self.try_receive(&mut buffer)
             {
                 received += 1;
+                if from.is_some_and(|from| !self.access.allows(from)) {
+                    let sender = Sender { way: self.way, name: name_of(from).into() };
+                    ingest.metrics.turn_away(&sender, NOT_ALLOWED);
+                    continue;
+                }
                 ingest.metrics.datagrams.get_or_create(&ByWay { way: self.way }).inc();
                 if from != gathered.from || gathered.lines.len() + length >= MESSAGE_BYTES {
                     self.hand_over(&ingest, &mut gathered).await;
                     if from != gathered.from {
                         gathered.from = from;
-                        gathered.name =
-                            from.map_or_else(|| UNIX.into(), |from| from.to_string().into());
+                        gathered.name = name_of(from).into();
                     }
                 }
                 let datagram = buffer.get(..length).unwrap_or_default();
@@ -135,7 +141,7 @@ impl Datagrams {
 fn from_udp(socket: &UdpSocket, buffer: &mut [u8]) -> io::Result<(usize, Option<IpAddr>)> {
     loop {
         match socket.try_recv_from(buffer) {
-            Ok((length, from)) => return Ok((length, Some(from.ip()))),
+            Ok((length, from)) => return Ok((length, Some(from.ip().to_canonical()))),
             // The peer has closed the port that we sent to; the socket still works.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
             Err(error) => return Err(error),

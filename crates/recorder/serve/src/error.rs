@@ -7,7 +7,7 @@ use head::JournalError;
 use import::BackfillError;
 use store::StoreError;
 
-use crate::Address;
+use crate::{AccessError, Address};
 
 /// An error that ends the daemon, or prevents its start.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +22,9 @@ pub enum ServeError {
         /// The system's error.
         cause: io::Error,
     },
+    /// An address is open to others without protection.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The store cannot be opened or written.
     #[error(transparent)]
     Store(#[from] StoreError),

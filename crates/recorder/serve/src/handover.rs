@@ -17,6 +17,7 @@
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
+use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -66,6 +67,16 @@ pub(crate) enum What {
     Lines { service: Service, sender: String, half: Vec<u8>, skipping: bool },
     /// An HTTP connection between two requests, with the beginning of the next.
     Http { sender: String, ahead: Vec<u8> },
+}
+
+impl What {
+    /// The address of the sender of a connection; Unix sockets have none.
+    pub(crate) fn sender(&self) -> Option<IpAddr> {
+        match self {
+            What::Socket { .. } => None,
+            What::Lines { sender, .. } | What::Http { sender, .. } => sender.parse().ok(),
+        }
+    }
 }
 
 /// Why there is no successor.

@@ -1,19 +1,32 @@
 //! The HTTP paths of the daemon itself.
 
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use futures_util::{StreamExt as _, stream};
+use tokio::time::{Instant, timeout_at};
 
+use crate::access::Denied;
 use crate::datagrams::Drops;
+use crate::influx::failure;
 use crate::ingest::Ingest;
-use crate::metrics::{ByWay, Metrics};
-use crate::{Readers, influx};
+use crate::metrics::{ByWay, Metrics, Sender, Way};
+use crate::requests::Peer;
+use crate::{Access, Readers, influx};
+
+/// How long the body of a request may take. Those that write have a shorter limit of their own.
+const BODY_MAX: Duration = Duration::from_secs(60);
+
+const CHALLENGE: &str = "Basic realm=\"tachograph: the password is a token\"";
 
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -23,18 +36,21 @@ pub(crate) struct Shared {
     pub(crate) readers: Readers,
     pub(crate) ingest: Ingest,
     pub(crate) drops: Arc<Mutex<Vec<Drops>>>,
+    pub(crate) access: Access,
 }
 
 /// The paths of the daemon, and those of `mounted`.
 pub(crate) fn router(shared: Shared, mounted: Router) -> Router {
     let ingest = shared.ingest.clone();
-    let metrics = ingest.metrics.clone();
+    let (metrics, access) = (ingest.metrics.clone(), shared.access.clone());
+    let guarded = middleware::from_fn_with_state((access, metrics.clone()), guard);
     Router::new()
         .route("/health", get(health))
         .route("/metrics", get(show_metrics))
         .with_state(shared)
         .merge(influx::router(ingest))
         .merge(mounted)
+        .layer(guarded)
         .layer(middleware::from_fn_with_state(metrics, count))
 }
 
@@ -42,6 +58,59 @@ async fn count(State(metrics): State<Metrics>, request: Request, next: Next) -> 
     let response = next.run(request).await;
     metrics.http_requests.inc();
     response
+}
+
+/// Answers only those who may ask, and whose body arrives in time.
+async fn guard(
+    State((access, metrics)): State<(Access, Metrics)>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let Some(peer) = request.extensions_mut().get_mut::<Peer>() else {
+        return failure(StatusCode::FORBIDDEN, "the sender is not known");
+    };
+    let link = peer.link;
+    // InfluxDB answers it without a token too: clients look whether they talk to InfluxDB.
+    if request.uri().path() != "/ping" {
+        match access.admit(link, request.uri(), request.headers()) {
+            Ok(None) => {}
+            Ok(Some(token)) => {
+                if let Some(peer) = request.extensions_mut().get_mut::<Peer>() {
+                    peer.name = format!("{token}@{}", peer.name).into();
+                }
+            }
+            Err(denied) => {
+                if let Some(peer) = request.extensions().get::<Peer>() {
+                    let sender = Sender { way: Way::http, name: peer.name.clone() };
+                    metrics.turn_away(&sender, denied.reason);
+                }
+                return refuse(&denied);
+            }
+        }
+    }
+    next.run(request.map(in_time)).await
+}
+
+fn refuse(denied: &Denied) -> Response {
+    let mut response = failure(denied.status, &denied.why);
+    if denied.status == StatusCode::UNAUTHORIZED {
+        // Browsers ask for a name and a password, which is the token.
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE));
+    }
+    response
+}
+
+/// A body that fails if it has not arrived within a limit.
+fn in_time(body: Body) -> Body {
+    let deadline = Instant::now() + BODY_MAX;
+    let parts = stream::unfold(body.into_data_stream(), move |mut parts| async move {
+        let part = match timeout_at(deadline, parts.next()).await {
+            Ok(part) => part?,
+            Err(_) => Err(axum::Error::new(io::Error::from(io::ErrorKind::TimedOut))),
+        };
+        Some((part, parts))
+    });
+    Body::from_stream(parts)
 }
 
 /// 200 if the store can be read and written, otherwise 503 with the reason.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use axum::extract::{Extension, Query, State};
-use axum::http::StatusCode;
 use axum::http::header::{CONTENT_ENCODING, HeaderMap, HeaderName, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use formats::Precision;
@@ -60,21 +60,27 @@ impl Failed {
 }
 
 impl IntoResponse for Failed {
-    /// `error` is what clients of InfluxDB 1.x show, `code` and `message` those of 2.x.
     fn into_response(self) -> Response {
-        let code = match self.status {
-            StatusCode::PAYLOAD_TOO_LARGE => "request too large",
-            StatusCode::SERVICE_UNAVAILABLE => "unavailable",
-            _ => "invalid",
-        };
-        let answer = serde_json::json!({ "code": code, "message": self.why, "error": self.why });
-        let mut response = (self.status, axum::Json(answer)).into_response();
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            let after = axum::http::HeaderValue::from_static(RETRY_S);
-            response.headers_mut().insert(RETRY_AFTER, after);
-        }
-        response
+        failure(self.status, &self.why)
     }
+}
+
+/// A refusal with its reason. `error` is what clients of InfluxDB 1.x show, `code` and `message`
+/// those of 2.x.
+pub(crate) fn failure(status: StatusCode, why: &str) -> Response {
+    let code = match status {
+        StatusCode::PAYLOAD_TOO_LARGE => "request too large",
+        StatusCode::SERVICE_UNAVAILABLE => "unavailable",
+        StatusCode::UNAUTHORIZED => "unauthorized",
+        StatusCode::FORBIDDEN | StatusCode::MISDIRECTED_REQUEST => "forbidden",
+        _ => "invalid",
+    };
+    let answer = serde_json::json!({ "code": code, "message": why, "error": why });
+    let mut response = (status, axum::Json(answer)).into_response();
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_S));
+    }
+    response
 }
 
 /// 204 once all lines are in the journal; 400 with the first refused line, when the other lines are
@@ -124,7 +130,7 @@ async fn write(
         format: Format::Influx(precision),
         lines,
         arrival_us: now_us(),
-        sender: Sender { way: Way::influx_http, name: peer.0 },
+        sender: Sender { way: Way::influx_http, name: peer.name },
         answer: Some(answer),
         room,
     };

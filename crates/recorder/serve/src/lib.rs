@@ -23,6 +23,7 @@
 //!
 //! Flags, and the words of the command line; arithmetic, parsers, databases.
 
+mod access;
 mod address;
 mod daemon;
 mod datagrams;
@@ -32,6 +33,8 @@ mod http;
 mod influx;
 mod ingest;
 mod metrics;
+mod patience;
+mod places;
 mod plaintext;
 mod readers;
 mod requests;
@@ -39,9 +42,11 @@ mod sockets;
 
 use std::path::{Path, PathBuf};
 
+pub use access::{Access, AccessError, Tokens};
 pub use address::{Address, AddressError};
 pub use daemon::{Event, Options, run};
 pub use error::ServeError;
+pub use ipnet::IpNet;
 pub use readers::{ReadError, Readers};
 
 /// The usual folder of the journal of a SQLite file: beside it.

@@ -13,6 +13,9 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::ingest::State;
 
+/// Reason for turning away a sender that is not in `--allow`.
+pub(crate) const NOT_ALLOWED: &str = "not_allowed";
+
 /// Number of senders that are counted separately; the others are counted together.
 const SENDERS_MAX: usize = 1_000;
 
@@ -43,7 +46,7 @@ pub(crate) struct ByWay {
     pub(crate) way: Way,
 }
 
-/// Labels of refused lines.
+/// Labels of what is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Refusal {
     way: Way,
@@ -57,13 +60,13 @@ pub(crate) struct Metrics {
     registry: Arc<Registry>,
     senders: Arc<Mutex<HashSet<Arc<str>>>>,
     refused: Family<Refusal, Counter>,
+    turned_away: Family<Refusal, Counter>,
     journal_bytes: Gauge,
     head_bytes: Gauge,
     oldest: Gauge<f64, std::sync::atomic::AtomicU64>,
     is_full: Gauge,
     pub(crate) http_requests: Counter,
     pub(crate) connections: Family<ByWay, Gauge>,
-    pub(crate) connections_refused: Family<ByWay, Counter>,
     pub(crate) datagrams: Family<ByWay, Counter>,
     pub(crate) datagrams_dropped: Family<ByWay, Counter>,
     pub(crate) lines: Counter,
@@ -125,14 +128,14 @@ impl Metrics {
             oldest.clone(),
         );
         let (refused, datagrams) = (Family::default(), Family::default());
-        let (connections, connections_refused) = (Family::default(), Family::default());
+        let (connections, turned_away) = (Family::default(), Family::default());
         let datagrams_dropped = Family::default();
         registry.register("refused_lines", "Lines refused, by sender and reason", refused.clone());
         registry.register("connections", "Open connections", connections.clone());
         registry.register(
-            "connections_refused",
-            "Connections closed at once, because there were too many",
-            connections_refused.clone(),
+            "turned_away",
+            "Connections, datagrams and HTTP requests that were not read, by sender and reason",
+            turned_away.clone(),
         );
         registry.register("datagrams", "Datagrams received", datagrams.clone());
         registry.register(
@@ -144,13 +147,13 @@ impl Metrics {
             registry: Arc::new(registry),
             senders: Arc::default(),
             refused,
+            turned_away,
             journal_bytes,
             head_bytes,
             oldest,
             is_full,
             http_requests,
             connections,
-            connections_refused,
             datagrams,
             datagrams_dropped,
             lines,
@@ -166,13 +169,20 @@ impl Metrics {
 
     /// Counts refused lines of a sender.
     pub(crate) fn refuse(&self, sender: &Sender, reason: &'static str, lines: u64) {
+        self.refused.get_or_create(&self.labels(sender, reason)).inc_by(lines);
+    }
+
+    /// Counts a connection, a datagram or a request that is not read.
+    pub(crate) fn turn_away(&self, sender: &Sender, reason: &'static str) {
+        self.turned_away.get_or_create(&self.labels(sender, reason)).inc();
+    }
+
+    fn labels(&self, sender: &Sender, reason: &'static str) -> Refusal {
         let mut senders = self.senders.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = senders.contains(&sender.name)
             || senders.len() < SENDERS_MAX && senders.insert(sender.name.clone());
-        drop(senders);
         let name = if is_known { sender.name.to_string() } else { "others".to_owned() };
-        let labels = Refusal { way: sender.way, sender: name, reason };
-        self.refused.get_or_create(&labels).inc_by(lines);
+        Refusal { way: sender.way, sender: name, reason }
     }
 
     /// The figures in the text format of OpenMetrics.

@@ -25,6 +25,9 @@ const FIRST_BYTES: usize = 16 << 10;
 /// Messages of a connection that may wait for the journal.
 const UNANSWERED_MAX: usize = 4;
 
+/// Silence after which a connection is closed.
+const SILENCE_MAX: Duration = Duration::from_secs(3_600);
+
 /// Reads of a connection when the daemon stops: a sender that never pauses must not prevent it.
 const LAST_READS: usize = 64;
 
@@ -76,6 +79,7 @@ impl Connection {
                 tokio::select! {
                     _ = phase.changed() => continue,
                     () = tokio::time::sleep(FULL_TICK), if ingest.is_full() => continue,
+                    () = tokio::time::sleep(SILENCE_MAX) => break Ok(()),
                     readable = self.stream.readable(), if !ingest.is_full() => {
                         if let Err(error) = readable {
                             break Err(error);

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,34 +16,48 @@ use hyper_util::service::TowerToHyperService;
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
 
+use crate::access::Link;
 use crate::daemon::Phase;
 use crate::handover::{Left, What};
-use crate::sockets::Ahead;
+use crate::patience::Patient;
+use crate::sockets::Stream;
 
-/// How long a client may take to send the head of a request, and be silent between two requests.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(75);
+/// How long a client may be silent between two requests.
+const SILENCE_MAX: Duration = Duration::from_secs(75);
 
-/// The name of the sender of a request, in its extensions.
+/// The sender of a request, in its extensions.
 #[derive(Clone, Debug)]
-pub(crate) struct Peer(pub(crate) Arc<str>);
+pub(crate) struct Peer {
+    /// Its address, and the name of its token if it has one.
+    pub(crate) name: Arc<str>,
+    pub(crate) link: Link,
+}
 
 /// Answers the requests of a connection, until it is closed or the daemon stops; then the request
 /// in progress is answered first. If a successor takes over while none is in progress, the
 /// connection is returned.
 pub(crate) async fn answer(
-    stream: Ahead,
-    peer: Peer,
+    (stream, ahead): (Stream, Vec<u8>),
+    sender: String,
     router: Router,
     mut phase: watch::Receiver<Phase>,
 ) -> Option<Left> {
     let router = TowerToHyperService::new(router);
-    let sender = peer.0.to_string();
+    let peer = Peer { name: sender.as_str().into(), link: stream.link() };
+    let is_answering = Arc::new(AtomicBool::new(false));
+    let stream = Patient::new(stream, ahead, is_answering.clone());
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
-        Box::pin(router.call(request))
+        is_answering.store(true, Ordering::Relaxed);
+        let (answer, is_answering) = (router.call(request), is_answering.clone());
+        Box::pin(async move {
+            let answer = answer.await;
+            is_answering.store(false, Ordering::Relaxed);
+            answer
+        })
     });
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    server.timer(TokioTimer::new()).header_read_timeout(SILENCE_MAX);
     let mut connection = server.serve_connection(TokioIo::new(stream), service);
     let ended = tokio::select! {
         biased;
@@ -68,7 +83,7 @@ pub(crate) async fn answer(
     };
     ended.ok()?;
     let parts = connection.into_parts();
-    let Ahead { ahead: unread, mut stream } = parts.io.into_inner();
+    let Patient { ahead: unread, mut stream, .. } = parts.io.into_inner();
     if is_idle && *phase.borrow() != Phase::Stop {
         let mut ahead = parts.read_buf.to_vec();
         ahead.extend(unread);

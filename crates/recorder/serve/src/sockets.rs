@@ -2,21 +2,26 @@
 
 use std::fs;
 use std::io;
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use rustix::net::AddressFamily;
+use rustix::net::{AddressFamily, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 
 use crate::Address;
+use crate::access::Link;
 
 /// Wanted size of the kernel's buffer for datagrams; the kernel may give less.
 const RECEIVE_BUFFER: usize = 4 << 20;
+
+/// Silence of a connection after which the kernel asks whether the other machine is still there.
+const KEEP_ALIVE: Duration = Duration::from_secs(60);
 
 /// A bound socket.
 #[derive(Debug)]
@@ -34,7 +39,7 @@ impl Bound {
             Address::Tcp(at) => Bound::Tcp(TcpListener::bind(at).await?),
             Address::Udp(at) => {
                 let socket = UdpSocket::bind(at).await?;
-                rustix::net::sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER)?;
+                sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER)?;
                 Bound::Udp(socket)
             }
             Address::Unix(path) => {
@@ -80,16 +85,19 @@ impl Bound {
         })
     }
 
-    /// The next connection, and the name of its sender.
-    pub(crate) async fn accept(&self) -> io::Result<(Stream, Arc<str>)> {
+    /// The next connection, and the address of its sender; Unix sockets have none.
+    pub(crate) async fn accept(&self) -> io::Result<(Stream, Option<IpAddr>)> {
         match self {
             Bound::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
                 // Answers are short, and senders wait for them.
                 stream.set_nodelay(true)?;
-                Ok((Stream::Tcp(stream), peer.ip().to_string().into()))
+                // A machine that is gone sends nothing any more, not even an end.
+                sockopt::set_socket_keepalive(&stream, true)?;
+                sockopt::set_tcp_keepidle(&stream, KEEP_ALIVE)?;
+                Ok((Stream::Tcp(stream), Some(peer.ip().to_canonical())))
             }
-            Bound::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), UNIX.into())),
+            Bound::Unix(listener) => Ok((Stream::Unix(listener.accept().await?.0), None)),
             Bound::Udp(_) | Bound::UnixDatagram(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
@@ -97,6 +105,11 @@ impl Bound {
 
 /// The name of senders that use Unix sockets.
 pub(crate) const UNIX: &str = "unix";
+
+/// The name of a sender.
+pub(crate) fn name_of(sender: Option<IpAddr>) -> String {
+    sender.map_or_else(|| UNIX.to_owned(), |address| address.to_string())
+}
 
 /// Removes a socket that no process uses.
 fn remove_unused(path: &Path, is_used: impl FnOnce() -> bool) -> io::Result<()> {
@@ -122,9 +135,16 @@ impl Stream {
         }
     }
 
+    pub(crate) fn link(&self) -> Link {
+        match self {
+            Stream::Tcp(_) => Link::Tcp,
+            Stream::Unix(_) => Link::Unix,
+        }
+    }
+
     /// A connection that was handed over.
     pub(crate) fn adopted(fd: OwnedFd) -> io::Result<Stream> {
-        Ok(match rustix::net::sockopt::socket_domain(&fd)? {
+        Ok(match sockopt::socket_domain(&fd)? {
             AddressFamily::UNIX => Stream::Unix(UnixStream::from_std(fd.into())?),
             _ => Stream::Tcp(TcpStream::from_std(fd.into())?),
         })
@@ -149,51 +169,8 @@ impl Stream {
     pub(crate) fn abort(self) {
         if let Stream::Tcp(stream) = &self {
             // Without it the sender sees an orderly end.
-            let _ =
-                rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));
+            let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
         }
-    }
-}
-
-/// A stream whose first bytes were read before.
-#[derive(Debug)]
-pub(crate) struct Ahead {
-    pub(crate) ahead: Vec<u8>,
-    pub(crate) stream: Stream,
-}
-
-impl AsyncRead for Ahead {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        to: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let Ahead { ahead, stream } = self.get_mut();
-        if ahead.is_empty() {
-            return Pin::new(stream).poll_read(cx, to);
-        }
-        let count = ahead.len().min(to.remaining());
-        to.put_slice(&ahead[..count]);
-        ahead.drain(..count);
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Ahead {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().stream).poll_shutdown(cx)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::Nanos;
 use series::{Limits, Step};
-use serve::{Address, Event, Options};
+use serve::{Access, Address, Event, Options, Tokens};
 use store::SeriesLimit;
 
 use crate::failure::{Failure, Outcome, Status};
@@ -33,6 +33,10 @@ pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
         journal_max: flags.journal_max.0,
         write_each: Duration::from_nanos(flags.write_each.0),
         connections_max: flags.max_connections,
+        connections_of_sender_max: flags
+            .max_connections_per_sender
+            .unwrap_or(flags.max_connections.div_ceil(2)),
+        access: access(flags)?,
         // A daemon that was started from a terminal ends when the terminal closes.
         replace_on_hangup: !std::io::stdin().is_terminal(),
         program: std::env::current_exe()?,
@@ -59,6 +63,11 @@ fn journal(flags: &ServeFlags, place: &Place) -> Result<PathBuf, Failure> {
         (None, Place::File(path)) => Ok(serve::journal_of(path)),
         (None, Place::Postgres(_)) => Ok(serve::journal_of(&record::default_path()?)),
     }
+}
+
+fn access(flags: &ServeFlags) -> Result<Access, Failure> {
+    let tokens = flags.token_file.as_deref().map(Tokens::read).transpose().map_err(Failure::new)?;
+    Ok(Access { tokens, allowed: flags.allow.clone(), hosts: flags.allow_host.clone() })
 }
 
 fn import(flags: &ServeFlags) -> Result<import::Options, Failure> {

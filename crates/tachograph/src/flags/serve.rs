@@ -1,10 +1,11 @@
 //! Flags of `serve`.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use base::{Bytes, Nanos};
 use clap::Args;
-use serve::{Address, AddressError};
+use serve::{Address, AddressError, IpNet};
 
 use super::series::parse_length;
 
@@ -14,8 +15,11 @@ Examples:
   tachograph serve --graphite tcp://127.0.0.1:2003 --graphite unix-dgram:/run/tachograph/graphite
   echo \"shop.orders 3 $(date +%s)\" | nc -N 127.0.0.1 2003
 
-Addresses are tcp://host:port, udp://host:port, unix:/path and unix-dgram:/path; only loopback
-addresses are accepted.";
+  tachograph serve --http 0.0.0.0:8086 --token-file tokens --graphite 0.0.0.0:2003 \\
+    --allow 192.0.2.0/24
+
+Addresses are tcp://host:port, udp://host:port, unix:/path and unix-dgram:/path. An address that
+other machines can reach needs --token-file for HTTP, and --allow for other protocols.";
 
 /// Flags of `serve`.
 #[derive(Clone, Debug, Args)]
@@ -30,6 +34,16 @@ pub(crate) struct ServeFlags {
     /// Don't listen for Graphite plaintext
     #[arg(long, conflicts_with = "graphite")]
     pub(crate) no_graphite: bool,
+    /// File with a name and a token in each line; every HTTP request over TCP must have one of them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Network or address of senders that may use addresses which other machines can reach;
+    /// repeatable
+    #[arg(long, value_name = "NETWORK", value_parser = parse_network)]
+    pub(crate) allow: Vec<IpNet>,
+    /// Name by which HTTP clients may call this machine, besides localhost; repeatable
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
     /// Folder of the journal [default: beside the SQLite file, as FILE.journal]
     #[arg(long, value_name = "FOLDER")]
     pub(crate) journal: Option<PathBuf>,
@@ -45,6 +59,9 @@ pub(crate) struct ServeFlags {
     /// Maximum number of connections per address
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     pub(crate) max_connections: usize,
+    /// Maximum number of these from one sender [default: half of them]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_connections_per_sender: Option<usize>,
     /// Maximum number of series
     #[arg(long, default_value_t = 1_000_000, value_name = "N")]
     pub(crate) max_series: u32,
@@ -68,4 +85,12 @@ fn parse(text: &str) -> Result<Address, AddressError> {
 
 fn parse_stream(text: &str) -> Result<Address, AddressError> {
     Address::parse_stream(text)
+}
+
+/// A network such as `192.0.2.0/24`, or a single address.
+fn parse_network(text: &str) -> Result<IpNet, String> {
+    let single = || text.parse::<IpAddr>().ok().map(IpNet::from);
+    text.parse().ok().or_else(single).ok_or_else(|| {
+        format!("'{text}' is not a network or an address: write 192.0.2.0/24, or 2001:db8::1")
+    })
 }

@@ -1,0 +1,226 @@
+//! `tachograph serve`: who may talk to it, and clients that are slow or lie.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use proofs::daemon::{Daemon, points};
+use rustix::process::Signal;
+use support::{Place, eventually};
+
+const TOKEN: &str = "b1946ac92492d2347c6235b4d2611184";
+
+/// Starts a daemon that listens for HTTP on a free port first.
+fn start(place: &Place, args: &[&str], addresses: usize) -> Daemon {
+    let args = [&["serve", "--http", "127.0.0.1:0"], args].concat();
+    Daemon::start(place.command(&args), addresses).unwrap()
+}
+
+fn connect(daemon: &Daemon) -> TcpStream {
+    let stream = TcpStream::connect(daemon.at("tcp://", 0)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
+    stream
+}
+
+/// The answer to a request with these headers, each of which ends its line.
+fn ask(mut stream: impl std::io::Read + std::io::Write, request: &str, headers: &str) -> String {
+    write!(stream, "{request} HTTP/1.1\r\n{headers}Connection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn status(answer: &str) -> u32 {
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+/// A line of /metrics, without its name.
+fn figure(daemon: &Daemon, name: &str) -> Option<f64> {
+    let text = ask(connect(daemon), "GET /metrics", "Host: localhost\r\n");
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.map(|value| value.parse().unwrap())
+}
+
+fn token_file(place: &Place, mode: u32) -> String {
+    let path = place.write("tokens", &format!("# who\nlab {TOKEN}\n"));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn with_tokens_every_request_over_tcp_needs_one_and_open_addresses_are_accepted() {
+    let place = Place::new();
+    let tokens = token_file(&place, 0o600);
+    let socket = place.path("http.sock");
+    let unix = format!("unix:{}", socket.display());
+    let args = [
+        &["--token-file", &tokens, "--http", "0.0.0.0:0", "--http", &unix][..],
+        &["--graphite", "0.0.0.0:0", "--allow", "192.0.2.0/24", "--allow", "2001:db8::1"],
+    ];
+    let mut daemon = start(&place, &args.concat(), 4);
+    // A successor reads the file again.
+    for restarted in [false, true] {
+        if restarted {
+            daemon.replace().unwrap();
+        }
+        let open = daemon.at("tcp://0.0.0.0:", 0);
+        for at in [daemon.at("tcp://127.0.0.1:", 0), open] {
+            let stream = || TcpStream::connect(format!("127.0.0.1:{at}")).unwrap();
+            for path in ["/", "/health", "/metrics", "/render", "/api/series", "/query?q=x"] {
+                let answer = ask(stream(), &format!("GET {path}"), "Host: t\r\n");
+                assert_eq!(status(&answer), 401, "{path}");
+                let challenge = "\r\nwww-authenticate: Basic realm=";
+                assert!(answer.to_lowercase().contains(&challenge.to_lowercase()), "{answer}");
+            }
+            assert_eq!(status(&ask(stream(), "GET /ping", "Host: t\r\n")), 204);
+            // With a token the name of the host does not matter.
+            let bearer = format!("Host: t\r\nAuthorization: Bearer {TOKEN}\r\n");
+            assert_eq!(status(&ask(stream(), "GET /health", &bearer)), 200);
+            let wrong = format!("Host: t\r\nAuthorization: Bearer {TOKEN}x\r\n");
+            assert_eq!(status(&ask(stream(), "GET /health", &wrong)), 401);
+            let influx = format!("POST /write?db=x&u=lab&p={TOKEN}");
+            let line = "Host: t\r\nContent-Length: 0\r\n";
+            assert_eq!(status(&ask(stream(), &influx, line)), 204);
+            assert_eq!(status(&ask(stream(), "POST /write?db=x", line)), 401);
+            let page = format!("{bearer}Origin: https://evil.example\r\n");
+            assert_eq!(status(&ask(stream(), "GET /health", &page)), 403);
+        }
+        let metrics = ask(UnixStream::connect(&socket).unwrap(), "GET /metrics", "");
+        let turned_away = "tachograph_turned_away_total{way=\"http\",sender=\"127.0.0.1\",\
+                           reason=\"no_token\"} ";
+        assert!(metrics.contains(turned_away), "{metrics}");
+    }
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn a_token_file_that_others_can_read_is_refused() {
+    let place = Place::new();
+    let tokens = token_file(&place, 0o644);
+    let ended = place.run(&["serve", "--token-file", &tokens]);
+    let said = format!(
+        "error: other users can read or change {tokens}, which contains tokens: chmod 600 {tokens}\n"
+    );
+    assert_eq!((ended.status, ended.err), (Some(2), said));
+}
+
+#[test]
+fn a_successor_that_refuses_the_token_file_changes_nothing() {
+    let place = Place::new();
+    let tokens = token_file(&place, 0o600);
+    let daemon = start(&place, &["--no-graphite", "--token-file", &tokens], 1);
+    token_file(&place, 0o644);
+    daemon.signal(Signal::USR2).unwrap();
+    assert!(daemon.note().unwrap().contains("which contains tokens: chmod 600"));
+    let note = daemon.note().unwrap();
+    assert!(note.starts_with("not replaced: the new process did not get ready"), "{note}");
+    let bearer = format!("Host: t\r\nAuthorization: Bearer {TOKEN}\r\n");
+    assert_eq!(status(&ask(connect(&daemon), "GET /health", &bearer)), 200);
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn a_page_that_points_its_name_at_this_machine_reads_and_writes_nothing() {
+    let place = Place::new();
+    let daemon = start(&place, &["--no-graphite", "--allow-host", "metrics.example"], 1);
+    let get = |headers: &str| ask(connect(&daemon), "GET /health", headers);
+    assert_eq!(status(&get("Host: localhost:8086\r\n")), 200);
+    assert_eq!(status(&get("Host: metrics.example\r\n")), 200);
+    let answer = get("Host: evil.example:8086\r\n");
+    assert_eq!(status(&answer), 421);
+    let said = "'evil.example' is not a name of this daemon: call it localhost, or start it with \
+                --allow-host evil.example";
+    assert!(answer.contains(said), "{answer}");
+    let headers = "Host: localhost\r\nOrigin: http://evil.example\r\nContent-Length: 6\r\n";
+    assert_eq!(status(&ask(connect(&daemon), "POST /write", headers)), 403);
+    let of_pages = "tachograph_turned_away_total{way=\"http\",sender=\"127.0.0.1\",reason=\"other_";
+    assert_eq!(figure(&daemon, &format!("{of_pages}host\"}}")), Some(1.0));
+    assert_eq!(figure(&daemon, &format!("{of_pages}origin\"}}")), Some(1.0));
+    daemon.stop().unwrap();
+}
+
+/// Resident memory of a process, in bytes.
+fn resident(id: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{id}/statm")).unwrap();
+    let pages: u64 = text.split(' ').nth(1).unwrap().parse().unwrap();
+    pages * rustix::param::page_size() as u64
+}
+
+#[test]
+fn hundreds_of_slow_clients_hinder_no_other_and_are_closed() {
+    let place = Place::new();
+    let args = ["--graphite", "127.0.0.1:0", "--max-connections-per-sender", "400"];
+    let daemon = start(&place, &args, 2);
+    let before = resident(daemon.id());
+    // The head of a request that never ends, and a line that never ends.
+    let slow: Vec<TcpStream> = (0..360)
+        .map(|_| {
+            let mut stream = connect(&daemon);
+            stream.write_all(b"POST /write HTTP/1.1\r\nHost: localhost\r\nX: ").unwrap();
+            stream
+        })
+        .collect();
+    let silent: Vec<TcpStream> = (0..360)
+        .map(|_| {
+            let mut stream = TcpStream::connect(daemon.at("tcp://", 1)).unwrap();
+            stream.write_all(b"half.a.line 1").unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(status(&ask(connect(&daemon), "GET /health", "Host: localhost\r\n")), 200);
+    let open = "tachograph_connections{way=\"graphite_stream\"}";
+    eventually("all are open", || figure(&daemon, open) == Some(360.0));
+    let each = resident(daemon.id()).saturating_sub(before) / 720;
+    assert!(each < 64 << 10, "a waiting connection takes {each} bytes");
+    let more: Vec<TcpStream> =
+        (0..60).map(|_| TcpStream::connect(daemon.at("tcp://", 1)).unwrap()).collect();
+    let turned_away = "tachograph_turned_away_total{way=\"graphite_stream\",sender=\"127.0.0.1\",\
+                       reason=\"too_many_connections_of_sender\"}";
+    eventually("further ones are turned away", || figure(&daemon, turned_away) == Some(20.0));
+    drop((more, silent));
+    for mut stream in slow {
+        // The end, or a reset.
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn a_sender_that_lies_about_its_length_is_not_acknowledged_and_spoils_nothing() {
+    let place = Place::new();
+    let daemon = start(&place, &["--no-graphite"], 1);
+    let line = "lie value=1\n";
+    let headers = |length: usize| format!("Host: localhost\r\nContent-Length: {length}\r\n\r\n");
+    // Less than announced: the body never ends, so nothing of it counts.
+    let mut short = connect(&daemon);
+    write!(short, "POST /write HTTP/1.1\r\n{}{line}", headers(1_000)).unwrap();
+    short.shutdown(Shutdown::Write).unwrap();
+    let mut answer = String::new();
+    let _ = short.read_to_string(&mut answer);
+    assert_ne!(status(&answer), 204, "{answer}");
+    // More than announced: what follows is no request.
+    let mut long = connect(&daemon);
+    write!(long, "POST /write HTTP/1.1\r\n{}{line}{line}", headers(line.len())).unwrap();
+    let mut answer = String::new();
+    let _ = long.read_to_string(&mut answer);
+    assert_eq!(status(&answer), 204, "{answer}");
+    assert_eq!(answer.matches("HTTP/1.1 ").count(), 2, "{answer}");
+    assert!(answer.contains("HTTP/1.1 400 "), "{answer}");
+    // Two lengths that differ, and a length with chunks, are not guessed at.
+    for both in ["Content-Length: 12\r\nContent-Length: 5\r\n", "Content-Length: x\r\n"] {
+        let mut stream = connect(&daemon);
+        write!(stream, "POST /write HTTP/1.1\r\nHost: localhost\r\n{both}\r\n{line}").unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        assert_eq!(status(&answer), 400, "{both}: {answer}");
+    }
+    daemon.stop().unwrap();
+    let record = place.path("record.sqlite");
+    assert_eq!(points(record.to_str().unwrap(), &["lie"]).unwrap(), [1]);
+}
