@@ -20,6 +20,7 @@ mod find;
 mod functions;
 mod page;
 mod parameters;
+mod picture;
 mod render;
 mod runs;
 mod sql;

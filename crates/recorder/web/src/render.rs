@@ -1,18 +1,20 @@
-//! `/render`: series as JSON, CSV or lines of text.
+//! `/render`: series as JSON, CSV, lines of text or a picture.
 
 use std::fmt::Write as _;
 
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
 use graphite::{Context, Expression, GraphiteError, Series, Source, evaluate, parse};
 use jiff::tz::TimeZone;
+use series::Flavor;
 use store::StoreError;
 
 use crate::Shared;
 use crate::answer::{Answer, Refusal, json};
 use crate::fetch::{Reader, SLOTS_MAX};
 use crate::parameters::Parameters;
+use crate::picture::Canvas;
 
 /// Limit on the targets of a request.
 const TARGETS_MAX: usize = 500;
@@ -23,11 +25,12 @@ const VALUES_MAX: usize = SLOTS_MAX;
 /// The range without `from`.
 const DEFAULT_RANGE_S: i64 = 86_400;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Format {
     Json,
     Csv,
     Raw,
+    Svg(Canvas),
 }
 
 /// A request for series.
@@ -120,39 +123,65 @@ pub(crate) async fn render(State(shared): State<Shared>, parameters: Parameters)
         None | Some("json") => Format::Json,
         Some("csv") => Format::Csv,
         Some("raw") => Format::Raw,
+        Some("svg") => Format::Svg(Canvas::new(&parameters)?),
         Some(other) => {
             return Err(Refusal::Request(format!(
-                "format '{}' is not supported: use json, csv or raw",
+                "format '{}' is not supported: use json, csv, raw or svg",
                 other.chars().take(40).collect::<String>()
             )));
         }
     };
     let known_only = parameters.is_set("noNullPoints");
-    let request = Request::new(&parameters)?;
+    let mut request = Request::new(&parameters)?;
+    if let Format::Svg(canvas) = &format {
+        // More points than pixels cannot be seen.
+        request.points = Some(request.points.unwrap_or(canvas.width as usize));
+    }
     let zone = request.zone.clone();
+    let (from_s, until_s) = (request.from_s, request.until_s);
+    let kind = format.kind();
     let names = shared.catalogue.names(&shared.readers).await?;
     let done = shared.readers.read(move |store| {
         let mut reader = Reader::new(store, names, request.now_s(), request.points())?;
         let found = request.evaluate(&mut reader);
         match reader.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok::<_, StoreError>(found.map(|found| match format {
+            None => Ok::<_, StoreError>(found.map(|found| match &format {
                 Format::Json => as_json(&found, known_only),
                 Format::Csv => as_csv(&found, &zone),
                 Format::Raw => as_raw(&found),
+                Format::Svg(canvas) => {
+                    let are_counts = found
+                        .iter()
+                        .all(|series| reader.flavor(&series.path) == Some(Flavor::Flow));
+                    canvas.draw(&found, (from_s, until_s), &zone, are_counts)
+                }
             })),
         }
     });
     let text = done.await??;
-    Ok(match format {
-        Format::Json => json(text),
-        Format::Csv => typed("text/csv; charset=utf-8", text),
-        Format::Raw => typed("text/plain; charset=utf-8", text),
+    Ok(match kind {
+        None => json(text),
+        Some(kind) => typed(kind, text),
     })
 }
 
+impl Format {
+    /// The media type; `None` for JSON.
+    fn kind(&self) -> Option<&'static str> {
+        match self {
+            Format::Json => None,
+            Format::Csv => Some("text/csv; charset=utf-8"),
+            Format::Raw => Some("text/plain; charset=utf-8"),
+            Format::Svg(_) => Some("image/svg+xml; charset=utf-8"),
+        }
+    }
+}
+
 fn typed(kind: &'static str, text: String) -> Response {
-    ([(CONTENT_TYPE, kind)], text).into_response()
+    // A picture has its style in itself, and nothing else.
+    let policy = "default-src 'none'; style-src 'unsafe-inline'";
+    ([(CONTENT_TYPE, kind), (CONTENT_SECURITY_POLICY, policy)], text).into_response()
 }
 
 /// Writes a number as JSON; `null` for unknown and infinite ones.

@@ -147,6 +147,10 @@ async fn check(place: &str) {
     assert_eq!((&leaf[0]["id"], &leaf[0]["leaf"]), (&json!("shop.requests"), &json!(1)));
     let expanded = server.json("/metrics/expand?query=*.{user,requests}").await;
     assert_eq!(expanded, json!({"results": ["cpu.user", "shop.requests"]}));
+    let svg = format!("/render?target=cpu.user&format=svg&width=400&title=A%26B&{range}");
+    let (status, svg) = server.get(&svg).await;
+    assert!(status == 200 && svg.starts_with("<svg xmlns="), "{status} {svg}");
+    assert!(svg.contains(">A&amp;B<") && svg.contains("<polyline class=\"line trace"), "{svg}");
     let completed = server.json("/metrics/find?format=completer&query=sh").await;
     assert_eq!(completed["metrics"][0]["path"], "shop.");
     assert_eq!(server.json("/metrics/index.json").await, json!(["cpu.user", "shop.requests"]));
@@ -208,7 +212,12 @@ async fn every_refusal_is_one_sentence() {
             "'-1x' is not a time: use a Unix time, 'now', an age such as -1h, HH:MM_YYYYMMDD or YYYYMMDD",
         ),
         ("/render?target=a&from=now", 400, "the range is empty: 'until' must be after 'from'"),
-        ("/render?target=a&format=png", 400, "format 'png' is not supported: use json, csv or raw"),
+        (
+            "/render?target=a&format=png",
+            400,
+            "format 'png' is not supported: use json, csv, raw or svg",
+        ),
+        ("/render?target=a&format=svg&width=9", 400, "'width' must be from 200 to 4000 pixels"),
         ("/render?target=a&maxDataPoints=0", 400, "'maxDataPoints' must be a number of at least 1"),
         ("/render?target=a&xFilesFactor=2", 400, "'xFilesFactor' must be from 0 to 1"),
         (

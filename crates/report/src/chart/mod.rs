@@ -13,6 +13,7 @@ mod scale;
 mod strips;
 mod svg;
 mod sweep;
+mod times;
 
 pub use dots::{Dot, Dots, Level, dots};
 pub use forest::{Forest, ForestRow, forest};
@@ -22,6 +23,7 @@ pub use strips::{Strip, Strips, strips};
 pub(crate) use svg::{COLOURS, key, style};
 pub use svg::{Svg, escape};
 pub use sweep::{Sweep, SweepLine, SweepPoint, sweep};
+pub use times::{Times, TimesCurve, times};
 
 /// Number format of an axis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
