@@ -7,7 +7,7 @@ mod support;
 use std::os::unix::fs::PermissionsExt as _;
 
 use proofs::daemon::Daemon;
-use proofs::{restarts, serve_kills};
+use proofs::{restarts, serve_kills, statsd_kills};
 use rustix::process::Signal;
 use support::{Place, TACHOGRAPH, eventually};
 
@@ -83,6 +83,19 @@ fn kills_at_random_moments_lose_and_double_nothing_acknowledged() {
     let proof = serve_kills::prove(record.to_str().unwrap(), base::Seed(1), 10, |options| {
         let mut command = place.command(&["serve", "--write-each", "50ms"]);
         command.args(options);
+        command
+    });
+    let proof = proof.unwrap();
+    assert!(proof.holds(), "{proof:?}");
+}
+
+#[test]
+fn statsd_windows_survive_kills_and_restarts() {
+    let place = Place::new();
+    let record = place.path("record.sqlite");
+    let proof = statsd_kills::prove(record.to_str().unwrap(), base::Seed(1), 10, |options| {
+        let mut command = place.command(&["serve", "--write-each", "50ms"]);
+        command.args(options).env_remove("TACHOGRAPH_NO_STATSD");
         command
     });
     let proof = proof.unwrap();

@@ -13,4 +13,5 @@ pub mod imports;
 pub mod render;
 pub mod restarts;
 pub mod serve_kills;
+pub mod statsd_kills;
 pub mod tables;

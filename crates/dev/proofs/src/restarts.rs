@@ -72,7 +72,7 @@ pub fn prove(
         "udp://127.0.0.1:0".to_owned(),
         format!("unix-dgram:{}", datagram.display()),
     ];
-    let mut options = vec!["--http".to_owned(), "127.0.0.1:0".to_owned()];
+    let mut options = vec!["--http".to_owned(), "127.0.0.1:0".to_owned(), "--no-statsd".to_owned()];
     options.extend(sockets.into_iter().flat_map(|socket| ["--graphite".to_owned(), socket]));
     let mut daemon = Daemon::start(start(&options), 5)?;
     let (http, tcp, udp) = (daemon.at("tcp://", 0), daemon.at("tcp://", 1), daemon.at("udp://", 0));

@@ -38,6 +38,7 @@ fn measure(options: &Options) -> Result<bool, String> {
     let texts: Vec<String> = (0..CONNECTIONS).map(|part| lines(part, slots, from)).collect();
     let mut command = Command::new(&tachograph);
     command.args(["serve", "--http", "127.0.0.1:0", "--graphite", "tcp://127.0.0.1:0"]);
+    command.arg("--no-statsd");
     command.env("TACHOGRAPH_RECORD", &place);
     let daemon = Daemon::start(command, 2)?;
     let at = daemon.at("tcp://", 1);

@@ -1,8 +1,10 @@
 //! `prove serve-kills`: kill −9 of the daemon under load; what it acknowledged is stored once.
 
+use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use proofs::serve_kills::{self, Proof};
+use proofs::statsd_kills;
 use throwaway::Throwaway;
 
 use crate::options::Options;
@@ -43,5 +45,28 @@ fn prove_both(options: &Options) -> Result<bool, String> {
         ));
         holds &= proof.holds();
     }
-    Ok(holds)
+    Ok(holds & prove_windows(options, &tachograph)?)
+}
+
+/// The same for StatsD, whose windows are in memory, with restarts between the kills.
+fn prove_windows(options: &Options, tachograph: &Path) -> Result<bool, String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let place = folder.path().join("record.sqlite").display().to_string();
+    let proof = statsd_kills::prove(&place, options.seed, u64::from(options.runs), |sockets| {
+        let mut command = Command::new(tachograph);
+        command.args(["serve", "--write-each", "100ms"]).args(sockets);
+        command.env("TACHOGRAPH_RECORD", &place);
+        command
+    })?;
+    let statsd_kills::Proof { kills, replaced, acknowledged, unanswered, stored, wrong } = &proof;
+    say(
+        "\n| StatsD | kills | restarts | acknowledged | not answered | of these stored | wrong totals |",
+    );
+    say("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
+    let count = wrong.len();
+    say(&format!(
+        "| SQLite | {kills} | {replaced} | {acknowledged} | {unanswered} | {stored} | {count} |"
+    ));
+    wrong.iter().for_each(|wrong| say(wrong));
+    Ok(proof.holds())
 }

@@ -67,14 +67,18 @@ malformed! {
     NotLineProtocol "not_line_protocol" "the line is not measurement[,tag=value…] field=value[,field=value…] [timestamp]";
     /// Not in the form of a StatsD line.
     NotStatsd "not_statsd" "the line is not key:value|type[|@rate][|#tags]";
+    /// An event or a service check of DogStatsD.
+    NotAMetric "not_a_metric" "events and service checks are not recorded, because a series holds \
+        numbers";
     /// An unknown StatsD type.
     UnknownType "unknown_type" "the type is not one of c, g, ms, h, d, s";
     /// A gauge combined with other types.
     MixedTypes "mixed_types" "the line has a gauge and other types; write each type in a separate \
         line";
     /// A StatsD line whose window has closed.
-    WindowClosed "window_closed" "the line is more than ten minutes and two windows older than \
-        the newest one: its window has been written; import such lines as a separate file";
+    WindowClosed "window_closed" "the window of the line's time has been written: a file's window \
+        closes ten minutes and two windows after it, a daemon's after one window; import such \
+        lines as a separate file";
     /// A sample rate outside 0 to 1.
     BadRate "bad_rate" "the sample rate is not greater than 0 and at most 1";
 }

@@ -162,7 +162,7 @@ fn statsd_is_read_as_gostatsd_and_brubeck_read_it() {
         ("a:1:|c", "! no_value".to_owned()),
         ("a:|g", "! no_value".to_owned()),
         ("a:1|C", "! unknown_type".to_owned()),
-        ("_e{1,1}:a|b", "! unknown_type".to_owned()),
+        ("_e{1,1}:a|b", "! not_a_metric".to_owned()),
     ] {
         assert_eq!(
             read(Box::new(Statsd::new(Step::from_secs(10).unwrap())), text),

@@ -102,6 +102,25 @@ impl Head {
         self.series[place.0 as usize].id
     }
 
+    /// The time of the newest point that the store or the head has, in microseconds since the epoch.
+    pub fn newest_us(&self, place: Place) -> Option<i64> {
+        match &self.series[place.0 as usize].recent {
+            Recent::Intervals(_) => None,
+            Recent::Points { log, .. } => log.last_us(),
+            Recent::Late(late) => late.lane.newest().map(|point| point.at_us),
+        }
+    }
+
+    /// The value of that point. All recent points are read for it.
+    pub fn newest(&self, place: Place) -> Option<f64> {
+        let newest = match &self.series[place.0 as usize].recent {
+            Recent::Intervals(_) => None,
+            Recent::Points { log, .. } => log.points().last(),
+            Recent::Late(late) => late.lane.newest().copied(),
+        };
+        newest.map(|point| point.reading.as_f64())
+    }
+
     /// Adds a point.
     ///
     /// # Errors

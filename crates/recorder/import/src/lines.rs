@@ -9,7 +9,7 @@ use formats::{Arrival, Book, FileError, Line, Malformed, Reason, Update, What};
 use series::{Refusal, SECOND_US};
 use store::Store;
 
-use crate::recorder::{Placed, Recorder};
+use crate::recorder::{Placed, Recorder, placed};
 use crate::{BackfillError, Fingerprint, Options, Refused, Summary, Watch};
 
 /// Lines per piece, by level. Each divides the previous one.
@@ -123,22 +123,9 @@ impl Said {
 
     /// Adds the result of a window, with its own position after `lines`.
     fn window(&mut self, lines: usize, windowed: Windowed) {
-        let Windowed { series, update, instead } = windowed;
         let place = lines + self.windows.len();
         self.windows.push(windowed);
-        let interval = |update: Update| match update.what {
-            What::Interval(interval) => Some(interval),
-            What::Point(_) => None,
-        };
-        let old = instead.and_then(interval);
-        let (update, instead) = match (update, old, instead) {
-            (Some(update), old, _) => (update, old),
-            (None, Some(old), Some(known)) => {
-                (Update { what: What::Interval(old.inverse()), ..known }, None)
-            }
-            (None, ..) => return,
-        };
-        self.updates.push(Placed { place, series, update, instead, step: None });
+        self.updates.extend(placed(&windowed).map(|placed| Placed { place, ..placed }));
     }
 }
 

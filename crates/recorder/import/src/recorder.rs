@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use formats::files::Resumed;
+use formats::text::Windowed;
 use formats::{Book, Malformed, Reason, SeriesName, Update, What};
 use head::{Frozen, Head, Place};
 use series::rrd::{self, Archive};
@@ -138,6 +139,24 @@ pub(crate) struct Placed {
     pub(crate) instead: Option<Interval>,
     /// The step of an interval that is only known coarsely; otherwise that of its series.
     pub(crate) step: Option<Step>,
+}
+
+/// The update for the result of a window; `None` if nothing changes.
+pub(crate) fn placed(windowed: &Windowed) -> Option<Placed> {
+    let Windowed { series, update, instead } = *windowed;
+    let interval = |update: Update| match update.what {
+        What::Interval(interval) => Some(interval),
+        What::Point(_) => None,
+    };
+    let old = instead.and_then(interval);
+    let (update, instead) = match (update, old, instead) {
+        (Some(update), old, _) => (update, old),
+        (None, Some(old), Some(known)) => {
+            (Update { what: What::Interval(old.inverse()), ..known }, None)
+        }
+        (None, ..) => return None,
+    };
+    Some(Placed { place: 0, series, update, instead, step: None })
 }
 
 /// Default of [`Options::written_each`].

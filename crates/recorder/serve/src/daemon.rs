@@ -45,6 +45,8 @@ pub struct Options {
     pub http: Vec<Address>,
     /// Where to listen for Graphite plaintext.
     pub graphite: Vec<Address>,
+    /// Where to listen for StatsD.
+    pub statsd: Vec<Address>,
     /// The folder of the journal.
     pub journal: PathBuf,
     /// Size of the journal in bytes beyond which senders must wait.
@@ -84,6 +86,7 @@ pub enum Event<'a> {
 pub(crate) enum Service {
     Http,
     Graphite,
+    Statsd,
 }
 
 /// What the daemon's tasks are to do.
@@ -106,6 +109,7 @@ impl Service {
             Service::Graphite => {
                 Some((Format::Graphite, Way::graphite_stream, Way::graphite_datagram))
             }
+            Service::Statsd => Some((Format::Statsd, Way::statsd_stream, Way::statsd_datagram)),
         }
     }
 }
@@ -217,8 +221,14 @@ async fn adopt(
             _ => connections.push(left),
         }
     }
-    let wanted = options.http.iter().map(|address| (Service::Http, address));
-    let wanted = wanted.chain(options.graphite.iter().map(|address| (Service::Graphite, address)));
+    let wanted = [
+        (Service::Http, &options.http),
+        (Service::Graphite, &options.graphite),
+        (Service::Statsd, &options.statsd),
+    ];
+    let wanted = wanted
+        .into_iter()
+        .flat_map(|(service, addresses)| addresses.iter().map(move |address| (service, address)));
     let mut listening = Vec::new();
     for (service, wanted) in wanted {
         options.access.check(wanted, service == Service::Http)?;

@@ -31,6 +31,10 @@ pub(crate) enum Way {
     graphite_stream,
     /// Graphite plaintext in datagrams.
     graphite_datagram,
+    /// StatsD over a stream.
+    statsd_stream,
+    /// StatsD in datagrams.
+    statsd_datagram,
 }
 
 /// Who sends: the address of a machine, or `unix`.
@@ -73,6 +77,7 @@ pub(crate) struct Metrics {
     pub(crate) updates: Counter,
     pub(crate) batches: Counter,
     pub(crate) series_omitted: Counter,
+    pub(crate) windows_refused: Counter,
     pub(crate) store_errors: Counter,
     pub(crate) journal_commits: Counter,
     pub(crate) journal_errors: Counter,
@@ -101,6 +106,10 @@ impl Metrics {
             "series_omitted",
             "Series omitted from a batch after they were acknowledged, because a count would \
              exceed 2^53",
+        );
+        let windows_refused = counter(
+            "windows_refused",
+            "Results of StatsD windows outside the bounds of their series, which are unknown there",
         );
         let store_errors = counter("record_errors", "Failed attempts to write to the record");
         let journal_commits = counter("journal_commits", "Commits of the journal");
@@ -160,6 +169,7 @@ impl Metrics {
             updates,
             batches,
             series_omitted,
+            windows_refused,
             store_errors,
             journal_commits,
             journal_errors,

@@ -2,7 +2,8 @@
 //!
 //! These protocols have no answers. A sender that closes its side of the connection and waits for
 //! the end of ours knows that everything is in the journal: the daemon closes a connection in order
-//! only after its last line is there, and resets it if the journal could not be written.
+//! only after its last line is there. If the journal could not be written, or the daemon is killed, a
+//! TCP connection is reset.
 
 use std::collections::VecDeque;
 use std::io;
@@ -68,6 +69,7 @@ impl Connection {
         let open =
             ingest.metrics.connections.get_or_create(&ByWay { way: self.sender.way }).clone();
         open.inc();
+        self.stream.abort_on_close();
         let mut unanswered = VecDeque::new();
         let mut last_reads = LAST_READS;
         let outcome = loop {
@@ -107,8 +109,8 @@ impl Connection {
             let reason = if self.skipping { too_long() } else { TORN };
             ingest.metrics.refuse(&self.sender, reason, 1);
         }
-        if !is_written {
-            self.stream.abort();
+        if is_written {
+            self.stream.close();
         }
         None
     }

@@ -165,11 +165,26 @@ impl Stream {
         }
     }
 
+    /// Ensures that a TCP sender gets an error however it is closed: also by the kernel, when this
+    /// process is killed. Unix sockets have no such error.
+    pub(crate) fn abort_on_close(&self) {
+        self.linger(Some(Duration::ZERO));
+    }
+
+    /// Closes it in order, which the sender takes as an acknowledgement.
+    pub(crate) fn close(self) {
+        self.linger(None);
+    }
+
     /// Closes it so that the sender gets an error, where the protocol has one.
     pub(crate) fn abort(self) {
-        if let Stream::Tcp(stream) = &self {
-            // Without it the sender sees an orderly end.
-            let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+        self.abort_on_close();
+    }
+
+    fn linger(&self, linger: Option<Duration>) {
+        if let Stream::Tcp(stream) = self {
+            // The option fails only for a socket that is broken already.
+            let _ = sockopt::set_socket_linger(stream, linger);
         }
     }
 }

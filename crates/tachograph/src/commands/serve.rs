@@ -15,21 +15,18 @@ use crate::flags::serve::ServeFlags;
 use crate::output;
 use crate::stores::Place;
 
-/// Addresses for Graphite, unless others are given.
+/// Addresses for Graphite and for StatsD, unless others are given.
 const GRAPHITE: [&str; 2] = ["tcp://127.0.0.1:2003", "udp://127.0.0.1:2003"];
+const STATSD: [&str; 2] = ["tcp://127.0.0.1:8125", "udp://127.0.0.1:8125"];
 
 pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
     let place = Place::of(global)?;
-    let graphite = match (flags.no_graphite, flags.graphite.is_empty()) {
-        (true, _) => Vec::new(),
-        (false, true) => addresses(&GRAPHITE)?,
-        (false, false) => flags.graphite.clone(),
-    };
     let options = Options {
         journal: journal(flags, &place)?,
         place: place.text(),
         http: flags.http.clone(),
-        graphite,
+        graphite: addresses(&flags.graphite, flags.no_graphite, &GRAPHITE)?,
+        statsd: addresses(&flags.statsd, flags.no_statsd, &STATSD)?,
         journal_max: flags.journal_max.0,
         write_each: Duration::from_nanos(flags.write_each.0),
         connections_max: flags.max_connections,
@@ -53,8 +50,15 @@ pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
     Ok(Status::Well)
 }
 
-fn addresses(texts: &[&str]) -> Result<Vec<Address>, Failure> {
-    texts.iter().map(|text| Address::parse(text).map_err(Failure::new)).collect()
+/// The addresses that are given, those that are usual, or none.
+fn addresses(given: &[Address], none: bool, usual: &[&str]) -> Result<Vec<Address>, Failure> {
+    match (none, given) {
+        (true, _) => Ok(Vec::new()),
+        (false, []) => {
+            usual.iter().map(|text| Address::parse(text).map_err(Failure::new)).collect()
+        }
+        (false, given) => Ok(given.to_vec()),
+    }
 }
 
 fn journal(flags: &ServeFlags, place: &Place) -> Result<PathBuf, Failure> {

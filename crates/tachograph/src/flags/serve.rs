@@ -34,6 +34,12 @@ pub(crate) struct ServeFlags {
     /// Don't listen for Graphite plaintext
     #[arg(long, conflicts_with = "graphite")]
     pub(crate) no_graphite: bool,
+    /// Address for StatsD; repeatable [default: tcp://127.0.0.1:8125 and udp://127.0.0.1:8125]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse)]
+    pub(crate) statsd: Vec<Address>,
+    /// Don't listen for StatsD
+    #[arg(long, conflicts_with = "statsd")]
+    pub(crate) no_statsd: bool,
     /// File with a name and a token in each line; every HTTP request over TCP must have one of them
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,

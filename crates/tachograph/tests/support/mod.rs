@@ -64,6 +64,10 @@ impl Place {
             .env("TACHOGRAPH_LOCK_DIR", self.path("lock"))
             .env_remove("NO_COLOR")
             .stdin(Stdio::null());
+        // Tests run side by side, so a daemon listens only where it is told to.
+        if !args.contains(&"--statsd") {
+            command.env("TACHOGRAPH_NO_STATSD", "true");
+        }
         command
     }
 

@@ -14,7 +14,7 @@ pub use csv::{Columns, Csv};
 pub use graphite::Graphite;
 pub use influx::Influx;
 pub use statsd::Statsd;
-pub use window::{Held, Windowed};
+pub use window::{Carried, Held, Windowed, Windows};
 
 use crate::quotes::is_comment;
 use crate::{Arrival, Book, FileError, Line, Malformed, Quotes, Reason, Series, Update};
@@ -50,6 +50,16 @@ pub trait Parser: fmt::Debug {
     /// Emits what is still held, at the end of the stream.
     fn flush(&mut self, to: &mut Parsed) {
         let _ = to;
+    }
+
+    /// The open windows, for a format that has them.
+    fn windows(&mut self) -> Option<&mut Windows> {
+        None
+    }
+
+    /// Sets the last value of a gauge, on which a change of it is based.
+    fn level(&mut self, series: Series, value: Option<f64>) {
+        let _ = (series, value);
     }
 }
 
@@ -213,6 +223,25 @@ impl Reader {
         self.parsed.clear();
         self.parser.take(held, &mut self.parsed);
         &self.parsed
+    }
+
+    /// What the arrival of a message, of this or of another format, closes.
+    pub fn pass(&mut self, now_us: i64) -> &Parsed {
+        self.parsed.clear();
+        if let Some(windows) = self.parser.windows() {
+            windows.pass(now_us, &mut self.parsed);
+        }
+        &self.parsed
+    }
+
+    /// The open windows, for a format that has them, and the series.
+    pub fn windows(&mut self) -> Option<(&mut Windows, &mut Book)> {
+        Some((self.parser.windows()?, &mut self.book))
+    }
+
+    /// Sets the last value of a gauge, on which a change of it is based.
+    pub fn level(&mut self, series: Series, value: Option<f64>) {
+        self.parser.level(series, value);
     }
 
     /// Whether the meaning of a line depends on earlier lines: windows and gauges of StatsD.

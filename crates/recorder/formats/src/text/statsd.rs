@@ -19,6 +19,9 @@
 //! (`1656581400.25 key:1|c`); otherwise all lines arrived at [`Arrival::at_us`]. A line without any
 //! of these is refused.
 //!
+//! In a daemon ([`Statsd::live`]) nothing precedes a line, and `|T…` must be in a window that is
+//! still open; gauges may be as late as other points.
+//!
 //! A line is accepted or refused as a whole, so one invalid value is enough to refuse it.
 
 use std::collections::HashMap;
@@ -31,9 +34,13 @@ use super::{FIELD, Held, Out, Parsed, Parser};
 use crate::time::decimal_seconds;
 use crate::{Arrival, FileError, Malformed, Number, Reason, Series, Update};
 
+/// Limit on a count in a line that a daemon acknowledges: a slot must not overflow afterwards.
+const LIVE_COUNT_MAX: f64 = (1_i64 << 40) as f64;
+
 /// Parses StatsD lines.
 #[derive(Debug)]
 pub struct Statsd {
+    is_live: bool,
     windows: Windows,
     gauges: HashMap<Series, f64>,
     /// Buffer for the text that names a series: key, tags, field.
@@ -63,7 +70,42 @@ struct Metric<'a> {
 impl Statsd {
     /// Counts over windows of this length, aligned to the epoch.
     pub fn new(window: Step) -> Statsd {
-        Statsd { windows: Windows::new(window), gauges: HashMap::new(), key: String::new() }
+        Statsd::of(Windows::new(window, false), false)
+    }
+
+    /// The same for lines that arrive at a daemon, in the order of their arrival.
+    pub fn live(window: Step) -> Statsd {
+        Statsd::of(Windows::new(window, true), true)
+    }
+
+    fn of(windows: Windows, is_live: bool) -> Statsd {
+        Statsd { is_live, windows, gauges: HashMap::new(), key: String::new() }
+    }
+
+    /// The time of a metric.
+    fn at_us(
+        &self,
+        metric: &Metric<'_>,
+        before: Option<i64>,
+        arrival: Arrival,
+    ) -> Result<i64, Reason> {
+        match (metric.time.or(before), arrival.at_us) {
+            (Some(at_us), Some(now_us)) if self.is_live && metric.kind != Type::Gauge => {
+                // A window of the future would close those in which lines arrive.
+                match at_us < self.windows.end_us(self.windows.arrives_us(now_us)) {
+                    true => Ok(at_us),
+                    false => Err(Refusal::Future.into()),
+                }
+            }
+            (Some(at_us), _) => Ok(at_us),
+            (None, Some(now_us)) if self.is_live => Ok(self.windows.arrives_us(now_us)),
+            (None, at_us) => at_us.ok_or_else(|| Malformed::NoTime.into()),
+        }
+    }
+
+    /// A count in a line must be smaller than this.
+    fn count_max(&self) -> f64 {
+        if self.is_live { LIVE_COUNT_MAX } else { f64::INFINITY }
     }
 
     /// Records the values of a metric as held.
@@ -100,7 +142,7 @@ impl Statsd {
         if number.as_f64() < 0.0 {
             return Err(Refusal::NegativeCounter.into());
         }
-        if amount.as_f64() > COUNT_MAX as f64 {
+        if amount.as_f64() > COUNT_MAX as f64 || amount.as_f64() >= self.count_max() {
             return Err(Refusal::TooLarge.into());
         }
         Ok(Item::Count { series: self.series(metric, "count", out)?, amount })
@@ -124,7 +166,7 @@ impl Statsd {
         out: &mut Out<'_>,
     ) -> Result<Item, Reason> {
         let value = finite(value)?.as_f64();
-        if value.abs() > series::LEVEL_MAX {
+        if value.abs() > series::LEVEL_MAX || 1.0 / metric.rate >= self.count_max() {
             return Err(Refusal::TooLarge.into());
         }
         let mut fields = [Series(0); TIMED.len()];
@@ -174,7 +216,8 @@ impl Statsd {
 
 impl Parser for Statsd {
     fn line(&mut self, line: &str, arrival: Arrival, to: &mut Out<'_>) -> Result<(), FileError> {
-        let (before, line) = captured(line.trim_ascii());
+        let line = line.trim_ascii();
+        let (before, line) = if self.is_live { (None, line) } else { captured(line) };
         let metrics = match metrics(line) {
             Ok(metrics) => metrics,
             Err(malformed) => {
@@ -183,14 +226,14 @@ impl Parser for Statsd {
             }
         };
         for metric in &metrics {
-            let Some(at_us) = metric.time.or(before).or(arrival.at_us) else {
-                to.refuse(Malformed::NoTime);
-                break;
-            };
             // The line, not the end of its window, must be within the horizons: a line from the far
             // future would close all open windows.
-            let within = to.limits.admit(arrival.now_us, at_us, at_us).map_err(Reason::from);
-            if let Err(reason) = within.and_then(|()| self.metric(metric, at_us, to)) {
+            let within = self.at_us(metric, before, arrival).and_then(|at_us| {
+                let own_us = metric.time.or(before).unwrap_or(arrival.now_us);
+                to.limits.admit(arrival.now_us, own_us, own_us)?;
+                Ok(at_us)
+            });
+            if let Err(reason) = within.and_then(|at_us| self.metric(metric, at_us, to)) {
                 to.refuse(reason);
                 break;
             }
@@ -221,6 +264,17 @@ impl Parser for Statsd {
     fn flush(&mut self, to: &mut Parsed) {
         self.windows.flush(to);
     }
+
+    fn windows(&mut self) -> Option<&mut Windows> {
+        Some(&mut self.windows)
+    }
+
+    fn level(&mut self, series: Series, value: Option<f64>) {
+        match value {
+            Some(value) => self.gauges.insert(series, value),
+            None => self.gauges.remove(&series),
+        };
+    }
 }
 
 /// A line without the time that a capture put before it, and that time.
@@ -245,6 +299,9 @@ fn finite(value: &str) -> Result<Number, Reason> {
 ///
 /// Nothing of a line is applied unless all of it can be parsed.
 fn metrics(line: &str) -> Result<Vec<Metric<'_>>, Malformed> {
+    if line.starts_with("_e{") || line.starts_with("_sc|") {
+        return Err(Malformed::NotAMetric);
+    }
     let (key, mut rest) = line.split_once(':').ok_or(Malformed::NotStatsd)?;
     if key.is_empty() {
         return Err(Malformed::EmptyName);

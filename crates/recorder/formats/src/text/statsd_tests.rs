@@ -57,7 +57,8 @@ fn malformed_lines_have_their_reason() {
         ("gorets:|c", "! no_value"),
         (":1|c", "! empty_name"),
         ("gorets:1|x", "! unknown_type"),
-        ("_e{5,4}:title|text", "! unknown_type"),
+        ("_e{5,4}:title|text", "! not_a_metric"),
+        ("_sc|web|0|m:fine", "! not_a_metric"),
         ("gorets:one|c", "! bad_number"),
         ("gorets:-1|c", "! negative_counter"),
         ("gorets:nan|c", "! not_a_number"),
@@ -194,4 +195,110 @@ fn sampled_times_weigh_as_what_they_stand_for() {
     assert!(shown.starts_with("t:n Count 11 "), "{shown}");
     assert!(shown.contains("t:p50 Level 10 "), "{shown}");
     assert!(shown.contains("t:p99 Level 100 "), "{shown}");
+}
+
+/// Lines at a daemon: each with its arrival in seconds.
+fn live(lines: &[(i64, &str)]) -> Vec<String> {
+    let mut reader = Reader::new(
+        Box::new(Statsd::live(Step::from_secs(10).unwrap())),
+        series::Limits { past_us: i64::MAX / 4, ..series::Limits::DEFAULT },
+        100,
+    );
+    let mut shown = Vec::new();
+    let mut show = |parsed: &Parsed| {
+        shown.extend(parsed.reasons.iter().map(|reason| format!("! {}", reason.name())));
+        for windowed in &parsed.windows {
+            let count = |update: crate::Update| match update.what {
+                crate::What::Interval(interval) => interval.cover().amount.as_f64(),
+                crate::What::Point(_) => f64::NAN,
+            };
+            let (from, _) = windowed.update.unwrap().times_us();
+            let (update, instead) = (windowed.update.map(count), windowed.instead.map(count));
+            shown.push(format!("{} {:?} {:?}", from / 1_000_000, update.unwrap(), instead));
+        }
+    };
+    for (position, (at, text)) in (1..).zip(lines) {
+        let arrival = Arrival::live(at * 1_000_000);
+        let (windows, _) = reader.windows().unwrap();
+        windows.mark(position);
+        show(reader.pass(arrival.now_us));
+        let mut stream = crate::Lines::new(text.as_bytes());
+        while let Some(line) = stream.next().unwrap() {
+            show(reader.line(line, arrival).unwrap());
+        }
+    }
+    shown
+}
+
+#[test]
+fn at_a_daemon_a_window_closes_once_the_one_after_it_is_over() {
+    assert_eq!(live(&[(5, "a:1|c"), (12, "a:2|c"), (19, "a:4|c")]), Vec::<String>::new());
+    assert_eq!(live(&[(5, "a:1|c"), (6, "a:2|c"), (20, "")]), ["0 3.0 None"]);
+    // The clock was set back: the line counts in the oldest window that is open.
+    assert_eq!(
+        live(&[(5, "a:1|c"), (25, "a:2|c"), (3, "a:4|c"), (40, "")]),
+        ["0 1.0 None", "10 4.0 None", "20 2.0 None"]
+    );
+}
+
+#[test]
+fn times_at_a_daemon_are_those_of_open_windows() {
+    assert_eq!(
+        live(&[(5, "a:1|c"), (15, "a:2|c|T6"), (20, "a:2|c|T9"), (20, "a:2|c|T30")]),
+        ["0 3.0 None", "! window_closed", "! future"]
+    );
+    // A time before a line is one of a file.
+    assert_eq!(live(&[(5, "4 a:1|c"), (20, "")]), ["0 1.0 None"]);
+    assert_eq!(live(&[(5, "a:1099511627776|c"), (5, "a:1|ms|@1e-13")]), ["! too_large"; 2]);
+}
+
+#[test]
+fn the_windows_of_a_daemon_are_rebuilt_from_their_messages() {
+    let reader = || {
+        let parser = Box::new(Statsd::live(Step::from_secs(10).unwrap()));
+        let past_us = i64::MAX / 4;
+        Reader::new(parser, series::Limits { past_us, ..series::Limits::DEFAULT }, 100)
+    };
+    let read = |reader: &mut Reader, position: u64, at: i64, text: &str| {
+        reader.windows().unwrap().0.mark(position);
+        let mut given = reader.pass(at * 1_000_000).windows.clone();
+        let line = crate::Line {
+            number: 1,
+            bytes: text.as_bytes(),
+            too_long: false,
+            first: true,
+            last: true,
+            torn: false,
+        };
+        given.extend(reader.line(line, Arrival::live(at * 1_000_000)).unwrap().windows.clone());
+        given
+    };
+    let messages =
+        [(5, "a:1|c|@0.3"), (9, "b:1|c|@0.3"), (12, "a:1|c|@0.3"), (21, "a:1|c|@0.3:7|ms")];
+    let mut first = reader();
+    for (position, (at, text)) in (1..).zip(messages) {
+        read(&mut first, position, at, text);
+    }
+    first.flush();
+    let (windows, book) = first.windows().unwrap();
+    let names: Vec<_> = (0..book.len()).map(|i| book.name(Series(i as u32)).clone()).collect();
+    let carried = windows.carried(5, usize::MAX, |_| 1);
+    assert_eq!((carried.from, carried.closed_us), (3, -10_000_000));
+    let mut second = reader();
+    let (windows, book) = second.windows().unwrap();
+    for name in names {
+        book.number(name).unwrap();
+    }
+    windows.go_back(&carried);
+    for (position, (at, text)) in (1..).zip(messages).skip(2) {
+        read(&mut second, position, at, text);
+    }
+    second.windows().unwrap().0.owe(carried.owed);
+    second.flush();
+    let last = [(25, "a:1|c|@0.3"), (32, "a:2|c|@0.7"), (60, "a:1|c")];
+    for (position, (at, text)) in (5..).zip(last) {
+        let (ours, theirs) =
+            (read(&mut second, position, at, text), read(&mut first, position, at, text));
+        assert_eq!(ours, theirs, "{text}");
+    }
 }

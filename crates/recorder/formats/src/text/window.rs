@@ -6,6 +6,12 @@
 //!
 //! At the end of a stream, open windows are emitted as they are. If the stream continues later,
 //! these values are replaced by the final ones ([`Windowed`]).
+//!
+//! A daemon's windows are those of the arrival times, which are in order: there a window is open
+//! until a message arrives two windows after it ([`Windows::pass`]). The daemon emits open windows
+//! with each batch, and rebuilds them after a restart from the messages in its journal:
+//! [`Windows::mark`] tells the position of each, and [`Windows::carried`] what must be known beside
+//! them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -22,6 +28,10 @@ const OPEN_WINDOWS: i64 = 2;
 
 /// And for this long, in microseconds: how late a line may be.
 const LATE_US: i64 = 600_000_000;
+
+/// In a daemon, the number of windows; messages of different senders may be out of order by a
+/// moment.
+const OPEN_WINDOWS_LIVE: i64 = 1;
 
 /// Limit on the bytes of open windows; beyond it the oldest is closed.
 const HELD_MAX: usize = 256 << 20;
@@ -85,6 +95,24 @@ impl Held {
         let rest = rest.into_iter().flat_map(|fields| fields.into_iter().skip(1));
         std::iter::once((first, kind)).chain(rest.map(|series| (series, Kind::Level)))
     }
+
+    /// The series of a gauge whose last value is changed by this one.
+    pub fn relative_to(&self) -> Option<Series> {
+        match self.item {
+            Item::Gauge { series, relative: true, .. } => Some(series),
+            _ => None,
+        }
+    }
+
+    /// Moves it to this time, in microseconds since the epoch, if it is earlier.
+    pub fn not_before(&mut self, at_us: i64) {
+        self.at_us = self.at_us.max(at_us);
+    }
+
+    /// Whether it is the value of a gauge, which has no window.
+    pub fn is_gauge(&self) -> bool {
+        matches!(self.item, Item::Gauge { .. })
+    }
 }
 
 /// A window's result for a series.
@@ -98,22 +126,50 @@ pub struct Windowed {
     pub instead: Option<Update>,
 }
 
+/// What a daemon must know about its windows, beside the messages, to rebuild them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Carried {
+    /// The first message of which an open window has a part.
+    pub from: u64,
+    /// The start of the newest window before that message, in microseconds since the epoch.
+    pub newest_us: i64,
+    /// Windows that start before this were closed before that message.
+    pub closed_us: i64,
+    /// The fractions that closed windows left to the next window of their series.
+    pub owed: Vec<(Series, f64)>,
+}
+
+/// Where windows were when a message began.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    position: u64,
+    newest_us: i64,
+    closed_us: i64,
+}
+
+const START: Mark = Mark { position: 0, newest_us: i64::MIN, closed_us: i64::MIN };
+
 /// The open windows.
 #[derive(Debug)]
-pub(super) struct Windows {
+pub struct Windows {
     length: Step,
+    is_live: bool,
     open: BTreeMap<i64, Window>,
     newest_us: i64,
     /// Windows that start before this are closed.
     closed_us: i64,
+    /// The message that is being read.
+    mark: Mark,
     /// The fraction carried over to each series' next window: counts are whole.
     owed: HashMap<Series, f64>,
     /// Approximate bytes of the open windows.
     bytes: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Window {
+    /// The first message of which it has a part.
+    first: Mark,
     counts: HashMap<Series, (i64, f64)>,
     /// By the series of the first field.
     times: HashMap<Series, Times>,
@@ -138,15 +194,91 @@ struct Times {
 }
 
 impl Windows {
-    pub(super) fn new(length: Step) -> Windows {
+    pub(super) fn new(length: Step, is_live: bool) -> Windows {
         let (newest_us, closed_us) = (i64::MIN, i64::MIN);
         Windows {
             length,
+            is_live,
             open: BTreeMap::new(),
             newest_us,
             closed_us,
+            mark: START,
             owed: HashMap::new(),
             bytes: 0,
+        }
+    }
+
+    /// The arrival time of a line in a daemon. A clock that was set back does not reopen windows:
+    /// until it is where it was, lines count in the oldest open one.
+    pub(super) fn arrives_us(&self, now_us: i64) -> i64 {
+        now_us.max(self.closed_us)
+    }
+
+    /// The end of the window of this time, in microseconds since the epoch.
+    pub(super) fn end_us(&self, at_us: i64) -> i64 {
+        self.length.slot_of(at_us).saturating_add(self.length.us())
+    }
+
+    /// Tells the position of the message whose lines follow.
+    pub fn mark(&mut self, position: u64) {
+        let Windows { newest_us, closed_us, .. } = *self;
+        self.mark = Mark { position, newest_us, closed_us };
+    }
+
+    /// Closes the windows that are over when a message arrives, of any format.
+    pub(super) fn pass(&mut self, now_us: i64, out: &mut Parsed) {
+        let start_us = self.length.slot_of(now_us);
+        if self.is_used() && start_us > self.newest_us {
+            self.newest_us = start_us;
+            self.close_before(self.closes_at(start_us), out);
+        }
+    }
+
+    /// Whether there ever was a window.
+    pub fn is_used(&self) -> bool {
+        self.newest_us > i64::MIN
+    }
+
+    /// What is needed to rebuild the open windows beside the messages from [`Carried::from`] on;
+    /// `next` is the position of the next message, if there are none. Fractions of more than
+    /// `owed_max` bytes of names, by `bytes_of`, are dropped.
+    pub fn carried(
+        &mut self,
+        next: u64,
+        owed_max: usize,
+        mut bytes_of: impl FnMut(Series) -> usize,
+    ) -> Carried {
+        let mut left = owed_max;
+        self.owed.retain(|series, part| {
+            let bytes = bytes_of(*series);
+            let is_kept = *part != 0.0 && bytes <= left;
+            left -= if is_kept { bytes } else { 0 };
+            is_kept
+        });
+        let now = Mark { position: next, newest_us: self.newest_us, closed_us: self.closed_us };
+        let first = self.open.values().map(|window| window.first).min_by_key(|mark| mark.position);
+        let Mark { position, newest_us, closed_us } = first.unwrap_or(now);
+        let owed = self.owed.iter().map(|(series, part)| (*series, *part)).collect();
+        Carried { from: position, newest_us, closed_us, owed }
+    }
+
+    /// Goes back to where windows were before the message [`Carried::from`].
+    pub fn go_back(&mut self, carried: &Carried) {
+        self.open.clear();
+        self.bytes = 0;
+        (self.newest_us, self.closed_us) = (carried.newest_us, carried.closed_us);
+    }
+
+    /// Sets the fractions, once the messages up to the last batch are read.
+    pub fn owe(&mut self, owed: Vec<(Series, f64)>) {
+        self.owed = owed.into_iter().collect();
+    }
+
+    /// Tells that the result of a window could not be recorded, and was not.
+    pub fn not_given(&mut self, windowed: &Windowed) {
+        let Some((start_us, _)) = windowed.update.map(|update| update.times_us()) else { return };
+        if let Some(window) = self.open.get_mut(&start_us) {
+            window.given.remove(&windowed.series);
         }
     }
 
@@ -195,7 +327,8 @@ impl Windows {
             self.close_before(self.closes_at(start_us), out);
         }
         let room = self.bytes < HELD_MAX;
-        let window = self.open.entry(start_us).or_default();
+        let mark = self.mark;
+        let window = self.open.entry(start_us).or_insert_with(|| Window::new(mark));
         let before = window.bytes;
         window.take(&held.item, room);
         self.bytes += window.bytes - before;
@@ -207,8 +340,12 @@ impl Windows {
 
     /// Windows that start before this are closed once one starts at `newest_us`.
     fn closes_at(&self, newest_us: i64) -> i64 {
-        let windows_us = OPEN_WINDOWS.saturating_mul(self.length.us());
-        newest_us.saturating_sub(windows_us.saturating_add(LATE_US))
+        let (windows, late_us) = match self.is_live {
+            true => (OPEN_WINDOWS_LIVE, 0),
+            false => (OPEN_WINDOWS, LATE_US),
+        };
+        let windows_us = windows.saturating_mul(self.length.us());
+        newest_us.saturating_sub(windows_us.saturating_add(late_us))
     }
 
     fn close_before(&mut self, limit_us: i64, out: &mut Parsed) {
@@ -237,6 +374,17 @@ impl Windows {
 }
 
 impl Window {
+    fn new(first: Mark) -> Window {
+        Window {
+            first,
+            counts: HashMap::new(),
+            times: HashMap::new(),
+            sets: HashMap::new(),
+            given: HashMap::new(),
+            bytes: 0,
+        }
+    }
+
     fn take(&mut self, item: &Item, room: bool) {
         let (series, times, sets) = (self.counts.len(), self.times.len(), self.sets.len());
         match item {

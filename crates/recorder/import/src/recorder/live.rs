@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use formats::text::Windowed;
 use formats::{Book, Reason, Update};
 use head::{Frozen, Head};
 use series::{Kind, Refusal};
 use store::{Maintained, Store, StoreError, Writer};
 
-use super::{Known, Placed, Recorder};
+use super::{Known, Placed, Recorder, placed};
 use crate::{BackfillError, Options};
 
 /// A recorder of streams that do not end.
@@ -96,6 +97,52 @@ impl<'s> Live<'_, 's> {
                 line.iter().try_for_each(|placed| self.refuse_large(placed))?;
                 self.recorder.add_line(&line, &none)
             }
+        }
+    }
+
+    /// Whether a series that was [found](Live::find) in the selected book accepts updates of a kind.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn takes(&self, series: formats::Series, kind: Kind) -> Result<(), Reason> {
+        self.recorder.takes(series, kind)
+    }
+
+    /// The time of the newest point of a series, in microseconds since the epoch.
+    pub fn newest_us(&self, series: formats::Series) -> Option<i64> {
+        match self.recorder.known(series) {
+            Known::At(place) => self.head().newest_us(place),
+            _ => None,
+        }
+    }
+
+    /// The value of that point. All recent points are read for it.
+    pub fn newest(&self, series: formats::Series) -> Option<f64> {
+        match self.recorder.known(series) {
+            Known::At(place) => self.head().newest(place),
+            _ => None,
+        }
+    }
+
+    /// Whether the result of a window would be accepted.
+    ///
+    /// # Errors
+    /// Why not: the bounds of the series.
+    pub fn admits_window(&mut self, windowed: &Windowed) -> Result<(), Reason> {
+        match placed(windowed) {
+            Some(placed) => self.recorder.admits(&placed, &HashSet::new()),
+            None => Ok(()),
+        }
+    }
+
+    /// Adds the result of a window, in place of its earlier one.
+    ///
+    /// # Errors
+    /// Those of [`Live::admits_window`].
+    pub fn window(&mut self, windowed: &Windowed) -> Result<(), Reason> {
+        match placed(windowed) {
+            Some(placed) => self.recorder.add(&placed, &HashSet::new()),
+            None => Ok(()),
         }
     }
 

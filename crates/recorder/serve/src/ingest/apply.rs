@@ -1,5 +1,6 @@
 //! The thread that applies committed messages, and writes batches to the store.
 
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -8,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use formats::text::{Graphite, Influx, Parser, Reader};
+use formats::text::{Graphite, Held, Influx, Parser, Reader, Statsd, Windowed};
 use formats::{Arrival, Line, Lines, Reason, Update};
 use head::{Journal, JournalError};
 use import::{BackfillError, Live};
@@ -16,7 +17,7 @@ use series::Kind;
 use store::{Retention, Store, StoreError, Writer};
 
 use super::journal::Group;
-use super::record::{FORMATS, Format, Record};
+use super::record::{FORMATS, Format, Record, read_windows, write_windows};
 use super::{Answer, IngestOptions, Message, Refused, Shared, State, now_us};
 use crate::ServeError;
 use crate::metrics::Metrics;
@@ -49,10 +50,10 @@ pub(super) fn run(
 ) -> Result<(), ServeError> {
     let mut store = store::open(&options.place)?;
     retain(&mut *store, options)?;
-    let (writer, upto) = session(&mut *store, &options.journal)?;
+    let Session { writer, upto, windows } = session(&mut *store, &options.journal)?;
     let result = import::live(&mut *store, options.import.clone(), now_us(), |live| {
         let mut apply = Apply::new(options, state, metrics, live);
-        let journal = match apply.replay(&options.journal, upto) {
+        let journal = match apply.replay(&options.journal, upto, windows) {
             Ok(journal) => Arc::new(Mutex::new(journal)),
             Err(error) => return Ok(Err(error)),
         };
@@ -78,18 +79,26 @@ fn retain(store: &mut dyn Store, options: &IngestOptions) -> Result<(), StoreErr
     if wanted.is_empty() { Ok(()) } else { store.retain(&wanted) }
 }
 
-/// Begins a session: a new writer, and the position up to which the store has the journal.
+/// A session: its writer, the position up to which the store has the journal, and the windows record
+/// of that batch, if any.
+struct Session {
+    writer: Writer,
+    upto: u64,
+    windows: Option<Vec<u8>>,
+}
+
+/// Begins a session with a new writer.
 ///
 /// The first batch of the session is empty, and claims the next number of the previous session too,
 /// so a batch of a killed daemon that PostgreSQL is still committing either comes before, or never.
-fn session(store: &mut dyn Store, folder: &Path) -> Result<(Writer, u64), ServeError> {
+fn session(store: &mut dyn Store, folder: &Path) -> Result<Session, ServeError> {
     let mut attempts = 0;
     loop {
         let (batches, first) = batches(folder)?;
         let mut latest = None;
-        for (writer, number, upto) in batches.iter().rev() {
-            if store.last_batch(*writer)? >= *number {
-                latest = Some((*writer, *number, *upto));
+        for batch in batches.iter().rev() {
+            if store.last_batch(batch.writer)? >= batch.number {
+                latest = Some(batch);
                 break;
             }
         }
@@ -102,18 +111,22 @@ fn session(store: &mut dyn Store, folder: &Path) -> Result<(Writer, u64), ServeE
         let writer = new_writer()?;
         let mut claims = vec![(writer, 1)];
         // The writer of the last batch record is the only one that may still be committing.
-        if let Some((before, ..)) = batches.last() {
+        if let Some(Batch { writer: before, .. }) = batches.last() {
             claims.push((*before, store.last_batch(*before)? + 1));
         }
-        let upto = latest.map_or(0, |(.., upto)| upto);
+        let upto = latest.map_or(0, |batch| batch.upto);
+        let windows = latest.and_then(|batch| batch.windows.clone());
         let mut journal = Journal::open(folder, 0, |_, _| Ok::<(), JournalError>(()))?;
+        if let Some(windows) = &windows {
+            journal.append(windows)?;
+        }
         let mut bytes = Vec::new();
         Record::Batch { writer, number: 1, upto }.write(&mut bytes);
         journal.append(&bytes)?;
         journal.commit()?;
         drop(journal);
         match store.apply_all(&claims, &mut Nothing) {
-            Ok(_) => return Ok((writer, upto)),
+            Ok(_) => return Ok(Session { writer, upto, windows }),
             Err(StoreError::Overtaken) if attempts < ATTEMPTS => attempts += 1,
             Err(error) => return Err(error.into()),
         }
@@ -132,18 +145,32 @@ impl store::Source for Nothing {
     }
 }
 
-/// A batch: its writer and number, and up to which position it contains the journal.
-type Batch = (Writer, u64, u64);
+/// A batch: its writer and number, up to which position it contains the journal, and the windows
+/// record before its own.
+struct Batch {
+    writer: Writer,
+    number: u64,
+    upto: u64,
+    windows: Option<Vec<u8>>,
+}
 
 /// The batch records of a journal, and the position of its first record.
 fn batches(folder: &Path) -> Result<(Vec<Batch>, u64), ServeError> {
     let (mut batches, mut first) = (Vec::new(), 0);
+    let mut windows: Option<(u64, Vec<u8>)> = None;
     let journal = Journal::open(folder, 0, |position, bytes| {
         if first == 0 {
             first = position;
         }
-        if let Some(Record::Batch { writer, number, upto }) = Record::read(bytes) {
-            batches.push((writer, number, upto));
+        match Record::read(bytes) {
+            Some(Record::Windows { .. }) => windows = Some((position, bytes.to_owned())),
+            Some(Record::Batch { writer, number, upto }) => {
+                // A kill between the two leaves a record that belongs to no batch.
+                let windows = windows.take().filter(|(before, _)| before + 1 == position);
+                let windows = windows.map(|(_, bytes)| bytes);
+                batches.push(Batch { writer, number, upto, windows });
+            }
+            _ => {}
         }
         Ok::<(), JournalError>(())
     })?;
@@ -186,6 +213,13 @@ struct Apply<'a, 'r, 's> {
     last: Option<Last>,
     /// Whether the journal has been read.
     is_open: bool,
+    /// Whether lines have changed windows since these were last added to the head.
+    has_new_windows: bool,
+    /// The last windows record, and the first message that is needed with it; if there are none,
+    /// every message before the next batch can be released.
+    windows: Option<(Vec<u8>, u64)>,
+    /// The gauges whose last value the parser has.
+    gauges: HashSet<formats::Series>,
     /// The updates of a message, and the number and the count of updates of each line.
     updates: Vec<(formats::Series, Update)>,
     lines: Vec<(u64, usize)>,
@@ -204,6 +238,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             let parser: Box<dyn Parser> = match format {
                 Format::Graphite => Box::new(Graphite::new(Kind::Gauge)),
                 Format::Influx(precision) => Box::new(Influx::new(Kind::Gauge, *precision)),
+                Format::Statsd => Box::new(Statsd::live(import.step)),
             };
             Reader::new(parser, import.limits, series_max)
         };
@@ -222,25 +257,111 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             maintained: None,
             last: None,
             is_open: false,
+            has_new_windows: false,
+            windows: None,
+            gauges: HashSet::new(),
             updates: Vec::new(),
             lines: Vec::new(),
         }
     }
 
-    /// Applies the records after a position, and opens the journal for writing.
-    fn replay(&mut self, folder: &Path, upto: u64) -> Result<Journal, ServeError> {
-        let journal = Journal::open(folder, upto, |_, bytes| match Record::read(bytes) {
-            Some(Record::Lines { format, arrival_us, lines }) => {
-                self.metrics.journal_replayed.inc();
-                self.lines(format, arrival_us, lines, &mut |_| ()).map_err(ServeError::from)
+    /// Applies the records after a position, and opens the journal for writing. StatsD lines before
+    /// it are read again if their windows are open.
+    fn replay(
+        &mut self,
+        folder: &Path,
+        upto: u64,
+        windows: Option<Vec<u8>>,
+    ) -> Result<Journal, ServeError> {
+        let mut carried = None;
+        if let Some((bytes, (windows, book))) = windows.zip(self.statsd().windows()) {
+            let unknown = || ServeError::Record(folder.to_owned());
+            let read = read_windows(&bytes, book).ok_or_else(unknown)?;
+            windows.go_back(&read);
+            self.windows = Some((bytes, read.from));
+            carried = Some(read);
+        }
+        let after =
+            carried.as_ref().map_or(upto, |carried| upto.min(carried.from.saturating_sub(1)));
+        let mut journal = Journal::open(folder, after, |position, bytes| {
+            if position > upto
+                && let Some(carried) = carried.take()
+            {
+                self.continue_windows(carried.owed);
             }
-            Some(Record::Batch { .. }) => Ok(()),
-            None => Err(ServeError::Record(folder.to_owned())),
+            match Record::read(bytes) {
+                Some(Record::Lines { format, arrival_us, lines }) => {
+                    let is_known = position <= upto;
+                    self.metrics.journal_replayed.inc_by(u64::from(!is_known));
+                    let at = At { position, arrival_us, is_known };
+                    self.lines(format, at, lines, &mut |_| ()).map_err(ServeError::from)
+                }
+                Some(Record::Windows { .. } | Record::Batch { .. }) => Ok(()),
+                None => Err(ServeError::Record(folder.to_owned())),
+            }
         })?;
+        if let Some(carried) = carried.take() {
+            self.continue_windows(carried.owed);
+        }
+        if journal.last() < upto {
+            // Positions that the store knows are not used again.
+            drop(journal);
+            journal = Journal::open(folder, upto, |_, _| Ok::<(), JournalError>(()))?;
+        }
         self.applied = journal.last();
         self.is_open = true;
         self.state.journal_bytes.store(journal.size(), Ordering::Relaxed);
         Ok(journal)
+    }
+
+    fn statsd(&mut self) -> &mut Reader {
+        &mut self.readers[Format::Statsd.code()]
+    }
+
+    /// Continues the windows of the last batch, after their lines were read again.
+    fn continue_windows(&mut self, owed: Vec<(formats::Series, f64)>) {
+        if let Some((windows, _)) = self.statsd().windows() {
+            windows.owe(owed);
+        }
+        self.flush_windows(true);
+    }
+
+    /// Adds the open windows to the head as they are. For windows that `are_known` to the store,
+    /// only the reader learns what it has given.
+    fn flush_windows(&mut self, are_known: bool) {
+        let windows = self.statsd().flush().windows.clone();
+        self.give(&windows, are_known);
+        self.has_new_windows = false;
+    }
+
+    /// Adds the results of windows to the head.
+    fn give(&mut self, windows: &[Windowed], are_known: bool) {
+        for windowed in windows {
+            let admitted = self.live.admits_window(windowed);
+            let done = match are_known {
+                true => admitted,
+                false => admitted.and_then(|()| self.live.window(windowed)),
+            };
+            if done.is_ok() {
+                continue;
+            }
+            // It is outside the bounds of its series, and so is unknown.
+            if !are_known {
+                self.metrics.windows_refused.inc();
+                let nothing = Windowed { update: None, ..*windowed };
+                // What was recorded can be taken back.
+                let _ = self.live.window(&nothing);
+            }
+            if let Some((windows, _)) = self.statsd().windows() {
+                windows.not_given(windowed);
+            }
+        }
+    }
+
+    /// The position up to which the journal can be released after a batch with everything up to
+    /// `upto`.
+    fn releasable(&self, upto: u64) -> u64 {
+        self.windows.as_ref().map_or(upto, |(_, from)| upto.min(from.saturating_sub(1)))
     }
 
     fn work(
@@ -268,8 +389,9 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             }
             match groups.recv_timeout(TICK) {
                 Ok(group) => {
-                    for message in group.messages {
-                        self.message(message)?;
+                    let first = group.last + 1 - group.messages.len() as u64;
+                    for (position, message) in (first..).zip(group.messages) {
+                        self.message(message, position)?;
                     }
                     self.applied = group.last;
                 }
@@ -297,7 +419,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
                 return Err(ServeError::Unwritten { journal: self.options.journal.clone(), error });
             }
         }
-        if self.live.is_empty() {
+        if self.live.is_empty() && !self.has_new_windows {
             return self.shorten(journal, writer, number - 1);
         }
         while !self.write(journal, writer, number)? {
@@ -323,12 +445,15 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
         // Nothing but records of batches follows the last message.
         let upto = journal.last();
+        journal.start_file()?;
+        if let Some((windows, _)) = &self.windows {
+            journal.append(windows)?;
+        }
         let mut bytes = Vec::new();
         Record::Batch { writer, number, upto }.write(&mut bytes);
-        journal.start_file()?;
         journal.append(&bytes)?;
         journal.commit()?;
-        journal.release(upto)?;
+        journal.release(self.releasable(upto))?;
         Ok(())
     }
 
@@ -367,17 +492,29 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         let since = self.written.elapsed();
         let is_late = since >= self.options.write_each;
         let is_time = is_late || is_half_full && since >= TICK;
-        !self.live.is_writing() && !self.live.is_empty() && is_time
+        let has_any = !self.live.is_empty() || self.has_new_windows;
+        !self.live.is_writing() && has_any && is_time
     }
 
     /// Begins to write a batch, after its record is on disk; false if that must wait, because the
     /// journal's disk is full.
     fn write(&mut self, journal: &Shared, writer: Writer, number: u64) -> Result<bool, ServeError> {
-        let mut bytes = Vec::new();
         let upto = self.upto();
+        self.flush_windows(false);
+        if let Some((windows, book)) = self.statsd().windows()
+            && windows.is_used()
+        {
+            let mut bytes = Vec::new();
+            let from = write_windows(windows, book, upto + 1, &mut bytes);
+            self.windows = Some((bytes, from));
+        }
+        let mut bytes = Vec::new();
         Record::Batch { writer, number, upto }.write(&mut bytes);
         let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = journal.append(&bytes).and_then(|_| journal.commit());
+        let windows = self.windows.iter().map(|(bytes, _)| bytes);
+        let appended =
+            windows.chain([&bytes]).try_for_each(|bytes| journal.append(bytes).map(|_| ()));
+        let done = appended.and_then(|()| journal.commit());
         self.written = Instant::now();
         if let Err(error) = done {
             journal.undo()?;
@@ -407,7 +544,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
                 self.metrics.series_omitted.inc_by(omitted as u64);
                 let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
                 // A file that cannot be deleted now is deleted with the next batch.
-                if journal.release(self.writing).is_err() {
+                if journal.release(self.releasable(self.writing)).is_err() {
                     self.metrics.journal_errors.inc();
                 }
                 self.state.journal_bytes.store(journal.size(), Ordering::Relaxed);
@@ -442,11 +579,12 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         self.state.head_bytes.store(self.live.bytes() as u64, Ordering::Relaxed);
     }
 
-    fn message(&mut self, message: Message) -> Result<(), ServeError> {
+    fn message(&mut self, message: Message, position: u64) -> Result<(), ServeError> {
         let Message { format, lines, arrival_us, sender, answer, room } = message;
         let mut refused = Refused::default();
         let (metrics, mut first) = (self.metrics, None);
-        self.lines(format, arrival_us, &lines, &mut |(number, reason)| {
+        let at = At { position, arrival_us, is_known: false };
+        self.lines(format, at, &lines, &mut |(number, reason)| {
             metrics.refuse(&sender, reason.name(), 1);
             refused.lines += 1;
             first.get_or_insert((number, reason));
@@ -463,11 +601,24 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
     fn lines(
         &mut self,
         format: Format,
-        arrival_us: i64,
+        at: At,
         lines: &[u8],
         refuse: &mut dyn FnMut((u64, Reason)),
     ) -> Result<(), StoreError> {
         let code = format.code();
+        let At { position, arrival_us, is_known } = at;
+        let statsd = self.statsd();
+        if let Some((windows, _)) = statsd.windows() {
+            windows.mark(position);
+        }
+        let closed = statsd.pass(arrival_us).windows.clone();
+        self.give(&closed, is_known);
+        if format == Format::Statsd {
+            return self.statsd_lines(at, lines, refuse);
+        }
+        if is_known {
+            return Ok(());
+        }
         let arrival = Arrival::live(arrival_us);
         let (updates, parsed_lines) = (&mut self.updates, &mut self.lines);
         updates.clear();
@@ -489,16 +640,9 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             return Ok(());
         }
         self.oldest_us.get_or_insert(arrival_us);
-        let touched = || self.updates.iter().map(|(series, update)| (*series, update.kind));
-        while let Err(error) = self.live.find((code, self.readers[code].book()), touched()) {
-            self.metrics.store_errors.inc();
-            self.state.set_store_error(Some(error.to_string()));
-            match error {
-                BackfillError::Store(error) if !self.is_open => return Err(error),
-                // Without the store a new series has no number. Senders wait until it is back.
-                _ => std::thread::sleep(RETRY),
-            }
-        }
+        let touched: Vec<_> =
+            self.updates.iter().map(|(series, update)| (*series, update.kind)).collect();
+        self.find(code, &touched)?;
         let mut rest = self.updates.as_slice();
         let mut accepted = 0;
         for (number, count) in &self.lines {
@@ -512,6 +656,109 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         self.metrics.updates.inc_by(accepted as u64);
         Ok(())
     }
+
+    /// Finds or creates series; waits for the store.
+    fn find(&mut self, code: usize, touched: &[(formats::Series, Kind)]) -> Result<(), StoreError> {
+        let book = self.readers[code].book();
+        while let Err(error) = self.live.find((code, book), touched.iter().copied()) {
+            self.metrics.store_errors.inc();
+            self.state.set_store_error(Some(error.to_string()));
+            match error {
+                BackfillError::Store(error) if !self.is_open => return Err(error),
+                // Without the store a new series has no number. Senders wait until it is back.
+                _ => std::thread::sleep(RETRY),
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the values of StatsD lines to their windows, and gauges to the head. Of a message that
+    /// the store has, only windows are changed.
+    fn statsd_lines(
+        &mut self,
+        at: At,
+        lines: &[u8],
+        refuse: &mut dyn FnMut((u64, Reason)),
+    ) -> Result<(), StoreError> {
+        let code = Format::Statsd.code();
+        let arrival = Arrival::live(at.arrival_us);
+        let mut count = 0;
+        let mut accepted: Vec<(u64, Vec<Held>)> = Vec::new();
+        each_line(lines, &mut self.readers[code], |reader, line| {
+            // An error would be one of a whole file.
+            let Ok(parsed) = reader.read(line, arrival) else { return };
+            count += u64::from(line.first);
+            if let Some(reason) = parsed.reasons.first() {
+                refuse((line.number, *reason));
+            } else if !parsed.held.is_empty() {
+                accepted.push((line.number, parsed.held.clone()));
+            }
+        });
+        let touched: Vec<_> =
+            accepted.iter().flat_map(|(_, held)| held).flat_map(Held::series).collect();
+        self.find(code, &touched)?;
+        let mut values = 0;
+        for (number, mut held) in accepted {
+            if at.is_known && held.iter().all(Held::is_gauge) {
+                continue;
+            }
+            match self.statsd_line(&mut held, at) {
+                Ok(()) => values += held.len() as u64,
+                Err(reason) => refuse((number, reason)),
+            }
+        }
+        if at.is_known {
+            return Ok(());
+        }
+        self.metrics.lines.inc_by(count);
+        self.metrics.updates.inc_by(values);
+        if values > 0 {
+            self.has_new_windows = true;
+            self.oldest_us.get_or_insert(at.arrival_us);
+        }
+        Ok(())
+    }
+
+    /// Adds the values of one line, all or none.
+    fn statsd_line(&mut self, held: &mut [Held], at: At) -> Result<(), Reason> {
+        let touched: Vec<_> = held.iter().flat_map(Held::series).collect();
+        touched.into_iter().try_for_each(|(series, kind)| self.live.takes(series, kind))?;
+        for held in &mut *held {
+            let Some(series) = held.relative_to() else { continue };
+            if self.gauges.insert(series) {
+                let newest = self.live.newest(series);
+                self.statsd().level(series, newest);
+            }
+            // Messages of several senders may overtake each other by a moment; a change is one of
+            // the newest value nevertheless.
+            held.not_before(self.live.newest_us(series).unwrap_or(i64::MIN));
+        }
+        let parsed = self.statsd().take(held);
+        if let Some(reason) = parsed.reasons.first() {
+            return Err(*reason);
+        }
+        let (gauges, windows) = (parsed.updates.clone(), parsed.windows.clone());
+        self.give(&windows, at.is_known);
+        let done = self.live.line(&gauges);
+        for (series, update) in gauges {
+            // The last value is that of the newest point in the record, before and after a restart.
+            let is_newest = self.live.newest_us(series) == Some(update.times_us().1);
+            if done.is_ok() && is_newest {
+                self.gauges.insert(series);
+            } else {
+                self.gauges.remove(&series);
+            }
+        }
+        done
+    }
+}
+
+/// A message: its position in the journal, when it arrived, and whether the store has it.
+#[derive(Clone, Copy, Debug)]
+struct At {
+    position: u64,
+    arrival_us: i64,
+    is_known: bool,
 }
 
 /// Calls `work` with every line.

@@ -2,14 +2,21 @@
 //!
 //! ```text
 //!  lines    kind (u8) · arrival (i64, µs) · lines                    little-endian
+//!  windows  254 (u8) · from (u64) · newest (i64, µs) · closed (i64, µs) · fractions (JSON)
 //!  batch    255 (u8) · writer (u128) · number (u64) · position (u64)
 //! ```
 //!
 //! A batch record precedes every batch that is written to the store. It says up to which position
 //! the batch and its predecessors contain the journal. After a crash the store knows which batches
 //! it has, so the latest of their records tells where to continue.
+//!
+//! Once StatsD lines have arrived, a windows record precedes each batch record. The batch has the
+//! open windows as they were then; to continue them, the lines from an earlier position on are read
+//! again ([`Carried`]).
 
-use formats::Precision;
+use formats::text::Carried;
+use formats::{Book, Precision, SeriesName};
+use head::journal::RECORD_MAX;
 use store::Writer;
 
 /// How lines are to be read.
@@ -19,18 +26,26 @@ pub(crate) enum Format {
     Graphite,
     /// Influx line protocol with times of a precision.
     Influx(Precision),
+    /// StatsD and DogStatsD.
+    Statsd,
 }
 
 /// All formats, in the order of their codes.
-pub(super) const FORMATS: [Format; 5] = [
+pub(super) const FORMATS: [Format; 6] = [
     Format::Graphite,
     Format::Influx(Precision::Nanoseconds),
     Format::Influx(Precision::Microseconds),
     Format::Influx(Precision::Milliseconds),
     Format::Influx(Precision::Seconds),
+    Format::Statsd,
 ];
 
+const WINDOWS: u8 = 254;
+
 const BATCH: u8 = 255;
+
+/// Limit on the fractions in a record, in bytes of JSON.
+const OWED_MAX: usize = RECORD_MAX - 1024;
 
 /// Length of what precedes the lines.
 pub(super) const LINES_HEAD: usize = 9;
@@ -47,6 +62,8 @@ impl Format {
 pub(super) enum Record<'a> {
     /// Lines with their arrival time in microseconds since the epoch.
     Lines { format: Format, arrival_us: i64, lines: &'a [u8] },
+    /// What must be known to continue the windows of the next batch, besides lines.
+    Windows { from: u64, newest_us: i64, closed_us: i64, owed: &'a [u8] },
     /// A batch that contains everything up to a position.
     Batch { writer: Writer, number: u64, upto: u64 },
 }
@@ -60,6 +77,13 @@ impl Record<'_> {
                 to.push(format.code() as u8);
                 to.extend(arrival_us.to_le_bytes());
                 to.extend_from_slice(lines);
+            }
+            Record::Windows { from, newest_us, closed_us, owed } => {
+                to.push(WINDOWS);
+                to.extend(from.to_le_bytes());
+                to.extend(newest_us.to_le_bytes());
+                to.extend(closed_us.to_le_bytes());
+                to.extend_from_slice(owed);
             }
             Record::Batch { writer, number, upto } => {
                 to.push(BATCH);
@@ -81,10 +105,60 @@ impl Record<'_> {
             let (number, upto) = (u64::from_le_bytes(*number), u64::from_le_bytes(upto));
             return Some(Record::Batch { writer, number, upto });
         }
+        if *kind == WINDOWS {
+            let (from, rest) = rest.split_first_chunk()?;
+            let (newest_us, rest) = rest.split_first_chunk()?;
+            let (closed_us, owed) = rest.split_first_chunk()?;
+            return Some(Record::Windows {
+                from: u64::from_le_bytes(*from),
+                newest_us: i64::from_le_bytes(*newest_us),
+                closed_us: i64::from_le_bytes(*closed_us),
+                owed,
+            });
+        }
         let format = *FORMATS.get(usize::from(*kind))?;
         let (arrival_us, lines) = rest.split_first_chunk()?;
         Some(Record::Lines { format, arrival_us: i64::from_le_bytes(*arrival_us), lines })
     }
+}
+
+/// A fraction that is owed to a series: measurement, tags, field, and the bits of the number,
+/// because JSON's numbers are decimal.
+type Owed = (String, Vec<(String, String)>, String, u64);
+
+/// Writes what windows carry over a restart as a record; `next` is the position of the next
+/// message. Fractions that do not fit are dropped.
+pub(super) fn write_windows(
+    windows: &mut formats::text::Windows,
+    book: &Book,
+    next: u64,
+    to: &mut Vec<u8>,
+) -> u64 {
+    // Names have no control characters, so an escape is one more byte.
+    let bytes_of = |series| 2 * book.name(series).to_string().len() + 64;
+    let Carried { from, newest_us, closed_us, owed } = windows.carried(next, OWED_MAX, bytes_of);
+    let owed = owed.into_iter().map(|(series, part)| {
+        let name = book.name(series);
+        (name.measurement(), name.tags(), name.field(), part.to_bits())
+    });
+    // Texts and numbers can always be written.
+    let owed = serde_json::to_vec(&owed.collect::<Vec<_>>()).unwrap_or_default();
+    Record::Windows { from, newest_us, closed_us, owed: &owed }.write(to);
+    from
+}
+
+/// Reads such a record; `None` for another one.
+pub(super) fn read_windows(bytes: &[u8], book: &mut Book) -> Option<Carried> {
+    let Some(Record::Windows { from, newest_us, closed_us, owed }) = Record::read(bytes) else {
+        return None;
+    };
+    let owed: Vec<Owed> = serde_json::from_slice(owed).ok()?;
+    let owed = owed.into_iter().filter_map(|(measurement, tags, field, part)| {
+        // Beyond the limit on series, a fraction has no series any more.
+        let name = SeriesName::new(measurement, tags, field).ok()?;
+        Some((book.number(name).ok()?, f64::from_bits(part)))
+    });
+    Some(Carried { from, newest_us, closed_us, owed: owed.collect() })
 }
 
 #[cfg(test)]
@@ -103,7 +177,10 @@ mod tests {
             assert_eq!(Record::read(&bytes), Some(lines));
             assert_eq!(bytes.len(), LINES_HEAD + 6);
         }
-        for unknown in [&b""[..], &[200, 0, 0], &[0, 1], &[255, 1]] {
+        let windows = Record::Windows { from: 3, newest_us: i64::MIN, closed_us: -7, owed: b"[]" };
+        windows.write(&mut bytes);
+        assert_eq!(Record::read(&bytes), Some(windows));
+        for unknown in [&b""[..], &[254, 0], &[200, 0, 0], &[0, 1], &[255, 1]] {
             assert_eq!(Record::read(unknown), None);
         }
     }

@@ -1,0 +1,131 @@
+//! The ways into `tachograph serve` beside Graphite plaintext and Influx line protocol: each kind of
+//! socket, and the totals in SQL.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpStream, UdpSocket};
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::process::Command;
+
+use proofs::daemon::Daemon;
+use support::{Place, eventually};
+
+/// A daemon with these options, which listens on this many addresses beside HTTP.
+fn start(place: &Place, options: &[&str], addresses: usize) -> Daemon {
+    let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite", "--write-each", "50ms"];
+    let command = place.command(&[&args[..], options].concat());
+    Daemon::start(command, addresses + 1).unwrap()
+}
+
+/// The total of each series, by measurement, field and tags, as the SQL view tells it.
+fn totals(place: &Place) -> String {
+    let script = "import sqlite3, sys\n\
+        db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n\
+        rows = db.execute('select measurement, field, tags, sum(total) from every_10s '\n\
+        '  group by 1, 2, 3 order by 1, 2, 3')\n\
+        for name, field, tags, total in rows: print(name, field, tags, '%.17g' % total)\n";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]).arg(place.path("record.sqlite"));
+    let out = command.output().unwrap();
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+fn send(mut stream: impl std::io::Read + std::io::Write, bytes: &[u8], end: impl Fn()) {
+    stream.write_all(bytes).unwrap();
+    end();
+    assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the daemon answers nothing");
+}
+
+fn over_tcp(at: &str, bytes: &[u8]) {
+    let stream = TcpStream::connect(at).unwrap();
+    send(&stream, bytes, || stream.shutdown(Shutdown::Write).unwrap());
+}
+
+fn over_unix(at: &std::path::Path, bytes: &[u8]) {
+    let stream = UnixStream::connect(at).unwrap();
+    send(&stream, bytes, || stream.shutdown(Shutdown::Write).unwrap());
+}
+
+/// The lines of /metrics that begin like this.
+fn figures(daemon: &Daemon, start: &str) -> Vec<String> {
+    let mut stream = TcpStream::connect(daemon.at("tcp://", 0)).unwrap();
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect()
+}
+
+#[test]
+fn statsd_over_every_kind_of_socket_is_counted_once() {
+    let place = Place::new();
+    let (stream, datagram) = (place.path("s.sock"), place.path("s.dgram"));
+    let unix = format!("unix:{}", stream.display());
+    let unix_datagram = format!("unix-dgram:{}", datagram.display());
+    let options = [
+        &["--statsd", "tcp://127.0.0.1:0", "--statsd", "udp://127.0.0.1:0"][..],
+        &["--statsd", &unix, "--statsd", &unix_datagram],
+    ]
+    .concat();
+    let daemon = start(&place, &options, 4);
+    let lines = "hits:1:2:3|c|#zone:b\nhits:4|c|@0.5|#zone:b|c:ci-83\nload:10|g\nload:-3|g\n";
+    over_tcp(&daemon.at("tcp://", 1), lines.as_bytes());
+    over_unix(&stream, lines.as_bytes());
+    let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
+    udp.send_to(lines.as_bytes(), daemon.at("udp://", 0)).unwrap();
+    // A datagram needs no line end.
+    let dgram = UnixDatagram::unbound().unwrap();
+    dgram.send_to(lines.trim_end().as_bytes(), &datagram).unwrap();
+    dgram.send_to(b"users:a|s\nusers:b|s\nusers:a|s\ntook:10:20|ms", &datagram).unwrap();
+    let expected = "hits count {\"zone\":\"b\"} 56\n";
+    eventually("all datagrams are in the record", || totals(&place).contains(expected));
+    let refused = "_e{5,4}:title|text\n_sc|web|0\nhits:x|c|#zone:b\nhits:1|c|#zone:b|T1\n";
+    over_tcp(&daemon.at("tcp://", 1), refused.as_bytes());
+    let refused = figures(&daemon, "tachograph_refused_lines_total{");
+    let reasons = [("bad_number", 1), ("not_a_metric", 2), ("window_closed", 1)];
+    for (reason, count) in reasons {
+        let line = format!(
+            "tachograph_refused_lines_total{{way=\"statsd_stream\",sender=\"127.0.0.1\",\
+             reason=\"{reason}\"}} {count}"
+        );
+        assert!(refused.contains(&line), "{line} is not in {refused:?}");
+    }
+    daemon.stop().unwrap();
+    let totals = totals(&place);
+    assert!(totals.contains(expected), "{totals}");
+    assert!(totals.contains("took n {} 2\n"), "{totals}");
+    assert!(!stream.exists() && !datagram.exists());
+}
+
+#[test]
+fn a_statsd_window_and_a_gauge_continue_after_an_orderly_stop() {
+    let place = Place::new();
+    // One window, whatever the time of the day.
+    let options = ["--statsd", "tcp://127.0.0.1:0", "--step", "3650d"];
+    for _ in 0..3 {
+        let daemon = start(&place, &options, 1);
+        over_tcp(&daemon.at("tcp://", 1), b"hits:1|c|@0.3\ntook:5|ms\nlevel:+2|g\n");
+        daemon.stop().unwrap();
+    }
+    let mut store = store::Sqlite::open_read_only(place.path("record.sqlite")).unwrap();
+    let step = series::Step::from_secs(3650 * 86_400).unwrap();
+    let mut found = Vec::new();
+    for series in store::Store::find(&mut store, &store::Selector::default()).unwrap() {
+        let slots =
+            store::Store::slots(&mut store, step, &[series.id], i64::MIN, i64::MAX).unwrap();
+        let [(_, slot)] = &slots[..] else { panic!("{slots:?}") };
+        let covered = slot.covered_us == step.us();
+        let last = slot.last().map(|(_, value)| value);
+        found.push((series.identity.to_string(), slot.integral.as_f64(), covered, last));
+    }
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    let count = |name: &str| found.iter().find(|row| row.0 == name).unwrap();
+    assert_eq!((count("hits:count").1, count("hits:count").2), (10.0, true));
+    assert_eq!((count("took:n").1, count("took:n").2), (3.0, true));
+    assert!(count("took:p99").2);
+    assert_eq!(count("level").3, Some(6.0));
+}
