@@ -118,7 +118,8 @@ impl Head {
             Recent::Points { log, .. } => log.points().last(),
             Recent::Late(late) => late.lane.newest().copied(),
         };
-        newest.map(|point| point.reading.as_f64())
+        // One without a value is NaN.
+        newest.map(|point| point.reading.as_f64()).filter(|value| !value.is_nan())
     }
 
     /// Adds a point.
@@ -256,7 +257,7 @@ impl Head {
             Recent::Late(late) => late.lane.newest().map(|point| match point.reading {
                 Reading::Unsigned(value) => value as i64,
                 Reading::Signed(value) => value,
-                Reading::Level(_) => 0,
+                Reading::Level(_) | Reading::Unknown => 0,
             }),
             _ => None,
         };
@@ -266,14 +267,14 @@ impl Head {
                 last.is_some_and(|last| value.abs_diff(last as u64) >= LARGE)
             }
             (_, Reading::Signed(value)) => last.is_some_and(|last| value.abs_diff(last) >= LARGE),
-            (_, Reading::Level(_)) => false,
+            (_, Reading::Level(_) | Reading::Unknown) => false,
         }
     }
 
     /// Whether [`Head::is_large`] may be true for a point in any series.
     pub fn may_be_large(point: &Point) -> bool {
         match point.reading {
-            Reading::Level(_) => false,
+            Reading::Level(_) | Reading::Unknown => false,
             Reading::Unsigned(value) => value >= LARGE,
             Reading::Signed(value) => value.unsigned_abs() >= LARGE / 2,
         }

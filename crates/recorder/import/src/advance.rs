@@ -79,6 +79,7 @@ impl Advance {
 /// A reading as RRDtool has it.
 fn reading(kind: SourceKind, reading: series::Reading) -> Reading {
     match reading {
+        series::Reading::Unknown => Reading::Unknown,
         series::Reading::Level(value) => Reading::Real(value),
         series::Reading::Unsigned(value) if kind == SourceKind::Absolute => {
             Reading::Real(value as f64)

@@ -117,6 +117,7 @@ impl Options {
                 Kind::Counter => rrd::SourceKind::Counter,
                 Kind::Derive => rrd::SourceKind::Derive,
                 Kind::Absolute => rrd::SourceKind::Absolute,
+                Kind::Total => rrd::SourceKind::Dcounter,
                 Kind::Count | Kind::Level => return None,
             },
             step: self.step,

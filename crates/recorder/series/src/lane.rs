@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use crate::log::points_of;
-use crate::{Accumulator, Cover, Delta, Gap, Log, Point, Refusal, Sense, Span, Spec};
+use crate::{Accumulator, Cover, Delta, Gap, Log, Point, Reading, Refusal, Sense, Span, Spec};
 
 /// The format of a stored lane.
 const FORMAT: u8 = 1;
@@ -81,11 +81,11 @@ impl Lane {
             cover(spec, Cover { span, amount, sense: Sense::Add }, &mut sink);
         }
         let slot_us = spec.step.slot_of(point.at_us.saturating_sub(1));
-        let mut mark = Accumulator::mark(point.at_us, point.reading.as_f64(), 1);
+        let mut mark = mark(&point);
         match self.points.get_mut(place).filter(|_| known.is_some()) {
             Some(known) => {
-                // The update was counted when the replaced point arrived.
-                mark.n = 0;
+                // The update was counted when the replaced point arrived, if that had a value.
+                mark.n -= self::mark(known).n;
                 *known = point;
             }
             None => self.points.insert(place, point),
@@ -139,8 +139,7 @@ impl Lane {
             cover(spec, Cover { span, amount, sense: Sense::Add }, &mut sink);
         }
         let slot_us = spec.step.slot_of(point.at_us.saturating_sub(1));
-        let mark = Accumulator::mark(point.at_us, point.reading.as_f64(), 1);
-        sink(slot_us, Delta::widen(mark));
+        sink(slot_us, Delta::widen(mark(point)));
         found.map(|_| ())
     }
 
@@ -267,6 +266,14 @@ impl Lane {
     }
 }
 
+/// A point as an update of its slot. One without a value is no update.
+fn mark(point: &Point) -> Accumulator {
+    match point.reading {
+        Reading::Unknown => Accumulator::EMPTY,
+        reading => Accumulator::mark(point.at_us, reading.as_f64(), 1),
+    }
+}
+
 /// Splits known time over the slots of the series' finest step.
 fn cover(spec: &Spec, cover: Cover, sink: &mut impl FnMut(i64, Delta)) {
     for (slot_us, part) in cover.split(spec.step) {
@@ -277,7 +284,7 @@ fn cover(spec: &Spec, cover: Cover, sink: &mut impl FnMut(i64, Delta)) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, Reading, SECOND_US, Step};
+    use crate::{Kind, SECOND_US, Step};
     use proptest::prelude::*;
 
     fn point(at_s: i64, value: f64) -> Point {
@@ -322,6 +329,33 @@ mod tests {
             prop_assert_eq!(found, wanted);
             prop_assert_eq!(followed, pushed);
         }
+    }
+
+    #[test]
+    fn a_point_without_a_value_leaves_the_time_around_it_unknown() {
+        let spec = Spec::new(Kind::Gauge, Step::from_secs(10).unwrap());
+        let unknown = |at_s| Point { reading: Reading::Unknown, ..point(at_s, 0.0) };
+        let slots = |points: &[Point]| {
+            let (mut lane, mut slot) = (Lane::default(), Accumulator::EMPTY);
+            for point in points {
+                lane.push(&spec, *point, |_, delta| slot.merge(&delta.add)).unwrap();
+            }
+            assert_eq!(Lane::from_bytes(&lane.to_bytes()), Some(lane));
+            (slot.integral.as_f64(), slot.covered_us / SECOND_US, slot.n, slot.last())
+        };
+        let last = Some((9 * SECOND_US, 5.0));
+        let points = [point(1, 2.0), point(3, 2.0), unknown(5), point(8, 5.0), point(9, 5.0)];
+        assert_eq!(slots(&points), (9.0, 3, 4, last));
+        // Late, repeated, and in place of a value.
+        let mut late = points;
+        late.swap(2, 4);
+        assert_eq!(slots(&late), (9.0, 3, 4, last));
+        let repeated = [points[0], points[1], points[2], points[2], points[3], points[4]];
+        assert_eq!(slots(&repeated), (9.0, 3, 4, last));
+        let instead = [points[0], points[1], point(5, 7.0), points[2], points[3], points[4]];
+        assert_eq!(slots(&instead), (9.0, 3, 4, last));
+        let known_after_all = [points[0], points[1], points[2], point(5, 7.0)];
+        assert_eq!(slots(&known_after_all), (18.0, 4, 3, Some((5 * SECOND_US, 7.0))));
     }
 
     #[test]

@@ -28,6 +28,7 @@ const SIGNED: u8 = 5;
 const COUNT: u8 = 6;
 const RETRACTED: u8 = 7;
 const CORRECTED: u8 = 8;
+const UNKNOWN: u8 = 9;
 
 /// Limit on a number stored as an integer; every double up to it is exact.
 const WHOLE_MAX: f64 = 4_503_599_627_370_496.0;
@@ -83,6 +84,7 @@ impl Log {
             Reading::Level(value) => form_of(value),
             Reading::Unsigned(value) => (UNSIGNED, value as i64),
             Reading::Signed(value) => (SIGNED, value),
+            Reading::Unknown => (UNKNOWN, self.before.number),
         };
         let length_us = point.at_us.wrapping_sub(self.before.at_us);
         let tag = if length_us == self.before.length_us { 0 } else { TIME };
@@ -239,6 +241,7 @@ impl Reader<'_> {
         let reading = match form {
             UNSIGNED => Reading::Unsigned(number as u64),
             SIGNED => Reading::Signed(number),
+            UNKNOWN => Reading::Unknown,
             _ => Reading::Level(level_of(form, number)?),
         };
         let at_us = self.before.at_us.wrapping_add(length_us);
@@ -384,6 +387,7 @@ mod tests {
             level().prop_map(Reading::Level),
             any::<u64>().prop_map(Reading::Unsigned),
             any::<i64>().prop_map(Reading::Signed),
+            Just(Reading::Unknown),
         ]
     }
 

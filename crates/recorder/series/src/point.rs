@@ -17,6 +17,9 @@ pub enum Kind {
     Derive,
     /// Points: the count since the previous point.
     Absolute,
+    /// Points: a total, perhaps with fractions, that only grows and restarts at 0 with its process.
+    /// It never wraps.
+    Total,
     /// Intervals with counts.
     Count,
     /// Intervals with levels.
@@ -38,7 +41,9 @@ impl Kind {
     pub const fn flavor(self) -> Flavor {
         match self {
             Kind::Gauge | Kind::Level => Flavor::Level,
-            Kind::Counter | Kind::Derive | Kind::Absolute | Kind::Count => Flavor::Flow,
+            Kind::Counter | Kind::Derive | Kind::Absolute | Kind::Total | Kind::Count => {
+                Flavor::Flow
+            }
         }
     }
 
@@ -51,9 +56,10 @@ impl Kind {
     pub fn reading(self, value: f64) -> Result<Reading, Refusal> {
         match self {
             Kind::Gauge => finite(value).map(Reading::Level),
-            Kind::Counter | Kind::Absolute if value < 0.0 => {
+            Kind::Counter | Kind::Absolute | Kind::Total if value < 0.0 => {
                 finite(value).and(Err(Refusal::NegativeCounter))
             }
+            Kind::Total => finite(value).map(Reading::Level),
             Kind::Counter | Kind::Absolute => whole(value).map(|v| Reading::Unsigned(v as u64)),
             Kind::Derive => whole(value).map(Reading::Signed),
             Kind::Count | Kind::Level => Err(Refusal::WrongKind),
@@ -101,6 +107,8 @@ impl Spec {
             return Err(Gap::Silence);
         }
         let amount = match (self.kind, earlier.reading, later.reading) {
+            (_, Reading::Unknown, _) | (_, _, Reading::Unknown) => return Err(Gap::Unknown),
+            (Kind::Total, Reading::Level(from), Reading::Level(to)) => growth(from, to, span)?,
             (Kind::Counter, Reading::Unsigned(from), Reading::Unsigned(to)) => {
                 Amount::Count(counter_difference(from, to)?)
             }
@@ -146,25 +154,43 @@ fn counter_difference(from: u64, to: u64) -> Result<i64, Gap> {
     }
 }
 
+/// The limit on a growth that is kept as a count. A slot can hold thousands of them.
+const GROWTH_MAX: f64 = (1_u64 << 40) as f64;
+
+/// The growth of a total: a count if it is a whole number below 2^40, otherwise a rate.
+fn growth(from: f64, to: f64, span: Span) -> Result<Amount, Gap> {
+    let growth = to - from;
+    if growth < 0.0 {
+        return Err(Gap::Reset);
+    }
+    if from.fract() == 0.0 && to.fract() == 0.0 && growth < GROWTH_MAX {
+        return Ok(Amount::Count(growth as i64));
+    }
+    Ok(Amount::Level(growth * SECOND_US as f64 / span.us() as f64))
+}
+
 /// The value of a point, depending on its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// A gauge's level.
+    /// A gauge's level, or a total.
     Level(f64),
     /// A counter's total, or an absolute's count.
     Unsigned(u64),
     /// A derive's total.
     Signed(i64),
+    /// No value: the time before it and after it, up to the next points, is unknown.
+    Unknown,
 }
 
 impl Reading {
-    /// The reading as a double; integers beyond 2^53 are rounded.
+    /// The reading as a double; integers beyond 2^53 are rounded, and [`Reading::Unknown`] is NaN.
     pub fn as_f64(self) -> f64 {
         match self {
             Reading::Level(value) => value,
             Reading::Unsigned(value) => value as f64,
             Reading::Signed(value) => value as f64,
+            Reading::Unknown => f64::NAN,
         }
     }
 
@@ -172,10 +198,14 @@ impl Reading {
     ///
     /// # Errors
     /// [`Refusal::WrongKind`], [`Refusal::NotANumber`], [`Refusal::Infinite`], and
-    /// [`Refusal::TooLarge`] for an absolute beyond 2^53, because it is a count.
+    /// [`Refusal::TooLarge`] for an absolute beyond 2^53, because it is a count, and
+    /// [`Refusal::NegativeCounter`] for a negative total.
     pub fn checked(self, kind: Kind) -> Result<Reading, Refusal> {
         match (kind, self) {
             (Kind::Gauge, Reading::Level(value)) => finite(value).map(Reading::Level),
+            (Kind::Total, Reading::Level(value)) => Kind::Total.reading(value),
+            (Kind::Count | Kind::Level, Reading::Unknown) => Err(Refusal::WrongKind),
+            (_, Reading::Unknown) => Ok(self),
             (Kind::Absolute, Reading::Unsigned(count)) if count > COUNT_MAX as u64 => {
                 Err(Refusal::TooLarge)
             }
@@ -217,6 +247,9 @@ pub enum Gap {
     /// The previous point is further away than the heartbeat.
     #[error("the gap before it was longer than the heartbeat")]
     Silence,
+    /// One of the two points has no value.
+    #[error("it has no value, or the point before it has none")]
+    Unknown,
     /// The counter was reset.
     #[error("the counter was reset")]
     Reset,
@@ -257,6 +290,23 @@ mod tests {
         assert_eq!(counter(1 << 40, 3), Err(Gap::Reset));
         assert_eq!(counter(1 << 63, 3), Err(Gap::Reset));
         assert_eq!(counter(0, u64::MAX), Err(Gap::TooLarge));
+    }
+
+    #[test]
+    fn a_total_grows_by_fractions_and_never_wraps() {
+        let total = |from, to| {
+            let earlier = Point { at_us: 0, reading: Reading::Level(from) };
+            let later = Point { at_us: 4 * SECOND_US, reading: Reading::Level(to) };
+            spec(Kind::Total).between(&earlier, &later).map(|(_, amount)| amount)
+        };
+        assert_eq!(total(5.0, 12.0), Ok(Amount::Count(7)));
+        assert_eq!(total(5.0, 5.0), Ok(Amount::Count(0)));
+        assert_eq!(total(0.25, 1.25), Ok(Amount::Level(0.25)), "per second");
+        assert_eq!(total(0.0, GROWTH_MAX), Ok(Amount::Level(GROWTH_MAX / 4.0)));
+        assert_eq!(total(4_294_967_295.0, 0.0), Err(Gap::Reset));
+        assert_eq!(Kind::Total.reading(-0.5), Err(Refusal::NegativeCounter));
+        assert_eq!(Kind::Total.reading(f64::INFINITY), Err(Refusal::Infinite));
+        assert_eq!(Kind::Total.flavor(), Flavor::Flow);
     }
 
     #[test]

@@ -405,6 +405,7 @@ fn kind_name(kind: Kind) -> &'static str {
         Kind::Counter => "counter",
         Kind::Derive => "derive",
         Kind::Absolute => "absolute",
+        Kind::Total => "total",
         Kind::Count => "count",
         Kind::Level => "level",
     }

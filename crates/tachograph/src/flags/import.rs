@@ -54,8 +54,8 @@ pub(crate) struct ImportFlags {
     /// With --rrd, start time as for rrdtool create --start [default: 10 s before the first point]
     #[arg(long, value_name = "TIME", value_parser = parse_when, requires = "rrd")]
     pub(crate) rrd_start: Option<i64>,
-    /// Kind of values: gauge, counter, derive, absolute, count or level [default: gauge, or count
-    /// for CSV files with start and end]
+    /// Kind of values: gauge, counter, derive, absolute, total, count or level [default: gauge, or
+    /// count for CSV files with start and end]
     #[arg(long, value_name = "KIND", value_parser = parse_kind)]
     pub(crate) kind: Option<Kind>,
     /// Unit of integer timestamps: ns, us, ms or s [default: ns for influx, s for csv]
@@ -146,9 +146,10 @@ fn parse_kind(text: &str) -> Result<Kind, String> {
         "counter" => Ok(Kind::Counter),
         "derive" => Ok(Kind::Derive),
         "absolute" => Ok(Kind::Absolute),
+        "total" => Ok(Kind::Total),
         "count" => Ok(Kind::Count),
         "level" => Ok(Kind::Level),
-        _ => Err("use gauge, counter, derive, absolute, count or level".to_owned()),
+        _ => Err("use gauge, counter, derive, absolute, total, count or level".to_owned()),
     }
 }
 

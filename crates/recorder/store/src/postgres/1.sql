@@ -19,7 +19,7 @@ CREATE TABLE series (
     measurement  text NOT NULL,
     field        text NOT NULL,
     tags         jsonb NOT NULL,
-    kind         text NOT NULL,         -- gauge, counter, derive, absolute, count, level
+    kind         text NOT NULL,         -- gauge, counter, derive, absolute, total, count, level
     flow         boolean NOT NULL,      -- true: what is counted; false: what is held
     step_us      bigint NOT NULL,
     heartbeat_us bigint NOT NULL,

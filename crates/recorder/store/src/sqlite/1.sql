@@ -19,7 +19,7 @@ CREATE TABLE series (
     measurement  TEXT NOT NULL,
     field        TEXT NOT NULL,
     tags         TEXT NOT NULL,         -- a JSON object, its keys sorted
-    kind         TEXT NOT NULL,         -- gauge, counter, derive, absolute, count, level
+    kind         TEXT NOT NULL,         -- gauge, counter, derive, absolute, total, count, level
     flow         INTEGER NOT NULL,      -- 1: what is counted; 0: what is held
     step_us      INTEGER NOT NULL,
     heartbeat_us INTEGER NOT NULL,
