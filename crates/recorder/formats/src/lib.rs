@@ -1,13 +1,15 @@
 //! Parsers: from other programs' formats to updates of series.
 //!
 //! Text is read line by line ([`text`]): Graphite plaintext, Influx line protocol, StatsD lines,
-//! CSV. Whole files contain archives ([`files`]): `rrdtool dump` and whisper. Both give the same:
-//! [`Update`]s of [`Series`], which are numbered by a [`Book`].
+//! CSV. Whole files contain archives ([`files`]): `rrdtool dump` and whisper. Binary messages are
+//! those of Prometheus remote write and OTLP ([`Messages`]). All give the same: [`Update`]s of
+//! [`Series`], which are numbered by a [`Book`].
 //!
 //! ```text
 //!  bytes ─→ open ─→ Lines ─→ text::Parser ─┐
 //!          (gzip)                          ├─→ (Series, Update)  +  Reason
-//!           └─────→ files::{Rrd, Whisper} ─┘
+//!           └─────→ files::{Rrd, Whisper} ─┤
+//!  a message ─────→ Messages ──────────────┘
 //! ```
 //!
 //! # Nothing is lost silently
@@ -25,6 +27,7 @@ mod compressed;
 mod error;
 pub mod files;
 mod lines;
+mod messages;
 mod name;
 mod number;
 mod quotes;
@@ -37,6 +40,9 @@ pub use book::{Book, Series};
 pub use compressed::{Opened, UNPACKED_MAX, check, open};
 pub use error::FileError;
 pub use lines::{LINE_MAX, Line, Lines};
+pub use messages::{
+    ELEMENTS_MAX, Element, ElementKind, MessageError, Messages, Protocol, Taken, check_message,
+};
 pub use name::{NAME_MAX, SeriesName, TAGS_MAX};
 pub use number::Number;
 pub use quotes::Quotes;

@@ -79,6 +79,14 @@ malformed! {
     WindowClosed "window_closed" "the window of the line's time has been written: a file's window \
         closes ten minutes and two windows after it, a daemon's after one window; import such \
         lines as a separate file";
+    /// A native histogram that is a gauge.
+    GaugeHistogram "gauge_histogram" "a native histogram of gauges has no count that grows; send a \
+        histogram of counts";
+    /// A native histogram whose buckets do not add up to its count.
+    BadBuckets "bad_buckets" "the buckets of the histogram do not add up to its count";
+    /// A sum or histogram of OTLP that is neither a delta nor cumulative.
+    NoTemporality "no_temporality" "the metric has no aggregation temporality: it must be delta or \
+        cumulative";
     /// A sample rate outside 0 to 1.
     BadRate "bad_rate" "the sample rate is not greater than 0 and at most 1";
 }

@@ -21,7 +21,7 @@ use crate::influx::failure;
 use crate::ingest::Ingest;
 use crate::metrics::{ByWay, Metrics, Sender, Way};
 use crate::requests::Peer;
-use crate::{Access, Readers, influx};
+use crate::{Access, Readers, influx, otlp, remote_write};
 
 /// How long the body of a request may take. Those that write have a shorter limit of their own.
 const BODY_MAX: Duration = Duration::from_secs(60);
@@ -48,7 +48,9 @@ pub(crate) fn router(shared: Shared, mounted: Router) -> Router {
         .route("/health", get(health))
         .route("/metrics", get(show_metrics))
         .with_state(shared)
-        .merge(influx::router(ingest))
+        .merge(influx::router(ingest.clone()))
+        .merge(remote_write::router(ingest.clone()))
+        .merge(otlp::router(ingest))
         .merge(mounted)
         .layer(guarded)
         .layer(middleware::from_fn_with_state(metrics, count))

@@ -4,30 +4,20 @@
 //! As documented in "Write data with the InfluxDB API" for InfluxDB 1.x and 2.x. Databases, buckets
 //! and organisations are ignored: there is one record.
 
-use std::io::Read as _;
-use std::time::Duration;
-
 use axum::Router;
-use axum::body::{Body, BodyDataStream};
+use axum::body::Body;
 use axum::extract::{Extension, Query, State};
-use axum::http::header::{CONTENT_ENCODING, HeaderMap, HeaderName, RETRY_AFTER};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use formats::Precision;
-use futures_util::StreamExt as _;
 use serde::Deserialize;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::ingest::{Answer, Format, Ingest, MESSAGE_MAX, Message, Refused, now_us};
-use crate::metrics::{Sender, Way};
+use crate::body::{self, Failed};
+use crate::ingest::{Format, Ingest};
+use crate::metrics::Way;
 use crate::requests::Peer;
-
-/// How long a client may take to send the body of a request.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// When a client that was refused may try again, in seconds.
-const RETRY_S: &str = "5";
 
 /// The version of InfluxDB whose API this is, for clients that ask.
 const VERSION: &str = "1.8.10";
@@ -47,21 +37,19 @@ struct WriteParameters {
     precision: Option<String>,
 }
 
-/// Why a request is refused.
-struct Failed {
-    status: StatusCode,
-    why: String,
-}
+/// An answer as clients of InfluxDB expect it.
+struct Shown(Failed);
 
-impl Failed {
-    fn new(status: StatusCode, why: impl Into<String>) -> Failed {
-        Failed { status, why: why.into() }
+impl From<Failed> for Shown {
+    fn from(failed: Failed) -> Shown {
+        Shown(failed)
     }
 }
 
-impl IntoResponse for Failed {
+impl IntoResponse for Shown {
     fn into_response(self) -> Response {
-        failure(self.status, &self.why)
+        let Shown(failed) = self;
+        failure(failed.status, &failed.why)
     }
 }
 
@@ -77,9 +65,7 @@ pub(crate) fn failure(status: StatusCode, why: &str) -> Response {
     };
     let answer = serde_json::json!({ "code": code, "message": why, "error": why });
     let mut response = (status, axum::Json(answer)).into_response();
-    if status == StatusCode::SERVICE_UNAVAILABLE {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static(RETRY_S));
-    }
+    body::retry_after(status, response.headers_mut());
     response
 }
 
@@ -91,7 +77,7 @@ async fn write(
     Query(parameters): Query<WriteParameters>,
     headers: HeaderMap,
     body: Body,
-) -> Result<StatusCode, Failed> {
+) -> Result<StatusCode, Shown> {
     let precision = parameters.precision.as_deref().filter(|precision| !precision.is_empty());
     let precision = match precision {
         None => Precision::Nanoseconds,
@@ -100,94 +86,27 @@ async fn write(
             Failed::new(StatusCode::BAD_REQUEST, why)
         })?,
     };
-    if ingest.is_full() {
-        let why = "the record cannot be written and the journal is full: try again later";
-        return Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, why));
-    }
-    let read = read(&ingest, body.into_data_stream());
-    let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
-    let (mut lines, mut room) = read.map_err(|_| {
-        let why = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
-        Failed::new(StatusCode::REQUEST_TIMEOUT, why)
-    })??;
+    let mut lines = body::read(&ingest, body).await?;
     match headers.get(CONTENT_ENCODING).map(|encoding| encoding.as_bytes()) {
         None | Some(b"identity" | b"") => {}
-        Some(b"gzip") => {
-            // A limit on the memory of all requests, not only on this one.
-            room = ingest.try_room(MESSAGE_MAX).ok_or_else(busy)?;
-            lines = unpack(&lines)?;
-        }
+        Some(b"gzip") => lines = body::unpack_gzip(&ingest, &lines)?,
         Some(_) => {
             let why = "this Content-Encoding is not supported: use gzip, or none";
-            return Err(Failed::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+            return Err(Failed::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why).into());
         }
     }
-    if lines.is_empty() {
+    if lines.bytes.is_empty() {
         return Ok(StatusCode::NO_CONTENT);
     }
-    let (answer, answered) = oneshot::channel();
-    let message = Message {
-        format: Format::Influx(precision),
-        lines,
-        arrival_us: now_us(),
-        sender: Sender { way: Way::influx_http, name: peer.name },
-        answer: Some(answer),
-        room,
-    };
-    ingest.send(message).await;
-    match answered.await {
-        Ok(Answer::Written(Refused { first: None, .. })) => Ok(StatusCode::NO_CONTENT),
-        Ok(Answer::Written(Refused { lines, first: Some((number, line, reason)) })) => {
-            let why = format!(
-                "partial write: line {number} ('{line}'): {reason}; refused lines: {lines}, the \
-                 others were written"
-            );
-            Err(Failed::new(StatusCode::BAD_REQUEST, why))
-        }
-        Ok(Answer::Failed(why)) => Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, why)),
-        Err(_) => Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon is ending")),
-    }
-}
-
-fn busy() -> Failed {
-    let why = "too many requests at a time: try again later";
-    Failed::new(StatusCode::SERVICE_UNAVAILABLE, why)
-}
-
-/// Reads a body, within the limits of a message and of all messages.
-async fn read(
-    ingest: &Ingest,
-    mut body: BodyDataStream,
-) -> Result<(Vec<u8>, OwnedSemaphorePermit), Failed> {
-    let mut room = ingest.try_room(0).ok_or_else(busy)?;
-    let mut bytes = Vec::new();
-    while let Some(part) = body.next().await {
-        let part = part.map_err(|error| {
-            Failed::new(StatusCode::BAD_REQUEST, format!("the body cannot be read ({error})"))
-        })?;
-        if bytes.len() + part.len() > MESSAGE_MAX {
-            return Err(too_large());
-        }
-        room.merge(ingest.try_room(part.len()).ok_or_else(busy)?);
-        bytes.extend_from_slice(&part);
-    }
-    Ok((bytes, room))
-}
-
-fn too_large() -> Failed {
-    let why = format!("the body is longer than {MESSAGE_MAX} bytes: send fewer lines at a time");
-    Failed::new(StatusCode::PAYLOAD_TOO_LARGE, why)
-}
-
-fn unpack(packed: &[u8]) -> Result<Vec<u8>, Failed> {
-    let mut lines = Vec::new();
-    let limit = MESSAGE_MAX as u64;
-    let unpacked =
-        flate2::read::MultiGzDecoder::new(packed).take(limit + 1).read_to_end(&mut lines);
-    unpacked.map_err(|error| {
-        Failed::new(StatusCode::BAD_REQUEST, format!("the body is not valid gzip ({error})"))
-    })?;
-    if lines.len() > MESSAGE_MAX { Err(too_large()) } else { Ok(lines) }
+    let way = (Way::influx_http, Format::Influx(precision));
+    let refused = body::deliver(&ingest, peer, way, lines).await?;
+    let Some((number, line, reason)) = refused.first else { return Ok(StatusCode::NO_CONTENT) };
+    let why = format!(
+        "partial write: line {number} ('{line}'): {reason}; refused lines: {}, the others were \
+         written",
+        refused.lines
+    );
+    Err(Failed::new(StatusCode::BAD_REQUEST, why).into())
 }
 
 async fn ping() -> Response {
@@ -210,5 +129,5 @@ async fn query(Query(parameters): Query<QueryParameters>, body: String) -> Respo
         return axum::Json(done).into_response();
     }
     let why = "InfluxQL is not supported: read the record with SQL, `tachograph query` or Grafana";
-    Failed::new(StatusCode::BAD_REQUEST, why).into_response()
+    Shown(Failed::new(StatusCode::BAD_REQUEST, why)).into_response()
 }

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!  Graphite over TCP, UDP, Unix sockets ─→ ingest: journal ─→ head ─→ store
-//!  Influx line protocol over HTTP ─────────↗
+//!  Influx, remote write, OTLP over HTTP ───↗
 //!  HTTP ─→ axum: /health, /metrics, and the routers mounted by the caller ─→ Readers ─→ store
 //! ```
 //!
 //! # Glossary
 //!
-//! - **Message**: lines of one sender that are written to the journal together.
+//! - **Message**: lines of one sender that are written to the journal together, or a binary message
+//!   of remote write or OTLP, whose **elements** are samples, histograms or data points.
 //! - **Way**: a protocol and the kind of its sockets, as `graphite_stream`.
 //! - **Acknowledged**: on disk in the journal, so that it is in the store sooner or later, once,
 //!   whatever dies.
@@ -25,6 +26,7 @@
 
 mod access;
 mod address;
+mod body;
 mod daemon;
 mod datagrams;
 mod error;
@@ -33,10 +35,12 @@ mod http;
 mod influx;
 mod ingest;
 mod metrics;
+mod otlp;
 mod patience;
 mod places;
 mod plaintext;
 mod readers;
+mod remote_write;
 mod requests;
 mod sockets;
 

@@ -27,6 +27,10 @@ pub(crate) enum Way {
     http,
     /// Influx line protocol over HTTP.
     influx_http,
+    /// Prometheus remote write.
+    remote_write_http,
+    /// OTLP metrics over HTTP.
+    otlp_http,
     /// Graphite plaintext over a stream.
     graphite_stream,
     /// Graphite plaintext in datagrams.

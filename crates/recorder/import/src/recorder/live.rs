@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use formats::text::Windowed;
 use formats::{Book, Reason, Update};
-use head::{Frozen, Head};
+use head::{Frozen, Head, Place};
 use series::{Kind, Refusal};
 use store::{Maintained, Store, StoreError, Writer};
 
@@ -75,6 +75,23 @@ impl<'s> Live<'_, 's> {
         self.recorder.find(book, touched)
     }
 
+    /// Sets the heartbeat of series that are created from now on, in microseconds.
+    pub fn set_heartbeat(&mut self, heartbeat_us: i64) {
+        self.recorder.options.heartbeat_us = heartbeat_us;
+    }
+
+    /// The kind of a series that was [found](Live::find) in the same book.
+    pub fn kind(&self, series: formats::Series) -> Option<Kind> {
+        self.place(series).map(|place| self.head().spec(place).kind)
+    }
+
+    fn place(&self, series: formats::Series) -> Option<Place> {
+        match self.recorder.known(series) {
+            Known::At(place) => Some(place),
+            Known::New | Known::Refused(_) => None,
+        }
+    }
+
     /// Adds the updates of a line, all or none. The series were [found](Live::find) in the same
     /// book, which must be the last one that was used.
     ///
@@ -110,18 +127,12 @@ impl<'s> Live<'_, 's> {
 
     /// The time of the newest point of a series, in microseconds since the epoch.
     pub fn newest_us(&self, series: formats::Series) -> Option<i64> {
-        match self.recorder.known(series) {
-            Known::At(place) => self.head().newest_us(place),
-            _ => None,
-        }
+        self.head().newest_us(self.place(series)?)
     }
 
     /// The value of that point. All recent points are read for it.
     pub fn newest(&self, series: formats::Series) -> Option<f64> {
-        match self.recorder.known(series) {
-            Known::At(place) => self.head().newest(place),
-            _ => None,
-        }
+        self.head().newest(self.place(series)?)
     }
 
     /// Whether the result of a window would be accepted.

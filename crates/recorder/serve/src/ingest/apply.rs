@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use formats::text::{Graphite, Held, Influx, Parser, Reader, Statsd, Windowed};
-use formats::{Arrival, Line, Lines, Reason, Update};
+use formats::{Arrival, Line, Lines, Messages, Protocol, Reason, Taken, Update};
 use head::{Journal, JournalError};
 use import::{BackfillError, Live};
 use series::Kind;
 use store::{Retention, Store, StoreError, Writer};
 
+use super::elements::{self, Repeats};
 use super::journal::Group;
 use super::record::{FORMATS, Format, Record, read_windows, write_windows};
 use super::{Answer, IngestOptions, Message, Refused, Shared, State, now_us};
@@ -192,17 +193,24 @@ struct Last {
     upto: u64,
 }
 
-struct Apply<'a, 'r, 's> {
+pub(super) struct Apply<'a, 'r, 's> {
     options: &'a IngestOptions,
     state: &'a State,
-    metrics: &'a Metrics,
-    live: &'a mut Live<'r, 's>,
+    pub(super) metrics: &'a Metrics,
+    pub(super) live: &'a mut Live<'r, 's>,
     /// In the order of [`FORMATS`].
     readers: Vec<Reader>,
+    /// Reads binary messages.
+    pub(super) messages: Messages,
+    /// The content of the latest binary message, and how many of its samples and histograms were
+    /// accepted.
+    pub(super) taken: Taken,
+    pub(super) accepted: (u64, u64),
+    pub(super) repeats: Repeats,
     /// The position of the last message that was applied.
     applied: u64,
     /// When the oldest line arrived that is in the head, and in the batch that is being written.
-    oldest_us: Option<i64>,
+    pub(super) oldest_us: Option<i64>,
     oldest_writing_us: Option<i64>,
     /// The position up to which the batch that is being written contains the journal.
     writing: u64,
@@ -239,6 +247,8 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
                 Format::Graphite => Box::new(Graphite::new(Kind::Gauge)),
                 Format::Influx(precision) => Box::new(Influx::new(Kind::Gauge, *precision)),
                 Format::Statsd => Box::new(Statsd::live(import.step)),
+                // Binary messages have no lines.
+                Format::Message(_) => Box::new(Graphite::new(Kind::Gauge)),
             };
             Reader::new(parser, import.limits, series_max)
         };
@@ -248,6 +258,10 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             metrics,
             live,
             readers: FORMATS.iter().map(reader).collect(),
+            messages: Messages::new(import.limits, series_max),
+            taken: Taken::default(),
+            accepted: (0, 0),
+            repeats: Repeats::default(),
             applied: 0,
             oldest_us: None,
             oldest_writing_us: None,
@@ -273,6 +287,18 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         upto: u64,
         windows: Option<Vec<u8>>,
     ) -> Result<Journal, ServeError> {
+        if upto > 0 {
+            // What the store has may be sent again by those who did not get their answer.
+            Journal::open(folder, 0, |position, bytes| {
+                if let Some(Record::Lines { format, arrival_us, lines }) = Record::read(bytes)
+                    && format == Format::Message(Protocol::Otlp)
+                    && position <= upto
+                {
+                    self.remember(arrival_us, lines);
+                }
+                Ok::<(), JournalError>(())
+            })?;
+        }
         let mut carried = None;
         if let Some((bytes, (windows, book))) = windows.zip(self.statsd().windows()) {
             let unknown = || ServeError::Record(folder.to_owned());
@@ -589,7 +615,13 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             refused.lines += 1;
             first.get_or_insert((number, reason));
         })?;
-        refused.first = first.map(|(number, reason)| (number, shown_line(&lines, number), reason));
+        refused.first = first.map(|(number, reason)| match format {
+            Format::Message(_) => (number, self.shown_element(number), reason),
+            _ => (number, shown_line(&lines, number), reason),
+        });
+        if let Format::Message(_) = format {
+            (refused.samples, refused.histograms) = self.accepted;
+        }
         // A sender that is gone does not wait for its answer.
         let _ = answer.map(|to| to.send(Answer::Written(refused)));
         drop(room);
@@ -618,6 +650,9 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         }
         if is_known {
             return Ok(());
+        }
+        if let Format::Message(protocol) = format {
+            return self.elements(protocol, arrival_us, lines, refuse);
         }
         let arrival = Arrival::live(arrival_us);
         let (updates, parsed_lines) = (&mut self.updates, &mut self.lines);
@@ -657,9 +692,20 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         Ok(())
     }
 
-    /// Finds or creates series; waits for the store.
-    fn find(&mut self, code: usize, touched: &[(formats::Series, Kind)]) -> Result<(), StoreError> {
-        let book = self.readers[code].book();
+    /// Finds or creates series of a format; waits for the store.
+    pub(super) fn find(
+        &mut self,
+        code: usize,
+        touched: &[(formats::Series, Kind)],
+    ) -> Result<(), StoreError> {
+        let heartbeat_us = self.options.import.heartbeat_us;
+        let book = if code == elements::BOOK.code() {
+            self.live.set_heartbeat(heartbeat_us.max(elements::HEARTBEAT_US));
+            self.messages.book()
+        } else {
+            self.live.set_heartbeat(heartbeat_us);
+            self.readers[code].book()
+        };
         while let Err(error) = self.live.find((code, book), touched.iter().copied()) {
             self.metrics.store_errors.inc();
             self.state.set_store_error(Some(error.to_string()));

@@ -12,6 +12,7 @@
 //! then senders wait, or are told to come back later.
 
 mod apply;
+mod elements;
 mod journal;
 mod record;
 
@@ -67,7 +68,7 @@ pub(crate) struct IngestOptions {
 #[derive(Debug)]
 pub(crate) struct Message {
     pub(crate) format: Format,
-    /// Whole lines.
+    /// Whole lines, or a binary message that [can be read](formats::check_message).
     pub(crate) lines: Vec<u8>,
     /// When they arrived, in microseconds since the epoch.
     pub(crate) arrival_us: i64,
@@ -87,13 +88,17 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
-/// The refused lines of a message.
+/// The refused lines, or elements, of a message, and the accepted elements of a binary one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Refused {
     /// Their number.
     pub(crate) lines: u64,
     /// The number of the first in its message, the line, and why.
     pub(crate) first: Option<(u64, String, Reason)>,
+    /// Samples and data points of a binary message that were accepted.
+    pub(crate) samples: u64,
+    /// Native histograms that were accepted.
+    pub(crate) histograms: u64,
 }
 
 /// What the threads and the listeners know of each other.

@@ -1,7 +1,7 @@
 //! The records of the journal.
 //!
 //! ```text
-//!  lines    kind (u8) · arrival (i64, µs) · lines                    little-endian
+//!  lines    kind (u8) · arrival (i64, µs) · lines, or a message      little-endian
 //!  windows  254 (u8) · from (u64) · newest (i64, µs) · closed (i64, µs) · fractions (JSON)
 //!  batch    255 (u8) · writer (u128) · number (u64) · position (u64)
 //! ```
@@ -15,7 +15,7 @@
 //! again ([`Carried`]).
 
 use formats::text::Carried;
-use formats::{Book, Precision, SeriesName};
+use formats::{Book, Precision, Protocol, SeriesName};
 use head::journal::RECORD_MAX;
 use store::Writer;
 
@@ -28,16 +28,21 @@ pub(crate) enum Format {
     Influx(Precision),
     /// StatsD and DogStatsD.
     Statsd,
+    /// One binary message.
+    Message(Protocol),
 }
 
 /// All formats, in the order of their codes.
-pub(super) const FORMATS: [Format; 6] = [
+pub(super) const FORMATS: [Format; 9] = [
     Format::Graphite,
     Format::Influx(Precision::Nanoseconds),
     Format::Influx(Precision::Microseconds),
     Format::Influx(Precision::Milliseconds),
     Format::Influx(Precision::Seconds),
     Format::Statsd,
+    Format::Message(Protocol::RemoteWrite1),
+    Format::Message(Protocol::RemoteWrite2),
+    Format::Message(Protocol::Otlp),
 ];
 
 const WINDOWS: u8 = 254;

@@ -1,0 +1,141 @@
+//! Bodies of HTTP requests, and their way to the journal.
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use axum::body::{Body, BodyDataStream};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use futures_util::StreamExt as _;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::ingest::{Answer, Format, Ingest, MESSAGE_MAX, Message, Refused, now_us};
+use crate::metrics::{Sender, Way};
+use crate::requests::Peer;
+
+/// How long a client may take to send the body of a request.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// When a client that was refused may try again, in seconds.
+const RETRY_S: &str = "5";
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) status: StatusCode,
+    pub(crate) why: String,
+}
+
+impl Failed {
+    pub(crate) fn new(status: StatusCode, why: impl Into<String>) -> Failed {
+        Failed { status, why: why.into() }
+    }
+}
+
+/// Tells clients that were refused for now when to try again.
+pub(crate) fn retry_after(status: StatusCode, headers: &mut HeaderMap) {
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_S));
+    }
+}
+
+/// A body with its share of the memory of all messages.
+#[derive(Debug)]
+pub(crate) struct Read {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) room: OwnedSemaphorePermit,
+}
+
+/// Reads a body, within the limits of a message and of all messages.
+pub(crate) async fn read(ingest: &Ingest, body: Body) -> Result<Read, Failed> {
+    if ingest.is_full() {
+        let why = "the record cannot be written and the journal is full: try again later";
+        return Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, why));
+    }
+    let read = read_all(ingest, body.into_data_stream());
+    let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
+    read.map_err(|_| {
+        let why = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
+        Failed::new(StatusCode::REQUEST_TIMEOUT, why)
+    })?
+}
+
+async fn read_all(ingest: &Ingest, mut body: BodyDataStream) -> Result<Read, Failed> {
+    let mut room = ingest.try_room(0).ok_or_else(busy)?;
+    let mut bytes = Vec::new();
+    while let Some(part) = body.next().await {
+        let part = part.map_err(|error| {
+            Failed::new(StatusCode::BAD_REQUEST, format!("the body cannot be read ({error})"))
+        })?;
+        if bytes.len() + part.len() > MESSAGE_MAX {
+            return Err(too_large());
+        }
+        room.merge(ingest.try_room(part.len()).ok_or_else(busy)?);
+        bytes.extend_from_slice(&part);
+    }
+    Ok(Read { bytes, room })
+}
+
+/// A body after gzip.
+pub(crate) fn unpack_gzip(ingest: &Ingest, packed: &Read) -> Result<Read, Failed> {
+    // A limit on the memory of all requests, not only on this one.
+    let room = ingest.try_room(MESSAGE_MAX).ok_or_else(busy)?;
+    let mut bytes = Vec::new();
+    let limit = MESSAGE_MAX as u64;
+    let packed = packed.bytes.as_slice();
+    let unpacked =
+        flate2::read::MultiGzDecoder::new(packed).take(limit + 1).read_to_end(&mut bytes);
+    unpacked.map_err(|error| {
+        Failed::new(StatusCode::BAD_REQUEST, format!("the body is not valid gzip ({error})"))
+    })?;
+    if bytes.len() > MESSAGE_MAX { Err(too_large()) } else { Ok(Read { bytes, room }) }
+}
+
+/// A body after snappy's block format. Its first bytes tell its length, so one that is too long is
+/// refused before anything is unpacked.
+pub(crate) fn unpack_snappy(ingest: &Ingest, packed: &Read) -> Result<Read, Failed> {
+    let not_snappy = |error: snap::Error| {
+        let why = format!("the body is not snappy's block format ({error})");
+        Failed::new(StatusCode::BAD_REQUEST, why)
+    };
+    let length = snap::raw::decompress_len(&packed.bytes).map_err(not_snappy)?;
+    if length > MESSAGE_MAX {
+        return Err(too_large());
+    }
+    let room = ingest.try_room(length).ok_or_else(busy)?;
+    let bytes = snap::raw::Decoder::new().decompress_vec(&packed.bytes).map_err(not_snappy)?;
+    Ok(Read { bytes, room })
+}
+
+/// Hands over a message, and waits until it is in the journal; returns what was refused.
+pub(crate) async fn deliver(
+    ingest: &Ingest,
+    peer: Peer,
+    (way, format): (Way, Format),
+    Read { bytes, room }: Read,
+) -> Result<Refused, Failed> {
+    let (answer, answered) = oneshot::channel();
+    let message = Message {
+        format,
+        lines: bytes,
+        arrival_us: now_us(),
+        sender: Sender { way, name: peer.name },
+        answer: Some(answer),
+        room,
+    };
+    ingest.send(message).await;
+    match answered.await {
+        Ok(Answer::Written(refused)) => Ok(refused),
+        Ok(Answer::Failed(why)) => Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, why)),
+        Err(_) => Err(Failed::new(StatusCode::SERVICE_UNAVAILABLE, "the daemon is ending")),
+    }
+}
+
+fn busy() -> Failed {
+    let why = "too many requests at a time: try again later";
+    Failed::new(StatusCode::SERVICE_UNAVAILABLE, why)
+}
+
+fn too_large() -> Failed {
+    let why = format!("the body is longer than {MESSAGE_MAX} bytes: send less at a time");
+    Failed::new(StatusCode::PAYLOAD_TOO_LARGE, why)
+}
