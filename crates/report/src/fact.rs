@@ -6,7 +6,7 @@ use record::{Disturber, Fact, Finding, Metric, Offer, Part, Severity, Unchecked}
 
 use crate::text::{listed, plural};
 use crate::verdict::words::{Rounding, percent, signed_percent};
-use crate::{ledger as equations, setting, view};
+use crate::{disruption, ledger as equations, setting, view};
 
 /// One line for all findings of one kind: the worst one, and where else it occurred.
 pub(crate) struct FindingLine {
@@ -178,6 +178,7 @@ fn size(fact: &Fact) -> f64 {
         Fact::Baseline { .. }
         | Fact::ServedUnreadable { .. }
         | Fact::StackFailed { .. }
+        | Fact::ActionFailed { .. }
         | Fact::Killed { .. }
         | Fact::Unpinned { .. }
         | Fact::Governor { .. }
@@ -268,6 +269,11 @@ fn clause(part: &Part, finding: &Finding) -> String {
             uneven(subject, view::name(part, *other), *source, (*here, *there), *p)
         }
         Fact::StackFailed { error } => of(error.clone()),
+        Fact::ActionFailed { action, step, outcome, log } => {
+            let step = if step == action { String::new() } else { format!(" {step}") };
+            let log = log.as_ref().map_or_else(String::new, |log| format!(": {log}"));
+            of(format!("the action {action}{step} {}{log}", disruption::outcome(*outcome)))
+        }
         Fact::Killed { process } => of(format!("{process} did not stop when asked and was killed")),
         Fact::Throttled { times } => {
             let times = times_in_words(*times);

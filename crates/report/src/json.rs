@@ -2,8 +2,8 @@
 
 use ledger::Ledger;
 use record::{
-    Block, Comparison, Distribution, Disturbance, Finding, Load, Offer, Part, Run, RunKind,
-    RunState, ServedBy, Slice, Summary, Trial, Variant,
+    ActionTaken, Block, Comparison, Disruption, Distribution, Disturbance, Finding, Load, Offer, Part, Run, RunKind,
+    RunState, ServedBy, Slice, StepTaken, Summary, Trial, Variant,
 };
 use serde_json::{Value, json};
 use stats::Estimate;
@@ -194,7 +194,7 @@ fn summary_json(summary: &Summary) -> Value {
 }
 
 fn trial_json(block: &Block, trial: &Trial) -> Value {
-    json!({
+    let mut object = json!({
         "block": block.index,
         "block_state": block.state,
         "offer": trial.offer,
@@ -217,6 +217,42 @@ fn trial_json(block: &Block, trial: &Trial) -> Value {
         },
         "peak_memory_bytes": trial.peak_memory_bytes,
         "series": { "step_ns": trial.step.0, "completed": trial.completed_by_step },
+    });
+    if let Some(disruption) = &trial.disruption {
+        object["disruption"] = disruption_json(disruption);
+    }
+    object
+}
+
+/// What was done to the stack during a trial, and what it cost.
+fn disruption_json(disruption: &Disruption) -> Value {
+    let action = |action: &ActionTaken| {
+        json!({
+            "name": action.name,
+            "started": action.started.to_string(),
+            "at_ns": action.at.0,
+            "took_ns": action.took.0,
+            "lost": action.failed,
+            "steps": action.steps.iter().map(step_json).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "longest_wait_ns": disruption.longest_wait.0,
+        "lost_before": disruption.failed_before,
+        "new_processes": disruption.new_processes,
+        "actions": disruption.actions.iter().map(action).collect::<Vec<_>>(),
+    })
+}
+
+fn step_json(step: &StepTaken) -> Value {
+    let outcome = json!(step.outcome);
+    json!({
+        "what": step.what,
+        "at_ns": step.at.0,
+        "outcome": outcome["kind"],
+        "pid": outcome["pid"],
+        "status": outcome["status"],
+        "signal": outcome["signal"],
     })
 }
 

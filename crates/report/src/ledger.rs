@@ -39,6 +39,12 @@ impl Clause {
         clause
     }
 
+    /// The server-side count, if it contains `lost` requests that were not completed.
+    fn with_lost(served: u64, lost: u64) -> Clause {
+        let right = format!("completed + {} of the lost", format_count(lost));
+        Clause { left: format!("served {}", format_count(served)), right: Some((true, right)) }
+    }
+
     fn words(words: String) -> Clause {
         Clause { left: words, right: None }
     }
@@ -69,7 +75,10 @@ const NOT_SERVED: &str = "no server-side count";
 
 /// The clauses of a ledger. `offered` is included if it differs from `sent`, and requests sent over
 /// a new connection because the server had closed an idle one if there are any.
-pub(crate) fn clauses(ledger: &Ledger) -> Vec<Clause> {
+///
+/// If the stack was acted on, the server may have counted requests that were lost afterwards:
+/// `disrupted` says so.
+pub(crate) fn clauses(ledger: &Ledger, disrupted: bool) -> Vec<Clause> {
     let c = &ledger.counts;
     let mut clauses = Vec::new();
     if c.dropped > 0 || c.offered != c.sent {
@@ -79,6 +88,9 @@ pub(crate) fn clauses(ledger: &Ledger) -> Vec<Clause> {
     let right = [(c.completed, "completed"), (c.failed, "failed"), (c.in_flight, "in flight")];
     clauses.push(Clause::equation(("sent", c.sent), &right));
     clauses.push(match ledger.served {
+        Some(served) if disrupted && (1..=c.failed + c.in_flight).contains(&served.wrapping_sub(c.completed)) => {
+            Clause::with_lost(served, served - c.completed)
+        }
         Some(served) => Clause::completed("served", served, c.completed),
         None => Clause::words(NOT_SERVED.to_owned()),
     });
@@ -92,13 +104,13 @@ pub(crate) fn clauses(ledger: &Ledger) -> Vec<Clause> {
 }
 
 /// The ledger in one line: `sent 120 = 119 completed + 1 failed; served 119 = completed; series 119 = completed`.
-pub(crate) fn line(ledger: &Ledger) -> String {
-    clauses(ledger).iter().map(Clause::to_string).collect::<Vec<_>>().join("; ")
+pub(crate) fn line(ledger: &Ledger, disrupted: bool) -> String {
+    clauses(ledger, disrupted).iter().map(Clause::to_string).collect::<Vec<_>>().join("; ")
 }
 
 /// The same in lines of at most `columns`, broken between clauses if possible.
-pub(crate) fn wrapped(ledger: &Ledger, columns: usize) -> Vec<String> {
-    let clauses = clauses(ledger);
+pub(crate) fn wrapped(ledger: &Ledger, disrupted: bool, columns: usize) -> Vec<String> {
+    let clauses = clauses(ledger, disrupted);
     let mut lines: Vec<String> = Vec::new();
     for (index, clause) in clauses.iter().enumerate() {
         let end = if index + 1 < clauses.len() { ";" } else { "" };
@@ -115,8 +127,8 @@ pub(crate) fn wrapped(ledger: &Ledger, columns: usize) -> Vec<String> {
 }
 
 /// Whether an equation of the ledger does not hold.
-pub(crate) fn is_broken(ledger: &Ledger) -> bool {
-    clauses(ledger).iter().any(Clause::is_broken)
+pub(crate) fn is_broken(ledger: &Ledger, disrupted: bool) -> bool {
+    clauses(ledger, disrupted).iter().any(Clause::is_broken)
 }
 
 /// Failures by kind: `62,353 status 502, 1 timeout`; empty without failures.
@@ -165,15 +177,15 @@ mod tests {
                 "sent 0 = 0 completed; served 0 = completed; series 0 = completed",
             ),
         ] {
-            assert_eq!(line(&ledger), text);
-            assert_eq!(is_broken(&ledger), text.contains('≠'));
+            assert_eq!(line(&ledger, false), text);
+            assert_eq!(is_broken(&ledger, false), text.contains('≠'));
         }
     }
 
     #[test]
     fn lines_break_between_clauses() {
         let ledger = of([120, 20, 100, 99, 0, 1], Some(99), Some(99));
-        let lines = wrapped(&ledger, 40);
+        let lines = wrapped(&ledger, false, 40);
         assert_eq!(
             lines,
             [
@@ -183,7 +195,7 @@ mod tests {
                 "series 99 = completed; 1 reconnected"
             ]
         );
-        assert_eq!(lines.join(" "), line(&ledger));
+        assert_eq!(lines.join(" "), line(&ledger, false));
     }
 
     /// The numbers of a side as a reader would add them up; `completed` stands for its count.
@@ -244,7 +256,7 @@ mod tests {
             series in prop::option::of(count()),
         ) {
             let ledger = of(counts, served, series);
-            check(&line(&ledger), &ledger);
+            check(&line(&ledger, false), &ledger);
         }
 
         #[test]
@@ -256,7 +268,7 @@ mod tests {
             let sent = completed + failed + in_flight;
             let other = counted.then_some(completed);
             let ledger = of([sent + dropped, dropped, sent, completed, failed, in_flight], other, other);
-            let text = line(&ledger);
+            let text = line(&ledger, false);
             check(&text, &ledger);
             prop_assert!(!text.contains('≠'));
         }

@@ -11,6 +11,7 @@
 mod beside;
 pub mod chart;
 mod csv;
+mod disruption;
 mod fact;
 mod gate;
 mod html;

@@ -266,9 +266,9 @@ impl<'a> LoadReport<'a> {
 
     fn accounts(&self, style: &Style) -> Vec<String> {
         let ledger = &self.trial.ledger;
-        let broken = equations::is_broken(ledger);
+        let broken = equations::is_broken(ledger, false);
         let mut lines: Vec<String> = Vec::new();
-        let clauses = equations::wrapped(ledger, style.columns() - 11);
+        let clauses = equations::wrapped(ledger, false, style.columns() - 11);
         for (index, line) in clauses.iter().enumerate() {
             let label = style.dim(&left(if index == 0 { "ledger" } else { "" }, 11));
             let line = if broken { style.bad(line) } else { line.clone() };

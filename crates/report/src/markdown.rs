@@ -6,7 +6,7 @@ use crate::html::{Picture, pictures};
 use crate::load::{LoadReport, TIMES};
 use crate::text::{capitalised, one_line, shell, time};
 use crate::verdict::{self, Answer, ratio_cells};
-use crate::{fact, ledger, setting, validity, view};
+use crate::{disruption, fact, ledger, setting, validity, view};
 
 /// The report as Markdown.
 pub fn markdown(run: &Run) -> String {
@@ -99,14 +99,16 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
     if let Some(report) = LoadReport::from_run(run) {
         return out + &load(run, part, &report);
     }
+    out += &losses(part);
     out += &table(part);
     out += &verdicts(part);
     out += &others(part);
-    let measured = part.variants.iter().filter(|v| v.ledger.counts.offered > 0);
-    out +=
-        &list(measured.map(|variant| {
-            format!("{}: {}", escape(&variant.name), ledger::line(&variant.ledger))
-        }));
+    let measured = part.variants.iter().enumerate();
+    let measured = measured.filter(|(_, variant)| variant.ledger.counts.offered > 0);
+    out += &list(measured.map(|(index, variant)| {
+        let disrupted = disruption::is_disrupted(part, index);
+        format!("{}: {}", escape(&variant.name), ledger::line(&variant.ledger, disrupted))
+    }));
     if let Some(words) = setting::disturbance(part, &run.machine) {
         out += &format!("{}.\n\n", escape(&capitalised(&words)));
     }
@@ -128,7 +130,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
     out += &format!("\n{}; {of}.\n\n", capitalised(&words));
     let (first, rest) = report.speed();
     let speed = std::iter::once(first).chain(rest).collect::<Vec<_>>().join(", ");
-    let mut items = vec![speed, ledger::line(report.ledger())];
+    let mut items = vec![speed, ledger::line(report.ledger(), false)];
     let failures = ledger::failures(&report.ledger().errors);
     items.extend((!failures.is_empty()).then(|| format!("failed: {failures}")));
     items.extend(report.statuses_in_words().map(|words| format!("statuses: {words}")));
@@ -173,6 +175,25 @@ fn table(part: &Part) -> String {
         out += &format!("{}.\n\n", escape(&words));
     }
     out + &other_published(part)
+}
+
+/// What actions during the load cost.
+fn losses(part: &Part) -> String {
+    let losses = disruption::losses(part);
+    if losses.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("| variant | {} |\n", disruption::HEADS.join(" | "));
+    out += &format!("| :-- |{}\n", " --: |".repeat(disruption::HEADS.len()));
+    for of in &losses {
+        let name = escape(&part.variants[of.variant].name);
+        out += &format!("| {name} | {} |\n", of.cells().join(" | "));
+    }
+    out += &format!("\n{}.\n\n", capitalised(disruption::LEGEND));
+    out + &list(losses.iter().map(|of| {
+        let name = &part.variants[of.variant].name;
+        escape(&format!("{name}: {}", of.actions_in_words()))
+    }))
 }
 
 fn row(part: &Part, index: usize) -> [String; 7] {

@@ -7,7 +7,7 @@ use stats::Verdict;
 
 use crate::load::LoadReport;
 use crate::text::{Style, capitalised, fit, left, one_line, right, shell, time, width, wrap};
-use crate::{fact, ledger, setting, validity, verdict, view};
+use crate::{disruption, fact, ledger, setting, validity, verdict, view};
 
 /// The report for a terminal or a pipe, ending in a newline.
 ///
@@ -97,6 +97,7 @@ impl Page<'_> {
         for reason in validity::of_part(part) {
             self.paragraph(&format!("INVALID: {reason}"), 2, |line| style.bad(line));
         }
+        self.losses(part);
         self.blank();
         self.table(part);
         self.blank();
@@ -106,21 +107,34 @@ impl Page<'_> {
         self.published(part);
     }
 
+    /// What actions during the load cost.
+    fn losses(&mut self, part: &Part) {
+        let losses = disruption::losses(part);
+        if losses.is_empty() {
+            return;
+        }
+        self.blank();
+        let measured: Vec<usize> = losses.iter().map(|of| of.variant).collect();
+        let rows: Vec<_> = losses.iter().map(disruption::Losses::cells).collect();
+        let bad: Vec<bool> = losses.iter().map(|of| of.lost > 0).collect();
+        self.columns(part, &measured, &bad, &disruption::HEADS, &rows);
+        self.paragraph(disruption::LEGEND, 2, |line| self.style.dim(line));
+        for of in &losses {
+            let name = fit(&part.variants[of.variant].name, self.style.columns() / 2);
+            let words = format!("{name}: {}", of.actions_in_words());
+            self.paragraph(&words, 2, |line| self.style.dim(line));
+        }
+    }
+
     fn table(&mut self, part: &Part) {
         let measured: Vec<usize> =
             (0..part.variants.len()).filter(|v| part.variants[*v].skipped.is_none()).collect();
         let rows: Vec<[String; 6]> = measured.iter().map(|v| row(part, *v)).collect();
         let heads =
             [view::throughput_unit(part), "95% interval", "p50", "p99", "CPU/req", "failed"];
-        let mut columns = heads.map(width);
-        for row in &rows {
-            for (column, cell) in columns.iter_mut().zip(row) {
-                *column = (*column).max(width(cell));
-            }
-        }
-        for range in self.beside_each_other(&columns) {
-            self.rows(part, &measured, &rows, (&heads, &columns), range);
-        }
+        let failed = |v: &usize| part.variants[*v].ledger.counts.failed > 0;
+        let bad: Vec<bool> = measured.iter().map(failed).collect();
+        self.columns(part, &measured, &bad, &heads, &rows);
         for variant in &part.variants {
             if let Some(reason) = &variant.skipped {
                 let name = fit(&variant.name, self.style.columns() / 2);
@@ -139,8 +153,29 @@ impl Page<'_> {
         }
     }
 
+    /// The rows of the `measured` variants, in several blocks if the terminal is narrow; those that
+    /// are `bad` are red.
+    fn columns<const N: usize>(
+        &mut self,
+        part: &Part,
+        measured: &[usize],
+        bad: &[bool],
+        heads: &[&str; N],
+        rows: &[[String; N]],
+    ) {
+        let mut columns = heads.map(width);
+        for row in rows {
+            for (column, cell) in columns.iter_mut().zip(row) {
+                *column = (*column).max(width(cell));
+            }
+        }
+        for range in self.beside_each_other(&columns) {
+            self.rows(part, (measured, bad), rows, (heads, &columns), range);
+        }
+    }
+
     /// Which columns fit side by side: all of them, unless the terminal is narrow.
-    fn beside_each_other(&self, columns: &[usize; 6]) -> Vec<Range<usize>> {
+    fn beside_each_other(&self, columns: &[usize]) -> Vec<Range<usize>> {
         let mut ranges: Vec<Range<usize>> = Vec::new();
         let mut used = usize::MAX;
         for (index, column) in columns.iter().enumerate() {
@@ -157,12 +192,12 @@ impl Page<'_> {
     }
 
     /// Some columns of the rows of all measured variants.
-    fn rows(
+    fn rows<const N: usize>(
         &mut self,
         part: &Part,
-        measured: &[usize],
-        rows: &[[String; 6]],
-        (heads, columns): (&[&str; 6], &[usize; 6]),
+        (measured, bad): (&[usize], &[bool]),
+        rows: &[[String; N]],
+        (heads, columns): (&[&str; N], &[usize; N]),
         range: Range<usize>,
     ) {
         let figures: usize = columns[range.clone()].iter().map(|column| column + 2).sum();
@@ -180,11 +215,10 @@ impl Page<'_> {
         };
         let head = format!("{}{}", left("variant", margin), cells(&heads.map(str::to_owned)));
         self.line(&self.style.dim(&head));
-        for (index, row) in measured.iter().zip(rows) {
+        for ((index, row), bad) in measured.iter().zip(rows).zip(bad) {
             let variant = &part.variants[*index];
-            let failed = variant.ledger.counts.failed > 0;
             let mut figures = cells(row);
-            if failed {
+            if *bad {
                 figures = self.style.bad(&figures);
             }
             if beside {
@@ -233,7 +267,7 @@ impl Page<'_> {
             let words = format!("{}.", capitalised(&words));
             self.paragraph(&words, 2, |line| style.dim(line));
         }
-        if !said && part.variants.len() > 1 {
+        if !said && part.variants.len() > 1 && !view::has_actions(part) {
             self.paragraph(&verdict::no_verdict(), 2, str::to_owned);
         }
     }
@@ -241,17 +275,18 @@ impl Page<'_> {
     fn ledger(&mut self, part: &Part) {
         let style = self.style;
         let measured: Vec<_> =
-            part.variants.iter().filter(|v| v.ledger.counts.offered > 0).collect();
+            part.variants.iter().enumerate().filter(|(_, v)| v.ledger.counts.offered > 0).collect();
         if measured.is_empty() {
             return;
         }
         self.blank();
-        let names: Vec<String> = measured.iter().map(|v| fit(&v.name, 17)).collect();
+        let names: Vec<String> = measured.iter().map(|(_, v)| fit(&v.name, 17)).collect();
         let margin = names.iter().map(|name| width(name)).max().unwrap_or(0).max(9) + 2;
-        for (variant, name) in measured.iter().zip(&names) {
-            let broken = ledger::is_broken(&variant.ledger);
+        for ((number, variant), name) in measured.iter().zip(&names) {
+            let disrupted = disruption::is_disrupted(part, *number);
+            let broken = ledger::is_broken(&variant.ledger, disrupted);
             let columns = style.columns() - margin;
-            for (index, line) in ledger::wrapped(&variant.ledger, columns).iter().enumerate() {
+            for (index, line) in ledger::wrapped(&variant.ledger, disrupted, columns).iter().enumerate() {
                 let label = style.dim(&left(if index == 0 { name } else { "" }, margin));
                 let line = if broken { style.bad(line) } else { line.clone() };
                 self.line(&format!("{label}{line}"));

@@ -214,6 +214,12 @@ pub(crate) fn trials(
         .filter(move |(_, trial)| trial.variant as usize == variant && trial.offer == offer)
 }
 
+/// Whether anything was done to a stack of the part while it was loaded; then the result is what it
+/// cost, and variants are compared only if the plan says so.
+pub(crate) fn has_actions(part: &Part) -> bool {
+    part.blocks.iter().flat_map(|block| &block.trials).any(|trial| trial.disruption.is_some())
+}
+
 /// Latency in an open loop; service time in a closed one, where every request is due when it is
 /// sent, so both are equal.
 pub(crate) fn times(trial: &Trial) -> &Distribution {

@@ -4,7 +4,7 @@ use base::Nanos;
 use ledger::{Discrepancy, Errors};
 use serde::{Deserialize, Serialize};
 
-use crate::Offer;
+use crate::{Offer, StepOutcome};
 
 /// A finding of a validity check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -137,6 +137,17 @@ pub enum Fact {
     StackFailed {
         /// The error, with the end of the stack's log.
         error: String,
+    },
+    /// A step of an action did not do what it was to do.
+    ActionFailed {
+        /// The action's name.
+        action: String,
+        /// The signal or the command.
+        step: String,
+        /// The outcome.
+        outcome: StepOutcome,
+        /// The last line that the actions' commands printed.
+        log: Option<String>,
     },
     /// A process did not stop when asked and was killed.
     Killed {
@@ -330,6 +341,7 @@ impl Fact {
             Fact::Lateness { .. } => "lateness",
             Fact::Uneven { .. } => "uneven",
             Fact::StackFailed { .. } => "stack_failed",
+            Fact::ActionFailed { .. } => "action_failed",
             Fact::Killed { .. } => "killed",
             Fact::Throttled { .. } => "throttled",
             Fact::Unpinned { .. } => "unpinned",

@@ -6,6 +6,7 @@
 //!
 //! Not here: how a number was measured (`drive`, `conduct`) or what it means (`stats`).
 
+mod disruption;
 mod distribution;
 mod error;
 mod finding;
@@ -18,6 +19,7 @@ mod store;
 mod write;
 
 pub use base::Machine;
+pub use disruption::{ActionTaken, Disruption, StepOutcome, StepTaken};
 pub use distribution::HistogramError;
 pub use error::RecordError;
 pub use finding::{Disturber, Fact, Finding, Severity, Unchecked};

@@ -5,7 +5,7 @@ use ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use stats::{Estimate, Judgement};
 
-use crate::Finding;
+use crate::{Disruption, Finding};
 
 /// Which command made a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -433,6 +433,9 @@ pub struct Trial {
     pub step: Nanos,
     /// Length of the variant's random dummy environment variable, in bytes.
     pub env_padding_bytes: u32,
+    /// What was done to the stack meanwhile, if anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disruption: Option<Disruption>,
 }
 
 /// One slice: a short stretch of load on one variant.

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use stats::Estimate;
 
 use crate::{
-    Block, Comparison, Distribution, Finding, FirstComparison, Life, Part, Run, RunLine, Slice,
+    ActionTaken, Block, Comparison, Disruption, Distribution, Finding, FirstComparison, Life, Part, Run, RunLine, Slice,
     Summary, Trial, Variant,
 };
 
@@ -378,7 +378,40 @@ fn trial(db: &Connection, row: &Row<'_>) -> Result<Trial> {
         completed_by_step: series(db, id, row.get("steps")?)?,
         step: row.nanos("step_ns")?,
         env_padding_bytes: row.get("env_padding_bytes")?,
+        disruption: disruption(db, id)?,
     })
+}
+
+fn disruption(db: &Connection, trial: i64) -> Result<Option<Disruption>> {
+    // A record that only an older version has written lacks the tables.
+    let there = "SELECT 1 FROM sqlite_schema WHERE name = 'action'";
+    if db.prepare_cached(there)?.query_row([], |_| Ok(())).optional()?.is_none() {
+        return Ok(None);
+    }
+    let found = db
+        .prepare_cached("SELECT * FROM disruption WHERE trial = ?1")?
+        .query_row([trial], |row| {
+            Ok(Disruption {
+                actions: Vec::new(),
+                longest_wait: row.nanos("longest_wait_ns")?,
+                failed_before: row.count("failed_before")?,
+                new_processes: row.get("new_processes")?,
+            })
+        })
+        .optional()?;
+    let Some(mut disruption) = found else { return Ok(None) };
+    let sql = "SELECT * FROM action WHERE trial = ?1 ORDER BY ordinal";
+    disruption.actions = rows(db, sql, [trial], |row| {
+        Ok(ActionTaken {
+            name: row.text("name")?,
+            started: row.time("started")?,
+            at: row.nanos("at_ns")?,
+            took: row.nanos("took_ns")?,
+            failed: row.count("failed")?,
+            steps: row.json("steps")?,
+        })
+    })?;
+    Ok(Some(disruption))
 }
 
 fn distribution(db: &Connection, trial: i64, kind: &str) -> Result<Option<Distribution>> {

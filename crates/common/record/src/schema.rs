@@ -9,6 +9,9 @@ pub(crate) const APPLICATION_ID: i64 = 0x7461_6368;
 /// The tables of a new record.
 const TABLES: &str = include_str!("schema/2.sql");
 
+/// Tables that were added later; files without them stay readable, also for older versions.
+const ADDED: &str = include_str!("schema/2-actions.sql");
+
 /// The schema that this version writes. Schema 1 stored sentences instead of facts, so its records
 /// are refused, not migrated.
 pub(crate) const KNOWN: i64 = 2;
@@ -45,7 +48,7 @@ impl Stamp {
     }
 }
 
-/// Creates the tables in an empty file. Two processes may do this at once.
+/// Creates the tables that a file lacks. Two processes may do this at once.
 pub(crate) fn create(db: &mut Connection) -> rusqlite::Result<()> {
     let step = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i64 = step.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -54,5 +57,6 @@ pub(crate) fn create(db: &mut Connection) -> rusqlite::Result<()> {
         step.pragma_update(None, "application_id", APPLICATION_ID)?;
         step.pragma_update(None, "user_version", KNOWN)?;
     }
+    step.execute_batch(ADDED)?;
     step.commit()
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use stats::Estimate;
 
 use crate::{
-    Block, BlockState, Comparison, Distribution, Finding, Part, Run, Slice, Summary, Trial, Variant,
+    Block, BlockState, Comparison, Disruption, Distribution, Finding, Part, Run, Slice, Summary, Trial, Variant,
 };
 
 /// A row to be written: column names with values.
@@ -386,6 +386,9 @@ fn insert_trial(
     let id = db.last_insert_rowid();
     insert_slices(db, id, &trial.slices)?;
     insert_series(db, id, trial)?;
+    if let Some(disruption) = &trial.disruption {
+        insert_disruption(db, id, disruption)?;
+    }
     let distributions = [
         ("latency", trial.latency.as_ref()),
         ("service_time", Some(&trial.service_time)),
@@ -428,6 +431,28 @@ fn insert_series(db: &Connection, trial_id: i64, trial: &Trial) -> Result<()> {
         if *completed > 0 {
             insert.execute(params![trial_id, step, slot as i64, *completed as i64])?;
         }
+    }
+    Ok(())
+}
+
+fn insert_disruption(db: &Connection, trial: i64, disruption: &Disruption) -> Result<()> {
+    Row::new()
+        .set("trial", trial)
+        .count("longest_wait_ns", disruption.longest_wait.0)
+        .count("failed_before", disruption.failed_before)
+        .set("new_processes", disruption.new_processes)
+        .insert(db, "disruption")?;
+    for (ordinal, action) in disruption.actions.iter().enumerate() {
+        Row::new()
+            .set("trial", trial)
+            .count("ordinal", ordinal as u64)
+            .set("name", action.name.clone())
+            .time("started", action.started)
+            .count("at_ns", action.at.0)
+            .count("took_ns", action.took.0)
+            .count("failed", action.failed)
+            .json("steps", &action.steps)?
+            .insert(db, "action")?;
     }
     Ok(())
 }

@@ -330,7 +330,12 @@ fn unsustained(plan: &spec::Part, v: usize, open: &[&Trial]) -> Option<Finding> 
     let dropped = open.iter().map(|trial| trial.ledger.counts.dropped).sum();
     let fact = Fact::Unsustained { achieved, limit: ACHIEVED_MIN, dropped, connections_cap: None };
     let decides = is_latency(metric_of(plan.primary), offer_of(plan, metric_of(plan.primary)));
-    let severity = if decides { Severity::Invalid } else { Severity::Warning };
+    let severity = match (decides, plan.variants[v].actions.is_empty()) {
+        (true, _) => Severity::Invalid,
+        (false, true) => Severity::Warning,
+        // A consequence of the actions, which have their own table.
+        (false, false) => Severity::Note,
+    };
     Some(Finding::of_variant(severity, v, fact))
 }
 

@@ -190,7 +190,9 @@ pub(crate) fn run_block(
         }
         outcome.interrupted |= around.stop.load(Ordering::Relaxed);
         outcome.ended.extend(end_all(all_running));
-        if outcome.interrupted || outcome.failure.is_some() {
+        // What actions cost one variant does not concern the others.
+        let over = outcome.failure.is_some() && !schedule.one_slice;
+        if outcome.interrupted || over {
             break;
         }
     }
@@ -256,14 +258,21 @@ fn run_group(
             _ => plan.part.schedule.slice,
         };
         let slices = offer.window.0.div_ceil(slice.0).max(1) as u32;
-        let order = mirrored(group, slices, rng);
+        let order = match plan.part.schedule.one_slice {
+            true => shuffled(group, rng),
+            false => mirrored(group, slices, rng),
+        };
         let per_variant = order.len() / group.len();
         let length = Nanos(offer.window.0 / per_variant as u64);
         for (i, v) in order.into_iter().enumerate() {
             loaded.push(v as u32);
             progress.report(Doing::Loading, &variants[v].name, length.0 as f64 / total);
             let mut slice = slice_of(&variants[v], offer.mode, length, plan.lead_in);
-            place_at_random(&mut slice, plan.settling, rng);
+            if plan.part.schedule.one_slice {
+                (slice.lead_in, slice.window) = (Nanos::ZERO, length);
+            } else {
+                place_at_random(&mut slice, plan.settling, rng);
+            }
             let round = (i / group.len()) as u32;
             load(all_running, v, offer.offer, round, &slice, around)?;
             if around.stop.load(Ordering::Relaxed) {

@@ -103,7 +103,8 @@ pub(crate) fn calibrate(
                 }
             }
             Ok(mut calibrated) => {
-                if let Some(key) = null_key(variant, calibrated.learned.as_ref()) {
+                let key = null_key(variant, calibrated.learned.as_ref());
+                if let Some(key) = key.filter(|_| limits(part)) {
                     let known = null_capacities.iter().find(|(k, _)| *k == key).map(|(_, c)| *c);
                     let capacity = known.unwrap_or_else(|| {
                         let capacity =
@@ -241,6 +242,12 @@ fn wrong_answer(variant: &Variant, learned: &Learned) -> Option<String> {
              {status}"
         )
     })
+}
+
+/// Whether the client may limit the result: not where requests come at a given rate and the result is
+/// what actions cost.
+fn limits(part: &Part) -> bool {
+    !part.has_actions() || part.offers.contains(&spec::Offer::Closed)
 }
 
 /// Variants with equal keys share a null server.

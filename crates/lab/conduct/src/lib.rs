@@ -5,6 +5,7 @@
 //! analysis. All results go to a [`Recorder`] as soon as they are known, so a killed run keeps its
 //! data.
 
+mod acting;
 mod analyse;
 mod block;
 mod calibrate;

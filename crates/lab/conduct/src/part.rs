@@ -330,7 +330,8 @@ impl<'a> PartRunner<'a> {
             client_shares: self.cpus.layout().is_shared(),
             findings: Vec::new(),
         };
-        inspector.inspect(&outcome, &progress.offers, change.as_ref());
+        let compared = !progress.plan.contrasts.is_empty();
+        inspector.inspect(&outcome, &progress.offers, change.as_ref(), compared);
         let mut findings = inspector.findings;
         progress.edges.note(number, &progress.plan, &outcome);
         for ended in &outcome.ended {

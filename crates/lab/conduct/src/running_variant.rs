@@ -1,17 +1,19 @@
 //! A running variant in a block: its stack, its connections and its counts.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::Instant;
 
 use base::{Nanos, Seed};
-use drive::{DriveError, Learned, Session, Slice};
+use drive::{DriveError, Learned, Live, Observation, Session, Slice};
 use ledger::{Counts, Ledger};
 use rand::RngExt as _;
-use record::{Life, Offer, Trial};
-use spec::{EngineChoice, ServedBy, Target, Variant};
+use record::{Disruption, Life, Offer, Trial};
+use spec::{Action, EngineChoice, ServedBy, Target, Variant};
 use stage::{LiveStack, Stage, StageError, StartOptions, served};
 
+use crate::acting::{Actor, attribute};
 use crate::disturbance::Meter;
 use crate::layout::Cpus;
 use crate::trial_sum::{Cost, TrialSum};
@@ -64,6 +66,10 @@ pub(crate) struct RunningVariant {
     /// Whether the server was already running: its stack has no processes, and its cost is unknown.
     is_external: bool,
     session: Session,
+    actions: Vec<Action>,
+    /// Counts of the session's slices, for the actions.
+    live: Arc<Live>,
+    stop: drive::StopFlag,
     counter: Option<Counter>,
     env_padding_bytes: u32,
     step: Nanos,
@@ -127,6 +133,10 @@ impl RunningVariant {
             spec::Exchange::Http(_) | spec::Exchange::Oneshot => Some(session.learn()?),
             spec::Exchange::Echo { .. } | spec::Exchange::Bulk { .. } => None,
         };
+        let live = Arc::new(Live::default());
+        if !variant.actions.is_empty() {
+            session.watch(Arc::clone(&live));
+        }
         let (counts, errors) = session.life();
         warm.add_probes(&counts, &errors, probing.elapsed().into());
         Ok(RunningVariant {
@@ -137,6 +147,9 @@ impl RunningVariant {
             stack,
             is_external: variant.stack.processes.is_empty(),
             session,
+            actions: variant.actions.clone(),
+            live,
+            stop: around.stop.clone(),
             counter,
             env_padding_bytes,
             step: around.step,
@@ -166,7 +179,10 @@ impl RunningVariant {
         let throttled = stage::throttled();
         let (before, cpu) = (meter.read(), self.stack_cpu());
         let started = base::timestamp_now();
-        let seen = self.session.run(slice)?;
+        let (seen, disruption) = match offer.is_measured() && !self.actions.is_empty() {
+            true => self.run_with_actions(slice)?,
+            false => (self.session.run(slice)?, None),
+        };
         let (cpu_after, after) = (self.stack_cpu(), meter.read());
         let mut cost = Cost {
             stack_cpu: cpu.zip(cpu_after).map(|(a, b)| b.saturating_sub(a)),
@@ -179,7 +195,42 @@ impl RunningVariant {
             self.memory_read = Instant::now();
         }
         self.trial_sums[at].add(&seen, cost, round, started, slice.lead_in);
+        // With actions a trial is one slice.
+        self.trial_sums[at].disruption = disruption;
         Ok(&self.trial_sums[at])
+    }
+
+    /// Loads the variant for one slice, and does meanwhile what its actions say.
+    fn run_with_actions(
+        &mut self,
+        slice: &Slice,
+    ) -> Result<(Observation, Option<Disruption>), StartError> {
+        let RunningVariant { session, stack, actions, live, stop, .. } = self;
+        let (stack, failed_before) = (&*stack, live.counts().1);
+        let pids = stack.pids();
+        let (ending, over) = std::sync::mpsc::channel();
+        let began = Instant::now();
+        let actor = Actor { actions, stack, live, began, over, stop };
+        let (seen, taken) = std::thread::scope(|scope| {
+            let actor = scope.spawn(move || actor.act());
+            let seen = session.run(slice);
+            drop(ending);
+            match actor.join() {
+                Ok(taken) => (seen, taken),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        });
+        let (seen, mut actions) = (seen?, taken?);
+        let lost = seen.counts.failed + seen.counts.in_flight;
+        let failed_before = attribute(&mut actions, failed_before, lost);
+        let new = stack.pids().into_iter().filter(|pid| !pids.contains(pid)).count() as u32;
+        let disruption = Disruption {
+            actions,
+            longest_wait: seen.longest_wait,
+            failed_before,
+            new_processes: new,
+        };
+        Ok((seen, Some(disruption)))
     }
 
     /// CPU time of the stack so far, if known.
@@ -215,6 +266,7 @@ impl RunningVariant {
             None => (None, None),
         };
         let log_tail = stack.log_tail(5).join("\n");
+        let commands_said = stack.commands_tail(1).pop();
         let stopped = stack.stop();
         let mut by_trials = Counts::default();
         trial_sums.iter().for_each(|trial_sum| by_trials.merge(&trial_sum.counts));
@@ -229,6 +281,7 @@ impl RunningVariant {
             served_error,
             killed: stopped.killed,
             log_tail,
+            commands_said,
         }
     }
 }
@@ -304,6 +357,8 @@ pub(crate) struct VariantResult {
     /// Processes that did not stop when asked and were killed.
     pub(crate) killed: Vec<String>,
     pub(crate) log_tail: String,
+    /// The last line that the commands of actions printed.
+    pub(crate) commands_said: Option<String>,
 }
 
 impl VariantResult {
@@ -314,6 +369,16 @@ impl VariantResult {
             trial_sum.trial(variant, self.env_padding_bytes, &|round| kept(trial_sum.offer, round))
         };
         self.trial_sums.iter().map(trial).collect()
+    }
+
+    /// Whether a server-side count differs from the completed requests by no more than those that
+    /// failed or were left in flight while actions happened: whether such a request had reached the
+    /// server cannot be known from outside.
+    pub(crate) fn is_within_losses(&self, served: u64) -> bool {
+        let disrupted = self.trial_sums.iter().filter(|sum| sum.disruption.is_some());
+        let lost: u64 = disrupted.map(|sum| sum.counts.failed + sum.counts.in_flight).sum();
+        let completed = self.life.ledger.counts.completed;
+        (completed..=completed + lost).contains(&served)
     }
 
     /// The last line of the stack's log.

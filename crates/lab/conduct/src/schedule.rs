@@ -38,7 +38,8 @@ const PRIMARY_WINDOWS: u64 = 2;
 
 /// The schedule for a part that has `left` of its time, and the windows of loads from which the
 /// primary metric is not taken. If that is too short for the pilot and one more block, the pilot has
-/// fewer blocks, but enough for a verdict; if it is too short for those, windows are shorter.
+/// fewer blocks, but enough for a verdict; if it is too short for those, windows are shorter. With
+/// actions, windows keep their length.
 ///
 /// A block's start and warm-up take the same time however long its windows are, so a few long
 /// blocks measure more than many short ones.
@@ -55,6 +56,11 @@ pub(crate) fn schedule_within(
     let fit = (left.0 / block.0.max(1)).saturating_sub(1);
     let longest = schedule.window;
     if fit >= u64::from(schedule.pilot_blocks) {
+        return (schedule, longest);
+    }
+    if schedule.one_slice {
+        // Windows keep their length, because the moments of actions are given.
+        schedule.pilot_blocks = (fit as u32).clamp(1, schedule.pilot_blocks);
         return (schedule, longest);
     }
     let fewest = deciding.min(schedule.pilot_blocks);
@@ -110,8 +116,11 @@ pub(crate) fn warmup(plan: &spec::Part, calibration: &Calibration) -> Nanos {
 /// differently is detected.
 pub(crate) fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec::Part {
     let mut plan = plan.clone();
-    plan.schedule.window = settled_window(&plan, calibration);
-    plan.schedule.slice = settled_slice(&plan, calibration);
+    // The moments of actions are given.
+    if !plan.schedule.one_slice {
+        plan.schedule.window = settled_window(&plan, calibration);
+        plan.schedule.slice = settled_slice(&plan, calibration);
+    }
     for calibrated in &calibration.variants {
         let Some(learned) = &calibrated.learned else { continue };
         let expect = &mut plan.variants[calibrated.variant].load.expect;

@@ -3,7 +3,7 @@
 use base::{Nanos, Timestamp};
 use drive::{ConnectionsLimit, Histogram, Observation, Window};
 use ledger::{Counts, Errors, Ledger};
-use record::{Distribution, Offer, ThreadUse, Trial};
+use record::{Disruption, Distribution, Offer, ThreadUse, Trial};
 
 use crate::SliceSeen;
 use crate::disturbance::Activity;
@@ -70,6 +70,8 @@ pub(crate) struct TrialSum {
     pub(crate) source_changes: u64,
     /// Observations of each slice, for the series.
     pub(crate) seen: Vec<SliceSeen>,
+    /// What was done to the stack meanwhile, if anything.
+    pub(crate) disruption: Option<Disruption>,
     started: Timestamp,
     client: Vec<ThreadUse>,
     completed_by_step: Vec<u64>,
@@ -90,6 +92,7 @@ impl TrialSum {
             dropped_for_want_of_connections: 0,
             source_changes: 0,
             seen: Vec::new(),
+            disruption: None,
             started: base::timestamp_now(),
             client: Vec::new(),
             completed_by_step: Vec::new(),
@@ -235,6 +238,7 @@ impl TrialSum {
             completed_by_step: self.completed_by_step.clone(),
             step: self.step,
             env_padding_bytes,
+            disruption: self.disruption.clone(),
         }
     }
 

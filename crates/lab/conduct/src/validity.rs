@@ -6,10 +6,11 @@
 //! the interval.
 
 use base::Nanos;
-use ledger::Tolerance;
+use ledger::{Law, Tolerance};
 use record::{Fact, Finding, Metric, Offer, Part, Severity, Unchecked};
 use spec::Mode;
 
+use crate::acting::failures;
 use crate::block::{BlockOutcome, SettledOffer};
 use crate::running_variant::VariantResult;
 use crate::trial_sum::TrialSum;
@@ -50,21 +51,27 @@ impl Inspector {
         self.findings.push(Finding { severity, block: Some(self.block), variant, fact });
     }
 
-    /// All checks of a single block.
+    /// All checks of a single block; `compared` says whether the part compares its variants.
     pub(crate) fn inspect(
         &mut self,
         outcome: &BlockOutcome,
         offers: &[SettledOffer],
         change: Option<&host::Change>,
+        compared: bool,
     ) {
         for ended in &outcome.ended {
             let v = Some(ended.life.variant as usize);
-            self.failures(ended, offers);
+            self.failures(ended, offers, compared);
+            self.actions(ended);
             self.ledger(ended);
             for trial_sum in &ended.trial_sums {
                 self.lateness(v, trial_sum);
                 self.drift(v, trial_sum);
+                let first = self.findings.len();
                 self.counters(v, trial_sum);
+                if trial_sum.disruption.is_some() && !compared {
+                    self.soften(first);
+                }
             }
             for killed in &ended.killed {
                 self.find(Severity::Note, v, Fact::Killed { process: killed.clone() });
@@ -90,6 +97,13 @@ impl Inspector {
         }
     }
 
+    /// Makes the findings from `first` on notes.
+    fn soften(&mut self, first: usize) {
+        for finding in &mut self.findings[first..] {
+            finding.severity = Severity::Note;
+        }
+    }
+
     fn ledger(&mut self, ended: &VariantResult) {
         let v = Some(ended.life.variant as usize);
         if let Some(error) = &ended.served_error {
@@ -104,17 +118,36 @@ impl Inspector {
             self.find(Severity::Invalid, v, fact);
         }
         for gap in ended.life.ledger.audit() {
+            if gap.law == Law::Served && ended.is_within_losses(gap.left) {
+                continue;
+            }
             self.find(Severity::Invalid, v, Fact::Ledger { gap });
         }
     }
 
-    fn failures(&mut self, ended: &VariantResult, offers: &[SettledOffer]) {
+    /// Steps of actions that did not do what they were to do: the trial is not what the plan says.
+    fn actions(&mut self, ended: &VariantResult) {
+        let v = Some(ended.life.variant as usize);
+        for disruption in ended.trial_sums.iter().filter_map(|sum| sum.disruption.as_ref()) {
+            for fact in failures(&disruption.actions, ended.commands_said.as_ref()) {
+                self.find(Severity::Invalid, v, fact);
+            }
+        }
+    }
+
+    fn failures(&mut self, ended: &VariantResult, offers: &[SettledOffer], compared: bool) {
         let v = Some(ended.life.variant as usize);
         for trial_sum in &ended.trial_sums {
             let open = offers
                 .iter()
                 .any(|o| o.offer == trial_sum.offer && matches!(o.mode, Mode::Open { .. }));
+            let first = self.findings.len();
             self.failures_of(v, trial_sum, open, ended.last_log_line());
+            // What an action costs is the result, unless figures of the variants are compared.
+            let caused = trial_sum.disruption.as_ref().is_some_and(|d| d.failed_before == 0);
+            if caused && !compared {
+                self.soften(first);
+            }
         }
     }
 

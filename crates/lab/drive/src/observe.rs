@@ -23,6 +23,10 @@ pub struct Observation {
     /// 0 if the request had to wait for a connection and was sent on the first one that became
     /// free. That wait is caused by the server and part of the latency.
     pub lateness: Histogram,
+    /// The longest time that any request of the slice waited for its end, from the instant at which
+    /// it was due (open loop) or sent (closed loop): for its response, its failure, or the end of
+    /// the slice.
+    pub longest_wait: Nanos,
     /// Completed requests of the whole slice, by [`Observation::step`] since the start of the
     /// slice; adds up to `counts.completed` exactly.
     pub completed_by_step: Vec<u64>,

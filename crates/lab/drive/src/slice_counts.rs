@@ -53,6 +53,7 @@ pub(crate) struct SliceCounts {
     lateness: Histogram,
     by_step: Vec<u64>,
     open_loop: bool,
+    longest_wait: Nanos,
     /// When the last request completed or failed.
     last: Nanos,
 }
@@ -84,6 +85,7 @@ impl SliceCounts {
             lateness: histogram(),
             by_step: Vec::new(),
             open_loop,
+            longest_wait: Nanos::ZERO,
             last: Nanos::ZERO,
         }
     }
@@ -103,6 +105,7 @@ impl SliceCounts {
         let Completion { scheduled, sent, done, payload_bytes } = completion;
         self.counts.completed += 1;
         self.last = done;
+        self.waited(scheduled, done);
         let step = (done.saturating_sub(times.start).0 / times.step.0.max(1)) as usize;
         if step >= self.by_step.len() {
             self.by_step.resize(step + 1, 0);
@@ -122,17 +125,35 @@ impl SliceCounts {
         }
     }
 
-    pub(crate) fn failed(&mut self, times: &Times, fault: Fault, sent: Nanos, at: Nanos) {
+    /// A request that was due at `scheduled` and sent at `sent` failed at `at`.
+    pub(crate) fn failed(
+        &mut self,
+        times: &Times,
+        fault: Fault,
+        (scheduled, sent): (Nanos, Nanos),
+        at: Nanos,
+    ) {
         self.counts.failed += 1;
         self.last = at;
+        self.waited(scheduled, at);
         self.busy(times, sent, at);
         *self.errors.entry(fault).or_default() += 1;
     }
 
-    /// A request was given up at `at`.
-    pub(crate) fn abandoned(&mut self, times: &Times, sent: Nanos, at: Nanos) {
+    /// A request that was due at `scheduled` and sent at `sent` was given up at `at`.
+    pub(crate) fn abandoned(
+        &mut self,
+        times: &Times,
+        (scheduled, sent): (Nanos, Nanos),
+        at: Nanos,
+    ) {
         self.counts.in_flight += 1;
+        self.waited(scheduled, at);
         self.busy(times, sent, at);
+    }
+
+    fn waited(&mut self, from: Nanos, to: Nanos) {
+        self.longest_wait = self.longest_wait.max(to.saturating_sub(from));
     }
 
     fn busy(&mut self, times: &Times, from: Nanos, to: Nanos) {
@@ -164,6 +185,7 @@ impl SliceCounts {
             latency: self.latency,
             service_time: self.service_time,
             lateness: self.lateness,
+            longest_wait: self.longest_wait,
             completed_by_step: self.by_step,
             step: times.step,
             bytes_received: after.received - before.received,
@@ -184,6 +206,7 @@ impl SliceCounts {
 pub(crate) fn merge(into: &mut Observation, other: Observation) {
     into.counts.merge(&other.counts);
     add_errors(&mut into.errors, &other.errors);
+    into.longest_wait = into.longest_wait.max(other.longest_wait);
     into.window.length = into.window.length.max(other.window.length);
     into.window.completed += other.window.completed;
     into.window.payload_bytes += other.window.payload_bytes;
@@ -255,10 +278,29 @@ mod tests {
     fn a_request_keeps_its_connection_busy_however_it_ends() {
         let (from, to) = (Nanos(150), Nanos(300));
         assert_eq!(
-            busy(|slice_counts, times| slice_counts.failed(times, Fault::Timeout, from, to)),
+            busy(|counts, times| counts.failed(times, Fault::Timeout, (from, from), to)),
             50
         );
-        assert_eq!(busy(|slice_counts, times| slice_counts.abandoned(times, from, to)), 50);
+        assert_eq!(busy(|counts, times| counts.abandoned(times, (from, from), to)), 50);
+    }
+
+    #[test]
+    fn the_longest_wait_is_that_of_any_request_however_it_ended() {
+        let mut counts = SliceCounts::new(true);
+        let at = |scheduled, sent, done| Completion {
+            scheduled: Nanos(scheduled),
+            sent: Nanos(sent),
+            done: Nanos(done),
+            payload_bytes: 0,
+        };
+        counts.completed(&TIMES, at(110, 130, 150));
+        assert_eq!(counts.longest_wait, Nanos(40), "since it was due");
+        counts.failed(&TIMES, Fault::Timeout, (Nanos(10), Nanos(60)), Nanos(95));
+        assert_eq!(counts.longest_wait, Nanos(85), "also before the window");
+        counts.abandoned(&TIMES, (Nanos(190), Nanos(190)), Nanos(400));
+        assert_eq!(counts.longest_wait, Nanos(210), "also in the drain");
+        counts.completed(&TIMES, at(120, 120, 121));
+        assert_eq!(counts.longest_wait, Nanos(210));
     }
 
     #[test]

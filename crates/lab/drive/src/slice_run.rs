@@ -273,7 +273,8 @@ impl<'a> SliceRun<'a> {
         let at = now();
         for (slot, conn) in self.conns.iter_mut().enumerate() {
             if std::mem::take(&mut conn.busy) {
-                self.slice_counts.abandoned(&self.times, conn.sent, at);
+                let since = (conn.scheduled, conn.sent);
+                self.slice_counts.abandoned(&self.times, since, at);
                 wire.close(slot);
                 conn.link = Link::Closed;
             }
@@ -457,7 +458,10 @@ impl<'a> SliceRun<'a> {
                     payload_bytes: conn.seen.bytes,
                 },
             ),
-            Err(fault) => self.slice_counts.failed(&self.times, fault, conn.sent, at),
+            Err(fault) => {
+                let since = (conn.scheduled, conn.sent);
+                self.slice_counts.failed(&self.times, fault, since, at);
+            }
         }
     }
 

@@ -245,6 +245,7 @@ fn variant(
         target,
         load: args.load.clone(),
         served_by,
+        actions: Vec::new(),
         ceiling: false,
     })
 }
@@ -265,6 +266,7 @@ fn external_variant(
         target: target.to_string(),
         load: args.load.clone(),
         served_by: served_by(args, index)?,
+        actions: Vec::new(),
         ceiling: false,
     })
 }

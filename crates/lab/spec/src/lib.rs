@@ -3,6 +3,7 @@
 //! Text (an experiment file, a target on the command line) becomes a validated plan, or an error
 //! with its position in the text. No I/O happens here.
 
+mod action;
 mod compare;
 mod error;
 mod fail_if;
@@ -15,6 +16,7 @@ mod served_by;
 mod target;
 mod variables;
 
+pub use action::{Action, ActionStep, Deed, SIGNALS};
 pub use compare::{CompareArgs, compare_plan};
 pub use error::{Place, SpecError};
 pub use fail_if::{FailIf, Interval, METRICS, Measured, RatioTest, Test, Truth};

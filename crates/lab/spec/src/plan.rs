@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 
+use crate::action::Action;
 use crate::load::{Arrivals, Load};
 
 /// A question and everything needed to answer it.
@@ -51,6 +52,13 @@ pub struct Part {
     pub published: Vec<Published>,
 }
 
+impl Part {
+    /// Whether anything is done to a stack while it is loaded.
+    pub fn has_actions(&self) -> bool {
+        self.variants.iter().any(|variant| !variant.actions.is_empty())
+    }
+}
+
 /// One of the things compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
@@ -66,6 +74,8 @@ pub struct Variant {
     pub load: Load,
     /// Source of the server-side count, if there is one.
     pub served_by: Option<ServedBy>,
+    /// What is done to the stack during each trial.
+    pub actions: Vec<Action>,
     /// Whether it only shows how fast the client is, such as a null server: shown beside the others
     /// but not ranked among them.
     pub ceiling: bool,
@@ -267,6 +277,9 @@ pub struct Schedule {
     pub warmup: Nanos,
     /// Load one variant at a time.
     pub isolated: bool,
+    /// The whole measured time of a trial is one slice without a lead-in: actions happen at given
+    /// moments of it, and what they cause must not fall between two slices.
+    pub one_slice: bool,
     /// Whether the schedule was shortened; mentioned in the verdict.
     pub quick: bool,
     /// Declared margin of equivalence.
@@ -307,6 +320,7 @@ impl Default for Schedule {
             window: Nanos::from_millis(1500),
             warmup: Nanos::from_millis(300),
             isolated: false,
+            one_slice: false,
             quick: false,
             margin: None,
         }
@@ -345,9 +359,12 @@ impl Schedule {
     }
 
     /// A shorter version of this schedule: 6 blocks in the pilot, windows of 1.2 s and warm-ups of
-    /// 0.3 s at most. Precision, margin and layout stay the same.
+    /// 0.3 s at most. Precision, margin and layout stay the same, and the window if actions happen at
+    /// given moments of it.
     pub fn quickened(&self) -> Schedule {
-        let window = self.window.min(Nanos::from_millis(1200));
+        // The moments of actions are given.
+        let limit = if self.one_slice { self.window } else { Nanos::from_millis(1200) };
+        let window = self.window.min(limit);
         Schedule {
             pilot_blocks: self.pilot_blocks.min(6),
             max_blocks: self.max_blocks.min(20),

@@ -49,7 +49,7 @@ pub use holder::Holder;
 pub use hook::run_hook;
 pub use protocol::ProcessExit;
 pub use run_folder::{Stage, StageOptions, sweep};
-pub use stack::{LiveStack, StopReport};
+pub use stack::{Done, LiveStack, StopReport};
 pub use starting::StartOptions;
 pub use sweep::Swept;
 pub use usage::{Accounting, Usage, UsageSource};

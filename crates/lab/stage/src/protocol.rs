@@ -21,6 +21,10 @@ pub(crate) enum Request {
     Setup(Setup),
     /// Start a process.
     Launch(Launch),
+    /// Send a signal to a process, or to its oldest heir.
+    Signal { index: usize, signal: i32 },
+    /// Run a shell command as part of the stack; its end is reported.
+    Command(Launch),
     /// Add every process of the stack to its list, for a later sweep.
     Remember,
     /// Stop everything in reverse order, remove the stack's files, and exit.
@@ -66,6 +70,10 @@ pub(crate) enum Reply {
     Failed { why: String },
     /// A process was started.
     Launched { pid: i32 },
+    /// The signal was sent to this process; `None` if none was left.
+    Signalled { pid: Option<i32> },
+    /// A shell command has ended.
+    CommandEnded { pid: i32, ended: ProcessExit },
     /// Every process is listed.
     Remembered,
     /// A process has ended; `index` is its position in starting order.

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use base::{CpuSet, Nanos};
 use host::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use spec::Endpoint;
+use rustix::process::Signal;
+use spec::{Deed, Endpoint};
 
 use crate::cgroup::Cgroup;
 use crate::error::{LogTail, StageError};
@@ -25,6 +26,9 @@ use crate::starting::{Allocation, StartOptions, address_in_use, reports_address_
 use crate::sweep::{self, RUN_DIR_VARIABLE};
 use crate::usage::{Meter, Usage};
 use crate::vars::Variables;
+
+/// How often to check whether waiting for a shell command should end.
+const COMMAND_LOOK: Duration = Duration::from_millis(20);
 
 /// Timeout of the guard for operations that take milliseconds.
 const GUARD_PATIENCE: Duration = Duration::from_secs(20);
@@ -61,6 +65,8 @@ struct Link {
     cgroup: Option<Cgroup>,
     processes: Vec<Running>,
     meter: Meter,
+    /// Shell commands that have ended.
+    commands: Vec<(i32, ProcessExit)>,
 }
 
 /// A running stack. Dropping it stops it, as [`LiveStack::stop`] does.
@@ -73,6 +79,31 @@ pub struct LiveStack {
     link: Mutex<Link>,
     stopped: bool,
     allocation: Allocation,
+    /// Environment and working directory of shell commands.
+    surroundings: Surroundings,
+}
+
+/// Environment and working directory of a stack's processes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Surroundings {
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) working_dir: Option<PathBuf>,
+}
+
+/// The outcome of one step of an action.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// The signal was sent to this process.
+    Signalled {
+        /// Its pid.
+        pid: i32,
+    },
+    /// No process was left to signal.
+    NoProcess,
+    /// The command has ended.
+    Ended(ProcessExit),
+    /// The command was still running when the wait ended.
+    Unfinished,
 }
 
 /// The result of stopping a stack.
@@ -98,6 +129,7 @@ impl LiveStack {
         allocation: Allocation,
         id: String,
         vars: Variables,
+        surroundings: Surroundings,
         options: &StartOptions,
     ) -> Result<LiveStack, StageError> {
         let run = &allocation.run;
@@ -123,6 +155,7 @@ impl LiveStack {
             cgroup: None,
             processes: Vec::new(),
             meter: Meter::default(),
+            commands: Vec::new(),
         };
         let setup = Setup {
             stack: id.clone(),
@@ -139,6 +172,7 @@ impl LiveStack {
             link: Mutex::new(link),
             stopped: false,
             allocation,
+            surroundings,
         };
         let mut link = live.link();
         if let Reply::Ready { cgroup } = link.ask(&Request::Setup(setup))? {
@@ -160,6 +194,55 @@ impl LiveStack {
     /// Makes the guard list all processes, for a sweep after both of us were killed.
     pub(crate) fn remember(&self) -> Result<(), StageError> {
         self.link().ask(&Request::Remember).map(drop)
+    }
+
+    /// Does one step of an action; waits for a command's end until `enough` returns true. The
+    /// command belongs to the stack: what it leaves running is stopped with it.
+    ///
+    /// # Errors
+    /// [`StageError::Guard`] if the guard is gone, and the stack with it, or if the command could
+    /// not be started.
+    pub fn act(&self, deed: &Deed, enough: &dyn Fn() -> bool) -> Result<Done, StageError> {
+        let command = match deed {
+            Deed::Signal { process, .. } => {
+                let signal = deed.signal_number().unwrap_or_default();
+                let request = Request::Signal { index: *process, signal };
+                return Ok(match self.link().ask(&request)? {
+                    Reply::Signalled { pid: Some(pid) } => Done::Signalled { pid },
+                    _ => Done::NoProcess,
+                });
+            }
+            Deed::Command(command) => self.expand(command),
+        };
+        let launch = Launch {
+            name: command.clone(),
+            argv: vec!["sh".to_owned(), "-c".to_owned(), command],
+            env: self.surroundings.env.clone(),
+            working_dir: self.surroundings.working_dir.clone(),
+            log: self.allocation.dir.join("log/actions.log"),
+            stop_signal: Signal::TERM.as_raw(),
+            stop_timeout_ms: 0,
+            signal_group: false,
+        };
+        let Reply::Launched { pid } = self.link().ask(&Request::Command(launch))? else {
+            return Err(StageError::Guard("it did not start a command".to_owned()));
+        };
+        loop {
+            let mut link = self.link();
+            link.listen()?;
+            if let Some((_, ended)) = link.commands.iter().find(|(of, _)| *of == pid) {
+                return Ok(Done::Ended(*ended));
+            }
+            if enough() {
+                return Ok(Done::Unfinished);
+            }
+            link.wait(COMMAND_LOOK);
+        }
+    }
+
+    /// The last lines of the shell commands' output.
+    pub fn commands_tail(&self, count: usize) -> Vec<String> {
+        tail(&self.allocation.dir.join("log/actions.log"), count)
     }
 
     /// An error if a starting process has ended.
@@ -368,7 +451,7 @@ impl Link {
             // The report of a process's end may arrive with the reply.
             for reply in self.next(deadline)? {
                 match reply {
-                    Reply::Ended { .. } => self.note(&reply),
+                    Reply::Ended { .. } | Reply::CommandEnded { .. } => self.note(&reply),
                     reply => answer = Some(reply),
                 }
             }
@@ -391,6 +474,9 @@ impl Link {
     }
 
     fn note(&mut self, reply: &Reply) {
+        if let Reply::CommandEnded { pid, ended } = reply {
+            self.commands.push((*pid, *ended));
+        }
         if let Reply::Ended { index, ended, left_behind } = reply
             && let Some(process) = self.processes.get_mut(*index)
             && !left_behind

@@ -22,7 +22,7 @@ use crate::ports;
 use crate::protocol::Launch;
 use crate::ready::{Check, SOCKET_PATH_BYTES_MAX, place};
 use crate::run_folder::{RunFolder, make_dir, word};
-use crate::stack::{LiveStack, Running};
+use crate::stack::{LiveStack, Running, Surroundings};
 use crate::vars::Variables;
 
 /// Ports and sockets per stack.
@@ -125,7 +125,11 @@ pub(crate) fn start(
         write_files(stack, &vars, folder)?;
     }
     let id = format!("{}-{}", run.id, word(&mut rng, 6));
-    let mut live = LiveStack::guarded(allocation, id, vars, &options)?;
+    let surroundings = Surroundings {
+        env: environment(&vars, &options, BTreeMap::new()),
+        working_dir: options.working_dir.clone(),
+    };
+    let mut live = LiveStack::guarded(allocation, id, vars, surroundings, &options)?;
     for plan in plans {
         let (command, name) = (plan.command, plan.launch.name.clone());
         let index =
@@ -242,11 +246,6 @@ fn plan(
         .map(|ready| Check::parse(ready, vars))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|why| StageError::BadCheck { process: name.clone(), why })?;
-    let mut env: Vec<(String, String)> =
-        vars.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
-    env.push(("TACHOGRAPH_PADDING".to_owned(), "x".repeat(options.env_padding_bytes as usize)));
-    env.extend(own);
-    env.push(("PATH".to_owned(), path));
     let signal = match process.stop_signal {
         StopSignal::Term => Signal::TERM,
         StopSignal::Int => Signal::INT,
@@ -256,7 +255,7 @@ fn plan(
         log: dir.join("log").join(format!("{}-{}.log", index + 1, file_name(&name))),
         name,
         argv: invocation.argv,
-        env,
+        env: environment(vars, options, own),
         working_dir: options.working_dir.clone(),
         stop_signal: signal.as_raw(),
         stop_timeout_ms: process.stop_timeout.0 / 1_000_000,
@@ -264,6 +263,22 @@ fn plan(
     };
     let command = vars.expand(&process.command);
     Ok(Planned { launch, command, checks, ready_timeout: process.ready_timeout })
+}
+
+/// The environment of a process, in addition to what it inherits: the variables, padding, and its
+/// `own`.
+fn environment(
+    vars: &Variables,
+    options: &StartOptions,
+    own: BTreeMap<String, String>,
+) -> Vec<(String, String)> {
+    let path = search_path(options, own.get("PATH").map(String::as_str));
+    let mut env: Vec<(String, String)> =
+        vars.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    env.push(("TACHOGRAPH_PADDING".to_owned(), "x".repeat(options.env_padding_bytes as usize)));
+    env.extend(own);
+    env.push(("PATH".to_owned(), path));
+    env
 }
 
 fn file_name(name: &str) -> String {

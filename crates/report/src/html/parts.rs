@@ -33,6 +33,7 @@ pub(crate) fn part(run: &Run, index: usize, part: &Part) -> Markup {
         } @else {
             p.muted { (setting::line(part)) }
             (verdicts(run, part))
+            (tables::losses(part))
             (section("Figures", tables::figures(run, part)))
             (ratios(part))
             (trials(part))
@@ -66,7 +67,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> Markup {
         section {
             h3 { "Ledger" }
             (note("Every request that was measured, as the client, the server and the recorded series counted it."))
-            (tables::ledger_of(&[(0, &part.variants[0].name, report.ledger())]))
+            (tables::ledger_of(&[(0, &part.variants[0].name, report.ledger(), false)]))
             (tables::ledger_notes(part))
         }
         (tables::findings(run, part))
@@ -78,6 +79,7 @@ fn verdicts(run: &Run, part: &Part) -> Markup {
     if primary.is_empty() {
         let words = match part.variants.iter().filter(|v| v.skipped.is_none()).count() {
             0 => "Nothing could be measured: every variant was skipped.".to_owned(),
+            _ if view::has_actions(part) => return html! {},
             _ if run.kind == RunKind::Load || part.variants.len() == 1 => return alone(part),
             _ => verdict::no_verdict(),
         };

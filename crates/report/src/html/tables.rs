@@ -8,7 +8,7 @@ use super::{empty, note, section};
 use crate::chart;
 use crate::load::{LoadReport, TIMES};
 use crate::text::{capitalised, time, time_interval};
-use crate::{fact, ledger, setting, validity, verdict, view};
+use crate::{disruption, fact, ledger, setting, validity, verdict, view};
 
 /// Longer names are commands, in a smaller font.
 const LONG_NAME: usize = 28;
@@ -133,25 +133,53 @@ fn figure_cells(part: &Part, index: usize) -> Markup {
     }
 }
 
+/// What actions during the load cost.
+pub(crate) fn losses(part: &Part) -> Markup {
+    let losses = disruption::losses(part);
+    let head = html! { th { "variant" } @for head in disruption::HEADS { th { (head) } } };
+    let rows = html! {
+        @for of in &losses {
+            (row(part, of.variant, 8, html! {
+                @for (head, cell) in disruption::HEADS.iter().zip(of.cells()) {
+                    td class=[(*head == "lost" && of.lost > 0).then_some("bad")] { (cell) }
+                }
+            }))
+        }
+    };
+    html! {
+        @if !losses.is_empty() {
+            (section("Lost in actions", html! {
+                (table(head, rows))
+                p.small.muted { (capitalised(disruption::LEGEND)) "." }
+                @for of in &losses {
+                    p.small { b { (part.variants[of.variant].name) } ": " (of.actions_in_words()) "." }
+                }
+            }))
+        }
+    }
+}
+
 /// The ledger of every variant, one clause per equation. Clauses wrap, so none is clipped in a
 /// narrow window or in print.
 pub(crate) fn ledger(part: &Part) -> Markup {
     let measured = part.variants.iter().enumerate().filter(|(_, v)| v.ledger.counts.offered > 0);
-    let ledgers: Vec<_> = measured.map(|(index, v)| (index, v.name.as_str(), &v.ledger)).collect();
+    let disrupted = |index: usize| disruption::is_disrupted(part, index);
+    let ledgers: Vec<_> =
+        measured.map(|(i, v)| (i, v.name.as_str(), &v.ledger, disrupted(i))).collect();
     if ledgers.is_empty() {
         return empty("No request was sent, so there is nothing to add up.");
     }
     ledger_of(&ledgers)
 }
 
-/// Ledgers with their position in the legend and their names.
-pub(crate) fn ledger_of(ledgers: &[(usize, &str, &::ledger::Ledger)]) -> Markup {
+/// Ledgers with their position in the legend, their names, and whether the stack was acted on.
+pub(crate) fn ledger_of(ledgers: &[(usize, &str, &::ledger::Ledger, bool)]) -> Markup {
     html! {
         dl.ledger {
-            @for (index, name, ledger) in ledgers {
+            @for (index, name, ledger, disrupted) in ledgers {
                 dt { (key(*index)) (name) }
                 // The spaces are where a line may end.
-                dd { @for each in ledger::clauses(ledger) { (clause(&each)) " " } }
+                dd { @for each in ledger::clauses(ledger, *disrupted) { (clause(&each)) " " } }
             }
         }
     }

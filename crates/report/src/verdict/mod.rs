@@ -7,7 +7,7 @@ use record::{Comparison, Metric, Offer, Part, Run, RunKind};
 use stats::{DECIDING_BLOCKS_MIN, Judgement, Verdict};
 
 use crate::text::{capitalised, ratio};
-use crate::{setting, validity, view};
+use crate::{disruption, setting, validity, view};
 use words::{Measure, Wording, few_in_words, is_few};
 
 /// From this number of comparisons with one baseline, an answer contains only the extremes.
@@ -157,6 +157,7 @@ fn of_part(run: &Run, part: &Part) -> Vec<String> {
             _ => lines.push(ranking(part, &group)),
         }
     }
+    lines.extend(disruption::answer(part));
     if lines.is_empty() {
         lines.push(alone(run, part));
     }

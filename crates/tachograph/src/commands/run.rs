@@ -79,7 +79,7 @@ fn keep_variants(part: &mut Part, keep: impl Fn(&str) -> bool) {
         .filter_map(|c| Some(Contrast { baseline: place(c.baseline)?, variant: place(c.variant)? }))
         .collect();
     part.variants = kept.iter().map(|i| part.variants[*i].clone()).collect();
-    if part.contrasts.is_empty() {
+    if part.contrasts.is_empty() && !part.has_actions() {
         part.contrasts =
             (1..part.variants.len()).map(|variant| Contrast { baseline: 0, variant }).collect();
     }

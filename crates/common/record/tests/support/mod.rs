@@ -143,6 +143,38 @@ impl Draw {
             completed_by_step: self.many(9, |d| d.below(3)),
             step: self.nanos(),
             env_padding_bytes: self.below(4096) as u32,
+            disruption: self.some(Draw::disruption),
+        }
+    }
+
+    fn disruption(&mut self) -> Disruption {
+        Disruption {
+            actions: self.many(3, Draw::action),
+            longest_wait: self.nanos(),
+            failed_before: self.count(),
+            new_processes: self.below(9) as u32,
+        }
+    }
+
+    fn action(&mut self) -> ActionTaken {
+        let outcomes = [
+            StepOutcome::Signalled { pid: 4711 },
+            StepOutcome::NoProcess,
+            StepOutcome::Exited { status: 3 },
+            StepOutcome::Killed { signal: 9 },
+            StepOutcome::Unfinished,
+        ];
+        ActionTaken {
+            name: self.text(),
+            started: self.time(),
+            at: self.nanos(),
+            took: self.nanos(),
+            failed: self.count(),
+            steps: self.many(3, |draw| StepTaken {
+                what: draw.text(),
+                at: draw.nanos(),
+                outcome: draw.one_of(&outcomes),
+            }),
         }
     }
 

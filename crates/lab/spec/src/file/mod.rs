@@ -5,6 +5,7 @@
 //! `[[part]]`. Everything is checked here, so every plan that is returned can run. Stacks and
 //! variants may be in separate files, see [`includes`].
 
+mod action;
 mod axes;
 mod choice;
 mod include;

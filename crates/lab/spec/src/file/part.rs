@@ -105,14 +105,19 @@ impl<'a> Reader<'_, 'a> {
     }
 
     fn read(&self, name: String) -> Result<Part, SpecError> {
-        let variants = self.variants()?;
+        let mut schedule = self.schedule()?;
+        let variants = self.variants(&schedule)?;
+        let acts = variants.iter().any(|variant| !variant.actions.is_empty());
+        if acts {
+            self.schedule_for_actions(&mut schedule)?;
+        }
         Ok(Part {
             question: self.question()?,
             offers: self.offers()?,
-            contrasts: self.contrasts(&variants)?,
+            contrasts: self.contrasts(&variants, acts)?,
             primary: self.choice("primary", &Metric::NAMES)?.unwrap_or_default(),
             layout: self.choice("layout", &LAYOUTS)?.unwrap_or_default(),
-            schedule: self.schedule()?,
+            schedule,
             published: self.published(&name, &variants)?,
             variants,
             name,
@@ -146,7 +151,7 @@ impl<'a> Reader<'_, 'a> {
         Ok(layers)
     }
 
-    fn variants(&self) -> Result<Vec<Variant>, SpecError> {
+    fn variants(&self, schedule: &Schedule) -> Result<Vec<Variant>, SpecError> {
         let loads = self.layers("load", &LOAD_KEYS)?;
         let mut variants: Vec<Variant> = Vec::new();
         for cell in self.cells()? {
@@ -154,7 +159,7 @@ impl<'a> Reader<'_, 'a> {
                 let message = format!("two variants are named '{}'", cell.name);
                 return Err(at(&cell.table, "name", message));
             }
-            variants.push(variant(self.file, &cell, &self.vars, &loads)?);
+            variants.push(variant(self.file, &cell, &self.vars, &loads, schedule)?);
         }
         if variants.is_empty() {
             let place = self.part.unwrap_or(&self.file.experiment);
@@ -187,7 +192,9 @@ impl<'a> Reader<'_, 'a> {
         values.into_iter().map(|value| offer(table, value, &self.scope())).collect()
     }
 
-    fn contrasts(&self, variants: &[Variant]) -> Result<Vec<Contrast>, SpecError> {
+    /// The contrasts; if actions happen during the load, only declared ones: the result is what the
+    /// actions cost, and not a ratio.
+    fn contrasts(&self, variants: &[Variant], acts: bool) -> Result<Vec<Contrast>, SpecError> {
         let names: Vec<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         let given = self.source_of("contrasts").words("contrasts")?;
         let unknown = |name: &str, span: Range<usize>| {
@@ -212,6 +219,7 @@ impl<'a> Reader<'_, 'a> {
         }
         let table = self.source_of("baseline");
         let baseline = match table.plain("baseline")? {
+            None if acts => return Ok(Vec::new()),
             None => 0,
             Some(name) => names.iter().position(|known| *known == name).ok_or_else(|| {
                 let span = table.get("baseline").map_or(table.span.clone(), |value| value.span());
@@ -234,6 +242,25 @@ impl<'a> Reader<'_, 'a> {
             (Err(message), Some(table)) => Err(table.error(message)),
             (Err(message), None) => Err(SpecError::new(message)),
         }
+    }
+
+    /// Actions and what they cause belong to one variant, so its trials are one slice each, one
+    /// variant after another.
+    fn schedule_for_actions(&self, schedule: &mut Schedule) -> Result<(), SpecError> {
+        for table in self.layers("schedule", &SCHEDULE_KEYS)?.iter().rev() {
+            if table.get("slice").is_some() {
+                let message = "a part with actions has one slice per trial, as long as its window";
+                return Err(at(table, "slice", message).help("remove slice"));
+            }
+            if table.flag("isolated")? == Some(false) {
+                let message = "a part with actions loads one variant at a time";
+                return Err(at(table, "isolated", message).help("remove isolated"));
+            }
+        }
+        schedule.isolated = true;
+        schedule.one_slice = true;
+        schedule.slice = schedule.window;
+        Ok(())
     }
 
     fn published(&self, name: &str, variants: &[Variant]) -> Result<Vec<Published>, SpecError> {

@@ -12,8 +12,8 @@ use crate::target::{Endpoint, Target};
 use crate::variables;
 
 /// The keys that a stack and a variant share.
-pub(super) const SHARED_KEYS: [&str; 8] =
-    ["process", "container", "target", "served_by", "files", "needs", "python", "vars"];
+pub(super) const SHARED_KEYS: [&str; 9] =
+    ["process", "container", "target", "served_by", "files", "needs", "python", "vars", "action"];
 
 /// A stack with its target and its server-side count.
 #[derive(Default)]

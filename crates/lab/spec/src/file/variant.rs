@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::action::actions;
 use super::axes::{Combination, combinations};
 use super::load::{LOAD_KEYS, load};
 use super::reader::{Scope, Table, Value, Vars};
@@ -9,7 +10,7 @@ use super::stack::{Assembled, SHARED_KEYS, assemble};
 use super::{File, required, vars};
 use crate::error::{SpecError, suggestion};
 use crate::load::Exchange;
-use crate::plan::Variant;
+use crate::plan::{Schedule, Variant};
 use crate::target::{Endpoint, Target};
 
 /// The keys of a variant.
@@ -46,6 +47,7 @@ pub(super) fn variant<'a>(
     cell: &Cell<'a>,
     part_vars: &Vars,
     part_loads: &[Table<'a>],
+    schedule: &Schedule,
 ) -> Result<Variant, SpecError> {
     let Cell { name, table, combination } = cell.clone();
     let mut outer = combination.vars;
@@ -63,7 +65,8 @@ pub(super) fn variant<'a>(
         target.ok_or_else(|| table.error(format!("variant '{name}' has no target")))?;
     check_fit(file, place, &parsed, &load.exchange)?;
     let ceiling = table.flag("ceiling")?.unwrap_or(false);
-    Ok(Variant { name, at: combination.at, stack, target, load, served_by, ceiling })
+    let actions = actions(file, &layers, &stack.processes, schedule, &scope)?;
+    Ok(Variant { name, at: combination.at, stack, target, load, served_by, actions, ceiling })
 }
 
 /// The variables of a variant. In descending precedence: the part's, those of its position on the

@@ -7,6 +7,7 @@
 //! It has no parent-death signal: that signal is bound to the thread that started it, and threads
 //! may end normally. The closed channel says the same reliably.
 
+mod acting;
 mod launch;
 mod members;
 mod stopping;
@@ -84,6 +85,8 @@ struct Guard {
     setup: Option<Setup>,
     cgroup: Option<Cgroup>,
     children: Vec<Child>,
+    /// Pids of shell commands that have not ended yet.
+    commands: Vec<i32>,
     requests: VecDeque<Request>,
     /// Whether a process has ended since the background processes were last checked.
     reaped: bool,
@@ -122,6 +125,7 @@ impl Guard {
             setup: None,
             cgroup: None,
             children: Vec::new(),
+            commands: Vec::new(),
             requests: VecDeque::new(),
             reaped: false,
             childless: true,
@@ -161,6 +165,8 @@ impl Guard {
         let result = match request {
             Request::Setup(setup) => self.set_up(setup),
             Request::Launch(launch) => self.launch(launch),
+            Request::Signal { index, signal } => Ok(self.signal(index, signal)),
+            Request::Command(launch) => self.command(launch),
             Request::Remember => {
                 self.remember_all();
                 Ok(Reply::Remembered)
@@ -258,6 +264,9 @@ impl Guard {
             };
             let pid = pid.as_raw_nonzero().get();
             self.reaped = true;
+            if self.has_ended(pid, status) {
+                continue;
+            }
             let Some(index) = self.children.iter().position(|child| child.heads().contains(&pid))
             else {
                 continue;
@@ -289,10 +298,14 @@ impl Guard {
             let orphans = self.living().into_iter().filter(|process| {
                 process.parent == self.me
                     && !others.contains(&process.pid)
+                    && !self.commands.contains(&process.pid)
                     && !heads.contains(&process.pid)
             });
             let orphans: Vec<i32> = orphans.map(|process| process.pid).collect();
-            self.children[index].adopted.extend(orphans);
+            if !orphans.is_empty() {
+                self.children[index].adopted.extend(orphans);
+                self.remember_all();
+            }
             if !self.members(index).is_empty() {
                 return true;
             }

@@ -1,0 +1,186 @@
+//! What actions during the load cost: a table and its words.
+
+use base::{Nanos, format_count};
+use record::{Disruption, Part, StepOutcome, StepTaken, Trial};
+
+use crate::text::{listed, plural, time};
+
+/// The losses of one variant over its measured trials with actions.
+pub(crate) struct Losses<'a> {
+    /// The variant's index.
+    pub(crate) variant: usize,
+    /// Requests of these trials.
+    pub(crate) sent: u64,
+    /// Those without a complete and expected response: failed, or never answered.
+    pub(crate) lost: u64,
+    /// Requests that were due but not sent before the trial ended.
+    pub(crate) not_sent: u64,
+    /// Requests sent over a new connection because the server had closed an idle one.
+    pub(crate) reconnected: u64,
+    /// The longest wait of any request.
+    pub(crate) longest_wait: Nanos,
+    /// Processes that replaced others.
+    pub(crate) new_processes: u32,
+    /// Requests lost before the first action of a trial.
+    pub(crate) lost_before: u64,
+    /// Requests lost per action, in order.
+    pub(crate) per_action: Vec<u64>,
+    /// The actions of one trial, for their description.
+    first: &'a Disruption,
+}
+
+/// The losses of every variant with actions; empty for a part without any.
+pub(crate) fn losses(part: &Part) -> Vec<Losses<'_>> {
+    (0..part.variants.len()).filter_map(|index| of_variant(part, index)).collect()
+}
+
+/// Whether a variant was acted on while it was loaded.
+pub(crate) fn is_disrupted(part: &Part, variant: usize) -> bool {
+    trials(part, variant).next().is_some()
+}
+
+fn trials(part: &Part, variant: usize) -> impl Iterator<Item = (&Trial, &Disruption)> {
+    // Also those of failed blocks: the stack of another variant failed in them.
+    let trials = part.measured_blocks().flat_map(|block| block.measured_trials());
+    let mine = trials.filter(move |trial| trial.variant as usize == variant);
+    mine.filter_map(|trial| Some((trial, trial.disruption.as_ref()?)))
+}
+
+fn of_variant(part: &Part, variant: usize) -> Option<Losses<'_>> {
+    let (_, first) = trials(part, variant).next()?;
+    let mut losses = Losses {
+        variant,
+        sent: 0,
+        lost: 0,
+        not_sent: 0,
+        reconnected: 0,
+        longest_wait: Nanos::ZERO,
+        new_processes: 0,
+        lost_before: 0,
+        per_action: Vec::new(),
+        first,
+    };
+    for (trial, disruption) in trials(part, variant) {
+        let counts = &trial.ledger.counts;
+        losses.sent += counts.sent;
+        losses.lost += counts.failed + counts.in_flight;
+        losses.not_sent += counts.dropped;
+        losses.reconnected += counts.reconnected;
+        losses.longest_wait = losses.longest_wait.max(disruption.longest_wait);
+        losses.new_processes += disruption.new_processes;
+        losses.lost_before += disruption.failed_before;
+        losses.per_action.extend(disruption.actions.iter().map(|action| action.failed));
+    }
+    Some(losses)
+}
+
+/// Heads of the table, after the variant's name.
+pub(crate) const HEADS: [&str; 7] =
+    ["actions", "sent", "lost", "per action", "not sent", "reconnected", "longest wait"];
+
+impl Losses<'_> {
+    /// The cells below [`HEADS`].
+    pub(crate) fn cells(&self) -> [String; 7] {
+        [
+            format_count(self.per_action.len() as u64),
+            format_count(self.sent),
+            format_count(self.lost),
+            self.per_action_in_words(),
+            format_count(self.not_sent),
+            format_count(self.reconnected),
+            time(self.longest_wait.0 as f64),
+        ]
+    }
+
+    /// `0`, or mean and range: `2.3 (0–9)`.
+    fn per_action_in_words(&self) -> String {
+        let all = &self.per_action;
+        let (Some(fewest), Some(most)) = (all.iter().min(), all.iter().max()) else {
+            return "–".to_owned();
+        };
+        if fewest == most {
+            return format_count(*most);
+        }
+        let mean = all.iter().sum::<u64>() as f64 / all.len() as f64;
+        let mean = if mean < 10.0 { format!("{mean:.1}") } else { format_count(mean.round() as u64) };
+        format!("{mean} ({}–{})", format_count(*fewest), format_count(*most))
+    }
+
+    /// What the actions of a trial were: `reload (SIGHUP) 3 times per trial, at 1 s, 4 s and 7 s`.
+    pub(crate) fn actions_in_words(&self) -> String {
+        let mut kinds: Vec<(&str, Vec<String>, Vec<String>)> = Vec::new();
+        for action in &self.first.actions {
+            let steps = steps_in_words(&action.steps);
+            let at = seconds(action.at);
+            match kinds.iter_mut().find(|(name, known, _)| *name == action.name && *known == steps) {
+                Some((.., moments)) => moments.push(at),
+                None => kinds.push((&action.name, steps, vec![at])),
+            }
+        }
+        let words = kinds.iter().map(|(name, steps, moments)| {
+            let steps = steps.join(", ");
+            let what = if steps == *name { steps } else { format!("{name} ({steps})") };
+            format!("{what} at {}", listed(moments))
+        });
+        let new = format_count(u64::from(self.new_processes));
+        let mut words = format!("{}; new processes: {new}", words.collect::<Vec<_>>().join("; "));
+        if self.lost_before > 0 {
+            let before = plural(self.lost_before, "request");
+            words += &format!("; {before} lost before the first action of a trial");
+        }
+        words
+    }
+}
+
+/// `SIGUSR2`, then `SIGQUIT 1.0 s later`.
+fn steps_in_words(steps: &[StepTaken]) -> Vec<String> {
+    let later = |index: usize, step: &StepTaken| match index {
+        0 => step.what.clone(),
+        _ => {
+            let pause = step.at.saturating_sub(steps[index - 1].at);
+            format!("{} {} later", step.what, seconds(pause))
+        }
+    };
+    steps.iter().enumerate().map(|(index, step)| later(index, step)).collect()
+}
+
+/// A moment to a tenth of a second: the exact one is in the record.
+fn seconds(at: Nanos) -> String {
+    format!("{:.1} s", at.as_secs_f64())
+}
+
+/// The explanation below the table.
+pub(crate) const LEGEND: &str = "lost: sent requests without a complete and correct response; per \
+    action: mean (fewest–most) until the next action or the end of the trial; not sent: due, but \
+    not sent within the trial; longest wait: of any request, from when it was due until its response \
+    or failure";
+
+/// The answer of a part whose variants were acted on: which lost nothing, and what the others lost.
+pub(crate) fn answer(part: &Part) -> Option<String> {
+    let losses = losses(part);
+    let name = |losses: &Losses<'_>| part.variants[losses.variant].name.clone();
+    let (none, some): (Vec<_>, Vec<_>) = losses.iter().partition(|losses| losses.lost == 0);
+    let mut words = Vec::new();
+    if !none.is_empty() {
+        let names: Vec<String> = none.iter().map(|losses| name(losses)).collect();
+        words.push(format!("{} lost no request", listed(&names)));
+    }
+    let mut some = some;
+    some.sort_by_key(|losses| losses.lost / losses.per_action.len().max(1) as u64);
+    words.extend(some.iter().map(|losses| {
+        let actions = plural(losses.per_action.len() as u64, "action");
+        format!("{} lost {} in {actions}", name(losses), plural(losses.lost, "request"))
+    }));
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+/// The outcome of a failed step in words.
+pub(crate) fn outcome(outcome: StepOutcome) -> String {
+    match outcome {
+        StepOutcome::Signalled { pid } => format!("was sent to process {pid}"),
+        StepOutcome::NoProcess => "found no process".to_owned(),
+        StepOutcome::Exited { status } => format!("ended with status {status}"),
+        StepOutcome::Killed { signal } => format!("was killed by signal {signal}"),
+        StepOutcome::Unfinished => "had not ended when the trial did".to_owned(),
+    }
+}
