@@ -102,7 +102,8 @@ impl Losses<'_> {
             return format_count(*most);
         }
         let mean = all.iter().sum::<u64>() as f64 / all.len() as f64;
-        let mean = if mean < 10.0 { format!("{mean:.1}") } else { format_count(mean.round() as u64) };
+        let mean =
+            if mean < 10.0 { format!("{mean:.1}") } else { format_count(mean.round() as u64) };
         format!("{mean} ({}–{})", format_count(*fewest), format_count(*most))
     }
 
@@ -112,7 +113,8 @@ impl Losses<'_> {
         for action in &self.first.actions {
             let steps = steps_in_words(&action.steps);
             let at = seconds(action.at);
-            match kinds.iter_mut().find(|(name, known, _)| *name == action.name && *known == steps) {
+            match kinds.iter_mut().find(|(name, known, _)| *name == action.name && *known == steps)
+            {
                 Some((.., moments)) => moments.push(at),
                 None => kinds.push((&action.name, steps, vec![at])),
             }

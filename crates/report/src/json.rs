@@ -2,8 +2,8 @@
 
 use ledger::Ledger;
 use record::{
-    ActionTaken, Block, Comparison, Disruption, Distribution, Disturbance, Finding, Load, Offer, Part, Run, RunKind,
-    RunState, ServedBy, Slice, StepTaken, Summary, Trial, Variant,
+    ActionTaken, Block, Comparison, Disruption, Distribution, Disturbance, Finding, Load, Offer,
+    Part, Run, RunKind, RunState, ServedBy, Slice, StepTaken, Summary, Trial, Variant,
 };
 use serde_json::{Value, json};
 use stats::Estimate;

@@ -88,7 +88,10 @@ pub(crate) fn clauses(ledger: &Ledger, disrupted: bool) -> Vec<Clause> {
     let right = [(c.completed, "completed"), (c.failed, "failed"), (c.in_flight, "in flight")];
     clauses.push(Clause::equation(("sent", c.sent), &right));
     clauses.push(match ledger.served {
-        Some(served) if disrupted && (1..=c.failed + c.in_flight).contains(&served.wrapping_sub(c.completed)) => {
+        Some(served)
+            if disrupted
+                && (1..=c.failed + c.in_flight).contains(&served.wrapping_sub(c.completed)) =>
+        {
             Clause::with_lost(served, served - c.completed)
         }
         Some(served) => Clause::completed("served", served, c.completed),

@@ -267,6 +267,9 @@ impl Page<'_> {
             let words = format!("{}.", capitalised(&words));
             self.paragraph(&words, 2, |line| style.dim(line));
         }
+        if let Some(words) = disruption::answer(part) {
+            self.paragraph(&format!("{words}."), 2, |line| style.bold(line));
+        }
         if !said && part.variants.len() > 1 && !view::has_actions(part) {
             self.paragraph(&verdict::no_verdict(), 2, str::to_owned);
         }
@@ -286,7 +289,9 @@ impl Page<'_> {
             let disrupted = disruption::is_disrupted(part, *number);
             let broken = ledger::is_broken(&variant.ledger, disrupted);
             let columns = style.columns() - margin;
-            for (index, line) in ledger::wrapped(&variant.ledger, disrupted, columns).iter().enumerate() {
+            for (index, line) in
+                ledger::wrapped(&variant.ledger, disrupted, columns).iter().enumerate()
+            {
                 let label = style.dim(&left(if index == 0 { name } else { "" }, margin));
                 let line = if broken { style.bad(line) } else { line.clone() };
                 self.line(&format!("{label}{line}"));

@@ -88,6 +88,41 @@ fn flask_behind_gunicorn_and_nginx_runs() {
     every_variant_serves_or_says_what_it_lacks(&["flask-gunicorn-nginx"], 4);
 }
 
+/// Two servers that hand over to another process, and the control.
+#[test]
+fn graceful_restarts_run() {
+    let _turn = turn();
+    let place = Place::new();
+    let chosen = ["nginx-upgrade", "gunicorn-gthread-usr2", "rebinds"];
+    let mut args = vec!["run", "graceful-restart", "--quick", "--max-time", "1s", "--json"];
+    args.extend(chosen.iter().flat_map(|name| ["--only", name]));
+    let ended = place.run(&args);
+    let report = ended.status(0).json();
+    let listed = list(&report["variants"]);
+    assert_eq!(listed.len(), chosen.len());
+    for variant in listed {
+        let name = variant["name"].as_str().unwrap();
+        if let Some(reason) = variant["skipped"].as_str() {
+            assert!(reason.contains(" install ") && std::env::var_os("CI").is_none(), "{reason}");
+            continue;
+        }
+        let disruption = &variant["trials"][0]["disruption"];
+        let lost: u64 = list(&disruption["actions"])
+            .iter()
+            .map(|action| action["lost"].as_u64().unwrap())
+            .sum();
+        let ledger = |column: &str| variant["ledger"][column].as_u64().unwrap();
+        assert_eq!(ledger("failed") + ledger("in_flight"), lost, "{name}: {disruption}");
+        let answered = ledger("completed")..=ledger("completed") + lost;
+        assert!(answered.contains(&ledger("served")), "{name}: {}", variant["ledger"]);
+        match name {
+            "rebinds" => assert!(lost > 0, "{disruption}"),
+            _ => assert!(disruption["new_processes"].as_u64() > Some(0), "{name}: {disruption}"),
+        }
+    }
+    assert_eq!(place.leftovers(), Vec::<std::path::PathBuf>::new());
+}
+
 #[test]
 fn doctor_says_of_python_packages_what_it_knows() {
     let place = Place::new();

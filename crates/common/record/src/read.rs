@@ -10,8 +10,8 @@ use serde::de::DeserializeOwned;
 use stats::Estimate;
 
 use crate::{
-    ActionTaken, Block, Comparison, Disruption, Distribution, Finding, FirstComparison, Life, Part, Run, RunLine, Slice,
-    Summary, Trial, Variant,
+    ActionTaken, Block, Comparison, Disruption, Distribution, Finding, FirstComparison, Life, Part,
+    Run, RunLine, Slice, Summary, Trial, Variant,
 };
 
 /// Limit on the steps of a trial: four hours at 1 ms per step.

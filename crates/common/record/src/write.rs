@@ -8,7 +8,8 @@ use serde::Serialize;
 use stats::Estimate;
 
 use crate::{
-    Block, BlockState, Comparison, Disruption, Distribution, Finding, Part, Run, Slice, Summary, Trial, Variant,
+    Block, BlockState, Comparison, Disruption, Distribution, Finding, Part, Run, Slice, Summary,
+    Trial, Variant,
 };
 
 /// A row to be written: column names with values.

@@ -101,7 +101,8 @@ impl Reader<'_, '_> {
                 Ok(Deed::Signal { signal, process: self.process(entry)? })
             }
             (None, Some(_)) if entry.get("process").is_some() => {
-                let message = "process belongs to signal: a command has the pids in its environment";
+                let message =
+                    "process belongs to signal: a command has the pids in its environment";
                 Err(self.at(entry, "process", message))
             }
             (None, Some(command)) => Ok(Deed::Command(command)),

@@ -2,6 +2,7 @@ use base::{Bytes, Nanos};
 use proptest::prelude::*;
 
 use super::*;
+use crate::action::{Action, ActionStep, Deed};
 use crate::load::{Arrivals, Exchange, HttpRequest};
 use crate::plan::{Contrast, Layout, Margin, Metric, Offer, Process, Ready, ServedBy, StopSignal};
 
@@ -416,4 +417,119 @@ fn the_example_that_people_copy_can_be_read() {
     let (_, rest) = readme.split_once("```toml\n").expect("an example");
     let (example, _) = rest.split_once("```").expect("its end");
     assert_eq!(plan(example).parts[0].variants.len(), 2);
+}
+
+/// An experiment of one variant with these actions and this schedule.
+fn with_actions(stack: &str, actions: &str, schedule: &str) -> String {
+    format!(
+        "{HEAD}offers = [{{ open = \"100/s\" }}]\n[schedule]\n{schedule}\n[[variant]]\nname = \"v\"\n\
+         target = \"http://127.0.0.1:$PORT/\"\n{stack}\n{actions}\n"
+    )
+}
+
+const APP: &str = "process = { name = \"app\", command = \"x\" }";
+
+#[test]
+fn actions_happen_at_given_moments_of_one_long_slice() {
+    let text = with_actions(
+        APP,
+        "action = [\n{ name = \"up\", signal = \"SIGUSR2\", at = \"500ms\", every = \"2s\", times = 2, \
+         then = { after = \"1s\", signal = \"QUIT\" } },\n{ command = \"echo c > $DIR/fifo\" } ]",
+        "window = \"5s\"",
+    );
+    let part = plan(&text).parts.remove(0);
+    let signal = |signal| Deed::Signal { signal, process: 0 };
+    let ms = Nanos::from_millis;
+    let steps = vec![
+        ActionStep { after: ms(0), deed: signal("USR2") },
+        ActionStep { after: ms(1000), deed: signal("QUIT") },
+    ];
+    let name = "up".to_owned();
+    let [up, command] = part.variants[0].actions.as_slice() else { panic!("two actions") };
+    assert_eq!(*up, Action { name, steps, at: ms(500), every: ms(2000), times: 2 });
+    assert_eq!(up.last_step_at(), ms(3500));
+    assert_eq!((command.name.as_str(), command.at), ("echo c > $DIR/fifo", ms(1000)));
+    let schedule = &part.schedule;
+    assert!(part.has_actions() && schedule.isolated && schedule.one_slice);
+    assert_eq!(schedule.slice, schedule.window);
+    assert_eq!(part.contrasts, [], "what actions cost is no ratio");
+    assert_eq!(schedule.quickened().window, ms(5000), "the moments are given");
+}
+
+#[test]
+fn actions_that_cannot_happen_are_refused_with_a_remedy() {
+    let two =
+        "process = [{ name = \"app\", command = \"x\" }, { name = \"nginx\", command = \"y\" }]";
+    let image = "container = { command = \"x\", image = \"host\" }";
+    let raise = "raise window in [schedule], or lower at, every or times";
+    for (stack, action, message, help) in [
+        (APP, "{ signal = \"HPU\" }", "there is no signal 'HPU'", "did you mean 'HUP'?"),
+        (
+            APP,
+            "{ name = \"late\", signal = \"HUP\", at = \"1500ms\" }",
+            "the action 'late' would happen at 1.50 s, but the measured time of a trial is 1.50 s",
+            raise,
+        ),
+        (
+            APP,
+            "{ signal = \"HUP\", at = \"100ms\", every = \"1s\", times = 3 }",
+            "the action 'SIGHUP' would happen at 2.10 s, but the measured time of a trial is 1.50 s",
+            raise,
+        ),
+        (
+            "",
+            "{ signal = \"HUP\", at = 0 }",
+            "there is no process to signal: the variant starts none",
+            "give its stack a process, or use a command instead of a signal",
+        ),
+        (
+            two,
+            "{ signal = \"HUP\" }",
+            "signal needs a process: the stack has several (app, nginx)",
+            "",
+        ),
+        (
+            two,
+            "{ signal = \"HUP\", process = \"nginy\" }",
+            "there is no process 'nginy' in the stack",
+            "did you mean 'nginx'?",
+        ),
+        (
+            image,
+            "{ signal = \"HUP\" }",
+            "a signal does not reach the processes in a container",
+            "use a command, such as command = \"docker kill -s HUP NAME\"",
+        ),
+        (
+            APP,
+            "{ at = 1 }",
+            "an action of [[variant]] needs either a signal or a command",
+            "such as signal = \"HUP\"",
+        ),
+        (APP, "{ signal = \"HUP\", times = 2 }", "times needs every, such as every = \"2s\"", ""),
+        (APP, "{ signal = \"HUP\", every = 2 }", "every needs times, such as times = 3", ""),
+        (APP, "{ signal = \"HUP\", times = 0 }", "times must be from 1 to 1000, not 0", ""),
+        (
+            APP,
+            "{ command = \"x\", process = \"app\" }",
+            "process belongs to signal: a command has the pids in its environment",
+            "",
+        ),
+    ] {
+        let (found, .., advice) = refusal(&with_actions(stack, &format!("action = {action}"), ""));
+        assert_eq!((found.as_str(), advice.as_str()), (message, help), "{action}");
+    }
+    for (schedule, message, help) in [
+        (
+            "slice = \"1s\"",
+            "a part with actions has one slice per trial, as long as its window",
+            "remove slice",
+        ),
+        ("isolated = false", "a part with actions loads one variant at a time", "remove isolated"),
+    ] {
+        let action = "action = { signal = \"HUP\", at = \"10ms\" }";
+        let (found, line, column, advice) = refusal(&with_actions(APP, action, schedule));
+        assert_eq!((found.as_str(), advice.as_str()), (message, help));
+        assert_eq!((line, column), (7, schedule.find('=').unwrap() + 3));
+    }
 }
