@@ -194,7 +194,7 @@ fn summary_json(summary: &Summary) -> Value {
 }
 
 fn trial_json(block: &Block, trial: &Trial) -> Value {
-    let mut object = json!({
+    json!({
         "block": block.index,
         "block_state": block.state,
         "offer": trial.offer,
@@ -217,11 +217,8 @@ fn trial_json(block: &Block, trial: &Trial) -> Value {
         },
         "peak_memory_bytes": trial.peak_memory_bytes,
         "series": { "step_ns": trial.step.0, "completed": trial.completed_by_step },
-    });
-    if let Some(disruption) = &trial.disruption {
-        object["disruption"] = disruption_json(disruption);
-    }
-    object
+        "disruption": trial.disruption.as_ref().map(disruption_json),
+    })
 }
 
 /// What was done to the stack during a trial, and what it cost.

@@ -101,7 +101,7 @@ fn disruption<'a>(report: &'a Value, variant: &str) -> (&'a Value, &'a Value) {
     let variants = report["variants"].as_array().unwrap();
     let variant = variants.iter().find(|v| v["name"] == variant).unwrap();
     let trials = variant["trials"].as_array().unwrap();
-    (variant, trials.iter().find_map(|trial| trial.get("disruption")).unwrap())
+    (variant, trials.iter().map(|trial| &trial["disruption"]).find(|of| !of.is_null()).unwrap())
 }
 
 fn lost(disruption: &Value) -> Vec<u64> {
