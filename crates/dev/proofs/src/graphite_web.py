@@ -2,9 +2,10 @@
 
 Reads {"start", "step", "now", "series": {name: [value or null]}, "queries": [{…}]} on standard
 input; each query has the parameters of /render. Writes one answer per query, as JSON: the series,
-or {"error": …}.
+or {"error": …}; with "repeats": N in the input, the seconds of each of N repetitions instead, and
+the number of values.
 """
-import json, os, sys, warnings
+import json, os, sys, time, warnings
 
 warnings.simplefilter("ignore")
 folder = sys.argv[1]
@@ -58,7 +59,16 @@ for name, values in asked["series"].items():
         STORE.tagdb.tag_series(name)
 client = Client()
 found = []
-for query in asked["queries"]:
+for query in asked["queries"] if "repeats" in asked else []:
+    seconds = []
+    for _ in range(asked["repeats"]):
+        start = time.perf_counter()
+        response = client.get("/render/", dict(query, format="json", now=str(now)))
+        content = response.content
+        seconds.append(time.perf_counter() - start)
+    values = sum(len(series["datapoints"]) for series in json.loads(content))
+    found.append({"seconds": seconds, "values": values})
+for query in [] if "repeats" in asked else asked["queries"]:
     try:
         response = client.get("/render/", dict(query, format="json", now=str(now)))
         if response.status_code == 200:

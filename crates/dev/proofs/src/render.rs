@@ -16,9 +16,10 @@ pub const REQUIREMENTS: [&str; 4] =
 
 const SCRIPT: &str = include_str!("graphite_web.py");
 
-/// 2026-03-01T00:00:00Z.
-const START_S: i64 = 1_772_323_200;
-const STEP_S: i64 = 10;
+/// The first second of all series: 2026-03-01T00:00:00Z.
+pub const START_S: i64 = 1_772_323_200;
+/// Their step.
+pub const STEP_S: i64 = 10;
 
 /// Slots of each series: two hours.
 const SLOTS: usize = 720;
@@ -321,15 +322,52 @@ fn ask_in(python: &Path, folder: &Path, question: &Value) -> Result<Vec<Value>, 
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
+/// Time of one request, repeated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timed {
+    /// Seconds of each repetition.
+    pub seconds: Vec<f64>,
+    /// Values in the answer, of all series.
+    pub values: u64,
+}
+
+/// Requests all series in `0..until_s` seconds after [`START_S`] from the real graphite-web, through
+/// the test client of its own framework, which saves it the network.
+///
+/// # Errors
+/// graphite-web cannot be installed or started, or has no answer.
+pub fn time_graphite_web(
+    series: &BTreeMap<String, Vec<f64>>,
+    query: &Value,
+    repeats: u32,
+    log: &mut dyn FnMut(&str),
+) -> Result<Timed, String> {
+    let slots = series.values().map(Vec::len).max().unwrap_or(0);
+    let question = json!({
+        "start": START_S, "step": STEP_S, "now": START_S + slots as i64 * STEP_S,
+        "series": series, "queries": [query], "repeats": repeats,
+    });
+    let answers = ask(&python(log)?, &question)?;
+    let timed = answers.first().and_then(|answer| {
+        let seconds = answer["seconds"].as_array()?.iter().filter_map(Value::as_f64).collect();
+        Some(Timed { seconds, values: answer["values"].as_u64()? })
+    });
+    timed.ok_or_else(|| format!("graphite-web answered {answers:?}"))
+}
+
+/// A Python with the real programs.
+fn python(log: &mut dyn FnMut(&str)) -> Result<std::path::PathBuf, String> {
+    let requirements = REQUIREMENTS.map(str::to_owned);
+    let folder = stage::python::ensure_env(&requirements, None, log);
+    Ok(folder.map_err(|error| error.to_string())?.join("python"))
+}
+
 /// Compares our answers with those of graphite-web, for every target in `ranges` random ranges.
 ///
 /// # Errors
 /// graphite-web cannot be installed or started.
 pub fn compare(seed: Seed, ranges: u32, log: &mut dyn FnMut(&str)) -> Result<Agreement, String> {
-    let requirements = REQUIREMENTS.map(str::to_owned);
-    let python = stage::python::ensure_env(&requirements, None, log)
-        .map_err(|error| error.to_string())?
-        .join("python");
+    let python = python(log)?;
     let mut rng = seed.rng("render");
     let data = random_series(&mut rng);
     let mut queries = Vec::new();

@@ -4,6 +4,7 @@ mod aa;
 mod accuracy;
 mod batches;
 mod bench;
+mod bench_render;
 mod bench_serve;
 mod bench_slots;
 mod binary;
@@ -51,10 +52,14 @@ tasks:
         kill -9 a program with ten writers of series, in SQLite and in PostgreSQL (500 times
         each by default); what was acknowledged must be there once
   prove imports [--runs N] [--seed N]
-  prove restarts [--runs N]
-  prove serve-kills [--runs N] [--seed N]
         kill -9 tachograph import, into SQLite and into PostgreSQL (500 times each by
         default), and call it again; every line must be there once
+  prove restarts [--runs N]
+        replace tachograph serve under load (1,000 times by default): requests failed, points
+        lost or doubled, the longest pause
+  prove serve-kills [--runs N] [--seed N]
+        kill -9 tachograph serve under load, with SQLite and with PostgreSQL; what was
+        acknowledged must be there once
   prove corpus FILE
         inputs of another project's tests through our parsers, compared with what it makes
         of them: corpus.json of influxdata/line-protocol, lexer_test.go of gostatsd,
@@ -69,6 +74,10 @@ tasks:
         all of these but container-kills and corpus, which need an engine and a file, one after the other
 
   bench-serve [--runs SLOTS]
+        Graphite lines of 10,000 series over TCP into tachograph serve (300 slots by default)
+  bench-render [--runs N]
+        /render of 50 series over a day of 10-second slots, from tachograph serve and from the
+        real graphite-web (20 requests by default)
   bench-series [--only NAME,NAME…] [--points N] [--series N] [--per-slot N] [--rounds N]
                [--values walk|counts|noise]
         fill ours, rrdtool, whisper and others with the same history (10,000,000 points of
@@ -104,6 +113,7 @@ fn main() -> ExitCode {
         ["prove", "restarts", options @ ..] => restarts::prove(options),
         ["prove", "serve-kills", options @ ..] => serve_kills::prove(options),
         ["bench-serve", options @ ..] => bench_serve::run(options),
+        ["bench-render", options @ ..] => bench_render::run(options),
         ["prove", "corpus", words @ ..] => corpus::prove(words),
         ["prove", "accuracy", options @ ..] => accuracy::prove(options),
         ["prove", "graphite", options @ ..] => graphite::prove(options),

@@ -255,6 +255,17 @@ impl Browser {
         std::fs::write(text, picture["data"].as_str().unwrap()).unwrap();
     }
 
+    /// How long the page took until a person could use it, kept beside the pictures: milliseconds
+    /// from the navigation to the end of the last thing that it fetched.
+    fn note_time(&mut self) {
+        let Ok(folder) = std::env::var("TACHOGRAPH_SCREENSHOTS") else { return };
+        let taken = self.value(
+            "Math.max(...performance.getEntriesByType('resource').map(e => e.responseEnd), \
+             performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd)",
+        );
+        std::fs::write(Path::new(&folder).join("usable-after-ms"), taken.to_string()).unwrap();
+    }
+
     /// The rows of the table of totals.
     fn totals(&mut self) -> Vec<Vec<String>> {
         let rows = self.value(
@@ -275,6 +286,7 @@ fn a_person_finds_a_series_and_its_total() {
     browser.size(1280, 800, false);
     browser.open(&server.address);
     browser.wait("document.querySelectorAll('#found button').length === 2");
+    browser.note_time();
 
     // Search, and choose the only series found.
     browser.click("#search");
