@@ -15,6 +15,7 @@ declare -A needs=(
   [apache2]=apache2
   [haproxy]=haproxy
   [caddy]=caddy
+  [prometheus]=prometheus
 )
 declare -A files=(
   [/usr/lib/apache2/modules/mod_python.so]=libapache2-mod-python
