@@ -300,7 +300,8 @@ fn lanes_of_points() -> impl Strategy<Value = (Spec, Vec<Point>)> {
         Just(Kind::Gauge),
         Just(Kind::Counter),
         Just(Kind::Derive),
-        Just(Kind::Absolute)
+        Just(Kind::Absolute),
+        Just(Kind::Total),
     ];
     let bounds = prop_oneof![
         3 => Just((None, None)),
@@ -329,8 +330,15 @@ fn lanes_of_points() -> impl Strategy<Value = (Spec, Vec<Point>)> {
     )
 }
 
-fn readings(kind: Kind) -> BoxedStrategy<Reading> {
+fn readings(kind: Kind) -> impl Strategy<Value = Reading> {
+    prop_oneof![9 => values(kind), 1 => Just(Reading::Unknown)]
+}
+
+fn values(kind: Kind) -> BoxedStrategy<Reading> {
     match kind {
+        Kind::Total => prop_oneof![(0..1_000_u32).prop_map(f64::from), 0.0..1e3_f64]
+            .prop_map(Reading::Level)
+            .boxed(),
         Kind::Gauge => (-1e3..1e3_f64).prop_map(Reading::Level).boxed(),
         Kind::Derive => (-1_000_i64..1_000).prop_map(Reading::Signed).boxed(),
         Kind::Absolute => (0..1_000_u64).prop_map(Reading::Unsigned).boxed(),
@@ -356,7 +364,8 @@ fn replayed(spec: &Spec, points: &[Point]) -> Slots {
 /// An upper bound of Σ |value| × seconds over everything added and retracted.
 fn points_weight(spec: &Spec, points: &[Point]) -> f64 {
     let heartbeat_s = spec.heartbeat_us as f64 / SECOND_US as f64;
-    3.0 * points.iter().map(|p| p.reading.as_f64().abs() * heartbeat_s).sum::<f64>()
+    let values = points.iter().map(|p| p.reading.as_f64().abs()).filter(|value| !value.is_nan());
+    3.0 * values.map(|value| value * heartbeat_s).sum::<f64>()
 }
 
 /// The rows without empty ones.
@@ -473,7 +482,11 @@ proptest! {
         let spec = Spec { lateness_us: window, ..spec };
         let mut arrivals = Vec::new();
         for (place, point) in points.iter().enumerate() {
-            let of_this = others.iter().filter(|(at, _)| *at == place);
+            // A slot's last update remains where a point without a value replaces it.
+            let is_unknown = |place: usize| points[place].reading == Reading::Unknown;
+            let of_this = others.iter().filter(|(at, other)| {
+                *at == place && (!is_unknown(place) || is_unknown(*other))
+            });
             arrivals.extend(of_this.map(|(_, other)| Point { at_us: point.at_us, ..points[*other] }));
             arrivals.extend([*point, *point]);
         }
