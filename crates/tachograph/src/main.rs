@@ -30,6 +30,7 @@ fn main() -> ExitCode {
         Command::Query(flags) => commands::query::run(&flags, &global),
         Command::Series(flags) => commands::series::run(&flags, &global),
         Command::Serve(flags) => commands::serve::run(&flags, &global),
+        Command::Maintain => commands::maintain::run(&global),
         Command::Doctor(flags) => commands::doctor::run(&flags, &global),
         Command::ServeFixture(flags) => commands::serve_fixture::run(&flags),
         Command::Container(flags) => commands::container::run(&flags),

@@ -261,7 +261,16 @@ fn sql_sees_what_arrived_while_the_daemon_runs() {
 #[test]
 fn refused_lines_are_counted_by_sender_and_reason_and_spoil_no_others() {
     let place = Place::new();
-    let args = ["--graphite", "tcp://127.0.0.1:0", "--max-series", "2", "--max-connections", "1"];
+    let args = [
+        "--graphite",
+        "tcp://127.0.0.1:0",
+        "--max-series",
+        "2",
+        "--max-connections",
+        "8",
+        "--max-connections-per-sender",
+        "8",
+    ];
     let daemon = Daemon::start(&place, &args, 2);
     let from = an_hour_ago();
     let long = "x".repeat(200_000);
@@ -278,12 +287,13 @@ fn refused_lines_are_counted_by_sender_and_reason_and_spoil_no_others() {
         );
         assert_eq!(daemon.figure(&name), Some(1.0), "{reason}");
     }
-    let first = TcpStream::connect(daemon.at("tcp://")).unwrap();
-    eventually("the connection is open", || {
-        daemon.figure("tachograph_connections{way=\"graphite_stream\"}") == Some(1.0)
+    let first: Vec<TcpStream> =
+        (0..8).map(|_| TcpStream::connect(daemon.at("tcp://")).unwrap()).collect();
+    eventually("the connections are open", || {
+        daemon.figure("tachograph_connections{way=\"graphite_stream\"}") == Some(8.0)
     });
-    let mut second = TcpStream::connect(daemon.at("tcp://")).unwrap();
-    assert!(second.read_to_end(&mut Vec::new()).is_err(), "it is reset");
+    let mut one_more = TcpStream::connect(daemon.at("tcp://")).unwrap();
+    assert!(one_more.read_to_end(&mut Vec::new()).is_err(), "it is reset");
     drop(first);
     assert_eq!(daemon.stop(), (Some(0), String::new()));
     assert_eq!((points_of(&place, "a"), points_of(&place, "b")), (3, 1));

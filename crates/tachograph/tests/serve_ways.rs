@@ -83,7 +83,7 @@ fn statsd_over_every_kind_of_socket_is_counted_once() {
     dgram.send_to(b"users:a|s\nusers:b|s\nusers:a|s\ntook:10:20|ms", &datagram).unwrap();
     let expected = "hits count {\"zone\":\"b\"} 56\n";
     eventually("all datagrams are in the record", || totals(&place).contains(expected));
-    let refused = "_e{5,4}:title|text\n_sc|web|0\nhits:x|c|#zone:b\nhits:1|c|#zone:b|T1\n";
+    let refused = "_e{5,4}:title|text\n_sc|web|0\nhits:x|c|#zone:b\nhits:1|c|#zone:b|T1000000000\n";
     over_tcp(&daemon.at("tcp://", 1), refused.as_bytes());
     let refused = figures(&daemon, "tachograph_refused_lines_total{");
     let reasons = [("bad_number", 1), ("not_a_metric", 2), ("window_closed", 1)];

@@ -53,6 +53,18 @@ pub enum JournalError {
         /// The system's error.
         cause: io::Error,
     },
+    /// It cannot be opened.
+    #[error(
+        "cannot open the journal {} ({cause}): check the permissions and the disk, or choose \
+         another folder",
+        .path.display()
+    )]
+    Open {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
     /// A file that is not a journal, or was written by a later version.
     #[error("{} is not a journal of this version: it was changed by another program, or by a \
         newer tachograph", .0.display())]
@@ -117,10 +129,10 @@ impl Journal {
         mut replay: impl FnMut(u64, &[u8]) -> Result<(), E>,
     ) -> Result<Journal, E> {
         let named = |path: &Path| named(path.to_owned());
-        fs::create_dir_all(folder).map_err(named(folder))?;
+        fs::create_dir_all(folder).map_err(not_opened(folder))?;
         let lock_path = folder.join("lock");
         let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
-        let lock = lock.map_err(named(&lock_path))?;
+        let lock = lock.map_err(not_opened(&lock_path))?;
         if lock.try_lock().is_err() {
             return Err(JournalError::Locked(folder.to_owned()).into());
         }
@@ -284,6 +296,10 @@ fn named(path: PathBuf) -> impl FnOnce(io::Error) -> JournalError {
     move |cause| JournalError::Io { path, cause }
 }
 
+fn not_opened(path: &Path) -> impl FnOnce(io::Error) -> JournalError {
+    move |cause| JournalError::Open { path: path.to_owned(), cause }
+}
+
 fn path_of(folder: &Path, first: u64) -> PathBuf {
     folder.join(format!("{first:020}.journal"))
 }
@@ -291,8 +307,8 @@ fn path_of(folder: &Path, first: u64) -> PathBuf {
 /// The first positions of a folder's files, in order.
 fn files(folder: &Path) -> Result<Vec<u64>, JournalError> {
     let mut firsts = Vec::new();
-    for entry in fs::read_dir(folder).map_err(named(folder.to_owned()))? {
-        let entry = entry.map_err(named(folder.to_owned()))?;
+    for entry in fs::read_dir(folder).map_err(not_opened(folder))? {
+        let entry = entry.map_err(not_opened(folder))?;
         let name = entry.file_name();
         let first: Option<u64> =
             name.to_str().and_then(|name| name.strip_suffix(".journal")?.parse().ok());

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::datagrams::{Datagrams, Drops};
+use crate::given::{self, Given};
 use crate::handover::{Left, NoSuccessor, Predecessor, Successor, What};
 use crate::http::Shared;
 use crate::ingest::{Format, Ingest, IngestOptions};
@@ -102,6 +103,19 @@ pub(crate) enum Phase {
 }
 
 impl Service {
+    /// The names of all, which are those of their options.
+    pub(crate) const NAMES: &str = "http, graphite or statsd";
+
+    /// The service with the name of its option.
+    pub(crate) fn named(name: &str) -> Option<Service> {
+        match name {
+            "http" => Some(Service::Http),
+            "graphite" => Some(Service::Graphite),
+            "statsd" => Some(Service::Statsd),
+            _ => None,
+        }
+    }
+
     /// How its lines are read and counted, over streams and in datagrams; `None` for HTTP.
     fn lines(self) -> Option<(Format, Way, Way)> {
         match self {
@@ -120,6 +134,7 @@ struct Listening {
     wanted: Address,
     address: Address,
     socket: Bound,
+    given: Given,
 }
 
 /// Why a round of serving ended.
@@ -156,7 +171,7 @@ pub fn run(
     let runtime = runtime.map_err(ServeError::System)?;
     let mut left = match &mut predecessor {
         Some(predecessor) => predecessor.take().map_err(ServeError::System)?,
-        None => Vec::new(),
+        None => given::take(options)?,
     };
     loop {
         let (sockets, connections) = runtime.block_on(adopt(options, left))?;
@@ -197,6 +212,19 @@ pub fn run(
 }
 
 impl Options {
+    /// All addresses to listen on.
+    pub(crate) fn wanted(&self) -> Vec<(Service, &Address)> {
+        let services = [
+            (Service::Http, &self.http),
+            (Service::Graphite, &self.graphite),
+            (Service::Statsd, &self.statsd),
+        ];
+        services
+            .into_iter()
+            .flat_map(|(service, addresses)| addresses.iter().map(move |at| (service, at)))
+            .collect()
+    }
+
     fn ingest(&self) -> IngestOptions {
         IngestOptions {
             place: self.place.clone(),
@@ -217,30 +245,40 @@ async fn adopt(
     let (mut sockets, mut connections) = (Vec::new(), Vec::new());
     for left in left {
         match left.what {
-            What::Socket { service, wanted } => sockets.push((service, wanted, left.fd)),
+            What::Socket { service, wanted, given } => {
+                sockets.push((service, wanted, given, left.fd));
+            }
             _ => connections.push(left),
         }
     }
-    let wanted = [
-        (Service::Http, &options.http),
-        (Service::Graphite, &options.graphite),
-        (Service::Statsd, &options.statsd),
-    ];
-    let wanted = wanted
-        .into_iter()
-        .flat_map(|(service, addresses)| addresses.iter().map(move |address| (service, address)));
     let mut listening = Vec::new();
+    let stays = |service: Service, address: &Address| {
+        let mut of_systemd = sockets.iter().filter(|known| known.0 == service);
+        let text = address.to_string();
+        let is_replaced = of_systemd.clone().any(|known| known.2 == Given::ByName);
+        !is_replaced || of_systemd.any(|known| known.2 == Given::ByAddress && known.1 == text)
+    };
+    let mut wanted: Vec<(Service, Address)> = options
+        .wanted()
+        .into_iter()
+        .filter(|(service, address)| stays(*service, address))
+        .map(|(service, address)| (service, address.clone()))
+        .collect();
+    for (service, address, ..) in sockets.iter().filter(|known| known.2 == Given::ByName) {
+        // Written by this program.
+        wanted.extend(Address::parse(address).ok().map(|address| (*service, address)));
+    }
     for (service, wanted) in wanted {
-        options.access.check(wanted, service == Service::Http)?;
+        options.access.check(&wanted, service == Service::Http)?;
         let failed = |cause| ServeError::Listen { address: wanted.clone(), cause };
         let text = wanted.to_string();
         let known = sockets.iter().position(|known| known.0 == service && known.1 == text);
-        let socket = match known {
-            Some(at) => Bound::adopted(sockets.swap_remove(at).2, wanted).map_err(failed)?,
-            None => Bound::new(wanted).await.map_err(failed)?,
+        let (socket, given) = match known.map(|at| sockets.swap_remove(at)) {
+            Some((.., given, fd)) => (Bound::adopted(fd, &wanted).map_err(failed)?, given),
+            None => (Bound::new(&wanted).await.map_err(failed)?, Given::No),
         };
-        let address = socket.address(wanted).map_err(failed)?;
-        listening.push(Listening { service, wanted: wanted.clone(), address, socket });
+        let address = socket.address(&wanted).map_err(failed)?;
+        listening.push(Listening { service, wanted, address, socket, given });
     }
     Ok((listening, connections))
 }
@@ -289,16 +327,19 @@ async fn serve(
     let router = router(&ingest, &drops);
     let (phase, phases) = watch::channel(Phase::Run);
     let (mut http, mut lines) = (JoinSet::new(), JoinSet::new());
-    let mut addresses = Vec::new();
+    let (mut addresses, mut own) = (Vec::new(), Vec::new());
     let mut adopted = connections;
-    for Listening { service, wanted, address, socket } in sockets {
+    for Listening { service, wanted, address, socket, given } in sockets {
+        if given == Given::No {
+            own.push(address.clone());
+        }
         addresses.push(address);
         let (ingest, phases) = (ingest.clone(), phases.clone());
         match (service.lines(), socket) {
             (Some((format, _, way)), socket @ (Bound::Udp(_) | Bound::UnixDatagram(_))) => {
                 let wanted = wanted.to_string();
                 let access = options.access.clone();
-                let datagrams = Datagrams { socket, service, wanted, format, way, access };
+                let datagrams = Datagrams { socket, service, wanted, given, format, way, access };
                 let mut drops = drops.lock().unwrap_or_else(PoisonError::into_inner);
                 drops.extend(Drops::of(&datagrams));
                 lines.spawn(
@@ -317,7 +358,7 @@ async fn serve(
                 };
                 let adopted = adopted.extract_if(.., mine).collect();
                 let listener =
-                    Listener { service, wanted, socket, router, access, places, adopted };
+                    Listener { service, wanted, given, socket, router, access, places, adopted };
                 let tasks = if known.is_some() { &mut lines } else { &mut http };
                 tasks.spawn(listener.run(ingest, phases));
             }
@@ -334,7 +375,7 @@ async fn serve(
             drop(ingest);
             all(&mut http).await;
             all(&mut lines).await;
-            remove_sockets(&addresses);
+            remove_sockets(&own);
             return Ok(Ended::Stopped);
         }
         let successor = match start(&options.program, &ingest).await {
@@ -396,6 +437,7 @@ fn remove_sockets(addresses: &[Address]) {
 struct Listener {
     service: Service,
     wanted: Address,
+    given: Given,
     socket: Bound,
     router: Router,
     access: Access,
@@ -461,7 +503,8 @@ impl Listener {
             // New connections are refused from now on.
             drop(self.socket);
         } else if let Ok(fd) = self.socket.into_fd() {
-            let what = What::Socket { service: self.service, wanted: self.wanted.to_string() };
+            let (service, wanted, given) = (self.service, self.wanted.to_string(), self.given);
+            let what = What::Socket { service, wanted, given };
             left.push(Left { fd, what });
         }
         let answered = async {

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 
 use crate::Access;
 use crate::daemon::{Phase, Service};
+use crate::given::Given;
 use crate::handover::{Left, What};
 use crate::ingest::{Format, Ingest, Message, now_us};
 use crate::metrics::{ByWay, NOT_ALLOWED, Sender, Way};
@@ -35,6 +36,7 @@ pub(crate) struct Datagrams {
     pub(crate) service: Service,
     /// Its address in the options.
     pub(crate) wanted: String,
+    pub(crate) given: Given,
     pub(crate) format: Format,
     pub(crate) way: Way,
     pub(crate) access: Access,
@@ -60,7 +62,8 @@ impl Datagrams {
         loop {
             let now = *phase.borrow_and_update();
             if now == Phase::HandOver {
-                let what = What::Socket { service: self.service, wanted: self.wanted };
+                let (service, wanted, given) = (self.service, self.wanted, self.given);
+                let what = What::Socket { service, wanted, given };
                 return Some(Left { fd: self.socket.into_fd().ok()?, what });
             }
             if now != Phase::Stop {

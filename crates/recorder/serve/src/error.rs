@@ -22,6 +22,14 @@ pub enum ServeError {
         /// The system's error.
         cause: io::Error,
     },
+    /// A socket of systemd cannot be used.
+    #[error("cannot use the socket '{name}' that systemd has opened: {why}")]
+    Given {
+        /// Its name.
+        name: String,
+        /// Why, and what to do.
+        why: String,
+    },
     /// An address is open to others without protection.
     #[error(transparent)]
     Access(#[from] AccessError),

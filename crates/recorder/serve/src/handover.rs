@@ -31,6 +31,7 @@ use rustix::net::{
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::Service;
+use crate::given::Given;
 
 /// The environment variable that tells a successor that its standard input is a socket.
 const VARIABLE: &str = "TACHOGRAPH_SUCCESSOR";
@@ -62,7 +63,13 @@ pub(crate) struct Left {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum What {
     /// A bound socket, by the address in the options.
-    Socket { service: Service, wanted: String },
+    Socket {
+        service: Service,
+        wanted: String,
+        /// An earlier version does not tell.
+        #[serde(default)]
+        given: Given,
+    },
     /// A connection that sends lines, with the beginning of one.
     Lines { service: Service, sender: String, half: Vec<u8>, skipping: bool },
     /// An HTTP connection between two requests, with the beginning of the next.

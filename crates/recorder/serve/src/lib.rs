@@ -30,6 +30,7 @@ mod body;
 mod daemon;
 mod datagrams;
 mod error;
+mod given;
 mod handover;
 mod http;
 mod influx;

@@ -10,6 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Registry, Unit};
+use store::{Maintained, StoreError};
 
 use crate::ingest::State;
 
@@ -86,6 +87,9 @@ pub(crate) struct Metrics {
     pub(crate) journal_commits: Counter,
     pub(crate) journal_errors: Counter,
     pub(crate) journal_replayed: Counter,
+    expired: Counter,
+    packed: Counter,
+    upkeep_errors: Counter,
 }
 
 impl fmt::Debug for Metrics {
@@ -120,6 +124,9 @@ impl Metrics {
         let journal_errors = counter("journal_errors", "Failed commits of the journal");
         let journal_replayed =
             counter("journal_replayed", "Messages read from the journal at the start");
+        let expired = counter("partitions_expired", "Partitions dropped because they had expired");
+        let packed = counter("slots_packed", "Slots packed because their span was over");
+        let upkeep_errors = counter("upkeep_errors", "Failed rounds of expiry and packing");
         let gauge = |registry: &mut Registry, name: &str, help: &str| {
             let gauge = Gauge::default();
             registry.register(name, help, gauge.clone());
@@ -178,6 +185,20 @@ impl Metrics {
             journal_commits,
             journal_errors,
             journal_replayed,
+            expired,
+            packed,
+            upkeep_errors,
+        }
+    }
+
+    /// Counts what a part of the upkeep did.
+    pub(crate) fn upkeep(&self, done: &Result<Maintained, StoreError>) {
+        match done {
+            Ok(done) => {
+                self.expired.inc_by(done.dropped);
+                self.packed.inc_by(done.sealed);
+            }
+            Err(_) => _ = self.upkeep_errors.inc(),
         }
     }
 

@@ -249,7 +249,11 @@ impl Store for Memory {
         Ok(0)
     }
 
-    fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
+    fn maintain_while(
+        &mut self,
+        now_us: i64,
+        _goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Maintained, StoreError> {
         let mut maintained = Maintained::default();
         for kept in &mut self.kept {
             kept.horizon_us = kept.horizon_at(now_us);

@@ -27,6 +27,10 @@ pub struct Maintained {
     pub made: u64,
     /// Slots packed because their span was over.
     pub sealed: u64,
+    /// Whether it was ended early, so that more is to be done.
+    pub is_partial: bool,
+    /// Whether another process is doing it now.
+    pub is_elsewhere: bool,
 }
 
 /// How long a span must be over before maintenance seals it: most late data has arrived by then.
@@ -157,6 +161,17 @@ pub trait Store: Send {
     /// Drops the partitions that have expired at `now_us`, creates those that are needed next, and
     /// seals the spans that have been over for two hours.
     ///
-    /// From then on, slots older than what is kept are not written.
-    fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError>;
+    /// From then on, slots older than what is kept are not written. Where several processes share a
+    /// database, one does it at a time; for the others [`Maintained::is_elsewhere`] is set.
+    fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
+        self.maintain_while(now_us, &mut || true)
+    }
+
+    /// Like [`Store::maintain`], but seals no further span once `goes_on` returns false, so that
+    /// batches need not wait for long.
+    fn maintain_while(
+        &mut self,
+        now_us: i64,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Maintained, StoreError>;
 }

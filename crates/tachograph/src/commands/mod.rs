@@ -10,6 +10,7 @@ mod hooks;
 pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod load;
+pub(crate) mod maintain;
 pub(crate) mod man;
 pub(crate) mod measure;
 mod neighbours;

@@ -20,6 +20,7 @@ const GRAPHITE: [&str; 2] = ["tcp://127.0.0.1:2003", "udp://127.0.0.1:2003"];
 const STATSD: [&str; 2] = ["tcp://127.0.0.1:8125", "udp://127.0.0.1:8125"];
 
 pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
+    refuse_zeros(flags)?;
     let place = Place::of(global)?;
     let options = Options {
         journal: journal(flags, &place)?,
@@ -61,6 +62,23 @@ fn addresses(given: &[Address], none: bool, usual: &[&str]) -> Result<Vec<Addres
     }
 }
 
+/// With these at zero nothing would ever be accepted, or nothing else would ever be done.
+fn refuse_zeros(flags: &ServeFlags) -> Result<(), Failure> {
+    let zeros = [
+        ("--write-each", flags.write_each.0 == 0, "1s"),
+        ("--head-memory", flags.head_memory.0 == 0, "64MiB"),
+        ("--journal-max", flags.journal_max.0 == 0, "1GiB"),
+        ("--max-connections", flags.max_connections == 0, "1000"),
+        ("--max-connections-per-sender", flags.max_connections_per_sender == Some(0), "500"),
+    ];
+    match zeros.iter().find(|(_, is_zero, _)| *is_zero) {
+        Some((option, _, usual)) => {
+            Err(Failure::new(format!("{option} must not be 0: write {option} {usual}")))
+        }
+        None => Ok(()),
+    }
+}
+
 fn journal(flags: &ServeFlags, place: &Place) -> Result<PathBuf, Failure> {
     match (&flags.journal, place) {
         (Some(folder), _) => Ok(folder.clone()),
@@ -80,9 +98,6 @@ fn import(flags: &ServeFlags) -> Result<import::Options, Failure> {
         .ok_or_else(|| Failure::new("--step must be from a microsecond to ten years"))?;
     let series = SeriesLimit { series: i64::from(flags.max_series), ..SeriesLimit::DEFAULT };
     let head_bytes = usize::try_from(flags.head_memory.0).unwrap_or(usize::MAX);
-    if head_bytes == 0 {
-        return Err(Failure::new("--head-memory must not be 0"));
-    }
     Ok(import::Options {
         heartbeat_us: flags.heartbeat.map_or(2 * step.us(), us),
         lateness_us: us(flags.lateness),

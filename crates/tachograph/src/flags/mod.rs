@@ -98,6 +98,8 @@ pub(crate) enum Command {
     /// Record metrics as they arrive, and answer Grafana, until SIGTERM or Ctrl-C
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::ServeFlags),
+    /// Drop expired data and pack old data, as 'serve' does by itself
+    Maintain,
     /// Check this machine: what is missing, and how to install it
     Doctor(doctor::DoctorFlags),
     /// Run the built-in test server: HTTP, raw exchanges, and faults on demand

@@ -1,7 +1,7 @@
 //! Streams without an end: the caller numbers the batches, and decides when they are written.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use formats::text::Windowed;
 use formats::{Book, Reason, Update};
@@ -226,13 +226,18 @@ impl<'s> Live<'_, 's> {
         }
     }
 
-    /// Starts [`Store::maintain`], and calls `done` on the store's thread when it has ended.
+    /// Starts [`Store::maintain_while`] for this long, and calls `done` on the store's thread when it
+    /// has ended. Batches that begin meanwhile are written afterwards.
     pub fn maintain(
         &self,
         now_us: i64,
+        limit: Duration,
         done: impl FnOnce(Result<Maintained, StoreError>) + Send + 's,
     ) {
-        self.recorder.store_thread.start(move |store| done(store.maintain(now_us)));
+        self.recorder.store_thread.start(move |store| {
+            let begun = Instant::now();
+            done(store.maintain_while(now_us, &mut || begun.elapsed() < limit));
+        });
     }
 
     fn head(&self) -> &Head {

@@ -19,6 +19,7 @@ use store::{Retention, Store, StoreError, Writer};
 use super::elements::{self, Repeats};
 use super::journal::Group;
 use super::record::{FORMATS, Format, Record, read_windows, write_windows};
+use super::upkeep::{self, Upkeep};
 use super::{Answer, IngestOptions, Message, Refused, Shared, State, now_us};
 use crate::ServeError;
 use crate::metrics::Metrics;
@@ -28,9 +29,6 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Time between two attempts to write to a store that failed.
 const RETRY: Duration = Duration::from_millis(500);
-
-/// Time between two rounds of maintenance.
-const MAINTAIN_EACH: Duration = Duration::from_secs(60);
 
 /// How long a last batch may take when the daemon ends.
 const LAST_BATCH: Duration = Duration::from_secs(60);
@@ -216,7 +214,8 @@ pub(super) struct Apply<'a, 'r, 's> {
     writing: u64,
     written: Instant,
     retried: Instant,
-    maintained: Option<Instant>,
+    begun: Instant,
+    upkeep: Upkeep,
     /// Set when a successor is to take over.
     last: Option<Last>,
     /// Whether the journal has been read.
@@ -268,7 +267,8 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             writing: 0,
             written: Instant::now(),
             retried: Instant::now(),
-            maintained: None,
+            begun: Instant::now(),
+            upkeep: Upkeep::default(),
             last: None,
             is_open: false,
             has_new_windows: false,
@@ -584,17 +584,16 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         Ok(())
     }
 
+    /// Begins a part of the upkeep, if it is due and no batch is being written.
     fn maintain(&mut self) {
-        if self.maintained.is_some_and(|at| at.elapsed() < MAINTAIN_EACH) || self.live.is_writing()
-        {
+        if self.live.is_writing() {
             return;
         }
-        self.maintained = Some(Instant::now());
-        let errors = self.metrics.store_errors.clone();
-        self.live.maintain(now_us(), move |done| {
-            if done.is_err() {
-                errors.inc();
-            }
+        let Some(now_us) = self.upkeep.due(self.begun.elapsed(), now_us()) else { return };
+        let (metrics, ended) = (self.metrics.clone(), self.upkeep.begin());
+        self.live.maintain(now_us, upkeep::PART, move |done| {
+            metrics.upkeep(&done);
+            ended.set(done.is_ok_and(|done| done.is_partial));
         });
     }
 

@@ -15,6 +15,7 @@ mod apply;
 mod elements;
 mod journal;
 mod record;
+mod upkeep;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

@@ -153,6 +153,11 @@ impl Session<'_> {
         self.transaction.query(&statement, params)
     }
 
+    /// The only value of a query without parameters.
+    pub(super) fn query_one_bool(&mut self, sql: &str) -> Result<bool, postgres::Error> {
+        self.transaction.query_one(sql, &[])?.try_get(0)
+    }
+
     /// Runs a prepared statement; returns the number of rows changed.
     pub(super) fn execute(
         &mut self,

@@ -54,6 +54,13 @@ const TRIES_MAX: usize = 5;
 /// faster than PostgreSQL's own vacuum, once a minute.
 const VACUUMED_AFTER: u64 = 10_000;
 
+/// Whether other processes may do the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Together {
+    Alone,
+    Shared,
+}
+
 /// Result of an attempt to apply a batch.
 enum Attempt {
     Done(Applied),
@@ -96,19 +103,61 @@ impl Postgres {
         Postgres { packing, ..self }
     }
 
-    /// Packs the rows of a span, if its partition still exists.
-    fn seal_span(&mut self, kept: &Kept, span_us: i64, way: Way) -> Result<u64, StoreError> {
+    /// Packs the rows of a span, if its partition still exists; `None` if another process does the
+    /// upkeep.
+    fn seal_span(
+        &mut self,
+        kept: &Kept,
+        span_us: i64,
+        way: Way,
+        together: Together,
+    ) -> Result<Option<u64>, StoreError> {
         let writing = packed::Writing::new(self.packing, way);
         let step_us = kept.step().us();
         self.link.transaction(|session| {
+            if together == Together::Alone && !session.query_one_bool(schema::UPKEEP)? {
+                return Ok(None);
+            }
             session.transaction.query_one(schema::WRITING, &[])?;
             if !schema::partitions(session, step_us)?.contains(&kept.partition_of(span_us)) {
-                return Ok(0);
+                return Ok(Some(0));
             }
             let (left, sealed) = packed::seal(session, kept, span_us, writing)?;
             write::add_unpacked(session, step_us, &left)?;
-            Ok(sealed.saturating_sub(left.len() as u64))
+            Ok(Some(sealed.saturating_sub(left.len() as u64)))
         })
+    }
+
+    /// Seals the spans that are over, one transaction each, while `goes_on`.
+    fn seal_while(
+        &mut self,
+        until_us: i64,
+        together: Together,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Maintained, StoreError> {
+        let mut done = Maintained::default();
+        for kept in self.link.transaction(schema::retentions)? {
+            let mut from_us = i64::MIN;
+            while let Some(span_us) = self
+                .link
+                .transaction(|session| packed::next_with_rows(session, &kept, from_us, until_us))?
+            {
+                from_us = kept.span_end(span_us);
+                if from_us > until_us {
+                    break;
+                }
+                if !goes_on() {
+                    return Ok(Maintained { is_partial: true, ..done });
+                }
+                let sealed =
+                    self.retry(|store, way| store.seal_span(&kept, span_us, way, together))?;
+                match sealed {
+                    Some(sealed) => done.sealed += sealed,
+                    None => return Ok(Maintained { is_elsewhere: true, ..done }),
+                }
+            }
+        }
+        Ok(done)
     }
 
     /// Vacuums the tables with many replaced rows.
@@ -293,26 +342,24 @@ impl Store for Postgres {
     }
 
     fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {
-        let mut sealed = 0;
-        for kept in self.link.transaction(schema::retentions)? {
-            let mut from_us = i64::MIN;
-            while let Some(span_us) = self
-                .link
-                .transaction(|session| packed::next_with_rows(session, &kept, from_us, until_us))?
-            {
-                from_us = kept.span_end(span_us);
-                if from_us > until_us {
-                    break;
-                }
-                sealed += self.retry(|store, way| store.seal_span(&kept, span_us, way))?;
-            }
-        }
-        Ok(sealed)
+        Ok(self.seal_while(until_us, Together::Shared, &mut || true)?.sealed)
     }
 
-    fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
-        let maintained = self.link.transaction(|session| schema::maintain(session, now_us))?;
-        let sealed = self.seal(now_us.saturating_sub(SEALED_AFTER_US))?;
-        Ok(Maintained { sealed, ..maintained })
+    fn maintain_while(
+        &mut self,
+        now_us: i64,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Maintained, StoreError> {
+        let maintained =
+            self.link.transaction(|session| match session.query_one_bool(schema::UPKEEP)? {
+                true => schema::maintain(session, now_us),
+                false => Ok(Maintained { is_elsewhere: true, ..Maintained::default() }),
+            })?;
+        if maintained.is_elsewhere {
+            return Ok(maintained);
+        }
+        let until_us = now_us.saturating_sub(SEALED_AFTER_US);
+        let sealed = self.seal_while(until_us, Together::Alone, goes_on)?;
+        Ok(Maintained { dropped: maintained.dropped, made: maintained.made, ..sealed })
     }
 }

@@ -51,6 +51,11 @@ pub(super) const WRITING: &str =
 const ALONE: &str =
     "SELECT pg_advisory_xact_lock(1952539496, current_schema()::regnamespace::oid::int)";
 
+/// Whoever does the upkeep holds this lock; false if another process does it. The number spells
+/// "upke".
+pub(super) const UPKEEP: &str =
+    "SELECT pg_try_advisory_xact_lock(1970301797, current_schema()::regnamespace::oid::int)";
+
 /// The schema version of the database; 0 without series.
 pub(super) fn version(session: &mut Session<'_>) -> Result<i64, Failure> {
     let exists = "SELECT to_regclass('slots_schema') IS NOT NULL";

@@ -72,6 +72,38 @@ impl Sqlite {
         Ok(found)
     }
 
+    /// Seals the spans that are over, one transaction each, while `goes_on`.
+    fn seal_while(
+        &mut self,
+        until_us: i64,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Maintained, StoreError> {
+        let packing = self.packing;
+        let mut done = Maintained::default();
+        for kept in self.read(schema::retentions)? {
+            for start_us in self.read(|db| schema::partitions(db, kept.step().us()))? {
+                let mut from_us = start_us;
+                while let Some(span_us) =
+                    self.read(|db| packed::next_with_rows(db, &kept, from_us))?
+                {
+                    from_us = kept.span_end(span_us);
+                    if from_us > until_us {
+                        break;
+                    }
+                    if !goes_on() {
+                        return Ok(Maintained { is_partial: true, ..done });
+                    }
+                    done.sealed +=
+                        self.write(|tx| Ok(packed::seal(tx, &kept, span_us, packing)?))?;
+                    if from_us >= start_us.saturating_add(kept.partition_us) {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(done)
+    }
+
     /// Like [`Store::apply`], and writes in the same transaction what `also` writes to other tables
     /// of the same file: both or neither. For a batch that was applied before, `also` is not
     /// called.
@@ -213,32 +245,17 @@ impl Store for Sqlite {
     }
 
     fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {
-        let packing = self.packing;
-        let mut sealed = 0;
-        for kept in self.read(schema::retentions)? {
-            for start_us in self.read(|db| schema::partitions(db, kept.step().us()))? {
-                let mut from_us = start_us;
-                while let Some(span_us) =
-                    self.read(|db| packed::next_with_rows(db, &kept, from_us))?
-                {
-                    from_us = kept.span_end(span_us);
-                    if from_us > until_us {
-                        break;
-                    }
-                    sealed += self.write(|tx| Ok(packed::seal(tx, &kept, span_us, packing)?))?;
-                    if from_us >= start_us.saturating_add(kept.partition_us) {
-                        break;
-                    }
-                }
-            }
-        }
-        Ok(sealed)
+        Ok(self.seal_while(until_us, &mut || true)?.sealed)
     }
 
-    fn maintain(&mut self, now_us: i64) -> Result<Maintained, StoreError> {
+    fn maintain_while(
+        &mut self,
+        now_us: i64,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Maintained, StoreError> {
         let maintained = self.write(|tx| Ok(schema::maintain(tx, now_us)?))?;
-        let sealed = self.seal(now_us.saturating_sub(SEALED_AFTER_US))?;
-        Ok(Maintained { sealed, ..maintained })
+        let sealed = self.seal_while(now_us.saturating_sub(SEALED_AFTER_US), goes_on)?;
+        Ok(Maintained { dropped: maintained.dropped, made: maintained.made, ..sealed })
     }
 }
 

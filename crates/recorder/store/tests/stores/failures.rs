@@ -3,8 +3,8 @@
 use postgres::{Client, NoTls};
 use series::{Delta, Interval, Kind, SECOND_US, SlotKey, Spec, Step};
 use store::{
-    Applied, Changes, Identity, NewSeries, Packing, Postgres, Retention, SeriesLimit, Sqlite,
-    Store, StoreError, Writer,
+    Applied, Changes, Identity, Maintained, NewSeries, Packing, Postgres, Retention, SeriesLimit,
+    Sqlite, Store, StoreError, Writer,
 };
 use throwaway::Throwaway;
 
@@ -216,4 +216,25 @@ fn a_reader_that_takes_long_does_not_stop_the_writers_for_long() {
     assert!(matches!(error, StoreError::Busy { .. }), "{error}");
     drop(reading);
     assert!(store.maintain(100_000 * SECOND_US).unwrap().dropped > 0);
+}
+
+#[test]
+fn one_process_at_a_time_does_the_upkeep_of_a_postgresql_database() {
+    let url = server().database("upkeep").unwrap();
+    let mut store = Postgres::open(&url).unwrap();
+    store.retain(&[Retention::from_secs(10, Some(60)).unwrap()]).unwrap();
+    let series = requests(&mut store);
+    store.retain(&[Retention::from_secs(10, Some(60)).unwrap()]).unwrap();
+    store.apply(Writer(1), 1, &count(series, 3)).unwrap();
+    let mut other = Client::connect(&url, NoTls).unwrap();
+    let mut working = other.transaction().unwrap();
+    let lock = "SELECT pg_advisory_xact_lock(1970301797, current_schema()::regnamespace::oid::int)";
+    working.query_one(lock, &[]).unwrap();
+    let elsewhere = Maintained { is_elsewhere: true, ..Maintained::default() };
+    assert_eq!(store.maintain(100_000 * SECOND_US).unwrap(), elsewhere);
+    // Writing goes on meanwhile.
+    store.apply(Writer(1), 2, &count(series, 3)).unwrap();
+    drop(working);
+    let done = store.maintain(100_000 * SECOND_US).unwrap();
+    assert!(done.dropped > 0 && !done.is_elsewhere, "{done:?}");
 }

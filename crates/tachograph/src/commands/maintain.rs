@@ -1,0 +1,30 @@
+//! `tachograph maintain`: expires and packs what is due.
+
+use crate::failure::{Outcome, Status};
+use crate::flags::Global;
+use crate::flags::series::now_us;
+use crate::{output, stores};
+
+pub(crate) fn run(global: &Global) -> Outcome {
+    // A record that does not exist is not created.
+    drop(stores::open_read_only(global)?);
+    let mut store = stores::open(global)?;
+    let done = store.maintain(now_us())?;
+    let record = store.place();
+    if done.is_elsewhere {
+        output::print(&format!("{record}: another process is doing this now\n"));
+        return Ok(Status::Well);
+    }
+    output::print(&format!(
+        "{record}: dropped {}, packed {}, prepared {}\n",
+        counted(done.dropped, "expired partition"),
+        counted(done.sealed, "slot"),
+        counted(done.made, "partition"),
+    ));
+    Ok(Status::Well)
+}
+
+fn counted(count: u64, one: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {one}{s}", base::format_count(count))
+}
