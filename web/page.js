@@ -1,11 +1,12 @@
 "use strict";
-// The explorer of series and the list of runs. Everything that it shows comes from the daemon that
+// The explorer of series, the list of runs, and the health of the daemon. Everything that it shows comes from the daemon that
 // serves it; names are only ever set as text, never as HTML.
 (() => {
   const $ = (id) => document.getElementById(id);
   const LISTED = 200;
   const DRAWN = 60;
   const COLORS = 6;
+  const SECTIONS = ["explore", "runs", "health"];
   // live: "" shows a fixed range, "slide" one that ends now, "grow" also keeps its beginning.
   const state = { target: "", from: 0, until: 0, past: [], plot: null, curves: [], live: "" };
   const EACH_MS = 2000;
@@ -36,7 +37,7 @@
   // Where one is: in the fragment, so that a view can be sent to others and restored.
   const view = () => {
     const [name, query] = location.hash.replace(/^#/, "").split("?");
-    return { name: name === "runs" ? "runs" : "explore", query: new URLSearchParams(query || "") };
+    return { name: SECTIONS.includes(name) ? name : "explore", query: new URLSearchParams(query || "") };
   };
   const remember = () => {
     const query = new URLSearchParams({ target: state.target, from: state.from, until: state.until });
@@ -329,16 +330,71 @@
     }
   };
 
+  // Health: the daemon's figures about itself, in the text format of OpenMetrics.
+  let healthTicks = 0;
+  const bytes = (count) => {
+    const units = ["B", "KiB", "MiB", "GiB"];
+    const power = Math.min(Math.floor(Math.log2(Math.max(count, 1)) / 10), units.length - 1);
+    return `${number(count / 1024 ** power, 3)} ${units[power]}`;
+  };
+  const figures = (text) => text.split("\n").flatMap((line) => {
+    const found = /^tachograph_(\w+)(?:\{(.*)\})? (\S+)$/.exec(line);
+    if (!found) return [];
+    const labels = {};
+    for (const [, name, value] of (found[2] || "").matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)) {
+      labels[name] = value.replace(/\\(.)/g, "$1");
+    }
+    return [{ name: found[1], labels, value: Number(found[3]) }];
+  });
+  const row = (cells) => {
+    const made = document.createElement("tr");
+    made.append(...cells.map((cell) => make("td", cell)));
+    return made;
+  };
+  const REFUSED = { refused_lines_total: "lines", turned_away_total: "requests, connections or datagrams" };
+  const showHealth = async () => {
+    clearTimeout(healthTicks);
+    try {
+      const [health, metrics] = await Promise.all([fetch("health"), fetch("metrics")]);
+      if (!metrics.ok) throw new Error(`the daemon's figures cannot be read: status ${metrics.status}`);
+      const [said, all] = [(await health.text()).trim(), figures(await metrics.text())];
+      const one = (name) => all.find((figure) => figure.name === name)?.value ?? NaN;
+      const fill = (name) => {
+        const [used, limit] = [one(`${name}_bytes`), one(`${name}_max_bytes`)];
+        return `${bytes(used)} of ${bytes(limit)} (${number(100 * used / limit, 2)}%)`;
+      };
+      $("figures").tBodies[0].replaceChildren(...[
+        ["Record", health.ok ? "can be read and written" : said],
+        ["Senders", one("full") ? "must wait" : "need not wait"],
+        ["Oldest line that is not in the record", `${number(one("oldest_unwritten_seconds"), 3)} s`],
+        ["Journal", fill("journal")],
+        ["Memory of unwritten updates", fill("head")],
+        ["Lines received", number(one("lines_total"))],
+        ["Updates accepted", number(one("updates_total"))],
+      ].map(row));
+      const refused = all.filter((figure) => figure.name in REFUSED).sort((a, b) => b.value - a.value);
+      $("refused").tBodies[0].replaceChildren(...refused.map(({ name, labels, value }) =>
+        row([labels.sender, labels.way, labels.reason.replaceAll("_", " "), REFUSED[name], number(value)])));
+      $("refused").hidden = !refused.length;
+      $("none-refused").hidden = refused.length > 0;
+      $("no-figures").hidden = true;
+    } catch (error) {
+      $("no-figures").textContent = error.message;
+      $("no-figures").hidden = false;
+    }
+    healthTicks = setTimeout(() => { if (view().name === "health") showHealth(); }, EACH_MS);
+  };
+
   const route = async () => {
     const { name, query } = view();
-    for (const section of ["explore", "runs"]) {
+    for (const section of SECTIONS) {
       $(section).hidden = section !== name;
       if (section === name) $(`to-${section}`).setAttribute("aria-current", "page");
       else $(`to-${section}`).removeAttribute("aria-current");
     }
-    if (name === "runs") {
+    if (name !== "explore") {
       follow("");
-      return listRuns();
+      return name === "runs" ? listRuns() : showHealth();
     }
     const found = await search();
     const target = query.get("target");

@@ -235,6 +235,8 @@ fn a_series_keeps_the_mode_that_it_was_made_in() {
         "error: sold.txt: sold exists without RRDtool's state: omit --rrd, or import under \
          another name\n"
     );
+    let ended = place.run(&["query", "", "--rrd", "--format", "csv"]);
+    ended.status(2).says("error: --rrd has the format of rrdtool fetch: omit --format, or omit");
     let ended = import("late.txt", &["--rrd"]);
     assert!(ended.out.contains("refused: 1 (1 not_after)"), "{}", ended.out);
     place.write("more.txt", "made 3 1430701300\n");

@@ -173,9 +173,9 @@ fn an_address_in_use_or_open_to_others_is_refused_with_a_sentence() {
     );
     assert_eq!((second.status, second.err), (Some(2), said));
     let open = place.run(&["serve", "--http", "0.0.0.0:8086"]);
-    let said = "error: tcp://0.0.0.0:8086 can be reached from other machines: add --token-file, so \
-                that only clients with a token can read and write, or listen on 127.0.0.1, [::1] \
-                or a Unix socket\n";
+    let said = "error: tcp://0.0.0.0:8086 can be reached from other machines: add --token-file or \
+                --tls-client-ca, so that only clients with a token or a certificate can read and \
+                write, or listen on 127.0.0.1, [::1] or a Unix socket\n";
     assert_eq!((open.status, open.err.as_str()), (Some(2), said));
     let args = ["serve", "--http", "127.0.0.1:0", "--graphite", "udp://0.0.0.0:0"];
     let open = place.run(&args);
@@ -253,6 +253,9 @@ fn sql_sees_what_arrived_while_the_daemon_runs() {
         daemon.figure("tachograph_oldest_unwritten_seconds") == Some(0.0)
     });
     assert_eq!(daemon.figure("tachograph_updates_total"), Some(10.0));
+    assert_eq!(daemon.figure("tachograph_journal_max_bytes"), Some(f64::from(1 << 30)));
+    assert_eq!(daemon.figure("tachograph_head_max_bytes"), Some(f64::from(64 << 20)));
+    assert!(daemon.figure("tachograph_journal_bytes") > Some(0.0));
     assert_eq!(daemon.figure("tachograph_connections{way=\"graphite_stream\"}"), Some(1.0));
     drop(stream);
     assert_eq!(daemon.stop().0, Some(0));

@@ -4,10 +4,11 @@
 
 mod support;
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use proofs::daemon::{Daemon, points};
@@ -105,7 +106,7 @@ fn a_token_file_that_others_can_read_is_refused() {
     let tokens = token_file(&place, 0o644);
     let ended = place.run(&["serve", "--token-file", &tokens]);
     let said = format!(
-        "error: other users can read or change {tokens}, which contains tokens: chmod 600 {tokens}\n"
+        "error: other users can read or change {tokens}, which is secret: chmod 600 {tokens}\n"
     );
     assert_eq!((ended.status, ended.err), (Some(2), said));
 }
@@ -117,7 +118,7 @@ fn a_successor_that_refuses_the_token_file_changes_nothing() {
     let daemon = start(&place, &["--no-graphite", "--token-file", &tokens], 1);
     token_file(&place, 0o644);
     daemon.signal(Signal::USR2).unwrap();
-    assert!(daemon.note().unwrap().contains("which contains tokens: chmod 600"));
+    assert!(daemon.note().unwrap().contains("which is secret: chmod 600"));
     let note = daemon.note().unwrap();
     assert!(note.starts_with("not replaced: the new process did not get ready"), "{note}");
     let bearer = format!("Host: t\r\nAuthorization: Bearer {TOKEN}\r\n");
@@ -223,4 +224,133 @@ fn a_sender_that_lies_about_its_length_is_not_acknowledged_and_spoils_nothing() 
     daemon.stop().unwrap();
     let record = place.path("record.sqlite");
     assert_eq!(points(record.to_str().unwrap(), &["lie"]).unwrap(), [1]);
+}
+
+/// Runs a command of a test, which must succeed.
+fn made(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A certificate for localhost, its key, and a certificate and key of a client that it has signed.
+fn certificates(place: &Place) {
+    let curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
+    let new = |name: &str, further: &[&str]| {
+        let (key, cert) = (format!("{name}.key"), format!("{name}.pem"));
+        let mut command = Command::new("openssl");
+        command.args(["req", "-x509", "-days", "2"]).args(curve).args(further);
+        made(command.args(["-keyout", &key, "-out", &cert]).current_dir(place.dir.path()));
+    };
+    let name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"];
+    new("server", &name);
+    new("ca", &["-subj", "/CN=authority"]);
+    let client = ["-subj", "/CN=client", "-CA", "ca.pem", "-CAkey", "ca.key"];
+    new("client", &[&client[..], &["-addext", "basicConstraints=critical,CA:FALSE"]].concat());
+}
+
+/// Sends points over HTTPS on a kept connection, and connects again when it is closed; prints the
+/// number of each point that was answered with 204, until it has sent as many as wanted.
+const SENDER: &str = r#"
+import http.client, ssl, sys, time
+port, count, token = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+context = ssl.create_default_context(cafile='server.pem')
+if len(sys.argv) > 4:
+    context.load_cert_chain('client.pem', 'client.key')
+connection = http.client.HTTPSConnection('localhost', port, context=context, timeout=60)
+start = int(time.time()) // 10 * 10 - 3000
+for number in range(count):
+    while True:
+        try:
+            connection.request('POST', '/write?precision=s', f'tls value={number} {start + number}',
+                               {'Authorization': 'Bearer ' + token})
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status == 204, answer.status
+            break
+        except (http.client.RemoteDisconnected, ConnectionError, ssl.SSLEOFError):
+            connection.close()
+    print(number, flush=True)
+"#;
+
+fn sender(place: &Place, daemon: &Daemon, count: u32, further: &[&str]) -> Command {
+    let port = daemon.at("tcp://127.0.0.1:", 0);
+    let mut command = Command::new("python3");
+    command.args(["-c", SENDER, &port, &count.to_string(), TOKEN]).args(further);
+    command.current_dir(place.dir.path());
+    command
+}
+
+#[test]
+fn a_sender_over_tls_loses_nothing_while_the_daemon_is_replaced() {
+    let place = Place::new();
+    certificates(&place);
+    let tokens = token_file(&place, 0o600);
+    let tls = ["--tls-cert", "server.pem", "--tls-key", "server.key", "--token-file", &tokens];
+    let mut daemon = start(&place, &[&["--no-graphite"], &tls[..]].concat(), 1);
+    // Nothing that is not TLS is answered.
+    let mut plain = connect(&daemon);
+    plain.write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!answer.starts_with(b"HTTP/"), "{answer:?}");
+    // A client that never agrees on the keys does not prevent the restart.
+    let _silent = connect(&daemon);
+    let count = 600;
+    let mut sending = sender(&place, &daemon, count, &[]);
+    let mut sending = sending.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(sending.stdout.take().unwrap()).lines();
+    let mut sent = 0;
+    for _ in 0..5 {
+        for _ in 0..60 {
+            sent += u32::from(lines.next().is_some());
+        }
+        daemon.replace().unwrap();
+    }
+    sent += lines.map_while(Result::ok).count() as u32;
+    let mut error = String::new();
+    sending.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    assert!(sending.wait().unwrap().success(), "{error}");
+    assert_eq!(sent, count);
+    daemon.stop().unwrap();
+    let record = place.path("record.sqlite");
+    assert_eq!(points(record.to_str().unwrap(), &["tls"]).unwrap(), [i64::from(count)]);
+}
+
+#[test]
+fn clients_need_a_certificate_where_an_authority_is_given() {
+    let place = Place::new();
+    certificates(&place);
+    let args = ["--no-graphite", "--tls-cert", "server.pem", "--tls-key", "server.key"];
+    let args = [&args[..], &["--tls-client-ca", "ca.pem", "--http", "0.0.0.0:0"]].concat();
+    let daemon = start(&place, &args, 2);
+    let with = sender(&place, &daemon, 3, &["with a certificate"]).output().unwrap();
+    assert!(with.status.success(), "{}", String::from_utf8_lossy(&with.stderr));
+    let mut without = sender(&place, &daemon, 1, &[]);
+    let without = without.output().unwrap();
+    assert!(!without.status.success());
+    let said = String::from_utf8_lossy(&without.stderr).to_lowercase();
+    assert!(said.contains("certificate required"), "{said}");
+    daemon.stop().unwrap();
+    let record = place.path("record.sqlite");
+    assert_eq!(points(record.to_str().unwrap(), &["tls"]).unwrap(), [3]);
+}
+
+#[test]
+fn a_key_that_others_can_read_or_that_fits_no_certificate_is_refused() {
+    let place = Place::new();
+    certificates(&place);
+    let serve = |key: &str| {
+        place.run(&["serve", "--no-graphite", "--tls-cert", "server.pem", "--tls-key", key])
+    };
+    let ended = serve("ca.key");
+    assert_eq!(ended.status, Some(2));
+    assert!(ended.err.contains("error: cannot use server.pem for TLS ("), "{}", ended.err);
+    let ended = serve("server.pem");
+    assert_eq!(ended.status, Some(2));
+    let public = std::fs::Permissions::from_mode(0o644);
+    std::fs::set_permissions(place.path("server.key"), public).unwrap();
+    let ended = serve("server.key");
+    let said = "error: other users can read or change server.key, which is secret: chmod 600 \
+                server.key\n";
+    assert_eq!((ended.status, ended.err.as_str()), (Some(2), said));
 }

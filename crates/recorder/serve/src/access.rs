@@ -25,7 +25,7 @@ use ipnet::IpNet;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::Address;
+use crate::{Address, Tls};
 
 /// Shortest token.
 const TOKEN_CHARS_MIN: usize = 16;
@@ -49,6 +49,8 @@ pub struct Access {
     /// Names by which HTTP clients may call this machine, besides `localhost` and loopback
     /// addresses.
     pub hosts: Vec<String>,
+    /// TLS for HTTP over TCP; `None` for none.
+    pub tls: Option<Tls>,
 }
 
 /// Why an address is refused, or a file of tokens.
@@ -56,8 +58,9 @@ pub struct Access {
 pub enum AccessError {
     /// HTTP on an open address without authentication.
     #[error(
-        "{0} can be reached from other machines: add --token-file, so that only clients with a \
-         token can read and write, or listen on 127.0.0.1, [::1] or a Unix socket"
+        "{0} can be reached from other machines: add --token-file or --tls-client-ca, so that only \
+         clients with a token or a certificate can read and write, or listen on 127.0.0.1, [::1] \
+         or a Unix socket"
     )]
     OpenHttp(Address),
     /// Lines on an open address from anyone.
@@ -75,13 +78,25 @@ pub enum AccessError {
         /// The system's error.
         cause: io::Error,
     },
-    /// A file of tokens that other users can read or change.
+    /// A file of tokens, or a key, that other users can read or change.
     #[error(
-        "other users can read or change {}, which contains tokens: chmod 600 {}",
+        "other users can read or change {}, which is secret: chmod 600 {}",
         .0.display(),
         .0.display()
     )]
     NotPrivate(PathBuf),
+    /// A file of certificates or a key that cannot be used.
+    #[error(
+        "cannot use {} for TLS ({why}): it must be a PEM file, and the key must be that of the \
+         certificate",
+        .path.display()
+    )]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
     /// A file of tokens with an invalid line, or without any.
     #[error("{}: {why}", .path.display())]
     Tokens {
@@ -107,10 +122,7 @@ impl Tokens {
     pub fn read(path: &Path) -> Result<Tokens, AccessError> {
         let unreadable = |cause| AccessError::Unreadable { path: path.to_owned(), cause };
         let file = File::open(path).map_err(unreadable)?;
-        let found = file.metadata().map_err(unreadable)?;
-        if found.mode() & OPEN_TO_OTHERS != 0 {
-            return Err(AccessError::NotPrivate(path.to_owned()));
-        }
+        refuse_public(&file, path)?;
         let mut text = String::new();
         file.take(FILE_MAX).read_to_string(&mut text).map_err(unreadable)?;
         Tokens::parse(&text).map_err(|why| AccessError::Tokens { path: path.to_owned(), why })
@@ -164,6 +176,17 @@ impl Tokens {
     }
 }
 
+/// Refuses a secret that other users can read or change.
+pub(crate) fn refuse_public(file: &File, path: &Path) -> Result<(), AccessError> {
+    let found = file
+        .metadata()
+        .map_err(|cause| AccessError::Unreadable { path: path.to_owned(), cause })?;
+    match found.mode() & OPEN_TO_OTHERS {
+        0 => Ok(()),
+        _ => Err(AccessError::NotPrivate(path.to_owned())),
+    }
+}
+
 fn digest(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
@@ -173,6 +196,7 @@ fn digest(token: &str) -> [u8; 32] {
 pub(crate) enum Link {
     Unix,
     Tcp,
+    Tls,
 }
 
 /// Why a request is refused.
@@ -192,10 +216,16 @@ impl Access {
     pub(crate) fn check(&self, address: &Address, is_http: bool) -> Result<(), AccessError> {
         match is_http {
             _ if !address.is_open() => Ok(()),
-            true if self.tokens.is_none() => Err(AccessError::OpenHttp(address.clone())),
+            true if self.tokens.is_none() && !self.checks_clients() => {
+                Err(AccessError::OpenHttp(address.clone()))
+            }
             false if self.allowed.is_empty() => Err(AccessError::OpenLines(address.clone())),
             _ => Ok(()),
         }
+    }
+
+    fn checks_clients(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.checks_clients)
     }
 
     /// Whether a sender may send at all; those on this machine may.
@@ -230,6 +260,8 @@ impl Access {
                     why: "a valid token is needed: send Authorization: Bearer TOKEN".to_owned(),
                 })?))
             }
+            // The name is that of the certificate.
+            None if link == Link::Tls => Ok(None),
             None => self.check_host(host).map(|()| None),
         }
     }
@@ -325,7 +357,7 @@ mod tests {
             Tokens::parse(&format!("# who\n\nlab {TOKEN}\nshop  another-token-of-20\n")).unwrap()
         });
         let hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
-        Access { tokens, hosts, allowed: Vec::new() }
+        Access { tokens, hosts, ..Access::default() }
     }
 
     /// The name of the token, or the status of the refusal.
@@ -461,7 +493,7 @@ mod tests {
         assert_eq!(read(&line, 0o440), Ok(1), "as systemd's LoadCredential= has it");
         for mode in [0o644, 0o604, 0o620] {
             let said = format!(
-                "other users can read or change {shown}, which contains tokens: chmod 600 {shown}"
+                "other users can read or change {shown}, which is secret: chmod 600 {shown}"
             );
             assert_eq!(read(&line, mode), Err(said));
         }

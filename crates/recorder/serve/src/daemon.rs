@@ -23,7 +23,7 @@ use crate::metrics::{ByWay, Metrics, NOT_ALLOWED, Sender, Way};
 use crate::places::{Place, Places};
 use crate::plaintext::Connection;
 use crate::sockets::{Bound, Stream, name_of};
-use crate::{Access, Address, Readers, ServeError, http, ingest, requests};
+use crate::{Access, Address, Readers, ServeError, Tls, http, ingest, requests};
 
 /// How long requests in progress may take when the daemon stops, or is replaced.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -415,6 +415,22 @@ async fn start(program: &Path, ingest: &Ingest) -> Result<Successor, String> {
     Ok(successor)
 }
 
+/// The connection with TLS, if it needs it. A client that does not agree in time, or before the
+/// daemon ends, has sent no request.
+async fn secured(
+    stream: Stream,
+    tls: Option<&Tls>,
+    phase: &mut watch::Receiver<Phase>,
+) -> Option<Stream> {
+    match (stream, tls) {
+        (Stream::Tcp(stream), Some(tls)) => tokio::select! {
+            accepted = tls.accept(stream) => Some(Stream::Tls(Box::new(accepted.ok()?))),
+            _ = phase.wait_for(|phase| *phase != Phase::Run) => None,
+        },
+        (stream, _) => Some(stream),
+    }
+}
+
 /// What all tasks leave.
 async fn all(tasks: &mut JoinSet<Vec<Left>>) -> Vec<Left> {
     let mut left = Vec::new();
@@ -525,7 +541,7 @@ impl Listener {
         ingest: &Ingest,
         phase: &watch::Receiver<Phase>,
     ) {
-        let (ingest, phase) = (ingest.clone(), phase.clone());
+        let (ingest, mut phase) = (ingest.clone(), phase.clone());
         match what {
             What::Lines { service, sender, half, skipping } => {
                 let Some((format, way, _)) = service.lines() else { return };
@@ -543,7 +559,9 @@ impl Listener {
                 let router = self.router.clone();
                 // Only the router needs the way in.
                 drop(ingest);
+                let tls = self.access.tls.clone();
                 connections.spawn(async move {
+                    let stream = secured(stream, tls.as_ref(), &mut phase).await?;
                     open.inc();
                     let left = requests::answer((stream, ahead), sender, router, phase).await;
                     open.dec();

@@ -44,6 +44,7 @@ mod readers;
 mod remote_write;
 mod requests;
 mod sockets;
+mod tls;
 
 use std::path::{Path, PathBuf};
 
@@ -53,6 +54,7 @@ pub use daemon::{Event, Options, run};
 pub use error::ServeError;
 pub use ipnet::IpNet;
 pub use readers::{ReadError, Readers};
+pub use tls::Tls;
 
 /// The usual folder of the journal of a SQLite file: beside it.
 pub fn journal_of(record: &Path) -> PathBuf {

@@ -71,7 +71,9 @@ pub(crate) struct Metrics {
     refused: Family<Refusal, Counter>,
     turned_away: Family<Refusal, Counter>,
     journal_bytes: Gauge,
+    journal_max_bytes: Gauge,
     head_bytes: Gauge,
+    head_max_bytes: Gauge,
     oldest: Gauge<f64, std::sync::atomic::AtomicU64>,
     is_full: Gauge,
     pub(crate) http_requests: Counter,
@@ -133,6 +135,16 @@ impl Metrics {
             gauge
         };
         let journal_bytes = gauge(&mut registry, "journal_bytes", "Size of the journal");
+        let journal_max_bytes = gauge(
+            &mut registry,
+            "journal_max_bytes",
+            "Size of the journal at which senders must wait",
+        );
+        let head_max_bytes = gauge(
+            &mut registry,
+            "head_max_bytes",
+            "Memory of updates that wait to be written at which senders must wait",
+        );
         let head_bytes =
             gauge(&mut registry, "head_bytes", "Memory of updates that wait to be written");
         let is_full = gauge(
@@ -169,7 +181,9 @@ impl Metrics {
             refused,
             turned_away,
             journal_bytes,
+            journal_max_bytes,
             head_bytes,
+            head_max_bytes,
             oldest,
             is_full,
             http_requests,
@@ -218,6 +232,12 @@ impl Metrics {
             || senders.len() < SENDERS_MAX && senders.insert(sender.name.clone());
         let name = if is_known { sender.name.to_string() } else { "others".to_owned() };
         Refusal { way: sender.way, sender: name, reason }
+    }
+
+    /// Publishes the limits of the journal and of the memory, in bytes.
+    pub(crate) fn limits(&self, journal_max: u64, head_max: usize) {
+        self.journal_max_bytes.set(i64::try_from(journal_max).unwrap_or(i64::MAX));
+        self.head_max_bytes.set(i64::try_from(head_max).unwrap_or(i64::MAX));
     }
 
     /// The figures in the text format of OpenMetrics.

@@ -84,7 +84,7 @@ pub(crate) async fn answer(
     ended.ok()?;
     let parts = connection.into_parts();
     let Patient { ahead: unread, mut stream, .. } = parts.io.into_inner();
-    if is_idle && *phase.borrow() != Phase::Stop {
+    if is_idle && *phase.borrow() != Phase::Stop && !matches!(stream, Stream::Tls(_)) {
         let mut ahead = parts.read_buf.to_vec();
         ahead.extend(unread);
         return Some(Left { fd: stream.into_fd().ok()?, what: What::Http { sender, ahead } });

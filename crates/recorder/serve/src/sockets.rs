@@ -14,6 +14,8 @@ use rustix::net::{AddressFamily, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream};
 
+use tokio_rustls::server::TlsStream;
+
 use crate::Address;
 use crate::access::Link;
 
@@ -125,6 +127,7 @@ fn remove_unused(path: &Path, is_used: impl FnOnce() -> bool) -> io::Result<()> 
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Stream {
@@ -132,6 +135,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.readable().await,
             Stream::Unix(stream) => stream.readable().await,
+            Stream::Tls(stream) => stream.get_ref().0.readable().await,
         }
     }
 
@@ -139,6 +143,7 @@ impl Stream {
         match self {
             Stream::Tcp(_) => Link::Tcp,
             Stream::Unix(_) => Link::Unix,
+            Stream::Tls(_) => Link::Tls,
         }
     }
 
@@ -154,6 +159,8 @@ impl Stream {
         Ok(match self {
             Stream::Tcp(stream) => stream.into_std()?.into(),
             Stream::Unix(stream) => stream.into_std()?.into(),
+            // Its keys are in this process.
+            Stream::Tls(_) => return Err(io::ErrorKind::Unsupported.into()),
         })
     }
 
@@ -162,6 +169,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.try_read_buf(to),
             Stream::Unix(stream) => stream.try_read_buf(to),
+            Stream::Tls(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 
@@ -198,6 +206,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_read(cx, to),
             Stream::Unix(stream) => Pin::new(stream).poll_read(cx, to),
+            Stream::Tls(stream) => Pin::new(stream).poll_read(cx, to),
         }
     }
 }
@@ -211,6 +220,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Stream::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Stream::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
         }
     }
 
@@ -218,6 +228,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_flush(cx),
             Stream::Unix(stream) => Pin::new(stream).poll_flush(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_flush(cx),
         }
     }
 
@@ -225,6 +236,7 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Stream::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
             Stream::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+            Stream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
         }
     }
 }

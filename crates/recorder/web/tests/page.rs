@@ -49,6 +49,23 @@ fn record(place: &Path) -> i64 {
     total
 }
 
+/// Figures of a daemon, as crate `serve` writes them.
+const METRICS: &str = "\
+# HELP tachograph_lines Lines received.
+# TYPE tachograph_lines counter
+tachograph_lines_total 12345
+tachograph_updates_total 12340
+tachograph_journal_bytes 1048576
+tachograph_journal_max_bytes 1073741824
+tachograph_head_bytes 0
+tachograph_head_max_bytes 67108864
+tachograph_full 0
+tachograph_oldest_unwritten_seconds 3.25
+tachograph_refused_lines_total{way=\"graphite_stream\",sender=\"192.0.2.1\",reason=\"bad_number\"} 5
+tachograph_turned_away_total{way=\"http\",sender=\"<b>x</b>\",reason=\"no_token\"} 70
+# EOF
+";
+
 /// Serves the page on a port of its own; the runtime ends with the test.
 struct Server {
     address: String,
@@ -59,7 +76,9 @@ impl Server {
     fn start(place: &Path) -> Server {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let places = web::Places { runs: Some(place.to_owned()), is_postgres: false };
-        let router = web::router(&Readers::new(place.to_str().unwrap()), places);
+        let router = web::router(&Readers::new(place.to_str().unwrap()), places)
+            .route("/metrics", axum::routing::get(|| async { METRICS }))
+            .route("/health", axum::routing::get(|| async { "ok\n" }));
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = format!("http://{}/", listener.local_addr().unwrap());
         runtime.spawn(async move { axum::serve(listener, router).await });
@@ -372,6 +391,30 @@ fn a_person_finds_a_series_and_its_total() {
     let note = browser.value("document.querySelector('#no-runs').textContent");
     assert_eq!(note, "No runs yet. Record one: tachograph compare COMMAND COMMAND");
     browser.picture("no-runs");
+
+    browser.click("#to-health");
+    browser.wait("document.querySelectorAll('#refused tbody tr').length === 2");
+    let text = |selector: &str| {
+        format!(
+            "[...document.querySelectorAll('{selector} tbody tr')].map(r => [...r.cells].map(c => \
+             c.textContent).join('|'))"
+        )
+    };
+    let shown = browser.value(&text("#figures"));
+    for row in [
+        "Record|can be read and written",
+        "Senders|need not wait",
+        "Oldest line that is not in the record|3.25 s",
+        "Journal|1 MiB of 1 GiB (0.098%)",
+        "Memory of unwritten updates|0 B of 64 MiB (0%)",
+        "Updates accepted|12,340",
+    ] {
+        assert!(shown.as_array().unwrap().contains(&json!(row)), "{row} is not in {shown}");
+    }
+    let refused = browser.value(&text("#refused"));
+    assert_eq!(refused[0], "<b>x</b>|http|no token|requests, connections or datagrams|70");
+    assert_eq!(refused[1], "192.0.2.1|graphite_stream|bad number|lines|5");
+    browser.picture("health");
 
     let own = |url: &&String| url.starts_with(&server.address) || !url.starts_with("http");
     assert_eq!(browser.requested.iter().find(|url| !own(url)), None, "fetched from elsewhere");

@@ -16,6 +16,12 @@ pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
     if flags.xff.is_some_and(|xff| !(0.0..=1.0).contains(&xff)) {
         return Err(Failure::new("--xff must be from 0 to 1"));
     }
+    if flags.rrd && flags.format != Shown::Table {
+        return Err(Failure::new(
+            "--rrd has the format of rrdtool fetch: omit --format, or omit --rrd for CSV, JSON and \
+             charts",
+        ));
+    }
     let mut store = stores::open_read_only(global)?;
     let mut wanted: Vec<Series> = Vec::new();
     for selector in &flags.selectors {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::Nanos;
 use series::{Limits, Step};
-use serve::{Access, Address, Event, Options, Tokens};
+use serve::{Access, Address, Event, Options, Tls, Tokens};
 use store::SeriesLimit;
 
 use crate::failure::{Failure, Outcome, Status};
@@ -89,7 +89,12 @@ fn journal(flags: &ServeFlags, place: &Place) -> Result<PathBuf, Failure> {
 
 fn access(flags: &ServeFlags) -> Result<Access, Failure> {
     let tokens = flags.token_file.as_deref().map(Tokens::read).transpose().map_err(Failure::new)?;
-    Ok(Access { tokens, allowed: flags.allow.clone(), hosts: flags.allow_host.clone() })
+    let tls = match (&flags.tls_cert, &flags.tls_key) {
+        (Some(cert), Some(key)) => Some(Tls::read(cert, key, flags.tls_client_ca.as_deref())),
+        _ => None,
+    };
+    let tls = tls.transpose().map_err(Failure::new)?;
+    Ok(Access { tokens, allowed: flags.allow.clone(), hosts: flags.allow_host.clone(), tls })
 }
 
 fn import(flags: &ServeFlags) -> Result<import::Options, Failure> {

@@ -88,8 +88,8 @@ pub(crate) struct ImportFlags {
     /// Writer name, for several writers of one series
     #[arg(long, default_value = "", value_name = "NAME")]
     pub(crate) lane: String,
-    /// Retention of a step, e.g. 10s:1d or 1h:forever; repeatable [default for a new record: 10s:1d,
-    /// 1m:7d, 1h:3y]
+    /// Retention of a step, e.g. 10s:1d or 1h:forever; repeatable [default for a new record: --step,
+    /// 1m and 1h, all forever]
     #[arg(long = "retention", value_name = "STEP:AGE", value_parser = parse_retention)]
     pub(crate) retentions: Vec<Retention>,
     /// Maximum number of series per file

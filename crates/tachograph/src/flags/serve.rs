@@ -19,7 +19,8 @@ Examples:
     --allow 192.0.2.0/24
 
 Addresses are tcp://host:port, udp://host:port, unix:/path and unix-dgram:/path. An address that
-other machines can reach needs --token-file for HTTP, and --allow for other protocols.";
+other machines can reach needs --token-file or --tls-client-ca for HTTP, and --allow for other
+protocols.";
 
 /// Flags of `serve`.
 #[derive(Clone, Debug, Args)]
@@ -43,6 +44,15 @@ pub(crate) struct ServeFlags {
     /// File with a name and a token in each line; every HTTP request over TCP must have one of them
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
+    /// Certificate for HTTP over TCP, with its chain, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Key of the certificate, as PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Certificates of the authorities, one of which must have signed the certificate of each client
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
     /// Network or address of senders that may use addresses which other machines can reach;
     /// repeatable
     #[arg(long, value_name = "NETWORK", value_parser = parse_network)]

@@ -173,6 +173,7 @@ pub(crate) fn start(
     let (groups, to_apply) = sync_channel(GROUPS);
     let (opened, journal) = std::sync::mpsc::channel();
     let journal_max = options.journal_max;
+    metrics.limits(journal_max, options.import.head_bytes);
     let (shared, counted) = (state.clone(), metrics.clone());
     let apply = std::thread::Builder::new()
         .name("apply".to_owned())
