@@ -2,6 +2,7 @@
 //! in ours and in what others use, in the same run on the same machine.
 
 mod cpu;
+mod daemons;
 mod ours;
 mod peers;
 mod points;
@@ -28,7 +29,7 @@ const KEPT: &str = "target/bench-series.json";
 const ARRIVAL: &str = "import";
 
 /// The contestants, in order.
-const CONTESTANTS: [(&str, &str, Fill); 17] = [
+const CONTESTANTS: [(&str, &str, Fill); 20] = [
     (ARRIVAL, "tachograph import, SQLite, in arrival order", text::sqlite_arrival),
     ("import-series", "tachograph import, SQLite, series after series", text::sqlite_series),
     ("import-postgres", "tachograph import, PostgreSQL, in arrival order", text::postgres_arrival),
@@ -37,6 +38,9 @@ const CONTESTANTS: [(&str, &str, Fill); 17] = [
         "tachograph import, PostgreSQL, series after series",
         text::postgres_series,
     ),
+    ("serve", "tachograph serve, SQLite, the same lines over TCP", daemons::sqlite),
+    ("serve-postgres", "tachograph serve, PostgreSQL, the same lines", daemons::postgres),
+    ("carbon", "carbon-cache, the same lines over TCP", daemons::carbon),
     ("sqlite", "tachograph, SQLite, points in memory", ours::sqlite),
     ("rrdtool", "rrdtool, pipe, a series a line", peers::rrdtool),
     ("postgres", "tachograph, PostgreSQL, points in memory", ours::postgres),
@@ -206,7 +210,7 @@ mod tests {
             (&["--what", "1"], "--what is no option of this task"),
             (
                 &["--only", "mysql"],
-                "--only mysql: there are import, import-series, import-postgres, import-postgres-series, sqlite, rrdtool, postgres, whisper, sqlite-live, postgres-live, sqlite-rows, rrdtool-hundred, rrdtool-single, copy, victoria, victoria-lines, influx",
+                "--only mysql: there are import, import-series, import-postgres, import-postgres-series, serve, serve-postgres, carbon, sqlite, rrdtool, postgres, whisper, sqlite-live, postgres-live, sqlite-rows, rrdtool-hundred, rrdtool-single, copy, victoria, victoria-lines, influx",
             ),
         ] {
             assert_eq!(parse(words).err(), Some(sentence.to_owned()));

@@ -5,7 +5,6 @@ mod accuracy;
 mod batches;
 mod bench;
 mod bench_render;
-mod bench_serve;
 mod bench_slots;
 mod binary;
 mod container_kills;
@@ -73,8 +72,6 @@ tasks:
   prove all
         all of these but container-kills and corpus, which need an engine and a file, one after the other
 
-  bench-serve [--runs SLOTS]
-        Graphite lines of 10,000 series over TCP into tachograph serve (300 slots by default)
   bench-render [--runs N]
         /render of 50 series over a day of 10-second slots, from tachograph serve and from the
         real graphite-web (20 requests by default)
@@ -112,7 +109,6 @@ fn main() -> ExitCode {
         ["prove", "imports", options @ ..] => imports::prove(options),
         ["prove", "restarts", options @ ..] => restarts::prove(options),
         ["prove", "serve-kills", options @ ..] => serve_kills::prove(options),
-        ["bench-serve", options @ ..] => bench_serve::run(options),
         ["bench-render", options @ ..] => bench_render::run(options),
         ["prove", "corpus", words @ ..] => corpus::prove(words),
         ["prove", "accuracy", options @ ..] => accuracy::prove(options),

@@ -53,9 +53,14 @@ fn to_postgres(load: &Load, folder: &Path, order: Order) -> Result<Filled, Unfil
     let place = server.database("bench").map_err(|e| e.to_string())?;
     let pid = cpu::postgres_pid(server.folder())?;
     let filled = import(load, folder, order, &place, || cpu::server_s(pid))?;
+    Ok(Filled { bytes: postgres_bytes(&place)?, ..filled })
+}
+
+/// The bytes of all tables of a database, with their indexes.
+pub(super) fn postgres_bytes(place: &str) -> Result<u64, String> {
     let sizes = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class \
                  WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
-    Ok(Filled { bytes: ours::ask(&place, sizes)?, ..filled })
+    ours::ask(place, sizes)
 }
 
 /// Imports a file, and checks that every point is stored.
@@ -108,7 +113,7 @@ pub(super) fn name(of: u64) -> String {
 }
 
 /// The number of updates in all slots of an hour.
-fn updates(place: &str) -> Result<u64, String> {
+pub(super) fn updates(place: &str) -> Result<u64, String> {
     let mut store = store::open(place).map_err(|e| e.to_string())?;
     let series = store.find(&Selector::default()).map_err(|e| e.to_string())?;
     let ids: Vec<i64> = series.iter().map(|series| series.id).collect();

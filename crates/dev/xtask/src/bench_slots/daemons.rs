@@ -1,0 +1,190 @@
+//! Lines over TCP, in the order in which data arrives: to `tachograph serve`, until SQL sees them,
+//! and to carbon-cache, until they are in its files.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use proofs::daemon::Daemon;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::points::{Load, STEP_S};
+use super::{Filled, Unfilled, cpu, ours, text};
+use crate::{binary, say};
+
+/// Limit on points for carbon-cache.
+const POINTS_MAX: u64 = 2_000_000;
+
+/// Timeout of a server.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Bytes before the points of a whisper file with one archive, and of a point.
+const WHISPER_HEAD: u64 = 28;
+const WHISPER_POINT: u64 = 12;
+
+/// Slots of a file of carbon-cache.
+const WHISPER_SLOTS: u64 = 17_280;
+
+pub(super) fn sqlite(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    let record = folder.join("record");
+    std::fs::create_dir(&record)?;
+    let place = record.join("record.sqlite").display().to_string();
+    let filled = serve(load, folder, &place, || 0.0)?;
+    Ok(Filled { bytes: cpu::bytes(&record), ..filled })
+}
+
+pub(super) fn postgres(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    let server = ours::start()?;
+    let place = server.database("bench").map_err(|e| e.to_string())?;
+    let pid = cpu::postgres_pid(server.folder())?;
+    let filled = serve(load, folder, &place, || cpu::server_s(pid))?;
+    Ok(Filled { bytes: text::postgres_bytes(&place)?, ..filled })
+}
+
+/// Sends a file over one connection, and stops the daemon, which writes everything to the record.
+fn serve(
+    load: &Load,
+    folder: &Path,
+    place: &str,
+    server_s: impl Fn() -> f64,
+) -> Result<Filled, Unfilled> {
+    let lines = folder.join("lines.txt");
+    text::write(load, &lines, text::Order::Arrival, 0..load.each())?;
+    let mut command = Command::new(binary::path()?);
+    command.args(["serve", "--http", "127.0.0.1:0", "--graphite", "tcp://127.0.0.1:0"]);
+    command.args(["--no-statsd", "--journal"]).arg(folder.join("journal"));
+    command.env("TACHOGRAPH_RECORD", place);
+    let cpu_s = || cpu::children_s() + server_s();
+    let before_s = cpu_s();
+    let daemon = Daemon::start(command, 2)?;
+    let peak = cpu::peak_of(daemon.id().unsigned_abs());
+    let at = daemon.at("tcp://", 1);
+    let began = Instant::now();
+    let mut stream = TcpStream::connect(at)?;
+    std::io::copy(&mut File::open(&lines)?, &mut stream)?;
+    stream.shutdown(Shutdown::Write)?;
+    stream.read_to_end(&mut Vec::new())?;
+    let acknowledged_s = began.elapsed().as_secs_f64();
+    daemon.stop()?;
+    let wall_s = began.elapsed().as_secs_f64();
+    let peak_mib = peak.join().unwrap_or(0) / 1_024;
+    let cpu_s = cpu_s() - before_s;
+    say(&format!(
+        "  acknowledged after {acknowledged_s:.1} s ({:.2} M/s), at most {peak_mib} MiB of memory",
+        load.points as f64 / acknowledged_s / 1e6
+    ));
+    let found = text::updates(place)?;
+    if found != load.each() * load.series {
+        return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
+    }
+    Ok(Filled { points: found, wall_s, cpu_s, bytes: 0 })
+}
+
+/// A server that ends when it is dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // If it has already ended, nothing is left to do.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// carbon-cache without its limits on updates and new files, with sparse files of two days.
+pub(super) fn carbon(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    let load = load.at_most(POINTS_MAX);
+    if load.each() > WHISPER_SLOTS {
+        return Err(Unfilled::Failed(format!("its files have {WHISPER_SLOTS} slots")));
+    }
+    let (lines, recent) = (folder.join("lines.txt"), folder.join("recent.txt"));
+    text::write(&load, &lines, text::Order::Arrival, 0..load.each())?;
+    end_now(&load, &lines, &recent)?;
+    let data = folder.join("data");
+    std::fs::create_dir(&data)?;
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let retention = WHISPER_SLOTS * STEP_S;
+    let schema = format!("[all]\npattern = .*\nretentions = {STEP_S}s:{retention}s\n");
+    std::fs::write(folder.join("storage-schemas.conf"), schema)?;
+    let config = folder.join("carbon.conf");
+    std::fs::write(&config, carbon_config(folder, port))?;
+    let mut command = Command::new("carbon-cache");
+    command.arg(format!("--config={}", config.display()));
+    command.arg(format!("--pidfile={}", folder.join("pid").display()));
+    command.arg(format!("--logdir={}", folder.display())).args(["--nodaemon", "start"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let Ok(child) = command.spawn() else {
+        return Err(Unfilled::Missing("apt-get install graphite-carbon".to_owned()));
+    };
+    let mut server = Running(child);
+    let deadline = Instant::now() + PATIENCE;
+    let wait = |what: &str| match Instant::now() > deadline {
+        true => Err(Unfilled::Failed(what.to_owned())),
+        false => {
+            std::thread::sleep(Duration::from_millis(20));
+            Ok(())
+        }
+    };
+    let mut stream = loop {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(stream) => break stream,
+            Err(_) => wait("it does not listen")?,
+        }
+    };
+    let before_s = cpu::server_s(server.0.id());
+    let began = Instant::now();
+    std::io::copy(&mut File::open(&recent)?, &mut stream)?;
+    drop(stream);
+    for of in 0..load.series {
+        let path = data.join(format!("{}.wsp", text::name(of).replace('.', "/")));
+        while !has_point(&path, load.each() - 1) {
+            wait("not all points are in its files")?;
+        }
+    }
+    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu::server_s(server.0.id()) - before_s);
+    kill_process(Pid::from_child(&server.0), Signal::TERM)?;
+    server.0.wait()?;
+    // Its files are sparse and of fixed size, so their length says nothing.
+    let bytes = load.points * WHISPER_POINT;
+    Ok(Filled { points: load.points, wall_s, cpu_s, bytes })
+}
+
+/// The same lines, with the last one now: whisper takes no older ones than it keeps.
+fn end_now(load: &Load, lines: &Path, recent: &Path) -> Result<(), Unfilled> {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|e| e.to_string())?.as_secs();
+    let last_s = load.at_ms(load.each() - 1) / 1_000;
+    let shift_s = (now_s - last_s) / STEP_S * STEP_S;
+    let mut to = BufWriter::with_capacity(1 << 20, File::create(recent)?);
+    for line in BufReader::new(File::open(lines)?).lines() {
+        let line = line?;
+        let (rest, at) = line.rsplit_once(' ').ok_or("a line without a time")?;
+        let at: u64 = at.parse().map_err(|_| "a line without a time")?;
+        writeln!(to, "{rest} {}", at + shift_s)?;
+    }
+    Ok(to.flush()?)
+}
+
+/// Whether the point at this place of a whisper file is there; its time is not 0 then.
+fn has_point(path: &Path, place: u64) -> bool {
+    let mut time = [0; 4];
+    let read = File::open(path)
+        .and_then(|file| file.read_exact_at(&mut time, WHISPER_HEAD + place * WHISPER_POINT));
+    read.is_ok() && time != [0; 4]
+}
+
+fn carbon_config(folder: &Path, port: u16) -> String {
+    let folder = folder.display();
+    format!(
+        "[cache]\nSTORAGE_DIR = {folder}\nCONF_DIR = {folder}\nLOG_DIR = {folder}\n\
+         PID_DIR = {folder}\nLOCAL_DATA_DIR = {folder}/data\nUSER =\n\
+         LINE_RECEIVER_INTERFACE = 127.0.0.1\nLINE_RECEIVER_PORT = {port}\n\
+         ENABLE_UDP_LISTENER = False\nPICKLE_RECEIVER_PORT = 0\nCACHE_QUERY_PORT = 0\n\
+         MAX_CACHE_SIZE = inf\nMAX_UPDATES_PER_SECOND = inf\nMAX_CREATES_PER_MINUTE = inf\n\
+         WHISPER_SPARSE_CREATE = True\nCARBON_METRIC_INTERVAL = 0\nLOG_UPDATES = False\n\
+         LOG_CREATES = False\nENABLE_TAGS = False\n"
+    )
+}
