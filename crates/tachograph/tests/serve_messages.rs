@@ -366,6 +366,22 @@ fn deltas_of_otlp_count_once_in_any_order_and_after_kill_9() {
 }
 
 #[test]
+fn what_cannot_be_taken_now_may_be_sent_again() {
+    let place = Place::new();
+    let daemon = start(&place, &["--journal-max", "1"]);
+    let good = one(&[("__name__", "up")], 1.0);
+    let answer = write_2(&daemon, &good);
+    assert_eq!((answer.status, answer.written()), (503, Some([0, 0, 0])), "{answer:?}");
+    assert_eq!(answer.header("Retry-After"), Some("5"));
+    let answer = export(&daemon, &delta("orders", an_hour_ago(), (0, 10), 5));
+    assert_eq!((answer.status, answer.header("Retry-After")), (503, Some("5")), "{answer:?}");
+    let said = Status::decode(&answer.body[..]).unwrap().message;
+    assert!(said.ends_with("try again later"), "{said}");
+    daemon.stop().unwrap();
+    assert_eq!(total(&place, "orders", "value"), (0.0, 0.0));
+}
+
+#[test]
 fn otlp_tells_what_it_refuses() {
     let place = Place::new();
     let daemon = start(&place, &[]);

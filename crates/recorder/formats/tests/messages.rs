@@ -422,4 +422,16 @@ fn many_small_elements_are_refused_before_they_take_memory() {
     assert_eq!(check_message(Protocol::RemoteWrite1, &message), Err(MessageError::TooMany));
     let symbols = [0x22, 0].repeat(ELEMENTS_MAX + 1);
     assert_eq!(check_message(Protocol::RemoteWrite2, &symbols), Err(MessageError::TooMany));
+    // Summaries with a hundred quantiles each.
+    let point = SummaryDataPoint {
+        time: NOW_NS,
+        quantiles: vec![Quantile::default(); 100],
+        ..SummaryDataPoint::default()
+    };
+    let summary = |points| Export::of(&[], "", vec![Metric::of("s", Data::Summary(points))]);
+    let points = vec![point; 2 * ELEMENTS_MAX / 102 + 1];
+    let message = summary(Summary { points: points.clone() }).encode_to_vec();
+    assert_eq!(check_message(Protocol::Otlp, &message), Err(MessageError::TooMany));
+    let message = summary(Summary { points: points[1..].to_vec() }).encode_to_vec();
+    assert_eq!(check_message(Protocol::Otlp, &message), Ok(()));
 }

@@ -27,6 +27,9 @@ use crate::{Arrival, Book, Malformed, Reason, Series, SeriesName, Update, What};
 /// Limit on the elements of a message.
 pub const ELEMENTS_MAX: usize = 1 << 18;
 
+/// Limit on their updates: histograms and summaries have several.
+const UPDATES_MAX: usize = 2 * ELEMENTS_MAX;
+
 /// Limit on the metric families whose types are remembered.
 const FAMILIES_MAX: usize = 100_000;
 
@@ -111,6 +114,11 @@ pub struct Messages {
     families: HashMap<String, Declared>,
     /// Buffer for the text that names a series.
     key: String,
+    /// Elements and updates of the message.
+    elements: usize,
+    updates: usize,
+    /// Whether one of them is refused.
+    has_refused: bool,
     /// Whether messages are only checked.
     dry: bool,
 }
@@ -123,6 +131,9 @@ impl Messages {
             limits,
             families: HashMap::new(),
             key: String::new(),
+            elements: 0,
+            updates: 0,
+            has_refused: false,
             dry: false,
         }
     }
@@ -146,6 +157,7 @@ impl Messages {
         to.updates.clear();
         to.elements.clear();
         to.first_refused.clear();
+        (self.elements, self.updates, self.has_refused) = (0, 0, false);
         match protocol {
             Protocol::RemoteWrite1 => self.remote_write_1(message, arrival, to),
             Protocol::RemoteWrite2 => self.remote_write_2(message, arrival, to),
@@ -180,15 +192,21 @@ impl Messages {
     /// Adds an element of a metric with the updates since `first`, or with the reason for refusing
     /// it.
     fn put(
-        &self,
+        &mut self,
         to: &mut Taken,
         name: &str,
         first: usize,
         arrival: Arrival,
         read: Result<Element, Reason>,
     ) -> Result<(), MessageError> {
-        if to.elements.len() >= ELEMENTS_MAX {
+        self.elements += 1;
+        self.updates += to.updates.len() - first;
+        if self.elements > ELEMENTS_MAX || self.updates > UPDATES_MAX {
             return Err(MessageError::TooMany);
+        }
+        if self.dry {
+            to.updates.truncate(first);
+            return Ok(());
         }
         let within = |element: Element| {
             for (_, update) in &to.updates[first..] {
@@ -197,11 +215,11 @@ impl Messages {
             Ok(Element { updates: to.updates.len() - first, ..element })
         };
         let element = read.and_then(within);
-        if element.is_err() || self.dry {
+        if element.is_err() {
             to.updates.truncate(first);
-        }
-        if element.is_err() && to.elements.iter().all(|before| before.refused.is_none()) {
-            name.clone_into(&mut to.first_refused);
+            if !std::mem::replace(&mut self.has_refused, true) {
+                name.clone_into(&mut to.first_refused);
+            }
         }
         to.elements.push(element.unwrap_or_else(|reason| Element {
             refused: Some(reason),

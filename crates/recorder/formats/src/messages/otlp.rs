@@ -237,7 +237,9 @@ impl Messages {
             Metric::Histogram { .. } | Metric::Summary => {
                 let count = i64::try_from(found.count).map_err(|_| series::Refusal::TooLarge)?;
                 put("count", amount(Number::Whole(count)))?;
-                if let Some(sum) = found.sum {
+                // A summary's sum is always sent; protobuf omits a zero.
+                let is_summary = metric == Metric::Summary;
+                if let Some(sum) = found.sum.or(is_summary.then_some(0.0)) {
                     put("sum", amount(Number::Float(sum)))?;
                 }
                 for (field, value) in [("min", found.min), ("max", found.max)] {

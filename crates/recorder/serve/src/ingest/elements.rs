@@ -16,6 +16,9 @@ pub(super) const HEARTBEAT_US: i64 = 300 * SECOND_US;
 /// Elements with intervals that are remembered at least.
 const REPEATS: usize = 1 << 18;
 
+/// Elements and updates for which memory is kept from one message to the next.
+const KEPT: usize = 1 << 15;
+
 /// All binary messages have one book, under the number of this format.
 pub(super) const BOOK: Format = Format::Message(Protocol::RemoteWrite1);
 
@@ -87,6 +90,9 @@ impl Apply<'_, '_, '_> {
                 }
             }
         }
+        // A large message must not take memory for ever.
+        taken.updates.shrink_to(KEPT);
+        taken.elements.shrink_to(KEPT);
         self.taken = taken;
         self.metrics.updates.inc_by(accepted as u64);
         self.accepted = (samples, histograms);
