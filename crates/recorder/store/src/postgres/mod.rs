@@ -39,6 +39,8 @@ pub struct Postgres {
     packing: Packing,
     /// Number of replaced rows since the last vacuum, by table.
     replaced: BTreeMap<String, u64>,
+    /// Where the next part of the upkeep continues: a step, and the start of a span.
+    resume: Option<(i64, i64)>,
 }
 
 impl fmt::Debug for Postgres {
@@ -94,7 +96,7 @@ impl Postgres {
 
     fn new(url: &str) -> Result<Postgres, StoreError> {
         let (link, packing) = (Link::new(url)?, Packing::USUAL);
-        Ok(Postgres { link, packing, replaced: BTreeMap::new() })
+        Ok(Postgres { link, packing, replaced: BTreeMap::new(), resume: None })
     }
 
     /// The same store with another packing.
@@ -128,7 +130,8 @@ impl Postgres {
         })
     }
 
-    /// Seals the spans that are over, one transaction each, while `goes_on`.
+    /// Seals the spans that are over, one transaction each, while `goes_on`; continues where the
+    /// last part ended.
     fn seal_while(
         &mut self,
         until_us: i64,
@@ -136,8 +139,15 @@ impl Postgres {
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Maintained, StoreError> {
         let mut done = Maintained::default();
+        let mut resume = self.resume.take();
         for kept in self.link.transaction(schema::retentions)? {
-            let mut from_us = i64::MIN;
+            let step_us = kept.step().us();
+            let mut from_us = match resume {
+                Some((at, _)) if at != step_us => continue,
+                Some((_, span_us)) => span_us,
+                None => i64::MIN,
+            };
+            resume = None;
             while let Some(span_us) = self
                 .link
                 .transaction(|session| packed::next_with_rows(session, &kept, from_us, until_us))?
@@ -147,6 +157,7 @@ impl Postgres {
                     break;
                 }
                 if !goes_on() {
+                    self.resume = Some((step_us, span_us));
                     return Ok(Maintained { is_partial: true, ..done });
                 }
                 let sealed =
@@ -342,6 +353,7 @@ impl Store for Postgres {
     }
 
     fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {
+        self.resume = None;
         Ok(self.seal_while(until_us, Together::Shared, &mut || true)?.sealed)
     }
 

@@ -26,6 +26,8 @@ pub struct Sqlite {
     db: Connection,
     path: PathBuf,
     packing: Packing,
+    /// Where the next part of the upkeep continues: a step, and the start of a span.
+    resume: Option<(i64, i64)>,
 }
 
 impl Sqlite {
@@ -36,7 +38,7 @@ impl Sqlite {
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
         let db = record::Store::open(&path)?.into_connection();
-        let mut store = Sqlite { db, path, packing: Packing::USUAL };
+        let mut store = Sqlite { db, path, packing: Packing::USUAL, resume: None };
         store.check_version()?;
         store.db.set_prepared_statement_cache_capacity(256);
         schema::migrate(&mut store.db).map_err(|e| store.explain(e))?;
@@ -50,7 +52,7 @@ impl Sqlite {
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
         let db = record::Store::open_read_only(&path)?.into_connection();
-        let store = Sqlite { db, path, packing: Packing::USUAL };
+        let store = Sqlite { db, path, packing: Packing::USUAL, resume: None };
         match store.check_version()? {
             0 => Err(StoreError::NoSeries(store.path.display().to_string())),
             _ => Ok(store),
@@ -72,7 +74,8 @@ impl Sqlite {
         Ok(found)
     }
 
-    /// Seals the spans that are over, one transaction each, while `goes_on`.
+    /// Seals the spans that are over, one transaction each, while `goes_on`; continues where the
+    /// last part ended.
     fn seal_while(
         &mut self,
         until_us: i64,
@@ -80,24 +83,32 @@ impl Sqlite {
     ) -> Result<Maintained, StoreError> {
         let packing = self.packing;
         let mut done = Maintained::default();
+        let mut resume = self.resume.take();
         for kept in self.read(schema::retentions)? {
-            for start_us in self.read(|db| schema::partitions(db, kept.step().us()))? {
-                let mut from_us = start_us;
-                while let Some(span_us) =
-                    self.read(|db| packed::next_with_rows(db, &kept, from_us))?
+            let step_us = kept.step().us();
+            let begin_us = match resume {
+                Some((at, _)) if at != step_us => continue,
+                Some((_, span_us)) => span_us,
+                None => i64::MIN,
+            };
+            resume = None;
+            for start_us in self.read(|db| schema::partitions(db, step_us))? {
+                let end_us = start_us.saturating_add(kept.partition_us);
+                let mut from_us = start_us.max(begin_us);
+                while from_us < end_us
+                    && let Some(span_us) =
+                        self.read(|db| packed::next_with_rows(db, &kept, from_us))?
                 {
                     from_us = kept.span_end(span_us);
                     if from_us > until_us {
                         break;
                     }
                     if !goes_on() {
+                        self.resume = Some((step_us, span_us));
                         return Ok(Maintained { is_partial: true, ..done });
                     }
                     done.sealed +=
                         self.write(|tx| Ok(packed::seal(tx, &kept, span_us, packing)?))?;
-                    if from_us >= start_us.saturating_add(kept.partition_us) {
-                        break;
-                    }
                 }
             }
         }
@@ -245,6 +256,7 @@ impl Store for Sqlite {
     }
 
     fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {
+        self.resume = None;
         Ok(self.seal_while(until_us, &mut || true)?.sealed)
     }
 
@@ -253,7 +265,11 @@ impl Store for Sqlite {
         now_us: i64,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<Maintained, StoreError> {
-        let maintained = self.write(|tx| Ok(schema::maintain(tx, now_us)?))?;
+        let maintained = match self.resume {
+            None => self.write(|tx| Ok(schema::maintain(tx, now_us)?))?,
+            // The first part has done it.
+            Some(_) => Maintained::default(),
+        };
         let sealed = self.seal_while(now_us.saturating_sub(SEALED_AFTER_US), goes_on)?;
         Ok(Maintained { dropped: maintained.dropped, made: maintained.made, ..sealed })
     }

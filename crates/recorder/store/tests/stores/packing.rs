@@ -220,3 +220,45 @@ fn slots_are_rows_until_they_are_packed_in_sqlite() {
 fn slots_are_rows_until_they_are_packed_in_postgresql() {
     life(Place::postgres("life"));
 }
+
+/// Upkeep in parts of one span each gets through all of them, although some keep their rows.
+fn parts(place: Place) {
+    let mut run = Run::new(place);
+    for span in 0..6 {
+        run.apply(&counts(span * 1_800, 1));
+    }
+    for slot in 0..60 {
+        run.apply(&counts(6 * 1_800 + slot * 10, 1));
+    }
+    let now_us = 24 * 3_600 * SECOND_US;
+    let store = run.place.store();
+    let (mut parts, mut sealed) = (0, 0);
+    loop {
+        let mut spans = 0;
+        let done = store
+            .maintain_while(now_us, &mut || {
+                spans += 1;
+                spans == 1
+            })
+            .unwrap();
+        parts += 1;
+        sealed += done.sealed;
+        if !done.is_partial {
+            break;
+        }
+        assert!(parts < 100, "the parts begin again and again");
+    }
+    assert_eq!(sealed, 60 + 10, "slots of 10 s, and of a minute");
+    assert!(parts >= 7, "one span each: {parts}");
+    assert_eq!(run.place.kept("10s"), (6, 1));
+}
+
+#[test]
+fn upkeep_in_parts_comes_to_an_end_in_sqlite() {
+    parts(Place::sqlite());
+}
+
+#[test]
+fn upkeep_in_parts_comes_to_an_end_in_postgresql() {
+    parts(Place::postgres("parts"));
+}
