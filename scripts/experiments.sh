@@ -13,7 +13,7 @@ tachograph=$1
 shift
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
-  names=(raw-sockets flask-gunicorn-nginx docker python-servers python-servers-concurrent django-layers payload series-accuracy)
+  names=(raw-sockets flask-gunicorn-nginx docker python-servers python-servers-concurrent django-layers payload graceful-restart series-accuracy)
 fi
 results=${RESULTS:-docs/results}
 export TACHOGRAPH_RECORD=${TACHOGRAPH_RECORD:-target/experiments.sqlite}
@@ -59,6 +59,7 @@ time_of() {
     python-servers) echo 16m ;;
     python-servers-concurrent) echo 24m ;;
     payload) echo 14m ;;
+    graceful-restart) echo 15m ;;
     docker) echo 6m ;;
     *) echo 4m ;;
   esac

@@ -6,6 +6,7 @@ mod batches;
 mod bench;
 mod bench_render;
 mod bench_slots;
+mod bench_transports;
 mod binary;
 mod container_kills;
 mod corpus;
@@ -75,6 +76,9 @@ tasks:
   bench-render [--runs N]
         /render of 50 series over a day of 10-second slots, from tachograph serve and from the
         real graphite-web (20 requests by default)
+  bench-transports [--runs N] [--seed N]
+        the same lines to tachograph serve over TCP, UDP and Unix sockets (6 rounds by default):
+        points per second, CPU per point, losses; writes docs/results/recorder-transports.md
   bench-series [--only NAME,NAME…] [--points N] [--series N] [--per-slot N] [--rounds N]
                [--values walk|counts|noise]
         fill ours, rrdtool, whisper and others with the same history (10,000,000 points of
@@ -110,6 +114,7 @@ fn main() -> ExitCode {
         ["prove", "restarts", options @ ..] => restarts::prove(options),
         ["prove", "serve-kills", options @ ..] => serve_kills::prove(options),
         ["bench-render", options @ ..] => bench_render::run(options),
+        ["bench-transports", options @ ..] => bench_transports::run(options),
         ["prove", "corpus", words @ ..] => corpus::prove(words),
         ["prove", "accuracy", options @ ..] => accuracy::prove(options),
         ["prove", "graphite", options @ ..] => graphite::prove(options),
