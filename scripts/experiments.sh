@@ -5,7 +5,8 @@
 #
 #     scripts/experiments.sh target/release/tachograph [NAME…]
 #
-# NAME=RUN writes the page of a recorded run without measuring.
+# NAME=RUN writes the page of a recorded run without measuring; NAME=RUN+RUN… writes the
+# page of the first, and below it what the others add (each with other variants).
 # MAX_TIME limits the time of each; the default depends on the number of parts. Variants whose
 # programs are missing are skipped; the page says why, and `tachograph doctor` how to install them.
 set -euo pipefail
@@ -18,7 +19,8 @@ fi
 results=${RESULTS:-docs/results}
 export TACHOGRAPH_RECORD=${TACHOGRAPH_RECORD:-target/experiments.sqlite}
 pictures=$(mktemp -d)
-trap 'rm -rf "$pictures"' EXIT
+work=$(mktemp -d)
+trap 'rm -rf "$pictures" "$work"' EXIT
 mkdir -p "$results"
 
 # The page of a run; its charts are files beside it, prefixed with the experiment's name.
@@ -40,6 +42,22 @@ page() {
     # Links contain %20 for a space.
     ! grep -qF "($name-${picture// /%20})" "$results/$name.md" || cp "$pictures/$picture" "$results/$name-$picture"
   done
+}
+
+# The page of several runs of an experiment: of all but the first, without title and description.
+pages() {
+  local name=$1 runs=$2 first=${2%%+*} run
+  page "$name" "$first"
+  cp "$results/$name.md" "$work/whole.md"
+  # What stands between the answer and the first table.
+  awk '/^\*\*/ { described = 1; next } /^\| variant/ { exit } described && NF' "$work/whole.md" >"$work/described.txt"
+  for run in ${runs//+/ }; do
+    [ "$run" = "$first" ] && continue
+    page "$name" "$run"
+    printf '\n## More servers\n\n' >>"$work/whole.md"
+    sed -n '/^\*\*\|^| variant/,$p' "$results/$name.md" | grep -vxFf "$work/described.txt" | cat -s >>"$work/whole.md"
+  done
+  mv "$work/whole.md" "$results/$name.md"
 }
 
 # series-accuracy loads no server and records no run: its page is its output.
@@ -68,7 +86,10 @@ time_of() {
 for name in "${names[@]}"; do
   echo "=== $name"
   if [[ $name == *=* ]]; then
-    page "${name%%=*}" "${name#*=}"
+    case $name in
+      *+*) pages "${name%%=*}" "${name#*=}" ;;
+      *) page "${name%%=*}" "${name#*=}" ;;
+    esac
     continue
   fi
   if [ "$name" = series-accuracy ]; then
