@@ -378,7 +378,7 @@ fn a_socket_of_systemd_that_fits_nothing_is_refused() {
     let ended = place.finish(activated(&place, "http:graphite:x.socket", &["--no-graphite"]));
     let said = format!(
         "error: cannot use the socket 'x.socket' that systemd has opened: unix:{} is not in the \
-         options: set FileDescriptorName= to the name of an option, as http, graphite or statsd, \
+         options: set FileDescriptorName= to the name of an option, as http, graphite, pickle or statsd, \
          or add the address\n",
         place.path("s.sock").display()
     );

@@ -129,3 +129,55 @@ fn a_statsd_window_and_a_gauge_continue_after_an_orderly_stop() {
     assert!(count("took:p99").2);
     assert_eq!(count("level").3, Some(6.0));
 }
+
+#[test]
+fn pickles_of_python_in_every_protocol_are_in_the_record_and_code_is_refused() {
+    let place = Place::new();
+    let unix = place.path("p.sock");
+    let at_unix = format!("unix:{}", unix.display());
+    let daemon = start(&place, &["--pickle", "tcp://127.0.0.1:0", "--pickle", &at_unix], 2);
+    // Points ten seconds apart, whose values cover ten seconds each.
+    let script = "import os, pickle, socket, struct, sys, time\n\
+        start = int(time.time()) // 10 * 10 - 3600\n\
+        class Code:\n\
+        \x20 def __reduce__(self): return (os.mkdir, ('code',))\n\
+        def frame(data): return struct.pack('!L', len(data)) + data\n\
+        host, port = sys.argv[1].split(':')\n\
+        with socket.create_connection((host, int(port))) as stream:\n\
+        \x20 for protocol in range(5):\n\
+        \x20  points = [(f'p.{protocol}', (start + 10 * i, i)) for i in range(101)]\n\
+        \x20  points.insert(50, (f'p.{protocol}', (start, None)))\n\
+        \x20  stream.sendall(frame(pickle.dumps(points, protocol)))\n\
+        \x20  stream.sendall(frame(pickle.dumps(Code(), protocol)))\n\
+        \x20 stream.shutdown(socket.SHUT_WR)\n\
+        \x20 assert stream.recv(1) == b''\n";
+    let mut python = Command::new("python3");
+    python.args(["-c", script, &daemon.at("tcp://", 1)]).current_dir(place.dir.path());
+    let sent = python.output().unwrap();
+    assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
+    assert!(!place.path("code").exists());
+    // A frame that ends with the connection, and text on the wrong port.
+    over_unix(&unix, b"\0\0\0\x09](");
+    let mut stream = TcpStream::connect(daemon.at("tcp://", 1)).unwrap();
+    stream.write_all(b"a.b 1 1430701282\n").unwrap();
+    assert!(stream.read(&mut [0]).is_err(), "the connection is reset");
+    let refused = figures(&daemon, "tachograph_refused_lines_total{");
+    for (reason, sender, count) in [
+        ("bad_number", "127.0.0.1", 5),
+        ("pickle_code", "127.0.0.1", 5),
+        ("frame_too_long", "127.0.0.1", 1),
+        ("torn_frame", "unix", 1),
+    ] {
+        let line = format!(
+            "tachograph_refused_lines_total{{way=\"pickle_stream\",sender=\"{sender}\",\
+             reason=\"{reason}\"}} {count}"
+        );
+        assert!(refused.contains(&line), "{line} is not in {refused:?}");
+    }
+    let received = figures(&daemon, "tachograph_lines_total{way=\"pickle_stream\"}");
+    assert_eq!(received, ["tachograph_lines_total{way=\"pickle_stream\"} 517"]);
+    daemon.stop().unwrap();
+    // A value covers the time since the point before it: 10 s × (1 + 2 + … + 100).
+    let expected: String = (0..5).map(|p| format!("p.{p} value {{}} 50500\n")).collect();
+    assert_eq!(totals(&place), expected);
+}

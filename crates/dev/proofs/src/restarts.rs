@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::daemon::{Daemon, points};
 
 /// The measurements of the senders.
-const SENDERS: [&str; 6] = ["tcp", "unix", "udp", "dgram", "http", "http_new"];
+const SENDERS: [&str; 7] = ["tcp", "unix", "pickle", "udp", "dgram", "http", "http_new"];
 
 /// Lines that are sent together.
 const LINES: u64 = 10;
@@ -74,14 +74,17 @@ pub fn prove(
     ];
     let mut options = vec!["--http".to_owned(), "127.0.0.1:0".to_owned(), "--no-statsd".to_owned()];
     options.extend(sockets.into_iter().flat_map(|socket| ["--graphite".to_owned(), socket]));
-    let mut daemon = Daemon::start(start(&options), 5)?;
+    options.extend(["--pickle".to_owned(), "tcp://127.0.0.1:0".to_owned()]);
+    let mut daemon = Daemon::start(start(&options), 6)?;
     let (http, tcp, udp) = (daemon.at("tcp://", 0), daemon.at("tcp://", 1), daemon.at("udp://", 0));
+    let pickle = daemon.at("tcp://", 2);
     let is_over = AtomicBool::new(false);
     let over = || is_over.load(Ordering::Relaxed);
     let (replaced, sent) = thread::scope(|scope| {
         let senders = [
             scope.spawn(|| over_tcp(&tcp, over)),
             scope.spawn(|| over_unix(&stream, over)),
+            scope.spawn(|| in_frames(&pickle, over)),
             scope.spawn(|| over_udp(&udp, over)),
             scope.spawn(|| in_datagrams(&datagram, over)),
             scope.spawn(|| over_http(&http, "http", true, over)),
@@ -130,20 +133,40 @@ impl Lines {
         lines
     }
 
+    /// The same as a frame of Graphite's pickle protocol, as Python writes a list of points, but
+    /// without remembering any.
+    fn frame(&mut self, count: u64) -> Vec<u8> {
+        let mut pickle = b"\x80\x02](".to_vec();
+        for at_ms in self.at_ms..self.at_ms + count {
+            let path = self.name.as_bytes();
+            pickle.push(b'X');
+            pickle.extend((path.len() as u32).to_le_bytes());
+            pickle.extend(path);
+            pickle.push(b'G');
+            pickle.extend((at_ms as f64 / 1e3).to_be_bytes());
+            pickle.extend([b'K', (at_ms % 100) as u8, 0x86, 0x86]);
+        }
+        pickle.extend(b"e.");
+        self.at_ms += count;
+        self.sent += count as i64;
+        [&(pickle.len() as u32).to_be_bytes()[..], &pickle].concat()
+    }
+
     fn sent(&self) -> Sent {
         Sent { points: self.sent, ..Sent::default() }
     }
 }
 
-/// Sends lines in parts that end anywhere, and waits for the end of the other side.
+/// Sends lines or frames in parts that end anywhere.
 fn in_parts(
     mut lines: Lines,
+    next: impl Fn(&mut Lines) -> Vec<u8>,
     mut write: impl FnMut(&[u8]) -> io::Result<()>,
     over: impl Fn() -> bool,
 ) -> io::Result<Sent> {
     let mut rest = Vec::new();
     while !over() {
-        rest.extend(lines.next(LINES).into_bytes());
+        rest.extend(next(&mut lines));
         let cut = rest.len() - 7;
         write(&rest[..cut])?;
         rest.drain(..cut);
@@ -155,7 +178,20 @@ fn in_parts(
 
 fn over_tcp(at: &str, over: impl Fn() -> bool) -> io::Result<Sent> {
     let mut stream = TcpStream::connect(at)?;
-    let sent = in_parts(Lines::new("tcp"), |bytes| stream.write_all(bytes), over)?;
+    let sent = in_parts(Lines::new("tcp"), text, |bytes| stream.write_all(bytes), over)?;
+    stream.shutdown(Shutdown::Write)?;
+    stream.read_to_end(&mut Vec::new())?;
+    Ok(sent)
+}
+
+fn text(lines: &mut Lines) -> Vec<u8> {
+    lines.next(LINES).into_bytes()
+}
+
+fn in_frames(at: &str, over: impl Fn() -> bool) -> io::Result<Sent> {
+    let mut stream = TcpStream::connect(at)?;
+    let next = |lines: &mut Lines| lines.frame(LINES);
+    let sent = in_parts(Lines::new("pickle"), next, |bytes| stream.write_all(bytes), over)?;
     stream.shutdown(Shutdown::Write)?;
     stream.read_to_end(&mut Vec::new())?;
     Ok(sent)
@@ -163,7 +199,7 @@ fn over_tcp(at: &str, over: impl Fn() -> bool) -> io::Result<Sent> {
 
 fn over_unix(at: &Path, over: impl Fn() -> bool) -> io::Result<Sent> {
     let mut stream = UnixStream::connect(at)?;
-    let sent = in_parts(Lines::new("unix"), |bytes| stream.write_all(bytes), over)?;
+    let sent = in_parts(Lines::new("unix"), text, |bytes| stream.write_all(bytes), over)?;
     stream.shutdown(Shutdown::Write)?;
     stream.read_to_end(&mut Vec::new())?;
     Ok(sent)

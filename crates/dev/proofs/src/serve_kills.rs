@@ -79,7 +79,7 @@ pub fn prove(
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|error| error.to_string())?;
     let start_s = (now.as_secs() as i64 - SLOTS * STEP_S - 600) / STEP_S * STEP_S;
     let mut ledgers: Vec<Ledger> = (0..SENDERS).map(|_| Ledger::default()).collect();
-    let sockets = ["--http", "127.0.0.1:0", "--no-graphite", "--no-statsd"];
+    let sockets = ["--http", "127.0.0.1:0", "--no-graphite", "--no-statsd", "--no-pickle"];
     for _ in 0..kills {
         let daemon = Daemon::start(start(&sockets), 1)?;
         let at = daemon.at("tcp://", 0);

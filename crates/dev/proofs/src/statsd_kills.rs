@@ -79,7 +79,7 @@ pub fn prove(
 ) -> Result<Proof, String> {
     let mut random = seed.rng("statsd kills");
     let options = [
-        &["--http", "127.0.0.1:0", "--no-graphite", "--step", "1s"][..],
+        &["--http", "127.0.0.1:0", "--no-graphite", "--no-pickle", "--step", "1s"][..],
         &["--statsd", "tcp://127.0.0.1:0"],
     ]
     .concat();

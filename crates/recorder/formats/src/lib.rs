@@ -1,8 +1,9 @@
 //! Parsers: from other programs' formats to updates of series.
 //!
 //! Text is read line by line ([`text`]): Graphite plaintext, Influx line protocol, StatsD lines,
-//! CSV. Whole files contain archives ([`files`]): `rrdtool dump` and whisper. Binary messages are
-//! those of Prometheus remote write and OTLP ([`Messages`]). All give the same: [`Update`]s of
+//! CSV. Graphite's pickle protocol becomes lines ([`pickle`]). Whole files contain archives
+//! ([`files`]): `rrdtool dump` and whisper. Binary messages are those of Prometheus remote write
+//! and OTLP ([`Messages`]). All give the same: [`Update`]s of
 //! [`Series`], which are numbered by a [`Book`].
 //!
 //! ```text
@@ -30,6 +31,7 @@ mod lines;
 mod messages;
 mod name;
 mod number;
+pub mod pickle;
 mod quotes;
 mod reason;
 pub mod text;

@@ -87,6 +87,26 @@ malformed! {
     /// A sum or histogram of OTLP that is neither a delta nor cumulative.
     NoTemporality "no_temporality" "the metric has no aggregation temporality: it must be delta or \
         cumulative";
+    /// A frame of Graphite's pickle protocol that is longer than the limit.
+    FrameTooLong "frame_too_long" "the frame is longer than 1048576 bytes; send fewer points at a \
+        time, or check that the sender uses the pickle protocol";
+    /// A pickle that Python could not read either.
+    BadPickle "bad_pickle" "the frame is not a pickle, or is cut off";
+    /// A pickle of a later protocol.
+    PickleProtocol "pickle_protocol" "the pickle has a protocol above 4; use protocol 2";
+    /// A pickle that imports or calls something.
+    PickleCode "pickle_code" "the pickle imports or calls something; send only lists, tuples, \
+        numbers and texts";
+    /// A pickle beyond the limits.
+    PickleLimit "pickle_limit" "the pickle is nested too deep, remembers too many values, or \
+        becomes too many lines; send fewer points at a time";
+    /// A pickle of something else.
+    NotAList "not_a_list" "the pickle is not a list of (path, (timestamp, value))";
+    /// An item that is not a point.
+    NotAPoint "not_a_point" "the item is not (path, (timestamp, value))";
+    /// A path that no line can have.
+    NotAPath "not_a_path" "the path is not a text, is empty, begins with #, or has blanks or \
+        control characters";
     /// A sample rate outside 0 to 1.
     BadRate "bad_rate" "the sample rate is not greater than 0 and at most 1";
 }
@@ -185,6 +205,8 @@ mod tests {
 
     #[test]
     fn limits_in_texts_are_the_limits() {
+        let frame_max = crate::pickle::FRAME_MAX.to_string();
+        assert!(Malformed::FrameTooLong.to_string().contains(&frame_max));
         assert!(Malformed::LineTooLong.to_string().contains(&crate::LINE_MAX.to_string()));
         assert!(Malformed::NameTooLong.to_string().contains(&crate::NAME_MAX.to_string()));
         assert!(Malformed::TooManyTags.to_string().contains(&crate::TAGS_MAX.to_string()));

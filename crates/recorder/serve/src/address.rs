@@ -29,6 +29,12 @@ pub enum AddressError {
          unix:/path or unix-dgram:/path"
     )]
     Invalid(String),
+    /// Graphite's pickle protocol needs a stream.
+    #[error(
+        "'{0}' is not an address for Graphite's pickle protocol: write tcp://127.0.0.1:2004 or \
+         unix:/path"
+    )]
+    NotAStreamForPickle(String),
     /// HTTP needs a stream.
     #[error("'{0}' is not an address for HTTP: write tcp://127.0.0.1:8086 or unix:/path")]
     NotAStream(String),
@@ -68,6 +74,17 @@ impl Address {
             address @ (Address::Tcp(_) | Address::Unix(_)) => Ok(address),
             _ => Err(AddressError::NotAStream(text.to_owned())),
         }
+    }
+
+    /// Parses the address of a stream for Graphite's pickle protocol.
+    ///
+    /// # Errors
+    /// Those of [`Address::parse`], and [`AddressError::NotAStreamForPickle`].
+    pub fn parse_pickle(text: &str) -> Result<Address, AddressError> {
+        Address::parse_stream(text).map_err(|error| match error {
+            AddressError::NotAStream(text) => AddressError::NotAStreamForPickle(text),
+            error => error,
+        })
     }
 
     /// Whether other machines can reach it.

@@ -48,6 +48,8 @@ pub struct Options {
     pub graphite: Vec<Address>,
     /// Where to listen for StatsD.
     pub statsd: Vec<Address>,
+    /// Where to listen for Graphite's pickle protocol.
+    pub pickle: Vec<Address>,
     /// The folder of the journal.
     pub journal: PathBuf,
     /// Size of the journal in bytes beyond which senders must wait.
@@ -88,6 +90,7 @@ pub(crate) enum Service {
     Http,
     Graphite,
     Statsd,
+    Pickle,
 }
 
 /// What the daemon's tasks are to do.
@@ -104,15 +107,25 @@ pub(crate) enum Phase {
 
 impl Service {
     /// The names of all, which are those of their options.
-    pub(crate) const NAMES: &str = "http, graphite or statsd";
+    pub(crate) const NAMES: &str = "http, graphite, pickle or statsd";
 
     /// The service with the name of its option.
     pub(crate) fn named(name: &str) -> Option<Service> {
         match name {
             "http" => Some(Service::Http),
             "graphite" => Some(Service::Graphite),
+            "pickle" => Some(Service::Pickle),
             "statsd" => Some(Service::Statsd),
             _ => None,
+        }
+    }
+
+    /// The name of its protocol, if that needs streams.
+    pub(crate) fn needs_stream(self) -> Option<&'static str> {
+        match self {
+            Service::Http => Some("HTTP"),
+            Service::Pickle => Some("Graphite's pickle protocol"),
+            Service::Graphite | Service::Statsd => None,
         }
     }
 
@@ -124,6 +137,8 @@ impl Service {
                 Some((Format::Graphite, Way::graphite_stream, Way::graphite_datagram))
             }
             Service::Statsd => Some((Format::Statsd, Way::statsd_stream, Way::statsd_datagram)),
+            // A frame becomes lines of Graphite plaintext. There are no datagrams.
+            Service::Pickle => Some((Format::Graphite, Way::pickle_stream, Way::pickle_stream)),
         }
     }
 }
@@ -218,6 +233,7 @@ impl Options {
             (Service::Http, &self.http),
             (Service::Graphite, &self.graphite),
             (Service::Statsd, &self.statsd),
+            (Service::Pickle, &self.pickle),
         ];
         services
             .into_iter()

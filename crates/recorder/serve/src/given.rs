@@ -57,8 +57,8 @@ pub(crate) fn take(options: &Options) -> Result<Vec<Left>, ServeError> {
             }
         };
         let is_datagram = matches!(address, Address::Udp(_) | Address::UnixDatagram(_));
-        if service == Service::Http && is_datagram {
-            return Err(failed(format!("{address} cannot be used for HTTP")));
+        if is_datagram && let Some(protocol) = service.needs_stream() {
+            return Err(failed(format!("{address} cannot be used for {protocol}")));
         }
         left.push(Left { fd, what: What::Socket { service, wanted: address.to_string(), given } });
     }

@@ -48,6 +48,9 @@ const TOGETHER: usize = 64;
 /// Limit on the description of what is sent together.
 const DESCRIPTION_MAX: usize = 64 << 20;
 
+/// Limit on what was read ahead of one connection.
+const AHEAD_MAX: usize = 64 << 20;
+
 const READY: u8 = b'R';
 const OPENED: u8 = b'O';
 const YOURS: u8 = b'Y';
@@ -71,9 +74,36 @@ pub(crate) enum What {
         given: Given,
     },
     /// A connection that sends lines, with the beginning of one.
-    Lines { service: Service, sender: String, half: Vec<u8>, skipping: bool },
+    Lines {
+        service: Service,
+        sender: String,
+        #[serde(skip)]
+        half: Vec<u8>,
+        skipping: bool,
+    },
     /// An HTTP connection between two requests, with the beginning of the next.
-    Http { sender: String, ahead: Vec<u8> },
+    Http {
+        sender: String,
+        #[serde(skip)]
+        ahead: Vec<u8>,
+    },
+}
+
+impl What {
+    /// What was read of a connection and is still to be handled. It is sent beside the description.
+    fn ahead(&self) -> &[u8] {
+        match self {
+            What::Lines { half: ahead, .. } | What::Http { ahead, .. } => ahead,
+            What::Socket { .. } => &[],
+        }
+    }
+
+    fn set_ahead(&mut self, bytes: Vec<u8>) {
+        match self {
+            What::Lines { half: ahead, .. } | What::Http { ahead, .. } => *ahead = bytes,
+            What::Socket { .. } => {}
+        }
+    }
 }
 
 impl What {
@@ -221,10 +251,12 @@ impl Predecessor {
     }
 }
 
-/// Sends everything in parts: the length of a description with the descriptors, the description.
+/// Sends everything in parts: the length of a description with the descriptors, the description,
+/// what was read ahead of each connection.
 fn send(mut socket: &UnixStream, left: &[Left]) -> io::Result<()> {
     for part in left.chunks(TOGETHER).chain([&[][..]]) {
-        let what: Vec<&What> = part.iter().map(|left| &left.what).collect();
+        let what: Vec<(&What, usize)> =
+            part.iter().map(|left| (&left.what, left.what.ahead().len())).collect();
         let description = serde_json::to_vec(&what)?;
         let length = u32::try_from(description.len()).map_err(io::Error::other)?.to_le_bytes();
         let fds: Vec<BorrowedFd<'_>> = part.iter().map(|left| left.fd.as_fd()).collect();
@@ -235,6 +267,7 @@ fn send(mut socket: &UnixStream, left: &[Left]) -> io::Result<()> {
         }
         sendmsg(socket, &[IoSlice::new(&length)], &mut ancillary, SendFlags::empty())?;
         socket.write_all(&description)?;
+        part.iter().try_for_each(|left| socket.write_all(left.what.ahead()))?;
     }
     Ok(())
 }
@@ -262,14 +295,19 @@ fn receive(mut socket: &UnixStream) -> io::Result<Vec<Left>> {
         }
         let mut description = vec![0; length];
         socket.read_exact(&mut description)?;
-        let what: Vec<What> = serde_json::from_slice(&description)?;
+        let what: Vec<(What, usize)> = serde_json::from_slice(&description)?;
         if what.is_empty() {
             return Ok(left);
         }
-        if what.len() != fds.len() {
+        if what.len() != fds.len() || what.iter().any(|(_, length)| *length > AHEAD_MAX) {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        left.extend(fds.into_iter().zip(what).map(|(fd, what)| Left { fd, what }));
+        for (fd, (mut what, length)) in fds.into_iter().zip(what) {
+            let mut ahead = vec![0; length];
+            socket.read_exact(&mut ahead)?;
+            what.set_ahead(ahead);
+            left.push(Left { fd, what });
+        }
     }
 }
 
@@ -295,6 +333,28 @@ mod tests {
         assert_eq!(whats(&received), whats(&left));
         let inode = |left: &Left| rustix::fs::fstat(&left.fd).unwrap().st_ino;
         assert!(received.iter().zip(&left).all(|(new, old)| inode(new) == inode(old)));
+    }
+
+    #[test]
+    fn hundreds_of_half_read_frames_are_handed_over() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let left: Vec<Left> = (0..130)
+            .map(|_| Left {
+                fd: std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into(),
+                what: What::Lines {
+                    service: Service::Pickle,
+                    sender: String::new(),
+                    half: vec![255; formats::pickle::FRAME_MAX],
+                    skipping: false,
+                },
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            let received = scope.spawn(|| receive(&theirs).unwrap());
+            send(&ours, &left).unwrap();
+            let received = received.join().unwrap();
+            assert!(received.iter().map(|left| &left.what).eq(left.iter().map(|left| &left.what)));
+        });
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(crate) enum Way {
     graphite_stream,
     /// Graphite plaintext in datagrams.
     graphite_datagram,
+    /// Graphite's pickle protocol over a stream.
+    pickle_stream,
     /// StatsD over a stream.
     statsd_stream,
     /// StatsD in datagrams.
@@ -80,7 +82,8 @@ pub(crate) struct Metrics {
     pub(crate) connections: Family<ByWay, Gauge>,
     pub(crate) datagrams: Family<ByWay, Counter>,
     pub(crate) datagrams_dropped: Family<ByWay, Counter>,
-    pub(crate) lines: Counter,
+    /// Lines, the items of frames, and frames that are refused whole.
+    pub(crate) lines: Family<ByWay, Counter>,
     pub(crate) updates: Counter,
     pub(crate) batches: Counter,
     pub(crate) series_omitted: Counter,
@@ -109,7 +112,6 @@ impl Metrics {
             counter
         };
         let http_requests = counter("http_requests", "HTTP requests answered");
-        let lines = counter("lines", "Lines received");
         let updates = counter("updates", "Updates accepted");
         let batches = counter("batches", "Batches written to the record");
         let series_omitted = counter(
@@ -162,6 +164,8 @@ impl Metrics {
         let (refused, datagrams) = (Family::default(), Family::default());
         let (connections, turned_away) = (Family::default(), Family::default());
         let datagrams_dropped = Family::default();
+        let lines = Family::default();
+        registry.register("lines", "Lines received, by way", lines.clone());
         registry.register("refused_lines", "Lines refused, by sender and reason", refused.clone());
         registry.register("connections", "Open connections", connections.clone());
         registry.register(
@@ -219,6 +223,12 @@ impl Metrics {
     /// Counts refused lines of a sender.
     pub(crate) fn refuse(&self, sender: &Sender, reason: &'static str, lines: u64) {
         self.refused.get_or_create(&self.labels(sender, reason)).inc_by(lines);
+    }
+
+    /// Counts a line that is refused before it is in the journal.
+    pub(crate) fn refuse_at_once(&self, sender: &Sender, reason: &'static str) {
+        self.lines.get_or_create(&ByWay { way: sender.way }).inc();
+        self.refuse(sender, reason, 1);
     }
 
     /// Counts a connection, a datagram or a request that is not read.

@@ -1,4 +1,4 @@
-//! Lines over streams.
+//! Lines over streams, and Graphite's pickle protocol, whose frames become lines.
 //!
 //! These protocols have no answers. A sender that closes its side of the connection and waits for
 //! the end of ours knows that everything is in the journal: the daemon closes a connection in order
@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
+use formats::{Malformed, pickle};
 use tokio::sync::{oneshot, watch};
 
 use crate::daemon::{Phase, Service};
@@ -38,6 +39,12 @@ const FULL_TICK: Duration = Duration::from_millis(20);
 /// Name of the reason for refusing a last line without its end: its number may be cut.
 const TORN: &str = "torn_line";
 
+/// The same for a frame.
+const TORN_FRAME: &str = "torn_frame";
+
+/// Lines of frames are handed over together up to this size.
+const LINES_BYTES: usize = 256 << 10;
+
 /// A connection that sends lines.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -45,7 +52,7 @@ pub(crate) struct Connection {
     pub(crate) sender: Sender,
     pub(crate) service: Service,
     pub(crate) format: Format,
-    /// The beginning of a line.
+    /// The beginning of a line or of a frame.
     pub(crate) half: Vec<u8>,
     /// Whether the rest of a line is skipped because it is too long.
     pub(crate) skipping: bool,
@@ -106,8 +113,12 @@ impl Connection {
             return self.leave();
         }
         if !self.half.is_empty() || self.skipping {
-            let reason = if self.skipping { too_long() } else { TORN };
-            ingest.metrics.refuse(&self.sender, reason, 1);
+            let reason = match self.service {
+                _ if self.skipping => too_long(),
+                Service::Pickle => TORN_FRAME,
+                _ => TORN,
+            };
+            ingest.metrics.refuse_at_once(&self.sender, reason);
         }
         if is_written {
             self.stream.close();
@@ -123,7 +134,7 @@ impl Connection {
         Some(Left { fd: stream.into_fd().ok()?, what })
     }
 
-    /// Reads what has arrived, and hands over its whole lines.
+    /// Reads what has arrived, and hands over its whole lines or frames.
     async fn read(
         &mut self,
         ingest: &Ingest,
@@ -132,7 +143,8 @@ impl Connection {
         let mut bytes = std::mem::take(&mut self.half);
         bytes.reserve(FIRST_BYTES);
         let mut read = Read::Nothing;
-        while bytes.len() < READ_BYTES {
+        let limit = bytes.len() + READ_BYTES;
+        while bytes.len() < limit {
             match self.stream.try_read_buf(&mut bytes) {
                 Ok(0) => {
                     read = Read::End;
@@ -149,19 +161,74 @@ impl Connection {
                 }
             }
         }
+        if self.service == Service::Pickle {
+            self.frames(bytes, ingest, unanswered).await?;
+            return Ok(read);
+        }
         let Some(end) = memchr::memrchr(b'\n', &bytes) else {
             self.keep_half(bytes);
             return Ok(read);
         };
         let half = bytes.split_off(end + 1);
         if std::mem::take(&mut self.skipping) {
-            ingest.metrics.refuse(&self.sender, too_long(), 1);
+            ingest.metrics.refuse_at_once(&self.sender, too_long());
             let first = memchr::memchr(b'\n', &bytes).unwrap_or(end);
             bytes.drain(..=first);
         }
         self.keep_half(half);
-        if bytes.is_empty() {
-            return Ok(read);
+        self.hand_over(bytes, ingest, unanswered).await?;
+        Ok(read)
+    }
+
+    /// Hands over the lines of whole frames, and keeps the beginning of the next one.
+    async fn frames(
+        &mut self,
+        mut bytes: Vec<u8>,
+        ingest: &Ingest,
+        unanswered: &mut VecDeque<oneshot::Receiver<Answer>>,
+    ) -> io::Result<()> {
+        let (mut at, mut lines) = (0, Vec::new());
+        let ended = loop {
+            let stream = &bytes[at..];
+            let frame = match pickle::frame_bytes(stream) {
+                Ok(Some(length)) if length <= stream.len() => {
+                    at += length;
+                    &stream[pickle::HEADER_BYTES..length]
+                }
+                Ok(_) => break Ok(()),
+                Err(reason) => {
+                    self.refuse(reason, ingest);
+                    at = bytes.len();
+                    break Err(io::ErrorKind::InvalidData.into());
+                }
+            };
+            let mut refused = Vec::new();
+            let read = pickle::lines(frame, &mut lines, &mut |reason| refused.push(reason));
+            refused.into_iter().chain(read.err()).for_each(|reason| self.refuse(reason, ingest));
+            if lines.len() >= LINES_BYTES {
+                self.hand_over(std::mem::take(&mut lines), ingest, unanswered).await?;
+            }
+        };
+        bytes.drain(..at);
+        bytes.shrink_to_fit();
+        self.half = bytes;
+        self.hand_over(lines, ingest, unanswered).await?;
+        ended
+    }
+
+    fn refuse(&self, reason: Malformed, ingest: &Ingest) {
+        ingest.metrics.refuse_at_once(&self.sender, reason.name());
+    }
+
+    /// Hands over whole lines; waits for the answers to earlier ones if there are many.
+    async fn hand_over(
+        &self,
+        lines: Vec<u8>,
+        ingest: &Ingest,
+        unanswered: &mut VecDeque<oneshot::Receiver<Answer>>,
+    ) -> io::Result<()> {
+        if lines.is_empty() {
+            return Ok(());
         }
         if unanswered.len() >= UNANSWERED_MAX
             && let Some(oldest) = unanswered.pop_front()
@@ -169,11 +236,11 @@ impl Connection {
         {
             return Err(io::ErrorKind::Other.into());
         }
-        let room = ingest.room(bytes.len()).await.ok_or(io::ErrorKind::OutOfMemory)?;
+        let room = ingest.room(lines.len()).await.ok_or(io::ErrorKind::OutOfMemory)?;
         let (answer, answered) = oneshot::channel();
         let message = Message {
             format: self.format,
-            lines: bytes,
+            lines,
             arrival_us: now_us(),
             sender: self.sender.clone(),
             answer: Some(answer),
@@ -181,7 +248,7 @@ impl Connection {
         };
         ingest.send(message).await;
         unanswered.push_back(answered);
-        Ok(read)
+        Ok(())
     }
 
     /// Keeps the beginning of a line, unless it is too long already.

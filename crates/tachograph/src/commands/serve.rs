@@ -15,8 +15,9 @@ use crate::flags::serve::ServeFlags;
 use crate::output;
 use crate::stores::Place;
 
-/// Addresses for Graphite and for StatsD, unless others are given.
+/// Addresses for Graphite's protocols and for StatsD, unless others are given.
 const GRAPHITE: [&str; 2] = ["tcp://127.0.0.1:2003", "udp://127.0.0.1:2003"];
+const PICKLE: [&str; 1] = ["tcp://127.0.0.1:2004"];
 const STATSD: [&str; 2] = ["tcp://127.0.0.1:8125", "udp://127.0.0.1:8125"];
 
 pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
@@ -27,6 +28,7 @@ pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
         place: place.text(),
         http: flags.http.clone(),
         graphite: addresses(&flags.graphite, flags.no_graphite, &GRAPHITE)?,
+        pickle: addresses(&flags.pickle, flags.no_pickle, &PICKLE)?,
         statsd: addresses(&flags.statsd, flags.no_statsd, &STATSD)?,
         journal_max: flags.journal_max.0,
         write_each: Duration::from_nanos(flags.write_each.0),

@@ -35,6 +35,13 @@ pub(crate) struct ServeFlags {
     /// Don't listen for Graphite plaintext
     #[arg(long, conflicts_with = "graphite")]
     pub(crate) no_graphite: bool,
+    /// Address for Graphite's pickle protocol, TCP or Unix socket; repeatable [default:
+    /// tcp://127.0.0.1:2004]
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_pickle)]
+    pub(crate) pickle: Vec<Address>,
+    /// Don't listen for Graphite's pickle protocol
+    #[arg(long, conflicts_with = "pickle")]
+    pub(crate) no_pickle: bool,
     /// Address for StatsD; repeatable [default: tcp://127.0.0.1:8125 and udp://127.0.0.1:8125]
     #[arg(long, value_name = "ADDRESS", value_parser = parse)]
     pub(crate) statsd: Vec<Address>,
@@ -97,6 +104,10 @@ pub(crate) struct ServeFlags {
 
 fn parse(text: &str) -> Result<Address, AddressError> {
     Address::parse(text)
+}
+
+fn parse_pickle(text: &str) -> Result<Address, AddressError> {
+    Address::parse_pickle(text)
 }
 
 fn parse_stream(text: &str) -> Result<Address, AddressError> {

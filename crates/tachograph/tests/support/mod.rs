@@ -65,8 +65,12 @@ impl Place {
             .env_remove("NO_COLOR")
             .stdin(Stdio::null());
         // Tests run side by side, so a daemon listens only where it is told to.
-        if !args.contains(&"--statsd") {
-            command.env("TACHOGRAPH_NO_STATSD", "true");
+        for (option, variable) in
+            [("--statsd", "TACHOGRAPH_NO_STATSD"), ("--pickle", "TACHOGRAPH_NO_PICKLE")]
+        {
+            if !args.contains(&option) {
+                command.env(variable, "true");
+            }
         }
         command
     }

@@ -56,7 +56,7 @@ fn serve(
     text::write(load, &lines, text::Order::Arrival, 0..load.each())?;
     let mut command = Command::new(binary::path()?);
     command.args(["serve", "--http", "127.0.0.1:0", "--graphite", "tcp://127.0.0.1:0"]);
-    command.args(["--no-statsd", "--journal"]).arg(folder.join("journal"));
+    command.args(["--no-statsd", "--no-pickle", "--journal"]).arg(folder.join("journal"));
     command.env("TACHOGRAPH_RECORD", place);
     let cpu_s = || cpu::children_s() + server_s();
     let before_s = cpu_s();

@@ -22,7 +22,7 @@ use super::record::{FORMATS, Format, Record, read_windows, write_windows};
 use super::upkeep::{self, Upkeep};
 use super::{Answer, IngestOptions, Message, Refused, Shared, State, now_us};
 use crate::ServeError;
-use crate::metrics::Metrics;
+use crate::metrics::{ByWay, Metrics};
 
 /// How often to look whether a batch is due.
 const TICK: Duration = Duration::from_millis(50);
@@ -320,7 +320,8 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
                     let is_known = position <= upto;
                     self.metrics.journal_replayed.inc_by(u64::from(!is_known));
                     let at = At { position, arrival_us, is_known };
-                    self.lines(format, at, lines, &mut |_| ()).map_err(ServeError::from)
+                    self.lines(format, at, lines, &mut |_| ())?;
+                    Ok(())
                 }
                 Some(Record::Windows { .. } | Record::Batch { .. }) => Ok(()),
                 None => Err(ServeError::Record(folder.to_owned())),
@@ -609,11 +610,12 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         let mut refused = Refused::default();
         let (metrics, mut first) = (self.metrics, None);
         let at = At { position, arrival_us, is_known: false };
-        self.lines(format, at, &lines, &mut |(number, reason)| {
+        let count = self.lines(format, at, &lines, &mut |(number, reason)| {
             metrics.refuse(&sender, reason.name(), 1);
             refused.lines += 1;
             first.get_or_insert((number, reason));
         })?;
+        metrics.lines.get_or_create(&ByWay { way: sender.way }).inc_by(count);
         refused.first = first.map(|(number, reason)| match format {
             Format::Message(_) => (number, self.shown_element(number), reason),
             _ => (number, shown_line(&lines, number), reason),
@@ -628,14 +630,14 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
     }
 
     /// Parses lines and adds their updates to the head; `refuse` is called with the number of each
-    /// refused line, and the reason.
+    /// refused line, and the reason. Returns the number of lines.
     fn lines(
         &mut self,
         format: Format,
         at: At,
         lines: &[u8],
         refuse: &mut dyn FnMut((u64, Reason)),
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         let code = format.code();
         let At { position, arrival_us, is_known } = at;
         let statsd = self.statsd();
@@ -648,7 +650,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             return self.statsd_lines(at, lines, refuse);
         }
         if is_known {
-            return Ok(());
+            return Ok(0);
         }
         if let Format::Message(protocol) = format {
             return self.elements(protocol, arrival_us, lines, refuse);
@@ -669,15 +671,13 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
                 parsed_lines.push((line.number, parsed.updates.len()));
             }
         });
-        self.metrics.lines.inc_by(count);
         if updates.is_empty() {
-            return Ok(());
+            return Ok(count);
         }
         self.oldest_us.get_or_insert(arrival_us);
-        let touched: Vec<_> =
-            self.updates.iter().map(|(series, update)| (*series, update.kind)).collect();
-        self.find(code, &touched)?;
-        let mut rest = self.updates.as_slice();
+        let updates = std::mem::take(&mut self.updates);
+        self.find(code, || updates.iter().map(|(series, update)| (*series, update.kind)))?;
+        let mut rest = updates.as_slice();
         let mut accepted = 0;
         for (number, count) in &self.lines {
             let (line, others) = rest.split_at(*count);
@@ -688,14 +688,15 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             }
         }
         self.metrics.updates.inc_by(accepted as u64);
-        Ok(())
+        self.updates = updates;
+        Ok(count)
     }
 
     /// Finds or creates series of a format; waits for the store.
-    pub(super) fn find(
+    pub(super) fn find<I: Iterator<Item = (formats::Series, Kind)>>(
         &mut self,
         code: usize,
-        touched: &[(formats::Series, Kind)],
+        touched: impl Fn() -> I,
     ) -> Result<(), StoreError> {
         let heartbeat_us = self.options.import.heartbeat_us;
         let book = if code == elements::BOOK.code() {
@@ -705,7 +706,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             self.live.set_heartbeat(heartbeat_us);
             self.readers[code].book()
         };
-        while let Err(error) = self.live.find((code, book), touched.iter().copied()) {
+        while let Err(error) = self.live.find((code, book), touched()) {
             self.metrics.store_errors.inc();
             self.state.set_store_error(Some(error.to_string()));
             match error {
@@ -724,7 +725,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         at: At,
         lines: &[u8],
         refuse: &mut dyn FnMut((u64, Reason)),
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         let code = Format::Statsd.code();
         let arrival = Arrival::live(at.arrival_us);
         let mut count = 0;
@@ -739,9 +740,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
                 accepted.push((line.number, parsed.held.clone()));
             }
         });
-        let touched: Vec<_> =
-            accepted.iter().flat_map(|(_, held)| held).flat_map(Held::series).collect();
-        self.find(code, &touched)?;
+        self.find(code, || accepted.iter().flat_map(|(_, held)| held).flat_map(Held::series))?;
         let mut values = 0;
         for (number, mut held) in accepted {
             if at.is_known && held.iter().all(Held::is_gauge) {
@@ -753,15 +752,14 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             }
         }
         if at.is_known {
-            return Ok(());
+            return Ok(0);
         }
-        self.metrics.lines.inc_by(count);
         self.metrics.updates.inc_by(values);
         if values > 0 {
             self.has_new_windows = true;
             self.oldest_us.get_or_insert(at.arrival_us);
         }
-        Ok(())
+        Ok(count)
     }
 
     /// Adds the values of one line, all or none.

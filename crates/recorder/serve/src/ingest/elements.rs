@@ -52,26 +52,26 @@ fn key(element: &Element, updates: &[(Series, Update)]) -> Option<(Series, u64, 
 
 impl Apply<'_, '_, '_> {
     /// Adds the updates of a message to the head; `refuse` is called with the number of each
-    /// refused element, from 1, and the reason.
+    /// refused element, from 1, and the reason. Returns the number of elements.
     pub(super) fn elements(
         &mut self,
         protocol: Protocol,
         arrival_us: i64,
         message: &[u8],
         refuse: &mut dyn FnMut((u64, Reason)),
-    ) -> Result<(), StoreError> {
+    ) -> Result<u64, StoreError> {
         let arrival = Arrival::live(arrival_us);
         self.accepted = (0, 0);
         // It was checked before it was written to the journal.
         if self.messages.read(protocol, message, arrival, &mut self.taken).is_err() {
-            return Ok(());
+            return Ok(0);
         }
-        self.metrics.lines.inc_by(self.taken.elements.len() as u64);
+        let count = self.taken.elements.len() as u64;
         if !self.taken.updates.is_empty() {
             self.oldest_us.get_or_insert(arrival_us);
             let touched = self.taken.updates.iter().map(|(series, update)| (*series, update.kind));
             let touched: Vec<_> = touched.collect();
-            self.find(BOOK.code(), &touched)?;
+            self.find(BOOK.code(), || touched.iter().copied())?;
         }
         let (mut samples, mut histograms, mut accepted) = (0, 0, 0);
         let mut taken = std::mem::take(&mut self.taken);
@@ -96,7 +96,7 @@ impl Apply<'_, '_, '_> {
         self.taken = taken;
         self.metrics.updates.inc_by(accepted as u64);
         self.accepted = (samples, histograms);
-        Ok(())
+        Ok(count)
     }
 
     /// Remembers the elements of a message of OTLP whose updates a store has.
