@@ -16,6 +16,7 @@ declare -A needs=(
   [haproxy]=haproxy
   [caddy]=caddy
   [prometheus]=prometheus
+  [collectd]=collectd-core
 )
 declare -A files=(
   [/usr/lib/apache2/modules/mod_python.so]=libapache2-mod-python

@@ -43,12 +43,13 @@ pub(crate) struct Shared {
 pub(crate) fn router(shared: Shared, mounted: Router) -> Router {
     let ingest = shared.ingest.clone();
     let (metrics, access) = (ingest.metrics.clone(), shared.access.clone());
+    let readers = shared.readers.clone();
     let guarded = middleware::from_fn_with_state((access, metrics.clone()), guard);
     Router::new()
         .route("/health", get(health))
         .route("/metrics", get(show_metrics))
         .with_state(shared)
-        .merge(influx::router(ingest.clone()))
+        .merge(influx::router(ingest.clone(), readers))
         .merge(remote_write::router(ingest.clone()))
         .merge(otlp::router(ingest))
         .merge(mounted)

@@ -6,14 +6,18 @@
 
 use axum::Router;
 use axum::body::Body;
-use axum::extract::{Extension, Query, State};
+use axum::extract::{Extension, Query, RawQuery, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use formats::Precision;
 use serde::Deserialize;
+use serde_json::{Value, json};
+use series::SECOND_US;
+use store::Retention;
 
+use crate::Readers;
 use crate::body::{self, Failed};
 use crate::ingest::{Format, Ingest};
 use crate::metrics::Way;
@@ -22,14 +26,18 @@ use crate::requests::Peer;
 /// The version of InfluxDB whose API this is, for clients that ask.
 const VERSION: &str = "1.8.10";
 
+/// The name of the record, for clients that ask for databases.
+const DATABASE: &str = "tachograph";
+
 /// The paths of InfluxDB's API.
-pub(crate) fn router(ingest: Ingest) -> Router {
+pub(crate) fn router(ingest: Ingest, readers: Readers) -> Router {
+    let queries = Router::new().route("/query", get(query).post(query)).with_state(readers);
     Router::new()
         .route("/write", post(write))
         .route("/api/v2/write", post(write))
         .route("/ping", get(ping).head(ping))
-        .route("/query", get(query).post(query))
         .with_state(ingest)
+        .merge(queries)
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +71,7 @@ pub(crate) fn failure(status: StatusCode, why: &str) -> Response {
         StatusCode::FORBIDDEN | StatusCode::MISDIRECTED_REQUEST => "forbidden",
         _ => "invalid",
     };
-    let answer = serde_json::json!({ "code": code, "message": why, "error": why });
+    let answer = json!({ "code": code, "message": why, "error": why });
     let mut response = (status, axum::Json(answer)).into_response();
     body::retry_after(status, response.headers_mut());
     response
@@ -109,25 +117,130 @@ async fn write(
     Err(Failed::new(StatusCode::BAD_REQUEST, why).into())
 }
 
-async fn ping() -> Response {
-    let version = HeaderName::from_static("x-influxdb-version");
-    (StatusCode::NO_CONTENT, [(version, VERSION)]).into_response()
-}
-
 #[derive(Debug, Deserialize)]
-struct QueryParameters {
-    q: Option<String>,
+struct PingParameters {
+    verbose: Option<String>,
 }
 
-/// Clients create their database when they start; there is nothing to create.
-async fn query(Query(parameters): Query<QueryParameters>, body: String) -> Response {
-    let form = body.strip_prefix("q=").map(str::to_owned);
-    let asked = parameters.q.or(form).unwrap_or_default().replace('+', " ");
-    let asked = asked.replace("%20", " ");
-    if asked.trim_start().to_ascii_uppercase().starts_with("CREATE DATABASE") {
-        let done = serde_json::json!({ "results": [{ "statement_id": 0 }] });
-        return axum::Json(done).into_response();
+/// 204, or with `verbose=true` 200 and the version as JSON.
+async fn ping(Query(parameters): Query<PingParameters>) -> Response {
+    let version = HeaderName::from_static("x-influxdb-version");
+    let build = HeaderName::from_static("x-influxdb-build");
+    let headers = [(version, VERSION), (build, "OSS")];
+    match parameters.verbose.as_deref() {
+        None | Some("" | "0" | "false") => (StatusCode::NO_CONTENT, headers).into_response(),
+        Some(_) => (headers, axum::Json(json!({ "version": VERSION }))).into_response(),
     }
-    let why = "InfluxQL is not supported: read the record with SQL, `tachograph query` or Grafana";
-    Shown(Failed::new(StatusCode::BAD_REQUEST, why)).into_response()
+}
+
+/// A statement of InfluxQL that clients send when they start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Statement {
+    /// There is one record, so there is nothing to create.
+    CreateDatabase,
+    ShowDatabases,
+    ShowRetentionPolicies,
+}
+
+impl Statement {
+    fn parse(text: &str) -> Option<Statement> {
+        let mut words = text.split_ascii_whitespace().map(str::to_ascii_uppercase);
+        let words: [Option<String>; 4] = std::array::from_fn(|_| words.next());
+        match words.each_ref().map(Option::as_deref) {
+            [Some("CREATE"), Some("DATABASE"), Some(_), _] => Some(Statement::CreateDatabase),
+            [Some("SHOW"), Some("DATABASES"), None, _] => Some(Statement::ShowDatabases),
+            [Some("SHOW"), Some("RETENTION"), Some("POLICIES"), None | Some("ON")] => {
+                Some(Statement::ShowRetentionPolicies)
+            }
+            _ => None,
+        }
+    }
+
+    /// Its rows.
+    fn rows(self, retentions: &[Retention]) -> Option<Value> {
+        match self {
+            Statement::CreateDatabase => None,
+            Statement::ShowDatabases => {
+                Some(json!({ "name": "databases", "columns": ["name"], "values": [[DATABASE]] }))
+            }
+            Statement::ShowRetentionPolicies => {
+                let columns = ["name", "duration", "shardGroupDuration", "replicaN", "default"];
+                let finest = retentions.iter().map(|retention| retention.step).min();
+                let values = retentions.iter().map(|retention| {
+                    let view = store::view_of(retention.step);
+                    let name = view.strip_prefix("every_").unwrap_or(&view);
+                    let is_finest = Some(retention.step) == finest;
+                    json!([name, duration(retention.age_us), "0s", 1, is_finest])
+                });
+                Some(json!({ "columns": columns, "values": values.collect::<Vec<_>>() }))
+            }
+        }
+    }
+}
+
+/// A duration as InfluxDB shows it: `168h0m0s`; `0s` is without end.
+fn duration(age_us: Option<i64>) -> String {
+    match age_us.map(|age_us| age_us / SECOND_US) {
+        None => "0s".to_owned(),
+        Some(age_s) => format!("{}h{}m{}s", age_s / 3_600, age_s / 60 % 60, age_s % 60),
+    }
+}
+
+/// What clients ask when they start, in the query or in the body of a form; several statements are
+/// separated by semicolons.
+async fn query(
+    State(readers): State<Readers>,
+    RawQuery(query): RawQuery,
+    body: String,
+) -> Response {
+    let named = |text: &str| {
+        let mut pairs = form_urlencoded::parse(text.as_bytes());
+        pairs.find(|(name, _)| name == "q").map(|(_, asked)| asked.into_owned())
+    };
+    let Some(asked) = query.as_deref().and_then(named).or_else(|| named(&body)) else {
+        return failure(StatusCode::BAD_REQUEST, "missing required parameter \"q\"");
+    };
+    let statements = asked.split(';').filter(|text| !text.trim().is_empty());
+    let statements: Option<Vec<_>> = statements.map(Statement::parse).collect();
+    let Some(statements) = statements.filter(|statements| !statements.is_empty()) else {
+        let why = "InfluxQL is not supported, except for CREATE DATABASE, SHOW DATABASES and SHOW \
+                   RETENTION POLICIES: read the record with SQL, `tachograph query` or Grafana's \
+                   Graphite data source";
+        return failure(StatusCode::BAD_REQUEST, why);
+    };
+    let retentions = match readers.read(|store| store.retentions()).await {
+        Ok(retentions) => retentions,
+        Err(error) => return failure(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
+    };
+    let results = statements.iter().enumerate().map(|(number, statement)| {
+        match statement.rows(&retentions) {
+            Some(rows) => json!({ "statement_id": number, "series": [rows] }),
+            None => json!({ "statement_id": number }),
+        }
+    });
+    axum::Json(json!({ "results": results.collect::<Vec<_>>() })).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_that_clients_send_when_they_start_are_understood() {
+        for (text, statement) in [
+            ("SHOW DATABASES", Some(Statement::ShowDatabases)),
+            (" show  databases ", Some(Statement::ShowDatabases)),
+            ("CREATE DATABASE \"telegraf\"", Some(Statement::CreateDatabase)),
+            ("CREATE DATABASE a WITH DURATION 3d NAME b", Some(Statement::CreateDatabase)),
+            ("CREATE DATABASE", None),
+            ("SHOW RETENTION POLICIES ON \"a\"", Some(Statement::ShowRetentionPolicies)),
+            ("SHOW RETENTION POLICIES", Some(Statement::ShowRetentionPolicies)),
+            ("SHOW MEASUREMENTS", None),
+            ("DROP DATABASE a", None),
+            ("SELECT * FROM a", None),
+            ("", None),
+        ] {
+            assert_eq!(Statement::parse(text), statement, "{text}");
+        }
+    }
 }
