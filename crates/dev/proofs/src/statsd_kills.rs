@@ -79,21 +79,28 @@ pub fn prove(
 ) -> Result<Proof, String> {
     let mut random = seed.rng("statsd kills");
     let options = [
-        &["--http", "127.0.0.1:0", "--no-graphite", "--no-pickle", "--step", "1s"][..],
-        &["--statsd", "tcp://127.0.0.1:0"],
+        &["--http", "127.0.0.1:0", "--no-pickle", "--step", "1s"][..],
+        &["--graphite", "tcp://127.0.0.1:0", "--statsd", "tcp://127.0.0.1:0"],
     ]
     .concat();
     let mut proof = Proof { kills, ..Proof::default() };
     let mut lives = Vec::new();
     for life in 0..kills {
-        let mut daemon = Daemon::start(start(&options), 2)?;
-        let at = daemon.at("tcp://", 1);
+        let mut daemon = Daemon::start(start(&options), 3)?;
+        let (graphite, at) = (daemon.at("tcp://", 1), daemon.at("tcp://", 2));
         let replacements: u32 = random.random_range(0..=2);
         let pauses: Vec<u64> =
             (0..=replacements).map(|_| random.random_range(0..LIFE_MS)).collect();
         let is_over = AtomicBool::new(false);
         let (done, senders) = thread::scope(|scope| {
-            let (at, is_over) = (at.as_str(), &is_over);
+            let (graphite, at, is_over) = (graphite.as_str(), at.as_str(), &is_over);
+            // Windows are also closed, and written, after lines of other formats.
+            scope.spawn(move || {
+                let line = "kills.other.a 1 -1\nkills.other.b 2 -1\n";
+                while !is_over.load(Ordering::Relaxed)
+                    && matches!(acknowledged(graphite, line), Ok(true))
+                {}
+            });
             let senders: Vec<_> = (0..SENDERS)
                 .map(|sender| scope.spawn(move || send(at, sender, life, is_over)))
                 .collect();
@@ -116,7 +123,7 @@ pub fn prove(
             lives.push((life, sender.map_err(|_| "a sender panicked")?));
         }
     }
-    Daemon::start(start(&options), 2)?.stop()?;
+    Daemon::start(start(&options), 3)?.stop()?;
     compare(place, &lives, &mut proof)?;
     Ok(proof)
 }

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 use formats::text::{Graphite, Influx, Parser, Reader, Statsd};
-use formats::{Arrival, Lines, Precision, What};
+use formats::{Arrival, Lines, Precision, What, pickle};
 use series::{Kind, Limits, Step};
 
 /// Reads a complete stream: series and values, or the reasons for refusal.
@@ -191,4 +191,91 @@ fn graphite_is_read_as_carbons_read_it() {
     ] {
         assert_eq!(read(Box::new(Graphite::new(Kind::Gauge)), text), shown, "{text:?}");
     }
+}
+
+/// After Datadog's "DogStatsD Datagram Format", protocols 1.0 to 1.3, and StatsD's
+/// docs/metric_types.md, at a daemon.
+#[test]
+fn datagrams_are_read_as_dogstatsd_and_statsd_document_them() {
+    let live = |text: &str| read(Box::new(Statsd::live(Step::from_secs(10).unwrap())), text);
+    let timed = |name: &str, tags: &str, n: u64, levels: [f64; 6]| {
+        let fields = ["mean", "min", "max", "p50", "p90", "p99"];
+        let levels = fields.iter().zip(levels);
+        let levels =
+            levels.map(|(field, value)| format!("{name}:{field}{tags} = {value} @50000000"));
+        let n = format!("{name}:n{tags} = {n} @50000000");
+        std::iter::once(n).chain(levels).collect::<Vec<_>>().join(", ")
+    };
+    for (text, shown) in [
+        // The types: c, g, ms, h, d, s.
+        ("shop.visits:7|c", "shop.visits:count = 7 @50000000".to_owned()),
+        ("tank.level:0.25|g", "tank.level = 0.25 @42000000".to_owned()),
+        ("songs:320|h|@0.5", timed("songs", "", 2, [320.0; 6])),
+        ("songs:320|ms|@0.1", timed("songs", "", 10, [320.0; 6])),
+        ("songs:320|d|#genre:jazz", timed("songs", "{genre=jazz}", 1, [320.0; 6])),
+        ("visitors:4711|s", "visitors:distinct = 1 @50000000".to_owned()),
+        ("online:3|c|@0.5|#country:peru", "online:count{country=peru} = 6 @50000000".to_owned()),
+        // 1.1: values of one kind together; 1.2: the container; 1.3: a time, of counts and gauges.
+        ("songs:1:2:3:4|h", timed("songs", "", 4, [2.5, 1.0, 4.0, 2.0, 4.0, 4.0])),
+        ("visits:1:2|c|#a:b|c:d4f1", "visits:count{a=b} = 3 @50000000".to_owned()),
+        ("visits:5|c|#a:b|c:d4f1|T43", "visits:count{a=b} = 5 @50000000".to_owned()),
+        ("tank:5|g|T41", "tank = 5 @41000000".to_owned()),
+        // Later versions: external data and cardinality.
+        ("visits:5|c|e:it-false,cn-web|card:low", "visits:count = 5 @50000000".to_owned()),
+        // Events and service checks.
+        ("_e{2,2}:up|ok|d:5|h:web|p:low|t:info|#a:b", "! not_a_metric".to_owned()),
+        ("_sc|web|2|d:5|h:web|#a:b|m:down", "! not_a_metric".to_owned()),
+        // StatsD: a gauge is set to a negative number by way of 0, and changed by signs.
+        ("tank:0|g\ntank:-10|g", "tank = 0 @42000000, tank = -10 @42000000".to_owned()),
+        ("tank:9|g\ntank:+2|g", "tank = 9 @42000000, tank = 11 @42000000".to_owned()),
+        // Several metrics in a datagram, one to a line.
+        (
+            "a:1|c\nb:2|g\nc:9|s\n",
+            "b = 2 @42000000, a:count = 1 @50000000, c:distinct = 1 @50000000".to_owned(),
+        ),
+    ] {
+        assert_eq!(live(text), shown, "{text}");
+    }
+}
+
+/// After carbon (lib/carbon/tests/test_protocols.py, lib/carbon/protocols.py): what its pickle
+/// receiver accepts, ignores, and drops with the frame.
+#[test]
+fn pickles_are_read_as_carbon_reads_them() {
+    let carbon = |frame: &[u8]| {
+        let (mut lines, mut refused) = (Vec::new(), Vec::new());
+        if let Err(reason) = pickle::lines(frame, &mut lines, &mut |reason| refused.push(reason)) {
+            return format!("!! {}", reason.name());
+        }
+        let text = String::from_utf8(lines).unwrap();
+        let read = read(Box::new(Graphite::new(Kind::Gauge)), &text);
+        let refused = refused.iter().map(|reason| format!("! {}", reason.name()));
+        std::iter::once(read)
+            .filter(|read| !read.is_empty())
+            .chain(refused)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    for (frame, shown) in [
+        // Two metrics.
+        (
+            &b"](U\x02m1K\x01G?\xf8\0\0\0\0\0\0\x86\x86U\x02m2K\x02K\x03\x86\x86e."[..],
+            "m1 = 1.5 @1000000, m2 = 3 @2000000",
+        ),
+        // A name of Unicode; texts as numbers; now.
+        (b"](X\x04\0\0\0\xd0\xb6.aK\x01K\x02\x86\x86e.", "\u{436}.a = 2 @1000000"),
+        (b"](U\x01aU\x015U\x031.5\x86\x86e.", "a = 1.5 @5000000"),
+        (b"](U\x01aJ\xff\xff\xff\xffK\x02\x86\x86e.", "a = 2 @42000000"),
+        // No pair of time and value; texts that are no numbers; NaN: only the item is dropped.
+        (b"](U\x01aK\x01\x86e.", "! not_a_point"),
+        (b"](U\x01aU\x01bU\x01c\x86\x86U\x01bK\x01K\x02\x86\x86e.", "! bad_number, b = 2 @1000000"),
+        (b"](U\x01aK\x01Fnan\n\x86\x86e.", "! not_a_number"),
+        // What cannot be unpickled, and what is unsafe: the frame is dropped.
+        (b"1", "!! bad_pickle"),
+        (b"cos\nsystem\n(S'true'\ntR.", "!! pickle_code"),
+    ] {
+        assert_eq!(carbon(frame), shown, "{}", frame.escape_ascii());
+    }
+    // Carbon's MAX_LENGTH.
+    assert_eq!(pickle::FRAME_MAX, 1 << 20);
 }

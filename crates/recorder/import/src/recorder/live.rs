@@ -64,6 +64,12 @@ impl<'s> Live<'_, 's> {
         (number, book): (usize, &Book),
         touched: impl Iterator<Item = (formats::Series, Kind)>,
     ) -> Result<(), BackfillError> {
+        self.select(number);
+        self.recorder.find(book, touched)
+    }
+
+    /// Selects a book whose series were [found](Live::find) before.
+    pub fn select(&mut self, number: usize) {
         if number != self.selected {
             if self.books.len() <= number {
                 self.books.resize_with(number + 1, Vec::new);
@@ -72,7 +78,6 @@ impl<'s> Live<'_, 's> {
             std::mem::swap(&mut self.recorder.known, &mut self.books[number]);
             self.selected = number;
         }
-        self.recorder.find(book, touched)
     }
 
     /// Sets the heartbeat of series that are created from now on, in microseconds.

@@ -363,6 +363,9 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
 
     /// Adds the results of windows to the head.
     fn give(&mut self, windows: &[Windowed], are_known: bool) {
+        if !windows.is_empty() {
+            self.live.select(Format::Statsd.code());
+        }
         for windowed in windows {
             let admitted = self.live.admits_window(windowed);
             let done = match are_known {
