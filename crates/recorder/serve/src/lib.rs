@@ -1,7 +1,7 @@
 //! The recorder as a daemon.
 //!
 //! ```text
-//!  Graphite over TCP, UDP, Unix sockets ─→ ingest: journal ─→ head ─→ store
+//!  Graphite, pickle, StatsD over sockets ─→ ingest: journal ─→ head ─→ store
 //!  Influx, remote write, OTLP over HTTP ───↗
 //!  HTTP ─→ axum: /health, /metrics, and the routers mounted by the caller ─→ Readers ─→ store
 //! ```
