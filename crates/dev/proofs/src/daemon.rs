@@ -77,11 +77,6 @@ impl Daemon {
         found.nth(nth).expect("it listens there").to_owned()
     }
 
-    /// Its addresses, as it printed them.
-    pub fn addresses(&self) -> &[String] {
-        &self.addresses
-    }
-
     /// The id of the process that serves.
     pub fn id(&self) -> i32 {
         self.id

@@ -135,12 +135,25 @@ fn one(way: Way, text: &str) -> Result<Trial, String> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let record = folder.path().join("record.sqlite").display().to_string();
     let mut command = Command::new(binary::path()?);
-    command.args(["serve", "--http", "127.0.0.1:0", "--graphite", &way.address(folder.path())]);
+    command.args([
+        "serve",
+        "--http",
+        "127.0.0.1:0",
+        "--no-statsd",
+        "--graphite",
+        &way.address(folder.path()),
+    ]);
     command.env("TACHOGRAPH_RECORD", &record);
     let cpu_before = children_cpu()?;
     let daemon = Daemon::start(command, 2)?;
-    let http = address(&daemon, &["http://"])?;
-    let at = address(&daemon, &["unix-dgram:", "unix:", "udp://", "tcp://"])?;
+    // The address of HTTP comes first.
+    let http = daemon.at("tcp://", 0);
+    let at = match way {
+        Way::Tcp => daemon.at("tcp://", 1),
+        Way::UnixStream => daemon.at("unix:", 0),
+        Way::UnixDatagram => daemon.at("unix-dgram:", 0),
+        Way::Udp | Way::UdpPaced => daemon.at("udp://", 0),
+    };
     let start = Instant::now();
     let send = |error: std::io::Error| format!("sending over {}: {error}", way.name());
     let datagrams = match way {
@@ -173,15 +186,6 @@ fn one(way: Way, text: &str) -> Result<Trial, String> {
         storing,
         cpu: children_cpu()?.saturating_sub(cpu_before),
     })
-}
-
-/// The first of the daemon's addresses that has one of these beginnings, without it.
-fn address(daemon: &Daemon, kinds: &[&str]) -> Result<String, String> {
-    let addresses = daemon.addresses();
-    let found = kinds.iter().find_map(|kind| {
-        addresses.iter().find_map(|address| address.strip_prefix(kind).map(str::to_owned))
-    });
-    found.ok_or_else(|| format!("the daemon listens on {addresses:?}"))
 }
 
 /// Sends all lines, and waits for the acknowledgement; no datagrams.
@@ -233,8 +237,8 @@ fn datagrams(
 /// Waits until the daemon has counted every datagram as received or dropped, and every line;
 /// returns the points received and dropped.
 fn settle(http: &str, datagrams: Option<u64>) -> Result<(u64, u64), String> {
-    let target = Target::parse(&format!("http://{}/metrics", http.trim_end_matches('/')))
-        .map_err(|error| error.to_string())?;
+    let target =
+        Target::parse(&format!("http://{http}/metrics")).map_err(|error| error.to_string())?;
     let deadline = Instant::now() + PATIENCE;
     loop {
         let answer = stage::http::get(&target, PATIENCE).map_err(|error| error.to_string())?;
