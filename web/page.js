@@ -120,6 +120,10 @@
 
   // Reads again every two seconds while the page is visible. Any zoom ends it.
   let ticks = 0;
+  // A chart that is drawn anew would lose the selection in progress.
+  let dragging = false;
+  $("chart").addEventListener("pointerdown", () => { dragging = true; });
+  addEventListener("pointerup", () => { dragging = false; });
   const follow = (live) => {
     state.live = live;
     clearTimeout(ticks);
@@ -128,7 +132,7 @@
   };
   const tick = async () => {
     if (!state.live || view().name !== "explore") return;
-    if (!document.hidden && state.target) {
+    if (!document.hidden && state.target && !dragging) {
       const now = Math.floor(Date.now() / 1000);
       if (state.live === "slide") state.from += now - state.until;
       state.until = Math.max(now, state.from + 1);
@@ -359,9 +363,12 @@
       if (!metrics.ok) throw new Error(`the daemon's figures cannot be read: status ${metrics.status}`);
       const [said, all] = [(await health.text()).trim(), figures(await metrics.text())];
       const one = (name) => all.find((figure) => figure.name === name)?.value ?? NaN;
+      const each = (name) => all.filter((figure) => figure.name === name && figure.value > 0);
+      const sum = (name) => each(name).reduce((total, figure) => total + figure.value, 0);
+      const dropped = sum("datagrams_dropped_total");
       const fill = (name) => {
         const [used, limit] = [one(`${name}_bytes`), one(`${name}_max_bytes`)];
-        return `${bytes(used)} of ${bytes(limit)} (${number(100 * used / limit, 2)}%)`;
+        return `${bytes(used)} of ${bytes(limit)} (${(100 * used / limit).toFixed(1)}%)`;
       };
       $("figures").tBodies[0].replaceChildren(...[
         ["Record", health.ok ? "can be read and written" : said],
@@ -369,7 +376,9 @@
         ["Oldest line that is not in the record", `${number(one("oldest_unwritten_seconds"), 3)} s`],
         ["Journal", fill("journal")],
         ["Memory of unwritten updates", fill("head")],
-        ["Lines received", number(one("lines_total"))],
+        ["Lines received", number(sum("lines_total"))],
+        ...each("lines_total").map(({ labels, value }) => [`by ${labels.way.replaceAll("_", " ")}`, number(value)]),
+        ["Datagrams dropped by the kernel", `${number(dropped)} of ${number(dropped + sum("datagrams_total"))}`],
         ["Updates accepted", number(one("updates_total"))],
       ].map(row));
       const refused = all.filter((figure) => figure.name in REFUSED).sort((a, b) => b.value - a.value);
@@ -456,7 +465,11 @@
     });
   }
   let resized = 0;
-  addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => { if (state.curves.length) draw(); }, 150); });
+  const resize = () => {
+    clearTimeout(resized);
+    resized = setTimeout(() => { if (dragging) resize(); else if (state.curves.length) draw(); }, 150);
+  };
+  addEventListener("resize", resize);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { if (state.curves.length) draw(); });
   addEventListener("hashchange", route);
   route();

@@ -112,3 +112,28 @@ fn a_recorded_run_is_listed_with_its_report() {
     assert!(report.contains("<b class=\"equal\">=</b>"), "the ledger adds up");
     assert!(get(&address, "/runs/none").starts_with("HTTP/1.1 404"));
 }
+
+#[test]
+fn the_page_shows_figures_that_the_daemon_has() {
+    let place = Place::new();
+    let (_daemon, address) = serve(&place);
+    let url = format!("http://{address}/write");
+    let output = std::process::Command::new("curl")
+        .args(["-sf", "--data-binary", "m v=1i", &url])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let metrics = get(&address, "/metrics");
+    for name in [
+        "journal_bytes ",
+        "journal_max_bytes ",
+        "head_bytes ",
+        "head_max_bytes ",
+        "full ",
+        "oldest_unwritten_seconds ",
+        "updates_total ",
+        "lines_total{way=\"",
+    ] {
+        assert!(metrics.contains(&format!("\ntachograph_{name}")), "{name}: {metrics}");
+    }
+}

@@ -40,7 +40,7 @@ fn measure(options: &Options) -> Result<bool, String> {
     let record = folder.path().join("record.sqlite");
     import(&series, folder.path(), &record)?;
     let mut command = Command::new(binary::path()?);
-    command.args(["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
+    command.args(["serve", "--http", "127.0.0.1:0", "--no-graphite", "--no-statsd", "--no-pickle"]);
     command.env("TACHOGRAPH_RECORD", &record);
     let daemon = Daemon::start(command, 1)?;
     let at = daemon.at("tcp://", 0);

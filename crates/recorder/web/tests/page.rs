@@ -51,15 +51,18 @@ fn record(place: &Path) -> i64 {
 
 /// Figures of a daemon, as crate `serve` writes them.
 const METRICS: &str = "\
-# HELP tachograph_lines Lines received.
+# HELP tachograph_lines Lines received, by way.
 # TYPE tachograph_lines counter
-tachograph_lines_total 12345
 tachograph_updates_total 12340
 tachograph_journal_bytes 1048576
 tachograph_journal_max_bytes 1073741824
 tachograph_head_bytes 0
 tachograph_head_max_bytes 67108864
 tachograph_full 0
+tachograph_lines_total{way=\"graphite_stream\"} 12345
+tachograph_lines_total{way=\"statsd_datagram\"} 155
+tachograph_datagrams_total{way=\"statsd_datagram\"} 51
+tachograph_datagrams_dropped_total{way=\"statsd_datagram\"} 9
 tachograph_oldest_unwritten_seconds 3.25
 tachograph_refused_lines_total{way=\"graphite_stream\",sender=\"192.0.2.1\",reason=\"bad_number\"} 5
 tachograph_turned_away_total{way=\"http\",sender=\"<b>x</b>\",reason=\"no_token\"} 70
@@ -405,8 +408,12 @@ fn a_person_finds_a_series_and_its_total() {
         "Record|can be read and written",
         "Senders|need not wait",
         "Oldest line that is not in the record|3.25 s",
-        "Journal|1 MiB of 1 GiB (0.098%)",
-        "Memory of unwritten updates|0 B of 64 MiB (0%)",
+        "Journal|1 MiB of 1 GiB (0.1%)",
+        "Memory of unwritten updates|0 B of 64 MiB (0.0%)",
+        "Lines received|12,500",
+        "by graphite stream|12,345",
+        "by statsd datagram|155",
+        "Datagrams dropped by the kernel|9 of 60",
         "Updates accepted|12,340",
     ] {
         assert!(shown.as_array().unwrap().contains(&json!(row)), "{row} is not in {shown}");
