@@ -120,6 +120,8 @@ impl Browser {
         let mut child = Command::new("sh")
             .args(["-c", script])
             .arg(profile.path())
+            // What it leaves there when it is killed goes with the profile.
+            .env("TMPDIR", profile.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())

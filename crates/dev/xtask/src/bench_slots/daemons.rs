@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -52,8 +52,7 @@ fn serve(
     place: &str,
     server_s: impl Fn() -> f64,
 ) -> Result<Filled, Unfilled> {
-    let lines = folder.join("lines.txt");
-    text::write(load, &lines, text::Order::Arrival, 0..load.each())?;
+    let lines = recent_lines(load, folder)?;
     let mut command = Command::new(binary::path()?);
     command.args(["serve", "--http", "127.0.0.1:0", "--graphite", "tcp://127.0.0.1:0"]);
     command.args(["--no-statsd", "--no-pickle", "--journal"]).arg(folder.join("journal"));
@@ -77,7 +76,8 @@ fn serve(
         "  acknowledged after {acknowledged_s:.1} s ({:.2} M/s), at most {peak_mib} MiB of memory",
         load.points as f64 / acknowledged_s / 1e6
     ));
-    let found = text::updates(place)?;
+    // In slots of 10 s: coarser ones would be there even if these had expired.
+    let found = text::updates_of(place, STEP_S)?;
     if found != load.each() * load.series {
         return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
     }
@@ -101,9 +101,7 @@ pub(super) fn carbon(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     if load.each() > WHISPER_SLOTS {
         return Err(Unfilled::Failed(format!("its files have {WHISPER_SLOTS} slots")));
     }
-    let (lines, recent) = (folder.join("lines.txt"), folder.join("recent.txt"));
-    text::write(&load, &lines, text::Order::Arrival, 0..load.each())?;
-    end_now(&load, &lines, &recent)?;
+    let recent = recent_lines(&load, folder)?;
     let data = folder.join("data");
     std::fs::create_dir(&data)?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
@@ -153,19 +151,24 @@ pub(super) fn carbon(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     Ok(Filled { points: load.points, wall_s, cpu_s, bytes })
 }
 
-/// The same lines, with the last one now: whisper takes no older ones than it keeps.
-fn end_now(load: &Load, lines: &Path, recent: &Path) -> Result<(), Unfilled> {
+/// The lines of an import, with the last one now: a daemon drops slots that are older than it keeps
+/// them (10 s for a day), and whisper takes no older points.
+fn recent_lines(load: &Load, folder: &Path) -> Result<PathBuf, Unfilled> {
+    let (lines, recent) = (folder.join("lines.txt"), folder.join("recent.txt"));
+    text::write(load, &lines, text::Order::Arrival, 0..load.each())?;
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|e| e.to_string())?.as_secs();
     let last_s = load.at_ms(load.each() - 1) / 1_000;
     let shift_s = (now_s - last_s) / STEP_S * STEP_S;
-    let mut to = BufWriter::with_capacity(1 << 20, File::create(recent)?);
-    for line in BufReader::new(File::open(lines)?).lines() {
+    let mut to = BufWriter::with_capacity(1 << 20, File::create(&recent)?);
+    for line in BufReader::new(File::open(&lines)?).lines() {
         let line = line?;
         let (rest, at) = line.rsplit_once(' ').ok_or("a line without a time")?;
         let at: u64 = at.parse().map_err(|_| "a line without a time")?;
         writeln!(to, "{rest} {}", at + shift_s)?;
     }
-    Ok(to.flush()?)
+    to.flush()?;
+    std::fs::remove_file(&lines)?;
+    Ok(recent)
 }
 
 /// Whether the point at this place of a whisper file is there; its time is not 0 then.

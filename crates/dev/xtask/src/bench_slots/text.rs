@@ -113,14 +113,19 @@ pub(super) fn name(of: u64) -> String {
 }
 
 /// The number of updates in all slots of an hour.
-pub(super) fn updates(place: &str) -> Result<u64, String> {
+fn updates(place: &str) -> Result<u64, String> {
+    updates_of(place, 3_600)
+}
+
+/// The number of updates in all slots of a step.
+pub(super) fn updates_of(place: &str, step_s: u64) -> Result<u64, String> {
     let mut store = store::open(place).map_err(|e| e.to_string())?;
     let series = store.find(&Selector::default()).map_err(|e| e.to_string())?;
     let ids: Vec<i64> = series.iter().map(|series| series.id).collect();
-    let hour = Step::from_secs(3_600).ok_or("an hour is no step")?;
+    let step = Step::from_secs(step_s as i64).ok_or_else(|| format!("{step_s} s is no step"))?;
     let mut n = 0;
     for ids in ids.chunks(1_000) {
-        let slots = store.slots(hour, ids, i64::MIN, i64::MAX).map_err(|e| e.to_string())?;
+        let slots = store.slots(step, ids, i64::MIN, i64::MAX).map_err(|e| e.to_string())?;
         n += slots.iter().map(|(_, slot)| slot.n).sum::<i64>();
     }
     u64::try_from(n).map_err(|e| e.to_string())
