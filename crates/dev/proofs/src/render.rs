@@ -235,10 +235,7 @@ impl Source for Memory {
         from_s: i64,
         until_s: i64,
     ) -> Result<Vec<Series>, GraphiteError> {
-        let entries = match selection {
-            Selection::Path(path) => self.index.by_path(path)?,
-            Selection::Tags(expressions) => self.index.by_tags(expressions)?,
-        };
+        let entries = self.index.select(selection)?;
         let place = |at_s: i64| (at_s - START_S + STEP_S - 1).div_euclid(STEP_S);
         let (first, last) = (place(from_s), place(until_s));
         let series = entries.into_iter().map(|entry| {

@@ -21,7 +21,7 @@ fn moments(actions: &[Action]) -> Vec<(Nanos, usize)> {
     moments
 }
 
-/// Whoever acts on one stack during one slice.
+/// The thread that carries out the actions on one stack during a slice.
 pub(crate) struct Actor<'a> {
     pub(crate) actions: &'a [Action],
     pub(crate) stack: &'a LiveStack,

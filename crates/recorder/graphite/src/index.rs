@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Glob, GraphiteError, TagExpression};
+use crate::{Glob, GraphiteError, Selection, TagExpression};
 
 /// A name with its tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +88,17 @@ impl Index {
         let prefix = glob.prefix().split(';').next().unwrap_or_default();
         let some = self.beginning(prefix).iter();
         Ok(some.filter(|e| glob.matches(if tagged { &e.full } else { &e.name })).collect())
+    }
+
+    /// The selected series.
+    ///
+    /// # Errors
+    /// Those of [`Index::by_path`] and [`Index::by_tags`].
+    pub fn select(&self, selection: &Selection<'_>) -> Result<Vec<&Entry>, GraphiteError> {
+        match selection {
+            Selection::Path(pattern) => self.by_path(pattern),
+            Selection::Tags(expressions) => self.by_tags(expressions),
+        }
     }
 
     /// The series that match all expressions.

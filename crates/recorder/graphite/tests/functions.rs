@@ -39,10 +39,7 @@ impl Source for Memory {
         from_s: i64,
         until_s: i64,
     ) -> Result<Vec<Series>, GraphiteError> {
-        let entries = match selection {
-            Selection::Path(path) => self.index.by_path(path)?,
-            Selection::Tags(expressions) => self.index.by_tags(expressions)?,
-        };
+        let entries = self.index.select(selection)?;
         let first = (from_s + 9).div_euclid(10);
         let last = (until_s + 9).div_euclid(10);
         let of = |values: &Vec<f64>, otherwise| -> Vec<f64> {

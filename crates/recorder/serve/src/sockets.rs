@@ -173,8 +173,8 @@ impl Stream {
         }
     }
 
-    /// Ensures that a TCP sender gets an error however it is closed: also by the kernel, when this
-    /// process is killed. Unix sockets have no such error.
+    /// Makes the end of a TCP connection a reset unless `close` is called, so that the sender gets an
+    /// error even if this process is killed. Unix sockets cannot be reset.
     pub(crate) fn abort_on_close(&self) {
         self.linger(Some(Duration::ZERO));
     }

@@ -214,10 +214,7 @@ impl Source for Reader<'_> {
             return Ok(known.clone());
         }
         let names = self.names.clone();
-        let entries = match selection {
-            Selection::Path(pattern) => names.index.by_path(pattern)?,
-            Selection::Tags(expressions) => names.index.by_tags(expressions)?,
-        };
+        let entries = names.index.select(selection)?;
         if entries.len() > SERIES_MAX {
             return Err(GraphiteError::Limit {
                 what: format!("selects {} series at once", entries.len()),
@@ -287,10 +284,7 @@ impl Source for Finder {
         _from_s: i64,
         _until_s: i64,
     ) -> Result<Vec<Series>, GraphiteError> {
-        let entries = match selection {
-            Selection::Path(pattern) => self.names.index.by_path(pattern)?,
-            Selection::Tags(expressions) => self.names.index.by_tags(expressions)?,
-        };
+        let entries = self.names.index.select(selection)?;
         self.found.extend(entries.iter().map(|entry| entry.id));
         Ok(Vec::new())
     }

@@ -27,9 +27,7 @@ pub(crate) async fn list(parameters: Parameters) -> Answer {
 pub(crate) async fn one(Path(name): Path<String>) -> Answer {
     match FUNCTIONS.iter().find(|function| function.name == name) {
         Some(function) => Ok(answer(described(function).to_string())),
-        None => Err(Refusal::Missing(
-            "there is no such function; see /functions for all of them".to_owned(),
-        )),
+        None => Err(Refusal::Missing("unknown function; /functions lists all of them".to_owned())),
     }
 }
 

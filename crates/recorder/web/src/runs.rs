@@ -87,7 +87,7 @@ fn shown(run: &RunLine) -> Value {
 }
 
 pub(crate) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> Answer {
-    let missing = || Refusal::Missing("no such run; the page's list has all runs".to_owned());
+    let missing = || Refusal::Missing("unknown run; the page lists all runs under Runs".to_owned());
     let path = shared.places.runs.ok_or_else(missing)?;
     let page = with_file(path, move |path| {
         let store = record::Store::open_read_only(path).map_err(unavailable)?;

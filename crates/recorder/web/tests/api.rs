@@ -236,7 +236,7 @@ async fn every_refusal_is_one_sentence() {
         ("/tags/findSeries", 400, "no expression: add expr=TAG=VALUE, such as expr=name=cpu"),
         ("/tags/autoComplete/values", 400, "no tag: add tag=NAME, such as tag=host"),
         ("/tags/nothing", 404, "no series has this tag; /tags lists all tags"),
-        ("/functions/nothing", 404, "there is no such function; see /functions for all of them"),
+        ("/functions/nothing", 404, "unknown function; /functions lists all of them"),
     ] {
         let (found, body) = server.get(path).await;
         assert_eq!(found, status, "{path}: {body}");

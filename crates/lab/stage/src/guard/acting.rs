@@ -47,7 +47,7 @@ impl Guard {
         self.commands.swap_remove(place);
         // What it has started belongs to the stack, also after a kill.
         self.remember_all();
-        // If nobody receives this, the closed channel is noticed elsewhere.
+        // A failed send is ignored: the main loop notices the closed channel.
         let _ = self.channel.send(&Reply::CommandEnded { pid, ended: how(status) });
         true
     }

@@ -278,7 +278,7 @@ impl Guard {
             let ended = how(status);
             self.children[index].has_ended = true;
             self.children[index].in_background = left_behind;
-            // If nobody receives this, the closed channel is noticed elsewhere.
+            // A failed send is ignored: the main loop notices the closed channel.
             let _ = self.channel.send(&Reply::Ended { index, ended, left_behind });
         }
     }

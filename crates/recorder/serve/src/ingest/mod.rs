@@ -15,6 +15,7 @@ mod apply;
 mod elements;
 mod journal;
 mod record;
+mod session;
 mod upkeep;
 
 use std::path::PathBuf;

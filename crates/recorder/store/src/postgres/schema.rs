@@ -51,7 +51,7 @@ pub(super) const WRITING: &str =
 const ALONE: &str =
     "SELECT pg_advisory_xact_lock(1952539496, current_schema()::regnamespace::oid::int)";
 
-/// Whoever does the upkeep holds this lock; false if another process does it. The number spells
+/// The lock of the process that does the upkeep; false if another process has it. The number spells
 /// "upke".
 pub(super) const UPKEEP: &str =
     "SELECT pg_try_advisory_xact_lock(1970301797, current_schema()::regnamespace::oid::int)";
