@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use formats::text::{Graphite, Held, Influx, Parser, Reader, Statsd, Windowed};
+use formats::text::{Graphite, Influx, Parser, Reader, Statsd};
 use formats::{Arrival, Line, Lines, Messages, Protocol, Reason, Taken, Update};
 use head::{Journal, JournalError};
 use import::{BackfillError, Live};
@@ -87,7 +87,7 @@ pub(super) struct Apply<'a, 'r, 's> {
     pub(super) metrics: &'a Metrics,
     pub(super) live: &'a mut Live<'r, 's>,
     /// In the order of [`FORMATS`].
-    readers: Vec<Reader>,
+    pub(super) readers: Vec<Reader>,
     /// Reads binary messages.
     pub(super) messages: Messages,
     /// The content of the latest binary message, and how many of its samples and histograms were
@@ -111,12 +111,12 @@ pub(super) struct Apply<'a, 'r, 's> {
     /// Whether the journal has been read.
     is_open: bool,
     /// Whether lines have changed windows since these were last added to the head.
-    has_new_windows: bool,
+    pub(super) has_new_windows: bool,
     /// The last windows record, and the first message that is needed with it; if there are none,
     /// every message before the next batch can be released.
     windows: Option<(Vec<u8>, u64)>,
     /// The gauges whose last value the parser has.
-    gauges: HashSet<formats::Series>,
+    pub(super) gauges: HashSet<formats::Series>,
     /// The updates of a message, and the number and the count of updates of each line.
     updates: Vec<(formats::Series, Update)>,
     lines: Vec<(u64, usize)>,
@@ -229,53 +229,6 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         self.is_open = true;
         self.state.journal_bytes.store(journal.size(), Ordering::Relaxed);
         Ok(journal)
-    }
-
-    fn statsd(&mut self) -> &mut Reader {
-        &mut self.readers[Format::Statsd.code()]
-    }
-
-    /// Continues the windows of the last batch, after their lines were read again.
-    fn continue_windows(&mut self, owed: Vec<(formats::Series, f64)>) {
-        if let Some((windows, _)) = self.statsd().windows() {
-            windows.owe(owed);
-        }
-        self.flush_windows(true);
-    }
-
-    /// Adds the open windows to the head as they are. For windows that `are_known` to the store,
-    /// only the reader learns what it has given.
-    fn flush_windows(&mut self, are_known: bool) {
-        let windows = self.statsd().flush().windows.clone();
-        self.give(&windows, are_known);
-        self.has_new_windows = false;
-    }
-
-    /// Adds the results of windows to the head.
-    fn give(&mut self, windows: &[Windowed], are_known: bool) {
-        if !windows.is_empty() {
-            self.live.select(Format::Statsd.code());
-        }
-        for windowed in windows {
-            let admitted = self.live.admits_window(windowed);
-            let done = match are_known {
-                true => admitted,
-                false => admitted.and_then(|()| self.live.window(windowed)),
-            };
-            if done.is_ok() {
-                continue;
-            }
-            // It is outside the bounds of its series, and so is unknown.
-            if !are_known {
-                self.metrics.windows_refused.inc();
-                let nothing = Windowed { update: None, ..*windowed };
-                // What was recorded can be taken back.
-                let _ = self.live.window(&nothing);
-            }
-            if let Some((windows, _)) = self.statsd().windows() {
-                windows.not_given(windowed);
-            }
-        }
     }
 
     /// The position up to which the journal can be released after a batch with everything up to
@@ -610,95 +563,22 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         }
         Ok(())
     }
-
-    /// Adds the values of StatsD lines to their windows, and gauges to the head. Of a message that
-    /// the store has, only windows are changed.
-    fn statsd_lines(
-        &mut self,
-        at: At,
-        lines: &[u8],
-        refuse: &mut dyn FnMut((u64, Reason)),
-    ) -> Result<u64, StoreError> {
-        let code = Format::Statsd.code();
-        let arrival = Arrival::live(at.arrival_us);
-        let mut count = 0;
-        let mut accepted: Vec<(u64, Vec<Held>)> = Vec::new();
-        each_line(lines, &mut self.readers[code], |reader, line| {
-            // An error would be one of a whole file.
-            let Ok(parsed) = reader.read(line, arrival) else { return };
-            count += u64::from(line.first);
-            if let Some(reason) = parsed.reasons.first() {
-                refuse((line.number, *reason));
-            } else if !parsed.held.is_empty() {
-                accepted.push((line.number, parsed.held.clone()));
-            }
-        });
-        self.find(code, || accepted.iter().flat_map(|(_, held)| held).flat_map(Held::series))?;
-        let mut values = 0;
-        for (number, mut held) in accepted {
-            if at.is_known && held.iter().all(Held::is_gauge) {
-                continue;
-            }
-            match self.statsd_line(&mut held, at) {
-                Ok(()) => values += held.len() as u64,
-                Err(reason) => refuse((number, reason)),
-            }
-        }
-        if at.is_known {
-            return Ok(0);
-        }
-        self.metrics.updates.inc_by(values);
-        if values > 0 {
-            self.has_new_windows = true;
-            self.oldest_us.get_or_insert(at.arrival_us);
-        }
-        Ok(count)
-    }
-
-    /// Adds the values of one line, all or none.
-    fn statsd_line(&mut self, held: &mut [Held], at: At) -> Result<(), Reason> {
-        let touched: Vec<_> = held.iter().flat_map(Held::series).collect();
-        touched.into_iter().try_for_each(|(series, kind)| self.live.takes(series, kind))?;
-        for held in &mut *held {
-            let Some(series) = held.relative_to() else { continue };
-            if self.gauges.insert(series) {
-                let newest = self.live.newest(series);
-                self.statsd().level(series, newest);
-            }
-            // Messages of several senders may overtake each other by a moment; a change is one of
-            // the newest value nevertheless.
-            held.not_before(self.live.newest_us(series).unwrap_or(i64::MIN));
-        }
-        let parsed = self.statsd().take(held);
-        if let Some(reason) = parsed.reasons.first() {
-            return Err(*reason);
-        }
-        let (gauges, windows) = (parsed.updates.clone(), parsed.windows.clone());
-        self.give(&windows, at.is_known);
-        let done = self.live.line(&gauges);
-        for (series, update) in gauges {
-            // The last value is that of the newest point in the record, before and after a restart.
-            let is_newest = self.live.newest_us(series) == Some(update.times_us().1);
-            if done.is_ok() && is_newest {
-                self.gauges.insert(series);
-            } else {
-                self.gauges.remove(&series);
-            }
-        }
-        done
-    }
 }
 
 /// A message: its position in the journal, when it arrived, and whether the store has it.
 #[derive(Clone, Copy, Debug)]
-struct At {
-    position: u64,
-    arrival_us: i64,
-    is_known: bool,
+pub(super) struct At {
+    pub(super) position: u64,
+    pub(super) arrival_us: i64,
+    pub(super) is_known: bool,
 }
 
 /// Calls `work` with every line.
-fn each_line(bytes: &[u8], reader: &mut Reader, mut work: impl FnMut(&mut Reader, Line<'_>)) {
+pub(super) fn each_line(
+    bytes: &[u8],
+    reader: &mut Reader,
+    mut work: impl FnMut(&mut Reader, Line<'_>),
+) {
     if reader.quotes() != formats::Quotes::None {
         let mut lines = Lines::quoted(bytes, reader.quotes(), true);
         // Reading from memory does not fail.

@@ -16,6 +16,7 @@ mod elements;
 mod journal;
 mod record;
 mod session;
+mod statsd;
 mod upkeep;
 
 use std::path::PathBuf;
