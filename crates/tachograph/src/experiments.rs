@@ -9,8 +9,8 @@ use spec::{Plan, SourceFile};
 
 use crate::failure::Failure;
 
-static EXPERIMENTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../experiments");
-static PYTHON: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../python");
+static EXPERIMENTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/experiments");
+static PYTHON: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/python");
 
 /// An experiment's files, and the folder of `$FILES`.
 pub(crate) struct Found {

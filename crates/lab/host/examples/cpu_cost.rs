@@ -1,4 +1,4 @@
-//! The cost of reading the machine's activity: `cargo run --release -p host --example cpu_cost`.
+//! The cost of reading the machine's activity: `cargo run --release -p tachograph-host --example cpu_cost`.
 
 #![allow(clippy::print_stdout, reason = "it is what the example is for")]
 

@@ -1,7 +1,7 @@
 //! Compares `series::rrd` with the real rrdtool over random sequences:
 //!
 //! ```text
-//! cargo run --release -p series --example rrd_agreement -- 100000 7
+//! cargo run --release -p tachograph-series --example rrd_agreement -- 100000 7
 //! ```
 //!
 //! The arguments are the number of sequences and the seed. Exit status 1 if any differs.

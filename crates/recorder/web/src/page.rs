@@ -44,23 +44,23 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
 }
 
 pub(crate) async fn index() -> Response {
-    asset(HTML, include_str!("../../../../web/index.html"))
+    asset(HTML, include_str!("../assets/index.html"))
 }
 
 pub(crate) async fn style() -> Response {
-    asset(CSS, include_str!("../../../../web/page.css"))
+    asset(CSS, include_str!("../assets/page.css"))
 }
 
 pub(crate) async fn script() -> Response {
-    asset(JAVASCRIPT, include_str!("../../../../web/page.js"))
+    asset(JAVASCRIPT, include_str!("../assets/page.js"))
 }
 
 pub(crate) async fn chart_style() -> Response {
-    asset(CSS, include_str!("../../../../web/uplot/uplot.min.css"))
+    asset(CSS, include_str!("../assets/uplot/uplot.min.css"))
 }
 
 pub(crate) async fn chart_script() -> Response {
-    asset(JAVASCRIPT, include_str!("../../../../web/uplot/uplot.min.js"))
+    asset(JAVASCRIPT, include_str!("../assets/uplot/uplot.min.js"))
 }
 
 /// Series whose names contain all words of a search, whatever their case.
