@@ -5,7 +5,7 @@ CARGO ?= cargo
 TACHOGRAPH := target/release/tachograph
 DENY_VERSION := 0.20.2
 
-.PHONY: demo demo-short test build setup check lint deny unit python prove bench docs clean experiments
+.PHONY: demo demo-short test build setup check lint deny unit python prove bench docs clean experiments packages
 
 ## demo: gunicorn on TCP against gunicorn on a Unix socket, directly and behind nginx
 demo: build
@@ -59,6 +59,12 @@ prove: build
 ## bench: compare our load engine with wrk, ab, h2load and oha; writes docs/performance.md (about ten minutes)
 bench: build
 	$(CARGO) run --release --locked -p xtask -- bench
+
+## packages: build the packages that can be built here, and try each in a fresh place (as root; about half an hour)
+packages:
+	@./packaging/tools.sh
+	@./packaging/build.sh
+	@./packaging/try.sh
 
 clean:
 	$(CARGO) clean

@@ -25,7 +25,7 @@ use crate::output::ColourWhen;
 #[derive(Debug, Parser)]
 #[command(
     name = "tachograph",
-    version,
+    version = env!("TACHOGRAPH_VERSION"),
     propagate_version = true,
     max_term_width = 100,
     after_help = "\

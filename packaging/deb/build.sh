@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Builds the Debian package from a binary: ARCH=amd64 VERSION=… BINARY=… OUT=folder packaging/deb/build.sh
+set -euo pipefail
+
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+chmod 755 "$root"
+share=$root/usr/share
+doc=$share/doc/tachograph
+
+install -D -m 755 "$BINARY" "$root/usr/bin/tachograph"
+mkdir -p "$share/man/man1"
+"$BINARY" man --out "$share/man/man1" >/dev/null
+gzip -9n "$share"/man/man1/*
+mkdir -p "$share/bash-completion/completions" "$share/zsh/vendor-completions" "$share/fish/vendor_completions.d"
+"$BINARY" completions bash >"$share/bash-completion/completions/tachograph"
+"$BINARY" completions zsh >"$share/zsh/vendor-completions/_tachograph"
+"$BINARY" completions fish >"$share/fish/vendor_completions.d/tachograph.fish"
+
+mkdir -p "$doc"
+cp packaging/deb/copyright "$doc/copyright"
+python3 packaging/licences.py "$(uname -m)-unknown-linux-gnu" | gzip -9n >"$doc/licences-of-dependencies.gz"
+{
+  printf 'tachograph (%s-1) unstable; urgency=medium\n\n' "$VERSION"
+  printf '  * Release %s; its changes are in CHANGELOG.md of the project.\n\n' "$VERSION"
+  printf ' -- The tachograph authors <maintainers@tachograph.example>  %s\n' "$(date -uR -d "@$SOURCE_DATE_EPOCH")"
+} | gzip -9n >"$doc/changelog.Debian.gz"
+
+# The libraries that the binary needs, in the versions whose symbols it uses.
+mkdir -p "$root/debian"
+printf 'Source: tachograph\n\nPackage: tachograph\nArchitecture: any\n' >"$root/debian/control"
+depends=$(cd "$root" && dpkg-shlibdeps -O usr/bin/tachograph | sed -n 's/^shlibs:Depends=//p')
+rm -r "$root/debian"
+
+mkdir "$root/DEBIAN"
+sed -e "s/@VERSION@/$VERSION-1/" -e "s/@ARCH@/$ARCH/" -e "s/@DEPENDS@/$depends/" \
+  -e "s/@SIZE@/$(du -sk --exclude=DEBIAN "$root" | cut -f1)/" packaging/deb/control >"$root/DEBIAN/control"
+(cd "$root" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums)
+
+find "$root" -type d -exec chmod 755 {} +
+find "$root" -type f ! -path "$root/usr/bin/*" -exec chmod 644 {} +
+dpkg-deb --root-owner-group -Zxz --build "$root" "$OUT/tachograph_$VERSION-1_$ARCH.deb"

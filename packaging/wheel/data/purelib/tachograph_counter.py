@@ -1,0 +1,1 @@
+../../../../python/tachograph_counter.py
