@@ -2,9 +2,10 @@
 # Builds the Debian package from a binary: ARCH=amd64 VERSION=… BINARY=… OUT=folder packaging/deb/build.sh
 set -euo pipefail
 
-root=$(mktemp -d)
-trap 'rm -rf "$root"' EXIT
-chmod 755 "$root"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+root=$work/debian/tachograph
+mkdir -p "$root/DEBIAN"
 share=$root/usr/share
 doc=$share/doc/tachograph
 
@@ -25,14 +26,12 @@ python3 packaging/licences.py "$(uname -m)-unknown-linux-gnu" | gzip -9n >"$doc/
   printf '  * Release %s; its changes are in CHANGELOG.md of the project.\n\n' "$VERSION"
   printf ' -- The tachograph authors <maintainers@tachograph.example>  %s\n' "$(date -uR -d "@$SOURCE_DATE_EPOCH")"
 } | gzip -9n >"$doc/changelog.Debian.gz"
+install -D -m 644 packaging/deb/lintian-overrides "$share/lintian/overrides/tachograph"
 
 # The libraries that the binary needs, in the versions whose symbols it uses.
-mkdir -p "$root/debian"
-printf 'Source: tachograph\n\nPackage: tachograph\nArchitecture: any\n' >"$root/debian/control"
-depends=$(cd "$root" && dpkg-shlibdeps -O usr/bin/tachograph | sed -n 's/^shlibs:Depends=//p')
-rm -r "$root/debian"
+printf 'Source: tachograph\n\nPackage: tachograph\nArchitecture: any\n' >"$work/debian/control"
+depends=$(cd "$work" && dpkg-shlibdeps -O debian/tachograph/usr/bin/tachograph | sed -n 's/^shlibs:Depends=//p')
 
-mkdir "$root/DEBIAN"
 sed -e "s/@VERSION@/$VERSION-1/" -e "s/@ARCH@/$ARCH/" -e "s/@DEPENDS@/$depends/" \
   -e "s/@SIZE@/$(du -sk --exclude=DEBIAN "$root" | cut -f1)/" packaging/deb/control >"$root/DEBIAN/control"
 (cd "$root" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum >DEBIAN/md5sums)

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use flags::{Cli, Command};
 
 fn main() -> ExitCode {
+    netio::use_builtin_lookups();
     // The guard is started by our own stage, before any flags are parsed.
     if let Some(status) = commands::guard::requested() {
         return status;

@@ -14,6 +14,7 @@ mod engine;
 mod epoll;
 mod failure;
 mod listen;
+mod names;
 mod retired;
 mod uring;
 
@@ -23,5 +24,6 @@ pub use engine::{Connect, Ending, Engine, Handler, Setup, Traffic, Wire};
 pub use epoll::{Epoll, EpollWire};
 pub use failure::Failure;
 pub use listen::{Listener, bind_listener, bind_packets, hand_over_socketpair};
+pub use names::use_builtin_lookups;
 pub use retired::RETIRED_MAX;
 pub use uring::{NoUring, Uring, UringWire};
