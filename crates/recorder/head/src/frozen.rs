@@ -1,5 +1,6 @@
 //! What a head hands to a store.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use series::{Batch, Delta, Lane, Mark, Point, SlotKey, Spec, Step};
@@ -176,7 +177,7 @@ impl Source for Frozen {
         self.at = At::default();
     }
 
-    fn next(&mut self) -> Option<&Changes> {
+    fn next(&mut self) -> Option<Cow<'_, Changes>> {
         if self.at.ended {
             return None;
         }
@@ -189,6 +190,6 @@ impl Source for Frozen {
             self.add_rest();
             self.at.ended = true;
         }
-        Some(&self.piece)
+        Some(Cow::Owned(std::mem::take(&mut self.piece)))
     }
 }

@@ -81,7 +81,7 @@ impl StoreWorker<'_> {
     fn write(&mut self, frozen: &mut Frozen) -> Outcome {
         let claims = frozen.claims().to_vec();
         loop {
-            match self.store.apply_all(&claims, frozen) {
+            match store::apply_ahead(self.store, &claims, frozen) {
                 Ok(Applied::Now { expired }) => return Ok(expired),
                 // Another import of the same data was faster.
                 Ok(Applied::Before) => return Ok(0),

@@ -23,6 +23,7 @@
 //!
 //! Arithmetic (crate `series`); protocols and file formats; runs and trials.
 
+mod ahead;
 mod error;
 mod kept;
 mod memory;
@@ -36,6 +37,7 @@ mod store;
 
 pub use self::packed::Packing;
 pub use self::postgres::Postgres;
+pub use ahead::apply_ahead;
 pub use error::StoreError;
 pub use memory::Memory;
 pub use model::{

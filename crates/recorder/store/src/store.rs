@@ -1,5 +1,7 @@
 //! The interface of all stores.
 
+use std::borrow::Cow;
+
 use series::{Accumulator, Lane, SlotKey, Step, rrd::Rrd};
 
 use crate::{
@@ -42,7 +44,7 @@ pub trait Source {
     fn restart(&mut self);
 
     /// The next piece; `None` after the last one.
-    fn next(&mut self) -> Option<&Changes>;
+    fn next(&mut self) -> Option<Cow<'_, Changes>>;
 }
 
 /// A batch of one piece.
@@ -63,8 +65,8 @@ impl Source for Whole<'_> {
         self.given = false;
     }
 
-    fn next(&mut self) -> Option<&Changes> {
-        (!std::mem::replace(&mut self.given, true)).then_some(self.changes)
+    fn next(&mut self) -> Option<Cow<'_, Changes>> {
+        (!std::mem::replace(&mut self.given, true)).then_some(Cow::Borrowed(self.changes))
     }
 }
 

@@ -174,12 +174,12 @@ fn a_long_log_comes_in_pieces_and_is_the_same_again() {
     let mut pieces = 0;
     let mut first = Changes::default();
     while let Some(piece) = frozen.next() {
-        first = if pieces == 0 { piece.clone() } else { first };
+        first = if pieces == 0 { piece.into_owned() } else { first };
         pieces += 1;
     }
     assert_eq!(pieces, 6, "40,000 updates, 40,000 and 20,000 of each series");
     frozen.restart();
-    assert_eq!(frozen.next(), Some(&first));
+    assert_eq!(frozen.next().as_deref(), Some(&first));
     let applied = headed.apply_all(&[(Writer(1), 1)], &mut frozen).unwrap();
     assert_eq!(applied, Applied::Now { expired: 0 });
     assert_eq!(contents(&mut headed, &ids), contents(&mut direct, &ids));

@@ -1,5 +1,6 @@
 //! Sessions: a process that writes batches, after another one that may have been killed.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
@@ -74,7 +75,7 @@ struct Nothing;
 impl store::Source for Nothing {
     fn restart(&mut self) {}
 
-    fn next(&mut self) -> Option<&store::Changes> {
+    fn next(&mut self) -> Option<Cow<'_, store::Changes>> {
         None
     }
 }

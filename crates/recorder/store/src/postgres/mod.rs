@@ -215,7 +215,7 @@ impl Postgres {
         let mut wanted: BTreeMap<i64, (Kept, BTreeSet<i64>)> = BTreeMap::new();
         source.restart();
         while let Some(changes) = source.next() {
-            for part in Plan::new(changes, kept)?.parts {
+            for part in Plan::new(&changes, kept)?.parts {
                 let of_step = wanted.entry(part.kept.step().us());
                 of_step.or_insert((part.kept, BTreeSet::new())).1.extend(part.partitions());
             }
@@ -247,7 +247,7 @@ impl Postgres {
             let mut expired = 0;
             source.restart();
             while let Some(changes) = source.next() {
-                let plan = Plan::new(changes, &kept)?;
+                let plan = Plan::new(&changes, &kept)?;
                 let lacks = |part: &RetentionChanges<'_>| {
                     let exist = exist.get(&part.kept.step());
                     exist.is_none_or(|exist| !part.partitions().is_subset(exist))
@@ -256,7 +256,7 @@ impl Postgres {
                     lacking = Some(kept);
                     return Err(Failure::GivenUp);
                 }
-                write::apply(session, &plan, changes, &kept, &mut batch)?;
+                write::apply(session, &plan, &changes, &kept, &mut batch)?;
                 expired += plan.expired;
             }
             if !batch.over.is_empty() {

@@ -112,7 +112,7 @@ pub(super) fn apply(
     let mut writing = packed::Writing::default();
     source.restart();
     while let Some(changes) = source.next() {
-        expired += apply_piece(tx, changes, &kept, packing, &mut writing, &mut over)?;
+        expired += apply_piece(tx, &changes, &kept, packing, &mut writing, &mut over)?;
     }
     if !over.is_empty() {
         return Err(StoreError::Overflow { slots: over }.into());
