@@ -109,7 +109,9 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
         let disrupted = disruption::is_disrupted(part, index);
         format!("{}: {}", escape(&variant.name), ledger::line(&variant.ledger, disrupted))
     }));
-    if let Some(words) = setting::disturbance(part, &run.machine) {
+    let about =
+        [setting::disturbance(part, &run.machine), setting::waking(&part.layout, &run.machine)];
+    for words in about.into_iter().flatten() {
         out += &format!("{}.\n\n", escape(&capitalised(&words)));
     }
     // What makes the part INVALID is already above.

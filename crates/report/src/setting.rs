@@ -164,6 +164,22 @@ pub(crate) fn part_layout(part: &Part) -> String {
     }
 }
 
+/// What it costs to wake a thread of the stack from the client's CPU, and what this does to small
+/// requests; `None` unless client and stack are on separate CPUs.
+pub(crate) fn waking(layout: &Layout, machine: &Machine) -> Option<String> {
+    let Layout { client, stack } = layout;
+    let shared = client.iter().any(|cpu| stack.iter().any(|other| other == cpu));
+    let is_split = !client.is_empty() && !stack.is_empty() && !shared;
+    let cost = machine.wake.filter(|_| is_split)?;
+    Some(format!(
+        "a thread on another CPU takes {} to wake here, one on the same CPU {}; client and stack are on \
+         separate CPUs, so short requests of all variants contain this time, and their ratios are closer \
+         to 1 than on one CPU",
+        text::time(cost.other_cpu.0 as f64),
+        text::time(cost.same_cpu.0 as f64),
+    ))
+}
+
 /// Below this share, other processes and the hypervisor are not mentioned.
 const DISTURBANCE_MIN: f64 = 0.02;
 
@@ -217,6 +233,8 @@ fn cpu_use(cpus: f64, online: u32) -> String {
 
 #[cfg(test)]
 mod tests {
+    use base::{Nanos, WakeCost};
+
     use super::*;
 
     #[test]
@@ -236,6 +254,24 @@ mod tests {
             client_layout(&Layout { client: cpus("1"), ..Layout::default() }),
             "client on CPU 1"
         );
+    }
+
+    #[test]
+    fn what_it_costs_to_wake_another_cpu_is_said_where_client_and_stack_have_their_own() {
+        let cpus = |text: &str| text.parse::<CpuSet>().unwrap_or_default();
+        let cost = WakeCost { same_cpu: Nanos(2_940), other_cpu: Nanos(33_100) };
+        let known = Machine { wake: Some(cost), ..Machine::default() };
+        let of = |client: &str, stack: &str, machine: &Machine| {
+            waking(&Layout { client: cpus(client), stack: cpus(stack) }, machine)
+        };
+        let words = of("1", "0", &known).unwrap();
+        let start =
+            "a thread on another CPU takes 33.1 µs to wake here, one on the same CPU 2.94 µs; ";
+        assert!(words.starts_with(start), "{words}");
+        for (client, stack) in [("0", "0"), ("0-1", "1"), ("", ""), ("1", "")] {
+            assert_eq!(of(client, stack, &known), None, "{client:?} {stack:?}");
+        }
+        assert_eq!(of("1", "0", &Machine::default()), None);
     }
 
     #[test]

@@ -302,13 +302,21 @@ impl Page<'_> {
     fn findings(&mut self, run: &Run, part: &Part) {
         let style = self.style;
         let disturbance = setting::disturbance(part, &run.machine);
+        let waking = setting::waking(&part.layout, &run.machine);
         // What makes the part INVALID is already above.
         let findings = validity::others(part);
-        if !findings.is_empty() || disturbance.is_some() || !part.published.is_empty() {
+        if !findings.is_empty()
+            || disturbance.is_some()
+            || waking.is_some()
+            || !part.published.is_empty()
+        {
             self.blank();
         }
         if let Some(words) = disturbance {
             self.labelled("disturbed", &words, str::to_owned);
+        }
+        if let Some(words) = waking {
+            self.labelled("waking", &words, str::to_owned);
         }
         for finding in findings {
             let paint = |line: &str| match finding.severity {

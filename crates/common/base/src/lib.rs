@@ -15,6 +15,6 @@ pub use clock::{Clock, ManualClock, MonotonicClock, timestamp_now};
 pub use cpus::{CpuSet, CpuSetError};
 pub use id::RunId;
 pub use jiff::Timestamp;
-pub use machine::Machine;
+pub use machine::{Machine, WakeCost};
 pub use seed::{Rng, Seed};
 pub use units::{Bytes, Nanos, UnitError, format_count, format_rate, parse_fraction, parse_rate};

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Nanos;
+
 /// Facts about the machine of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
@@ -25,6 +27,20 @@ pub struct Machine {
     pub connection_tracking: Option<bool>,
     /// Cgroup version that we may use: 1, 2, or 0 for none.
     pub cgroup: u32,
+    /// What it costs to wake a thread; `None` with a single CPU, and in earlier records.
+    #[serde(default)]
+    pub wake: Option<WakeCost>,
     /// Further facts by name, such as server versions.
     pub facts: BTreeMap<String, String>,
+}
+
+/// Time from a byte written to a pipe until the sleeping thread that waits for it has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WakeCost {
+    /// Both threads on one CPU, in nanoseconds.
+    #[serde(rename = "same_cpu_ns")]
+    pub same_cpu: Nanos,
+    /// On two CPUs, in nanoseconds.
+    #[serde(rename = "other_cpu_ns")]
+    pub other_cpu: Nanos,
 }

@@ -56,6 +56,11 @@ pub fn run(
     watcher: &mut dyn Watcher,
 ) -> Result<Run, ConductError> {
     let started = base::timestamp_now();
+    let online = if options.cpus.is_empty() {
+        host::online_cpus().map_err(|error| ConductError::Host(error.to_string()))?
+    } else {
+        options.cpus.clone()
+    };
     let mut run = Run {
         id: RunId::new(started, options.seed.derive("id", u64::from(std::process::id())).0),
         kind: options.kind,
@@ -69,12 +74,12 @@ pub fn run(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         seed: options.seed,
         plan: plan.source.clone(),
-        machine: options.machine.clone(),
+        machine: Machine { wake: wake_cost(plan, &online), ..options.machine.clone() },
         error: None,
         parts: Vec::new(),
     };
     recorder.begin(&run).map_err(ConductError::Record)?;
-    let result = parts(plan, options, &mut run, recorder, watcher);
+    let result = parts(plan, options, &online, &mut run, recorder, watcher);
     run.finished = Some(base::timestamp_now());
     run.state = match &result {
         Err(_) => RunState::Failed,
@@ -90,21 +95,23 @@ pub fn run(
     Ok(run)
 }
 
+/// What it costs to wake another CPU, if a part has its client and its stacks on separate ones.
+fn wake_cost(plan: &Plan, online: &CpuSet) -> Option<base::WakeCost> {
+    let is_split = |part: &spec::Part| part.layout == spec::Layout::Split;
+    plan.parts.iter().any(is_split).then(|| host::wake_cost(online)).flatten()
+}
+
 fn parts(
     plan: &Plan,
     options: &Options,
+    online: &CpuSet,
     run: &mut Run,
     recorder: &mut dyn Recorder,
     watcher: &mut dyn Watcher,
 ) -> Result<(), ConductError> {
-    let online = if options.cpus.is_empty() {
-        host::online_cpus().map_err(|error| ConductError::Host(error.to_string()))?
-    } else {
-        options.cpus.clone()
-    };
     let stage = Stage::new(StageOptions::new(options.executable.clone(), run.id.clone()))?;
     let began = Instant::now();
-    let canary = host::Canary::calibrate(&online);
+    let canary = host::Canary::calibrate(online);
     let meter = Meter::open();
     let mut context = RunContext { recorder, watcher };
     let mut runners: Vec<PartRunner<'_>> = Vec::new();
@@ -122,7 +129,7 @@ fn parts(
         let name = part.name.clone();
         context.watcher.event(&Event::Part { name, number: index + 1, of: count });
         let threads = part.variants.iter().map(|v| v.load.threads).max().unwrap_or(1);
-        let cpus = Cpus::divide(part.layout, &online, threads);
+        let cpus = Cpus::divide(part.layout, online, threads);
         let setting = Setting {
             stage: &stage,
             cpus: cpus.clone(),

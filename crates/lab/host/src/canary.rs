@@ -53,7 +53,7 @@ impl Canary {
 }
 
 /// Pins this thread. If that is not allowed, the loop still measures wherever it runs.
-fn pin(cpu: usize) {
+pub(crate) fn pin(cpu: usize) {
     let mut set = KernelCpuSet::new();
     set.set(cpu);
     let _refused = sched_setaffinity(None, &set);

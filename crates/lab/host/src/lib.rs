@@ -10,6 +10,7 @@ mod neighbours;
 mod ports;
 mod process;
 mod snapshot;
+mod wake;
 
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,7 @@ pub use neighbours::{Neighbour, Neighbours};
 pub use ports::ephemeral_ports;
 pub use process::Process;
 pub use snapshot::{Change, Snapshot};
+pub use wake::wake_cost;
 
 /// A file of /proc or /sys that cannot be used.
 #[derive(Debug, thiserror::Error)]

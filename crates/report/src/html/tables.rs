@@ -264,6 +264,9 @@ pub(crate) fn findings(run: &Run, part: &Part) -> Markup {
         @if let Some(words) = setting::disturbance(part, &run.machine) {
             (note(capitalised(&words) + "."))
         }
+        @if let Some(words) = setting::waking(&part.layout, &run.machine) {
+            (note(capitalised(&words) + "."))
+        }
     };
     section("Validity", body)
 }

@@ -267,6 +267,7 @@ pub(super) fn machine() -> Machine {
         governor: None,
         connection_tracking: Some(false),
         cgroup: 2,
+        wake: None,
         facts: [("gunicorn", "23.0.0"), ("python", "3.13.5")]
             .map(|(k, v)| (k.to_owned(), v.to_owned()))
             .into(),

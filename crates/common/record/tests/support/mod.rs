@@ -416,6 +416,7 @@ impl Draw {
             governor: self.some(Draw::text),
             connection_tracking: self.some(Draw::flag),
             cgroup: self.below(3) as u32,
+            wake: self.some(|d| base::WakeCost { same_cpu: d.nanos(), other_cpu: d.nanos() }),
             facts: self.many(4, |d| (d.text(), d.text())).into_iter().collect(),
         }
     }
