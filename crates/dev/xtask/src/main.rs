@@ -20,6 +20,7 @@ mod options;
 mod restarts;
 mod serve_kills;
 mod simulation;
+mod why_unix;
 
 use std::process::ExitCode;
 
@@ -79,6 +80,10 @@ tasks:
   bench-transports [--runs N] [--seed N]
         the same lines to tachograph serve over TCP, UDP and Unix sockets (6 rounds by default):
         points per second, CPU per point, losses; writes docs/results/recorder-transports.md
+  why-unix [--runs N] [--seed N]
+        what a message costs the kernel over TCP and over a Unix socket, by function, with and
+        without checksums, connection tracking and new connections (20 rounds by default, as
+        root); writes docs/results/why-unix.md
   bench-series [--only NAME,NAME…] [--points N] [--series N] [--per-slot N] [--rounds N]
                [--values walk|counts|noise]
         fill ours, rrdtool, whisper and others with the same history (10,000,000 points of
@@ -114,6 +119,10 @@ fn main() -> ExitCode {
         ["prove", "restarts", options @ ..] => restarts::prove(options),
         ["prove", "serve-kills", options @ ..] => serve_kills::prove(options),
         ["bench-render", options @ ..] => bench_render::run(options),
+        ["why-unix", options @ ..] => why_unix::run(options),
+        // Started by `why-unix`, in network namespaces.
+        ["why-unix-server", words @ ..] => why_unix::become_server(words),
+        ["why-unix-client", words @ ..] => why_unix::become_client(words),
         ["bench-transports", options @ ..] => bench_transports::run(options),
         ["prove", "corpus", words @ ..] => corpus::prove(words),
         ["prove", "accuracy", options @ ..] => accuracy::prove(options),

@@ -1,0 +1,86 @@
+//! `why-unix`: what a message costs the kernel over TCP and over a Unix socket, by function.
+//!
+//! A client and a server on one CPU send each other messages, one at a time, so the time of a round
+//! trip is what both of them and the kernel compute. The ways differ in one thing each: the kind of
+//! socket, connection tracking, the network device and its checksums, a new connection for each
+//! message. Everything happens in network namespaces of their own, which end with their processes.
+
+mod functions;
+mod namespaces;
+mod page;
+mod trip;
+mod way;
+
+use std::process::ExitCode;
+
+use rand::Rng as _;
+
+use crate::options::Options;
+use crate::{say, task};
+use functions::Profile;
+use namespaces::Namespaces;
+use way::{SIZES, Way};
+
+pub(crate) use trip::{become_client, become_server};
+
+/// Where the page is written.
+const PAGE: &str = "docs/results/why-unix.md";
+
+/// Rounds of all ways by default.
+const ROUNDS: u32 = 20;
+
+/// Time of a way in a round, and under the profiler, in milliseconds.
+const ROUND_MS: u64 = 100;
+const PROFILE_MS: u64 = 2_000;
+
+/// A way with messages of a size, and what was measured.
+pub(crate) struct Measured {
+    way: Way,
+    size: usize,
+    /// Nanoseconds per round trip, by round.
+    trips_ns: Vec<f64>,
+    /// Shares of the functions of the kernel, if `perf` is there.
+    profile: Option<Profile>,
+}
+
+/// Measures and writes the page.
+pub(crate) fn run(words: &[&str]) -> ExitCode {
+    task("why-unix", Options::parse(words, ROUNDS), measure)
+}
+
+fn measure(options: &Options) -> Result<bool, String> {
+    let namespaces = Namespaces::begin()?;
+    let mut all: Vec<Measured> = Way::ALL
+        .iter()
+        .filter(|way| namespaces.admits(**way))
+        .flat_map(|way| {
+            let sizes = SIZES.iter().filter(|size| way.carries(**size));
+            sizes.map(|size| Measured {
+                way: *way,
+                size: *size,
+                trips_ns: Vec::new(),
+                profile: None,
+            })
+        })
+        .collect();
+    let mut rng = options.seed.rng("why-unix");
+    for round in 1..=options.runs {
+        let mut order: Vec<usize> = (0..all.len()).collect();
+        for i in (1..order.len()).rev() {
+            order.swap(i, (rng.next_u64() % (i as u64 + 1)) as usize);
+        }
+        for place in order {
+            let Measured { way, size, trips_ns, .. } = &mut all[place];
+            let trip = namespaces.measure(*way, *size, ROUND_MS)?;
+            trips_ns.push(trip.nanos as f64 / trip.count as f64);
+        }
+        say(&format!("round {round} of {}", options.runs));
+    }
+    for measured in &mut all {
+        measured.profile = namespaces.profile(measured.way, measured.size, PROFILE_MS)?;
+    }
+    let page = page::page(&all, &namespaces, options);
+    std::fs::write(PAGE, page).map_err(|error| format!("{PAGE}: {error}"))?;
+    say(&format!("written to {PAGE}"));
+    Ok(true)
+}
