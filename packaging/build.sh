@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-out=target/packages
+out=$PWD/target/packages
 machine=$(uname -m)
 target=${TARGET:-$machine-unknown-linux-gnu}
 cpu=${target%%-*}
@@ -73,7 +73,6 @@ build_wheel() {
   (
     PATH=$PWD/target/packaging-venv/bin:$PATH
     export CARGO_TARGET_DIR=$PWD/target/wheel
-    out=$PWD/$out
     cd packaging/wheel
     env "$flags=$remap" maturin build --zig --compatibility "$compatibility" --target "$target" --locked --out "$out"
   )

@@ -13,7 +13,6 @@ declare -A needs=(
   [dpkg-shlibdeps]=dpkg-dev
   [groff]=groff
   [lintian]=lintian
-  [man]=man-db
   [readelf]=binutils
   [ruby]=ruby
 )
@@ -21,17 +20,9 @@ missing=()
 for program in "${!needs[@]}"; do
   PATH="$PATH:/usr/sbin" command -v "$program" >/dev/null || missing+=("${needs[$program]}")
 done
+[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing+=(debian-archive-keyring)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
-if [ ${#missing[@]} -gt 0 ]; then
-  if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-    echo "Building the packages needs: ${missing[*]}" >&2
-    echo "Install them with: sudo apt-get install ${missing[*]}" >&2
-    exit 2
-  fi
-  echo "installing ${missing[*]}"
-  apt-get update -qq
-  RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
-fi
+[ ${#missing[@]} -eq 0 ] || scripts/apt-install.sh "${missing[@]}"
 
 venv=target/packaging-venv
 wanted="maturin==1.16.0 ziglang==0.17.1 uv==0.13.9 twine==7.0.0"

@@ -138,8 +138,7 @@ try_wheel() {
   export UV_CACHE_DIR=$place/uv UV_TOOL_DIR=$place/uv-tools
   "$tools/uvx" --quiet --offline --from "$wheel" tachograph --version
   installed=$(since "$start")
-  PATH=$(dirname "$(find "$place/uv" -name tachograph -type f -path '*bin*' | head -1)"):$PATH \
-    "$tools/uvx" --quiet --offline --from "$wheel" tachograph --record "$place/uv.sqlite" compare "${flags[@]}" \
+  "$tools/uvx" --quiet --offline --from "$wheel" tachograph --record "$place/uv.sqlite" compare "${flags[@]}" \
     --export-json "$place/uvx.json" "${servers[@]}"
   row "wheel, by uvx" "$(size "$wheel")" "$installed" "$(since "$start")"
   check "$place/uvx.json"
@@ -212,7 +211,7 @@ pages() { # FOLDER
     warnings=$(gzip -dc "$page" | groff -man -Tutf8 -ww -z 2>&1)
     [ -z "$warnings" ] || fail "$page: $warnings"
   done
-  echo "$(ls "$1"/tachograph*.1.gz | wc -l) man pages without warnings"
+  echo "$(find "$1" -name 'tachograph*.1.gz' | wc -l) man pages without warnings"
 }
 
 try_image() {
