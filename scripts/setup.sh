@@ -12,6 +12,7 @@ declare -A needs=(
   [dockerd]=docker.io
   [curl]=curl
   [pgrep]=procps
+  [ip]=iproute2
   [apache2]=apache2
   [haproxy]=haproxy
   [caddy]=caddy

@@ -315,12 +315,19 @@ fn a_journal_with_another_record_is_refused() {
     let refused =
         place.run(&["serve", "--http", "127.0.0.1:0", args[0], args[1], args[2], args[3]]);
     let said = format!(
-        "error: the journal {} continues data that {} does not have: choose the record that it \
-         belongs to, or another --journal\n",
+        "error: the journal {0} continues data that {1} does not have: choose the record that it \
+         belongs to, or another --journal; if that record was deleted on purpose, delete the \
+         folder {0} as well\n",
         journal.display(),
         place.path("record.sqlite").display()
     );
     assert_eq!((refused.status, refused.err), (Some(2), said));
+    // As the message advises.
+    std::fs::remove_dir_all(&journal).unwrap();
+    let daemon = Daemon::start(&place, &args, 2);
+    send(TcpStream::connect(daemon.at("tcp://")).unwrap(), &points("a", an_hour_ago(), 0..10));
+    assert_eq!(daemon.stop().0, Some(0));
+    assert_eq!(points_of(&place, "a"), 10);
 }
 
 /// The status and the body of a request that writes these lines.

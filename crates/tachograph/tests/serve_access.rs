@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use proofs::daemon::{Daemon, points};
 use rustix::process::Signal;
-use support::{Place, eventually};
+use support::{Place, TACHOGRAPH, eventually};
 
 const TOKEN: &str = "b1946ac92492d2347c6235b4d2611184";
 
@@ -353,4 +353,88 @@ fn a_key_that_others_can_read_or_that_fits_no_certificate_is_refused() {
     let said = "error: other users can read or change server.key, which is secret: chmod 600 \
                 server.key\n";
     assert_eq!((ended.status, ended.err.as_str()), (Some(2), said));
+}
+
+/// Sends from an allowed and from a refused address of a network namespace, and prints what
+/// /metrics counts. Addresses of loopback networks would all be allowed.
+const SENDERS: &str = r#"
+import signal, socket, subprocess, sys, time, urllib.request
+for args in (["link", "set", "lo", "up"], ["addr", "add", "198.51.100.1/24", "dev", "lo"],
+             ["addr", "add", "198.51.100.2/24", "dev", "lo"],
+             ["addr", "add", "198.51.100.3/24", "dev", "lo"]):
+    subprocess.run(["ip"] + args, check=True)
+daemon = subprocess.Popen([sys.argv[1], "serve", "--http", "127.0.0.1:0",
+    "--graphite", "tcp://198.51.100.1:2003", "--graphite", "udp://198.51.100.1:2003",
+    "--allow", "198.51.100.2"], stdout=subprocess.PIPE, text=True)
+http = daemon.stdout.readline().split("tcp://")[1].strip()
+for _ in range(2):
+    daemon.stdout.readline()
+def by_tcp(sender, name):
+    # A connection that is refused is reset, at any moment.
+    with socket.socket() as s:
+        s.bind((sender, 0))
+        try:
+            s.connect(("198.51.100.1", 2003))
+            s.sendall(f"{name} 1 {int(time.time())}\n".encode())
+            s.shutdown(socket.SHUT_WR)
+            return s.recv(1) == b""
+        except ConnectionError:
+            return False
+def by_udp(sender, name):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind((sender, 0))
+        s.sendto(f"{name} 1 {int(time.time())}\n".encode(), ("198.51.100.1", 2003))
+print("allowed", by_tcp("198.51.100.2", "tcp.allowed"))
+print("refused", by_tcp("198.51.100.3", "tcp.refused"))
+print("loopback", by_tcp("198.51.100.1", "tcp.own"))
+by_udp("198.51.100.3", "udp.refused")
+by_udp("198.51.100.2", "udp.allowed")
+def metrics():
+    return urllib.request.urlopen(f"http://{http}/metrics").read().decode().splitlines()
+wanted = 'tachograph_lines_total{way="graphite_datagram"} 1'
+deadline = time.monotonic() + 120
+while wanted not in metrics() and time.monotonic() < deadline:
+    time.sleep(0.01)
+for line in metrics():
+    if "turned_away_total{" in line or "lines_total{" in line or "datagrams_total{" in line:
+        print(line)
+daemon.send_signal(signal.SIGTERM)
+sys.exit(daemon.wait())
+"#;
+
+#[test]
+fn senders_that_are_not_allowed_are_turned_away_and_counted() {
+    let place = Place::new();
+    let template = place.command(&["serve"]);
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--net", "python3", "-c", SENDERS, TACHOGRAPH]);
+    command.current_dir(place.dir.path());
+    for (name, value) in template.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let ended = place.finish(command);
+    ended.status(0);
+    let has = |line: &str| assert!(ended.out.lines().any(|known| known == line), "{}", ended.out);
+    has("allowed True");
+    has("refused False");
+    // The address is one of those that are not allowed, and no loopback address.
+    has("loopback False");
+    has("tachograph_lines_total{way=\"graphite_stream\"} 1");
+    has("tachograph_lines_total{way=\"graphite_datagram\"} 1");
+    has("tachograph_datagrams_total{way=\"graphite_datagram\"} 1");
+    let turned_away = |way: &str, sender: &str| {
+        has(&format!(
+            "tachograph_turned_away_total{{way=\"{way}\",sender=\"{sender}\",\
+             reason=\"not_allowed\"}} 1"
+        ));
+    };
+    turned_away("graphite_stream", "198.51.100.3");
+    turned_away("graphite_stream", "198.51.100.1");
+    turned_away("graphite_datagram", "198.51.100.3");
+    let record = place.path("record.sqlite");
+    let names = ["tcp.allowed", "udp.allowed", "tcp.refused", "udp.refused", "tcp.own"];
+    assert_eq!(points(record.to_str().unwrap(), &names).unwrap(), [1, 1, 0, 0, 0]);
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use proofs::daemon::Daemon;
 use proofs::{restarts, serve_kills, statsd_kills};
 use rustix::process::Signal;
-use support::{Place, TACHOGRAPH, eventually};
+use support::{Place, TACHOGRAPH};
 
 #[test]
 fn twenty_restarts_under_load_lose_no_request_and_no_point() {
@@ -100,30 +100,4 @@ fn statsd_windows_survive_kills_and_restarts() {
     });
     let proof = proof.unwrap();
     assert!(proof.holds(), "{proof:?}");
-}
-
-#[test]
-fn postgresql_that_is_gone_for_a_while_loses_nothing() {
-    let place = Place::new();
-    let mut server = throwaway::Throwaway::start(&[]).unwrap();
-    let url = server.database("serve").unwrap();
-    let mut command = place.command(&["serve", "--write-each", "50ms", "--no-graphite"]);
-    command.args(["--http", "127.0.0.1:0"]).env("TACHOGRAPH_RECORD", &url);
-    let daemon = Daemon::start(command, 1).unwrap();
-    let at = daemon.at("tcp://", 0);
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let write = |second: u64| {
-        let mut stream = std::net::TcpStream::connect(&at).unwrap();
-        let line = format!("pg value=1 {}\n", (now.as_secs() - 1_000 + second) * 1_000);
-        restarts::request(&mut stream, &line).unwrap().0
-    };
-    assert!(write(0));
-    let points = || proofs::daemon::points(&url, &["pg"]);
-    eventually("the first point is stored", || points().is_ok_and(|points| points == [1]));
-    server.crash();
-    // The series is known, so its points are acknowledged without the database.
-    assert!((1..20).all(write));
-    server.resume().unwrap();
-    eventually("all points are stored", || points().is_ok_and(|points| points == [20]));
-    daemon.stop().unwrap();
 }

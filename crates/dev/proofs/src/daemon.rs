@@ -4,8 +4,9 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use base::Bytes;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use series::Step;
 use store::{Selector, StoreError};
@@ -80,6 +81,18 @@ impl Daemon {
     /// The id of the process that serves.
     pub fn id(&self) -> i32 {
         self.id
+    }
+
+    /// The peak memory of the process that serves (proc(5), VmHWM).
+    ///
+    /// # Errors
+    /// If it has ended.
+    pub fn peak_memory(&self) -> Result<Bytes, String> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id));
+        let status = status.map_err(|error| error.to_string())?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        kib.map(|kib| Bytes(kib << 10)).ok_or_else(|| "no peak memory".to_owned())
     }
 
     /// Sends a signal to the process that serves.
@@ -160,4 +173,9 @@ pub fn points(place: &str, measurements: &[&str]) -> Result<Vec<i64>, StoreError
         Ok(slots.iter().map(|(_, slot)| slot.n).sum())
     };
     measurements.iter().map(&mut count).collect()
+}
+
+/// The clock, in microseconds since the epoch.
+pub fn now_us() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as i64
 }

@@ -8,7 +8,9 @@
 
 pub mod batches;
 pub mod corpus;
+pub mod counts;
 pub mod daemon;
+pub mod database_kills;
 pub mod imports;
 pub mod render;
 pub mod restarts;

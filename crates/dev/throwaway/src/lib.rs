@@ -14,15 +14,20 @@ use postgres::{Client, NoTls};
 /// How long the server may take to respond after its start.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Stops the server when the pipe closes, or when told to crash it; then the folder stays.
+/// Stops the server when the pipe closes, or when told to crash or to kill it; then the folder stays.
+/// A server that is to be killed is suspended first, so that it starts no further processes.
 const GUARD: &str = r#"
 dir=$1; shift
 "$@" >>"$dir/log" 2>&1 &
 server=$!
 read -r word
-if [ "$word" = crash ]; then kill -QUIT "$server"; else kill -INT "$server"; fi
+case "$word" in
+crash) kill -QUIT "$server" ;;
+kill) kill -STOP "$server"; kill -KILL $(cat /proc/"$server"/task/*/children) "$server" ;;
+*) kill -INT "$server" ;;
+esac
 wait "$server"
-[ "$word" = crash ] || rm -rf "$dir"
+[ -n "$word" ] || rm -rf "$dir"
 "#;
 
 /// Why there is no server.
@@ -60,7 +65,7 @@ impl Throwaway {
         Ok(server)
     }
 
-    /// Starts the server again after [`Throwaway::crash`].
+    /// Starts the server again after [`Throwaway::crash`] or [`Throwaway::kill`].
     ///
     /// # Errors
     /// [`NoServer::Failed`] with the server's message.
@@ -94,13 +99,33 @@ impl Throwaway {
     /// Stops the server without a shutdown, as in a crash; committed data is there after
     /// [`Throwaway::resume`].
     pub fn crash(&mut self) {
+        self.end(b"crash\n");
+    }
+
+    /// Ends all processes of the server by SIGKILL; committed data is there after
+    /// [`Throwaway::resume`].
+    pub fn kill(&mut self) {
+        self.end(b"kill\n");
+    }
+
+    fn end(&mut self, word: &[u8]) {
         if let Some(mut guard) = self.guard.take() {
             if let Some(pipe) = &mut guard.stdin {
                 // If the guard is gone, there is nothing to stop.
-                let _ = pipe.write_all(b"crash\n");
+                let _ = pipe.write_all(word);
             }
             let _ = guard.wait();
         }
+    }
+
+    /// The number that a query of one row and one column finds in one of its databases.
+    ///
+    /// # Errors
+    /// [`NoServer::Failed`] with the server's message.
+    pub fn number(&self, database: &str, query: &str) -> Result<f64, NoServer> {
+        let mut client = Client::connect(&self.url(database), NoTls).map_err(failed)?;
+        let query = format!("SELECT ({query})::double precision");
+        client.query_one(&query, &[]).and_then(|row| row.try_get(0)).map_err(failed)
     }
 
     /// The URL of one of its databases.

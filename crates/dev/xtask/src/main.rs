@@ -10,6 +10,7 @@ mod bench_transports;
 mod binary;
 mod container_kills;
 mod corpus;
+mod database_kills;
 mod faults;
 mod graphite;
 mod imports;
@@ -61,6 +62,9 @@ tasks:
   prove serve-kills [--runs N] [--seed N]
         kill -9 tachograph serve under load, with SQLite and with PostgreSQL; what was
         acknowledged must be there once
+  prove database-kills [--runs N] [--seed N]
+        kill -9 the PostgreSQL server of tachograph serve under load (200 times by default);
+        what was acknowledged, also without the server, must be there once
   prove corpus FILE
         inputs of another project's tests through our parsers, compared with what it makes
         of them: corpus.json of influxdata/line-protocol, lexer_test.go of gostatsd,
@@ -118,6 +122,7 @@ fn main() -> ExitCode {
         ["prove", "imports", options @ ..] => imports::prove(options),
         ["prove", "restarts", options @ ..] => restarts::prove(options),
         ["prove", "serve-kills", options @ ..] => serve_kills::prove(options),
+        ["prove", "database-kills", options @ ..] => database_kills::prove(options),
         ["bench-render", options @ ..] => bench_render::run(options),
         ["why-unix", options @ ..] => why_unix::run(options),
         // Started by `why-unix`, in network namespaces.
@@ -142,7 +147,7 @@ fn main() -> ExitCode {
 
 /// Runs every proof, even after failures.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 13] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 14] = [
         simulation::prove,
         accuracy::prove,
         graphite::prove,
@@ -151,6 +156,7 @@ fn all() -> ExitCode {
         imports::prove,
         restarts::prove,
         serve_kills::prove,
+        database_kills::prove,
         aa::prove_sixty,
         aa::prove,
         injection::prove,

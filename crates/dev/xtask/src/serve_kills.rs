@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use proofs::counts::Tally;
 use proofs::serve_kills::{self, Proof};
 use proofs::statsd_kills;
 use throwaway::Throwaway;
@@ -39,7 +40,8 @@ fn prove_both(options: &Options) -> Result<bool, String> {
             command.args(sockets).env("TACHOGRAPH_RECORD", &place);
             command
         })?;
-        let Proof { kills, acknowledged, wrong, unanswered, stored, foreign } = proof;
+        let Proof { kills, tally } = proof;
+        let Tally { acknowledged, wrong, unanswered, stored, foreign, .. } = tally;
         say(&format!(
             "| {name} | {kills} | {acknowledged} | {wrong} | {unanswered} | {stored} | {foreign} |"
         ));

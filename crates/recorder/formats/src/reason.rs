@@ -61,6 +61,9 @@ malformed! {
     /// Too many series.
     TooManySeries "too_many_series" "the limit on series is reached; raise --max-series, or move \
         varying parts out of the name";
+    /// A series of `import --rrd`.
+    OtherMode "other_mode" "the series was created by import --rrd, which only import --rrd \
+        continues; use another name";
     /// A quote that is not closed on its line.
     OpenQuote "open_quote" "a quote is not closed, or is followed by something else";
     /// Not in the form of line protocol.

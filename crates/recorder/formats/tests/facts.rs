@@ -193,6 +193,42 @@ fn graphite_is_read_as_carbons_read_it() {
     }
 }
 
+/// After carbon-c-relay (dispatcher.c, test/basic.payload, test/metriclimits.payload), which cleans
+/// what it accepts: dots and blanks are merged, other characters become underscores. A record keeps
+/// what was sent, and refuses what the relay would forward but cannot parse.
+#[test]
+fn graphite_is_read_where_carbon_c_relay_cleans_it() {
+    let long = format!("{} 7 1000", "n".repeat(formats::NAME_MAX + 1));
+    for (text, shown) in [
+        // The same, because blanks do not belong to names.
+        ("shop.sold 7 1000", "shop.sold = 7 @1000000000"),
+        ("shop.sold\t7\t1000", "shop.sold = 7 @1000000000"),
+        ("shop.sold   7  1000", "shop.sold = 7 @1000000000"),
+        ("  shop.sold 7 1000  ", "shop.sold = 7 @1000000000"),
+        ("shop.sold 7 1000\r\n", "shop.sold = 7 @1000000000"),
+        ("shop.sold;city=ulm;kind=e/u 7 1000", "shop.sold{city=ulm,kind=e/u} = 7 @1000000000"),
+        ("\n\nshop.sold 7 1000\n\n", "shop.sold = 7 @1000000000"),
+        // The relay drops lines without a blank, and longer ones than its limit.
+        ("shop.sold", "! not_three_fields"),
+        (&long, "! name_too_long"),
+        // The relay forwards these, and its aggregator omits them.
+        ("shop.sold 7", "! not_three_fields"),
+        ("7 1000 shop.sold", "! bad_time"),
+        ("shop.sold many times", "! bad_number"),
+        ("shop.sold many 1000", "! bad_number"),
+        ("shop.sold 7 now", "! bad_time"),
+        // The relay renames these: to shop.sold, shop.sold, shop.sold, shop.s_ld and shop.s_ld.
+        ("shop..sold 7 1000", "shop..sold = 7 @1000000000"),
+        (".shop.sold 7 1000", ".shop.sold = 7 @1000000000"),
+        ("shop.sold. 7 1000", "shop.sold. = 7 @1000000000"),
+        ("shop.s*ld 7 1000", "shop.s*ld = 7 @1000000000"),
+        ("shop.s\u{f6}ld 7 1000", "shop.s\u{f6}ld = 7 @1000000000"),
+        ("shop.s\0ld 7 1000", "! control_character"),
+    ] {
+        assert_eq!(read(Box::new(Graphite::new(Kind::Gauge)), text), shown, "{text:?}");
+    }
+}
+
 /// After Datadog's "DogStatsD Datagram Format", protocols 1.0 to 1.3, and StatsD's
 /// docs/metric_types.md, at a daemon.
 #[test]

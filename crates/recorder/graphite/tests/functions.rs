@@ -72,8 +72,12 @@ fn shown(target: &str) -> Vec<String> {
 }
 
 fn answer(target: &str) -> Result<Vec<String>, GraphiteError> {
+    answer_from(&mut memory(), target)
+}
+
+fn answer_from(memory: &mut Memory, target: &str) -> Result<Vec<String>, GraphiteError> {
     let context = Context::new(0, 60, 10_000)?;
-    let found = evaluate(&parse(target)?, &context, &mut memory())?;
+    let found = evaluate(&parse(target)?, &context, memory)?;
     let one = |series: &Series| {
         let value = |value: &f64| match value.is_nan() {
             true => "-".to_owned(),
@@ -309,4 +313,63 @@ fn the_page_lists_every_function() {
     }
     let known = |name: &&&str| graphite::FUNCTIONS.iter().any(|function| function.name == **name);
     assert_eq!(listed.iter().filter(known).count(), graphite::FUNCTIONS.len());
+}
+
+/// After the cases of carbonapi's mockbackend (cmd/mockbackend/testcases), over series of ours; the
+/// names of results are graphite-web's.
+#[test]
+fn targets_of_carbonapi_have_its_results() {
+    let mut memory = Memory::new(&[
+        ("api.host1.size", &[], &[UNKNOWN; 6]),
+        ("api.host2.size", &[], &[0.0, 0.0, 0.0, 700.0, 700.0, 700.0]),
+        ("api.host3.size", &[], &[UNKNOWN; 6]),
+        ("q.open", &[], &[0.0, 1.0, 2.0, 2.0, 3.0, 3.0]),
+        ("q.waiting", &[], &[100.0, 110.0, 110.0, 110.0, 150.0, 150.0]),
+        ("flat", &[], &[1.0; 6]),
+        ("fo(o).bar", &[], &[1.0; 6]),
+        ("back\\slash", &[], &[1.0; 6]),
+        ("m.x", &[], &[4.0, 6.0, 2.0, 2.0, 3.0, 1.0]),
+        ("m.y", &[], &[8.0, 1.0, 1.0, 7.0, 4.0, 1.0]),
+        ("m.unknown", &[], &[UNKNOWN; 6]),
+        ("tagged", &[("a", "1"), ("b", "2")], &[1.0; 6]),
+    ]);
+    let (x, y, unknown) = ("m.x: 4 6 2 2 3 1", "m.y: 8 1 1 7 4 1", "m.unknown: - - - - - -");
+    for (target, expected) in [
+        ("q.open", &["q.open: 0 1 2 2 3 3"][..]),
+        (
+            "percentileOfSeries(api.*.size, 95, false)",
+            &["percentileOfSeries(api.*.size,95): 0 0 0 700 700 700"],
+        ),
+        ("aliasByNode(aliasSub(q.open, '(.*)', '0.1.2.@.4'), 2)", &["2: 0 1 2 2 3 3"]),
+        ("seriesByTag('a=1', 'b=2')", &["tagged;a=1;b=2: 1 1 1 1 1 1"]),
+        ("group(flat, missing)", &["flat: 1 1 1 1 1 1"]),
+        ("sum(q.*)", &["sumSeries(q.*): 100 111 112 112 153 153"]),
+        ("fo\\(o\\).bar", &["fo(o).bar: 1 1 1 1 1 1"]),
+        ("back\\\\slash", &["back\\slash: 1 1 1 1 1 1"]),
+        (
+            "maxSeries(flat, asPercent(timeShift(flat, '10s', false), flat))",
+            &["maxSeries(flat,asPercent(timeShift(flat, \"-10s\"),flat)): 1 100 100 100 100 100"],
+        ),
+        ("limit(sortByMaxima(m.*), 2)", &[y, x]),
+        ("limit(sortByMaxima(m.*), 3)", &[y, x, unknown]),
+    ] {
+        assert_eq!(answer_from(&mut memory, target).unwrap(), expected, "{target}");
+    }
+    for how in ["max", "min", "sum", "avg", "average", "last", "first"] {
+        let expected = [format!("consolidateBy(m.x,\"{how}\"): 4 6 2 2 3 1")];
+        let target = format!("consolidateBy(m.x, '{how}')");
+        assert_eq!(answer_from(&mut memory, &target).unwrap(), expected);
+    }
+    for refused in [
+        "consolidateBy(m.x, 'maximum')",
+        "consolidateBy(m.x, 'minimum')",
+        "consolidateBy(m.x, 'somefunc')",
+        "aliasByNode()",
+        "aliasByNode(flat)",
+        "aliasByNode(flat, abc)",
+        "devideSeries(flat)",
+        "groupByNode(m.*, 0, '4')",
+    ] {
+        assert!(answer_from(&mut memory, refused).is_err(), "{refused}");
+    }
 }

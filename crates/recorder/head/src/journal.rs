@@ -24,6 +24,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 
+mod follow;
+
+pub use follow::Follower;
+
 /// First bytes of a file.
 const MAGIC: &[u8; 12] = b"tachojournal";
 

@@ -21,7 +21,8 @@ use formats::{Book, FileError, Line, Malformed, Reason, SeriesName, Update};
 use series::{Accumulator, Integral, Interval, Kind, SECOND_US, Spec, Step};
 use store::{NewSeries, Store};
 
-use crate::recorder::{Placed, Recorder};
+use crate::placed::Placed;
+use crate::recorder::Recorder;
 use crate::{BackfillError, Fingerprint, Options, Refused, Summary, Watch};
 
 /// Rows per batch.

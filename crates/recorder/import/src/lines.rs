@@ -9,7 +9,8 @@ use formats::{Arrival, Book, FileError, Line, Malformed, Reason, Update, What};
 use series::{Refusal, SECOND_US};
 use store::Store;
 
-use crate::recorder::{Placed, Recorder, placed};
+use crate::placed::{Placed, placed};
+use crate::recorder::Recorder;
 use crate::{BackfillError, Fingerprint, Options, Refused, Summary, Watch};
 
 /// Lines per piece, by level. Each divides the previous one.

@@ -1,167 +1,24 @@
 //! Gathers the updates of pieces and writes them.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::time::{Duration, Instant};
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
 
 use formats::files::Resumed;
-use formats::text::Windowed;
-use formats::{Book, Malformed, Reason, SeriesName, Update, What};
+use formats::{Book, Malformed, Reason, Update, What};
 use head::{Frozen, Head, Place};
-use series::rrd::{self, Archive};
-use series::{Accumulator, Interval, Kind, Lane, Limits, Refusal, Sense, Spec, Step};
-use store::{
-    Changes, Identity, NewSeries, NotMade, RrdChange, Series, SeriesLimit, Store, StoreError,
-    Writer,
-};
+use series::rrd;
+use series::{Accumulator, Interval, Kind, Refusal, Sense, Spec, Step};
+use store::{Changes, RrdChange, Store, StoreError, Writer};
 
+mod find;
 mod live;
 
 pub use live::{Live, live};
 
-use crate::BackfillError;
 use crate::advance::Advance;
+use crate::placed::Placed;
 use crate::store_thread::{self, StoreThread};
-
-/// Options of an import.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Options {
-    /// Step of new series; a retention must have it.
-    pub step: Step,
-    /// The heartbeat of new series, in microseconds.
-    pub heartbeat_us: i64,
-    /// The lateness window of new series, in microseconds.
-    pub lateness_us: i64,
-    /// Minimum and maximum rate or level of new series.
-    pub bounds: (Option<f64>, Option<f64>),
-    /// Part of a slot that may be unknown while its rate is shown.
-    pub xff: f64,
-    /// The lane to write.
-    pub lane: String,
-    /// Horizons.
-    pub limits: Limits,
-    /// Limits on the number of series.
-    pub series: SeriesLimit,
-    /// Whether new series of points are also kept in RRD mode.
-    pub rrd: Option<RrdMode>,
-    /// Whether the last line of a stream is complete even without its end.
-    pub whole: bool,
-    /// Approximate memory for updates before they are written, in bytes. Names and recent points of
-    /// every series come on top.
-    ///
-    /// With 0 every piece is written separately, which is slow, but accepts what fits for series in
-    /// which a slot overflows ([`StoreError::Overflow`]): in a batch of many pieces it is unknown
-    /// which lines to refuse.
-    pub head_bytes: usize,
-    /// Time after which updates are written even if the head is not full. For a file that is
-    /// complete `None` is best: rarer writes give fewer and larger rows.
-    pub written_each: Option<Duration>,
-}
-
-/// Default of [`Options::head_bytes`]: 64 MiB, about twenty million updates.
-pub const HEAD_BYTES: usize = 64 << 20;
-
-/// How new series are kept in RRD mode; step, heartbeat and bounds are those of every new series.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RrdMode {
-    /// The archives of each.
-    pub archives: Vec<Archive>,
-    /// `rrdtool create --start`, in microseconds since the epoch; by default ten seconds before a
-    /// series' first point, as in RRDtool.
-    pub start_us: Option<i64>,
-}
-
-impl Options {
-    /// A heartbeat of two steps, a lateness window of ten minutes, no bounds, the unnamed lane, the
-    /// default limits.
-    pub fn new(step: Step) -> Options {
-        let Spec { heartbeat_us, lateness_us, .. } = Spec::new(Kind::Gauge, step);
-        Options {
-            step,
-            heartbeat_us,
-            lateness_us,
-            bounds: (None, None),
-            xff: 0.5,
-            lane: String::new(),
-            limits: Limits::DEFAULT,
-            series: SeriesLimit::DEFAULT,
-            rrd: None,
-            whole: false,
-            head_bytes: HEAD_BYTES,
-            written_each: Some(WRITTEN_EACH),
-        }
-    }
-
-    pub(crate) fn wanted(&self, name: &SeriesName, kind: Kind) -> NewSeries {
-        let identity = Identity {
-            measurement: name.measurement().to_owned(),
-            field: name.field().to_owned(),
-            tags: name.tags().iter().cloned().collect(),
-        };
-        let spec = Spec {
-            heartbeat_us: self.heartbeat_us,
-            lateness_us: self.lateness_us,
-            min: self.bounds.0,
-            max: self.bounds.1,
-            ..Spec::new(kind, self.step)
-        };
-        let rrd = self.definition(kind);
-        NewSeries { xff: self.xff, rrd, ..NewSeries::new(identity, spec) }
-    }
-
-    /// RRDtool's definition of a new series of this kind, if it is to have one. RRDtool has no
-    /// intervals.
-    fn definition(&self, kind: Kind) -> Option<rrd::Definition> {
-        Some(rrd::Definition {
-            kind: match kind {
-                Kind::Gauge => rrd::SourceKind::Gauge,
-                Kind::Counter => rrd::SourceKind::Counter,
-                Kind::Derive => rrd::SourceKind::Derive,
-                Kind::Absolute => rrd::SourceKind::Absolute,
-                Kind::Total => rrd::SourceKind::Dcounter,
-                Kind::Count | Kind::Level => return None,
-            },
-            step: self.step,
-            heartbeat_us: self.heartbeat_us,
-            min: self.bounds.0,
-            max: self.bounds.1,
-            archives: self.rrd.as_ref()?.archives.clone(),
-        })
-    }
-}
-
-/// An update with the index of its line in the piece. Updates of one index are adjacent, and are
-/// accepted or refused together.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Placed {
-    pub(crate) place: usize,
-    pub(crate) series: formats::Series,
-    pub(crate) update: Update,
-    /// The interval written earlier that this one replaces.
-    pub(crate) instead: Option<Interval>,
-    /// The step of an interval that is only known coarsely; otherwise that of its series.
-    pub(crate) step: Option<Step>,
-}
-
-/// The update for the result of a window; `None` if nothing changes.
-pub(crate) fn placed(windowed: &Windowed) -> Option<Placed> {
-    let Windowed { series, update, instead } = *windowed;
-    let interval = |update: Update| match update.what {
-        What::Interval(interval) => Some(interval),
-        What::Point(_) => None,
-    };
-    let old = instead.and_then(interval);
-    let (update, instead) = match (update, old, instead) {
-        (Some(update), old, _) => (update, old),
-        (None, Some(old), Some(known)) => {
-            (Update { what: What::Interval(old.inverse()), ..known }, None)
-        }
-        (None, ..) => return None,
-    };
-    Some(Placed { place: 0, series, update, instead, step: None })
-}
-
-/// Default of [`Options::written_each`].
-pub const WRITTEN_EACH: Duration = Duration::from_secs(10);
+use crate::{BackfillError, Options};
 
 /// A head with fewer updates is not written early.
 const ENOUGH: u64 = 200_000;
@@ -187,6 +44,8 @@ pub(crate) struct Recorder<'s> {
     wrote: bool,
     /// Whether the head contains whole pieces: false while one is being added.
     whole: bool,
+    /// Whether a series with RRDtool's semantics is refused, and does not end the stream.
+    refuses_mode: bool,
     expired: u64,
 }
 
@@ -247,6 +106,7 @@ impl Recorder<'_> {
                 flushed: Instant::now(),
                 wrote: false,
                 whole: true,
+                refuses_mode: false,
                 expired: 0,
             };
             let done = work(&mut recorder);
@@ -260,21 +120,6 @@ impl Recorder<'_> {
             }
             done
         })
-    }
-
-    /// The series of a name, created like this if it does not exist.
-    pub(crate) fn make(
-        &mut self,
-        number: formats::Series,
-        wanted: NewSeries,
-    ) -> Result<Result<Series, Reason>, BackfillError> {
-        let in_rrd_mode = wanted.rrd.is_some();
-        let limit = self.options.series;
-        let made = self.store_thread.call(move |store| store.series(&[wanted], &limit))?.pop();
-        let made = made.unwrap_or(Err(NotMade::TooMany)).map_err(reason);
-        check_mode(in_rrd_mode, &made)?;
-        self.keep(vec![(number, made.clone())])?;
-        Ok(made)
     }
 
     /// End of the latest update in the lane of a series, in microseconds since the epoch.
@@ -474,86 +319,6 @@ impl Recorder<'_> {
         frozen
     }
 
-    /// Finds or creates these series, all new ones at once.
-    pub(crate) fn find(
-        &mut self,
-        book: &Book,
-        touched: impl Iterator<Item = (formats::Series, Kind)>,
-    ) -> Result<(), BackfillError> {
-        let mut new: BTreeMap<formats::Series, NewSeries> = BTreeMap::new();
-        for (series, kind) in touched {
-            if let Known::New = self.known(series) {
-                new.entry(series).or_insert_with(|| self.options.wanted(book.name(series), kind));
-            }
-        }
-        if new.is_empty() {
-            return Ok(());
-        }
-        if self.options.rrd.is_some()
-            && let Some(wanted) = new.values().find(|wanted| wanted.rrd.is_none())
-        {
-            let series = Box::new(wanted.identity.clone());
-            return Err(BackfillError::Interval { series });
-        }
-        let (numbers, wanted): (Vec<_>, Vec<_>) = new.into_iter().unzip();
-        let in_rrd_mode: Vec<bool> = wanted.iter().map(|wanted| wanted.rrd.is_some()).collect();
-        let limit = self.options.series;
-        let made = self.store_thread.call(move |store| store.series(&wanted, &limit))?;
-        if made.contains(&Err(NotMade::NoRetention)) {
-            return Err(StoreError::NoRetention(self.options.step.us()).into());
-        }
-        let mut found = Vec::with_capacity(made.len());
-        for ((number, in_rrd_mode), made) in numbers.into_iter().zip(in_rrd_mode).zip(made) {
-            let made = made.map_err(reason);
-            check_mode(in_rrd_mode, &made)?;
-            found.push((number, made));
-        }
-        self.keep(found)
-    }
-
-    /// Adds series to the head.
-    fn keep(
-        &mut self,
-        found: Vec<(formats::Series, Result<Series, Reason>)>,
-    ) -> Result<(), BackfillError> {
-        let is_of_points = |spec: &Spec| !matches!(spec.kind, Kind::Count | Kind::Level);
-        let made = found.iter().filter_map(|(_, made)| made.as_ref().ok());
-        let of_points = made.filter(|series| is_of_points(&series.spec));
-        let wanted: Vec<(i64, i32)> = of_points.map(|series| (series.id, self.lane)).collect();
-        let lanes = match wanted.is_empty() {
-            true => Vec::new(),
-            false => {
-                let wanted = wanted.clone();
-                self.store_thread.call(move |store| store.lane_states(&wanted))?
-            }
-        };
-        let ids = wanted.into_iter().map(|(id, _)| id);
-        let lanes: HashMap<i64, Lane> = ids.zip(lanes).collect();
-        for (number, made) in found {
-            let known = match made {
-                Err(reason) => Known::Refused(reason),
-                Ok(series) => {
-                    let none = Lane::default();
-                    let lane = lanes.get(&series.id).unwrap_or(&none);
-                    let place = self.head.open(series.id, &series.spec, lane);
-                    if let (Some(definition), true) = (series.rrd, is_of_points(&series.spec)) {
-                        let id = series.id;
-                        let state = self.store_thread.call(move |store| store.rrd(id))?;
-                        let state = state.map(|rrd| rrd.state().clone());
-                        self.rrds.entry(place).or_insert_with(|| Advance::new(definition, state));
-                    }
-                    Known::At(place)
-                }
-            };
-            let at = number.0 as usize;
-            if self.known.len() <= at {
-                self.known.resize(at + 1, Known::New);
-            }
-            self.known[at] = known;
-        }
-        Ok(())
-    }
-
     fn known(&self, series: formats::Series) -> Known {
         self.known.get(series.0 as usize).copied().unwrap_or_default()
     }
@@ -675,17 +440,6 @@ impl Recorder<'_> {
     }
 }
 
-/// Checks that a series has RRDtool's semantics if wanted, and not otherwise.
-fn check_mode(in_rrd_mode: bool, made: &Result<Series, Reason>) -> Result<(), BackfillError> {
-    match made {
-        Ok(series) if series.rrd.is_some() != in_rrd_mode => Err(BackfillError::OtherMode {
-            series: Box::new(series.identity.clone()),
-            exists_in_rrd_mode: series.rrd.is_some(),
-        }),
-        _ => Ok(()),
-    }
-}
-
 /// Whether a series' bounds admit an interval.
 pub(crate) fn admits(spec: &Spec, interval: Interval) -> Result<(), Refusal> {
     let cover = interval.cover();
@@ -695,14 +449,4 @@ pub(crate) fn admits(spec: &Spec, interval: Interval) -> Result<(), Refusal> {
         Sense::Add | Sense::Retract => cover.amount.rate(cover.span),
     };
     if spec.admits(rate) { Ok(()) } else { Err(Refusal::OutOfBounds) }
-}
-
-/// The reason for which a store refused to create a series, as that of a line.
-fn reason(not_made: NotMade) -> Reason {
-    match not_made {
-        NotMade::TooMany | NotMade::NoRetention => Malformed::TooManySeries,
-        NotMade::TooLong => Malformed::NameTooLong,
-        NotMade::Name => Malformed::EmptyName,
-    }
-    .into()
 }

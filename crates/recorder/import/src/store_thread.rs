@@ -183,6 +183,6 @@ impl<'s> StoreThread<'s> {
 }
 
 /// The writing thread ends before the work only if it panicked; then this one panics too.
-fn gone() -> ! {
+pub(crate) fn gone() -> ! {
     panic!("the thread that writes to the store has ended")
 }

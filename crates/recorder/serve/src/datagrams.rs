@@ -1,16 +1,18 @@
 //! Lines in datagrams.
 //!
 //! A datagram has whole lines; the last one needs no end. What the kernel drops because its buffer
-//! is full is counted by the kernel.
+//! is full is counted by the kernel. Datagrams are not acknowledged, so those of a few milliseconds
+//! are handed over together: a commit of the journal for each would cost more than reading it.
 
 use std::fs;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::AsFd as _;
-use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::{UdpSocket, UnixDatagram};
 use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::Access;
 use crate::daemon::{Phase, Service};
@@ -18,10 +20,13 @@ use crate::given::Given;
 use crate::handover::{Left, What};
 use crate::ingest::{Format, Ingest, Message, now_us};
 use crate::metrics::{ByWay, NOT_ALLOWED, Sender, Way};
-use crate::sockets::{Bound, UNIX, name_of};
+use crate::plaintext::FULL_TICK;
+use crate::sockets::{Bound, name_of};
 
-/// Lines of one sender are handed over together up to this size.
+/// Lines are handed over together up to this size, from so many senders, and for so long.
 const MESSAGE_BYTES: usize = 256 << 10;
+const SENDERS_MAX: usize = 64;
+const HELD_MAX: Duration = Duration::from_millis(10);
 
 /// Datagrams that are received before looking whether the daemon stops.
 const RECEIVED_MAX: usize = 10_000;
@@ -45,8 +50,38 @@ pub(crate) struct Datagrams {
 /// Lines of one sender.
 struct Gathered {
     from: Option<IpAddr>,
-    name: Arc<str>,
     lines: Vec<u8>,
+}
+
+/// Lines that are handed over together.
+#[derive(Default)]
+struct Held {
+    of: Vec<Gathered>,
+    bytes: usize,
+    /// When they are handed over at the latest.
+    until: Option<Instant>,
+}
+
+impl Held {
+    /// Whether there is room for a datagram of a sender.
+    fn has_room(&self, from: Option<IpAddr>, length: usize) -> bool {
+        let has_sender = || self.of.iter().any(|known| known.from == from);
+        self.bytes + length < MESSAGE_BYTES && (self.of.len() < SENDERS_MAX || has_sender())
+    }
+
+    fn add(&mut self, from: Option<IpAddr>, datagram: &[u8]) {
+        self.until.get_or_insert_with(|| Instant::now() + HELD_MAX);
+        self.bytes += datagram.len() + 1;
+        let at = self.of.iter().position(|known| known.from == from).unwrap_or_else(|| {
+            self.of.push(Gathered { from, lines: Vec::new() });
+            self.of.len() - 1
+        });
+        let lines = &mut self.of[at].lines;
+        lines.extend_from_slice(datagram);
+        if !datagram.ends_with(b"\n") {
+            lines.push(b'\n');
+        }
+    }
 }
 
 impl Datagrams {
@@ -58,18 +93,25 @@ impl Datagrams {
         mut phase: watch::Receiver<Phase>,
     ) -> Option<Left> {
         let mut buffer = vec![0; DATAGRAM_MAX];
-        let mut gathered = Gathered { from: None, name: UNIX.into(), lines: Vec::new() };
+        let mut held = Held::default();
         loop {
             let now = *phase.borrow_and_update();
             if now == Phase::HandOver {
+                self.hand_over(&ingest, &mut held).await;
                 let (service, wanted, given) = (self.service, self.wanted, self.given);
                 let what = What::Socket { service, wanted, given };
                 return Some(Left { fd: self.socket.into_fd().ok()?, what });
             }
             if now != Phase::Stop {
+                let until = held.until;
                 tokio::select! {
                     _ = phase.changed() => continue,
-                    readable = self.readable() => {
+                    () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
+                        self.hand_over(&ingest, &mut held).await;
+                        continue;
+                    }
+                    () = sleep(FULL_TICK), if ingest.is_full() => continue,
+                    readable = self.readable(), if !ingest.is_full() => {
                         if readable.is_err() {
                             return None;
                         }
@@ -87,20 +129,16 @@ impl Datagrams {
                     continue;
                 }
                 ingest.metrics.datagrams.get_or_create(&ByWay { way: self.way }).inc();
-                if from != gathered.from || gathered.lines.len() + length >= MESSAGE_BYTES {
-                    self.hand_over(&ingest, &mut gathered).await;
-                    if from != gathered.from {
-                        gathered.from = from;
-                        gathered.name = name_of(from).into();
-                    }
+                if !held.has_room(from, length) {
+                    self.hand_over(&ingest, &mut held).await;
                 }
-                let datagram = buffer.get(..length).unwrap_or_default();
-                gathered.lines.extend_from_slice(datagram);
-                if !datagram.ends_with(b"\n") {
-                    gathered.lines.push(b'\n');
-                }
+                held.add(from, buffer.get(..length).unwrap_or_default());
             }
-            self.hand_over(&ingest, &mut gathered).await;
+            // A socket that is full all the time leaves no time to wait for.
+            let is_over = held.until.is_some_and(|until| until <= Instant::now());
+            if now == Phase::Stop || is_over {
+                self.hand_over(&ingest, &mut held).await;
+            }
             if now == Phase::Stop {
                 return None;
             }
@@ -123,21 +161,14 @@ impl Datagrams {
         }
     }
 
-    async fn hand_over(&self, ingest: &Ingest, gathered: &mut Gathered) {
-        if gathered.lines.is_empty() {
-            return;
+    async fn hand_over(&self, ingest: &Ingest, held: &mut Held) {
+        for Gathered { from, lines } in std::mem::take(held).of {
+            let Some(room) = ingest.room(lines.len()).await else { continue };
+            let sender = Sender { way: self.way, name: name_of(from).into() };
+            let format = self.format;
+            let arrival_us = now_us();
+            ingest.send(Message { format, lines, arrival_us, sender, answer: None, room }).await;
         }
-        let Some(room) = ingest.room(gathered.lines.len()).await else { return };
-        let sender = Sender { way: self.way, name: gathered.name.clone() };
-        let message = Message {
-            format: self.format,
-            lines: std::mem::take(&mut gathered.lines),
-            arrival_us: now_us(),
-            sender,
-            answer: None,
-            room,
-        };
-        ingest.send(message).await;
     }
 }
 

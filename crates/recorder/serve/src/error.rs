@@ -41,9 +41,10 @@ pub enum ServeError {
     Journal(#[from] JournalError),
     /// The journal belongs to another record.
     #[error(
-        "the journal {} continues data that {record} does not have: choose the record that it \
-         belongs to, or another --journal",
-        .journal.display()
+        "the journal {journal} continues data that {record} does not have: choose the record that \
+         it belongs to, or another --journal; if that record was deleted on purpose, delete the \
+         folder {journal} as well",
+        journal = .journal.display()
     )]
     OtherRecord {
         /// The journal's folder.

@@ -34,7 +34,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(3_600);
 const LAST_READS: usize = 64;
 
 /// How often to look whether senders need not wait any longer.
-const FULL_TICK: Duration = Duration::from_millis(20);
+pub(crate) const FULL_TICK: Duration = Duration::from_millis(20);
 
 /// Name of the reason for refusing a last line without its end: its number may be cut.
 const TORN: &str = "torn_line";

@@ -106,7 +106,7 @@ impl Bound {
 }
 
 /// The name of senders that use Unix sockets.
-pub(crate) const UNIX: &str = "unix";
+const UNIX: &str = "unix";
 
 /// The name of a sender.
 pub(crate) fn name_of(sender: Option<IpAddr>) -> String {

@@ -1,6 +1,7 @@
 //! Streams without an end: the caller numbers the batches, and decides when they are written.
 
 use std::collections::HashSet;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use formats::text::Windowed;
@@ -9,7 +10,9 @@ use head::{Frozen, Head, Place};
 use series::{Kind, Refusal};
 use store::{Maintained, Store, StoreError, Writer};
 
-use super::{Known, Placed, Recorder, placed};
+use super::find::{Asked, Found};
+use super::{Known, Recorder};
+use crate::placed::{Placed, placed};
 use crate::{BackfillError, Options};
 
 /// A recorder of streams that do not end.
@@ -27,6 +30,8 @@ pub struct Live<'r, 's> {
     failed: Option<Box<Frozen>>,
     /// Series that were omitted from the current batch.
     omitted: HashSet<i64>,
+    /// What the store was asked for: the book, its series, and the answer.
+    asked: Option<(usize, Vec<Asked>, Receiver<Result<Found, StoreError>>)>,
 }
 
 impl std::fmt::Debug for Live<'_, '_> {
@@ -49,23 +54,55 @@ pub fn live<T>(
     Recorder::run(store, options, now_us, |recorder| {
         // Never whole, so that nothing is written without its claim.
         recorder.whole = false;
-        let books = vec![Vec::new()];
-        work(&mut Live { recorder, books, selected: 0, failed: None, omitted: HashSet::new() })
+        recorder.refuses_mode = true;
+        let (books, omitted) = (vec![Vec::new()], HashSet::new());
+        work(&mut Live { recorder, books, selected: 0, failed: None, omitted, asked: None })
     })
 }
 
 impl<'s> Live<'_, 's> {
-    /// Finds or creates these series of a book, which the caller numbers 0, 1, 2 …
+    /// Finds or creates these series of a book, which the caller numbers 0, 1, 2 …; false if the
+    /// store has not answered within `limit`. Then the call is to be repeated, and no batch that
+    /// contains their updates may be written.
     ///
     /// # Errors
     /// Those of the store; the call can be repeated.
-    pub fn find(
+    pub fn find<I: Iterator<Item = (formats::Series, Kind)>>(
         &mut self,
         (number, book): (usize, &Book),
-        touched: impl Iterator<Item = (formats::Series, Kind)>,
-    ) -> Result<(), BackfillError> {
-        self.select(number);
-        self.recorder.find(book, touched)
+        touched: impl Fn() -> I,
+        limit: Duration,
+    ) -> Result<bool, BackfillError> {
+        loop {
+            if !self.settle_asked(limit)? {
+                return Ok(false);
+            }
+            self.select(number);
+            let wanted = self.recorder.wanted(book, touched())?;
+            if wanted.is_empty() {
+                return Ok(true);
+            }
+            let (asked, answer) = self.recorder.ask(wanted);
+            self.asked = Some((number, asked, answer));
+        }
+    }
+
+    /// Keeps what the store was asked for; false if it has not answered yet.
+    fn settle_asked(&mut self, limit: Duration) -> Result<bool, BackfillError> {
+        let Some((number, asked, answer)) = self.asked.take() else { return Ok(true) };
+        match answer.recv_timeout(limit) {
+            Ok(found) => {
+                self.select(number);
+                self.recorder.keep(&asked, found?)?;
+                Ok(true)
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                self.asked = Some((number, asked, answer));
+                Ok(false)
+            }
+            // The thread has panicked.
+            Err(RecvTimeoutError::Disconnected) => crate::store_thread::gone(),
+        }
     }
 
     /// Selects a book whose series were [found](Live::find) before.

@@ -3,34 +3,41 @@
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use formats::text::{Graphite, Influx, Parser, Reader, Statsd};
-use formats::{Arrival, Line, Lines, Messages, Protocol, Reason, Taken, Update};
+use formats::{Arrival, Line, Lines, Messages, Protocol, Reason, RefusalCounts, Taken, Update};
 use head::{Journal, JournalError};
 use import::{BackfillError, Live};
 use series::Kind;
 use store::{Retention, Store, StoreError, Writer};
 
+use super::behind::Behind;
 use super::elements::{self, Repeats};
 use super::journal::Group;
-use super::record::{FORMATS, Format, Record, read_windows, write_windows};
+use super::record::{FORMATS, Format, Record, read_windows};
 use super::session::{Session, begin};
-use super::upkeep::{self, Upkeep};
+use super::upkeep::Upkeep;
 use super::{Answer, IngestOptions, Message, Refused, Shared, State, now_us};
 use crate::ServeError;
-use crate::metrics::{ByWay, Metrics};
+use crate::metrics::{ByWay, Metrics, Sender};
 
 /// How often to look whether a batch is due.
-const TICK: Duration = Duration::from_millis(50);
+pub(super) const TICK: Duration = Duration::from_millis(50);
 
 /// Time between two attempts to write to a store that failed.
-const RETRY: Duration = Duration::from_millis(500);
+pub(super) const RETRY: Duration = Duration::from_millis(500);
 
-/// How long a last batch may take when the daemon ends.
-const LAST_BATCH: Duration = Duration::from_secs(60);
+/// How long to wait for the numbers of new series, until senders are answered without them.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The same while messages wait already.
+const BRIEFLY: Duration = Duration::from_millis(20);
+
+/// How long the head may be full, until messages wait in the journal instead of with their senders.
+const FULL_MAX: Duration = Duration::from_secs(10);
 
 /// Length of a line in an answer.
 const SHOWN_MAX: usize = 200;
@@ -41,20 +48,25 @@ pub(super) fn run(
     state: &State,
     metrics: &Metrics,
     groups: Receiver<Group>,
-    opened: &Sender<Shared>,
+    opened: &mpsc::Sender<Shared>,
 ) -> Result<(), ServeError> {
     let mut store = store::open(&options.place)?;
     retain(&mut *store, options)?;
     let Session { writer, upto, windows } = begin(&mut *store, &options.journal)?;
     let result = import::live(&mut *store, options.import.clone(), now_us(), |live| {
-        let mut apply = Apply::new(options, state, metrics, live);
-        let journal = match apply.replay(&options.journal, upto, windows) {
-            Ok(journal) => Arc::new(Mutex::new(journal)),
+        let mut apply = Apply::new(options, state, metrics, (live, writer));
+        let begin = |apply: &mut Apply<'_, '_, '_>| {
+            let journal = Arc::new(Mutex::new(apply.replay(&options.journal, upto, windows)?));
+            apply.catch_up_first(&journal)?;
+            Ok(journal)
+        };
+        let journal = match begin(&mut apply) {
+            Ok(journal) => journal,
             Err(error) => return Ok(Err(error)),
         };
         // If the receiver is gone, the daemon is already ending.
         let _ = opened.send(journal.clone());
-        Ok(apply.work(&groups, &journal, writer))
+        Ok(apply.work(&groups, &journal))
     });
     result?
 }
@@ -76,14 +88,14 @@ fn retain(store: &mut dyn Store, options: &IngestOptions) -> Result<(), StoreErr
 
 /// What the last batch must contain: the position of the last lines, and of the last record.
 #[derive(Clone, Copy)]
-struct Last {
-    lines: u64,
-    upto: u64,
+pub(super) struct Last {
+    pub(super) lines: u64,
+    pub(super) upto: u64,
 }
 
 pub(super) struct Apply<'a, 'r, 's> {
-    options: &'a IngestOptions,
-    state: &'a State,
+    pub(super) options: &'a IngestOptions,
+    pub(super) state: &'a State,
     pub(super) metrics: &'a Metrics,
     pub(super) live: &'a mut Live<'r, 's>,
     /// In the order of [`FORMATS`].
@@ -95,26 +107,41 @@ pub(super) struct Apply<'a, 'r, 's> {
     pub(super) taken: Taken,
     pub(super) accepted: (u64, u64),
     pub(super) repeats: Repeats,
+    /// Who writes the batches, and the number of the last one.
+    pub(super) writer: Writer,
+    pub(super) number: u64,
     /// The position of the last message that was applied.
-    applied: u64,
+    pub(super) applied: u64,
+    /// Messages in the journal that are not applied yet, if there are any.
+    pub(super) behind: Option<Behind>,
+    /// The position of the last record that was there at the start.
+    pub(super) replayed: u64,
+    /// When to ask the store again that did not number a new series.
+    pub(super) ask_at: Instant,
+    /// Since when the head has been full.
+    full_since: Option<Instant>,
     /// When the oldest line arrived that is in the head, and in the batch that is being written.
     pub(super) oldest_us: Option<i64>,
-    oldest_writing_us: Option<i64>,
+    pub(super) oldest_writing_us: Option<i64>,
     /// The position up to which the batch that is being written contains the journal.
-    writing: u64,
-    written: Instant,
-    retried: Instant,
-    begun: Instant,
-    upkeep: Upkeep,
+    pub(super) writing: u64,
+    pub(super) written: Instant,
+    pub(super) retried: Instant,
+    pub(super) begun: Instant,
+    pub(super) upkeep: Upkeep,
     /// Set when a successor is to take over.
-    last: Option<Last>,
-    /// Whether the journal has been read.
+    pub(super) last: Option<Last>,
+    /// Whether the journal has been opened: until then nothing works without the store.
     is_open: bool,
+    /// How long to wait for the numbers of new series.
+    patience: Duration,
+    /// Whether the store could not be asked for them.
+    is_unasked: bool,
     /// Whether lines have changed windows since these were last added to the head.
     pub(super) has_new_windows: bool,
     /// The last windows record, and the first message that is needed with it; if there are none,
     /// every message before the next batch can be released.
-    windows: Option<(Vec<u8>, u64)>,
+    pub(super) windows: Option<(Vec<u8>, u64)>,
     /// The gauges whose last value the parser has.
     pub(super) gauges: HashSet<formats::Series>,
     /// The updates of a message, and the number and the count of updates of each line.
@@ -127,7 +154,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         options: &'a IngestOptions,
         state: &'a State,
         metrics: &'a Metrics,
-        live: &'a mut Live<'r, 's>,
+        (live, writer): (&'a mut Live<'r, 's>, Writer),
     ) -> Apply<'a, 'r, 's> {
         let import = &options.import;
         let series_max = usize::try_from(import.series.series).unwrap_or(usize::MAX);
@@ -151,7 +178,14 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             taken: Taken::default(),
             accepted: (0, 0),
             repeats: Repeats::default(),
+            writer,
+            // The session's first batch was empty.
+            number: 1,
             applied: 0,
+            behind: None,
+            replayed: 0,
+            ask_at: Instant::now(),
+            full_since: None,
             oldest_us: None,
             oldest_writing_us: None,
             writing: 0,
@@ -161,6 +195,8 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             upkeep: Upkeep::default(),
             last: None,
             is_open: false,
+            patience: Duration::MAX,
+            is_unasked: false,
             has_new_windows: false,
             windows: None,
             gauges: HashSet::new(),
@@ -169,8 +205,8 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         }
     }
 
-    /// Applies the records after a position, and opens the journal for writing. StatsD lines before
-    /// it are read again if their windows are open.
+    /// Opens the journal for writing. StatsD lines before a position are read again if their windows
+    /// are open; the records after it are left [behind](Behind).
     fn replay(
         &mut self,
         folder: &Path,
@@ -199,25 +235,17 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         }
         let after =
             carried.as_ref().map_or(upto, |carried| upto.min(carried.from.saturating_sub(1)));
-        let mut journal = Journal::open(folder, after, |position, bytes| {
-            if position > upto
-                && let Some(carried) = carried.take()
-            {
-                self.continue_windows(carried.owed);
-            }
-            match Record::read(bytes) {
-                Some(Record::Lines { format, arrival_us, lines }) => {
-                    let is_known = position <= upto;
-                    self.metrics.journal_replayed.inc_by(u64::from(!is_known));
-                    let at = At { position, arrival_us, is_known };
+        let mut journal =
+            Journal::open(folder, after, |position, bytes| match Record::read(bytes) {
+                Some(Record::Lines { format, arrival_us, lines }) if position <= upto => {
+                    let at = At { position, arrival_us, is_known: true };
                     self.lines(format, at, lines, &mut |_| ())?;
                     Ok(())
                 }
-                Some(Record::Windows { .. } | Record::Batch { .. }) => Ok(()),
+                Some(_) => Ok(()),
                 None => Err(ServeError::Record(folder.to_owned())),
-            }
-        })?;
-        if let Some(carried) = carried.take() {
+            })?;
+        if let Some(carried) = carried {
             self.continue_windows(carried.owed);
         }
         if journal.last() < upto {
@@ -225,265 +253,153 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             drop(journal);
             journal = Journal::open(folder, upto, |_, _| Ok::<(), JournalError>(()))?;
         }
-        self.applied = journal.last();
-        self.is_open = true;
+        (self.applied, self.replayed) = (upto, journal.last());
+        self.behind = Behind::since_start(folder, upto, journal.last());
+        (self.is_open, self.patience) = (true, PATIENCE);
         self.state.journal_bytes.store(journal.size(), Ordering::Relaxed);
         Ok(journal)
     }
 
-    /// The position up to which the journal can be released after a batch with everything up to
-    /// `upto`.
-    fn releasable(&self, upto: u64) -> u64 {
-        self.windows.as_ref().map_or(upto, |(_, from)| upto.min(from.saturating_sub(1)))
-    }
-
-    fn work(
-        &mut self,
-        groups: &Receiver<Group>,
-        journal: &Shared,
-        writer: Writer,
-    ) -> Result<(), ServeError> {
-        // The session's first batch was empty.
-        let mut number = 1;
+    fn work(&mut self, groups: &Receiver<Group>, journal: &Shared) -> Result<(), ServeError> {
         loop {
-            self.poll(journal, Duration::ZERO)?;
-            let is_last = self.state.last_batch.load(Ordering::Relaxed);
-            let is_due = if is_last { self.is_last_due(journal) } else { self.is_due() };
-            if is_due && self.write(journal, writer, number + 1)? {
-                number += 1;
-            }
+            self.advance(journal)?;
             self.show();
-            let is_full =
-                self.live.bytes() >= self.options.import.head_bytes && self.live.is_writing();
-            self.state.full.store(is_full, Ordering::Relaxed);
-            if is_full {
+            let must_wait = self.must_wait();
+            self.state.full.store(must_wait, Ordering::Relaxed);
+            if must_wait {
                 self.poll(journal, TICK)?;
                 continue;
             }
-            match groups.recv_timeout(TICK) {
-                Ok(group) => {
-                    let first = group.last + 1 - group.messages.len() as u64;
-                    for (position, message) in (first..).zip(group.messages) {
-                        self.message(message, position)?;
-                    }
-                    self.applied = group.last;
-                }
+            let limit = if self.can_catch_up() { Duration::ZERO } else { TICK };
+            match groups.recv_timeout(limit) {
+                Ok(group) => self.group(group)?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             self.maintain();
         }
-        self.finish(journal, writer, number + 1)
+        self.finish(journal)
     }
 
-    /// Writes what remains.
-    fn finish(&mut self, journal: &Shared, writer: Writer, number: u64) -> Result<(), ServeError> {
-        if self.state.last_batch.load(Ordering::Relaxed) {
-            // The successor reads the rest from the journal. A batch that is being written ends
-            // with the store's thread.
-            return Ok(());
+    /// Looks at the batch that is being written, begins one that is due, and catches up.
+    pub(super) fn advance(&mut self, journal: &Shared) -> Result<(), ServeError> {
+        self.poll(journal, Duration::ZERO)?;
+        let is_last = self.state.last_batch.load(Ordering::Relaxed);
+        let is_due = if is_last { self.is_last_due(journal) } else { self.is_due() };
+        if is_due {
+            self.write(journal)?;
         }
-        let deadline = Instant::now() + LAST_BATCH;
-        while self.live.is_writing() {
-            self.poll(journal, TICK)?;
-            if let Some(error) = self.state.store_error()
-                && Instant::now() > deadline
-            {
-                return Err(ServeError::Unwritten { journal: self.options.journal.clone(), error });
-            }
-        }
-        if self.live.is_empty() && !self.has_new_windows {
-            return self.shorten(journal, writer, number - 1);
-        }
-        while !self.write(journal, writer, number)? {
-            std::thread::sleep(TICK);
-            if Instant::now() > deadline {
-                let error = self.state.store_error().unwrap_or_default();
-                return Err(ServeError::Unwritten { journal: self.options.journal.clone(), error });
-            }
-        }
-        while self.live.is_writing() {
-            self.poll(journal, TICK)?;
-            // A store that fails now may be gone for long, and the journal has everything.
-            if let Some(error) = self.state.store_error() {
-                return Err(ServeError::Unwritten { journal: self.options.journal.clone(), error });
-            }
-        }
-        self.shorten(journal, writer, number)
+        self.catch_up()
     }
 
-    /// Deletes all that the record has from the journal, so that the next start reads little. The
-    /// journal still tells the last batch.
-    fn shorten(&self, journal: &Shared, writer: Writer, number: u64) -> Result<(), ServeError> {
-        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nothing but records of batches follows the last message.
-        let upto = journal.last();
-        journal.start_file()?;
-        if let Some((windows, _)) = &self.windows {
-            journal.append(windows)?;
+    /// Applies what is in the journal at the start, unless the store does not answer.
+    fn catch_up_first(&mut self, journal: &Shared) -> Result<(), ServeError> {
+        while self.behind.is_some() && self.state.store_error().is_none() && !self.is_asking() {
+            self.advance(journal)?;
+            if self.is_head_full() {
+                self.poll(journal, TICK)?;
+            }
         }
-        let mut bytes = Vec::new();
-        Record::Batch { writer, number, upto }.write(&mut bytes);
-        journal.append(&bytes)?;
-        journal.commit()?;
-        journal.release(self.releasable(upto))?;
+        if self.behind.is_some() {
+            self.patience = BRIEFLY;
+        }
         Ok(())
     }
 
-    /// Whether the last batch before a successor takes over is to be written now.
-    ///
-    /// It contains everything up to a new file of the journal, so that the successor has little to
-    /// read.
-    fn is_last_due(&mut self, journal: &Shared) -> bool {
-        if self.state.is_flushed.load(Ordering::Relaxed) || self.live.is_writing() {
+    pub(super) fn is_head_full(&self) -> bool {
+        self.live.bytes() >= self.options.import.head_bytes
+    }
+
+    /// Whether no message can be taken, not even one that waits in the journal.
+    fn must_wait(&mut self) -> bool {
+        if let Some(behind) = &self.behind {
+            return behind.is_full();
+        }
+        if !(self.is_head_full() && self.live.is_writing()) {
+            self.full_since = None;
             return false;
         }
-        let last = *self.last.get_or_insert_with(|| {
-            let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-            // Without a new file the successor has more to read.
-            let _ = journal.start_file();
-            Last { lines: self.state.journaled.load(Ordering::Relaxed), upto: journal.last() }
-        });
-        if self.writing >= last.upto {
-            self.state.is_flushed.store(true, Ordering::Relaxed);
-            return false;
-        }
-        self.applied >= last.lines
+        let since = *self.full_since.get_or_insert_with(Instant::now);
+        self.state.store_error().is_none() && since.elapsed() < FULL_MAX
     }
 
-    /// The position up to which everything is applied.
-    fn upto(&self) -> u64 {
-        match self.last {
-            // Only records of batches follow the lines.
-            Some(Last { lines, upto }) if self.applied >= lines => self.applied.max(upto),
-            _ => self.applied,
+    /// Applies messages, or leaves them behind.
+    fn group(&mut self, group: Group) -> Result<(), ServeError> {
+        let first = group.last + 1 - group.messages.len() as u64;
+        if self.behind.is_none() && self.is_head_full() && self.live.is_writing() {
+            self.fall_behind(first - 1);
         }
-    }
-
-    fn is_due(&self) -> bool {
-        let is_half_full = self.live.bytes() >= self.options.import.head_bytes / 2;
-        let since = self.written.elapsed();
-        let is_late = since >= self.options.write_each;
-        let is_time = is_late || is_half_full && since >= TICK;
-        let has_any = !self.live.is_empty() || self.has_new_windows;
-        !self.live.is_writing() && has_any && is_time
-    }
-
-    /// Begins to write a batch, after its record is on disk; false if that must wait, because the
-    /// journal's disk is full.
-    fn write(&mut self, journal: &Shared, writer: Writer, number: u64) -> Result<bool, ServeError> {
-        let upto = self.upto();
-        self.flush_windows(false);
-        if let Some((windows, book)) = self.statsd().windows()
-            && windows.is_used()
-        {
-            let mut bytes = Vec::new();
-            let from = write_windows(windows, book, upto + 1, &mut bytes);
-            self.windows = Some((bytes, from));
-        }
-        let mut bytes = Vec::new();
-        Record::Batch { writer, number, upto }.write(&mut bytes);
-        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-        let windows = self.windows.iter().map(|(bytes, _)| bytes);
-        let appended =
-            windows.chain([&bytes]).try_for_each(|bytes| journal.append(bytes).map(|_| ()));
-        let done = appended.and_then(|()| journal.commit());
-        self.written = Instant::now();
-        if let Err(error) = done {
-            journal.undo()?;
-            self.metrics.journal_errors.inc();
-            self.state.set_store_error(Some(error.to_string()));
-            return Ok(false);
-        }
-        drop(journal);
-        self.live.write(&[(writer, number)]);
-        self.writing = upto;
-        self.oldest_writing_us = self.oldest_us.take();
-        Ok(true)
-    }
-
-    /// Looks at the batch that is being written, and tries again one that failed.
-    fn poll(&mut self, journal: &Shared, limit: Duration) -> Result<(), ServeError> {
-        match self.live.ended(limit) {
-            None if self.state.store_error().is_some() && self.retried.elapsed() >= RETRY => {
-                self.retried = Instant::now();
-                self.live.again();
-            }
-            None => {}
-            Some(Ok(omitted)) => {
-                self.state.set_store_error(None);
-                self.oldest_writing_us = None;
-                self.metrics.batches.inc();
-                self.metrics.series_omitted.inc_by(omitted as u64);
-                let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-                // A file that cannot be deleted now is deleted with the next batch.
-                if journal.release(self.releasable(self.writing)).is_err() {
-                    self.metrics.journal_errors.inc();
+        for (position, message) in (first..).zip(group.messages) {
+            if self.behind.is_none() {
+                let Message { format, lines, arrival_us, sender, .. } = &message;
+                let at = At { position, arrival_us: *arrival_us, is_known: false };
+                if let Some(refused) = self.message(*format, at, lines, Some(sender))? {
+                    self.applied = position;
+                    // A sender that is gone does not wait for its answer.
+                    let _ = message.answer.map(|to| to.send(Answer::Written(refused)));
+                    continue;
                 }
-                self.state.journal_bytes.store(journal.size(), Ordering::Relaxed);
+                self.fall_behind(position - 1);
             }
-            Some(Err(error)) => {
-                self.metrics.store_errors.inc();
-                self.retried = Instant::now();
-                self.state.set_store_error(Some(error.to_string()));
-            }
+            self.defer(message, position);
         }
         Ok(())
     }
 
-    /// Begins a part of the upkeep, if it is due and no batch is being written.
-    fn maintain(&mut self) {
-        if self.live.is_writing() {
-            return;
-        }
-        let Some(now_us) = self.upkeep.due(self.begun.elapsed(), now_us()) else { return };
-        let (metrics, ended) = (self.metrics.clone(), self.upkeep.begin());
-        self.live.maintain(now_us, upkeep::PART, move |done| {
-            metrics.upkeep(&done);
-            ended.set(done.is_ok_and(|done| done.is_partial));
-        });
+    fn fall_behind(&mut self, applied: u64) {
+        self.applied = applied;
+        self.behind = Some(Behind::new(&self.options.journal, applied));
+        self.patience = BRIEFLY;
     }
 
-    /// Publishes the figures that change all the time.
-    fn show(&self) {
-        let oldest_us = self.oldest_writing_us.or(self.oldest_us).unwrap_or(0);
-        self.state.oldest_us.store(oldest_us, Ordering::Relaxed);
-        self.state.head_bytes.store(self.live.bytes() as u64, Ordering::Relaxed);
+    /// Everything is applied, and new messages are no longer left behind.
+    pub(super) fn has_caught_up(&mut self, applied: u64) {
+        self.applied = applied;
+        self.patience = PATIENCE;
     }
 
-    fn message(&mut self, message: Message, position: u64) -> Result<(), ServeError> {
-        let Message { format, lines, arrival_us, sender, answer, room } = message;
-        let mut refused = Refused::default();
-        let (metrics, mut first) = (self.metrics, None);
-        let at = At { position, arrival_us, is_known: false };
-        let count = self.lines(format, at, &lines, &mut |(number, reason)| {
-            metrics.refuse(&sender, reason.name(), 1);
-            refused.lines += 1;
+    /// Applies a message, and counts what is refused if the sender is known; `None` if the store has
+    /// no numbers for its new series yet. Then nothing is applied or counted.
+    pub(super) fn message(
+        &mut self,
+        format: Format,
+        at: At,
+        lines: &[u8],
+        sender: Option<&Sender>,
+    ) -> Result<Option<Refused>, ServeError> {
+        let (mut counts, mut first) = (RefusalCounts::default(), None);
+        let count = self.lines(format, at, lines, &mut |(number, reason)| {
+            counts.add(reason);
             first.get_or_insert((number, reason));
         })?;
-        metrics.lines.get_or_create(&ByWay { way: sender.way }).inc_by(count);
-        refused.first = first.map(|(number, reason)| match format {
-            Format::Message(_) => (number, self.shown_element(number), reason),
-            _ => (number, shown_line(&lines, number), reason),
-        });
-        if let Format::Message(_) = format {
-            (refused.samples, refused.histograms) = self.accepted;
+        let Some(count) = count else { return Ok(None) };
+        if let Some(sender) = sender {
+            counts.iter().for_each(|(reason, lines)| {
+                self.metrics.refuse(sender, reason.name(), lines);
+            });
+            self.metrics.lines.get_or_create(&ByWay { way: sender.way }).inc_by(count);
         }
-        // A sender that is gone does not wait for its answer.
-        let _ = answer.map(|to| to.send(Answer::Written(refused)));
-        drop(room);
-        Ok(())
+        let first = first.map(|(number, reason)| match format {
+            Format::Message(_) => (number, self.shown_element(number), reason),
+            _ => (number, shown_line(lines, number), reason),
+        });
+        let (samples, histograms) = match format {
+            Format::Message(_) => self.accepted,
+            _ => (0, 0),
+        };
+        Ok(Some(Refused { lines: counts.total(), first, samples, histograms }))
     }
 
     /// Parses lines and adds their updates to the head; `refuse` is called with the number of each
-    /// refused line, and the reason. Returns the number of lines.
+    /// refused line, and the reason. Returns the number of lines; `None` if nothing is added because
+    /// a series has no number yet.
     fn lines(
         &mut self,
         format: Format,
         at: At,
         lines: &[u8],
         refuse: &mut dyn FnMut((u64, Reason)),
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Option<u64>, StoreError> {
         let code = format.code();
         let At { position, arrival_us, is_known } = at;
         let statsd = self.statsd();
@@ -496,7 +412,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             return self.statsd_lines(at, lines, refuse);
         }
         if is_known {
-            return Ok(0);
+            return Ok(Some(0));
         }
         if let Format::Message(protocol) = format {
             return self.elements(protocol, arrival_us, lines, refuse);
@@ -518,11 +434,13 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             }
         });
         if updates.is_empty() {
-            return Ok(count);
+            return Ok(Some(count));
+        }
+        let updates = std::mem::take(&mut self.updates);
+        if !self.find(code, || updates.iter().map(|(series, update)| (*series, update.kind)))? {
+            return Ok(None);
         }
         self.oldest_us.get_or_insert(arrival_us);
-        let updates = std::mem::take(&mut self.updates);
-        self.find(code, || updates.iter().map(|(series, update)| (*series, update.kind)))?;
         let mut rest = updates.as_slice();
         let mut accepted = 0;
         for (number, count) in &self.lines {
@@ -535,15 +453,15 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         }
         self.metrics.updates.inc_by(accepted as u64);
         self.updates = updates;
-        Ok(count)
+        Ok(Some(count))
     }
 
-    /// Finds or creates series of a format; waits for the store.
+    /// Finds or creates series of a format; false if the store has not answered.
     pub(super) fn find<I: Iterator<Item = (formats::Series, Kind)>>(
         &mut self,
         code: usize,
         touched: impl Fn() -> I,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let heartbeat_us = self.options.import.heartbeat_us;
         let book = if code == elements::BOOK.code() {
             self.live.set_heartbeat(heartbeat_us.max(elements::HEARTBEAT_US));
@@ -552,16 +470,31 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             self.live.set_heartbeat(heartbeat_us);
             self.readers[code].book()
         };
-        while let Err(error) = self.live.find((code, book), touched()) {
-            self.metrics.store_errors.inc();
-            self.state.set_store_error(Some(error.to_string()));
-            match error {
-                BackfillError::Store(error) if !self.is_open => return Err(error),
-                // Without the store a new series has no number. Senders wait until it is back.
-                _ => std::thread::sleep(RETRY),
+        match self.live.find((code, book), touched, self.patience) {
+            Ok(true) => {
+                if std::mem::take(&mut self.is_unasked) && !self.live.is_writing() {
+                    self.state.set_store_error(None);
+                }
+                Ok(true)
+            }
+            Ok(false) => {
+                self.ask_at = Instant::now() + TICK;
+                Ok(false)
+            }
+            Err(BackfillError::Store(error)) if !self.is_open => Err(error),
+            Err(error) => {
+                self.metrics.store_errors.inc();
+                self.state.set_store_error(Some(error.to_string()));
+                self.is_unasked = true;
+                self.ask_at = Instant::now() + RETRY;
+                Ok(false)
             }
         }
-        Ok(())
+    }
+
+    /// Whether the store is to be asked for series again, but not now.
+    pub(super) fn is_asking(&self) -> bool {
+        self.ask_at > Instant::now()
     }
 }
 
@@ -601,7 +534,7 @@ pub(super) fn each_line(
 }
 
 /// A line of a message, for an answer.
-fn shown_line(lines: &[u8], number: u64) -> String {
+pub(super) fn shown_line(lines: &[u8], number: u64) -> String {
     let at = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
     let line = lines.split(|byte| *byte == b'\n').nth(at).unwrap_or_default();
     String::from_utf8_lossy(&line[..line.len().min(SHOWN_MAX)]).trim_end().to_owned()

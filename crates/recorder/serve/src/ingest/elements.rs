@@ -52,26 +52,29 @@ fn key(element: &Element, updates: &[(Series, Update)]) -> Option<(Series, u64, 
 
 impl Apply<'_, '_, '_> {
     /// Adds the updates of a message to the head; `refuse` is called with the number of each
-    /// refused element, from 1, and the reason. Returns the number of elements.
+    /// refused element, from 1, and the reason. Returns the number of elements; `None` if a series
+    /// has no number yet.
     pub(super) fn elements(
         &mut self,
         protocol: Protocol,
         arrival_us: i64,
         message: &[u8],
         refuse: &mut dyn FnMut((u64, Reason)),
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Option<u64>, StoreError> {
         let arrival = Arrival::live(arrival_us);
         self.accepted = (0, 0);
         // It was checked before it was written to the journal.
         if self.messages.read(protocol, message, arrival, &mut self.taken).is_err() {
-            return Ok(0);
+            return Ok(Some(0));
         }
         let count = self.taken.elements.len() as u64;
         if !self.taken.updates.is_empty() {
-            self.oldest_us.get_or_insert(arrival_us);
             let touched = self.taken.updates.iter().map(|(series, update)| (*series, update.kind));
             let touched: Vec<_> = touched.collect();
-            self.find(BOOK.code(), || touched.iter().copied())?;
+            if !self.find(BOOK.code(), || touched.iter().copied())? {
+                return Ok(None);
+            }
+            self.oldest_us.get_or_insert(arrival_us);
         }
         let (mut samples, mut histograms, mut accepted) = (0, 0, 0);
         let mut taken = std::mem::take(&mut self.taken);
@@ -90,13 +93,17 @@ impl Apply<'_, '_, '_> {
                 }
             }
         }
-        // A large message must not take memory for ever.
-        taken.updates.shrink_to(KEPT);
-        taken.elements.shrink_to(KEPT);
         self.taken = taken;
+        self.shrink_taken();
         self.metrics.updates.inc_by(accepted as u64);
         self.accepted = (samples, histograms);
-        Ok(count)
+        Ok(Some(count))
+    }
+
+    /// A large message must not take memory for ever.
+    pub(super) fn shrink_taken(&mut self) {
+        self.taken.updates.shrink_to(KEPT);
+        self.taken.elements.shrink_to(KEPT);
     }
 
     /// Remembers the elements of a message of OTLP whose updates a store has.

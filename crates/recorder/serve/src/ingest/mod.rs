@@ -8,10 +8,13 @@
 //!                                     store ←── batch ←─────┘ after its record is in the journal
 //! ```
 //!
-//! All queues are short. If the store does not accept batches, the head fills up, then the queues,
-//! then senders wait, or are told to come back later.
+//! All queues are short. If the store is slow, the head fills up, then the queues, then senders wait,
+//! or are told to come back later. If the store does not answer, messages stay [`behind`] in the
+//! journal, until that has reached its limit.
 
 mod apply;
+mod batches;
+mod behind;
 mod elements;
 mod journal;
 mod record;

@@ -56,13 +56,13 @@ impl Apply<'_, '_, '_> {
     }
 
     /// Adds the values of StatsD lines to their windows, and gauges to the head. Of a message that
-    /// the store has, only windows are changed.
+    /// the store has, only windows are changed. `None` if a series has no number yet.
     pub(super) fn statsd_lines(
         &mut self,
         at: At,
         lines: &[u8],
         refuse: &mut dyn FnMut((u64, Reason)),
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Option<u64>, StoreError> {
         let code = Format::Statsd.code();
         let arrival = Arrival::live(at.arrival_us);
         let mut count = 0;
@@ -77,7 +77,10 @@ impl Apply<'_, '_, '_> {
                 accepted.push((line.number, parsed.held.clone()));
             }
         });
-        self.find(code, || accepted.iter().flat_map(|(_, held)| held).flat_map(Held::series))?;
+        let touched = || accepted.iter().flat_map(|(_, held)| held).flat_map(Held::series);
+        if !self.find(code, touched)? {
+            return Ok(None);
+        }
         let mut values = 0;
         for (number, mut held) in accepted {
             if at.is_known && held.iter().all(Held::is_gauge) {
@@ -89,14 +92,14 @@ impl Apply<'_, '_, '_> {
             }
         }
         if at.is_known {
-            return Ok(0);
+            return Ok(Some(0));
         }
         self.metrics.updates.inc_by(values);
         if values > 0 {
             self.has_new_windows = true;
             self.oldest_us.get_or_insert(at.arrival_us);
         }
-        Ok(count)
+        Ok(Some(count))
     }
 
     /// Adds the values of one line, all or none.

@@ -1,0 +1,213 @@
+//! Batches: when they are written, and what follows in the journal.
+
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::apply::{Apply, Last, RETRY, TICK};
+use super::behind::Behind;
+use super::record::{Record, write_windows};
+use super::{Shared, now_us, upkeep};
+use crate::ServeError;
+
+/// How long a last batch may take when the daemon ends.
+const LAST_BATCH: Duration = Duration::from_secs(60);
+
+impl Apply<'_, '_, '_> {
+    /// The position up to which the journal can be released after a batch with everything up to
+    /// `upto`.
+    fn releasable(&self, upto: u64) -> u64 {
+        self.windows.as_ref().map_or(upto, |(_, from)| upto.min(from.saturating_sub(1)))
+    }
+
+    /// Writes what remains.
+    pub(super) fn finish(&mut self, journal: &Shared) -> Result<(), ServeError> {
+        if self.state.last_batch.load(Ordering::Relaxed) {
+            // The successor reads the rest from the journal. A batch that is being written ends
+            // with the store's thread.
+            return Ok(());
+        }
+        let deadline = Instant::now() + LAST_BATCH;
+        while self.live.is_writing() || self.behind.is_some() {
+            self.advance(journal)?;
+            if self.live.is_writing() {
+                self.poll(journal, TICK)?;
+            } else if !self.can_catch_up() {
+                std::thread::sleep(TICK);
+            }
+            if Instant::now() > deadline && (self.state.store_error().is_some() || self.is_asking())
+            {
+                return Err(self.unwritten());
+            }
+        }
+        if self.live.is_empty() && !self.has_new_windows {
+            return self.shorten(journal);
+        }
+        while !self.write(journal)? {
+            std::thread::sleep(TICK);
+            if Instant::now() > deadline {
+                return Err(self.unwritten());
+            }
+        }
+        while self.live.is_writing() {
+            self.poll(journal, TICK)?;
+            // A store that fails now may be gone for long, and the journal has everything.
+            if self.state.store_error().is_some() {
+                return Err(self.unwritten());
+            }
+        }
+        self.shorten(journal)
+    }
+
+    fn unwritten(&self) -> ServeError {
+        let error = self.state.store_error().unwrap_or_else(|| "it does not answer".to_owned());
+        ServeError::Unwritten { journal: self.options.journal.clone(), error }
+    }
+
+    /// Deletes all that the record has from the journal, so that the next start reads little. The
+    /// journal still tells the last batch.
+    fn shorten(&self, journal: &Shared) -> Result<(), ServeError> {
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        // Nothing but records of batches follows the last message.
+        let upto = journal.last();
+        journal.start_file()?;
+        if let Some((windows, _)) = &self.windows {
+            journal.append(windows)?;
+        }
+        let mut bytes = Vec::new();
+        Record::Batch { writer: self.writer, number: self.number, upto }.write(&mut bytes);
+        journal.append(&bytes)?;
+        journal.commit()?;
+        journal.release(self.releasable(upto))?;
+        Ok(())
+    }
+
+    /// Whether the last batch before a successor takes over is to be written now.
+    ///
+    /// It contains everything up to a new file of the journal, so that the successor has little to
+    /// read.
+    pub(super) fn is_last_due(&mut self, journal: &Shared) -> bool {
+        if self.state.is_flushed.load(Ordering::Relaxed) || self.live.is_writing() {
+            return false;
+        }
+        let last = *self.last.get_or_insert_with(|| {
+            let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+            // Without a new file the successor has more to read.
+            let _ = journal.start_file();
+            Last { lines: self.state.journaled.load(Ordering::Relaxed), upto: journal.last() }
+        });
+        if self.writing >= last.upto {
+            self.state.is_flushed.store(true, Ordering::Relaxed);
+            return false;
+        }
+        self.applied >= last.lines
+    }
+
+    /// The position up to which everything is applied.
+    fn upto(&self) -> u64 {
+        match self.last {
+            // Only records of batches follow the lines.
+            Some(Last { lines, upto }) if self.applied >= lines => self.applied.max(upto),
+            _ => self.applied,
+        }
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        let is_half_full = self.live.bytes() >= self.options.import.head_bytes / 2;
+        let since = self.written.elapsed();
+        let is_late = since >= self.options.write_each;
+        let is_time = is_late || is_half_full && since >= TICK;
+        let has_any = !self.live.is_empty() || self.has_new_windows;
+        !self.live.is_writing() && has_any && is_time
+    }
+
+    /// Begins to write a batch, after its record is on disk; false if that must wait, because the
+    /// journal's disk is full.
+    pub(super) fn write(&mut self, journal: &Shared) -> Result<bool, ServeError> {
+        let (upto, writer, number) = (self.upto(), self.writer, self.number + 1);
+        self.flush_windows(false);
+        if let Some((windows, book)) = self.statsd().windows()
+            && windows.is_used()
+        {
+            let mut bytes = Vec::new();
+            let from = write_windows(windows, book, upto + 1, &mut bytes);
+            self.windows = Some((bytes, from));
+        }
+        let mut bytes = Vec::new();
+        Record::Batch { writer, number, upto }.write(&mut bytes);
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let windows = self.windows.iter().map(|(bytes, _)| bytes);
+        let append = || {
+            if journal.size() >= self.options.journal_max / 2 {
+                // Only whole files are released.
+                journal.start_file()?;
+            }
+            windows.chain([&bytes]).try_for_each(|bytes| journal.append(bytes).map(|_| ()))?;
+            journal.commit()
+        };
+        let done = append();
+        self.written = Instant::now();
+        if let Err(error) = done {
+            journal.undo()?;
+            self.metrics.journal_errors.inc();
+            self.state.set_store_error(Some(error.to_string()));
+            return Ok(false);
+        }
+        drop(journal);
+        self.live.write(&[(writer, number)]);
+        self.number = number;
+        self.writing = upto;
+        self.oldest_writing_us = self.oldest_us.take();
+        Ok(true)
+    }
+
+    /// Looks at the batch that is being written, and tries again one that failed.
+    pub(super) fn poll(&mut self, journal: &Shared, limit: Duration) -> Result<(), ServeError> {
+        match self.live.ended(limit) {
+            None if self.state.store_error().is_some() && self.retried.elapsed() >= RETRY => {
+                self.retried = Instant::now();
+                self.live.again();
+            }
+            None => {}
+            Some(Ok(omitted)) => {
+                self.state.set_store_error(None);
+                self.oldest_writing_us = None;
+                self.metrics.batches.inc();
+                self.metrics.series_omitted.inc_by(omitted as u64);
+                let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+                // A file that cannot be deleted now is deleted with the next batch.
+                if journal.release(self.releasable(self.writing)).is_err() {
+                    self.metrics.journal_errors.inc();
+                }
+                self.state.journal_bytes.store(journal.size(), Ordering::Relaxed);
+            }
+            Some(Err(error)) => {
+                self.metrics.store_errors.inc();
+                self.retried = Instant::now();
+                self.state.set_store_error(Some(error.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins a part of the upkeep, if it is due and no batch is being written.
+    pub(super) fn maintain(&mut self) {
+        if self.live.is_writing() {
+            return;
+        }
+        let Some(now_us) = self.upkeep.due(self.begun.elapsed(), now_us()) else { return };
+        let (metrics, ended) = (self.metrics.clone(), self.upkeep.begin());
+        self.live.maintain(now_us, upkeep::PART, move |done| {
+            metrics.upkeep(&done);
+            ended.set(done.is_ok_and(|done| done.is_partial));
+        });
+    }
+
+    /// Publishes the figures that change all the time.
+    pub(super) fn show(&self) {
+        let behind_us = self.behind.as_ref().and_then(Behind::oldest_us);
+        let oldest_us = self.oldest_writing_us.or(self.oldest_us).or(behind_us).unwrap_or(0);
+        self.state.oldest_us.store(oldest_us, Ordering::Relaxed);
+        self.state.head_bytes.store(self.live.bytes() as u64, Ordering::Relaxed);
+    }
+}
