@@ -27,7 +27,10 @@ use crate::restarts::request;
 const SLOTS: i64 = 200;
 
 /// Lines of a connection.
-const LINES: usize = 20;
+const LINES: usize = 10;
+
+/// Pause of a sender between two sendings: a rate that the server can write beside its restarts.
+const PACE: Duration = Duration::from_millis(2);
 
 /// The longest time that the server lives, and stays away.
 const LIFE_MS: u64 = 400;
@@ -148,6 +151,7 @@ fn keep_sending(name: &str, lines: usize, mut send: Send<'_>, shared: &Shared) -
         if is_acknowledged && was_gone && shared.is_gone.load(Ordering::SeqCst) {
             shared.without.fetch_add(counts.len() as u64, Ordering::Relaxed);
         }
+        thread::sleep(PACE);
     }
     ledger
 }
