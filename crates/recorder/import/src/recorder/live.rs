@@ -30,8 +30,15 @@ pub struct Live<'r, 's> {
     failed: Option<Box<Frozen>>,
     /// Series that were omitted from the current batch.
     omitted: HashSet<i64>,
-    /// What the store was asked for: the book, its series, and the answer.
-    asked: Option<(usize, Vec<Asked>, Receiver<Result<Found, StoreError>>)>,
+    pending: Option<Pending>,
+}
+
+/// What the store was asked for, and has not answered yet.
+struct Pending {
+    /// The number of the book.
+    book: usize,
+    asked: Vec<Asked>,
+    answer: Receiver<Result<Found, StoreError>>,
 }
 
 impl std::fmt::Debug for Live<'_, '_> {
@@ -56,7 +63,7 @@ pub fn live<T>(
         recorder.whole = false;
         recorder.refuses_mode = true;
         let (books, omitted) = (vec![Vec::new()], HashSet::new());
-        work(&mut Live { recorder, books, selected: 0, failed: None, omitted, asked: None })
+        work(&mut Live { recorder, books, selected: 0, failed: None, omitted, pending: None })
     })
 }
 
@@ -74,7 +81,7 @@ impl<'s> Live<'_, 's> {
         limit: Duration,
     ) -> Result<bool, BackfillError> {
         loop {
-            if !self.settle_asked(limit)? {
+            if !self.settle_pending(limit)? {
                 return Ok(false);
             }
             self.select(number);
@@ -83,21 +90,21 @@ impl<'s> Live<'_, 's> {
                 return Ok(true);
             }
             let (asked, answer) = self.recorder.ask(wanted);
-            self.asked = Some((number, asked, answer));
+            self.pending = Some(Pending { book: number, asked, answer });
         }
     }
 
     /// Keeps what the store was asked for; false if it has not answered yet.
-    fn settle_asked(&mut self, limit: Duration) -> Result<bool, BackfillError> {
-        let Some((number, asked, answer)) = self.asked.take() else { return Ok(true) };
+    fn settle_pending(&mut self, limit: Duration) -> Result<bool, BackfillError> {
+        let Some(Pending { book, asked, answer }) = self.pending.take() else { return Ok(true) };
         match answer.recv_timeout(limit) {
             Ok(found) => {
-                self.select(number);
+                self.select(book);
                 self.recorder.keep(&asked, found?)?;
                 Ok(true)
             }
             Err(RecvTimeoutError::Timeout) => {
-                self.asked = Some((number, asked, answer));
+                self.pending = Some(Pending { book, asked, answer });
                 Ok(false)
             }
             // The thread has panicked.
