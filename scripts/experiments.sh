@@ -4,17 +4,35 @@
 # command.
 #
 #     scripts/experiments.sh target/release/tachograph [NAME…]
+#     scripts/experiments.sh --mark    marks the pages that are older than the method
 #
 # NAME=RUN writes the page of a recorded run without measuring; NAME=RUN+RUN… writes the
-# page of the first, and below it what the others add (each with other variants).
+# page of the first, and below it what the others add (each with other variants or parts).
 # MAX_TIME limits the time of each; the default depends on the number of parts. Variants whose
 # programs are missing are skipped; the page says why, and `tachograph doctor` how to install them.
 set -euo pipefail
+
+# Pages that were measured by an older version of the method say so below their title.
+mark() {
+  local now page of
+  now=$(sed -n 's/^pub const METHOD: u32 = \([0-9]*\);$/\1/p' crates/common/record/src/method.rs)
+  for page in "${RESULTS:-docs/results}"/*.md; do
+    grep -q '^Run `' "$page" || continue
+    sed -i '/^> Older method: /,+1d' "$page"
+    of=$(grep '^Run `' "$page" | tail -1 | sed -n 's/.*, method \([0-9]*\)\..*/\1/p')
+    [ "${of:-0}" -ge "$now" ] || sed -i "4a > Older method: Measured by version ${of:-0} of the method, which is now at $now. Measure again before comparing these figures with newer ones.\n" "$page"
+  done
+}
+
+if [ "${1:-}" = --mark ]; then
+  mark
+  exit
+fi
 tachograph=$1
 shift
 names=("$@")
 if [ ${#names[@]} -eq 0 ]; then
-  names=(raw-sockets flask-gunicorn-nginx docker python-servers python-servers-concurrent django-layers payload graceful-restart series-accuracy)
+  names=(raw-sockets flask-gunicorn-nginx flask-gunicorn-nginx-2016 flask-gunicorn-nginx-2016-versions docker python-servers python-servers-2013 python-servers-concurrent python-servers-concurrent-2013 django-layers django-layers-2013 payload graceful-restart series-accuracy)
 fi
 results=${RESULTS:-docs/results}
 export TACHOGRAPH_RECORD=${TACHOGRAPH_RECORD:-target/experiments.sqlite}
@@ -54,7 +72,7 @@ pages() {
   for run in ${runs//+/ }; do
     [ "$run" = "$first" ] && continue
     page "$name" "$run"
-    printf '\n## More servers\n\n' >>"$work/whole.md"
+    printf '\n## Another run\n\n' >>"$work/whole.md"
     sed -n '/^\*\*\|^| variant/,$p' "$results/$name.md" | grep -vxFf "$work/described.txt" | cat -s >>"$work/whole.md"
   done
   mv "$work/whole.md" "$results/$name.md"
@@ -67,7 +85,7 @@ accuracy_page() {
     printf '# %s\n\n' "$(sed -n 's/^title = "\(.*\)"$/\1/p' experiments/series-accuracy.toml)"
     printf '%s\n\n```text\n' "$(sed -n 's/^question = "\(.*\)"$/\1/p' experiments/series-accuracy.toml)"
     cat "$pictures/told.txt"
-    printf '```\n'
+    printf '```\n\n%s, %s. Repeat it with:\n\n```sh\ntachograph run series-accuracy\n```\n' "$(date -u +%F)" "$("$tachograph" --version)"
   } >"$results/series-accuracy.md"
 }
 
@@ -78,7 +96,11 @@ time_of() {
     python-servers-concurrent) echo 24m ;;
     payload) echo 14m ;;
     graceful-restart) echo 15m ;;
-    docker) echo 6m ;;
+    docker) echo 9m ;;
+    python-servers-2013) echo 10m ;;
+    python-servers-concurrent-2013) echo 12m ;;
+    django-layers-2013) echo 5m ;;
+    flask-gunicorn-nginx-2016) echo 7m ;;
     *) echo 4m ;;
   esac
 }

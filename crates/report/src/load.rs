@@ -137,7 +137,7 @@ impl<'a> LoadReport<'a> {
         let mut lines = Vec::new();
         lines.push(style.bold(&fit(&self.variant.target, style.columns())));
         lines.extend(wrap(&self.setting(), style.columns(), 2).iter().map(|line| style.dim(line)));
-        if let Some((word, rest)) = view::state_in_words(self.run) {
+        for (word, rest) in view::forewords(self.run) {
             let text = format!("{word}: {rest}");
             lines.extend(wrap(&text, style.columns(), 2).iter().map(|line| style.warn(line)));
         }

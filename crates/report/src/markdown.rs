@@ -26,7 +26,7 @@ fn page(run: &Run, folder: Option<&str>) -> String {
     if run.question != run.title && !run.question.is_empty() {
         out += &format!("{}\n\n", escape(&run.question));
     }
-    if let Some((word, rest)) = view::state_in_words(run) {
+    for (word, rest) in view::forewords(run) {
         out += &format!("> {word}: {rest}\n\n");
     }
     if let Some(error) = &run.error {
@@ -50,7 +50,7 @@ fn page(run: &Run, folder: Option<&str>) -> String {
         out += &part_section(run, part, &embed(Some(&part.name)));
     }
     out += &format!("Machine: {}.\n\n", escape(&view::machine_line(run)));
-    out += &format!("Run `{}`, tachograph {}. Repeat it with:\n\n", run.id, escape(&run.version));
+    out += &format!("Run `{}`, {}. Repeat it with:\n\n", run.id, escape(&view::maker(run)));
     out += &fenced(&one_line(&shell(&run.command_line)));
     out
 }

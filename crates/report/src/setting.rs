@@ -23,6 +23,11 @@ pub(crate) fn layout(layout: &Layout) -> String {
         _ if layout.client == layout.stack => {
             format!("client and stack share {}", name(&layout.client))
         }
+        _ if !layout.beside_client.is_empty() => {
+            let (client, stack) = (name(&layout.client), name(&layout.stack));
+            let first = [["client".to_owned()].as_slice(), &layout.beside_client].concat();
+            format!("{} on {client}, the rest of the stack on {stack}", listed(&first))
+        }
         _ => format!("client on {}, stack on {}", name(&layout.client), name(&layout.stack)),
     }
 }
@@ -247,9 +252,12 @@ mod tests {
             ("2-3", "", "client on CPUs 2-3, stack not pinned"),
             ("", "0", "client not pinned, stack on CPU 0"),
         ] {
-            let of = Layout { client: cpus(client), stack: cpus(stack) };
+            let of = Layout { client: cpus(client), stack: cpus(stack), ..Layout::default() };
             assert_eq!(layout(&of), words);
         }
+        let beside_client = vec!["nginx".to_owned()];
+        let of = Layout { client: cpus("1"), stack: cpus("0"), beside_client };
+        assert_eq!(layout(&of), "client and nginx on CPU 1, the rest of the stack on CPU 0");
         assert_eq!(
             client_layout(&Layout { client: cpus("1"), ..Layout::default() }),
             "client on CPU 1"

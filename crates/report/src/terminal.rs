@@ -72,7 +72,7 @@ impl Page<'_> {
         if run.question != run.title && !run.question.is_empty() {
             self.paragraph(&run.question, 0, str::to_owned);
         }
-        if let Some((word, rest)) = view::state_in_words(run) {
+        for (word, rest) in view::forewords(run) {
             self.paragraph(&format!("{word}: {rest}"), 0, |line| style.warn(line));
         }
         if let Some(error) = &run.error {

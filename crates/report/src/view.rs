@@ -254,6 +254,30 @@ pub(crate) fn is_provisional(part: &Part) -> bool {
     }
 }
 
+/// What a reader must know before the figures, each as a word and a sentence: how the run ended,
+/// unless it is complete, and whether it is older than the method.
+pub(crate) fn forewords(run: &Run) -> Vec<(&'static str, String)> {
+    let state = state_in_words(run).map(|(word, rest)| (word, rest.to_owned()));
+    let older = (run.method() < record::METHOD).then(|| {
+        let words = format!(
+            "Measured by version {} of the method, which is now at {}. Measure again before \
+             comparing these figures with newer ones.",
+            run.method(),
+            record::METHOD
+        );
+        ("Older method", words)
+    });
+    state.into_iter().chain(older).collect()
+}
+
+/// `tachograph 0.1.0, method 1`.
+pub(crate) fn maker(run: &Run) -> String {
+    match run.method() {
+        0 => format!("tachograph {}", run.release()),
+        method => format!("tachograph {}, method {method}", run.release()),
+    }
+}
+
 /// How the run ended, as a word and a sentence; `None` if it is complete.
 pub(crate) fn state_in_words(run: &Run) -> Option<(&'static str, &'static str)> {
     match (run.state, run.kind) {

@@ -88,6 +88,18 @@ fn flask_behind_gunicorn_and_nginx_runs() {
     every_variant_serves_or_says_what_it_lacks(&["flask-gunicorn-nginx"], 4);
 }
 
+/// One part of each measurement that is repeated as it was published.
+#[test]
+fn published_measurements_run() {
+    for (experiment, part, variants) in [
+        ("python-servers-2013", "as-published", 10),
+        ("django-layers-2013", "row-as-published", 2),
+        ("flask-gunicorn-nginx-2016", "as-published", 2),
+    ] {
+        every_variant_serves_or_says_what_it_lacks(&[experiment, "--only", part], variants);
+    }
+}
+
 /// Two servers that hand over to another process, and the control.
 #[test]
 fn graceful_restarts_run() {

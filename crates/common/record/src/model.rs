@@ -54,7 +54,8 @@ pub struct Run {
     pub finished: Option<Timestamp>,
     /// The command that repeats the run, by argument, with `--seed`.
     pub command_line: Vec<String>,
-    /// Version of tachograph.
+    /// Version of tachograph, with the version of the method in its build metadata
+    /// ([`crate::version_with_method`]).
     pub version: String,
     /// The seed of every random choice.
     pub seed: Seed,
@@ -104,12 +105,15 @@ pub struct Layout {
     pub client: CpuSet,
     /// CPUs of every stack.
     pub stack: CpuSet,
+    /// Processes of the stacks that ran on the client's CPUs instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside_client: Vec<String>,
 }
 
 impl Layout {
-    /// Whether client and stacks may run on the same CPU.
+    /// Whether the client and a process of a stack may run on the same CPU.
     pub fn is_shared(&self) -> bool {
-        self.client.is_empty() || self.client == self.stack
+        self.client.is_empty() || self.client == self.stack || !self.beside_client.is_empty()
     }
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use base::{CpuSet, Nanos, Seed};
-use spec::{FileTemplate, Ready, Stack, StopSignal};
-use stage::{Accounting, StageError, StartOptions};
+use spec::{FileTemplate, Process, Ready, Stack, StopSignal};
+use stage::{Accounting, LiveStack, StageError, StartOptions};
 use support::*;
 
 const ONE_OF_EACH: &str = r#"
@@ -272,6 +272,33 @@ fn malformed_stacks_are_refused() {
         let error = scene.start_stack(stack).unwrap_err();
         assert!(matches!(&error, StageError::BadFile(bad) if bad == path), "{error}");
     }
+}
+
+/// The CPUs that a process of a stack may use, as it wrote them itself.
+fn cpus_of(live: &LiveStack, name: &str) -> String {
+    let status = std::fs::read_to_string(live.dir().join(name)).unwrap();
+    let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    list.unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_process_beside_the_client_has_the_clients_cpus() {
+    if std::thread::available_parallelism().unwrap().get() < 2 {
+        return;
+    }
+    let scene = Scene::new();
+    let writes = |name: &str, beside_client| {
+        let text = format!("cat /proc/$$/status > $DIR/s; mv $DIR/s $DIR/{name}; sleep 1000");
+        let ready = vec![Ready::File(format!("$DIR/{name}"))];
+        Process { ready, beside_client, ..script(&text) }
+    };
+    let processes = vec![writes("app", false), writes("proxy", true)];
+    let mut options = StartOptions::new("test", Seed(5));
+    (options.cpus, options.client_cpus) = (CpuSet::one(0), CpuSet::one(1));
+    let stack = Stack { processes, ..Stack::default() };
+    let live = scene.stage.start(&stack, options).unwrap();
+    assert_eq!((cpus_of(&live, "app"), cpus_of(&live, "proxy")), ("0".to_owned(), "1".to_owned()));
+    assert_eq!(live.cpus_allowed_violation(), None);
 }
 
 #[test]

@@ -305,6 +305,7 @@ fn null_capacity(
         ready_timeout: Nanos::from_secs(5),
         stop_signal: spec::StopSignal::Term,
         stop_timeout: Nanos::from_secs(2),
+        beside_client: false,
     };
     let mut variant = Variant {
         name: "null server".into(),

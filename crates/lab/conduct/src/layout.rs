@@ -37,9 +37,16 @@ impl Cpus {
         }
     }
 
-    /// The division, as recorded.
-    pub fn layout(&self) -> record::Layout {
-        record::Layout { client: self.client.clone(), stack: self.stack.clone() }
+    /// The division, as recorded, with the processes of `plan` that run beside the client.
+    pub fn layout(&self, plan: &spec::Part) -> record::Layout {
+        let processes = plan.variants.iter().flat_map(|variant| &variant.stack.processes);
+        let mut beside_client: Vec<String> = Vec::new();
+        for process in processes.filter(|process| process.beside_client) {
+            if !self.client.is_empty() && !beside_client.contains(&process.name) {
+                beside_client.push(process.name.clone());
+            }
+        }
+        record::Layout { client: self.client.clone(), stack: self.stack.clone(), beside_client }
     }
 }
 
@@ -48,11 +55,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_process_beside_the_client_shares_its_cpus() {
+        let layout = Cpus::divide(Layout::Split, &(0..2).collect(), 1).layout(&part("client"));
+        assert!(layout.is_shared());
+        assert_eq!(layout.beside_client, ["proxy"]);
+        let layout = Cpus::divide(Layout::Free, &(0..2).collect(), 1).layout(&part("client"));
+        assert_eq!(layout.beside_client, Vec::<String>::new(), "nothing is pinned");
+    }
+
+    /// A part of one variant, an app and a proxy on these CPUs.
+    fn part(cpus: &str) -> spec::Part {
+        let text = format!(
+            "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\n[[variant]]\n\
+             name = \"v\"\ntarget = \"http://127.0.0.1:$PORT/\"\nprocess = [\
+             {{ command = \"app\" }}, {{ name = \"proxy\", command = \"p\", cpus = \"{cpus}\" }}]\n"
+        );
+        spec::parse_plan(&text, "x.toml").unwrap().parts.remove(0)
+    }
+
+    #[test]
     fn the_client_gets_its_own() {
         let online: CpuSet = (0..4).collect();
         let sets = |layout, online: &CpuSet, threads| {
             let cpus = Cpus::divide(layout, online, threads);
-            (cpus.client.to_string(), cpus.stack.to_string(), cpus.layout().is_shared())
+            {
+                let shared = cpus.layout(&part("stack")).is_shared();
+                (cpus.client.to_string(), cpus.stack.to_string(), shared)
+            }
         };
         let of = |client: &str, stack: &str, shared| (client.to_owned(), stack.to_owned(), shared);
         assert_eq!(sets(Layout::Split, &online, 1), of("3", "0-2", false));

@@ -449,7 +449,7 @@ fn blank(plan: &LoadPlan, options: &LoadOptions, engine: EngineKind) -> Run {
     let part = Part {
         name: "load".to_owned(),
         question: String::new(),
-        layout: record::Layout { client: options.cpus.clone(), stack: CpuSet::default() },
+        layout: record::Layout { client: options.cpus.clone(), ..record::Layout::default() },
         load: record::Load { engines: vec![engine], ..analyse::shared_load(&plan.load) },
         variants: vec![Variant {
             name: target.clone(),
@@ -479,7 +479,7 @@ fn blank(plan: &LoadPlan, options: &LoadOptions, engine: EngineKind) -> Run {
         started,
         finished: None,
         command_line: options.command_line.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: record::version_with_method(env!("CARGO_PKG_VERSION")),
         seed: options.seed,
         plan: String::new(),
         machine: options.machine.clone(),

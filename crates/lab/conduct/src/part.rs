@@ -327,7 +327,7 @@ impl<'a> PartRunner<'a> {
         let resolved = self.setting.meter.resolves(progress.plan.schedule.slice);
         let mut inspector = Inspector {
             block: number,
-            client_shares: self.cpus.layout().is_shared(),
+            client_shares: self.cpus.layout(&self.plan).is_shared(),
             findings: Vec::new(),
         };
         let compared = !progress.plan.contrasts.is_empty();
@@ -514,7 +514,7 @@ pub(crate) fn blank(plan: &spec::Part, cpus: &Cpus) -> Part {
     Part {
         name: plan.name.clone(),
         question: plan.question.clone(),
-        layout: cpus.layout(),
+        layout: cpus.layout(plan),
         load: analyse::load_of(plan),
         variants: plan.variants.iter().map(analyse::blank_variant).collect(),
         blocks: Vec::new(),

@@ -71,7 +71,7 @@ pub fn run(
         started,
         finished: None,
         command_line: options.command_line.clone(),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
+        version: record::version_with_method(env!("CARGO_PKG_VERSION")),
         seed: options.seed,
         plan: plan.source.clone(),
         machine: Machine { wake: wake_cost(plan, &online), ..options.machine.clone() },

@@ -104,6 +104,7 @@ impl RunningVariant {
             attempt += 1;
             let options = StartOptions {
                 cpus: around.cpus.stack.clone(),
+                client_cpus: around.cpus.client.clone(),
                 env_padding_bytes,
                 files: around.files.clone(),
                 keep_files: around.keep_files.as_deref().map(|f| f.join(file_name(&variant.name))),

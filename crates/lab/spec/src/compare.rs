@@ -90,6 +90,7 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
         question,
         about: String::new(),
         python: Vec::new(),
+        interpreter: None,
         files: None,
         parts: vec![part],
         source: args.commands.join("\n"),

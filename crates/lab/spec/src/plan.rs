@@ -21,6 +21,8 @@ pub struct Plan {
     /// Python packages that the stacks need, as pinned requirements (`gunicorn==23.0.0`). A managed
     /// virtual environment with them comes first on the PATH of every process.
     pub python: Vec<String>,
+    /// The interpreter of that environment, a program on PATH or its path; `None` is `python3`.
+    pub interpreter: Option<String>,
     /// The folder that `$FILES` stands for; `None` for `compare`.
     pub files: Option<std::path::PathBuf>,
     /// The parts, each with its own verdicts; most experiments have one.
@@ -131,6 +133,8 @@ pub struct Process {
     pub stop_signal: StopSignal,
     /// How long it may take to stop before it is killed.
     pub stop_timeout: Nanos,
+    /// Whether it runs on the client's CPUs instead of the stack's.
+    pub beside_client: bool,
 }
 
 /// A readiness check, with unexpanded variables.
@@ -297,6 +301,7 @@ impl Default for Process {
             ready_timeout: Nanos::from_secs(30),
             stop_signal: StopSignal::Term,
             stop_timeout: Nanos::from_secs(10),
+            beside_client: false,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
+use base::CpuSet;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +40,7 @@ pub(crate) struct Setup {
     /// The stack's folder, removed at the end.
     pub(crate) dir: PathBuf,
     /// The CPUs that the stack may use; none means all.
-    pub(crate) cpus: Vec<usize>,
+    pub(crate) cpus: CpuSet,
     /// How to count CPU time.
     pub(crate) accounting: Accounting,
 }
@@ -57,6 +58,8 @@ pub(crate) struct Launch {
     pub(crate) log: PathBuf,
     pub(crate) stop_signal: i32,
     pub(crate) stop_timeout_ms: u64,
+    /// The CPUs that it may use; empty for those of the stack.
+    pub(crate) cpus: CpuSet,
     /// Whether to signal the whole process group, because a shell leads it.
     pub(crate) signal_group: bool,
 }

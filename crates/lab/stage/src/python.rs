@@ -69,9 +69,9 @@ pub fn ensure_env_in(
 }
 
 /// Whether this environment exists, so that nothing has to be installed.
-pub fn is_installed(requirements: &[String]) -> bool {
+pub fn is_installed(requirements: &[String], python: Option<&Path>) -> bool {
     let Ok(cache) = cache_dir() else { return false };
-    Interpreter::find(None, requirements)
+    Interpreter::find(python, requirements)
         .is_ok_and(|python| is_complete(&folder(&cache, &python, requirements), requirements))
 }
 
@@ -93,13 +93,13 @@ impl Interpreter {
         let path = match chosen {
             Some(path) => path.to_owned(),
             None => command::find("python3", &env::var("PATH").unwrap_or_default(), None)
-                .ok_or_else(|| no_python("python3", requirements))?,
+                .ok_or_else(|| no_python(None, requirements))?,
         };
         let script = "import sys; print('%d.%d.%d' % sys.version_info[:3]); print(sys.base_prefix); print(sys.version)";
         let output = clean(&path)
             .args(["-c", script])
             .output()
-            .map_err(|_| no_python(&path.display().to_string(), requirements))?;
+            .map_err(|_| no_python(chosen, requirements))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         match text.lines().next() {
             Some(version) if output.status.success() => {
@@ -115,11 +115,14 @@ impl Interpreter {
     }
 }
 
-fn no_python(program: &str, requirements: &[String]) -> StageError {
+fn no_python(chosen: Option<&Path>, requirements: &[String]) -> StageError {
+    let (program, remedy) = match chosen {
+        None => ("python3".into(), "to install it: apt install python3 python3-venv"),
+        Some(path) => (path.to_string_lossy(), "install that version of Python and add it to PATH"),
+    };
+    let packages = requirements.join(", ");
     StageError::Python(format!(
-        "'{program}' is missing, and the packages {} need it; to install it: apt install python3 \
-         python3-venv",
-        requirements.join(", ")
+        "'{program}' is missing, and the packages {packages} need it; {remedy}"
     ))
 }
 

@@ -74,7 +74,8 @@ pub struct LiveStack {
     name: String,
     id: String,
     vars: Variables,
-    cpus: CpuSet,
+    /// CPUs of its processes, with the client's if one runs there; empty means all.
+    cpus_allowed: CpuSet,
     guard_pid: i32,
     link: Mutex<Link>,
     stopped: bool,
@@ -160,14 +161,14 @@ impl LiveStack {
         let setup = Setup {
             stack: id.clone(),
             dir: allocation.dir.clone(),
-            cpus: options.cpus.iter().collect(),
+            cpus: options.cpus.clone(),
             accounting: run.accounting,
         };
         let live = LiveStack {
             name: options.name.clone(),
             id,
             vars,
-            cpus: options.cpus.clone(),
+            cpus_allowed: options.cpus.clone(),
             guard_pid,
             link: Mutex::new(link),
             stopped: false,
@@ -186,9 +187,13 @@ impl LiveStack {
     pub(crate) fn launch(&mut self, running: Running, launch: Launch) -> Result<usize, StageError> {
         let mut link = self.link();
         let stop_timeout = Duration::from_millis(launch.stop_timeout_ms);
+        let beside_client: Vec<usize> = launch.cpus.iter().collect();
         link.processes.push(Running { stop_timeout, ..running });
         link.ask(&Request::Launch(launch))?;
-        Ok(link.processes.len() - 1)
+        let index = link.processes.len() - 1;
+        drop(link);
+        self.cpus_allowed.0.extend(beside_client);
+        Ok(index)
     }
 
     /// Makes the guard list all processes, for a sweep after both of us were killed.
@@ -222,6 +227,7 @@ impl LiveStack {
             log: self.allocation.dir.join("log/actions.log"),
             stop_signal: Signal::TERM.as_raw(),
             stop_timeout_ms: 0,
+            cpus: CpuSet::default(),
             signal_group: false,
         };
         let Reply::Launched { pid } = self.link().ask(&Request::Command(launch))? else {
@@ -357,15 +363,15 @@ impl LiveStack {
     /// A message if a thread of the stack may run on a CPU outside the stack's: some servers set
     /// the affinity of their workers themselves.
     pub fn cpus_allowed_violation(&self) -> Option<String> {
-        if self.cpus.is_empty() {
+        if self.cpus_allowed.is_empty() {
             return None;
         }
         self.living().iter().find_map(|process| {
             let allowed = allowed_cpus(process.pid)?;
-            let outside = allowed.iter().find(|cpu| !self.cpus.0.contains(cpu))?;
+            let outside = allowed.iter().find(|cpu| !self.cpus_allowed.0.contains(cpu))?;
             Some(format!(
                 "{} (pid {}) may run on CPU {outside}, but the stack has only {}",
-                process.name, process.pid, self.cpus
+                process.name, process.pid, self.cpus_allowed
             ))
         })
     }

@@ -39,6 +39,8 @@ pub struct StartOptions {
     pub name: String,
     /// The CPUs that the stack may use; empty for all.
     pub cpus: CpuSet,
+    /// The CPUs of processes that run beside the client; empty for those of the stack.
+    pub client_cpus: CpuSet,
     /// Length of a dummy variable added to the environment.
     pub env_padding_bytes: u32,
     /// Determines ports and paths; different for each trial and attempt.
@@ -63,6 +65,7 @@ impl StartOptions {
         StartOptions {
             name: name.into(),
             cpus: CpuSet::default(),
+            client_cpus: CpuSet::default(),
             env_padding_bytes: 0,
             seed,
             files: None,
@@ -259,6 +262,10 @@ fn plan(
         working_dir: options.working_dir.clone(),
         stop_signal: signal.as_raw(),
         stop_timeout_ms: process.stop_timeout.0 / 1_000_000,
+        cpus: match process.beside_client {
+            true => options.client_cpus.clone(),
+            false => CpuSet::default(),
+        },
         signal_group: invocation.shell_stays,
     };
     let command = vars.expand(&process.command);

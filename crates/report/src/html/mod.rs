@@ -44,7 +44,7 @@ pub fn html(run: &Run) -> String {
                     (repeat(run))
                 }
                 footer {
-                    "Recorded by tachograph " (run.version)
+                    "Recorded by " (view::maker(run))
                     ". Everything on this page comes from the record of run " (run.id) "."
                 }
             }
@@ -115,8 +115,8 @@ fn notices(run: &Run) -> Markup {
                 p.muted.small { "Figures that are struck out are shown to find the cause: do not use them." }
             }
         }
-        @if let Some((word, rest)) = view::state_in_words(run) {
-            section.notice { h3 { (word) } p { (capitalised(rest)) } }
+        @for (word, rest) in view::forewords(run) {
+            section.notice { h3 { (word) } p { (capitalised(&rest)) } }
         }
     }
 }

@@ -292,7 +292,7 @@ pub(super) fn part(
     let mut part = Part {
         name: "main".to_owned(),
         question: "Which of them serves more?".to_owned(),
-        layout: Layout { client: CpuSet::one(1), stack: CpuSet::one(0) },
+        layout: Layout { client: CpuSet::one(1), stack: CpuSet::one(0), ..Layout::default() },
         load: Load { connections: 10, threads: 1, engines: vec![Engine::Epoll], ..Load::default() },
         variants: Vec::new(),
         blocks,
@@ -375,7 +375,7 @@ pub(super) fn run(
         started,
         finished: Some("2026-11-21T07:21:48.75Z".parse().unwrap()),
         command_line: ["tachograph", "run", name, "--seed", "4711"].map(str::to_owned).to_vec(),
-        version: "0.1.0".to_owned(),
+        version: record::version_with_method("0.1.0"),
         seed: Seed(4711),
         plan: String::new(),
         machine: machine(),

@@ -1,5 +1,6 @@
 //! `tachograph doctor`: checks this machine, what each experiment lacks, and how to install it.
 
+use std::path::Path;
 use std::time::Duration;
 
 use stage::container::Engine;
@@ -125,6 +126,8 @@ struct Needs {
     programs: Vec<(String, String)>,
     /// Python packages.
     python: Vec<String>,
+    /// The interpreter of the Python packages, if it is not `python3`.
+    interpreter: Option<String>,
     /// A container engine.
     engine: bool,
     /// Consequence for the experiment without one of them.
@@ -140,6 +143,7 @@ impl Needs {
                 title: accuracy.experiment.title.clone(),
                 programs: accuracy::PROGRAMS.map(|(a, b)| (a.to_owned(), b.to_owned())).into(),
                 python: accuracy::REQUIREMENTS.map(str::to_owned).into(),
+                interpreter: None,
                 engine: false,
                 without: " (skipped without it)",
             },
@@ -149,8 +153,11 @@ impl Needs {
     fn of_plan(plan: &spec::Plan) -> Needs {
         let mut programs: Vec<(String, String)> = Vec::new();
         if !plan.python.is_empty() {
-            let remedy = "sudo apt install python3 python3-venv".to_owned();
-            programs.push(("python3".to_owned(), remedy));
+            let (program, remedy) = match &plan.interpreter {
+                None => ("python3", "sudo apt install python3 python3-venv".to_owned()),
+                Some(name) => (name.as_str(), format!("a Python that provides {name} on PATH")),
+            };
+            programs.push((program.to_owned(), remedy));
         }
         for variant in plan.parts.iter().flat_map(|part| &part.variants) {
             for need in &variant.stack.needs {
@@ -165,6 +172,7 @@ impl Needs {
             title: plan.title.clone(),
             programs,
             python: plan.python.clone(),
+            interpreter: plan.interpreter.clone(),
             engine: variants.any(|variant| variant.stack.needs_engine),
             without: "",
         }
@@ -196,7 +204,10 @@ impl Needs {
             }
         }
         if !self.python.is_empty() {
-            let (sign, how) = match stage::python::is_installed(&self.python) {
+            let (sign, how) = match stage::python::is_installed(
+                &self.python,
+                self.interpreter.as_deref().map(Path::new),
+            ) {
                 true => (OK, "in a separate environment"),
                 false => (
                     WARN,

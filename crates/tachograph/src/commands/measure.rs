@@ -114,7 +114,8 @@ fn python_environments(plan: &Plan, global: &Global) -> Result<Vec<PathBuf>, Fai
             output::note(line);
         }
     };
-    let error = match stage::python::ensure_env(&plan.python, None, &mut say) {
+    let interpreter = plan.interpreter.as_deref().map(Path::new);
+    let error = match stage::python::ensure_env(&plan.python, interpreter, &mut say) {
         Ok(folder) => return Ok(vec![folder]),
         Err(error) => error,
     };
@@ -135,7 +136,7 @@ fn python_environments(plan: &Plan, global: &Global) -> Result<Vec<PathBuf>, Fai
     let mut folders = Vec::new();
     for of_one in own {
         let requirements: Vec<String> = common.iter().copied().chain(of_one).cloned().collect();
-        match stage::python::ensure_env(&requirements, None, &mut say) {
+        match stage::python::ensure_env(&requirements, interpreter, &mut say) {
             Ok(folder) => folders.push(folder),
             Err(error) if error.is_interruption() => return Err(error.into()),
             Err(error) => output::note(&format!("{error}; variants that need it are skipped")),

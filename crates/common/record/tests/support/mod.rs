@@ -343,7 +343,8 @@ impl Draw {
 
     fn layout(&mut self) -> Layout {
         let set = |d: &mut Draw| d.many(4, |d| d.below(8) as usize).into_iter().collect();
-        Layout { client: set(self), stack: set(self) }
+        let (client, stack) = (set(self), set(self));
+        Layout { client, stack, beside_client: self.many(2, Draw::text) }
     }
 
     fn load(&mut self) -> Load {

@@ -41,6 +41,7 @@ fn hold(args: &[OsString], stop: Arc<AtomicBool>) -> Result<StopReport, StageErr
         ready_timeout: Nanos::from_secs(60),
         stop_signal: StopSignal::Term,
         stop_timeout: Nanos::from_secs(600),
+        beside_client: false,
     };
     let stack = Stack { processes: vec![process], ..Stack::default() };
     let stage = Stage::new(options)?;

@@ -66,6 +66,7 @@ pub(crate) fn process(name: &str, command: &str, ready: Vec<Ready>) -> Process {
         ready_timeout: Nanos::from_secs(60),
         stop_signal: StopSignal::Term,
         stop_timeout: Nanos::from_secs(60),
+        beside_client: false,
     }
 }
 

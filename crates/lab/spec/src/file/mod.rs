@@ -29,13 +29,14 @@ pub(crate) use stack::parse_with_placeholders;
 const ROOT_KEYS: [&str; 7] =
     ["experiment", "load", "schedule", "stack", "variant", "part", "published"];
 
-const EXPERIMENT_KEYS: [&str; 11] = [
+const EXPERIMENT_KEYS: [&str; 12] = [
     "name",
     "include",
     "title",
     "question",
     "about",
     "python",
+    "interpreter",
     "offers",
     "baseline",
     "contrasts",
@@ -86,6 +87,7 @@ pub fn parse_plan(text: &str, path: &str) -> Result<Plan, SpecError> {
         question,
         about: file.experiment.plain("about")?.unwrap_or_default().trim().to_owned(),
         python,
+        interpreter: interpreter(&file.experiment)?,
         files: Path::new(path).parent().map(Path::to_path_buf),
         parts,
         source: text.to_owned(),
@@ -97,6 +99,17 @@ pub fn parse_plan(text: &str, path: &str) -> Result<Plan, SpecError> {
 fn not_toml(source: Source<'_>, error: &toml::de::Error) -> SpecError {
     let message = error.message().lines().collect::<Vec<_>>().join("; ");
     source.error(error.span().unwrap_or(0..0), format!("invalid TOML: {message}"))
+}
+
+/// The interpreter of the Python packages: a program on PATH, or its path.
+fn interpreter(experiment: &Table<'_>) -> Result<Option<String>, SpecError> {
+    let Some(value) = experiment.get("interpreter") else { return Ok(None) };
+    let name = experiment.plain("interpreter")?.unwrap_or_default();
+    if name.is_empty() || name.contains(char::is_whitespace) {
+        let message = "interpreter must be one program, such as \"python3.6\"";
+        return Err(experiment.source.error(value.span(), message));
+    }
+    Ok(Some(name))
 }
 
 fn required(table: &Table<'_>, key: &str) -> Result<String, SpecError> {

@@ -84,8 +84,8 @@ fn texts(table: &Table<'_>, key: &str, scope: &Scope) -> Result<Vec<(String, Str
 }
 
 /// Keys about starting and watching a process or a container.
-const LIFE_KEYS: [&str; 7] =
-    ["name", "command", "env", "ready", "ready_timeout", "stop_signal", "stop_timeout"];
+const LIFE_KEYS: [&str; 8] =
+    ["name", "command", "env", "ready", "ready_timeout", "stop_signal", "stop_timeout", "cpus"];
 
 fn process<'a>(
     table: &Table<'a>,
@@ -113,6 +113,7 @@ fn life<'a>(entry: &Table<'a>, healthy: Option<&str>, scope: &Scope) -> Result<P
         .collect::<Result<_, _>>()?;
     let signals =
         [("TERM", StopSignal::Term), ("INT", StopSignal::Int), ("QUIT", StopSignal::Quit)];
+    let places = [("stack", false), ("client", true)];
     Ok(Process {
         name: entry.text("name", scope)?.unwrap_or_default(),
         command,
@@ -121,6 +122,7 @@ fn life<'a>(entry: &Table<'a>, healthy: Option<&str>, scope: &Scope) -> Result<P
         ready_timeout: entry.time("ready_timeout", scope)?.unwrap_or(default.ready_timeout),
         stop_signal: entry.choice("stop_signal", &signals, scope)?.unwrap_or_default(),
         stop_timeout: entry.time("stop_timeout", scope)?.unwrap_or(default.stop_timeout),
+        beside_client: entry.choice("cpus", &places, scope)?.unwrap_or(default.beside_client),
     })
 }
 

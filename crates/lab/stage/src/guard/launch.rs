@@ -19,8 +19,9 @@ use crate::protocol::Launch;
 /// The subcommand of `guard` for this.
 pub(super) const SUBCOMMAND: &str = "launch";
 
-/// Arguments before the command: the guard's pid, and the control group or nothing.
-const ARGUMENTS: usize = 2;
+/// Arguments before the command: the guard's pid, the control group or nothing, and a list of CPUs
+/// or nothing.
+const ARGUMENTS: usize = 3;
 
 /// A shell's exit status for a missing command and for one that cannot be executed.
 const NOT_FOUND: u8 = 127;
@@ -46,6 +47,7 @@ pub(super) fn spawn(
         .arg(SUBCOMMAND)
         .arg(std::process::id().to_string())
         .arg(group.map_or(OsStr::new(""), |group| group.dir.as_os_str()))
+        .arg(launch.cpus.to_string())
         .args(&launch.argv)
         .envs(launch.env.iter().map(|(name, value)| (name, value)))
         .env("TACHOGRAPH_STACK", stack)
@@ -81,7 +83,7 @@ pub(super) fn launch(args: &[OsString]) -> ExitCode {
 }
 
 fn take_place(place: &[OsString]) -> io::Result<()> {
-    let [guard, group] = place else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let [guard, group, cpus] = place else { return Err(io::ErrorKind::InvalidInput.into()) };
     setsid()?;
     // SIGTERM instead of SIGKILL, so that a master process also stops its workers.
     set_parent_process_death_signal(Some(Signal::TERM))?;
@@ -91,6 +93,10 @@ fn take_place(place: &[OsString]) -> io::Result<()> {
     }
     if !group.is_empty() {
         cgroup::join(Path::new(group))?;
+    }
+    if !cpus.is_empty() {
+        let cpus = cpus.to_string_lossy().parse().map_err(io::Error::other)?;
+        super::run_on(&cpus).map_err(io::Error::other)?;
     }
     Ok(())
 }

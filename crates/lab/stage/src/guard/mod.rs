@@ -178,17 +178,7 @@ impl Guard {
 
     fn set_up(&mut self, setup: Setup) -> Result<Reply, String> {
         if !setup.cpus.is_empty() {
-            let mut cpus = CpuSet::new();
-            for cpu in &setup.cpus {
-                if *cpu >= CpuSet::MAX_CPU {
-                    return Err(format!("there is no CPU {cpu}"));
-                }
-                cpus.set(*cpu);
-            }
-            sched_setaffinity(None, &cpus).map_err(|_| {
-                let list: base::CpuSet = setup.cpus.iter().copied().collect();
-                format!("CPU {list} is not available; `nproc` prints the number of CPUs")
-            })?;
+            run_on(&setup.cpus)?;
         }
         let name = format!("{CGROUP_PREFIX}{}", setup.stack);
         let members = Members::of(&setup.dir);
@@ -339,4 +329,16 @@ fn how(status: WaitStatus) -> ProcessExit {
         Some(signal) => ProcessExit::Killed(signal),
         None => ProcessExit::Exited(status.exit_status().unwrap_or_default()),
     }
+}
+/// Restricts the calling process to these CPUs.
+fn run_on(cpus: &base::CpuSet) -> Result<(), String> {
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter() {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(format!("there is no CPU {cpu}"));
+        }
+        set.set(cpu);
+    }
+    sched_setaffinity(None, &set)
+        .map_err(|_| format!("CPU {cpus} is not available; `nproc` prints the number of CPUs"))
 }

@@ -39,6 +39,22 @@ fn of_an_experiment() {
         ),
         ("baseline = \"tpc\"\n", "", "there is no variant 'tpc'", 5, 12, "did you mean 'tcp'?"),
         (
+            "interpreter = \"python3.6 -E\"\n",
+            "",
+            "interpreter must be one program, such as \"python3.6\"",
+            5,
+            15,
+            "",
+        ),
+        (
+            "",
+            "[[variant]]\nname = \"x\"\ntarget = \"http://h/\"\nprocess = { command = \"x\", cpus = \"1\" }\n",
+            "cpus cannot be '1'",
+            22,
+            36,
+            "there are: stack, client",
+        ),
+        (
             "contrasts = [\"unix / tpc\"]\n",
             "",
             "there is no variant 'tpc'",
