@@ -5,7 +5,7 @@ CARGO ?= cargo
 TACHOGRAPH := target/release/tachograph
 DENY_VERSION := 0.20.2
 
-.PHONY: demo demo-short test build setup check lint deny unit python prove bench docs clean experiments packages
+.PHONY: demo demo-short test build setup check lint deny unit python prove bench docs clean experiments packages truth
 
 ## demo: gunicorn on TCP against gunicorn on a Unix socket, directly and behind nginx
 demo: build
@@ -65,6 +65,11 @@ packages:
 	@./packaging/tools.sh
 	@./packaging/build.sh
 	@./packaging/try.sh
+
+## truth: what wrk, ab, h2load, hey, oha, vegeta, k6, fortio and ours report beside what is true; installs them in target/truth-tools and writes docs/truth.md (about fifteen minutes after that)
+truth: build
+	@./scripts/truth-tools.sh target/truth-tools
+	$(CARGO) run --release --locked -p xtask -- truth
 
 clean:
 	$(CARGO) clean

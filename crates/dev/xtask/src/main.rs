@@ -21,6 +21,7 @@ mod options;
 mod restarts;
 mod serve_kills;
 mod simulation;
+mod truth;
 mod why_unix;
 
 use std::process::ExitCode;
@@ -100,6 +101,12 @@ tasks:
         5 rounds of 1 s by default, into docs/performance.md and its numbers beside it
   bench page
         docs/performance.md from the numbers that are kept
+  truth [--only SCENARIO]… [--tool NAME]… [--rounds N] [--seed N] [--tools FOLDER] [--docs FOLDER]
+        what wrk, ab, h2load, hey, oha, vegeta, k6, fortio and ours report about servers of known
+        behaviour (3 rounds by default), into docs/truth.md and its numbers beside it; the tools
+        are those that scripts/truth-tools.sh installed in FOLDER (target/truth-tools), or on PATH
+  truth page
+        docs/truth.md from the numbers that are kept
 
 All but the simulation and the batches run target/release/tachograph: build it first.
 ";
@@ -137,6 +144,8 @@ fn main() -> ExitCode {
         ["fill-series", words @ ..] => bench_slots::fill(words),
         ["bench", "page"] => bench::write_page(),
         ["bench", options @ ..] => bench::bench(options),
+        ["truth", "page", options @ ..] => truth::write_page(options),
+        ["truth", options @ ..] => truth::measure(options),
         // Started by the bench itself.
         ["bench-pinned", words @ ..] => bench::become_pinned(words),
         ["bench-client", words @ ..] => bench::client(words),

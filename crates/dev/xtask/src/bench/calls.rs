@@ -172,13 +172,13 @@ impl Client {
     }
 }
 
-fn on_path(name: &str) -> Option<PathBuf> {
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 /// The first line of a program's version output that contains a digit.
-fn version(path: &Path, arguments: &[&str]) -> String {
+pub(crate) fn version(path: &Path, arguments: &[&str]) -> String {
     let Ok(output) = Command::new(path).args(arguments).output() else {
         return "version unknown".to_owned();
     };

@@ -14,8 +14,11 @@ mod rounds;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+pub(crate) use calls::{on_path, version};
 pub(crate) use native::run as client;
-pub(crate) use process::become_pinned;
+pub(crate) use process::{Pinned, become_pinned};
+pub(crate) use results::write;
+pub(crate) use rounds::machine;
 
 use crate::bench::lines::LINES;
 use crate::bench::options::Options;
@@ -53,7 +56,7 @@ pub(crate) fn write_page() -> ExitCode {
 const NUMBERS: &str = "results/performance.json";
 
 /// The project's docs folder: beside this package under cargo, else below the current folder.
-fn docs() -> PathBuf {
+pub(crate) fn docs() -> PathBuf {
     match std::env::var_os("CARGO_MANIFEST_DIR") {
         Some(package) => Path::new(&package).join("../../../docs"),
         None => PathBuf::from("docs"),

@@ -26,7 +26,7 @@ pub(super) struct Cost {
 
 /// A child on one CPU. It is killed on drop, and when this process ends.
 #[derive(Debug)]
-pub(super) struct Pinned {
+pub(crate) struct Pinned {
     child: Child,
     name: String,
     output: File,
@@ -34,22 +34,48 @@ pub(super) struct Pinned {
 
 impl Pinned {
     /// Starts `program` on `cpu` and captures its output.
-    pub(super) fn start(
+    pub(crate) fn start(
         own: &Path,
         cpu: usize,
         program: &Path,
         arguments: &[String],
         record: &Path,
     ) -> Result<Pinned, String> {
+        Pinned::spawn(own, cpu, program, |command| {
+            command.args(arguments).env("TACHOGRAPH_RECORD", record);
+        })
+    }
+
+    /// The same in a folder, where also our record is written.
+    pub(crate) fn start_in(
+        own: &Path,
+        cpu: usize,
+        program: &Path,
+        arguments: &[String],
+        folder: &Path,
+    ) -> Result<Pinned, String> {
+        Pinned::spawn(own, cpu, program, |command| {
+            command
+                .args(arguments)
+                .current_dir(folder)
+                .env("TACHOGRAPH_RECORD", folder.join("record.sqlite"));
+        })
+    }
+
+    fn spawn(
+        own: &Path,
+        cpu: usize,
+        program: &Path,
+        complete: impl FnOnce(&mut Command),
+    ) -> Result<Pinned, String> {
         let name =
             program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
         let failed = |error: std::io::Error| format!("cannot start {name}: {error}");
         let output = tempfile::tempfile().map_err(failed)?;
-        let child = Command::new(own)
-            .args(["bench-pinned", &cpu.to_string()])
-            .arg(program)
-            .args(arguments)
-            .env("TACHOGRAPH_RECORD", record)
+        let mut command = Command::new(own);
+        command.args(["bench-pinned", &cpu.to_string()]).arg(program);
+        complete(&mut command);
+        let child = command
             .stdin(Stdio::null())
             .stdout(output.try_clone().map_err(failed)?)
             .stderr(output.try_clone().map_err(failed)?)
@@ -65,18 +91,8 @@ impl Pinned {
         stop: &AtomicBool,
     ) -> Result<(String, Cost), String> {
         let before = children_cost()?;
-        let began = Instant::now();
-        let status = loop {
-            if let Some(status) = self.ended()? {
-                break status;
-            }
-            if stop.load(Ordering::Relaxed) {
-                return Err("stopped".to_owned());
-            }
-            if began.elapsed() > limit {
-                return Err(format!("{} did not end within {limit:?}; it was stopped", self.name));
-            }
-            std::thread::sleep(LOOK);
+        let Some(status) = self.wait(limit, stop)? else {
+            return Err(format!("{} did not end within {limit:?}; it was stopped", self.name));
         };
         let after = children_cost()?;
         let text = self.printed();
@@ -90,13 +106,34 @@ impl Pinned {
         Ok((text, cost))
     }
 
+    /// Waits for its end; `None` if it takes longer than `limit`.
+    pub(crate) fn wait(
+        &mut self,
+        limit: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Option<ExitStatus>, String> {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.ended()? {
+                return Ok(Some(status));
+            }
+            if stop.load(Ordering::Relaxed) {
+                return Err("stopped".to_owned());
+            }
+            if began.elapsed() > limit {
+                return Ok(None);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
         self.child.try_wait().map_err(|error| format!("cannot wait for {}: {error}", self.name))
     }
 
     /// Its output so far.
-    pub(super) fn printed(&mut self) -> String {
+    pub(crate) fn printed(&mut self) -> String {
         let mut bytes = Vec::new();
         // The output is for people; the failure is reported in any case.
         let _ = self.output.seek(SeekFrom::Start(0));

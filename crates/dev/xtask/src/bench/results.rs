@@ -117,7 +117,7 @@ impl Results {
     }
 }
 
-pub(super) fn write(path: &Path, text: &str) -> Result<(), String> {
+pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text)
         .map_err(|error| format!("{} cannot be written: {error}", path.display()))
 }

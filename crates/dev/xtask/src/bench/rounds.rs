@@ -290,7 +290,7 @@ fn versions(here: &[Installed]) -> BTreeMap<String, String> {
 }
 
 /// The machine in words.
-fn machine() -> String {
+pub(crate) fn machine() -> String {
     let facts = host::machine();
     let tracked = match facts.connection_tracking {
         Some(true) => "connections over loopback are tracked",

@@ -1,0 +1,102 @@
+//! Options of the task.
+
+use std::path::PathBuf;
+
+use base::Seed;
+
+use super::scenarios::{SCENARIOS, Scenario};
+use super::tools::{TOOLS, Tool};
+use crate::bench;
+
+/// Options of the task.
+#[derive(Debug)]
+pub(super) struct Options {
+    pub(super) scenarios: Vec<&'static Scenario>,
+    pub(super) tools: Vec<&'static Tool>,
+    pub(super) rounds: u32,
+    pub(super) seed: Seed,
+    /// Where `scripts/truth-tools.sh` installed the tools.
+    pub(super) installed: PathBuf,
+    /// Where the page and its numbers are written.
+    pub(super) docs: PathBuf,
+}
+
+impl Options {
+    pub(super) fn parse(mut words: &[&str]) -> Result<Options, String> {
+        let mut options = Options {
+            scenarios: Vec::new(),
+            tools: Vec::new(),
+            rounds: 3,
+            seed: Seed(1),
+            installed: PathBuf::from("target/truth-tools"),
+            docs: bench::docs(),
+        };
+        while let [name, rest @ ..] = words {
+            let [value, rest @ ..] = rest else { return Err(format!("{name} lacks its value")) };
+            let unfit = |wanted: &str| format!("{name} {value}: {wanted} is wanted");
+            match *name {
+                "--rounds" => {
+                    let rounds = value.parse().ok().filter(|n| (1..=100).contains(n));
+                    options.rounds = rounds.ok_or_else(|| unfit("a whole number from 1 to 100"))?;
+                }
+                "--seed" => options.seed = value.parse().map_err(|_| unfit("a whole number"))?,
+                "--only" => {
+                    let known = SCENARIOS.iter().map(|scenario| scenario.id);
+                    let found = Scenario::named(value);
+                    options.scenarios.push(found.ok_or_else(|| unfit(&one_of(known)))?);
+                }
+                "--tool" => {
+                    let known = TOOLS.iter().map(|tool| tool.name);
+                    let found = TOOLS.into_iter().find(|tool| tool.name == *value);
+                    options.tools.push(found.ok_or_else(|| unfit(&one_of(known)))?);
+                }
+                "--tools" => options.installed = value.into(),
+                "--docs" => options.docs = value.into(),
+                _ => return Err(format!("{name} is no option of truth")),
+            }
+            words = rest;
+        }
+        if options.scenarios.is_empty() {
+            options.scenarios = SCENARIOS.iter().collect();
+        }
+        if options.tools.is_empty() {
+            options.tools = TOOLS.to_vec();
+        }
+        Ok(options)
+    }
+}
+
+fn one_of<'a>(known: impl Iterator<Item = &'a str>) -> String {
+    format!("one of {}", known.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_and_refused_with_a_sentence() {
+        let options =
+            Options::parse(&["--only", "stall", "--tool", "wrk", "--rounds", "7"]).unwrap();
+        assert_eq!(
+            (options.scenarios[0].id, options.tools[0].name, options.rounds),
+            ("stall", "wrk", 7)
+        );
+        let all = Options::parse(&[]).unwrap();
+        assert_eq!((all.scenarios.len(), all.tools.len(), all.rounds), (SCENARIOS.len(), 9, 3));
+        for (words, sentence) in [
+            (&["--rounds", "0"][..], "--rounds 0: a whole number from 1 to 100 is wanted"),
+            (&["--seed", "x"], "--seed x: a whole number is wanted"),
+            (
+                &["--tool", "curl"],
+                "--tool curl: one of wrk, ab, h2load, hey, oha, vegeta, k6, fortio, tachograph is wanted",
+            ),
+            (&["--what", "1"], "--what is no option of truth"),
+            (&["--only"], "--only lacks its value"),
+        ] {
+            assert_eq!(Options::parse(words).map(|_| ()), Err(sentence.to_owned()));
+        }
+        let unknown = Options::parse(&["--only", "x"]).unwrap_err();
+        assert!(unknown.starts_with("--only x: one of delay, stall, counts-time,"), "{unknown}");
+    }
+}

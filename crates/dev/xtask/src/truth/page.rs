@@ -1,0 +1,230 @@
+//! The page docs/truth.md.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use super::load::CONNECTIONS;
+use super::results::{Measured, Results};
+use super::scenarios::{SCENARIOS, Scenario, TIMEOUT_S};
+use super::tables::{self, TOLERANCE};
+
+/// The scenarios with faults in responses, and those with closed connections.
+const FAULTS: [&str; 6] = ["status-500", "wrong-body", "truncated", "reset", "no-response", "late"];
+const COUNTS: [&str; 2] = ["counts-time", "counts-number"];
+const CLOSES: [&str; 2] = ["close-announced", "close-silent"];
+
+/// The page of the results.
+pub(super) fn page(results: &Results) -> String {
+    let mut out = head();
+    for (id, title, text, table) in [
+        ("delay", "A constant delay", DELAY, tables::delay as fn(&Measured) -> String),
+        ("stall", "A stall", STALL, tables::stall),
+    ] {
+        if let Some(measured) = results.scenarios.get(id) {
+            let _ = write!(out, "\n## {title}\n\n{}\n{text}\n{}", servers(&[id]), table(measured));
+        }
+    }
+    for (ids, title, text) in [(COUNTS, "Counts", COUNTED), (CLOSES, "Closed connections", CLOSED)]
+    {
+        let columns = columns(results, &ids);
+        if !columns.is_empty() {
+            let _ = write!(out, "\n## {title}\n\n{}\n{text}", servers(&ids));
+        }
+        for (title, measured) in columns {
+            let _ = write!(out, "\n**{title}**\n\n{}", tables::counts(measured));
+        }
+    }
+    out.push_str(&faults(results));
+    let _ = write!(out, "\n## Tools\n\n{}", tables::tools(results));
+    for missing in &results.missing {
+        let _ = write!(
+            out,
+            "\n{} could not be installed here: `{}` ended with “{}”.\n",
+            missing.tool, missing.command, missing.reason
+        );
+    }
+    out.push_str(&circumstances(results));
+    out.push_str(&commands(results));
+    out
+}
+
+fn head() -> String {
+    format!(
+        "# What load generators report, and what is true\n\n\
+         <!-- Made by `make truth` from docs/results/truth.json. Do not edit. -->\n\n\
+         Each tool loads servers whose behaviour is known: a constant delay, a stall, exact counts, \
+         and faults. The tables show what the tool reports beside what is true.\n\n\
+         - The truth is the server's: the fixture of this repository counts every request and every \
+         fault, and measures for every response the time from reading the request to sending the \
+         response. Each run of a tool has a fresh server.\n\
+         - The server runs on CPU 0, the tool on CPU 1. A closed loop has {CONNECTIONS} connections; a request has \
+         a timeout of {TIMEOUT_S} s. The tools take turns in rounds of random, then mirrored order.\n\
+         - Reported figures are those that the tool printed. Of times, the median round is shown; \
+         counts that differ between rounds are listed, one line per round.\n\
+         - **Bold**: a time more than {:.0}% from the truth, or a count that is not exactly the truth.\n\
+         - Each tool has the options that its documentation recommends for the purpose (see [command lines](#command-lines)). \
+         k6 checks status and body in its script; tachograph compares every response with the first ones. \
+         wrk can check a body in a Lua script, which is not used here.\n",
+        TOLERANCE * 100.0
+    )
+}
+
+const DELAY: &str = "Closed loop for 3 s. Reported time of the true one, which is the server's own; \
+                     the way between the two and back is not in it.\n";
+
+const STALL: &str = "Requests arrive at a constant rate of 200/s for 10 s, whether or not the server responds. \
+                     The first row is computed: the time from the moment at which a request is due to its response, \
+                     for each of the 2,000 requests. Tools that measure from the moment of sending, or send nothing while \
+                     all connections wait, do not see most of the requests that the stall delays (coordinated omission).\n";
+
+const COUNTED: &str = "A request is *not accounted for* if the server received it and the tool neither counts \
+     it nor reports it as warm-up or unfinished; a negative number is reported, but was never received. \
+     wrk knows no number of requests and runs for 1 s; vegeta sends at 1,000/s for the time that the number takes.\n";
+
+const CLOSED: &str = "The server responds correctly to every request that it receives, so no response fails. \
+     2,000 requests; wrk runs for 1 s.\n";
+
+const FAULTY: &str = "2,000 requests, of which one in 100 fails; wrk runs for 1 s, and for 8 s where responses are late. \
+     Failures that the tool reports, of those that happened:\n";
+
+fn faults(results: &Results) -> String {
+    let columns = columns(results, &FAULTS);
+    if columns.is_empty() {
+        return String::new();
+    }
+    format!(
+        "\n## Faults\n\n{}\n{FAULTY}\n{}\nExit status:\n\n{}\n\
+         <details><summary>The tools' own words for these failures (first round)</summary>\n\n{}\n</details>\n\n\
+         <details><summary>Requests received by the server (first round)</summary>\n\n{}\n</details>\n",
+        servers(&FAULTS),
+        tables::faults(&columns),
+        tables::endings(&columns),
+        tables::words(&columns),
+        tables::server(&columns),
+    )
+}
+
+fn columns<'r>(results: &'r Results, ids: &[&str]) -> Vec<(&'static str, &'r Measured)> {
+    let scenarios = ids.iter().filter_map(|id| Scenario::named(id));
+    scenarios
+        .filter_map(|scenario| Some((scenario.title, results.scenarios.get(scenario.id)?)))
+        .collect()
+}
+
+/// What the servers do, as a list, or as a sentence if they do the same.
+fn servers(ids: &[&str]) -> String {
+    let scenarios: Vec<&Scenario> = ids.iter().filter_map(|id| Scenario::named(id)).collect();
+    let different: BTreeSet<&str> = scenarios.iter().map(|scenario| scenario.server).collect();
+    if different.len() == 1 {
+        return scenarios
+            .first()
+            .map_or(String::new(), |one| format!("The server {}.\n", one.server));
+    }
+    let line =
+        |scenario: &&Scenario| format!("- {}: the server {}.\n", scenario.title, scenario.server);
+    scenarios.iter().map(line).collect()
+}
+
+/// Machine, dates and how to repeat it.
+fn circumstances(results: &Results) -> String {
+    let mut out = String::from("\n## Measured\n\n");
+    let machines: BTreeSet<&str> =
+        results.scenarios.values().map(|measured| measured.machine.as_str()).collect();
+    for machine in machines {
+        let _ = writeln!(out, "- {machine}");
+    }
+    let dates = results.scenarios.values().map(|measured| measured.date.as_str());
+    if let (Some(first), Some(last)) = (dates.clone().min(), dates.max()) {
+        let _ = writeln!(out, "- from {first} to {last}, `make truth`");
+    }
+    let rounds: BTreeSet<u32> =
+        results.scenarios.values().map(|measured| measured.rounds).collect();
+    let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
+    let _ = writeln!(out, "- rounds: {}", rounds.join(", "));
+    out.push_str(
+        "\nThe numbers of every round are in [`results/truth.json`](results/truth.json). \
+         `cargo run --release -p xtask -- truth --only stall` measures one scenario again and keeps the others.\n",
+    );
+    out
+}
+
+/// The command lines of the first round, by scenario.
+fn commands(results: &Results) -> String {
+    let mut out = String::from("\n## Command lines\n");
+    for scenario in &SCENARIOS {
+        let Some(measured) = results.scenarios.get(scenario.id) else { continue };
+        let _ = write!(
+            out,
+            "\n<details><summary>{} ({})</summary>\n\n```\n",
+            scenario.title, scenario.id
+        );
+        let first: Vec<_> = measured.runs.iter().filter(|run| run.round == 1).collect();
+        for run in &first {
+            let _ = writeln!(out, "{}", run.command);
+        }
+        out.push_str("```\n");
+        for run in first.iter().filter(|run| run.script.is_some()) {
+            let script = run.script.as_deref().unwrap_or_default().trim_end();
+            let _ = write!(out, "\n`script` of {}:\n\n```\n{script}\n```\n", run.tool);
+        }
+        out.push_str("\n</details>\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::truth::results::{Missing, Run, Truth};
+
+    #[test]
+    fn the_page_has_every_scenario_and_says_what_is_missing() {
+        let run = Run {
+            round: 1,
+            tool: "vegeta".to_owned(),
+            command: "vegeta attack".to_owned(),
+            script: Some("GET http://127.0.0.1/\n".to_owned()),
+            end: "exit 0".to_owned(),
+            report: None,
+            said: Some("nothing".to_owned()),
+            truth: Truth::default(),
+        };
+        let measured = Measured {
+            date: "2026-01-02T03:04:05Z".to_owned(),
+            machine: "a machine".to_owned(),
+            rounds: 3,
+            seed: 1,
+            runs: vec![run],
+        };
+        let mut results = Results {
+            missing: vec![Missing {
+                tool: "hey".to_owned(),
+                command: "go install hey".to_owned(),
+                reason: "no Go".to_owned(),
+            }],
+            ..Results::default()
+        };
+        assert!(!page(&results).contains("## Faults"));
+        for scenario in &SCENARIOS {
+            results.scenarios.insert(scenario.id.to_owned(), measured.clone());
+        }
+        let page = page(&results);
+        for scenario in &SCENARIOS {
+            assert!(page.contains(&format!("({})</summary>", scenario.id)), "{}", scenario.id);
+        }
+        for heading in ["A constant delay", "A stall", "Counts", "Faults", "Closed connections"] {
+            assert!(page.contains(&format!("\n## {heading}\n")), "{heading}");
+        }
+        assert!(
+            page.contains("hey could not be installed here: `go install hey` ended with “no Go”.")
+        );
+        assert!(page.contains("- from 2026-01-02T03:04:05Z to 2026-01-02T03:04:05Z, `make truth`"));
+        assert!(page.contains("`script` of vegeta:\n\n```\nGET http://127.0.0.1/\n```"));
+    }
+
+    #[test]
+    fn servers_that_do_the_same_are_described_once() {
+        assert_eq!(servers(&COUNTS), "The server responds at once.\n");
+        assert_eq!(servers(&CLOSES).lines().count(), 2);
+    }
+}

@@ -1,0 +1,130 @@
+//! The results, from which the page is made.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use base::Nanos;
+use fixture::Tally;
+use serde::{Deserialize, Serialize};
+
+use super::report::{Latency, Report};
+use crate::bench;
+
+/// All results.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Results {
+    /// Versions by tool.
+    pub(super) versions: BTreeMap<String, String>,
+    /// Tools that could not be had.
+    pub(super) missing: Vec<Missing>,
+    /// By the scenario's name.
+    pub(super) scenarios: BTreeMap<String, Measured>,
+}
+
+/// A tool that could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Missing {
+    pub(super) tool: String,
+    /// The command that should install it.
+    pub(super) command: String,
+    pub(super) reason: String,
+}
+
+/// The runs of a scenario.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Measured {
+    /// When they began, RFC 3339.
+    pub(super) date: String,
+    pub(super) machine: String,
+    pub(super) rounds: u32,
+    pub(super) seed: u64,
+    pub(super) runs: Vec<Run>,
+}
+
+/// One run of a tool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Run {
+    pub(super) round: u32,
+    pub(super) tool: String,
+    /// Its command line.
+    pub(super) command: String,
+    /// The file that the command line names as `script`.
+    pub(super) script: Option<String>,
+    /// `exit 0`, `signal 9` or `did not end`.
+    pub(super) end: String,
+    /// What it reported, if anything.
+    pub(super) report: Option<Report>,
+    /// The end of what it printed, without a report.
+    pub(super) said: Option<String>,
+    pub(super) truth: Truth,
+}
+
+/// What the server counted and measured during a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Truth {
+    pub(super) connections: u64,
+    pub(super) received: u64,
+    /// Responses by kind; `late` ones are counted once more as what they are.
+    pub(super) sound: u64,
+    pub(super) errors: u64,
+    pub(super) corrupt: u64,
+    pub(super) truncated: u64,
+    pub(super) cut: u64,
+    pub(super) dropped: u64,
+    pub(super) late: u64,
+    /// From reading a request to sending its response.
+    pub(super) held: Latency,
+}
+
+impl Truth {
+    pub(super) fn of(tally: Tally) -> Truth {
+        Truth {
+            connections: tally.connections,
+            received: tally.received,
+            sound: tally.sound,
+            errors: tally.errors,
+            corrupt: tally.corrupt,
+            truncated: tally.truncated,
+            cut: tally.cut,
+            dropped: tally.dropped,
+            late: tally.late,
+            held: Latency::of(tally.held.into_iter().map(millis).collect()),
+        }
+    }
+
+    /// Requests that the server did not answer correctly, or too late.
+    pub(super) fn faults(&self) -> u64 {
+        self.errors + self.corrupt + self.truncated + self.cut + self.dropped + self.late
+    }
+}
+
+/// A time in milliseconds.
+pub(super) fn millis(time: Nanos) -> f64 {
+    time.0 as f64 / 1e6
+}
+
+impl Measured {
+    /// The runs of a tool, by round.
+    pub(super) fn of(&self, tool: &str) -> Vec<&Run> {
+        let mut runs: Vec<&Run> = self.runs.iter().filter(|run| run.tool == tool).collect();
+        runs.sort_by_key(|run| run.round);
+        runs
+    }
+}
+
+impl Results {
+    /// The saved results; empty without a file.
+    pub(super) fn load(path: &Path) -> Result<Results, String> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => serde_json::from_str(&text)
+                .map_err(|error| format!("{} cannot be read: {error}", path.display())),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Results::default()),
+            Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
+        }
+    }
+
+    pub(super) fn save(&self, path: &Path) -> Result<(), String> {
+        let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
+        bench::write(path, &(text + "\n"))
+    }
+}

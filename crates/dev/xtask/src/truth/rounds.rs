@@ -1,0 +1,291 @@
+//! Rounds: every tool in turn, each on a fresh server of the same behaviour.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use fixture::{Running, Tally};
+use rustix::thread::{CpuSet, sched_setaffinity};
+use spec::Endpoint;
+use stage::Exclusive;
+
+use super::load::{Load, OUT, SCRIPT, SOCKET};
+use super::options::Options;
+use super::report::Printed;
+use super::results::{Measured, Missing, Run, Truth};
+use super::scenarios::{Scenario, TIMEOUT_S};
+use super::tools::Tool;
+use crate::bench::{self, Pinned};
+use crate::{binary, say};
+
+/// The server's CPU, which is also this program's, and that of the tools.
+const SERVER_CPU: usize = 0;
+const TOOL_CPU: usize = 1;
+
+/// Additional time for a tool.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long the server must have received nothing to be done.
+const SETTLED: Duration = Duration::from_millis(100);
+
+/// What the scenarios share.
+pub(super) struct Rounds<'o> {
+    options: &'o Options,
+    /// Excludes other measurements.
+    _exclusive: Exclusive,
+    stop: Arc<AtomicBool>,
+    own: PathBuf,
+    /// This machine in words.
+    machine: String,
+    /// The tools that are there, with their programs.
+    here: Vec<(&'static Tool, PathBuf)>,
+    pub(super) missing: Vec<Missing>,
+}
+
+impl<'o> Rounds<'o> {
+    pub(super) fn new(options: &'o Options) -> Result<Rounds<'o>, String> {
+        let cpus = host::machine().cpus;
+        if cpus < 2 {
+            return Err(format!(
+                "this machine has {cpus} CPU, and the server and a tool need one each"
+            ));
+        }
+        let exclusive = stage::exclusive(&base::CpuSet::default(), "xtask truth")
+            .map_err(|error| error.to_string())?;
+        // Before this program limits itself to one CPU.
+        let machine = bench::machine();
+        let mut set = CpuSet::new();
+        set.set(SERVER_CPU);
+        sched_setaffinity(None, &set)
+            .map_err(|error| format!("cannot run on CPU {SERVER_CPU}: {error}"))?;
+        let (here, missing) = find(options);
+        Ok(Rounds {
+            options,
+            _exclusive: exclusive,
+            stop: stage::signals::install().map_err(|error| error.to_string())?,
+            own: std::env::current_exe().map_err(|error| error.to_string())?,
+            machine,
+            here,
+            missing,
+        })
+    }
+
+    /// The versions of the tools that are there.
+    pub(super) fn versions(&self) -> BTreeMap<String, String> {
+        let version = |(tool, program): &(&Tool, PathBuf)| {
+            let version = match tool.version {
+                Some(argument) => short(&bench::version(program, &[argument])),
+                None => installed_version(&self.options.installed, tool),
+            };
+            (tool.name.to_owned(), version)
+        };
+        self.here.iter().map(version).collect()
+    }
+
+    /// Runs every tool in every round.
+    pub(super) fn measure(&self, scenario: &Scenario) -> Result<Measured, String> {
+        let mut measured = Measured {
+            date: base::timestamp_now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            machine: self.machine.clone(),
+            rounds: self.options.rounds,
+            seed: self.options.seed.0,
+            runs: Vec::new(),
+        };
+        for (round, order) in (1..).zip(self.orders(scenario)) {
+            say(&format!("{}: round {round} of {}", scenario.id, self.options.rounds));
+            for (tool, program) in order.iter().filter_map(|i| self.here.get(*i)) {
+                let run = self.turn(scenario, tool, program)?;
+                measured.runs.extend(run.map(|run| Run { round, ..run }));
+            }
+        }
+        Ok(measured)
+    }
+
+    /// The tools' order in each round: random, and mirrored in the next.
+    fn orders(&self, scenario: &Scenario) -> Vec<Vec<usize>> {
+        let mut rng = self.options.seed.rng(scenario.id);
+        let tools = self.here.len();
+        let pairs = self.options.rounds.div_ceil(2);
+        let orders = (0..pairs).flat_map(|_| {
+            let order = stats::mirrored_order(tools, 2, &mut rng);
+            [order[..tools].to_vec(), order[tools..].to_vec()]
+        });
+        orders.take(self.options.rounds as usize).collect()
+    }
+
+    /// Runs one tool on a fresh server; `None` if it has no options for this load.
+    fn turn(
+        &self,
+        scenario: &Scenario,
+        tool: &Tool,
+        program: &Path,
+    ) -> Result<Option<Run>, String> {
+        let text = |error: std::io::Error| error.to_string();
+        let folder = tempfile::tempdir().map_err(text)?;
+        let listen = match scenario.unix {
+            true => Endpoint::Unix(folder.path().join(SOCKET)),
+            false => Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: 0 },
+        };
+        let server = fixture::spawn(scenario.config(listen)).map_err(|error| error.to_string())?;
+        let port = match server.endpoint() {
+            Endpoint::Tcp { port, .. } => *port,
+            // Tools want a URL also with a Unix socket.
+            _ => 80,
+        };
+        let load = Load { port, unix: scenario.unix, work: scenario.work, timeout_s: TIMEOUT_S };
+        let Some(arguments) = (tool.arguments)(&load) else { return Ok(None) };
+        let script = tool.script.map(|script| script(&load));
+        if let Some(script) = &script {
+            std::fs::write(folder.path().join(SCRIPT), script).map_err(text)?;
+        }
+        let words: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
+        let mut process = Pinned::start_in(&self.own, TOOL_CPU, program, &words, folder.path())?;
+        let limit = Duration::from_secs(load.seconds().into()) + PATIENCE;
+        let status = process.wait(limit, &self.stop)?;
+        let mut printed = Printed { text: process.printed(), json: None };
+        // Ends the tool if it is still running.
+        drop(process);
+        let tally = self.settled(&server)?;
+        if let Some(then) = tool.then {
+            printed.text = output(program, then, folder.path())?;
+        }
+        printed.json = json(&folder.path().join(OUT), &printed.text);
+        let report = (tool.read)(&printed);
+        let command = format!("{} {arguments}", tool.name);
+        Ok(Some(Run {
+            round: 0,
+            tool: tool.name.to_owned(),
+            command: match tool.then {
+                None => command,
+                Some(then) => format!("{command} && {} {then}", tool.name),
+            },
+            script,
+            end: match status {
+                None => "did not end".to_owned(),
+                Some(status) => status.to_string().replace("exit status: ", "exit "),
+            },
+            said: report.is_none().then(|| ending(&printed.text)),
+            report,
+            truth: Truth::of(tally),
+        }))
+    }
+
+    /// The server's tally once it receives no more.
+    fn settled(&self, server: &Running) -> Result<Tally, String> {
+        let tally = || server.tally().ok_or("the server keeps no tally");
+        let mut before = tally()?;
+        loop {
+            std::thread::sleep(SETTLED);
+            let now = tally()?;
+            if now == before {
+                return Ok(now);
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                return Err("stopped".to_owned());
+            }
+            before = now;
+        }
+    }
+}
+
+/// The requested tools that are there, and those that are not.
+fn find(options: &Options) -> (Vec<(&'static Tool, PathBuf)>, Vec<Missing>) {
+    let failed = std::fs::read_to_string(options.installed.join("missing.tsv")).unwrap_or_default();
+    let failed = missing(&failed);
+    let (mut here, mut absent) = (Vec::new(), Vec::new());
+    for tool in &options.tools {
+        let installed = options.installed.join("bin").join(tool.name);
+        let program = match tool.name {
+            "tachograph" => binary::path().ok(),
+            _ => installed.canonicalize().ok().or_else(|| bench::on_path(tool.name)),
+        };
+        match program {
+            Some(program) => here.push((*tool, program)),
+            None => absent.push(
+                failed.iter().find(|row| row.tool == tool.name).cloned().unwrap_or(Missing {
+                    tool: tool.name.to_owned(),
+                    command: "scripts/truth-tools.sh".to_owned(),
+                    reason: "not installed".to_owned(),
+                }),
+            ),
+        }
+    }
+    (here, absent)
+}
+
+/// The lines of `missing.tsv`: tool, command, reason.
+fn missing(text: &str) -> Vec<Missing> {
+    let row = |line: &str| {
+        let mut cells = line.splitn(3, '\t').map(str::to_owned);
+        Some(Missing { tool: cells.next()?, command: cells.next()?, reason: cells.next()? })
+    };
+    text.lines().filter_map(row).collect()
+}
+
+/// The version of a tool that does not print it.
+fn installed_version(folder: &Path, tool: &Tool) -> String {
+    let file = folder.join(format!("{}.version", tool.name));
+    let version = std::fs::read_to_string(file);
+    version.map_or_else(|_| "version unknown".to_owned(), |text| text.trim().to_owned())
+}
+
+/// A version without the words around it that some tools print.
+fn short(version: &str) -> String {
+    version.trim_start_matches("This is ").replace(" <$Revision$>", "")
+}
+
+/// What a program prints in a folder.
+fn output(program: &Path, arguments: &str, folder: &Path) -> Result<String, String> {
+    let output = Command::new(program)
+        .args(arguments.split(' '))
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The JSON in a tool's file, or else in what it printed.
+fn json(file: &Path, text: &str) -> Option<serde_json::Value> {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|_| text.to_owned());
+    let first = text.find('{')?;
+    serde_json::Deserializer::from_str(&text[first..]).into_iter().next()?.ok()
+}
+
+/// The end of a text.
+fn ending(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(3)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_read_from_a_file_or_from_among_other_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("out.json");
+        let value = json(&file, "a warning\n{\"a\": 1}\nbye").unwrap();
+        assert_eq!(value["a"], 1);
+        std::fs::write(&file, "{\"a\": 2}").unwrap();
+        assert_eq!(json(&file, "{\"a\": 1}").unwrap()["a"], 2);
+        assert_eq!(json(&folder.path().join("none"), "no report"), None);
+    }
+
+    #[test]
+    fn versions_are_short() {
+        let ab = "This is ApacheBench, Version 2.3 <$Revision$>";
+        assert_eq!([ab, "oha 1.16.0"].map(short), ["ApacheBench, Version 2.3", "oha 1.16.0"]);
+    }
+
+    #[test]
+    fn tools_that_could_not_be_installed_are_read() {
+        let rows = missing("hey\tgo install hey@v1\tno route\nbroken line\n");
+        assert_eq!(rows.len(), 1);
+        assert_eq!((rows[0].tool.as_str(), rows[0].reason.as_str()), ("hey", "no route"));
+    }
+}

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Installs the load generators of `make truth`, in the versions below, to a folder
+# of their own; what cannot be installed is listed in that folder's missing.tsv.
+# Usage: scripts/truth-tools.sh FOLDER
+set -euo pipefail
+
+folder=$(realpath -m "${1:?usage: scripts/truth-tools.sh FOLDER}")
+mkdir -p "$folder/bin"
+missing=$folder/missing.tsv
+: >"$missing"
+
+# Runs a command that should install a tool; notes the tool as missing if it fails.
+attempt() {
+  local tool=$1 log=$folder/$1.log
+  shift
+  echo "$tool: $*"
+  if ! "$@" >"$log" 2>&1; then
+    local reason
+    reason=$(grep -v '^[[:space:]]*$' "$log" | tail -n 1 || true)
+    printf '%s\t%s\t%s\n' "$tool" "$*" "$reason" >>"$missing"
+    echo "$tool: failed, see $log" >&2
+  fi
+}
+
+# Installs a Go program unless this version of it is there already.
+go_tool() {
+  local tool=$1 package=$2 version=$3
+  if [ "$(cat "$folder/$tool.version" 2>/dev/null)" = "$version" ] && [ -x "$folder/bin/$tool" ]; then
+    return
+  fi
+  attempt "$tool" env GOBIN="$folder/bin" GOFLAGS="-p=1" nice -n 10 go install "$package@$version"
+  if [ -x "$folder/bin/$tool" ]; then echo "$version" >"$folder/$tool.version"; fi
+}
+
+apt_tool() {
+  local tool=$1 package=$2
+  command -v "$tool" >/dev/null && return
+  attempt "$tool" apt-get install -y -qq --no-install-recommends "$package"
+}
+
+apt_tool wrk wrk
+apt_tool ab apache2-utils
+apt_tool h2load nghttp2-client
+go_tool hey github.com/rakyll/hey v0.1.5
+go_tool vegeta github.com/tsenart/vegeta/v12 v12.13.0
+# Later versions need a module (grol.io/grol) whose source the module proxy may refuse.
+go_tool fortio fortio.org/fortio v1.68.2
+go_tool k6 go.k6.io/k6 v1.8.1
+
+oha_version=1.16.0
+if [ "$("$folder/bin/oha" --version 2>/dev/null)" != "oha $oha_version" ]; then
+  attempt oha nice -n 10 "${CARGO:-cargo}" install oha --version "$oha_version" --locked --root "$folder"
+fi
