@@ -11,7 +11,6 @@ use serde_json::Value;
 #[test]
 fn counts_and_faults_of_wrk_ab_and_h2load() {
     let docs = tempfile::tempdir().unwrap();
-    std::fs::create_dir(docs.path().join("results")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args("truth --rounds 1 --tool wrk --tool ab --tool h2load --tools nowhere".split(' '))
         .args("--only counts-number --only status-500 --only wrong-body --only unix".split(' '))

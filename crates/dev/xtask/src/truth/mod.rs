@@ -51,6 +51,10 @@ fn save_page(docs: &Path, results: &Results) -> Result<(), String> {
 
 fn run(options: &Options) -> Result<(), String> {
     let mut results = Results::load(&numbers(&options.docs))?;
+    // Before anything is measured that could then not be saved.
+    let folder = options.docs.join("results");
+    std::fs::create_dir_all(&folder)
+        .map_err(|error| format!("{} cannot be written: {error}", folder.display()))?;
     let rounds = Rounds::new(options)?;
     results.missing = rounds.missing.clone();
     results.versions.extend(rounds.versions());

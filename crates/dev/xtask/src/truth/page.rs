@@ -69,23 +69,48 @@ fn head() -> String {
     )
 }
 
-const DELAY: &str = "Closed loop for 3 s. Reported time of the true one, which is the server's own; \
-                     the way between the two and back is not in it.\n";
+const DELAY: &str = "\
+Closed loop for 3 s. Reported time of the true one, which is the server's own and excludes the way \
+over loopback.
+";
 
-const STALL: &str = "Requests arrive at a constant rate of 200/s for 10 s, whether or not the server responds. \
-                     The first row is computed: the time from the moment at which a request is due to its response, \
-                     for each of the 2,000 requests. Tools that measure from the moment of sending, or send nothing while \
-                     all connections wait, do not see most of the requests that the stall delays (coordinated omission).\n";
+const STALL: &str = "\
+Requests arrive at a constant rate of 200/s for 10 s, whether or not the server responds. The first \
+row is computed: the time from the moment at which a request is due to its response, for each of the \
+2,000 requests. Tools that measure from the moment of sending, or send nothing while all connections \
+wait, do not see most of the requests that the stall delays (coordinated omission). wrk and ab have \
+no rate; their closed loop is shown for comparison.
+";
 
-const COUNTED: &str = "A request is *not accounted for* if the server received it and the tool neither counts \
-     it nor reports it as warm-up or unfinished; a negative number is reported, but was never received. \
-     wrk knows no number of requests and runs for 1 s; vegeta sends at 1,000/s for the time that the number takes.\n";
+const COUNTED: &str = "\
+A request is *not accounted for* if the server received it and the tool neither counts it nor \
+reports it as warm-up or unfinished; a negative number was reported, but never received. wrk knows \
+no number of requests and runs for 1 s; vegeta sends at 1,000/s for the time that the number takes.
 
-const CLOSED: &str = "The server responds correctly to every request that it receives, so no response fails. \
-     2,000 requests; wrk runs for 1 s.\n";
+- ab does not report the requests that are outstanding when its time is over.
+- tachograph sends three requests before the load to learn the response; its ledger does not contain them.
+";
 
-const FAULTY: &str = "2,000 requests, of which one in 100 fails; wrk runs for 1 s, and for 8 s where responses are late. \
-     Failures that the tool reports, of those that happened:\n";
+const CLOSED: &str = "\
+The server responds correctly to every request that it receives. 2,000 requests; wrk runs for 1 s. A \
+request that is sent while the server closes the connection never reaches it: some tools send it \
+again on a new connection, others report it as failed.
+";
+
+const FAULTY: &str = "\
+2,000 requests, of which one in 100 fails; wrk runs for 1 s, and for 8 s where responses are late. \
+Failures that the tool reports, of those that happened:
+";
+
+const FAULT_NOTES: &str = "\
+- hey, vegeta, k6 and fortio send a request again on a new connection if a kept connection ends \
+without a response, which HTTP allows for a GET (RFC 9112, section 9.3.1): the server received more \
+requests than they report.
+- h2load does not replace a connection that has ended; the requests that were left for it are \
+reported as failed, but were never sent.
+- hey does not report errors while it reads a body.
+- wrk's time can end between a fault and its report.
+";
 
 fn faults(results: &Results) -> String {
     let columns = columns(results, &FAULTS);
@@ -93,7 +118,7 @@ fn faults(results: &Results) -> String {
         return String::new();
     }
     format!(
-        "\n## Faults\n\n{}\n{FAULTY}\n{}\nExit status:\n\n{}\n\
+        "\n## Faults\n\n{}\n{FAULTY}\n{}\n{FAULT_NOTES}\nExit status:\n\n{}\n\
          <details><summary>The tools' own words for these failures (first round)</summary>\n\n{}\n</details>\n\n\
          <details><summary>Requests received by the server (first round)</summary>\n\n{}\n</details>\n",
         servers(&FAULTS),
