@@ -88,7 +88,7 @@ impl Client {
                     (false, false) => format!("load {url}"),
                 };
                 text += &format!(
-                    " --connections {connections} --duration {}ms --json - --seed 1",
+                    " --connections {connections} --duration {}ms --json --seed 1",
                     (seconds * 1e3).round()
                 );
                 text += &format!(" --engine {}", self.engine().unwrap_or("auto"));
@@ -343,17 +343,17 @@ mod tests {
             (
                 Client::Epoll,
                 "unix-64",
-                "load|http://unix:/a b/s:/|--connections|64|--duration|1000ms|--json|-|--seed|1|--engine|epoll",
+                "load|http://unix:/a b/s:/|--connections|64|--duration|1000ms|--json|--seed|1|--engine|epoll",
             ),
             (
                 Client::Uring,
                 "two-cpus-tcp",
-                "load|http://127.0.0.1:80/|--connections|1|--duration|1000ms|--json|-|--seed|1|--engine|io-uring|--busy-poll",
+                "load|http://127.0.0.1:80/|--connections|1|--duration|1000ms|--json|--seed|1|--engine|io-uring|--busy-poll",
             ),
             (
                 Client::Epoll,
                 "bulk-tcp",
-                "load|tcp://127.0.0.1:80|--exchange|bulk|--size|64KiB|--connections|1|--duration|1000ms|--json|-|--seed|1|--engine|epoll",
+                "load|tcp://127.0.0.1:80|--exchange|bulk|--size|64KiB|--connections|1|--duration|1000ms|--json|--seed|1|--engine|epoll",
             ),
         ] {
             assert_eq!(call(client, id), words);

@@ -57,7 +57,7 @@ fn head() -> String {
          - The truth is the server's: the fixture of this repository counts every request and every \
          fault, and measures for every response the time from reading the request to sending the \
          response. Each run of a tool has a fresh server.\n\
-         - The server runs on CPU 0, the tool on CPU 1. A closed loop has {CONNECTIONS} connections; a request has \
+         - The server has one CPU, the tool another. A closed loop has {CONNECTIONS} connections; a request has \
          a timeout of {TIMEOUT_S} s. The tools take turns in rounds of random, then mirrored order.\n\
          - Reported figures are those that the tool printed. Of times, the median round is shown; \
          counts that differ between rounds are listed, one line per round.\n\
@@ -168,7 +168,8 @@ fn circumstances(results: &Results) -> String {
     let _ = writeln!(out, "- rounds: {}", rounds.join(", "));
     out.push_str(
         "\nThe numbers of every round are in [`results/truth.json`](results/truth.json). \
-         `cargo run --release -p xtask -- truth --only stall` measures one scenario again and keeps the others.\n",
+         `cargo run --release -p xtask -- truth --only stall` measures one scenario again and keeps the others. \
+         Delay and stall need an otherwise idle machine; counts and faults do not.\n",
     );
     out
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fixture::{Running, Tally};
-use rustix::thread::{CpuSet, sched_setaffinity};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use spec::Endpoint;
 use stage::Exclusive;
 
@@ -20,10 +20,6 @@ use super::scenarios::{Scenario, TIMEOUT_S};
 use super::tools::Tool;
 use crate::bench::{self, Pinned};
 use crate::{binary, say};
-
-/// The server's CPU, which is also this program's, and that of the tools.
-const SERVER_CPU: usize = 0;
-const TOOL_CPU: usize = 1;
 
 /// Additional time for a tool.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -40,6 +36,8 @@ pub(super) struct Rounds<'o> {
     own: PathBuf,
     /// This machine in words.
     machine: String,
+    /// The CPU of the tools; the server, a thread of this program, has another.
+    tool_cpu: usize,
     /// The tools that are there, with their programs.
     here: Vec<(&'static Tool, PathBuf)>,
     pub(super) missing: Vec<Missing>,
@@ -47,20 +45,15 @@ pub(super) struct Rounds<'o> {
 
 impl<'o> Rounds<'o> {
     pub(super) fn new(options: &'o Options) -> Result<Rounds<'o>, String> {
-        let cpus = host::machine().cpus;
-        if cpus < 2 {
-            return Err(format!(
-                "this machine has {cpus} CPU, and the server and a tool need one each"
-            ));
-        }
+        let [server_cpu, tool_cpu] = two_cpus()?;
         let exclusive = stage::exclusive(&base::CpuSet::default(), "xtask truth")
             .map_err(|error| error.to_string())?;
         // Before this program limits itself to one CPU.
         let machine = bench::machine();
         let mut set = CpuSet::new();
-        set.set(SERVER_CPU);
+        set.set(server_cpu);
         sched_setaffinity(None, &set)
-            .map_err(|error| format!("cannot run on CPU {SERVER_CPU}: {error}"))?;
+            .map_err(|error| format!("cannot run on CPU {server_cpu}: {error}"))?;
         let (here, missing) = find(options);
         Ok(Rounds {
             options,
@@ -68,6 +61,7 @@ impl<'o> Rounds<'o> {
             stop: stage::signals::install().map_err(|error| error.to_string())?,
             own: std::env::current_exe().map_err(|error| error.to_string())?,
             machine,
+            tool_cpu,
             here,
             missing,
         })
@@ -142,7 +136,8 @@ impl<'o> Rounds<'o> {
             std::fs::write(folder.path().join(SCRIPT), script).map_err(text)?;
         }
         let words: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
-        let mut process = Pinned::start_in(&self.own, TOOL_CPU, program, &words, folder.path())?;
+        let mut process =
+            Pinned::start_in(&self.own, self.tool_cpu, program, &words, folder.path())?;
         let limit = Duration::from_secs(load.seconds().into()) + PATIENCE;
         let status = process.wait(limit, &self.stop)?;
         let mut printed = Printed { text: process.printed(), json: None };
@@ -188,6 +183,16 @@ impl<'o> Rounds<'o> {
             }
             before = now;
         }
+    }
+}
+
+/// Two CPUs on which this program may run.
+fn two_cpus() -> Result<[usize; 2], String> {
+    let allowed = sched_getaffinity(None).map_err(|error| format!("sched_getaffinity: {error}"))?;
+    let mut cpus = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    match (cpus.next(), cpus.next()) {
+        (Some(first), Some(second)) => Ok([first, second]),
+        _ => Err("there is one CPU, and the server and a tool need one each".to_owned()),
     }
 }
 
