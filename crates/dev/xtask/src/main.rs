@@ -101,7 +101,8 @@ tasks:
         5 rounds of 1 s by default, into docs/performance.md and its numbers beside it
   bench page
         docs/performance.md from the numbers that are kept
-  truth [--only SCENARIO]… [--tool NAME]… [--rounds N] [--seed N] [--tools FOLDER] [--docs FOLDER]
+  truth [--only SCENARIO]… [--tool NAME]… [--rounds N] [--seed N] [--note TEXT] [--tools FOLDER]
+        [--docs FOLDER]
         what wrk, ab, h2load, hey, oha, vegeta, k6, fortio and ours report about servers of known
         behaviour (3 rounds by default), into docs/truth.md and its numbers beside it; the tools
         are those that scripts/truth-tools.sh installed in FOLDER (target/truth-tools), or on PATH

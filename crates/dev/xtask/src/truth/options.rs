@@ -15,6 +15,8 @@ pub(super) struct Options {
     pub(super) tools: Vec<&'static Tool>,
     pub(super) rounds: u32,
     pub(super) seed: Seed,
+    /// A remark on the circumstances, for the page.
+    pub(super) note: Option<String>,
     /// Where `scripts/truth-tools.sh` installed the tools.
     pub(super) installed: PathBuf,
     /// Where the page and its numbers are written.
@@ -28,6 +30,7 @@ impl Options {
             tools: Vec::new(),
             rounds: 3,
             seed: Seed(1),
+            note: None,
             installed: PathBuf::from("target/truth-tools"),
             docs: bench::docs(),
         };
@@ -50,6 +53,7 @@ impl Options {
                     let found = TOOLS.into_iter().find(|tool| tool.name == *value);
                     options.tools.push(found.ok_or_else(|| unfit(&one_of(known)))?);
                 }
+                "--note" => options.note = Some((*value).to_owned()),
                 "--tools" => options.installed = value.into(),
                 "--docs" => options.docs = value.into(),
                 _ => return Err(format!("{name} is no option of truth")),

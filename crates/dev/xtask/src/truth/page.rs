@@ -1,6 +1,6 @@
 //! The page docs/truth.md.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::load::CONNECTIONS;
@@ -36,6 +36,7 @@ pub(super) fn page(results: &Results) -> String {
     }
     out.push_str(&faults(results));
     let _ = write!(out, "\n## Tools\n\n{}", tables::tools(results));
+    out.push_str(FORTIO);
     for missing in &results.missing {
         let _ = write!(
             out,
@@ -70,16 +71,22 @@ fn head() -> String {
 }
 
 const DELAY: &str = "\
-Closed loop for 3 s. Reported time of the true one, which is the server's own and excludes the way \
-over loopback.
+Closed loop for 3 s. Each cell has the reported time, and after “of” the server's own, which excludes \
+the way over loopback.
 ";
 
 const STALL: &str = "\
 Requests arrive at a constant rate of 200/s for 10 s, whether or not the server responds. The first \
 row is computed: the time from the moment at which a request is due to its response, for each of the \
 2,000 requests. Tools that measure from the moment of sending, or send nothing while all connections \
-wait, do not see most of the requests that the stall delays (coordinated omission). wrk and ab have \
-no rate; their closed loop is shown for comparison.
+wait, do not see most of the requests that the stall delays (coordinated omission).
+
+- wrk and ab have no rate; their closed loop is shown for comparison. wrk adds computed latencies for \
+the requests that its average rate would have sent during a long response (`stats_correct` in wrk.c).
+- h2load and fortio measure from sending, and send the delayed requests at once after the stall. hey \
+also measures from sending, and leaves them out.
+- vegeta and k6 send every request when it is due, on further connections; oha and tachograph measure \
+from the moment at which it is due.
 ";
 
 const COUNTED: &str = "\
@@ -96,6 +103,10 @@ The server responds correctly to every request that it receives. 2,000 requests;
 request that is sent while the server closes the connection never reaches it: some tools send it \
 again on a new connection, others report it as failed.
 ";
+
+const FORTIO: &str = "\
+\nfortio: later versions need the module grol.io/grol, which cannot be downloaded from every module \
+proxy (`go install fortio.org/fortio@v1.75.3` ended with “403 Forbidden” here).\n";
 
 const FAULTY: &str = "\
 2,000 requests, of which one in 100 fails; wrk runs for 1 s, and for 8 s where responses are late. \
@@ -166,12 +177,27 @@ fn circumstances(results: &Results) -> String {
         results.scenarios.values().map(|measured| measured.rounds).collect();
     let rounds: Vec<String> = rounds.iter().map(u32::to_string).collect();
     let _ = writeln!(out, "- rounds: {}", rounds.join(", "));
+    for (note, ids) in notes(results) {
+        let _ = writeln!(out, "- {}: {note}", ids.join(", "));
+    }
     out.push_str(
         "\nThe numbers of every round are in [`results/truth.json`](results/truth.json). \
          `cargo run --release -p xtask -- truth --only stall` measures one scenario again and keeps the others. \
          Delay and stall need an otherwise idle machine; counts and faults do not.\n",
     );
     out
+}
+
+/// Remarks on the circumstances, each with its scenarios.
+fn notes(results: &Results) -> BTreeMap<&str, Vec<&str>> {
+    let mut notes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for scenario in &SCENARIOS {
+        let measured = results.scenarios.get(scenario.id);
+        if let Some(note) = measured.and_then(|measured| measured.note.as_deref()) {
+            notes.entry(note).or_default().push(scenario.id);
+        }
+    }
+    notes
 }
 
 /// The command lines of the first round, by scenario.
@@ -218,6 +244,7 @@ mod tests {
         let measured = Measured {
             date: "2026-01-02T03:04:05Z".to_owned(),
             machine: "a machine".to_owned(),
+            note: Some("beside a build".to_owned()),
             rounds: 3,
             seed: 1,
             runs: vec![run],
@@ -238,6 +265,8 @@ mod tests {
         for scenario in &SCENARIOS {
             assert!(page.contains(&format!("({})</summary>", scenario.id)), "{}", scenario.id);
         }
+        assert!(page.contains("- delay, stall, counts-time, counts-number, status-500,"));
+        assert!(page.contains(", unix: beside a build\n"));
         for heading in ["A constant delay", "A stall", "Counts", "Faults", "Closed connections"] {
             assert!(page.contains(&format!("\n## {heading}\n")), "{heading}");
         }

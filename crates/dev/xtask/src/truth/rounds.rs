@@ -84,6 +84,7 @@ impl<'o> Rounds<'o> {
         let mut measured = Measured {
             date: base::timestamp_now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             machine: self.machine.clone(),
+            note: self.options.note.clone(),
             rounds: self.options.rounds,
             seed: self.options.seed.0,
             runs: Vec::new(),

@@ -257,6 +257,9 @@ fn marked(reported: f64, truth: f64) -> String {
 
 /// A time in milliseconds with three digits or more.
 fn time(millis: f64) -> String {
+    if millis >= 999.5 {
+        return format!("{} ms", thousands(millis.round() as u64));
+    }
     let digits = if millis >= 100.0 {
         0
     } else if millis >= 10.0 {
@@ -358,5 +361,9 @@ mod tests {
     #[test]
     fn counts_have_separators() {
         assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [5.0, 15.62, 105.9, 999.6].map(time),
+            ["5.00 ms", "15.6 ms", "106 ms", "1,000 ms"]
+        );
     }
 }
