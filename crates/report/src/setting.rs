@@ -172,7 +172,7 @@ pub(crate) fn part_layout(part: &Part) -> String {
 /// What it costs to wake a thread of the stack from the client's CPU, and what this does to small
 /// requests; `None` unless client and stack are on separate CPUs.
 pub(crate) fn waking(layout: &Layout, machine: &Machine) -> Option<String> {
-    let Layout { client, stack } = layout;
+    let Layout { client, stack, .. } = layout;
     let shared = client.iter().any(|cpu| stack.iter().any(|other| other == cpu));
     let is_split = !client.is_empty() && !stack.is_empty() && !shared;
     let cost = machine.wake.filter(|_| is_split)?;
@@ -270,7 +270,10 @@ mod tests {
         let cost = WakeCost { same_cpu: Nanos(2_940), other_cpu: Nanos(33_100) };
         let known = Machine { wake: Some(cost), ..Machine::default() };
         let of = |client: &str, stack: &str, machine: &Machine| {
-            waking(&Layout { client: cpus(client), stack: cpus(stack) }, machine)
+            waking(
+                &Layout { client: cpus(client), stack: cpus(stack), ..Layout::default() },
+                machine,
+            )
         };
         let words = of("1", "0", &known).unwrap();
         let start =
