@@ -51,7 +51,7 @@ fn of_an_experiment() {
             "[[variant]]\nname = \"x\"\ntarget = \"http://h/\"\nprocess = { command = \"x\", cpus = \"1\" }\n",
             "cpus cannot be '1'",
             22,
-            36,
+            35,
             "there are: stack, client",
         ),
         (
@@ -295,7 +295,7 @@ fn of_a_variant() {
             "'readiness' is not a key of a process of [[variant]]",
             21,
             28,
-            "there are: name, command, env, ready, ready_timeout, stop_signal, stop_timeout",
+            "there are: name, command, env, ready, ready_timeout, stop_signal, stop_timeout, cpus",
         ),
         (
             "process = { command = \"a\", ready = \"soon\" }\n",
