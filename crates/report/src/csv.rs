@@ -4,7 +4,7 @@ use record::{BlockState, Run};
 
 use crate::view;
 
-const COLUMNS: [&str; 32] = [
+const COLUMNS: [&str; 33] = [
     "run",
     "part",
     "block",
@@ -32,6 +32,7 @@ const COLUMNS: [&str; 32] = [
     "in_flight",
     "reconnected",
     "served",
+    "discarded",
     "series",
     "stack_cpu_ns",
     "machine_busy_ns",
@@ -81,6 +82,7 @@ pub fn csv(run: &Run) -> String {
                     c.in_flight.to_string(),
                     c.reconnected.to_string(),
                     maybe(trial.ledger.served),
+                    maybe(trial.ledger.discarded),
                     maybe(trial.ledger.series),
                     maybe(trial.stack_cpu.map(|cpu| cpu.0)),
                     maybe(trial.machine_busy.map(|busy| busy.0)),

@@ -56,6 +56,7 @@ pub(crate) fn finding_lines_of(
 fn is_one_kind(a: &Finding, b: &Finding) -> bool {
     let same_source = match (&a.fact, &b.fact) {
         (Fact::Ledger { gap: a }, Fact::Ledger { gap: b }) => a.law == b.law,
+        (Fact::Discarded { offer: a, .. }, Fact::Discarded { offer: b, .. }) => a == b,
         (Fact::Uneven { source: a, .. }, Fact::Uneven { source: b, .. }) => a == b,
         (Fact::AcceptQueue { counter: a, .. }, Fact::AcceptQueue { counter: b, .. }) => a == b,
         (Fact::Resent { counter: a, .. }, Fact::Resent { counter: b, .. }) => a == b,
@@ -162,6 +163,7 @@ fn size(fact: &Fact) -> f64 {
         Fact::TrialsDiffer { trials, session } => trials.abs_diff(*session) as f64,
         Fact::SeriesChanged { now, before, .. } => now.abs_diff(*before) as f64,
         Fact::Failures { failed, .. } => *failed as f64,
+        Fact::Discarded { discarded, .. } => *discarded as f64,
         Fact::Lateness { p99, .. } => p99.0 as f64,
         Fact::Uneven { here, there, .. } => (here - there).abs(),
         Fact::Throttled { times } => *times as f64,
@@ -177,6 +179,7 @@ fn size(fact: &Fact) -> f64 {
         Fact::TimeWaitSockets { more, .. } => *more as f64,
         Fact::Baseline { .. }
         | Fact::ServedUnreadable { .. }
+        | Fact::Uncounted { .. }
         | Fact::StackFailed { .. }
         | Fact::ActionFailed { .. }
         | Fact::Killed { .. }
@@ -239,6 +242,18 @@ fn clause(part: &Part, finding: &Finding) -> String {
             threads + 1
         ),
         Fact::Ledger { gap } => of(unequal(gap)),
+        Fact::Discarded { offer, discarded, completed } => of(format!(
+            "its kernel discarded {} of {} ({}) {}, because the receive buffer was full",
+            format_count(*discarded),
+            plural(*completed, "request"),
+            share(*discarded as f64 / (*completed).max(1) as f64),
+            during(*offer)
+        )),
+        Fact::Uncounted { offer } => of(format!(
+            "the server-side count of a trial differs from its requests {}, although that of all \
+             trials does not",
+            during(*offer)
+        )),
         Fact::ServedUnreadable { error } => {
             of(format!("the server's own count could not be read: {error}"))
         }

@@ -228,6 +228,14 @@ fn what_every_check_saw() {
             "the servers were already running, so there is one start of each: the interval covers these starts only, and not how starts of the same server differ",
         ),
         (
+            Fact::Discarded { offer: Offer::Closed, discarded: 460_700, completed: 4_000_000 },
+            "b: its kernel discarded 460,700 of 4,000,000 requests (11.5%) in the closed loop, because the receive buffer was full",
+        ),
+        (
+            Fact::Uncounted { offer: Offer::Closed },
+            "b: the server-side count of a trial differs from its requests in the closed loop, although that of all trials does not",
+        ),
+        (
             Fact::NotServed,
             "b: no server-side count; add --served-by or the WSGI counter to cross-check",
         ),

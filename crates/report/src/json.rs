@@ -323,6 +323,7 @@ pub(crate) fn ledger_json(ledger: &Ledger) -> Value {
         "in_flight": c.in_flight,
         "reconnected": c.reconnected,
         "served": ledger.served,
+        "discarded": ledger.discarded,
         "series": ledger.series,
     })
 }

@@ -39,6 +39,19 @@ impl Clause {
         clause
     }
 
+    /// The server-side count, and what the server's kernel discarded: together the completed
+    /// requests.
+    fn arrived(served: u64, discarded: u64, completed: u64) -> Clause {
+        let sum = u128::from(served) + u128::from(discarded);
+        let right = match sum == u128::from(completed) {
+            true => (true, "completed".to_owned()),
+            false => (false, format!("{} completed", format_count(completed))),
+        };
+        let left =
+            format!("served {} + {} discarded", format_count(served), format_count(discarded));
+        Clause { left, right: Some(right) }
+    }
+
     /// The server-side count, if it contains `lost` requests that were not completed.
     fn with_lost(served: u64, lost: u64) -> Clause {
         let right = format!("completed + {} of the lost", format_count(lost));
@@ -94,7 +107,10 @@ pub(crate) fn clauses(ledger: &Ledger, disrupted: bool) -> Vec<Clause> {
         {
             Clause::with_lost(served, served - c.completed)
         }
-        Some(served) => Clause::completed("served", served, c.completed),
+        Some(served) => match ledger.discarded {
+            Some(discarded) => Clause::arrived(served, discarded, c.completed),
+            None => Clause::completed("served", served, c.completed),
+        },
         None => Clause::words(NOT_SERVED.to_owned()),
     });
     if let Some(series) = ledger.series {
@@ -183,6 +199,23 @@ mod tests {
             assert_eq!(line(&ledger, false), text);
             assert_eq!(is_broken(&ledger, false), text.contains('≠'));
         }
+    }
+
+    #[test]
+    fn what_was_discarded_is_beside_what_was_served() {
+        let with = |served, discarded| Ledger {
+            discarded: Some(discarded),
+            ..of([100, 0, 100, 100, 0, 0], Some(served), None)
+        };
+        let all = with(93, 7);
+        let text = "sent 100 = 100 completed; served 93 + 7 discarded = completed";
+        assert_eq!(line(&all, false), text);
+        check(text, &all);
+        let lost = with(92, 7);
+        let text = "sent 100 = 100 completed; served 92 + 7 discarded ≠ 100 completed";
+        assert_eq!(line(&lost, false), text);
+        check(text, &lost);
+        assert!(is_broken(&lost, false));
     }
 
     #[test]

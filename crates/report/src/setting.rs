@@ -77,6 +77,10 @@ fn exchange(exchange: Exchange) -> Option<String> {
         Exchange::Bulk { bytes } => {
             Some(format!("a stream in chunks of {}", text::size(bytes as f64)))
         }
+        Exchange::Lines { lines, bytes } => {
+            let lines = text::plural(u64::from(lines), "line");
+            Some(format!("messages of {lines} ({})", text::size(bytes as f64)))
+        }
     }
 }
 

@@ -150,11 +150,13 @@ pub(crate) fn times_in_words(part: &Part) -> String {
     let dropped = part.variants.iter().any(|variant| variant.ledger.counts.dropped > 0);
     // Dropped and failed requests have no time.
     let of = if dropped { " of completed requests" } else { "" };
+    // Nothing answers a message, so it ends here for its sender.
+    let until = if part.is_one_way() { ", until the socket took the message" } else { "" };
     match timed {
         Some(summary) if summary.offer == Offer::Open => {
-            format!("latency{of}, {}", setting::offer(Offer::Open, summary.offered_per_s))
+            format!("latency{of}, {}{until}", setting::offer(Offer::Open, summary.offered_per_s))
         }
-        _ => format!("service time{of}, closed loop"),
+        _ => format!("service time{of}, closed loop{until}"),
     }
 }
 

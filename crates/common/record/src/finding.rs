@@ -66,6 +66,22 @@ pub enum Fact {
         #[serde(flatten)]
         gap: Discrepancy,
     },
+    /// The server's kernel discarded messages before the server read them. They are counted, so this
+    /// is a result.
+    Discarded {
+        /// The offer of the trials.
+        offer: Offer,
+        /// Discarded messages.
+        discarded: u64,
+        /// Completed messages.
+        completed: u64,
+    },
+    /// The server-side count of a trial did not account for its requests, although the count of all
+    /// trials does.
+    Uncounted {
+        /// The offer of the trial.
+        offer: Offer,
+    },
     /// The server's own count could not be read.
     ServedUnreadable {
         /// The error from reading the count.
@@ -333,6 +349,8 @@ impl Fact {
             Fact::NullServer { .. } => "null_server",
             Fact::ClientBusy { .. } => "client_busy",
             Fact::Ledger { .. } => "ledger",
+            Fact::Discarded { .. } => "discarded",
+            Fact::Uncounted { .. } => "uncounted",
             Fact::ServedUnreadable { .. } => "served_unreadable",
             Fact::TrialsDiffer { .. } => "trials_differ",
             Fact::SeriesChanged { .. } => "series_changed",

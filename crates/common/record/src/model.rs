@@ -158,6 +158,13 @@ pub enum Exchange {
         /// Chunk size.
         bytes: u64,
     },
+    /// Messages of lines, to which there is no response.
+    Lines {
+        /// Lines in a message.
+        lines: u32,
+        /// Message size.
+        bytes: u64,
+    },
 }
 
 /// I/O backend of the client.
@@ -376,6 +383,11 @@ impl Part {
     /// The findings that forbid verdicts.
     pub fn invalid(&self) -> impl Iterator<Item = &Finding> + Clone {
         self.findings.iter().filter(|finding| finding.is_invalid())
+    }
+
+    /// Whether messages are sent to which there is no response.
+    pub fn is_one_way(&self) -> bool {
+        matches!(self.load.exchange, Exchange::Lines { .. })
     }
 
     /// Whether throughput is in bytes per second instead of requests per second.

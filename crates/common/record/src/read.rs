@@ -35,6 +35,14 @@ trait Columns {
         Ok(self.get_as::<Option<i64>>(column)?.map(|value| value as u64))
     }
 
+    /// A count that files of earlier versions do not have.
+    fn added_count(&self, column: &str) -> Result<Option<u64>> {
+        match self.maybe_count(column) {
+            Err(Error::InvalidColumnName(_)) => Ok(None),
+            read => read,
+        }
+    }
+
     fn nanos(&self, column: &str) -> Result<Nanos> {
         self.count(column).map(Nanos)
     }
@@ -83,6 +91,7 @@ trait Columns {
                 reconnected: self.count("reconnected")?,
             },
             served: self.maybe_count("served")?,
+            discarded: self.added_count("discarded")?,
             series: self.maybe_count("series")?,
             errors: self.json("errors")?,
         })

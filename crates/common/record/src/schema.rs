@@ -12,6 +12,9 @@ const TABLES: &str = include_str!("schema/2.sql");
 /// Tables that were added later; files without them stay readable, also for older versions.
 const ADDED: &str = include_str!("schema/2-actions.sql");
 
+/// The tables with a ledger. Its column `discarded` was added later; older versions ignore it.
+const LEDGERS: [&str; 3] = ["variant", "life", "trial"];
+
 /// The schema that this version writes. Schema 1 stored sentences instead of facts, so its records
 /// are refused, not migrated.
 pub(crate) const KNOWN: i64 = 2;
@@ -58,5 +61,18 @@ pub(crate) fn create(db: &mut Connection) -> rusqlite::Result<()> {
         step.pragma_update(None, "user_version", KNOWN)?;
     }
     step.execute_batch(ADDED)?;
+    for table in LEDGERS {
+        add_discarded(&step, table)?;
+    }
     step.commit()
+}
+
+/// Adds the count of messages that the server's kernel discarded.
+fn add_discarded(db: &Connection, table: &str) -> rusqlite::Result<()> {
+    let known = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = 'discarded'";
+    let is_there: bool = db.query_row(known, [table], |row| row.get(0))?;
+    if is_there {
+        return Ok(());
+    }
+    db.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN discarded INTEGER"))
 }

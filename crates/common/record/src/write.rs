@@ -74,6 +74,7 @@ impl Row {
             .count("in_flight", c.in_flight)
             .count("reconnected", c.reconnected)
             .maybe_count("served", ledger.served)
+            .maybe_count("discarded", ledger.discarded)
             .maybe_count("series", ledger.series)
             .json("errors", &ledger.errors)
     }

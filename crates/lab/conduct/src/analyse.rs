@@ -48,6 +48,10 @@ pub(crate) fn shared_load(load: &spec::Load) -> record::Load {
             spec::Exchange::Oneshot => record::Exchange::Oneshot,
             spec::Exchange::Echo { size } => record::Exchange::Echo { bytes: size.0 },
             spec::Exchange::Bulk { chunk } => record::Exchange::Bulk { bytes: chunk.0 },
+            spec::Exchange::Lines(lines) => record::Exchange::Lines {
+                lines: lines.per_message,
+                bytes: lines.message_bytes() as u64,
+            },
         },
         engines: Vec::new(),
         busy_poll: load.busy_poll,
@@ -303,6 +307,7 @@ fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
         let (closed, open) = (trials(Offer::Closed), trials(Offer::Open));
         found.extend(client_busy(plan, v, &closed));
         found.extend(unsustained(plan, v, &open));
+        found.extend([&closed, &open].into_iter().filter_map(|trials| discarded(v, trials)));
         let served = part.variants[v].ledger.served.is_some();
         if part.variants[v].skipped.is_none() && !served && !closed.is_empty() {
             found.push(Finding::of_variant(Severity::Note, v, Fact::NotServed));
@@ -311,6 +316,15 @@ fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
     found.extend(not_steady(part));
     found.extend(few_requests(part));
     part.findings.extend(found);
+}
+
+/// What the server's kernel discarded in these trials of a variant.
+fn discarded(v: usize, trials: &[&Trial]) -> Option<Finding> {
+    let offer = trials.first()?.offer;
+    let discarded = trials.iter().filter_map(|trial| trial.ledger.discarded).sum();
+    let completed = trials.iter().map(|trial| trial.ledger.counts.completed).sum();
+    let fact = Fact::Discarded { offer, discarded, completed };
+    (discarded > 0).then(|| Finding::of_variant(Severity::Note, v, fact))
 }
 
 fn client_busy(plan: &spec::Part, v: usize, closed: &[&Trial]) -> Option<Finding> {

@@ -106,8 +106,14 @@ fn drain_of(variant: &spec::Variant) -> Nanos {
     variant.load.timeout
 }
 
-/// A slice of this length, with a lead-in as long as `wanted` within the limits above.
+/// A slice of this length, with a lead-in as long as `wanted` within the limits above, or without
+/// one if requests have no response.
 pub(crate) fn slice_of(variant: &spec::Variant, mode: Mode, length: Nanos, wanted: Nanos) -> Slice {
+    if variant.is_one_way() {
+        // When a single message arrived is unknown, so the whole slice is the window.
+        let drain = drain_of(variant);
+        return Slice { mode, lead_in: Nanos::ZERO, window: length, requests: None, drain };
+    }
     let share = |share: f64| Nanos((length.0 as f64 * share) as u64);
     let lead_in = wanted.max(share(LEAD_IN_SHARE)).min(share(LEAD_IN_SHARE_MAX));
     Slice { mode, lead_in, window: length - lead_in, requests: None, drain: drain_of(variant) }
@@ -270,7 +276,7 @@ fn run_group(
             let mut slice = slice_of(&variants[v], offer.mode, length, plan.lead_in);
             if plan.part.schedule.one_slice {
                 (slice.lead_in, slice.window) = (Nanos::ZERO, length);
-            } else {
+            } else if !variants[v].is_one_way() {
                 place_at_random(&mut slice, plan.settling, rng);
             }
             let round = (i / group.len()) as u32;

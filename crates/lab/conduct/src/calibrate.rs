@@ -271,7 +271,7 @@ fn null_key(variant: &Variant, learned: Option<&Learned>) -> Option<NullKey> {
     let oneshot = match variant.load.exchange {
         Exchange::Http(_) => false,
         Exchange::Oneshot => true,
-        Exchange::Echo { .. } | Exchange::Bulk { .. } => return None,
+        Exchange::Echo { .. } | Exchange::Bulk { .. } | Exchange::Lines(_) => return None,
     };
     let body_bytes = learned.and_then(|l| l.length).unwrap_or(12).min(1 << 20);
     Some(NullKey { unix, oneshot, new_connection: variant.load.new_connection, body_bytes })

@@ -37,6 +37,9 @@ impl Edges {
     pub(crate) fn note(&mut self, block: u32, part: &spec::Part, outcome: &BlockOutcome) {
         for ended in &outcome.ended {
             let variant = ended.life.variant;
+            if part.variants[variant as usize].is_one_way() {
+                continue;
+            }
             let connections = part.variants[variant as usize].load.connections;
             let closed =
                 ended.trial_sums.iter().filter(|trial_sum| trial_sum.offer == Offer::Closed);

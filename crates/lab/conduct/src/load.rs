@@ -20,7 +20,7 @@ use spec::{Endpoint, Exchange, Load, Mode, ServedBy, Target};
 use crate::analyse;
 use crate::disturbance::Meter;
 use crate::error::ConductError;
-use crate::running_variant::Counter;
+use crate::running_variant::{Counter, Settled};
 use crate::trial_sum::{Cost, TrialSum, empty};
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, Inspector, drift_of_slices};
 use crate::watch::{Doing, Event, Recorder, Watcher};
@@ -159,7 +159,7 @@ impl Loading<'_> {
         let began = Instant::now();
         let learned = match self.plan.load.exchange {
             Exchange::Http(_) | Exchange::Oneshot => Some(session.learn()?),
-            Exchange::Echo { .. } | Exchange::Bulk { .. } => None,
+            Exchange::Echo { .. } | Exchange::Bulk { .. } | Exchange::Lines(_) => None,
         };
         let (counts, errors) = session.life();
         warm.add_probes(&counts, &errors, began.elapsed().into());
@@ -297,7 +297,7 @@ impl Loading<'_> {
     ) -> Result<(), ConductError> {
         let mut trial = trial_sum.trial(0, 0, &|_| true);
         if let Some(counter) = &mut self.counter {
-            let (served, error) = counter.settle(completed);
+            let Settled { served, error, .. } = counter.settle(completed);
             trial.ledger.served =
                 served.zip(self.served).map(|(now, then)| now.saturating_sub(then));
             self.served = served;

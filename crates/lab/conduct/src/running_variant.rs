@@ -65,6 +65,9 @@ pub(crate) struct RunningVariant {
     stack: LiveStack,
     /// Whether the server was already running: its stack has no processes, and its cost is unknown.
     is_external: bool,
+    /// Whether requests have no response: then each trial is compared with the server-side count.
+    is_one_way: bool,
+    is_datagram: bool,
     session: Session,
     actions: Vec<Action>,
     /// Counts of the session's slices, for the actions.
@@ -79,7 +82,11 @@ pub(crate) struct RunningVariant {
 /// A source of the server-side count.
 pub(crate) struct Counter {
     reader: served::Reader,
-    base: u64,
+    base: served::Count,
+    /// How long the count may lag behind the client's.
+    patience: Nanos,
+    /// What [`Counter::arrivals`] has returned so far; `None` once a count did not add up.
+    arrived: Option<served::Count>,
     /// The WSGI counter is also looked for if it is not declared; then zero means that there is no
     /// count.
     declared: bool,
@@ -132,7 +139,9 @@ impl RunningVariant {
         let probing = Instant::now();
         let learned = match variant.load.exchange {
             spec::Exchange::Http(_) | spec::Exchange::Oneshot => Some(session.learn()?),
-            spec::Exchange::Echo { .. } | spec::Exchange::Bulk { .. } => None,
+            spec::Exchange::Echo { .. }
+            | spec::Exchange::Bulk { .. }
+            | spec::Exchange::Lines(_) => None,
         };
         let live = Arc::new(Live::default());
         if !variant.actions.is_empty() {
@@ -147,6 +156,8 @@ impl RunningVariant {
             trial_sums: vec![warm],
             stack,
             is_external: variant.stack.processes.is_empty(),
+            is_one_way: variant.is_one_way(),
+            is_datagram: target.endpoint().is_datagram(),
             session,
             actions: variant.actions.clone(),
             live,
@@ -180,10 +191,11 @@ impl RunningVariant {
         let throttled = stage::throttled();
         let (before, cpu) = (meter.read(), self.stack_cpu());
         let started = base::timestamp_now();
-        let (seen, disruption) = match offer.is_measured() && !self.actions.is_empty() {
+        let (mut seen, disruption) = match offer.is_measured() && !self.actions.is_empty() {
             true => self.run_with_actions(slice)?,
             false => (self.session.run(slice)?, None),
         };
+        let arrivals = self.arrivals(&mut seen);
         let (cpu_after, after) = (self.stack_cpu(), meter.read());
         let mut cost = Cost {
             stack_cpu: cpu.zip(cpu_after).map(|(a, b)| b.saturating_sub(a)),
@@ -196,9 +208,30 @@ impl RunningVariant {
             self.memory_read = Instant::now();
         }
         self.trial_sums[at].add(&seen, cost, round, started, slice.lead_in);
+        if self.is_one_way && self.counter.is_some() {
+            self.trial_sums[at].add_arrivals(arrivals);
+        }
         // With actions a trial is one slice.
         self.trial_sums[at].disruption = disruption;
         Ok(&self.trial_sums[at])
+    }
+
+    /// What the server's side has counted of a slice whose requests have no response.
+    ///
+    /// Throughput is that of requests that arrived: what was discarded is taken from the window, and
+    /// the window of datagrams lasts until all others have been counted. That of a stream ends with
+    /// its acknowledgement.
+    fn arrivals(&mut self, seen: &mut Observation) -> Option<served::Count> {
+        if !self.is_one_way {
+            return None;
+        }
+        let began = Instant::now();
+        let arrivals = self.counter.as_mut()?.arrivals(self.session.life().0.completed)?;
+        seen.window.completed = seen.window.completed.saturating_sub(arrivals.discarded);
+        if self.is_datagram {
+            seen.window.length += began.elapsed().into();
+        }
+        Some(arrivals)
     }
 
     /// Loads the variant for one slice, and does meanwhile what its actions say.
@@ -262,10 +295,8 @@ impl RunningVariant {
             ..
         } = self;
         let (counts, errors) = session.close();
-        let (served, served_error) = match &mut counter {
-            Some(counter) => counter.settle(counts.completed),
-            None => (None, None),
-        };
+        let settled = counter.as_mut().map(|counter| counter.settle(counts.completed));
+        let Settled { served, discarded, error: served_error } = settled.unwrap_or_default();
         let log_tail = stack.log_tail(5).join("\n");
         let commands_said = stack.commands_tail(1).pop();
         let stopped = stack.stop();
@@ -274,7 +305,7 @@ impl RunningVariant {
         VariantResult {
             life: Life {
                 variant: variant as u32,
-                ledger: Ledger { counts, served, series: None, errors },
+                ledger: Ledger { counts, served, discarded, series: None, errors },
             },
             trial_sums,
             env_padding_bytes,
@@ -297,11 +328,21 @@ impl Counter {
             return Ok(None);
         }
         if variant.stack.processes.is_empty() {
-            return variant.served_by.as_ref().map(Counter::external).transpose();
+            let counter = variant.served_by.as_ref().map(Counter::external).transpose()?;
+            return Ok(counter.map(|counter| counter.patient_with(variant)));
         }
         let by = variant.served_by.clone().unwrap_or(ServedBy::Wsgi);
         let reader = served::Reader::new(&by, stack)?;
-        Counter::from_now(reader, variant.served_by.is_some()).map(Some)
+        let counter = Counter::from_now(reader, variant.served_by.is_some())?;
+        Ok(Some(counter.patient_with(variant)))
+    }
+
+    /// If nothing is answered, the server may be as late as its answers otherwise might be.
+    fn patient_with(mut self, variant: &Variant) -> Counter {
+        if variant.is_one_way() {
+            self.patience = self.patience.max(variant.load.timeout);
+        }
+        self
     }
 
     /// The counter of a server that was already running.
@@ -312,21 +353,70 @@ impl Counter {
     fn from_now(mut reader: served::Reader, declared: bool) -> Result<Counter, StageError> {
         // A log line may be written after its response is sent.
         let base = reader.read_settled(Nanos::from_millis(20), Nanos::from_secs(1))?;
-        Ok(Counter { reader, base, declared })
+        let arrived = Some(served::Count::default());
+        Ok(Counter { reader, base, patience: SETTLE, arrived, declared })
     }
 
     /// Reads the count once it has reached `completed` and is unchanged, or when time is up.
-    pub(crate) fn settle(&mut self, completed: u64) -> (Option<u64>, Option<String>) {
-        let is_silent = matches!(self.reader.read(), Ok(count) if count <= self.base);
+    pub(crate) fn settle(&mut self, completed: u64) -> Settled {
+        let is_silent = matches!(self.reader.read(), Ok(count) if count.served <= self.base.served);
         if !self.declared && is_silent {
-            return (None, None);
+            return Settled::default();
         }
-        match self.reader.read_settled_from(self.base, completed, QUIET, SETTLE) {
-            Ok(served) => (Some(served), None),
-            Err(error) if self.declared => (None, Some(error.to_string())),
-            Err(_) => (None, None),
+        match self.reader.read_settled_from(self.base, completed, QUIET, self.patience) {
+            Ok(count) => Settled {
+                served: Some(self.in_requests(count, completed)),
+                discarded: self.reader.counts_discarded().then_some(count.discarded),
+                error: None,
+            },
+            Err(error) if self.declared => {
+                Settled { error: Some(error.to_string()), ..Settled::default() }
+            }
+            Err(_) => Settled::default(),
         }
     }
+
+    /// What has been served and discarded since the last call, in requests, once that accounts for
+    /// all `completed` requests of the session. `None` from the first time on at which it does not:
+    /// the count of the whole session will say so too.
+    fn arrivals(&mut self, completed: u64) -> Option<served::Count> {
+        let before = self.arrived.take()?;
+        let patience = self.patience;
+        let settled = self.reader.read_settled_from(self.base, completed, Nanos::ZERO, patience);
+        let count = settled.ok()?;
+        let now = served::Count { served: self.in_requests(count, completed), ..count };
+        if now.served + now.discarded != completed {
+            return None;
+        }
+        self.arrived = Some(now);
+        Some(now.since(before))
+    }
+
+    /// The requests in a count of which each adds a fixed number. A remainder is rounded away from
+    /// the expected number, so that only the exact count equals it.
+    fn in_requests(&self, count: served::Count, completed: u64) -> u64 {
+        in_requests(
+            count.served,
+            self.reader.per_request(),
+            completed.saturating_sub(count.discarded),
+        )
+    }
+}
+
+fn in_requests(counted: u64, per_request: u64, expected: u64) -> u64 {
+    let whole = counted / per_request.max(1);
+    if whole < expected { whole } else { counted.div_ceil(per_request.max(1)) }
+}
+
+/// A server-side count at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    /// Requests served, if they are counted.
+    pub(crate) served: Option<u64>,
+    /// Requests that the server's kernel discarded, if they are counted.
+    pub(crate) discarded: Option<u64>,
+    /// Why a declared count could not be read.
+    pub(crate) error: Option<String>,
 }
 
 /// The stack with additional environment variables, and with the folder of our WSGI counter.
@@ -397,4 +487,18 @@ fn with_one_engine(load: &spec::Load) -> spec::Load {
         named => named,
     };
     spec::Load { engine, ..load.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_exact_number_of_lines_makes_the_expected_number_of_messages() {
+        let messages = |lines| in_requests(lines, 20, 5);
+        assert_eq!(messages(100), 5);
+        assert_eq!([messages(99), messages(81), messages(80), messages(0)], [4, 4, 4, 0]);
+        assert_eq!([messages(101), messages(119), messages(120)], [6, 6, 6]);
+        assert_eq!([in_requests(7, 1, 7), in_requests(8, 1, 7)], [7, 8]);
+    }
 }

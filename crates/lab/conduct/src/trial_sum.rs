@@ -4,6 +4,7 @@ use base::{Nanos, Timestamp};
 use drive::{ConnectionsLimit, Histogram, Observation, Window};
 use ledger::{Counts, Errors, Ledger};
 use record::{Disruption, Distribution, Offer, ThreadUse, Trial};
+use stage::served::Count;
 
 use crate::SliceSeen;
 use crate::disturbance::Activity;
@@ -72,6 +73,9 @@ pub(crate) struct TrialSum {
     pub(crate) seen: Vec<SliceSeen>,
     /// What was done to the stack meanwhile, if anything.
     pub(crate) disruption: Option<Disruption>,
+    /// What the server's side has counted of its slices: `None` if it counts only whole lives, an
+    /// inner `None` if a slice's count did not add up.
+    pub(crate) arrivals: Option<Option<Count>>,
     started: Timestamp,
     client: Vec<ThreadUse>,
     completed_by_step: Vec<u64>,
@@ -93,6 +97,7 @@ impl TrialSum {
             source_changes: 0,
             seen: Vec::new(),
             disruption: None,
+            arrivals: None,
             started: base::timestamp_now(),
             client: Vec::new(),
             completed_by_step: Vec::new(),
@@ -145,6 +150,15 @@ impl TrialSum {
         self.connections_used = self.connections_used.max(seen.connections_max_used);
         self.connections_limit = seen.connections_limit;
         self.dropped_for_want_of_connections += seen.dropped_for_want_of_connections;
+    }
+
+    /// Adds what the server's side has counted of a slice; `None` if that did not add up.
+    pub(crate) fn add_arrivals(&mut self, of_slice: Option<Count>) {
+        let before = self.arrivals.unwrap_or(Some(Count::default()));
+        self.arrivals = Some(before.zip(of_slice).map(|(a, b)| Count {
+            served: a.served + b.served,
+            discarded: a.discarded + b.discarded,
+        }));
     }
 
     /// Moves requests from completed to failed, because closing the connections revealed unexpected
@@ -213,6 +227,7 @@ impl TrialSum {
         let sum = |of: &dyn Fn(&TrialSlice) -> Option<Nanos>| -> Option<Nanos> {
             self.slices.iter().try_fold(Nanos::ZERO, |sum, slice| Some(sum + of(slice)?))
         };
+        let arrivals = self.arrivals.flatten();
         Trial {
             variant: variant as u32,
             offer: self.offer,
@@ -224,7 +239,8 @@ impl TrialSum {
             payload_bytes: window.payload_bytes,
             ledger: Ledger {
                 counts: self.counts,
-                served: None,
+                served: arrivals.map(|count| count.served),
+                discarded: arrivals.map(|count| count.discarded),
                 series: None,
                 errors: self.errors.clone(),
             },

@@ -123,6 +123,21 @@ impl Inspector {
             }
             self.find(Severity::Invalid, v, Fact::Ledger { gap });
         }
+        self.arrivals(ended);
+    }
+
+    /// Trials of which the server's side counted something else, although its count of their sum is
+    /// right.
+    fn arrivals(&mut self, ended: &VariantResult) {
+        let of_life = ended.life.ledger.audit();
+        if of_life.iter().any(|gap| gap.law == Law::Served) || ended.life.ledger.served.is_none() {
+            return;
+        }
+        let v = Some(ended.life.variant as usize);
+        for trial_sum in ended.trial_sums.iter().filter(|sum| sum.arrivals == Some(None)) {
+            let fact = Fact::Uncounted { offer: trial_sum.offer };
+            self.find(Severity::Invalid, v, fact);
+        }
     }
 
     /// Steps of actions that did not do what they were to do: the trial is not what the plan says.
@@ -269,7 +284,8 @@ pub(crate) struct VariantTotals {
 
 impl VariantTotals {
     pub(crate) fn note(&mut self, ended: &VariantResult, variant: &spec::Variant) {
-        let bulk = matches!(variant.load.exchange, spec::Exchange::Bulk { .. });
+        let bulk =
+            matches!(variant.load.exchange, spec::Exchange::Bulk { .. }) || variant.is_one_way();
         let connections = variant.load.connections;
         for trial_sum in &ended.trial_sums {
             let failed = trial_sum.counts.failed > 0;

@@ -20,6 +20,8 @@ pub(crate) enum Answer {
     Sized { size: u64 },
     /// By the transport, which preserves message boundaries.
     Message,
+    /// There is none: nothing may be received.
+    Nothing,
     /// An endless stream, counted in chunks.
     Stream {
         chunk: u64,
@@ -36,6 +38,7 @@ impl Answer {
             Exchange::Echo { .. } if address.keeps_messages() => Answer::Message,
             Exchange::Echo { size } => Answer::Sized { size: size.0 },
             Exchange::Bulk { chunk } => Answer::Stream { chunk: chunk.0, waiting: 0 },
+            Exchange::Lines(_) => Answer::Nothing,
         }
     }
 
@@ -46,6 +49,7 @@ impl Answer {
             Answer::UntilClose => Answer::UntilClose,
             Answer::Sized { size } => Answer::Sized { size },
             Answer::Message => Answer::Message,
+            Answer::Nothing => Answer::Nothing,
             Answer::Stream { chunk, .. } => Answer::Stream { chunk, waiting: 0 },
         }
     }
@@ -90,6 +94,7 @@ impl Answer {
                     std::cmp::Ordering::Greater => Err(Fault::SurplusBytes),
                 }
             }
+            Answer::Nothing => Err(Fault::SurplusBytes),
             Answer::Stream { waiting, .. } => {
                 *waiting += bytes.len() as u64;
                 Ok(Flow::More)
@@ -134,7 +139,7 @@ impl Expected {
     pub(crate) fn from_load(exchange: &Exchange, expect: &Expect, message: &Arc<[u8]>) -> Expected {
         match exchange {
             Exchange::Echo { .. } => Expected { body: Some(message.clone()), ..Default::default() },
-            Exchange::Bulk { .. } => Expected::default(),
+            Exchange::Bulk { .. } | Exchange::Lines(_) => Expected::default(),
             Exchange::Http(_) | Exchange::Oneshot => Expected {
                 status: expect.status,
                 body: expect.body.as_deref().map(Arc::from),

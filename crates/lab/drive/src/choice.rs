@@ -78,7 +78,9 @@ const IO_URING_FROM: [(Path, Option<u32>); 4] = [
 /// Whether io_uring was measured to be faster for this kind of load.
 fn is_io_uring_better(load: &Load, address: &Address) -> bool {
     // epoll reads endless streams in larger pieces, and datagrams are not sent through a ring.
-    if matches!(load.exchange, Exchange::Bulk { .. }) || address.keeps_messages() {
+    if matches!(load.exchange, Exchange::Bulk { .. } | Exchange::Lines(_))
+        || address.keeps_messages()
+    {
         return false;
     }
     let new = load.new_connection || load.exchange == Exchange::Oneshot;

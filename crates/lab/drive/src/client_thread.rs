@@ -14,6 +14,7 @@ use std::thread::JoinHandle;
 use netio::{Engine, Failure};
 
 use crate::answer::Answer;
+use crate::lines::LineWriter;
 use crate::worker::{Orders, ThreadResult, Worker};
 
 /// A job for a client thread.
@@ -41,12 +42,13 @@ pub(crate) struct ClientThread {
 
 impl ClientThread {
     /// Starts a thread with its own engine and one slot per response reader. `connections` slots
-    /// are used from the start of every slice.
+    /// are used from the start of every slice. With `lines`, it sends their messages.
     pub(crate) fn start<E, M>(
         make: M,
         answers: Vec<Answer>,
         connections: usize,
         index: u32,
+        lines: Option<LineWriter>,
     ) -> io::Result<ClientThread>
     where
         E: Engine,
@@ -58,7 +60,7 @@ impl ClientThread {
             std::thread::Builder::new().name(format!("client {index}")).spawn(move || {
                 match make() {
                     Ok(engine) => {
-                        let worker = Worker::new(engine, answers, index);
+                        let worker = Worker::new(engine, answers, index).with_lines(lines);
                         serve(worker, work, &results);
                     }
                     // A failed send only means that the session has been dropped.

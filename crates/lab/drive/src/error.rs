@@ -2,13 +2,13 @@
 
 use base::Nanos;
 use netio::{Failure, MAX_PATH_BYTES};
-use spec::{Endpoint, Exchange, Load, Target};
+use spec::{Endpoint, EngineChoice, Exchange, Load, Target};
 
 use crate::{DriveError, Fault};
 
 /// The error for a target to which no connection could be made.
 pub(crate) fn unreachable(target: &Target, failure: Failure, timeout: Nanos) -> DriveError {
-    let unix = !matches!(target.endpoint(), Endpoint::Tcp { .. });
+    let unix = !matches!(target.endpoint(), Endpoint::Tcp { .. } | Endpoint::Udp { .. });
     let why = match failure {
         Failure::Refused if unix => "connection refused: the socket file exists, but no process \
             listens on it; start the server, or remove a stale file"
@@ -93,13 +93,29 @@ pub(crate) fn check_fit(target: &Target, load: &Load) -> Result<(), DriveError> 
         _ if load.connections == 0 => "at least one connection is required",
         _ if load.threads == 0 => "at least one thread is required",
         _ if load.timeout == Nanos::ZERO => "a timeout of zero would fail every request",
-        (Exchange::Http(_), Target::Raw(_)) => {
+        (Exchange::Http(_), Target::Raw(endpoint)) if !matches!(endpoint, Endpoint::Udp { .. }) => {
             "HTTP needs a target that begins with http://; for raw bytes choose --exchange oneshot, echo or bulk"
         }
         (
-            Exchange::Oneshot | Exchange::Echo { .. } | Exchange::Bulk { .. },
+            Exchange::Oneshot | Exchange::Echo { .. } | Exchange::Bulk { .. } | Exchange::Lines(_),
             Target::Http { .. },
         ) => "a raw exchange needs a raw target: tcp://host:port or unix:/path",
+        (Exchange::Lines(_), Target::Raw(Endpoint::UnixSeqpacket(_) | Endpoint::Socketpair(_))) => {
+            "sockets of this kind do not support the exchange of lines"
+        }
+        (Exchange::Lines(_), _) if load.engine == EngineChoice::IoUring => {
+            "the exchange of lines needs the I/O backend epoll"
+        }
+        (Exchange::Lines(_), _) if load.new_connection => {
+            "the exchange of lines needs persistent connections"
+        }
+        (Exchange::Lines(lines), _) if lines.per_message == 0 || lines.series < load.threads => {
+            "a message needs at least one line, and each thread a series"
+        }
+        (Exchange::Lines(_), _) => return Ok(()),
+        (_, Target::Raw(Endpoint::Udp { .. })) => {
+            "udp:// targets support only the exchange of lines, in an experiment file"
+        }
         (Exchange::Echo { size }, _) if size.0 == 0 => "an echo needs a message of at least 1 byte",
         (Exchange::Bulk { chunk }, _) if chunk.0 == 0 => {
             "a bulk transfer needs a chunk of at least 1 byte"

@@ -17,6 +17,8 @@ pub enum Fault {
     ClosedBefore,
     /// The server closed the connection before the response was complete.
     ClosedWithin,
+    /// The server closed the connection before the client had sent the end of its lines.
+    ClosedEarly,
     /// The bytes are not HTTP/1.
     NotHttp,
     /// The bytes are a TLS alert.
@@ -46,6 +48,7 @@ impl Fault {
             Fault::Timeout => "timeout",
             Fault::ClosedBefore => "closed before a response",
             Fault::ClosedWithin => "closed within a response",
+            Fault::ClosedEarly => "closed before the last message",
             Fault::NotHttp => "not HTTP",
             Fault::Tls => "TLS instead of HTTP",
             Fault::HeadTooLarge => "head too large",
@@ -71,6 +74,7 @@ mod tests {
             (Fault::Timeout, "timeout"),
             (Fault::ClosedBefore, "closed before a response"),
             (Fault::ClosedWithin, "closed within a response"),
+            (Fault::ClosedEarly, "closed before the last message"),
             (Fault::NotHttp, "not HTTP"),
             (Fault::Tls, "TLS instead of HTTP"),
             (Fault::HeadTooLarge, "head too large"),

@@ -15,6 +15,7 @@ use crate::choice::{self, EngineKind};
 use crate::client_thread::ClientThread;
 use crate::error;
 use crate::http::request_bytes;
+use crate::lines::LineWriter;
 use crate::live::Live;
 use crate::observe::{Learned, LimitedBy, Observation};
 use crate::schedule::Budget;
@@ -290,6 +291,7 @@ impl Session {
             timeout: load.timeout,
             one_request,
             opens_ahead: !one_request && self.keeps_open,
+            acknowledged_at_end: !self.target.endpoint().is_datagram(),
             step: options.step,
             stop: options.stop.clone(),
             live: self.live.clone(),
@@ -394,6 +396,7 @@ fn client_threads(
 ) -> std::io::Result<Vec<ClientThread>> {
     let threads = load.threads.min(load.connections);
     let answer = Answer::new(&load.exchange, address);
+    let now_s = base::timestamp_now().as_second().unsigned_abs();
     (0..threads)
         .map(|client_thread| {
             let share =
@@ -405,18 +408,26 @@ fn client_threads(
                 ..Setup::new(address.clone(), message.clone(), slots)
             };
             let answers = (0..slots).map(|_| answer.another()).collect();
+            let lines = match &load.exchange {
+                Exchange::Lines(lines) => {
+                    Some(LineWriter::new(lines, (client_thread, threads), now_s))
+                }
+                _ => None,
+            };
             match engine {
                 EngineKind::Epoll => ClientThread::start(
                     move || Epoll::new(&setup),
                     answers,
                     connections,
                     client_thread,
+                    lines,
                 ),
                 EngineKind::IoUring => ClientThread::start(
                     move || Uring::new(&setup).map_err(choice::unavailable),
                     answers,
                     connections,
                     client_thread,
+                    lines,
                 ),
             }
         })

@@ -18,16 +18,19 @@ pub(crate) struct Times {
     /// End of the window; far in the future if only the last response ends it.
     pub(crate) window_end: Nanos,
     pub(crate) step: Nanos,
+    /// Whether the window ends only with the last request, though none is sent after `window_end`.
+    pub(crate) until_last: bool,
 }
 
 impl Times {
     fn in_window(&self, at: Nanos) -> bool {
-        self.lead_end <= at && at < self.window_end
+        self.lead_end <= at && (self.until_last || at < self.window_end)
     }
 
     /// How much of a stretch is in the window.
     fn overlap(&self, from: Nanos, to: Nanos) -> Nanos {
-        to.min(self.window_end).saturating_sub(from.max(self.lead_end))
+        let end = if self.until_last { to } else { to.min(self.window_end) };
+        end.saturating_sub(from.max(self.lead_end))
     }
 }
 
@@ -125,6 +128,11 @@ impl SliceCounts {
         }
     }
 
+    /// Requests that had completed on this side were acknowledged at `at`.
+    pub(crate) fn acknowledged(&mut self, at: Nanos) {
+        self.last = self.last.max(at);
+    }
+
     /// A request that was due at `scheduled` and sent at `sent` failed at `at`.
     pub(crate) fn failed(
         &mut self,
@@ -174,8 +182,11 @@ impl SliceCounts {
         debug_assert_eq!(self.errors.values().sum::<u64>(), self.counts.failed, "one kind each");
         debug_assert_eq!(self.by_step.iter().sum::<u64>(), self.counts.completed, "one step each");
         debug_assert!(self.window.completed <= self.counts.completed, "the window is a part");
-        let window_end =
-            if times.window_end == Nanos(u64::MAX) { self.last } else { times.window_end };
+        let window_end = match times.window_end {
+            Nanos(u64::MAX) => self.last,
+            end if times.until_last => end.max(self.last),
+            end => end,
+        };
         self.window.length = window_end.saturating_sub(times.lead_end);
         let elapsed = end.saturating_sub(times.start);
         Observation {
@@ -249,8 +260,13 @@ pub(crate) fn add_errors(into: &mut Errors, other: &Errors) {
 mod tests {
     use super::*;
 
-    const TIMES: Times =
-        Times { start: Nanos(0), lead_end: Nanos(100), window_end: Nanos(200), step: Nanos(50) };
+    const TIMES: Times = Times {
+        start: Nanos(0),
+        lead_end: Nanos(100),
+        window_end: Nanos(200),
+        step: Nanos(50),
+        until_last: false,
+    };
 
     fn busy(request: impl Fn(&mut SliceCounts, &Times)) -> u128 {
         let mut slice_counts = SliceCounts::new(false);

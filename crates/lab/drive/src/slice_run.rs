@@ -9,12 +9,13 @@ use netio::{Connect, Ending, Failure, Handler, Wire};
 use crate::Fault;
 use crate::answer::{Answer, Check, Expected, ProbeBody, Received};
 use crate::http::Flow;
+use crate::lines::LineWriter;
 use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice_counts::{Completion, SliceCounts, Times};
 
 /// How long a slot pauses after a failed connection attempt, so that a dead server costs a thousand
 /// attempts per second and connection, not a whole CPU.
-const PAUSE: Nanos = Nanos::from_millis(1);
+pub(crate) const PAUSE: Nanos = Nanos::from_millis(1);
 
 /// An open loop opens additional connections only for requests noticed within this time. After a
 /// pause of the client many are due at once: the open connections work these off, and hundreds of
@@ -23,6 +24,9 @@ const NOTICED_IN_TIME: Nanos = Nanos::from_millis(1);
 
 /// The longest wait for an event, so that a stop is noticed.
 pub(crate) const TURN_MAX: Nanos = Nanos::from_millis(50);
+
+/// Messages of lines that are sent before the next look at events.
+pub(crate) const BURST: usize = 64;
 
 /// State of a slot's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,19 +41,25 @@ pub(crate) enum Link {
 pub(crate) struct Conn {
     pub(crate) link: Link,
     /// Whether a request is outstanding on it.
-    busy: bool,
+    pub(crate) busy: bool,
     /// Whether the socket was opened for the outstanding request.
-    fresh: bool,
+    pub(crate) fresh: bool,
     /// Bytes arrived that no request had asked for; the next request on it fails.
     pub(crate) tainted: bool,
     /// Waits for an announced close before it sends its next request on a new connection.
     ending: bool,
     /// The server closed it while it was idle, and no request has been sent on its successor yet.
-    lost: bool,
+    pub(crate) lost: bool,
     /// Whether the deadline queue has an entry for it.
     queued: bool,
-    scheduled: Nanos,
-    sent: Nanos,
+    /// Waits in the list of those that send their next message as soon as possible.
+    pub(crate) eager: bool,
+    /// Its sending side is shut down: the peer's close acknowledges what was sent.
+    pub(crate) shut: bool,
+    /// Messages that the kernel has taken, but the peer has not acknowledged.
+    pub(crate) unacknowledged: Vec<Completion>,
+    pub(crate) scheduled: Nanos,
+    pub(crate) sent: Nanos,
     answer: Answer,
     pub(crate) seen: Received,
 }
@@ -64,11 +74,19 @@ impl Conn {
             ending: false,
             lost: false,
             queued: false,
+            eager: false,
+            shut: false,
+            unacknowledged: Vec::new(),
             scheduled: Nanos::ZERO,
             sent: Nanos::ZERO,
             answer,
             seen: Received::default(),
         }
+    }
+
+    /// Whether nothing has been sent since the connection was opened ahead of its requests.
+    pub(crate) fn is_unused(&self) -> bool {
+        !self.fresh && self.unacknowledged.is_empty()
     }
 
     /// Whether it can carry another request.
@@ -96,7 +114,7 @@ pub(crate) struct SliceRun<'a> {
     used_max: usize,
     pub(crate) times: Times,
     pub(crate) slice_counts: SliceCounts,
-    source: Source<'a>,
+    pub(crate) source: Source<'a>,
     expected: &'a Expected,
     timeout: Nanos,
     /// Whether each request uses a new connection.
@@ -106,15 +124,28 @@ pub(crate) struct SliceRun<'a> {
     /// No more requests are sent.
     pub(crate) stopping: bool,
     /// Outstanding requests.
-    busy: usize,
+    pub(crate) busy: usize,
     /// Why the last connection without a request could not be made.
     pub(crate) refusal: Option<Failure>,
     /// Slots without a request, in order of use (open loop).
-    free: VecDeque<usize>,
+    pub(crate) free: VecDeque<usize>,
     /// At most one entry per slot, never later than the slot's deadline.
     deadlines: BinaryHeap<Reverse<(Nanos, usize)>>,
     /// Pausing slots, in the order in which they resume.
-    paused: VecDeque<(Nanos, usize)>,
+    pub(crate) paused: VecDeque<(Nanos, usize)>,
+    /// What is sent, if messages of lines are.
+    pub(crate) one_way: Option<OneWay<'a>>,
+    /// Slots that send their next message as soon as possible (closed loop, messages of lines).
+    pub(crate) eager: VecDeque<usize>,
+    /// Slots with unacknowledged messages.
+    pub(crate) unacknowledged: usize,
+}
+
+/// Messages of lines, to which there is no response.
+pub(crate) struct OneWay<'a> {
+    pub(crate) writer: &'a mut LineWriter,
+    /// Whether the peer acknowledges them, by closing after the end of the stream.
+    pub(crate) acknowledged: bool,
 }
 
 /// What a run does, apart from when.
@@ -126,6 +157,7 @@ pub(crate) struct SliceSetup<'a> {
     pub(crate) kept: Option<&'a mut ProbeBody>,
     /// Connections to start with.
     pub(crate) active: usize,
+    pub(crate) one_way: Option<OneWay<'a>>,
 }
 
 fn now() -> Nanos {
@@ -142,6 +174,7 @@ impl<'a> SliceRun<'a> {
         let slots = conns.len();
         for conn in conns.iter_mut() {
             conn.queued = false;
+            conn.eager = false;
         }
         let active = setup.active.min(slots);
         let (free, used_max) = match setup.source {
@@ -170,6 +203,9 @@ impl<'a> SliceRun<'a> {
             free,
             deadlines: BinaryHeap::with_capacity(slots),
             paused: VecDeque::new(),
+            one_way: setup.one_way,
+            eager: VecDeque::new(),
+            unacknowledged: 0,
         }
     }
 
@@ -188,11 +224,16 @@ impl<'a> SliceRun<'a> {
 
     /// Whether all requests have been sent and have ended.
     pub(crate) fn is_over(&self) -> bool {
-        let spent = match &self.source {
-            Source::Closed(budget) => budget.is_spent(),
-            Source::Open(arriving) => arriving.is_spent(),
-        };
-        self.busy == 0 && (self.stopping || spent)
+        self.busy == 0 && self.unacknowledged == 0 && self.is_all_sent()
+    }
+
+    /// Whether no more requests will be sent.
+    fn is_all_sent(&self) -> bool {
+        self.stopping
+            || match &self.source {
+                Source::Closed(budget) => budget.is_spent(),
+                Source::Open(arriving) => arriving.is_spent(),
+            }
     }
 
     /// Sends no more requests and drops the waiting ones. Ends the window at `at` if that is before
@@ -225,11 +266,18 @@ impl<'a> SliceRun<'a> {
                 self.proceed(wire, slot);
             }
         }
+        self.send_eagerly(wire);
         self.dispatch(wire);
+        if self.is_all_sent() {
+            self.shut_down(wire);
+        }
     }
 
     /// How long until something is due; for an arrival, until `early` before it.
     pub(crate) fn idle_for(&self, early: Nanos) -> Nanos {
+        if !self.eager.is_empty() {
+            return Nanos::ZERO;
+        }
         let at = now();
         let mut until = at + TURN_MAX;
         if !self.stopping {
@@ -272,14 +320,23 @@ impl<'a> SliceRun<'a> {
     pub(crate) fn abandon<W: Wire>(&mut self, wire: &mut W) {
         let at = now();
         for (slot, conn) in self.conns.iter_mut().enumerate() {
-            if std::mem::take(&mut conn.busy) {
+            let is_busy = std::mem::take(&mut conn.busy);
+            if is_busy {
                 let since = (conn.scheduled, conn.sent);
                 self.slice_counts.abandoned(&self.times, since, at);
+            }
+            if is_busy || !conn.unacknowledged.is_empty() {
                 wire.close(slot);
                 conn.link = Link::Closed;
+                conn.shut = false;
+            }
+            for message in conn.unacknowledged.drain(..) {
+                let since = (message.scheduled, message.sent);
+                self.slice_counts.abandoned(&self.times, since, at);
             }
         }
         self.busy = 0;
+        self.unacknowledged = 0;
     }
 
     /// Takes the arrivals that are due by `at`.
@@ -334,7 +391,7 @@ impl<'a> SliceRun<'a> {
     }
 
     /// The slot is free: sends the next request, if there is one.
-    fn proceed<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+    pub(crate) fn proceed<W: Wire>(&mut self, wire: &mut W, slot: usize) {
         self.proceed_at(wire, slot, now());
     }
 
@@ -384,14 +441,20 @@ impl<'a> SliceRun<'a> {
         conn.sent = at;
         conn.seen = Received::default();
         conn.answer.begin();
-        if !conn.queued {
-            conn.queued = true;
-            self.deadlines.push(Reverse((at + self.timeout, slot)));
-        }
-        match conn.link {
+        self.expect_end(slot);
+        match self.conns[slot].link {
             Link::Open => self.send(wire, slot),
             Link::Connecting => {}
             Link::Closed => self.connect(wire, slot),
+        }
+    }
+
+    /// Looks at the slot again once its request, sent at `sent`, has taken as long as it may.
+    pub(crate) fn expect_end(&mut self, slot: usize) {
+        let conn = &mut self.conns[slot];
+        if !conn.queued {
+            conn.queued = true;
+            self.deadlines.push(Reverse((conn.sent + self.timeout, slot)));
         }
     }
 
@@ -416,6 +479,9 @@ impl<'a> SliceRun<'a> {
     }
 
     fn send<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+        if self.one_way.is_some() {
+            return self.hand_over(wire, slot);
+        }
         let outcome = wire.send(slot);
         let conn = &mut self.conns[slot];
         match outcome {
@@ -433,7 +499,7 @@ impl<'a> SliceRun<'a> {
 
     /// The connection was closed while idle, and no byte was sent on it: sends the request over a
     /// new one.
-    fn resend_on_new_connection<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+    pub(crate) fn resend_on_new_connection<W: Wire>(&mut self, wire: &mut W, slot: usize) {
         self.slice_counts.closed_idle += 1;
         self.slice_counts.counts.reconnected += 1;
         let conn = &mut self.conns[slot];
@@ -444,7 +510,7 @@ impl<'a> SliceRun<'a> {
     }
 
     /// Records the end of the slot's request.
-    fn end_request(&mut self, slot: usize, outcome: Result<(), Fault>, at: Nanos) {
+    pub(crate) fn end_request(&mut self, slot: usize, outcome: Result<(), Fault>, at: Nanos) {
         let conn = &mut self.conns[slot];
         conn.busy = false;
         self.busy -= 1;
@@ -468,6 +534,9 @@ impl<'a> SliceRun<'a> {
     /// The slot's request failed, and its connection is unusable.
     fn fail<W: Wire>(&mut self, wire: &mut W, slot: usize, fault: Fault) {
         wire.close(slot);
+        if self.one_way.is_some() {
+            return self.lose(slot, fault);
+        }
         let conn = &mut self.conns[slot];
         conn.link = Link::Closed;
         conn.tainted = false;
@@ -500,7 +569,7 @@ impl<'a> SliceRun<'a> {
             self.deadlines.pop();
             let conn = &mut self.conns[slot];
             conn.queued = false;
-            if !conn.busy {
+            if !conn.busy && !conn.shut {
                 continue;
             }
             let deadline = conn.sent + self.timeout;
@@ -543,7 +612,14 @@ impl<W: Wire> Handler<W> for SliceRun<'_> {
         }
     }
 
+    fn taken(&mut self, _wire: &mut W, slot: usize) {
+        self.message_taken(slot);
+    }
+
     fn received(&mut self, wire: &mut W, slot: usize, bytes: &[u8], closing: bool) {
+        if self.one_way.is_some() {
+            return self.fail(wire, slot, Fault::SurplusBytes);
+        }
         let conn = &mut self.conns[slot];
         let streams = matches!(conn.answer, Answer::Stream { .. });
         if !conn.busy && !streams {
@@ -568,6 +644,8 @@ impl<W: Wire> Handler<W> for SliceRun<'_> {
             if let Ending::Failed(failure) = ending {
                 self.not_connected(slot, failure);
             }
+        } else if self.one_way.is_some() {
+            self.one_way_ended(slot, ending);
         } else if !conn.busy {
             self.slice_counts.closed_idle += 1;
             conn.lost = true;

@@ -12,13 +12,14 @@ use spec::Mode;
 
 use crate::alarm::Alarm;
 use crate::answer::{Answer, Expected, ProbeBody, Received};
+use crate::lines::LineWriter;
 use crate::live::Live;
 use crate::observe::{ConnectionsLimit, LimitedBy};
 use crate::pacer::Pacer;
 use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice::{Slice, StopFlag};
 use crate::slice_counts::{SliceCounts, Times};
-use crate::slice_run::{Conn, Link, SliceRun, SliceSetup, Source, TURN_MAX};
+use crate::slice_run::{Conn, Link, OneWay, SliceRun, SliceSetup, Source, TURN_MAX};
 use crate::{Fault, Observation};
 
 /// How long a slice waits for its connections before it starts without the missing ones.
@@ -79,6 +80,8 @@ pub(crate) struct Orders {
     pub(crate) one_request: bool,
     /// Whether connections are opened before the slice, not with their first request.
     pub(crate) opens_ahead: bool,
+    /// Whether only the end of a stream is acknowledged, and not each request.
+    pub(crate) acknowledged_at_end: bool,
     pub(crate) step: Nanos,
     pub(crate) stop: StopFlag,
     /// Where the counts can be read meanwhile.
@@ -119,13 +122,16 @@ impl Orders {
         ))
     }
 
-    fn times(&self, start: Nanos) -> Times {
+    /// The instants of a slice. Where nothing answers, the whole slice is the window, from its start
+    /// until everything has arrived: when a single message arrived is unknown.
+    fn times(&self, start: Nanos, one_way: bool) -> Times {
         let lead_end = start + self.slice.lead_in;
         let window_end = match self.slice.requests {
             Some(_) => Nanos(u64::MAX),
             None => lead_end + self.slice.window,
         };
-        Times { start, lead_end, window_end, step: self.step }
+        let lead_end = if one_way { start } else { lead_end };
+        Times { start, lead_end, window_end, step: self.step, until_last: one_way }
     }
 }
 
@@ -140,6 +146,7 @@ impl Orders {
             timeout: Nanos::from_secs(60),
             one_request: false,
             opens_ahead: true,
+            acknowledged_at_end: false,
             step: Nanos::from_millis(1),
             stop: StopFlag::default(),
             live: None,
@@ -172,18 +179,50 @@ pub(crate) struct Worker<E> {
     engine: E,
     conns: Vec<Conn>,
     index: u32,
+    /// Writes the messages, if they are lines.
+    lines: Option<LineWriter>,
 }
 
 impl<E: Engine> Worker<E> {
     /// A worker with one connection per response reader.
     pub(crate) fn new(engine: E, answers: Vec<Answer>, index: u32) -> Worker<E> {
-        Worker { engine, conns: answers.into_iter().map(Conn::new).collect(), index }
+        let conns = answers.into_iter().map(Conn::new).collect();
+        Worker { engine, conns, index, lines: None }
+    }
+
+    /// Sends messages of lines.
+    pub(crate) fn with_lines(self, lines: Option<LineWriter>) -> Worker<E> {
+        Worker { lines, ..self }
+    }
+
+    /// The engine and a run of the first `active` connections.
+    fn new_run<'a>(
+        &'a mut self,
+        orders: &'a Orders,
+        active: usize,
+        kept: Option<&'a mut ProbeBody>,
+    ) -> (&'a mut E, SliceRun<'a>) {
+        let open_loop = matches!(orders.slice.mode, Mode::Open { .. });
+        let acknowledged = orders.acknowledged_at_end;
+        let one_way = self.lines.as_mut().map(|writer| OneWay { writer, acknowledged });
+        let times = orders.times(Nanos::ZERO, one_way.is_some());
+        let setup = SliceSetup {
+            source: orders.source(self.index),
+            expected: &orders.expected,
+            timeout: orders.timeout,
+            one_request: orders.one_request,
+            kept,
+            active,
+            one_way,
+        };
+        let run = SliceRun::new(&mut self.conns, SliceCounts::new(open_loop), times, setup);
+        (&mut self.engine, run)
     }
 
     /// Opens the first connection without sending anything.
     pub(crate) fn open_first(&mut self, orders: &Orders) -> io::Result<Result<(), Failure>> {
-        let mut run = new_run(&mut self.conns, orders, self.index, 1, None);
-        prepare(&mut self.engine, &mut run, orders, orders.timeout)?;
+        let (engine, mut run) = self.new_run(orders, 1, None);
+        prepare(engine, &mut run, orders, orders.timeout)?;
         let refusal = run.refusal;
         Ok(match self.conns[0].link {
             Link::Open => Ok(()),
@@ -208,20 +247,21 @@ impl<E: Engine> Worker<E> {
         let placed = place(&orders.cpus, self.index);
         let cpu_before = thread_cpu();
         let before = self.engine.wire().traffic();
-        let mut run = new_run(&mut self.conns, orders, self.index, active, body.as_mut());
+        let one_way = self.lines.is_some();
+        let (engine, mut run) = self.new_run(orders, active, body.as_mut());
         let prepared = if orders.opens_ahead {
-            prepare(&mut self.engine, &mut run, orders, orders.timeout.min(PREPARE_MAX))
+            prepare(engine, &mut run, orders, orders.timeout.min(PREPARE_MAX))
         } else {
             Ok(())
         };
         // Every thread comes here, even after an error, because the others wait.
         orders.ready.wait();
         placed.and(prepared)?;
-        run.times = orders.times(*orders.start.get_or_init(|| MonotonicClock.now()));
-        load(&mut self.engine, &mut run, orders)?;
+        run.times = orders.times(*orders.start.get_or_init(|| MonotonicClock.now()), one_way);
+        load(engine, &mut run, orders)?;
         let end = MonotonicClock.now();
-        close_retired(&mut self.engine, &mut run)?;
-        run.shrink(self.engine.wire());
+        close_retired(engine, &mut run)?;
+        run.shrink(engine.wire());
         let (used, most) = (run.used as u32, run.used_max() as u32);
         let (times, slice_counts) = (run.times, run.slice_counts);
         let fault = slice_counts.errors.keys().next().copied();
@@ -246,9 +286,9 @@ impl<E: Engine> Worker<E> {
     /// response.
     pub(crate) fn close(&mut self, orders: &Orders) -> u64 {
         let active = self.conns.len();
-        let mut run = new_run(&mut self.conns, orders, self.index, active, None);
+        let (engine, mut run) = self.new_run(orders, active, None);
         // If the kernel reports an error now, the connections are closed below anyway.
-        let _ = self.engine.turn(Nanos::ZERO, &mut run);
+        let _ = engine.turn(Nanos::ZERO, &mut run);
         let mut tainted = 0;
         for (slot, conn) in self.conns.iter_mut().enumerate() {
             tainted += u64::from(conn.link == Link::Open && conn.tainted);
@@ -257,25 +297,6 @@ impl<E: Engine> Worker<E> {
         }
         tainted
     }
-}
-
-fn new_run<'a>(
-    conns: &'a mut [Conn],
-    orders: &'a Orders,
-    index: u32,
-    active: usize,
-    kept: Option<&'a mut ProbeBody>,
-) -> SliceRun<'a> {
-    let open_loop = matches!(orders.slice.mode, Mode::Open { .. });
-    let setup = SliceSetup {
-        source: orders.source(index),
-        expected: &orders.expected,
-        timeout: orders.timeout,
-        one_request: orders.one_request,
-        kept,
-        active,
-    };
-    SliceRun::new(conns, SliceCounts::new(open_loop), orders.times(Nanos::ZERO), setup)
 }
 
 /// Processes what happened to idle connections, then opens the missing ones.

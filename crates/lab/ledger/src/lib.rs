@@ -79,6 +79,10 @@ pub struct Ledger {
     pub counts: Counts,
     /// The server-side count over the same life of the stack, if there is one.
     pub served: Option<u64>,
+    /// Completed messages that the server's kernel discarded before the server read them, as counted
+    /// there, if they are counted. Only datagrams are discarded.
+    #[serde(default)]
+    pub discarded: Option<u64>,
     /// The integral of the recorded series of completed requests, if there is one.
     pub series: Option<u64>,
     /// Failures by kind.
@@ -107,7 +111,7 @@ pub enum Law {
     Offered,
     /// sent = completed + failed + in flight.
     Sent,
-    /// served = completed.
+    /// served + discarded = completed.
     Served,
     /// The integral of the recorded series = completed.
     Series,
@@ -138,7 +142,9 @@ impl Ledger {
     /// cannot be known from outside, so every difference is reported and none is explained away.
     pub fn equations(&self) -> Vec<Discrepancy> {
         let mut equations = self.counts.equations().to_vec();
-        let known = [(Law::Served, self.served), (Law::Series, self.series)];
+        let discarded = self.discarded.unwrap_or(0);
+        let arrived = self.served.map(|served| served.saturating_add(discarded));
+        let known = [(Law::Served, arrived), (Law::Series, self.series)];
         equations.extend(known.into_iter().filter_map(|(law, left)| {
             Some(Discrepancy { law, left: left?, right: self.counts.completed })
         }));
@@ -160,6 +166,7 @@ impl Ledger {
     pub fn extend(&mut self, later: &Ledger) {
         self.counts.extend(&later.counts);
         self.served = self.served.zip(later.served).map(|(a, b)| a + b);
+        self.discarded = self.discarded.zip(later.discarded).map(|(a, b)| a + b);
         self.series = self.series.zip(later.series).map(|(a, b)| a + b);
         for (kind, n) in &later.errors {
             *self.errors.entry(kind.clone()).or_default() += n;
@@ -176,9 +183,21 @@ mod tests {
         Ledger {
             counts: Counts { offered: n, sent: n, completed: n, ..Counts::default() },
             served: Some(n),
+            discarded: None,
             series: Some(n),
             errors: Errors::new(),
         }
+    }
+
+    #[test]
+    fn what_the_kernel_discarded_is_not_served_and_not_lost_unnoticed() {
+        let mut ledger = Ledger { served: Some(93), discarded: Some(7), ..sound(100) };
+        assert_eq!(ledger.audit(), []);
+        ledger.discarded = Some(6);
+        let gap = Discrepancy { law: Law::Served, left: 99, right: 100 };
+        assert_eq!(ledger.audit(), [gap], "one message that nothing counted");
+        ledger.extend(&Ledger { served: Some(1), discarded: Some(2), ..sound(3) });
+        assert_eq!((ledger.served, ledger.discarded), (Some(94), Some(8)));
     }
 
     #[test]

@@ -16,6 +16,8 @@ pub const MAX_PATH_BYTES: usize = 107;
 pub enum Address {
     /// TCP over IPv4 or IPv6.
     Tcp(SocketAddr),
+    /// UDP over IPv4 or IPv6.
+    Udp(SocketAddr),
     /// A Unix socket with a path or an abstract name.
     Unix {
         /// The address to connect to.
@@ -68,7 +70,8 @@ impl Address {
             Ok(vec![Address::Unix { address: path_address(path)?, socket_type }])
         };
         match endpoint {
-            Endpoint::Tcp { host, port } => resolve_name(host, *port),
+            Endpoint::Tcp { host, port } => resolve_name(host, *port, Address::Tcp),
+            Endpoint::Udp { host, port } => resolve_name(host, *port, Address::Udp),
             Endpoint::Unix(path) => unix(path, SocketType::STREAM),
             Endpoint::UnixDatagram(path) => unix(path, SocketType::DGRAM),
             Endpoint::UnixSeqpacket(path) => unix(path, SocketType::SEQPACKET),
@@ -86,12 +89,20 @@ impl Address {
 
     /// Whether the transport preserves message boundaries.
     pub fn keeps_messages(&self) -> bool {
-        matches!(self, Address::Unix { socket_type, .. } if *socket_type != SocketType::STREAM)
+        match self {
+            Address::Udp(_) => true,
+            Address::Unix { socket_type, .. } => *socket_type != SocketType::STREAM,
+            Address::Tcp(_) | Address::Socketpair(_) => false,
+        }
     }
 
     /// Whether the transport is connectionless, so that no close is ever seen.
     pub fn is_datagram(&self) -> bool {
-        matches!(self, Address::Unix { socket_type, .. } if *socket_type == SocketType::DGRAM)
+        match self {
+            Address::Udp(_) => true,
+            Address::Unix { socket_type, .. } => *socket_type == SocketType::DGRAM,
+            Address::Tcp(_) | Address::Socketpair(_) => false,
+        }
     }
 
     /// Whether this is an IPv4 address in 127/8, all of which belong to this machine.
@@ -113,10 +124,14 @@ pub(crate) fn path_address(path: &Path) -> Result<SocketAddrUnix, AddressError> 
     SocketAddrUnix::new(path).map_err(|_| AddressError::BadPath { path: path.to_owned() })
 }
 
-fn resolve_name(host: &str, port: u16) -> Result<Vec<Address>, AddressError> {
+fn resolve_name(
+    host: &str,
+    port: u16,
+    transport: fn(SocketAddr) -> Address,
+) -> Result<Vec<Address>, AddressError> {
     let mut addresses: Vec<Address> = Vec::new();
     for address in (host, port).to_socket_addrs().into_iter().flatten() {
-        let address = Address::Tcp(address);
+        let address = transport(address);
         if !addresses.contains(&address) {
             addresses.push(address);
         }
@@ -186,5 +201,8 @@ mod tests {
         assert!(of(Endpoint::UnixSeqpacket(path.clone())).keeps_messages());
         assert!(!of(Endpoint::UnixSeqpacket(path.clone())).is_datagram());
         assert!(!of(Endpoint::Unix(path)).keeps_messages());
+        let udp = of(Endpoint::Udp { host: "::1".to_owned(), port: 80 });
+        assert_eq!(udp, Address::Udp("[::1]:80".parse().unwrap()));
+        assert!(udp.keeps_messages() && udp.is_datagram());
     }
 }

@@ -76,6 +76,7 @@ impl Connector {
                 let address = *address;
                 self.open_tcp(address)
             }
+            Address::Udp(address) => open_udp(*address),
             Address::Unix { address, socket_type } => open_unix(address, *socket_type),
             Address::Socketpair(address) => receive_socketpair(address),
         }?;
@@ -153,6 +154,14 @@ fn choose_port_when_connecting(fd: &OwnedFd) -> Result<(), Failure> {
         )
     };
     if outcome == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().into()) }
+}
+
+/// A connected UDP socket: the kernel then reports that nothing is listening there (udp(7)).
+fn open_udp(address: SocketAddr) -> Result<(OwnedFd, Connect), Failure> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let fd = socket_with(family, SocketType::DGRAM, FLAGS, None)?;
+    connect(&fd, &address)?;
+    Ok((fd, Connect::Done))
 }
 
 fn open_unix(

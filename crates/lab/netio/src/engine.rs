@@ -76,6 +76,19 @@ pub trait Wire {
     /// [`Failure::ClosedByPeer`] only if no byte was accepted. A later error ends the connection.
     fn send(&mut self, slot: usize) -> Result<(), Failure>;
 
+    /// Sends these bytes on an open slot instead of the engine's message. True if the kernel took
+    /// all of them at once; the rest is sent later, and [`Handler::taken`] reports its end. An error
+    /// is as with [`Wire::send`].
+    ///
+    /// Only for readiness-based engines; others fail with [`Failure::Unsupported`].
+    fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure>;
+
+    /// Ends the sending side of an open stream once everything is sent: the peer reads the end, and
+    /// its close is reported as [`Ending::Closed`].
+    ///
+    /// Only for readiness-based engines; others fail with [`Failure::Unsupported`].
+    fn shut_down(&mut self, slot: usize) -> Result<(), Failure>;
+
     /// Closes the slot's socket, if it has one, by the start of the next turn. Reports nothing more
     /// about it.
     fn close(&mut self, slot: usize);
@@ -117,6 +130,9 @@ pub trait Engine {
 pub trait Handler<W: Wire> {
     /// A pending connection is open.
     fn connected(&mut self, wire: &mut W, slot: usize);
+
+    /// The kernel has taken the rest of what [`Wire::send_own`] was given.
+    fn taken(&mut self, wire: &mut W, slot: usize);
 
     /// Bytes arrived: any part of a stream, or one message. `closing` means that the peer has
     /// already closed, so an end will be reported after its last bytes.

@@ -13,7 +13,7 @@ use base::{Clock, MonotonicClock, Nanos};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown, sockopt};
 
 use crate::connect::{Blocking, Connector};
 use crate::retired::Retired;
@@ -56,6 +56,10 @@ struct Slot {
     connecting: bool,
     /// Bytes of the message that the kernel has accepted; the whole length when none is being sent.
     taken: usize,
+    /// What is left of a message of the handler's own; empty when none is being sent.
+    own: Vec<u8>,
+    /// Whether the kernel has accepted a part of that message.
+    own_begun: bool,
     /// Whether the socket stays registered for writability. A pending connection signals its
     /// outcome by becoming writable, and TCP then raises no further writable edges unless a send
     /// was cut short. A Unix socket raises one whenever its peer reads, and never has a pending
@@ -110,15 +114,45 @@ impl EpollWire {
                 Err(errno) => {
                     let partly = state.taken > 0;
                     self.close(slot);
-                    return Err(match Failure::from(errno) {
-                        Failure::ClosedByPeer | Failure::Reset if partly => Failure::Reset,
-                        Failure::Reset => Failure::ClosedByPeer,
-                        failure => failure,
-                    });
+                    return Err(of_send(errno, partly));
                 }
             }
         }
         if state.wants_write { self.watch_writable(slot, false) } else { Ok(()) }
+    }
+
+    /// Sends the rest of a message of the handler's own; true if that was all of it.
+    fn push_own_out(&mut self, slot: usize) -> Result<bool, Failure> {
+        let mut own = std::mem::take(&mut self.slots[slot].own);
+        let sent = self.send_all(slot, &own)?;
+        own.drain(..sent);
+        let done = own.is_empty();
+        self.slots[slot].own = own;
+        self.slots[slot].own_begun |= sent > 0;
+        self.watch_writable(slot, !done)?;
+        Ok(done)
+    }
+
+    /// Sends as many of these bytes as the kernel accepts. An error closes the slot.
+    fn send_all(&mut self, slot: usize, bytes: &[u8]) -> Result<usize, Failure> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            let Some(socket) = &self.slots[slot].socket else { break };
+            match send(socket, &bytes[sent..], SendFlags::NOSIGNAL) {
+                Ok(n) => {
+                    sent += n;
+                    self.traffic.sent += n as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(errno) => {
+                    let partly = sent > 0 || self.slots[slot].own_begun;
+                    self.close(slot);
+                    return Err(of_send(errno, partly));
+                }
+            }
+        }
+        Ok(sent)
     }
 
     /// Turns writable events on or off for sockets that are registered without them.
@@ -203,8 +237,30 @@ impl Wire for EpollWire {
         self.push_out(slot)
     }
 
+    fn send_own(&mut self, slot: usize, message: &[u8]) -> Result<bool, Failure> {
+        debug_assert!(self.slots[slot].own.is_empty(), "one message at a time");
+        self.slots[slot].own_begun = false;
+        let sent = self.send_all(slot, message)?;
+        if sent == message.len() {
+            return Ok(true);
+        }
+        self.slots[slot].own.extend_from_slice(&message[sent..]);
+        self.slots[slot].own_begun = sent > 0;
+        self.watch_writable(slot, true)?;
+        Ok(false)
+    }
+
+    fn shut_down(&mut self, slot: usize) -> Result<(), Failure> {
+        let Some(socket) = &self.slots[slot].socket else { return Ok(()) };
+        shutdown(socket, Shutdown::Write).map_err(|errno| {
+            self.close(slot);
+            of_send(errno, true)
+        })
+    }
+
     fn close(&mut self, slot: usize) {
         self.slots[slot].socket = None;
+        self.slots[slot].own.clear();
     }
 
     fn retire(&mut self, slot: usize) {
@@ -306,11 +362,18 @@ impl Epoll {
             }
             self.wire.traffic.connects += 1;
             handler.connected(&mut self.wire, slot);
-        } else if flags.contains(EventFlags::OUT)
-            && let Err(failure) = self.wire.push_out(slot)
-        {
-            handler.ended(&mut self.wire, slot, Ending::Failed(failure));
-            return;
+        } else if flags.contains(EventFlags::OUT) {
+            let all_sent = match self.wire.slots[slot].own.is_empty() {
+                true => self.wire.push_out(slot).map(|()| false),
+                false => self.wire.push_own_out(slot),
+            };
+            match all_sent {
+                Ok(true) => handler.taken(&mut self.wire, slot),
+                Ok(false) => {}
+                Err(failure) => {
+                    return handler.ended(&mut self.wire, slot, Ending::Failed(failure));
+                }
+            }
         }
         if !self.wire.is_current(slot, generation) {
             return;
@@ -357,6 +420,16 @@ impl Epoll {
             }
         }
         self.wire.unread.push_back(slot);
+    }
+}
+
+/// The failure of a send after which the connection is useless; `partly` says whether the kernel had
+/// taken a part of the message.
+fn of_send(errno: Errno, partly: bool) -> Failure {
+    match Failure::from(errno) {
+        Failure::ClosedByPeer | Failure::Reset if partly => Failure::Reset,
+        Failure::Reset => Failure::ClosedByPeer,
+        failure => failure,
     }
 }
 

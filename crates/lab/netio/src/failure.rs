@@ -29,6 +29,8 @@ pub enum Failure {
     MessageTooLong,
     /// The file at the path is not a socket of the requested type.
     WrongSocketType,
+    /// The engine cannot do this.
+    Unsupported,
     /// Any other errno.
     Other(i32),
 }
@@ -49,6 +51,7 @@ impl Failure {
             Failure::Denied => "permission denied".to_owned(),
             Failure::MessageTooLong => "message too long".to_owned(),
             Failure::WrongSocketType => "wrong socket type".to_owned(),
+            Failure::Unsupported => "not supported by the I/O backend".to_owned(),
             Failure::Other(number) => std::io::Error::from_raw_os_error(number).to_string(),
         }
     }

@@ -45,6 +45,13 @@ fn bind_address(address: &Address) -> io::Result<Listener> {
             let bound = getsockname(&socket)?.try_into()?;
             Ok(Listener { socket, address: Address::Tcp(bound) })
         }
+        Address::Udp(wanted) => {
+            let family = if wanted.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+            let socket = socket_with(family, SocketType::DGRAM, FLAGS, None)?;
+            bind(&socket, wanted)?;
+            let bound = getsockname(&socket)?.try_into()?;
+            Ok(Listener { socket, address: Address::Udp(bound) })
+        }
         Address::Unix { address: name, socket_type } => {
             let socket = bind_unix(name, *socket_type)?;
             Ok(Listener { socket, address: address.clone() })

@@ -55,6 +55,10 @@ impl<W: Wire> Handler<W> for Client {
         }
     }
 
+    fn taken(&mut self, _: &mut W, slot: usize) {
+        panic!("slot {slot} sent a message of its own");
+    }
+
     fn ended(&mut self, _: &mut W, slot: usize, ending: Ending) {
         panic!("slot {slot} ended: {ending:?}");
     }

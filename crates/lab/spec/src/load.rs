@@ -75,6 +75,53 @@ pub enum Exchange {
         /// The unit that is counted as one request.
         chunk: Bytes,
     },
+    /// The client sends messages of Graphite lines, and nothing is answered. One request is one
+    /// message.
+    Lines(Lines),
+}
+
+/// Messages of Graphite lines: `PREFIX.NUMBER VALUE TIME`, all of the same length.
+///
+/// They go through all series at one time, then through all of them one interval later. The times
+/// begin [`Lines::SPAN`] before the session; once they have reached its beginning, they start again
+/// with new series, because a recorder may refuse points that are much older than the newest one of
+/// their series.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lines {
+    /// Lines in a message.
+    pub per_message: u32,
+    /// Number of series.
+    pub series: u32,
+    /// First part of the series' names; letters, digits, `.`, `-` and `_`.
+    pub prefix: String,
+    /// From one point of a series to the next; whole seconds.
+    pub interval: Nanos,
+}
+
+impl Lines {
+    /// The limit on a message, so that every transport can carry it: the payload of an IPv4 datagram
+    /// of 65,535 bytes, without the headers of IP (20 bytes, RFC 791) and UDP (8 bytes, RFC 768).
+    pub const MESSAGE_BYTES_MAX: usize = 65_507;
+
+    /// How old the oldest point is. A recorder that keeps its finest slots for a day, as most do,
+    /// still has a slot for it.
+    pub const SPAN: Nanos = Nanos::from_secs(20 * 3_600);
+
+    /// Digits of a series' number: at least six, so that there is room for further series.
+    pub fn number_digits(&self) -> usize {
+        self.series.saturating_sub(1).to_string().len().max(6)
+    }
+
+    /// The length of a line: a dot, two spaces, a line feed, a value of four characters and a time
+    /// of ten digits, which is enough until the year 2286.
+    pub fn line_bytes(&self) -> usize {
+        self.prefix.len() + self.number_digits() + 18
+    }
+
+    /// The length of a message.
+    pub fn message_bytes(&self) -> usize {
+        self.line_bytes().saturating_mul(self.per_message as usize)
+    }
 }
 
 /// An HTTP request without its target.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use base::Nanos;
 
 use crate::action::Action;
-use crate::load::{Arrivals, Load};
+use crate::load::{Arrivals, Exchange, Load};
 
 /// A question and everything needed to answer it.
 #[derive(Clone, Debug, PartialEq)]
@@ -81,6 +81,13 @@ pub struct Variant {
     /// Whether it only shows how fast the client is, such as a null server: shown beside the others
     /// but not ranked among them.
     pub ceiling: bool,
+}
+
+impl Variant {
+    /// Whether its requests have no response.
+    pub fn is_one_way(&self) -> bool {
+        matches!(self.load.exchange, Exchange::Lines(_))
+    }
 }
 
 /// Processes in starting order; they stop in reverse order.
@@ -177,6 +184,11 @@ pub enum ServedBy {
         pattern: String,
         /// Whether reading the count increases it by one.
         self_counting: bool,
+        /// The regular expression, with one group, of the messages that the server's kernel has
+        /// discarded, on the same page.
+        discarded: Option<String>,
+        /// How much a request adds to the count: 1, or the number of lines in a message.
+        per_request: u32,
     },
     /// The number of matching lines in a file (all lines without a pattern).
     LogLines {

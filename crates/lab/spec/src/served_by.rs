@@ -45,7 +45,9 @@ impl ServedBy {
             ("wsgi", _) if rest.is_empty() => Ok(ServedBy::Wsgi),
             ("stub_status", _) => target().map(ServedBy::StubStatus),
             ("url", Some(pattern)) => {
-                Ok(ServedBy::Http { target: target()?, pattern, self_counting: false })
+                let (discarded, per_request) = (None, 1);
+                let target = target()?;
+                Ok(ServedBy::Http { target, pattern, self_counting: false, discarded, per_request })
             }
             ("url", None) => Err(wrong("the pattern for the count is missing".to_owned())),
             ("log", pattern) => Ok(ServedBy::LogLines { path: place, pattern }),

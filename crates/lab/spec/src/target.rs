@@ -18,11 +18,19 @@ pub enum Endpoint {
         /// The port.
         port: u16,
     },
+    /// UDP to a host name or address and port (`udp://`), for the exchange of lines only.
+    Udp {
+        /// A name, an IPv4 or an IPv6 address.
+        host: String,
+        /// The port.
+        port: u16,
+    },
     /// A stream Unix socket with a path in the file system.
     Unix(PathBuf),
     /// A stream Unix socket in the abstract namespace; the name without the leading NUL.
     Abstract(Vec<u8>),
-    /// A datagram Unix socket with a path (`unix-dgram:`), for the echo exchange only.
+    /// A datagram Unix socket with a path (`unix-dgram:`), for the exchanges of echoes and of
+    /// lines only.
     UnixDatagram(PathBuf),
     /// A sequenced-packet Unix socket with a path (`unix-seqpacket:`), for the echo exchange only.
     UnixSeqpacket(PathBuf),
@@ -46,7 +54,7 @@ pub enum Target {
         /// Path and query, beginning with a slash.
         path: String,
     },
-    /// `tcp://host:port`, `unix:/path`, `unix:@abstract`, …: bytes without HTTP.
+    /// `tcp://host:port`, `udp://host:port`, `unix:/path`, `unix:@abstract`, …: bytes without HTTP.
     Raw(Endpoint),
 }
 
@@ -109,6 +117,11 @@ impl Endpoint {
     pub fn is_tcp(&self) -> bool {
         matches!(self, Endpoint::Tcp { .. })
     }
+
+    /// Whether it takes datagrams: nothing shows the sender which of them arrived.
+    pub fn is_datagram(&self) -> bool {
+        matches!(self, Endpoint::Udp { .. } | Endpoint::UnixDatagram(_))
+    }
 }
 
 fn read(text: &str) -> Result<Target, String> {
@@ -121,7 +134,12 @@ fn read(text: &str) -> Result<Target, String> {
     if let Some((scheme, rest)) = text.split_once("://") {
         return match scheme.to_ascii_lowercase().as_str() {
             "http" => http(rest),
-            "tcp" => tcp(rest),
+            "tcp" => {
+                port_of("tcp", rest).map(|(host, port)| Target::Raw(Endpoint::Tcp { host, port }))
+            }
+            "udp" => {
+                port_of("udp", rest).map(|(host, port)| Target::Raw(Endpoint::Udp { host, port }))
+            }
             "unix" => unix_endpoint(rest).map(Target::Raw),
             "https" => {
                 Err("HTTPS is not supported; use a plain HTTP port, as http://host:port/path"
@@ -190,14 +208,17 @@ fn http(rest: &str) -> Result<Target, String> {
     Ok(Target::Http { endpoint: Endpoint::Tcp { host, port }, authority, path })
 }
 
-fn tcp(rest: &str) -> Result<Target, String> {
+/// Host and port of a raw target with this scheme.
+fn port_of(scheme: &str, rest: &str) -> Result<(String, u16), String> {
     let rest = rest.strip_suffix('/').unwrap_or(rest);
     if rest.contains('/') {
-        return Err("tcp:// needs a host and a port, without a path".to_owned());
+        return Err(format!("{scheme}:// needs a host and a port, without a path"));
     }
     match host_and_port(rest)? {
-        (host, Some(port)) => Ok(Target::Raw(Endpoint::Tcp { host, port })),
-        (host, None) => Err(format!("the port is missing; write tcp://{}:PORT", bracketed(&host))),
+        (host, Some(port)) => Ok((host, port)),
+        (host, None) => {
+            Err(format!("the port is missing; write {scheme}://{}:PORT", bracketed(&host)))
+        }
     }
 }
 
@@ -322,7 +343,9 @@ impl fmt::Display for Endpoint {
     /// `unix:/path/to.sock`, `unix:@abstract`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
-            Endpoint::Tcp { host, port } => authority(host, *port, None),
+            Endpoint::Tcp { host, port } | Endpoint::Udp { host, port } => {
+                authority(host, *port, None)
+            }
             Endpoint::Unix(path) => format!("unix:{}", path.display()),
             Endpoint::Abstract(name) => format!("unix:@{}", String::from_utf8_lossy(name)),
             Endpoint::UnixDatagram(path) => format!("unix-dgram:{}", path.display()),
@@ -343,6 +366,7 @@ impl fmt::Display for Target {
             }
             Target::Http { endpoint, path, .. } => f.pad(&format!("http://{endpoint}:{path}")),
             Target::Raw(endpoint) if endpoint.is_tcp() => f.pad(&format!("tcp://{endpoint}")),
+            Target::Raw(endpoint @ Endpoint::Udp { .. }) => f.pad(&format!("udp://{endpoint}")),
             Target::Raw(endpoint) => endpoint.fmt(f),
         }
     }

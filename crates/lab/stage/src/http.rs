@@ -129,6 +129,9 @@ fn connect(endpoint: &Endpoint, deadline: Instant) -> io::Result<Stream> {
         Endpoint::Tcp { host, port } => connect_tcp(host, *port, deadline),
         Endpoint::Unix(path) => connect_unix(&SocketAddr::from_pathname(path)?, deadline),
         Endpoint::Abstract(name) => connect_unix(&SocketAddr::from_abstract_name(name)?, deadline),
+        Endpoint::Udp { .. } => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "UDP has no connections"))
+        }
         Endpoint::UnixDatagram(path)
         | Endpoint::UnixSeqpacket(path)
         | Endpoint::Socketpair(path) => exists_as_socket(path),

@@ -97,6 +97,7 @@ pub(crate) fn place(endpoint: &Endpoint) -> String {
     match endpoint {
         Endpoint::Tcp { host, port } if host.contains(':') => format!("port {port} of [{host}]"),
         Endpoint::Tcp { host, port } => format!("port {port} of {host}"),
+        Endpoint::Udp { .. } => format!("udp://{endpoint}"),
         Endpoint::Abstract(name) => format!("the socket @{}", String::from_utf8_lossy(name)),
         Endpoint::Unix(path)
         | Endpoint::UnixDatagram(path)

@@ -35,6 +35,26 @@ const WSGI_HEAD_BYTES: usize = 16;
 /// A slot: requests entered and served, each a little-endian u64.
 const WSGI_SLOT_BYTES: usize = 16;
 
+/// What the server's side has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// What the server has served: requests, or as many of something as [`Reader::per_request`]
+    /// says for each.
+    pub served: u64,
+    /// Messages that its kernel has discarded; 0 unless they are counted.
+    pub discarded: u64,
+}
+
+impl Count {
+    /// What was counted since an earlier reading.
+    pub fn since(self, earlier: Count) -> Count {
+        Count {
+            served: self.served.saturating_sub(earlier.served),
+            discarded: self.discarded.saturating_sub(earlier.discarded),
+        }
+    }
+}
+
 /// Reads one server's count repeatedly.
 #[derive(Debug)]
 pub struct Reader {
@@ -43,13 +63,15 @@ pub struct Reader {
     own_reads: u64,
     /// Whether a reading failed halfway, so that it is unknown if it was counted.
     is_uncertain: bool,
+    /// How much a request adds to the count.
+    per_request: u64,
 }
 
 #[derive(Debug)]
 enum Source {
     Wsgi(PathBuf),
     StubStatus(Target),
-    Http { target: Target, pattern: Regex, self_counting: bool },
+    Http { target: Target, pattern: Regex, discarded: Option<Regex>, self_counting: bool },
     LogLines(LineCounter),
     FileSize(PathBuf),
     CounterFile(PathBuf),
@@ -83,10 +105,12 @@ impl Reader {
         let source = match served_by {
             ServedBy::Wsgi => Source::Wsgi(path("$COUNTERS")),
             ServedBy::StubStatus(target) => Source::StubStatus(http_target(&expand(target))?),
-            ServedBy::Http { target, pattern, self_counting } => {
+            ServedBy::Http { target, pattern, self_counting, discarded, .. } => {
                 let target = expand(target);
+                let discarded = discarded.as_ref().map(|pattern| group_pattern(&target, pattern));
                 Source::Http {
                     pattern: group_pattern(&target, pattern)?,
+                    discarded: discarded.transpose()?,
                     target: http_target(&target)?,
                     self_counting: *self_counting,
                 }
@@ -102,7 +126,21 @@ impl Reader {
             ServedBy::FileSize(file) => Source::FileSize(path(file)),
             ServedBy::CounterFile(file) => Source::CounterFile(path(file)),
         };
-        Ok(Reader { source, own_reads: 0, is_uncertain: false })
+        let per_request = match served_by {
+            ServedBy::Http { per_request, .. } => u64::from(*per_request),
+            _ => 1,
+        };
+        Ok(Reader { source, own_reads: 0, is_uncertain: false, per_request })
+    }
+
+    /// How much a request adds to [`Count::served`]; at least 1.
+    pub fn per_request(&self) -> u64 {
+        self.per_request
+    }
+
+    /// Whether the messages that the server's kernel discards are counted too.
+    pub fn counts_discarded(&self) -> bool {
+        matches!(self.source, Source::Http { discarded: Some(_), .. })
     }
 
     /// The current count, without our own readings.
@@ -113,12 +151,12 @@ impl Reader {
     ///
     /// # Errors
     /// [`StageError::Served`] with source and cause.
-    pub fn read(&mut self) -> Result<u64, StageError> {
-        match &mut self.source {
-            Source::Wsgi(dir) => Ok(wsgi(dir)?.served),
-            Source::LogLines(lines) => lines.read(),
-            Source::FileSize(path) => file_size(path),
-            Source::CounterFile(path) => counter_file(path),
+    pub fn read(&mut self) -> Result<Count, StageError> {
+        let served = match &mut self.source {
+            Source::Wsgi(dir) => wsgi(dir)?.served,
+            Source::LogLines(lines) => lines.read()?,
+            Source::FileSize(path) => file_size(path)?,
+            Source::CounterFile(path) => counter_file(path)?,
             Source::StubStatus(target) => {
                 let target = target.clone();
                 let body = self.get(&target, true)?;
@@ -126,16 +164,23 @@ impl Reader {
                     failure(&target, "the response is not a page of nginx's stub_status")
                 })?;
                 // nginx counts a request when it begins, so this reading is included.
-                Ok(count.saturating_sub(self.own_reads))
+                count.saturating_sub(self.own_reads)
             }
-            Source::Http { target, pattern, self_counting } => {
-                let (target, pattern, counts) = (target.clone(), pattern.clone(), *self_counting);
+            Source::Http { target, pattern, discarded, self_counting } => {
+                let (target, counts) = (target.clone(), *self_counting);
+                let (pattern, discarded) = (pattern.clone(), discarded.clone());
                 let earlier_reads = self.own_reads;
                 let body = self.get(&target, counts)?;
-                let count = first_group(&pattern, &body).map_err(|why| failure(&target, why))?;
-                Ok(count.saturating_sub(earlier_reads))
+                let number = |pattern: &Regex| {
+                    first_group(pattern, &body).map_err(|why| failure(&target, why))
+                };
+                return Ok(Count {
+                    served: number(&pattern)?.saturating_sub(earlier_reads),
+                    discarded: discarded.as_ref().map_or(Ok(0), number)?,
+                });
             }
-        }
+        };
+        Ok(Count { served, discarded: 0 })
     }
 
     /// The count once it has been unchanged for `quiet`, because servers count and log some time
@@ -143,7 +188,7 @@ impl Reader {
     ///
     /// # Errors
     /// Those of [`Reader::read`].
-    pub fn read_settled(&mut self, quiet: Nanos, patience: Nanos) -> Result<u64, StageError> {
+    pub fn read_settled(&mut self, quiet: Nanos, patience: Nanos) -> Result<Count, StageError> {
         let (quiet, patience) = (Duration::from(quiet), Duration::from(patience));
         let start = Instant::now();
         let mut count = self.read()?;
@@ -158,28 +203,30 @@ impl Reader {
         Ok(count)
     }
 
-    /// The count since `base`, once it is at least `wanted` and has been unchanged for `quiet`, so
-    /// that a late line of a request that was counted twice is detected. After `patience`, returns
-    /// the last reading, whatever it is.
+    /// The count since `base`, once it accounts for `wanted` requests and has been unchanged for
+    /// `quiet`, so that a late line of a request that was counted twice is detected. After
+    /// `patience`, returns the last reading, whatever it is.
     ///
     /// # Errors
     /// Those of [`Reader::read`].
     pub fn read_settled_from(
         &mut self,
-        base: u64,
+        base: Count,
         wanted: u64,
         quiet: Nanos,
         patience: Nanos,
-    ) -> Result<u64, StageError> {
+    ) -> Result<Count, StageError> {
         let (quiet, patience) = (Duration::from(quiet), Duration::from(patience));
         let look = (quiet / 20).clamp(Duration::from_millis(1), Duration::from_millis(20));
         let start = Instant::now();
         let mut count = self.read()?;
         let mut since = Instant::now();
         loop {
-            let has_come = count.saturating_sub(base) >= wanted;
+            let counted = count.since(base);
+            let expected = wanted.saturating_sub(counted.discarded);
+            let has_come = counted.served >= expected.saturating_mul(self.per_request);
             if has_come && since.elapsed() >= quiet || start.elapsed() >= patience {
-                return Ok(count.saturating_sub(base));
+                return Ok(counted);
             }
             thread::sleep(look);
             let now = self.read()?;

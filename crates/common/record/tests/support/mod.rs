@@ -93,6 +93,7 @@ impl Draw {
                 reconnected: self.count(),
             },
             served: self.some(Draw::count),
+            discarded: self.some(Draw::count),
             series: self.some(Draw::count),
             errors: self.many(3, |d| (d.text(), d.count())).into_iter().collect(),
         }
@@ -358,6 +359,7 @@ impl Draw {
                 Exchange::Oneshot,
                 Exchange::Echo { bytes },
                 Exchange::Bulk { bytes },
+                Exchange::Lines { lines: 1 + bytes as u32 % 100, bytes },
             ]),
             engines: self.many(3, |d| d.one_of(&[Engine::Epoll, Engine::IoUring])),
             busy_poll: self.flag(),

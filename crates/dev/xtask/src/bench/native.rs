@@ -161,6 +161,8 @@ impl<W: Wire> Handler<W> for Counter {
         self.failed |= wire.send(slot).is_err();
     }
 
+    fn taken(&mut self, _wire: &mut W, _slot: usize) {}
+
     fn received(&mut self, wire: &mut W, slot: usize, bytes: &[u8], _: bool) {
         self.received[slot] += bytes.len();
         if self.received[slot] >= self.answer_bytes {

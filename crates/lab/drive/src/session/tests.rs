@@ -65,7 +65,7 @@ fn panic_in_one_client_thread(turns_left: u32) {
     let make = move || Ok(Faulty { inner: Epoll::new(&setup)?, turns_left });
     let answer = Answer::new(&load.exchange, &address);
     let answers = (0..3).map(|_| answer.another()).collect();
-    session.client_threads[1] = ClientThread::start(make, answers, 3, 1).unwrap();
+    session.client_threads[1] = ClientThread::start(make, answers, 3, 1, None).unwrap();
     let slice = Slice { window: Nanos::from_secs(600), requests: None, ..one_request() };
     let error = session.run(&slice).unwrap_err();
     assert_eq!(

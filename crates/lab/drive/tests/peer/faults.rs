@@ -21,7 +21,7 @@ fn ledger(on: On, faults: Faults) -> Ledger {
     let (counts, errors) = session.close();
     assert_counts(&counts);
     let served = Some(rig.fixture.stop().unwrap());
-    Ledger { counts, served, series: None, errors }
+    Ledger { counts, served, discarded: None, series: None, errors }
 }
 
 fn assert_failed(faults: &Faults, kind: &str) {

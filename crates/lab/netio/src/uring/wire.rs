@@ -234,6 +234,14 @@ impl Wire for UringWire {
         Ok(())
     }
 
+    fn send_own(&mut self, _slot: usize, _message: &[u8]) -> Result<bool, Failure> {
+        Err(Failure::Unsupported)
+    }
+
+    fn shut_down(&mut self, _slot: usize) -> Result<(), Failure> {
+        Err(Failure::Unsupported)
+    }
+
     fn close(&mut self, slot: usize) {
         if self.slots[slot].socket.is_none() {
             return;

@@ -6,9 +6,9 @@ use base::{Bytes, Nanos};
 
 use super::reader::{Scope, Table};
 use crate::error::SpecError;
-use crate::load::{EngineChoice, Exchange, Expect, HttpRequest, Load};
+use crate::load::{EngineChoice, Exchange, Expect, HttpRequest, Lines, Load};
 
-pub(super) const LOAD_KEYS: [&str; 16] = [
+pub(super) const LOAD_KEYS: [&str; 20] = [
     "connections",
     "threads",
     "new_connection",
@@ -25,6 +25,10 @@ pub(super) const LOAD_KEYS: [&str; 16] = [
     "expect_status",
     "expect_body",
     "expect_length",
+    "lines",
+    "series",
+    "prefix",
+    "interval",
 ];
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,10 +37,16 @@ enum Kind {
     Oneshot,
     Echo,
     Bulk,
+    Lines,
 }
 
-const KINDS: [(&str, Kind); 4] =
-    [("http", Kind::Http), ("oneshot", Kind::Oneshot), ("echo", Kind::Echo), ("bulk", Kind::Bulk)];
+const KINDS: [(&str, Kind); 5] = [
+    ("http", Kind::Http),
+    ("oneshot", Kind::Oneshot),
+    ("echo", Kind::Echo),
+    ("bulk", Kind::Bulk),
+    ("lines", Kind::Lines),
+];
 
 const ENGINES: [(&str, EngineChoice); 3] = [
     ("auto", EngineChoice::Auto),
@@ -52,6 +62,12 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
     let mut expect = Expect::default();
     let mut size: Option<Bytes> = None;
     let mut chunk: Option<Bytes> = None;
+    let mut lines = Lines {
+        per_message: 20,
+        series: 1_000,
+        prefix: "load".to_owned(),
+        interval: Nanos::from_secs(1),
+    };
     for table in layers {
         set(&mut load.connections, table.number("connections", scope)?);
         set(&mut load.threads, table.number("threads", scope)?);
@@ -70,13 +86,32 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         expect.body = table.text("expect_body", scope)?.map(String::into_bytes).or(expect.body);
         expect.length = table.size("expect_length", scope)?.map(|size| size.0).or(expect.length);
     }
+    for table in layers {
+        set(&mut lines.per_message, table.number("lines", scope)?);
+        set(&mut lines.series, table.number("series", scope)?);
+        set(&mut lines.prefix, table.text("prefix", scope)?);
+        set(&mut lines.interval, table.time("interval", scope)?);
+    }
     check_numbers(&load, layers)?;
     load.exchange = match kind {
         Kind::Http => Exchange::Http(request),
         Kind::Oneshot => Exchange::Oneshot,
         Kind::Echo => Exchange::Echo { size: positive(size, "size", "echo", layers)? },
         Kind::Bulk => Exchange::Bulk { chunk: positive(chunk, "chunk", "bulk", layers)? },
+        Kind::Lines => {
+            check_lines(&lines, &load, layers)?;
+            Exchange::Lines(lines)
+        }
     };
+    for key in ["lines", "series", "prefix", "interval"] {
+        belongs(key, "lines", kind == Kind::Lines, layers)?;
+    }
+    for key in ["expect_body", "expect_length"] {
+        if kind == Kind::Lines && last_span(key, layers).is_some() {
+            let message = format!("exchange = \"lines\" has no response, so {key} has no meaning");
+            return Err(error_at(key, layers, message));
+        }
+    }
     belongs("size", "echo", kind == Kind::Echo, layers)?;
     belongs("chunk", "bulk", kind == Kind::Bulk, layers)?;
     for key in ["method", "headers", "body", "expect_status"] {
@@ -124,6 +159,50 @@ fn check_numbers(load: &Load, layers: &[Table<'_>]) -> Result<(), SpecError> {
     }
     if load.timeout == Nanos::ZERO {
         return Err(error_at("timeout", layers, "timeout must be greater than zero".to_owned()));
+    }
+    Ok(())
+}
+
+/// Checks the keys of `exchange = "lines"`.
+fn check_lines(lines: &Lines, load: &Load, layers: &[Table<'_>]) -> Result<(), SpecError> {
+    let error = |key: &str, message: String| Err(error_at(key, layers, message));
+    if lines.per_message == 0 {
+        return error("lines", "lines must be at least 1: the number of lines in a message".into());
+    }
+    if lines.series < load.threads {
+        return error(
+            "series",
+            format!("series must be at least {}, one per thread", load.threads),
+        );
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if lines.prefix.is_empty() || !lines.prefix.chars().all(plain) {
+        let message = "prefix must be letters, digits, '.', '-' and '_', such as \"load\"";
+        return error("prefix", message.to_owned());
+    }
+    let second = Nanos::from_secs(1);
+    if lines.interval < second
+        || !lines.interval.0.is_multiple_of(second.0)
+        || lines.interval > Lines::SPAN
+    {
+        let message = "interval must be whole seconds, from \"1s\" to \"20h\"".to_owned();
+        return error("interval", message);
+    }
+    if lines.message_bytes() > Lines::MESSAGE_BYTES_MAX {
+        let message = format!(
+            "{} lines of {} bytes are more than fit into a datagram ({} bytes)",
+            lines.per_message,
+            lines.line_bytes(),
+            Lines::MESSAGE_BYTES_MAX
+        );
+        return error("lines", message);
+    }
+    if load.engine == EngineChoice::IoUring {
+        return error("engine", "exchange = \"lines\" needs engine = \"epoll\"".to_owned());
+    }
+    if load.new_connection {
+        let message = "exchange = \"lines\" sends many messages over each connection";
+        return error("new_connection", message.to_owned());
     }
     Ok(())
 }

@@ -276,8 +276,17 @@ pub(crate) fn parse_with_placeholders(text: &str) -> Result<Target, String> {
     Target::parse(&variables::replace(text, value)).map_err(|error| error.why)
 }
 
-const SERVED_BY_KEYS: [&str; 7] =
-    ["stub_status", "url", "log", "file_size", "counter_file", "pattern", "self_counting"];
+const SERVED_BY_KEYS: [&str; 9] = [
+    "stub_status",
+    "url",
+    "log",
+    "file_size",
+    "counter_file",
+    "pattern",
+    "self_counting",
+    "discarded",
+    "per_request",
+];
 
 fn served_by<'a>(
     table: &Table<'a>,
@@ -305,8 +314,10 @@ fn served_by<'a>(
         return Err(entry.error(format!("served_by needs exactly one of: {keys}")));
     };
     let pattern = pattern(&entry, key)?;
-    if entry.get("self_counting").is_some() && key != "url" {
-        return Err(entry.error("self_counting belongs to url"));
+    for of_url in ["self_counting", "discarded", "per_request"] {
+        if entry.get(of_url).is_some() && key != "url" {
+            return Err(entry.error(format!("{of_url} belongs to url")));
+        }
     }
     let written = text(source, place, key, scope)?;
     require_known(source, place, &written)?;
@@ -316,11 +327,33 @@ fn served_by<'a>(
             target: target(source, place, key, scope)?.0,
             pattern: pattern.unwrap_or_default(),
             self_counting: entry.flag("self_counting")?.unwrap_or(false),
+            discarded: discarded(&entry)?,
+            per_request: per_request(&entry, scope)?,
         },
         "log" => ServedBy::LogLines { path: written, pattern },
         "file_size" => ServedBy::FileSize(written),
         _ => ServedBy::CounterFile(written),
     })
+}
+
+/// The regular expression of the messages that the server's kernel has discarded.
+fn discarded(entry: &Table<'_>) -> Result<Option<String>, SpecError> {
+    let Some(value) = entry.get("discarded") else { return Ok(None) };
+    let pattern = super::reader::plain(entry.source, value, "discarded")?;
+    match check_pattern(&pattern, true) {
+        Ok(()) => Ok(Some(pattern)),
+        Err(why) => Err(entry.source.error(value.span(), why)),
+    }
+}
+
+/// How much a request adds to the count.
+fn per_request(entry: &Table<'_>, scope: &Scope) -> Result<u32, SpecError> {
+    match (entry.number("per_request", scope)?, entry.get("per_request")) {
+        (Some(0), Some(value)) => {
+            Err(entry.source.error(value.span(), "per_request must be at least 1"))
+        }
+        (number, _) => Ok(number.unwrap_or(1)),
+    }
 }
 
 /// The regular expression: required for a URL, with one group around the number; optional for a

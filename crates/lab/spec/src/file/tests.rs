@@ -313,6 +313,7 @@ fn a_slip_in_a_variable_is_shown_inside_its_text() {
     "#);
 }
 
+mod lines;
 mod matrices;
 mod refusals;
 

@@ -10,7 +10,7 @@ use super::stack::{Assembled, SHARED_KEYS, assemble};
 use super::{File, required, vars};
 use crate::error::{SpecError, suggestion};
 use crate::load::Exchange;
-use crate::plan::{Schedule, Variant};
+use crate::plan::{Schedule, ServedBy, Variant};
 use crate::target::{Endpoint, Target};
 
 /// The keys of a variant.
@@ -64,6 +64,7 @@ pub(super) fn variant<'a>(
     let (target, parsed, place) =
         target.ok_or_else(|| table.error(format!("variant '{name}' has no target")))?;
     check_fit(file, place, &parsed, &load.exchange)?;
+    check_counted(file, place, &parsed, &load.exchange, served_by.as_ref())?;
     let ceiling = table.flag("ceiling")?.unwrap_or(false);
     let actions = actions(file, &layers, &stack.processes, schedule, &scope)?;
     Ok(Variant { name, at: combination.at, stack, target, load, served_by, actions, ceiling })
@@ -151,6 +152,20 @@ fn check_fit(
             "an http:// target supports only exchange = \"http\"",
             "for raw bytes write tcp://host:port or unix:/path/to.sock",
         ),
+        (Target::Raw(Endpoint::Udp { .. }), exchange)
+            if !matches!(exchange, Exchange::Lines(_)) =>
+        {
+            error(
+                "a udp:// target supports only exchange = \"lines\"",
+                "set exchange = \"lines\" in [load], or write tcp://host:port",
+            )
+        }
+        (Target::Raw(Endpoint::UnixSeqpacket(_) | Endpoint::Socketpair(_)), Exchange::Lines(_)) => {
+            error(
+                "sockets of this kind do not support exchange = \"lines\"",
+                "write tcp://host:port, udp://host:port, unix:/path or unix-dgram:/path",
+            )
+        }
         (Target::Raw(_), Exchange::Http(_)) => error(
             "a target without http:// does not support HTTP",
             "write http://…, or choose exchange = \"oneshot\", \"echo\" or \"bulk\" in [load]",
@@ -164,4 +179,28 @@ fn check_fit(
         ),
         (Target::Raw(_), _) => Ok(()),
     }
+}
+
+/// Whether the arrival of datagrams is counted: nothing shows their sender which of them arrived.
+fn check_counted(
+    file: &File<'_>,
+    place: &Value<'_>,
+    target: &Target,
+    exchange: &Exchange,
+    served_by: Option<&ServedBy>,
+) -> Result<(), SpecError> {
+    let counted = match (target.endpoint(), served_by) {
+        (Endpoint::Udp { .. }, Some(ServedBy::Http { discarded, .. })) => discarded.is_some(),
+        (Endpoint::Udp { .. }, _) => false,
+        (_, by) => by.is_some(),
+    };
+    if counted || !target.endpoint().is_datagram() || !matches!(exchange, Exchange::Lines(_)) {
+        return Ok(());
+    }
+    let error =
+        file.source.error(place.span(), "datagrams could be lost here without being counted");
+    Err(error.help(
+        "add served_by = { url = \"http://…\", pattern = '… (\\d+)', discarded = '… (\\d+)' }; \
+         only udp:// needs discarded",
+    ))
 }

@@ -27,6 +27,7 @@ fn targets_are_read_and_printed_alike() {
         ),
         ("tcp://127.0.0.1:9000", Target::Raw(tcp("127.0.0.1", 9000))),
         ("tcp://[::1]:9000", Target::Raw(tcp("::1", 9000))),
+        ("udp://[::1]:9", Target::Raw(Endpoint::Udp { host: "::1".into(), port: 9 })),
         ("unix:/run/a.sock", Target::Raw(unix("/run/a.sock"))),
         ("unix:./a.sock", Target::Raw(unix("./a.sock"))),
         ("unix:@name", Target::Raw(Endpoint::Abstract(b"name".into()))),
@@ -55,6 +56,7 @@ fn what_people_leave_out_is_filled_in() {
         ("http://unix:/run/a.sock", "http://unix:/run/a.sock:/"),
         ("unix:///run/a.sock", "unix:/run/a.sock"),
         ("tcp://host:1/", "tcp://host:1"),
+        ("udp://host:1/", "udp://host:1"),
     ];
     for (text, full) in cases {
         assert_eq!(
@@ -116,6 +118,7 @@ fn errors_say_what_to_write_instead() {
         ("http://host/a b", "' ' in the path must be written as %20"),
         ("http://host/é", "'é' in the path must be written as %C3%A9"),
         ("http://host/\r\nX: 1", "it contains the control character \\r"),
+        ("udp://host", "the port is missing; write udp://host:PORT"),
         ("tcp://host", "the port is missing; write tcp://host:PORT"),
         ("tcp://host:1/path", "tcp:// needs a host and a port, without a path"),
         ("unix:", "the path of the socket is missing"),

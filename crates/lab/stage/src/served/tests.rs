@@ -37,9 +37,9 @@ fn our_own_readings_of_stub_status_are_subtracted() {
     };
     let target = server(vec![Some(body(11)), Some(body(12)), Some(body(113)), Some("welcome")]);
     let mut reader = reader(ServedBy::StubStatus(target.clone()), Path::new("/")).unwrap();
-    assert_eq!(reader.read().unwrap(), 10);
-    assert_eq!(reader.read().unwrap(), 10);
-    assert_eq!(reader.read().unwrap(), 110);
+    assert_eq!(reader.read().unwrap().served, 10);
+    assert_eq!(reader.read().unwrap().served, 10);
+    assert_eq!(reader.read().unwrap().served, 110);
     assert_eq!(
         reader.read().unwrap_err().to_string(),
         format!(
@@ -55,16 +55,18 @@ fn a_page_is_searched_for_the_count() {
         target: target.to_owned(),
         pattern: pattern.to_owned(),
         self_counting,
+        discarded: None,
+        per_request: 1,
     };
     let dir = Path::new("/");
     let target = server(vec![Some("served 5 of 9"), Some("served 7 of 9"), Some("served many")]);
     let mut plain = reader(by(&target, r"served (\w+)", false), dir).unwrap();
-    assert_eq!((plain.read().unwrap(), plain.read().unwrap()), (5, 7));
+    assert_eq!((plain.read().unwrap().served, plain.read().unwrap().served), (5, 7));
     let error = plain.read().unwrap_err().to_string();
     assert!(error.ends_with("'many' is not a whole number"), "{error}");
     let target = server(vec![Some("5"), Some("6"), Some("17")]);
     let mut counting = reader(by(&target, "([0-9]+)", true), dir).unwrap();
-    let readings: Vec<u64> = (0..3).map(|_| counting.read().unwrap()).collect();
+    let readings: Vec<u64> = (0..3).map(|_| counting.read().unwrap().served).collect();
     assert_eq!(
         readings,
         [5, 5, 15],
@@ -82,9 +84,15 @@ fn a_page_is_searched_for_the_count() {
 #[test]
 fn a_reading_that_broke_off_makes_later_ones_uncertain() {
     let target = server(vec![Some("5"), None, Some("9")]);
-    let by = ServedBy::Http { target, pattern: "([0-9]+)".to_owned(), self_counting: true };
+    let by = ServedBy::Http {
+        target,
+        pattern: "([0-9]+)".to_owned(),
+        self_counting: true,
+        discarded: None,
+        per_request: 1,
+    };
     let mut reader = reader(by, Path::new("/")).unwrap();
-    assert_eq!(reader.read().unwrap(), 5);
+    assert_eq!(reader.read().unwrap().served, 5);
     assert!(reader.read().is_err());
     let error = reader.read().unwrap_err().to_string();
     assert!(error.ends_with("the server may have counted it"), "{error}");
@@ -100,7 +108,7 @@ fn only_complete_lines_count_and_each_once() {
     };
     let mut all = reader(by(None), dir.path()).unwrap();
     let mut gets = reader(by(Some("^GET .* 200$")), dir.path()).unwrap();
-    assert_eq!(all.read().unwrap(), 0, "the server makes it with its first request");
+    assert_eq!(all.read().unwrap().served, 0, "the server makes it with its first request");
     for (text, lines, matching) in [
         ("GET / 200\nGET /x 404\nGET /y 2", 2, 1),
         ("00", 2, 1),
@@ -114,7 +122,11 @@ fn only_complete_lines_count_and_each_once() {
             .unwrap()
             .write_all(text.as_bytes())
             .unwrap();
-        assert_eq!((all.read().unwrap(), gets.read().unwrap()), (lines, matching), "{text}");
+        assert_eq!(
+            (all.read().unwrap().served, gets.read().unwrap().served),
+            (lines, matching),
+            "{text}"
+        );
     }
     File::options().append(true).open(&path).unwrap().write_all(&[0; 10]).unwrap();
     let error = gets.read().unwrap_err().to_string();
@@ -142,7 +154,7 @@ fn a_count_that_still_moves_is_waited_for() {
         }
     });
     let minute = Nanos::from_secs(60);
-    assert_eq!(size.read_settled(Nanos::from_secs(2), minute).unwrap(), 20);
+    assert_eq!(size.read_settled(Nanos::from_secs(2), minute).unwrap().served, 20);
     writer.join().unwrap();
     size.read_settled(minute, Nanos::ZERO).unwrap();
 }
@@ -155,11 +167,12 @@ fn a_request_that_was_counted_twice_was_missed_when_the_second_line_came_late() 
     let mut number = reader(ServedBy::CounterFile("$DIR/number".to_owned()), dir.path()).unwrap();
     let minute = Nanos::from_secs(60);
     // The count is complete before the late line comes; the line comes while the count settles.
+    let base = Count { served: 2, discarded: 0 };
     let wanted = thread::scope(|scope| {
         scope.spawn(|| fs::write(&path, "13").unwrap());
-        number.read_settled_from(2, 10, Nanos::from_secs(3), minute).unwrap()
+        number.read_settled_from(base, 10, Nanos::from_secs(3), minute).unwrap()
     });
-    assert_eq!(wanted, 11);
+    assert_eq!(wanted.served, 11);
 }
 
 #[test]
@@ -175,11 +188,13 @@ fn a_count_that_is_quiet_too_early_is_waited_for() {
             let () = go_on.recv().unwrap();
             fs::write(&path, "10").unwrap();
         });
-        let none = number.read_settled_from(0, 10, Nanos::ZERO, Nanos::from_millis(50)).unwrap();
-        assert_eq!(none, 7, "patience is over");
+        let mut read = |patience| {
+            let base = Count::default();
+            number.read_settled_from(base, 10, Nanos::ZERO, patience).unwrap().served
+        };
+        assert_eq!(read(Nanos::from_millis(50)), 7, "patience is over");
         counted.send(()).unwrap();
-        let all = number.read_settled_from(0, 10, Nanos::ZERO, Nanos::from_secs(60)).unwrap();
-        assert_eq!(all, 10);
+        assert_eq!(read(Nanos::from_secs(60)), 10);
     });
 }
 
@@ -197,18 +212,18 @@ fn a_log_in_a_folder_that_does_not_exist_is_a_mistake() {
 fn sizes_and_numbers_of_files_are_counts() {
     let dir = tempfile::tempdir().unwrap();
     let mut size = reader(ServedBy::FileSize("$DIR/bytes".to_owned()), dir.path()).unwrap();
-    assert_eq!(size.read().unwrap(), 0);
+    assert_eq!(size.read().unwrap().served, 0);
     fs::write(dir.path().join("bytes"), "xxx").unwrap();
-    assert_eq!(size.read().unwrap(), 3);
+    assert_eq!(size.read().unwrap().served, 3);
     let mut number = reader(ServedBy::CounterFile("$DIR/number".to_owned()), dir.path()).unwrap();
-    assert_eq!(number.read().unwrap(), 0);
+    assert_eq!(number.read().unwrap().served, 0);
     fs::write(dir.path().join("number"), " 42\n").unwrap();
-    assert_eq!(number.read().unwrap(), 42);
+    assert_eq!(number.read().unwrap().served, 42);
     for (bytes, count) in
         [(&258_u64.to_le_bytes()[..], 258), (&[0; 8], 0), (b"12345678", 12_345_678)]
     {
         fs::write(dir.path().join("number"), bytes).unwrap();
-        assert_eq!(number.read().unwrap(), count);
+        assert_eq!(number.read().unwrap().served, count);
     }
     fs::write(dir.path().join("number"), "-1").unwrap();
     let error = number.read().unwrap_err().to_string();
@@ -241,13 +256,13 @@ fn counter_file(slots: &[(u64, u64)]) -> Vec<u8> {
 fn every_slot_of_every_worker_counts() {
     let dir = tempfile::tempdir().unwrap();
     let mut reader = reader(ServedBy::Wsgi, dir.path()).unwrap();
-    assert_eq!(reader.read().unwrap(), 0);
+    assert_eq!(reader.read().unwrap().served, 0);
     fs::write(dir.path().join("11.count"), counter_file(&[(3, 2), (1 << 40, 1 << 40), (0, 0)]))
         .unwrap();
     fs::write(dir.path().join("12.count"), counter_file(&[(5, 5)])).unwrap();
     fs::write(dir.path().join("13.count"), "").unwrap();
     fs::write(dir.path().join("notes.txt"), "not a counter").unwrap();
-    assert_eq!(reader.read().unwrap(), (1 << 40) + 7);
+    assert_eq!(reader.read().unwrap().served, (1 << 40) + 7);
     let counts = wsgi(dir.path()).unwrap();
     assert_eq!(counts, WsgiCounts { entered: (1 << 40) + 8, served: (1 << 40) + 7 });
 }
@@ -265,4 +280,27 @@ fn damaged_counter_files_are_no_zeros() {
     ] {
         assert_eq!(wsgi_file(bytes), Err(why));
     }
+}
+
+#[test]
+fn what_the_kernel_discarded_is_read_from_the_same_page() {
+    let target = server(vec![
+        Some("lines_total 10\ndropped_total 2\n"),
+        Some("lines_total 140\ndropped_total 3\n"),
+        Some("lines_total 180\ndropped_total 3\n"),
+    ]);
+    let by = ServedBy::Http {
+        target,
+        pattern: r"lines_total 1(\d+)".to_owned(),
+        self_counting: false,
+        discarded: Some(r"dropped_total (\d+)".to_owned()),
+        per_request: 20,
+    };
+    let mut reader = reader(by, Path::new("/")).unwrap();
+    assert_eq!((reader.per_request(), reader.counts_discarded()), (20, true));
+    let base = reader.read().unwrap();
+    assert_eq!(base, Count { served: 0, discarded: 2 });
+    // Five messages: one was discarded, four of 20 lines are waited for.
+    let count = reader.read_settled_from(base, 5, Nanos::ZERO, Nanos::from_secs(60)).unwrap();
+    assert_eq!(count, Count { served: 80, discarded: 1 });
 }

@@ -135,6 +135,14 @@ impl Wire for SimulatedWire {
         Ok(())
     }
 
+    fn send_own(&mut self, _slot: usize, _message: &[u8]) -> Result<bool, Failure> {
+        Err(Failure::Unsupported)
+    }
+
+    fn shut_down(&mut self, _slot: usize) -> Result<(), Failure> {
+        Err(Failure::Unsupported)
+    }
+
     fn close(&mut self, slot: usize) {
         self.slots[slot] = Slot::default();
     }

@@ -1,0 +1,151 @@
+//! Messages of lines: nothing answers them, so what completes them depends on the transport.
+//!
+//! ```text
+//!  stream     message message message … message │ shut down │ … the peer closes in order
+//!             └──────────── unacknowledged ─────────────────┘ └ completed, all of them
+//!  datagram   message message message …                         completed, each when the
+//!                                                               socket has taken it
+//! ```
+//!
+//! If the stream ends in any other way, all of its messages have failed: which of them arrived is
+//! unknown. Of a datagram, the server's side must say whether it arrived.
+//!
+//! The service time of a message ends when the socket has taken it: so long was the sender held up.
+
+use base::{Clock, MonotonicClock, Nanos};
+use netio::{Ending, Failure, Wire};
+
+use crate::Fault;
+use crate::slice_counts::Completion;
+use crate::slice_run::{BURST, Link, PAUSE, SliceRun, Source};
+
+fn now() -> Nanos {
+    MonotonicClock.now()
+}
+
+impl SliceRun<'_> {
+    /// Sends the slot's next message.
+    pub(crate) fn hand_over<W: Wire>(&mut self, wire: &mut W, slot: usize) {
+        let Some(one_way) = &mut self.one_way else { return };
+        match wire.send_own(slot, one_way.writer.next_message()) {
+            Ok(true) => self.message_taken(slot),
+            // The rest is sent later.
+            Ok(false) => {}
+            Err(Failure::ClosedByPeer) if self.conns[slot].is_unused() => {
+                self.resend_on_new_connection(wire, slot);
+            }
+            Err(failure) => self.lose(slot, Fault::Net(failure)),
+        }
+    }
+
+    /// The socket has taken the slot's message, and can take the next one.
+    pub(crate) fn message_taken(&mut self, slot: usize) {
+        let Some(one_way) = &self.one_way else { return };
+        let conn = &mut self.conns[slot];
+        let message = Completion {
+            scheduled: conn.scheduled,
+            sent: conn.sent,
+            done: now(),
+            payload_bytes: 0,
+        };
+        conn.busy = false;
+        self.busy -= 1;
+        if one_way.acknowledged {
+            self.unacknowledged += usize::from(conn.unacknowledged.is_empty());
+            conn.unacknowledged.push(message);
+        } else {
+            self.slice_counts.completed(&self.times, message);
+        }
+        match self.source {
+            Source::Closed(_) => {
+                conn.eager = true;
+                self.eager.push_back(slot);
+            }
+            Source::Open(_) => self.free.push_back(slot),
+        }
+    }
+
+    /// Sends the next messages of the closed loop's connections, each in turn.
+    pub(crate) fn send_eagerly<W: Wire>(&mut self, wire: &mut W) {
+        for _ in 0..BURST {
+            let Some(slot) = self.eager.pop_front() else { return };
+            // A connection that ended since then has been given its next message already.
+            if std::mem::take(&mut self.conns[slot].eager) {
+                self.proceed(wire, slot);
+            }
+        }
+    }
+
+    /// Shuts down the sending side of every stream with messages, to have them acknowledged.
+    pub(crate) fn shut_down<W: Wire>(&mut self, wire: &mut W) {
+        if self.unacknowledged == 0 {
+            return;
+        }
+        for slot in 0..self.used {
+            let conn = &mut self.conns[slot];
+            let is_due = conn.link == Link::Open && !conn.busy && !conn.shut;
+            if !is_due || conn.unacknowledged.is_empty() {
+                continue;
+            }
+            match wire.shut_down(slot) {
+                Ok(()) => {
+                    conn.shut = true;
+                    // From now on the timeout is that of the acknowledgement.
+                    conn.sent = now();
+                    self.expect_end(slot);
+                }
+                Err(failure) => self.lose(slot, Fault::Net(failure)),
+            }
+        }
+    }
+
+    /// The connection is closed: acknowledged, lost with all its messages, or idle.
+    pub(crate) fn one_way_ended(&mut self, slot: usize, ending: Ending) {
+        let conn = &mut self.conns[slot];
+        let has_messages = !conn.unacknowledged.is_empty();
+        match ending {
+            Ending::Closed if conn.shut => self.acknowledge(slot),
+            _ if !conn.busy && !has_messages => {
+                self.slice_counts.closed_idle += 1;
+                conn.lost = true;
+            }
+            Ending::Closed => self.lose(slot, Fault::ClosedEarly),
+            Ending::Failed(failure) => self.lose(slot, Fault::Net(failure)),
+        }
+    }
+
+    fn acknowledge(&mut self, slot: usize) {
+        let at = now();
+        let conn = &mut self.conns[slot];
+        conn.shut = false;
+        for message in conn.unacknowledged.drain(..) {
+            self.slice_counts.completed(&self.times, message);
+        }
+        self.unacknowledged -= 1;
+        self.slice_counts.acknowledged(at);
+    }
+
+    /// The connection broke, and is closed: none of its messages is acknowledged.
+    pub(crate) fn lose(&mut self, slot: usize, fault: Fault) {
+        let at = now();
+        let conn = &mut self.conns[slot];
+        conn.link = Link::Closed;
+        conn.shut = false;
+        let fault = match fault {
+            // That was about the last message.
+            Fault::Net(Failure::ClosedByPeer) if !conn.unacknowledged.is_empty() => {
+                Fault::Net(Failure::Reset)
+            }
+            fault => fault,
+        };
+        self.unacknowledged -= usize::from(!conn.unacknowledged.is_empty());
+        for message in conn.unacknowledged.drain(..) {
+            let since = (message.scheduled, message.sent);
+            self.slice_counts.failed(&self.times, fault, since, at);
+        }
+        if conn.busy {
+            self.end_request(slot, Err(fault), at);
+            self.paused.push_back((at + PAUSE, slot));
+        }
+    }
+}
