@@ -9,17 +9,21 @@ mkdir -p "$folder/bin"
 missing=$folder/missing.tsv
 : >"$missing"
 
+# Both keep absolute paths out of the commands, which the page may show.
+export GOBIN=$folder/bin CARGO_INSTALL_ROOT=$folder
+# One package at a time, since other work may share the machine.
+export GOFLAGS=-p=1
+
 # Runs a command that should install a tool; notes the tool as missing if it fails.
 attempt() {
-  local tool=$1 log=$folder/$1.log
+  local tool=$1 log=$folder/$1.log reason
   shift
   echo "$tool: $*"
-  if ! "$@" >"$log" 2>&1; then
-    local reason
-    reason=$(grep -v '^[[:space:]]*$' "$log" | tail -n 1 || true)
-    printf '%s\t%s\t%s\n' "$tool" "$*" "$reason" >>"$missing"
-    echo "$tool: failed, see $log" >&2
-  fi
+  if nice -n 10 "$@" >"$log" 2>&1; then return 0; fi
+  reason=$(grep -v '^[[:space:]]*$' "$log" | tail -n 1 || true)
+  printf '%s\t%s\t%s\n' "$tool" "$*" "$reason" >>"$missing"
+  echo "$tool: failed, see $log" >&2
+  return 1
 }
 
 # Installs a Go program unless this version of it is there already.
@@ -28,14 +32,14 @@ go_tool() {
   if [ "$(cat "$folder/$tool.version" 2>/dev/null)" = "$version" ] && [ -x "$folder/bin/$tool" ]; then
     return
   fi
-  attempt "$tool" env GOBIN="$folder/bin" GOFLAGS="-p=1" nice -n 10 go install "$package@$version"
-  if [ -x "$folder/bin/$tool" ]; then echo "$version" >"$folder/$tool.version"; fi
+  rm -f "$folder/bin/$tool" "$folder/$tool.version"
+  if attempt "$tool" go install "$package@$version"; then echo "$version" >"$folder/$tool.version"; fi
 }
 
 apt_tool() {
   local tool=$1 package=$2
   command -v "$tool" >/dev/null && return
-  attempt "$tool" apt-get install -y -qq --no-install-recommends "$package"
+  attempt "$tool" apt-get install -y -qq --no-install-recommends "$package" || true
 }
 
 apt_tool wrk wrk
@@ -49,5 +53,5 @@ go_tool k6 go.k6.io/k6 v1.8.1
 
 oha_version=1.16.0
 if [ "$("$folder/bin/oha" --version 2>/dev/null)" != "oha $oha_version" ]; then
-  attempt oha nice -n 10 "${CARGO:-cargo}" install oha --version "$oha_version" --locked --root "$folder"
+  attempt oha "${CARGO:-cargo}" install oha --version "$oha_version" --locked || true
 fi
