@@ -106,7 +106,7 @@ pub struct Layout {
     /// CPUs of every stack.
     pub stack: CpuSet,
     /// Processes of the stacks that ran on the client's CPUs instead.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub beside_client: Vec<String>,
 }
 
