@@ -44,6 +44,7 @@ demo-short:
 
 python:
 	cd python && python3 -m unittest -q
+	TACHOGRAPH="$(CURDIR)/target/debug/tachograph" python3 packaging/action/test_action.py -q
 
 deny:
 	@./scripts/deny.sh $(DENY_VERSION)

@@ -11,6 +11,8 @@ declare -A needs=(
   [initdb]=postgresql
   [dockerd]=docker.io
   [curl]=curl
+  [git]=git
+  [jq]=jq
   [pgrep]=procps
   [ip]=iproute2
   [apache2]=apache2
@@ -37,5 +39,8 @@ for file in "${!files[@]}"; do
 done
 if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
   missing+=(python3-venv)
+fi
+if ! python3 -c 'import yaml' 2>/dev/null; then
+  missing+=(python3-yaml)
 fi
 [ ${#missing[@]} -eq 0 ] || "$(dirname "$0")/apt-install.sh" "${missing[@]}"

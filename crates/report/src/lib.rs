@@ -11,6 +11,7 @@
 mod beside;
 pub mod chart;
 mod csv;
+mod diff;
 mod disruption;
 mod fact;
 mod gate;
@@ -29,6 +30,10 @@ mod view;
 
 pub use beside::beside;
 pub use csv::csv;
+pub use diff::{
+    Direction, diff_failure_markdown, diff_json, diff_markdown, diff_sentence, diff_variables,
+    metric_format, tracked,
+};
 pub use fact::note;
 pub use gate::gate;
 pub use html::{Picture, html, pictures};

@@ -148,7 +148,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
     out + &format!("{}.\n\n", escape(&capitalised(&report.setting())))
 }
 
-fn list(items: impl Iterator<Item = String>) -> String {
+pub(crate) fn list(items: impl Iterator<Item = String>) -> String {
     let list: String = items.map(|item| format!("- {item}\n")).collect();
     if list.is_empty() { list } else { list + "\n" }
 }
@@ -284,10 +284,12 @@ fn others(part: &Part) -> String {
         others.iter().map(|c| setting::metric(c.metric, part.is_bulk())).collect();
     metrics.dedup();
     // GitHub recognises a table inside only after an empty line.
-    let mut out = format!(
-        "<details><summary>{} (unadjusted: one in twenty such intervals misses by chance)</summary>\n\n",
-        metrics.join(", ")
-    );
+    let adjusted = others.iter().find(|c| c.judgement.adjusted_for > 1);
+    let adjustment = match adjusted {
+        Some(comparison) => verdict::words::adjustment(&comparison.judgement),
+        None => "unadjusted: one in twenty such intervals misses by chance".to_owned(),
+    };
+    let mut out = format!("<details><summary>{} ({adjustment})</summary>\n\n", metrics.join(", "));
     out += "| compared | metric | ratio | interval | verdict |\n";
     out += "| :-- | :-- | --: | --: | :-- |\n";
     for comparison in others {
@@ -308,7 +310,7 @@ fn escape_lines(text: &str) -> String {
 }
 
 /// Escapes Markdown and HTML.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::new();
     for c in one_line(text).chars() {
         match c {

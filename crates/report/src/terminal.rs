@@ -248,18 +248,20 @@ impl Page<'_> {
                 Verdict::Invalid => style.bad(line),
             };
             self.paragraph(sentence, 2, paint);
-            let beside: Vec<String> = others
+            let same_pair: Vec<_> = others
                 .iter()
                 .filter(|c| (c.baseline, c.variant) == (comparison.baseline, comparison.variant))
                 // If the primary verdict is INVALID, further INVALID ones are not listed.
                 .filter(|c| !(validity::is_refused(comparison) && validity::is_refused(c)))
-                .map(|c| {
+                .collect();
+            if let Some(first) = same_pair.first() {
+                let beside = same_pair.iter().map(|c| {
                     let metric = setting::metric(c.metric, part.is_bulk());
                     format!("{metric} {}", verdict::ratio_in_words(c))
-                })
-                .collect();
-            if !beside.is_empty() {
-                let words = format!("unadjusted: {}", beside.join("; "));
+                });
+                let beside = beside.collect::<Vec<_>>().join("; ");
+                let adjustment = verdict::words::adjustment(&first.judgement);
+                let words = format!("{adjustment}: {beside}");
                 self.paragraph(&words, 2, |line| style.dim(line));
             }
         }

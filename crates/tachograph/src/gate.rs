@@ -5,8 +5,8 @@
 //! on its figures.
 
 use record::{
-    Comparison, GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown, Metric, Offer, Part,
-    Run,
+    Comparison, DiffOutcome, Fact, GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown,
+    Metric, Offer, Part, Run,
 };
 use report::LoadReport;
 use spec::{FailIf, Interval, Measured, Plan, SpecError, Target, Test, Truth};
@@ -33,6 +33,33 @@ pub(crate) fn conditions_of_load(
 ) -> Result<Vec<FailIf>, SpecError> {
     let parts = [("load".to_owned(), vec![target.to_string()])];
     texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
+}
+
+/// The outcome of a comparison of two commits, whose second variant is the head. With conditions
+/// `by_default`, the first of them, the primary metric's, determines whether it is undecided.
+///
+/// A comparison that is INVALID is the head's fault if requests to its server failed or its ledger
+/// does not add up.
+pub(crate) fn outcome_of_diff(run: &Run, gates: &[GateOutcome], by_default: bool) -> DiffOutcome {
+    let is_fault = |fact: &Fact| {
+        matches!(fact, Fact::Failures { .. } | Fact::Ledger { .. } | Fact::StackFailed { .. })
+    };
+    let findings = || run.parts.iter().flat_map(Part::invalid);
+    if findings().any(|finding| finding.variant == Some(1) && is_fault(&finding.fact)) {
+        return DiffOutcome::HeadFailed;
+    }
+    if report::is_invalid(run) {
+        return DiffOutcome::Invalid;
+    }
+    let any = |gates: &[GateOutcome], decision| gates.iter().any(|gate| gate.decision == decision);
+    if any(gates, GateDecision::Fails) {
+        return DiffOutcome::Regression;
+    }
+    let deciding = if by_default { gates.get(..1).unwrap_or_default() } else { gates };
+    match any(deciding, GateDecision::Inconclusive) {
+        true => DiffOutcome::Undecided,
+        false => DiffOutcome::Passed,
+    }
 }
 
 /// Decides the conditions on a run.

@@ -8,6 +8,7 @@ mod gate;
 mod machine;
 mod output;
 mod progress;
+mod repository;
 mod stores;
 
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     let result = match command {
         Command::Load(flags) => commands::load::run(&flags, &global),
         Command::Compare(flags) => commands::compare::run(&flags, &global),
+        Command::Diff(flags) => commands::diff::run(&flags, &global),
         Command::Run(flags) => commands::run::run(&flags, &global),
         Command::List(flags) => commands::list::run(&flags, &global),
         Command::Report(flags) => commands::report::run(&flags, &global),

@@ -113,7 +113,7 @@ fn each_command_had_flags_of_its_own_for_the_same_thing() {
         "--seed",
         "--cpus",
     ];
-    for command in ["load", "compare", "run"] {
+    for command in ["load", "compare", "diff", "run"] {
         let help = place.run(&[command, "--help"]).out;
         for flag in shared {
             assert!(help.contains(&format!(" {flag}")), "{command} has no {flag}");

@@ -6,6 +6,7 @@
 //!
 //! Not here: how a number was measured (`drive`, `conduct`) or what it means (`stats`).
 
+mod diff;
 mod disruption;
 mod distribution;
 mod error;
@@ -20,6 +21,7 @@ mod store;
 mod write;
 
 pub use base::Machine;
+pub use diff::{Diff, DiffOutcome, Revision};
 pub use disruption::{ActionTaken, Disruption, StepOutcome, StepTaken};
 pub use distribution::HistogramError;
 pub use error::RecordError;

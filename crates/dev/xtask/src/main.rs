@@ -11,6 +11,7 @@ mod binary;
 mod container_kills;
 mod corpus;
 mod database_kills;
+mod diff;
 mod faults;
 mod graphite;
 mod imports;
@@ -43,6 +44,10 @@ tasks:
         two equal servers, and two that differ by 5%, beside neighbours that the proof starts
         itself (4 comparisons of 60 s of each kind and profile by default): runs with a verdict,
         false alarms, coverage and half-widths, beside wrk; --binary measures another build
+  prove diff [--runs N] [--seed N]
+        tachograph diff on a repository whose head is equal, and on one whose head is 5% slower
+        (10 comparisons of 30 s of each by default), beside a neighbour that uses a third of a
+        CPU: false alarms and misses of the default conditions
   prove faults [--runs N]
         servers that lie or are slow, a throttled client, a CPU hog: how often each is
         caught (20 passes of the tests by default, about two minutes each)
@@ -121,6 +126,7 @@ fn main() -> ExitCode {
         ["prove", "sixty", options @ ..] => aa::prove_sixty(options),
         ["prove", "injection", options @ ..] => injection::prove(options),
         ["prove", "faults", options @ ..] => faults::prove(options),
+        ["prove", "diff", options @ ..] => diff::prove(options),
         ["prove", "noise", options @ ..] => noise::prove(options),
         // Started by `prove noise` beside a comparison.
         ["neighbour", words @ ..] => noise::become_neighbour(words),
@@ -157,7 +163,7 @@ fn main() -> ExitCode {
 
 /// Runs every proof, even after failures.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 14] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 15] = [
         simulation::prove,
         accuracy::prove,
         graphite::prove,
@@ -171,6 +177,7 @@ fn all() -> ExitCode {
         aa::prove,
         injection::prove,
         noise::prove,
+        diff::prove,
         faults::prove,
     ];
     let failed = proofs.iter().filter(|proof| proof(&[]) != ExitCode::SUCCESS).count();

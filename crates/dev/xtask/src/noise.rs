@@ -12,9 +12,9 @@ use std::process::{Command, ExitCode, Stdio};
 use crate::binary::{self, Outcome};
 use crate::options::Options;
 use crate::{say, task};
-use neighbour::{Kind, Neighbours, Quota};
+use neighbour::Quota;
 
-pub(crate) use neighbour::become_neighbour;
+pub(crate) use neighbour::{Kind, Neighbours, become_neighbour};
 
 /// CPU time per request. The server's own work of about 15 µs per request is the same for both, so
 /// a burn of 5% more makes it 1.0493 times as slow.

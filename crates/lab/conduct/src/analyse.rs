@@ -137,7 +137,10 @@ fn aim(plan: &spec::Part, primary: bool) -> Aim {
     Aim {
         precision: plan.schedule.precision,
         confidence: plan.schedule.confidence,
-        adjusted_for: if primary { plan.contrasts.len().max(1) as u32 } else { 1 },
+        adjusted_for: match primary {
+            true => plan.contrasts.len().max(1) as u32,
+            false => plan.deciding_secondaries.max(1),
+        },
     }
 }
 

@@ -104,7 +104,8 @@ impl RunningVariant {
         let env_padding_bytes: u32 = rng.random_range(0..=4096);
         let stack = with_environment(&variant.stack, &around.extra_env);
         if let Some(command) = &variant.stack.prepare {
-            stage::run_hook("--prepare", command, &around.stop)?;
+            let folder = variant.stack.working_dir.as_deref();
+            stage::run_hook("--prepare", command, folder, &around.stop)?;
         }
         let mut attempt = 0;
         let stack = loop {
@@ -116,6 +117,7 @@ impl RunningVariant {
                 files: around.files.clone(),
                 keep_files: around.keep_files.as_deref().map(|f| f.join(file_name(&variant.name))),
                 path_prepend: around.path_prepend.clone(),
+                working_dir: variant.stack.working_dir.clone(),
                 stop: around.stop.clone(),
                 ..StartOptions::new(&variant.name, seed.derive("places", attempt))
             };

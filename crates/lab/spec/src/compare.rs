@@ -1,5 +1,7 @@
 //! `tachograph compare CMD CMD…`: from commands to a plan.
 
+use std::path::PathBuf;
+
 use base::Nanos;
 
 use crate::error::SpecError;
@@ -43,6 +45,10 @@ pub struct CompareArgs {
     pub offers: Vec<Offer>,
     /// The primary metric.
     pub primary: Metric,
+    /// Number of secondary metrics that decide as well; see [`Part::deciding_secondaries`].
+    pub deciding_secondaries: u32,
+    /// Working directories: none, or one per command.
+    pub working_dirs: Vec<PathBuf>,
     /// How long a server may take to be ready; 30 s if `None`.
     pub ready_timeout: Option<Nanos>,
     /// Shell command to run before each start: none, or one per command.
@@ -79,6 +85,7 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
         offers: if args.offers.is_empty() { default_offers() } else { args.offers.clone() },
         contrasts,
         primary: args.primary,
+        deciding_secondaries: args.deciding_secondaries,
         // Servers that are already running keep their CPUs.
         layout: if external { Layout::Free } else { args.layout },
         schedule: schedule(args)?,
@@ -241,6 +248,7 @@ fn variant(
         stack: Stack {
             processes: vec![process],
             prepare: args.prepare.get(index).cloned(),
+            working_dir: args.working_dirs.get(index).cloned(),
             ..Stack::default()
         },
         target,

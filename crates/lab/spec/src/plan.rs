@@ -46,6 +46,9 @@ pub struct Part {
     pub contrasts: Vec<Contrast>,
     /// The primary metric; other comparisons are marked "unadjusted".
     pub primary: Metric,
+    /// Number of secondary metrics that decide as well, as in `diff`: the intervals of all
+    /// secondary metrics are adjusted for it. With 0 or 1 they are not adjusted.
+    pub deciding_secondaries: u32,
     /// CPUs of client and stacks.
     pub layout: Layout,
     /// Blocks, slices, precision.
@@ -112,6 +115,8 @@ pub struct Stack {
     pub needs_engine: bool,
     /// A shell command to run before each start of the stack.
     pub prepare: Option<String>,
+    /// Working directory of its processes; default: tachograph's.
+    pub working_dir: Option<std::path::PathBuf>,
 }
 
 /// A file that is written for a stack, with its variables expanded.

@@ -1,6 +1,7 @@
 //! The user's shell commands around a measurement.
 
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,17 +15,26 @@ use crate::error::StageError;
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Runs `command` with `sh -c` and waits for it. Discards its output, shows its errors. `option` is
-/// the option's name: `--setup`.
+/// the option's name: `--setup`; `folder` is the working directory if it is not our own.
 ///
 /// # Errors
 /// If it cannot start, exits with a status other than 0, or `stop` is set meanwhile.
-pub fn run_hook(option: &str, command: &str, stop: &AtomicBool) -> Result<(), StageError> {
+pub fn run_hook(
+    option: &str,
+    command: &str,
+    folder: Option<&Path>,
+    stop: &AtomicBool,
+) -> Result<(), StageError> {
     let failed = |why: String| StageError::Hook {
         option: option.to_owned(),
         command: command.to_owned(),
         why,
     };
-    let mut child = Command::new("sh")
+    let mut shell = Command::new("sh");
+    if let Some(folder) = folder {
+        shell.current_dir(folder);
+    }
+    let mut child = shell
         .args(["-c", command])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -56,14 +66,14 @@ mod tests {
     #[test]
     fn a_hook_that_fails_is_named_with_its_status() {
         let stop = AtomicBool::new(false);
-        assert!(run_hook("--setup", "test a = a && true", &stop).is_ok());
-        let error = run_hook("--setup", "exit 3", &stop).unwrap_err();
+        assert!(run_hook("--setup", "test a = a && true", None, &stop).is_ok());
+        let error = run_hook("--setup", "exit 3", None, &stop).unwrap_err();
         assert_eq!(
             error.to_string(),
             "the --setup command `exit 3` failed: it ended with exit status: 3"
         );
         stop.store(true, Ordering::Relaxed);
-        let error = run_hook("--cleanup", "exec sleep 600", &stop).unwrap_err();
+        let error = run_hook("--cleanup", "exec sleep 600", None, &stop).unwrap_err();
         assert!(error.to_string().ends_with("it was stopped on request"), "{error}");
     }
 }

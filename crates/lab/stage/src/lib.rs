@@ -17,6 +17,7 @@
 //! This crate does not know about load, blocks or verdicts.
 
 mod cgroup;
+mod checkout;
 mod command;
 pub mod container;
 mod error;
@@ -41,6 +42,7 @@ mod usage;
 mod vars;
 
 pub use cgroup::throttled;
+pub use checkout::{Errand, ErrandEnd};
 pub use command::find_need;
 pub use error::{FailedProcess, LogTail, StageError};
 pub use exclusive::{Exclusive, LOCK_DIR_VARIABLE, exclusive, exclusive_when_free};

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::{RunId, Seed};
 use rand::Rng as _;
 
+use crate::checkout;
 use crate::error::StageError;
 use crate::guard::{Watch, remove_dir};
 use crate::ready::SOCKET_PATH_BYTES_MAX;
@@ -45,7 +46,7 @@ impl StageOptions {
 /// The stacks of one run. Its folder is removed when the last of them ends.
 #[derive(Debug)]
 pub struct Stage {
-    run: Arc<RunFolder>,
+    pub(crate) run: Arc<RunFolder>,
     swept: Swept,
 }
 
@@ -117,6 +118,7 @@ impl RunFolder {
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
+        checkout::forget(&self.dir);
         remove_dir(&self.dir);
     }
 }

@@ -230,6 +230,15 @@ impl LiveStack {
             cpus: CpuSet::default(),
             signal_group: false,
         };
+        self.command(launch, enough)
+    }
+
+    /// Runs a command as part of the stack; waits for its end until `enough` returns true.
+    pub(crate) fn command(
+        &self,
+        launch: Launch,
+        enough: &dyn Fn() -> bool,
+    ) -> Result<Done, StageError> {
         let Reply::Launched { pid } = self.link().ask(&Request::Command(launch))? else {
             return Err(StageError::Guard("it did not start a command".to_owned()));
         };
@@ -571,7 +580,7 @@ fn allowed_cpus(pid: i32) -> Option<CpuSet> {
 /// The last lines of a log, without control characters and secrets.
 ///
 /// Every log line in an error or in the record comes from here.
-fn tail(path: &Path, count: usize) -> Vec<String> {
+pub(crate) fn tail(path: &Path, count: usize) -> Vec<String> {
     let read = || -> std::io::Result<(Vec<u8>, bool)> {
         let mut file = File::open(path)?;
         let start = file.metadata()?.len().saturating_sub(TAIL_BYTES);

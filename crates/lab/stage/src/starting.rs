@@ -127,7 +127,7 @@ pub(crate) fn start(
     for folder in [Some(&allocation.dir), options.keep_files.as_ref()].into_iter().flatten() {
         write_files(stack, &vars, folder)?;
     }
-    let id = format!("{}-{}", run.id, word(&mut rng, 6));
+    let id = stack_id(run, &mut rng);
     let surroundings = Surroundings {
         env: environment(&vars, &options, BTreeMap::new()),
         working_dir: options.working_dir.clone(),
@@ -144,8 +144,16 @@ pub(crate) fn start(
     Ok(live)
 }
 
+/// A new id of a stack.
+pub(crate) fn stack_id(run: &RunFolder, rng: &mut base::Rng) -> String {
+    format!("{}-{}", run.id, word(rng, 6))
+}
+
 /// Creates the stack's folder and draws its ports.
-fn allocate(run: &Arc<RunFolder>, rng: &mut base::Rng) -> Result<Allocation, StageError> {
+pub(crate) fn allocate(
+    run: &Arc<RunFolder>,
+    rng: &mut base::Rng,
+) -> Result<Allocation, StageError> {
     // The length of the path varies too: like the environment, it shifts the stack's memory layout.
     let length = 6 + (rng.next_u64() % 7) as usize;
     let dir = run.dir.join(word(rng, length));

@@ -11,6 +11,7 @@ use host::Process;
 use rustix::process::{Signal, getuid};
 
 use crate::cgroup::{Cgroup, Version};
+use crate::checkout;
 use crate::guard::{Members, remove_dir};
 use crate::processes;
 
@@ -66,6 +67,7 @@ pub(crate) fn clear(run_dir: &Path) -> Vec<Process> {
     for stack in &stacks {
         remove_cgroups(stack);
     }
+    checkout::forget(run_dir);
     remove_dir(run_dir);
     ended
 }
@@ -115,9 +117,11 @@ fn is_dead(dir: &Path) -> bool {
     }
 }
 
-fn stacks_of(run_dir: &Path) -> Vec<PathBuf> {
+/// The folders of a run's stacks.
+pub(crate) fn stacks_of(run_dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(run_dir) else { return Vec::new() };
-    entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+    let is_stack = |path: &PathBuf| path.is_dir() && !path.ends_with(checkout::FOLDER);
+    entries.flatten().map(|entry| entry.path()).filter(is_stack).collect()
 }
 
 /// The processes of a run: by environment, by the stacks' lists, by control group.

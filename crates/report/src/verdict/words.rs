@@ -133,7 +133,7 @@ pub(crate) fn circumstances(judgement: &Judgement, primary: bool, conditions: &s
             &format!(", merged by {} because neighbouring blocks are correlated", judgement.merged);
     }
     if !primary {
-        parts.push("unadjusted".to_owned());
+        parts.push(adjustment(judgement));
     } else if judgement.adjusted_for > 1 {
         parts.push(format!("adjusted for {}", count(judgement.adjusted_for, "comparison")));
     }
@@ -144,6 +144,14 @@ pub(crate) fn circumstances(judgement: &Judgement, primary: bool, conditions: &s
         parts.push(conditions.to_owned());
     }
     parts.join("; ")
+}
+
+/// How the interval of a secondary metric is adjusted.
+pub(crate) fn adjustment(judgement: &Judgement) -> String {
+    match judgement.adjusted_for {
+        0 | 1 => "unadjusted".to_owned(),
+        count => format!("adjusted for {count} metrics"),
+    }
 }
 
 fn invalid(wording: &Wording) -> String {

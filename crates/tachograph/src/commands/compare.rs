@@ -2,7 +2,7 @@
 //! faster.
 
 use record::RunKind;
-use spec::{Arrivals, CompareArgs, Offer, Parameter, ServedBy, Values};
+use spec::{CompareArgs, Parameter, ServedBy, Values};
 
 use super::hooks::around;
 use super::measure::carry_out;
@@ -12,36 +12,24 @@ use crate::flags::compare::CompareFlags;
 
 pub(crate) fn run(flags: &CompareFlags, global: &Global) -> Outcome {
     let commands = Commands::of(flags)?;
-    let served_by = commands
-        .served_by
-        .iter()
-        .map(|text| ServedBy::parse(text))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut offers = vec![Offer::Closed];
-    if !flags.offer.closed_only {
-        offers.push(Offer::OpenShare { share: flags.open_share, arrivals: Arrivals::Poisson });
-    }
+    let comparison = &flags.comparison;
+    let served_by = served_by(&commands.served_by)?;
     let plan = spec::compare_plan(&CompareArgs {
         commands: commands.commands,
         names: commands.names,
-        path: flags.path.clone(),
-        load: flags.request.load(false)?,
-        precision: flags.schedule.precision,
-        margin: flags.schedule.margin,
-        quick: flags.schedule.quick,
-        isolated: flags.schedule.isolated,
-        max_time: flags.schedule.max_time,
-        max_blocks: None,
         served_by,
-        layout: flags.layout,
-        offers,
-        primary: flags.primary,
-        ready_timeout: Some(flags.ready_timeout),
         prepare: commands.prepare,
+        ..comparison.args()?
     })?;
     around(&commands.setup, &commands.cleanup, || {
-        carry_out(&plan, RunKind::Compare, None, &flags.schedule, &flags.result, global)
+        let (schedule, result) = (&comparison.schedule, &comparison.result);
+        carry_out(&plan, RunKind::Compare, None, schedule, result, global)
     })
+}
+
+/// Parses the sources of server-side counts.
+pub(super) fn served_by(texts: &[String]) -> Result<Vec<ServedBy>, spec::SpecError> {
+    texts.iter().map(|text| ServedBy::parse(text)).collect()
 }
 
 /// The commands with all parameters expanded, and their settings.
@@ -81,19 +69,20 @@ impl Commands {
             true => flags.command_name.clone(),
             false => expanded.iter().map_while(name).collect(),
         };
-        let served_by = match flags.served_by.len() {
-            given if given == flags.commands.len() => {
-                expanded.iter().map(|(index, v)| fill(&flags.served_by[*index], v)).collect()
-            }
-            _ => flags.served_by.clone(),
+        let served_by = match flags.comparison.served_by.len() {
+            given if given == flags.commands.len() => expanded
+                .iter()
+                .map(|(index, v)| fill(&flags.comparison.served_by[*index], v))
+                .collect(),
+            _ => flags.comparison.served_by.clone(),
         };
         Ok(Commands {
             commands: expanded.iter().map(|(at, v)| fill(&flags.commands[*at], v)).collect(),
             names,
             served_by,
-            prepare: each(&flags.prepare),
-            setup: each(&flags.hooks.setup),
-            cleanup: each(&flags.hooks.cleanup),
+            prepare: each(&flags.comparison.prepare),
+            setup: each(&flags.comparison.hooks.setup),
+            cleanup: each(&flags.comparison.hooks.cleanup),
         })
     }
 }

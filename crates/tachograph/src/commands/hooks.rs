@@ -27,7 +27,7 @@ fn run(option: &str, commands: &[String], stop: &AtomicBool) -> Result<(), stage
     let mut done: Vec<&String> = Vec::new();
     for command in commands {
         if !done.contains(&command) {
-            stage::run_hook(option, command, stop)?;
+            stage::run_hook(option, command, None, stop)?;
             done.push(command);
         }
     }

@@ -29,8 +29,24 @@ pub(crate) fn carry_out(
     result: &ResultFlags,
     global: &Global,
 ) -> Outcome {
+    result.check()?;
     let conditions = crate::gate::conditions(&result.fail_if, plan)?;
     check_exports(result)?;
+    let run = measure(plan, kind, keep_files, schedule, result, global)?;
+    publish(&run, result, global)?;
+    check_measured(plan, &run)?;
+    Ok(gated(&run, &conditions, result))
+}
+
+/// Executes a plan and records the run.
+pub(crate) fn measure(
+    plan: &Plan,
+    kind: RunKind,
+    keep_files: Option<&Path>,
+    schedule: &ScheduleFlags,
+    result: &ResultFlags,
+    global: &Global,
+) -> Result<Run, Failure> {
     let mut recording = Recording::open(runs_file(global, "runs are recorded")?)?;
     let stop = stage::signals::install().map_err(Failure::new)?;
     let _alone = alone(schedule, &stop)?;
@@ -53,12 +69,8 @@ pub(crate) fn carry_out(
         extra_env: vec![("PYTHONPATH".to_owned(), python_path()?)],
         stop,
     };
-    let run = {
-        let mut progress = Progress::new(global.quiet);
-        conduct::run(plan, &options, &mut recording, &mut progress)?
-    };
-    let status = conclude(plan, &run, &conditions, result, global)?;
-    Ok(status)
+    let mut progress = Progress::new(global.quiet);
+    Ok(conduct::run(plan, &options, &mut recording, &mut progress)?)
 }
 
 /// Claims the CPUs of the run, after waiting for other measurements that use them. Prints whom it
@@ -148,14 +160,8 @@ fn python_environments(plan: &Plan, global: &Global) -> Result<Vec<PathBuf>, Fai
 /// Renders a run in one format.
 pub(crate) type Render = fn(&Run) -> String;
 
-fn conclude(
-    plan: &Plan,
-    run: &Run,
-    conditions: &[spec::FailIf],
-    result: &ResultFlags,
-    global: &Global,
-) -> Outcome {
-    publish(run, result, global)?;
+/// Fails if a run measured nothing of what was requested, or was stopped before it had an answer.
+pub(crate) fn check_measured(plan: &Plan, run: &Run) -> Result<(), Failure> {
     if let Some(failure) = unmeasured(run) {
         return Err(failure);
     }
@@ -164,7 +170,7 @@ fn conclude(
             "stopped before every comparison had its verdict; the data so far are recorded",
         ));
     }
-    Ok(gated(run, conditions, result))
+    Ok(())
 }
 
 /// Prints a run's report and writes the requested files.

@@ -4,6 +4,7 @@ pub(crate) mod accuracy;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod container;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod guard;
 mod hooks;

@@ -2,10 +2,11 @@
 
 use base::Nanos;
 use clap::Args;
-use spec::{Layout, Metric};
+use spec::{Arrivals, CompareArgs, Layout, Metric, Offer};
 
 use super::load::RequestFlags;
 use super::shared::{HookFlags, MachineFlags, OfferFlags, ResultFlags};
+use crate::failure::Failure;
 
 pub(crate) const EXAMPLES: &str = "\
 Each COMMAND starts one server. $PORT and $SOCKET are replaced in the command, and set in
@@ -36,9 +37,6 @@ pub(crate) struct CompareFlags {
     /// Name of a command, in order; repeatable
     #[arg(short = 'n', long, value_name = "NAME")]
     pub(crate) command_name: Vec<String>,
-    /// Path and query of the URL
-    #[arg(long, default_value = "/", value_name = "PATH")]
-    pub(crate) path: String,
     /// Repeat each command for every number from MIN to MAX; {VAR} in it is replaced
     #[arg(short = 'P', long, value_names = ["VAR", "MIN", "MAX"], num_args = 3, allow_negative_numbers = true)]
     pub(crate) parameter_scan: Vec<String>,
@@ -48,6 +46,16 @@ pub(crate) struct CompareFlags {
     /// Repeat each command for every value of a list such as 1,2,4; {VAR} in it is replaced
     #[arg(short = 'L', long, value_names = ["VAR", "VALUES"], num_args = 2)]
     pub(crate) parameter_list: Vec<String>,
+    #[command(flatten)]
+    pub(crate) comparison: ComparisonFlags,
+}
+
+/// How servers that tachograph starts are compared: the options that `compare` and `diff` share.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ComparisonFlags {
+    /// Path and query of the URL
+    #[arg(long, default_value = "/", value_name = "PATH")]
+    pub(crate) path: String,
     #[command(flatten)]
     pub(crate) hooks: HookFlags,
     /// Shell command to run before each start of each server
@@ -76,6 +84,31 @@ pub(crate) struct CompareFlags {
     pub(crate) served_by: Vec<String>,
     #[command(flatten)]
     pub(crate) result: ResultFlags,
+}
+
+impl ComparisonFlags {
+    /// The arguments of a comparison in these flags; commands, names, server-side counts and
+    /// preparation are left empty.
+    pub(crate) fn args(&self) -> Result<CompareArgs, Failure> {
+        let mut offers = vec![Offer::Closed];
+        if !self.offer.closed_only {
+            offers.push(Offer::OpenShare { share: self.open_share, arrivals: Arrivals::Poisson });
+        }
+        Ok(CompareArgs {
+            path: self.path.clone(),
+            load: self.request.load(false)?,
+            precision: self.schedule.precision,
+            margin: self.schedule.margin,
+            quick: self.schedule.quick,
+            isolated: self.schedule.isolated,
+            max_time: self.schedule.max_time,
+            layout: self.layout,
+            offers,
+            primary: self.primary,
+            ready_timeout: Some(self.ready_timeout),
+            ..CompareArgs::default()
+        })
+    }
 }
 
 /// How long and how exactly to measure.

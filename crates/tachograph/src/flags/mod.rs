@@ -2,6 +2,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod container;
+pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod fixture;
 pub(crate) mod import;
@@ -79,6 +80,12 @@ pub(crate) enum Command {
     /// Compare servers: start each command, load them in interleaved rounds
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::CompareFlags),
+    /// Compare two commits: check out and build both, and tell whether the later one is slower
+    #[command(
+        override_usage = "tachograph diff [OPTIONS] [BASE [HEAD]] COMMAND",
+        after_help = diff::EXAMPLES
+    )]
+    Diff(diff::DiffFlags),
     /// Run an experiment, built-in or from a file
     #[command(after_help = run::EXAMPLES)]
     Run(run::RunFlags),

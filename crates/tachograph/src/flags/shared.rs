@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::failure::Failure;
+
 /// What is offered.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct OfferFlags {
@@ -44,7 +46,7 @@ pub(crate) struct ResultFlags {
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) fail_if: Vec<String>,
     /// Also exit with status 1 if a --fail-if condition is inconclusive
-    #[arg(long, requires = "fail_if")]
+    #[arg(long)]
     pub(crate) fail_if_inconclusive: bool,
     /// Print JSON instead of the report
     #[arg(long)]
@@ -61,4 +63,14 @@ pub(crate) struct ResultFlags {
     /// Write the report as a single HTML file
     #[arg(long, value_name = "FILE")]
     pub(crate) export_html: Option<PathBuf>,
+}
+
+impl ResultFlags {
+    /// Fails if --fail-if-inconclusive has no condition to apply to.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.fail_if_inconclusive && self.fail_if.is_empty() {
+            true => Err(Failure::new("--fail-if-inconclusive needs --fail-if CONDITION")),
+            false => Ok(()),
+        }
+    }
 }

@@ -9,7 +9,7 @@ use rand::RngExt as _;
 
 /// Activity of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Busy for 0.1 to 3 s at a time, for this share of the time.
     Bursts { cpu: Option<usize>, duty: f64 },
     /// Busy for a share of every period.
@@ -21,11 +21,11 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const fn bursts(cpu: Option<usize>, duty: f64) -> Kind {
+    pub(crate) const fn bursts(cpu: Option<usize>, duty: f64) -> Kind {
         Kind::Bursts { cpu, duty }
     }
 
-    pub(super) const fn every(cpu: Option<usize>, period_ms: u64, duty: f64) -> Kind {
+    pub(crate) const fn every(cpu: Option<usize>, period_ms: u64, duty: f64) -> Kind {
         Kind::Every { cpu, period_ms, duty }
     }
 
@@ -47,10 +47,10 @@ impl Kind {
 }
 
 /// Neighbours that run until dropped.
-pub(super) struct Neighbours(Vec<Child>);
+pub(crate) struct Neighbours(Vec<Child>);
 
 impl Neighbours {
-    pub(super) fn start(kinds: &[Kind], seed: u64) -> Result<Neighbours, String> {
+    pub(crate) fn start(kinds: &[Kind], seed: u64) -> Result<Neighbours, String> {
         let ours = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut all = Neighbours(Vec::new());
         for (i, kind) in kinds.iter().enumerate() {

@@ -116,6 +116,7 @@ impl<'a> Reader<'_, 'a> {
             offers: self.offers()?,
             contrasts: self.contrasts(&variants, acts)?,
             primary: self.choice("primary", &Metric::NAMES)?.unwrap_or_default(),
+            deciding_secondaries: 0,
             layout: self.choice("layout", &LAYOUTS)?.unwrap_or_default(),
             schedule,
             published: self.published(&name, &variants)?,

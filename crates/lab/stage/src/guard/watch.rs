@@ -2,7 +2,7 @@
 //! run remains, whatever happened to the guards.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -82,7 +82,7 @@ fn clear_up(dir: &Path) {
     if !dir.exists() || !wait(LOCK, || is_unlocked(dir)) {
         return;
     }
-    wait(GUARDS, || !has_stacks(dir));
+    wait(GUARDS, || sweep::stacks_of(dir).is_empty());
     let engine_was_used = crate::container::was_used(dir);
     sweep::clear(dir);
     if engine_was_used {
@@ -96,12 +96,6 @@ fn is_unlocked(dir: &Path) -> bool {
         Ok(lock) => lock.try_lock().is_ok(),
         Err(_) => true,
     }
-}
-
-fn has_stacks(dir: &Path) -> bool {
-    fs::read_dir(dir).is_ok_and(|mut entries| {
-        entries.any(|entry| entry.is_ok_and(|entry| entry.path().is_dir()))
-    })
 }
 
 fn wait(patience: Duration, holds: impl Fn() -> bool) -> bool {

@@ -1,0 +1,226 @@
+//! The comparison of two commits: one sentence, a summary for a pull request, and the formats of
+//! tools that track benchmarks.
+
+mod exports;
+
+use record::{
+    Comparison, Diff, DiffOutcome, GateDecision, GateOutcome, Metric, Part, Revision, Run,
+};
+use stats::Verdict;
+
+use crate::markdown::{self, escape, list};
+use crate::text::{capitalised, ratio, time};
+use crate::verdict::{self, words};
+use crate::{disruption, gate, ledger, setting, validity, view};
+
+pub use exports::{Direction, diff_json, diff_variables, metric_format, tracked};
+
+/// The metrics of the summary, in the order of its rows.
+const METRICS: [Metric; 4] = [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu];
+
+/// Indices of the variants.
+const BASE: usize = 0;
+const HEAD: usize = 1;
+
+/// The answer in one or two sentences.
+pub fn diff_sentence(run: &Run, diff: &Diff) -> String {
+    let (lead, rest) = answer(run, diff);
+    format!("{lead}: {rest}")
+}
+
+/// The answer: what is bold in it, and the rest.
+fn answer(run: &Run, diff: &Diff) -> (String, String) {
+    let percent = |margin: f64| words::percent(margin, words::Rounding::Nearest);
+    let of = |decision: GateDecision| diff.gates.iter().filter(move |g| g.decision == decision);
+    let invalid = || validity::reasons(run).join("; ");
+    let primary = || comparison(run, diff.primary);
+    match (diff.outcome, diff.margin) {
+        (DiffOutcome::HeadFailed, _) => ("Head failed".to_owned(), format!("{}.", invalid())),
+        (DiffOutcome::Invalid, _) => ("INVALID".to_owned(), format!("{}.", invalid())),
+        (DiffOutcome::Regression, Some(margin)) => {
+            let worse = METRICS
+                .into_iter()
+                .chain([Metric::Memory])
+                .filter(|metric| of(GateDecision::Fails).any(|gate| is_about(gate, *metric)));
+            let worse = worse.filter_map(|metric| comparison(run, metric)).map(claim);
+            let worse: Vec<String> = worse.collect();
+            (format!("Regression beyond {}", percent(margin)), format!("{}.", worse.join(", ")))
+        }
+        (DiffOutcome::Passed, Some(margin)) => {
+            let faster =
+                primary().filter(|comparison| comparison.judgement.verdict == Verdict::Faster);
+            match faster {
+                Some(comparison) => ("Faster".to_owned(), format!("{}.", claim(comparison))),
+                None => {
+                    let claim = primary().map(claim).unwrap_or_default();
+                    (format!("No regression beyond {}", percent(margin)), format!("{claim}."))
+                }
+            }
+        }
+        (DiffOutcome::Undecided, Some(margin)) => {
+            let open = primary().filter(|comparison| !verdict::too_few(comparison));
+            let why = match (open, diff.gates.first()) {
+                (Some(comparison), _) => format!(
+                    "{}, so a regression beyond {} is neither shown nor ruled out. A longer \
+                     measurement (--max-time) or a quieter machine narrows the interval.",
+                    claim(comparison),
+                    percent(margin)
+                ),
+                (None, Some(gate)) => format!("{}.", reason(gate)),
+                (None, None) => String::new(),
+            };
+            ("Undecided".to_owned(), why)
+        }
+        (DiffOutcome::Regression, None) => {
+            ("Failed".to_owned(), format!("{}.", reasons(of(GateDecision::Fails))))
+        }
+        (DiffOutcome::Passed, None) => {
+            ("Passed".to_owned(), format!("{}.", reasons(diff.gates.iter())))
+        }
+        (DiffOutcome::Undecided, None) => {
+            ("Undecided".to_owned(), format!("{}.", reasons(of(GateDecision::Inconclusive))))
+        }
+    }
+}
+
+/// Whether a condition is about a metric of the head.
+fn is_about(gate: &GateOutcome, metric: Metric) -> bool {
+    let mut figures = gate.tests.iter().flat_map(|test| &test.figures);
+    figures.any(|figure| figure.metric == metric.word())
+}
+
+/// An outcome without its leading word.
+fn reason(outcome: &GateOutcome) -> String {
+    let line = gate::gate(outcome);
+    line.split_once(": ").map_or(line.clone(), |(_, rest)| rest.to_owned())
+}
+
+fn reasons<'g>(outcomes: impl Iterator<Item = &'g GateOutcome>) -> String {
+    outcomes.map(reason).collect::<Vec<_>>().join("; ")
+}
+
+fn comparison(run: &Run, metric: Metric) -> Option<&Comparison> {
+    let part = run.parts.first()?;
+    part.comparisons.iter().find(|comparison| comparison.metric == metric)
+}
+
+/// `throughput 0.951× the base (95% CI 0.943–0.959)`.
+fn claim(comparison: &Comparison) -> String {
+    let name = name(comparison.metric);
+    let (value, interval) = ratio(&comparison.judgement.ratio);
+    let confidence = words::percent(comparison.judgement.confidence, words::Rounding::Nearest);
+    format!("{name} {value} the base ({confidence} CI {interval})")
+}
+
+fn name(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Throughput => "throughput",
+        other => setting::metric(other, false),
+    }
+}
+
+/// The summary for a pull request, as GitHub-flavoured Markdown: the answer, a table, the ledger,
+/// and the whole report folded.
+pub fn diff_markdown(run: &Run, diff: &Diff) -> String {
+    let (lead, rest) = answer(run, diff);
+    let mut out = format!("**{}**: {}\n\n", escape(&lead), escape(&rest));
+    if let Some((word, rest)) = view::state_in_words(run) {
+        out += &format!("> {word}: {rest}\n\n");
+    }
+    let Some(part) = run.parts.first() else { return out };
+    out += &table(part, diff);
+    out += &list(
+        [("base", &diff.base), ("head", &diff.head)]
+            .into_iter()
+            .map(|(side, revision)| format!("{side}: {}", commit(revision))),
+    );
+    let ledgers = part.variants.iter().enumerate().map(|(index, variant)| {
+        let disrupted = disruption::is_disrupted(part, index);
+        format!("{}: {}", escape(&variant.name), ledger::line(&variant.ledger, disrupted))
+    });
+    out += &list(ledgers);
+    if let Some(words) = setting::disturbance(part, &run.machine) {
+        out += &format!("{}.\n\n", escape(&capitalised(&words)));
+    }
+    // GitHub recognises Markdown inside only after an empty line.
+    out + "<details><summary>Details: intervals, checks, machine, and how to repeat it</summary>\n\n"
+        + &markdown::markdown(run)
+        + "\n</details>\n"
+}
+
+/// `` `1a2b3c4` Answer faster ``, with what is not committed.
+fn commit(revision: &Revision) -> String {
+    let dirty = if revision.dirty { " with uncommitted changes" } else { "" };
+    format!("`{}` {}{dirty}", revision.short, escape(&revision.subject))
+}
+
+fn table(part: &Part, diff: &Diff) -> String {
+    let mut out = format!(
+        "| | base `{}` | head `{}` | head ÷ base | 95% interval | |\n",
+        diff.base.short, diff.head.short
+    );
+    out += "| :-- | --: | --: | --: | --: | :-- |\n";
+    for metric in METRICS {
+        let cells = [BASE, HEAD].map(|variant| figure(part, variant, metric));
+        let [Some(base), Some(head)] = cells else { continue };
+        let found = part.comparisons.iter().find(|comparison| comparison.metric == metric);
+        let (value, interval) =
+            found.map_or(("–".to_owned(), "–".to_owned()), verdict::ratio_cells);
+        let decision = found.map_or("", |comparison| decision(diff, comparison));
+        let name = match metric {
+            Metric::Throughput => view::throughput_unit(part),
+            Metric::Cpu => "CPU/request",
+            other => name(other),
+        };
+        out += &format!("| {name} | {base} | {head} | {value} | {interval} | {decision} |\n");
+    }
+    let failed = part.variants.iter().map(|v| base::format_count(v.ledger.counts.failed));
+    out += &format!("| failed | {} | | | |\n\n", failed.collect::<Vec<_>>().join(" | "));
+    let adjusted = part.comparisons.iter().find(|comparison| !comparison.primary);
+    let adjusted = adjusted.map(|comparison| words::adjustment(&comparison.judgement));
+    let note = match adjusted {
+        Some(words) => format!("; all but {}: {words}", name(diff.primary)),
+        None => String::new(),
+    };
+    out + &format!(
+        "p50 and p99: {}{note}; {}.\n\n",
+        view::times_in_words(part),
+        setting::blocks(part)
+    )
+}
+
+fn figure(part: &Part, variant: usize, metric: Metric) -> Option<String> {
+    let figures = view::figures(part, variant)?;
+    let value = match metric {
+        Metric::Throughput => view::throughput(part, figures.throughput.value),
+        Metric::P50 => time(figures.times.p50_ns.value),
+        Metric::P99 => time(figures.times.p99_ns.value),
+        Metric::Cpu => time(figures.cpu_ns?.value),
+        Metric::Memory => return None,
+    };
+    Some(match validity::is_void(part, variant, metric) {
+        true => format!("~~{value}~~"),
+        false => value,
+    })
+}
+
+/// The last cell of a row.
+fn decision(diff: &Diff, comparison: &Comparison) -> &'static str {
+    let gate = diff.gates.iter().find(|gate| is_about(gate, comparison.metric));
+    match (diff.margin.and(gate), comparison.judgement.verdict) {
+        (_, Verdict::Invalid) | (None, _) => verdict::in_short(comparison),
+        (Some(gate), _) if gate.decision == GateDecision::Fails => "**regression**",
+        (Some(gate), Verdict::Faster) if gate.decision == GateDecision::Passes => {
+            verdict::in_short(comparison)
+        }
+        (Some(gate), _) if gate.decision == GateDecision::Passes => "no regression",
+        (Some(_), _) => "undecided",
+    }
+}
+
+/// The summary of a comparison that could not be made.
+pub fn diff_failure_markdown(error: &str) -> String {
+    let longest = error.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("**Could not compare**: nothing was measured.\n\n{fence}text\n{error}\n{fence}\n")
+}
