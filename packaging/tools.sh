@@ -10,7 +10,6 @@ declare -A needs=(
   [debootstrap]=debootstrap
   [dockerd]=docker.io
   [dpkg-deb]=dpkg
-  [dpkg-shlibdeps]=dpkg-dev
   [groff]=groff
   [lintian]=lintian
   [readelf]=binutils

@@ -28,9 +28,15 @@ python3 packaging/licences.py "$(uname -m)-unknown-linux-gnu" | gzip -9n >"$doc/
 } | gzip -9n >"$doc/changelog.Debian.gz"
 install -D -m 644 packaging/deb/lintian-overrides "$share/lintian/overrides/tachograph"
 
-# The libraries that the binary needs, in the versions whose symbols it uses.
-printf 'Source: tachograph\n\nPackage: tachograph\nArchitecture: any\n' >"$work/debian/control"
-depends=$(cd "$work" && dpkg-shlibdeps -O debian/tachograph/usr/bin/tachograph | sed -n 's/^shlibs:Depends=//p')
+# dpkg-shlibdeps would ask for the glibc of this machine, since functions have moved between its
+# libraries; the binary asks for less.
+others=$(readelf -d "$BINARY" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -vE '^(ld-linux.*|lib(c|m|dl|rt|pthread|util))\.so' || true)
+if [ -n "$others" ]; then
+  echo "error: $BINARY needs libraries other than glibc: $others" >&2
+  exit 1
+fi
+glibc=$(readelf -V "$BINARY" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -1)
+depends="libc6 (>= ${glibc#GLIBC_})"
 
 sed -e "s/@VERSION@/$VERSION-1/" -e "s/@ARCH@/$ARCH/" -e "s/@DEPENDS@/$depends/" \
   -e "s/@SIZE@/$(du -sk --exclude=DEBIAN "$root" | cut -f1)/" packaging/deb/control >"$root/DEBIAN/control"
@@ -38,4 +44,5 @@ sed -e "s/@VERSION@/$VERSION-1/" -e "s/@ARCH@/$ARCH/" -e "s/@DEPENDS@/$depends/"
 
 find "$root" -type d -exec chmod 755 {} +
 find "$root" -type f ! -path "$root/usr/bin/*" -exec chmod 644 {} +
+install -m 755 packaging/deb/postrm "$root/DEBIAN/postrm"
 dpkg-deb --root-owner-group -Zxz --build "$root" "$OUT/tachograph_$VERSION-1_$ARCH.deb"
