@@ -34,7 +34,7 @@ pub struct Options {
     /// every series come on top.
     ///
     /// With 0 every piece is written separately, which is slow, but accepts what fits for series in
-    /// which a slot overflows ([`StoreError::Overflow`]): in a batch of many pieces it is unknown
+    /// which a slot overflows ([`store::StoreError::Overflow`]): in a batch of many pieces it is unknown
     /// which lines to refuse.
     pub head_bytes: usize,
     /// Time after which updates are written even if the head is not full. For a file that is
