@@ -114,8 +114,11 @@ build_sums() {
   (cd "$out" && sha256sum -- *.tar.gz *.whl *.deb tachograph.rb | tee SHA256SUMS)
 }
 
-for what in "${@:-binary wheel deb image formula sums}"; do
-  for one in $what; do
-    "build_$one"
-  done
+[ $# -gt 0 ] || set -- binary wheel deb image formula sums
+for one in "$@"; do
+  if ! declare -F "build_$one" >/dev/null; then
+    echo "error: no package '$one'; there are binary, wheel, deb, image, formula and sums" >&2
+    exit 2
+  fi
+  "build_$one"
 done

@@ -233,7 +233,10 @@ try_cargo() {
 }
 
 [ $# -gt 0 ] || set -- binary wheel deb image
+[ "$(id -u)" -eq 0 ] || fail "Debian roots and containers need root"
 for one in "$@"; do
+  declare -F "try_$one" >/dev/null || fail "no package '$one'; there are binary, wheel, deb, image and cargo"
+  [ "$one" = cargo ] || compgen -G "$out/*" >/dev/null || fail "$out is empty; build the packages first: packaging/build.sh"
   "try_$one"
 done
 {
