@@ -83,6 +83,7 @@ impl Stage {
             log: allocation.dir.join("log/errand.log"),
             stop_signal: rustix::process::Signal::TERM.as_raw(),
             stop_timeout_ms: STOP_TIMEOUT.as_millis() as u64,
+            cpus: base::CpuSet::default(),
             signal_group: true,
         };
         let log = launch.log.clone();
