@@ -32,8 +32,9 @@ const LINES: usize = 10;
 /// Pause of a sender between two sendings: a rate that the server can write beside its restarts.
 const PACE: Duration = Duration::from_millis(2);
 
-/// The longest time that the server lives, and stays away.
-const LIFE_MS: u64 = 400;
+/// The longest time that the server lives, and stays away: it also lives long enough for batches.
+const LIFE_MS: u64 = 1_500;
+const AWAY_MS: u64 = 400;
 
 /// The daemon's database.
 const DATABASE: &str = "outages";
@@ -108,13 +109,13 @@ pub fn prove(
             let shared = &shared;
             scope.spawn(move || keep_sending(name, lines, send, shared))
         });
-        let mut pause = || thread::sleep(Duration::from_millis(random.random_range(0..LIFE_MS)));
+        let mut pause = |ms: u64| thread::sleep(Duration::from_millis(random.random_range(0..ms)));
         let mut kill = || {
             // The random moments of the kill and of the restart.
-            pause();
+            pause(LIFE_MS);
             server.kill();
             shared.is_gone.store(true, Ordering::SeqCst);
-            pause();
+            pause(AWAY_MS);
             shared.is_gone.store(false, Ordering::SeqCst);
             server.resume().map_err(words)
         };

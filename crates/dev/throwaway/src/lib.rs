@@ -23,7 +23,15 @@ server=$!
 read -r word
 case "$word" in
 crash) kill -QUIT "$server" ;;
-kill) kill -STOP "$server"; kill -KILL $(cat /proc/"$server"/task/*/children) "$server" ;;
+kill)
+    kill -STOP "$server"
+    until grep -q '^State:.T' /proc/"$server"/status; do sleep 0.01; done
+    children=$(cat /proc/"$server"/task/*/children)
+    kill -KILL $children "$server"
+    # While one of them has its memory, the server does not start again.
+    for child in $children; do
+        while grep -q . /proc/"$child"/maps 2>/dev/null; do sleep 0.01; done
+    done ;;
 *) kill -INT "$server" ;;
 esac
 wait "$server"

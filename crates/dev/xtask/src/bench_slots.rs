@@ -29,7 +29,7 @@ const KEPT: &str = "target/bench-series.json";
 const ARRIVAL: &str = "import";
 
 /// The contestants, in order.
-const CONTESTANTS: [(&str, &str, Fill); 20] = [
+const CONTESTANTS: [(&str, &str, Fill); 21] = [
     (ARRIVAL, "tachograph import, SQLite, in arrival order", text::sqlite_arrival),
     ("import-series", "tachograph import, SQLite, series after series", text::sqlite_series),
     ("import-postgres", "tachograph import, PostgreSQL, in arrival order", text::postgres_arrival),
@@ -41,6 +41,7 @@ const CONTESTANTS: [(&str, &str, Fill); 20] = [
     ("serve", "tachograph serve, SQLite, the same lines over TCP", daemons::sqlite),
     ("serve-postgres", "tachograph serve, PostgreSQL, the same lines", daemons::postgres),
     ("carbon", "carbon-cache, the same lines over TCP", daemons::carbon),
+    ("go-carbon", "go-carbon, the same lines over TCP", daemons::go_carbon),
     ("sqlite", "tachograph, SQLite, points in memory", ours::sqlite),
     ("rrdtool", "rrdtool, pipe, a series a line", peers::rrdtool),
     ("postgres", "tachograph, PostgreSQL, points in memory", ours::postgres),
@@ -210,7 +211,7 @@ mod tests {
             (&["--what", "1"], "--what is no option of this task"),
             (
                 &["--only", "mysql"],
-                "--only mysql: there are import, import-series, import-postgres, import-postgres-series, serve, serve-postgres, carbon, sqlite, rrdtool, postgres, whisper, sqlite-live, postgres-live, sqlite-rows, rrdtool-hundred, rrdtool-single, copy, victoria, victoria-lines, influx",
+                "--only mysql: there are import, import-series, import-postgres, import-postgres-series, serve, serve-postgres, carbon, go-carbon, sqlite, rrdtool, postgres, whisper, sqlite-live, postgres-live, sqlite-rows, rrdtool-hundred, rrdtool-single, copy, victoria, victoria-lines, influx",
             ),
         ] {
             assert_eq!(parse(words).err(), Some(sentence.to_owned()));

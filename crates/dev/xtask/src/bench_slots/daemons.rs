@@ -2,7 +2,7 @@
 //! and to carbon-cache, until they are in its files.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, BufWriter, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -97,6 +97,35 @@ impl Drop for Running {
 
 /// carbon-cache without its limits on updates and new files, with sparse files of two days.
 pub(super) fn carbon(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    into_files(load, folder, "apt-get install graphite-carbon", |port| {
+        let config = folder.join("carbon.conf");
+        std::fs::write(&config, carbon_config(folder, port))?;
+        let mut command = Command::new("carbon-cache");
+        command.arg(format!("--config={}", config.display()));
+        command.arg(format!("--pidfile={}", folder.join("pid").display()));
+        command.arg(format!("--logdir={}", folder.display())).args(["--nodaemon", "start"]);
+        Ok(command)
+    })
+}
+
+/// go-carbon, the same.
+pub(super) fn go_carbon(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
+    into_files(load, folder, "go install github.com/go-graphite/go-carbon@latest", |port| {
+        let config = folder.join("go-carbon.conf");
+        std::fs::write(&config, go_carbon_config(folder, port))?;
+        let mut command = Command::new("go-carbon");
+        command.arg("-config").arg(config);
+        Ok(command)
+    })
+}
+
+/// Sends a file to a server that writes whisper files, until all points are in them.
+fn into_files(
+    load: &Load,
+    folder: &Path,
+    missing: &str,
+    command: impl FnOnce(u16) -> io::Result<Command>,
+) -> Result<Filled, Unfilled> {
     let load = load.at_most(POINTS_MAX);
     if load.each() > WHISPER_SLOTS {
         return Err(Unfilled::Failed(format!("its files have {WHISPER_SLOTS} slots")));
@@ -108,15 +137,10 @@ pub(super) fn carbon(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let retention = WHISPER_SLOTS * STEP_S;
     let schema = format!("[all]\npattern = .*\nretentions = {STEP_S}s:{retention}s\n");
     std::fs::write(folder.join("storage-schemas.conf"), schema)?;
-    let config = folder.join("carbon.conf");
-    std::fs::write(&config, carbon_config(folder, port))?;
-    let mut command = Command::new("carbon-cache");
-    command.arg(format!("--config={}", config.display()));
-    command.arg(format!("--pidfile={}", folder.join("pid").display()));
-    command.arg(format!("--logdir={}", folder.display())).args(["--nodaemon", "start"]);
+    let mut command = command(port)?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let Ok(child) = command.spawn() else {
-        return Err(Unfilled::Missing("apt-get install graphite-carbon".to_owned()));
+        return Err(Unfilled::Missing(missing.to_owned()));
     };
     let mut server = Running(child);
     let deadline = Instant::now() + PATIENCE;
@@ -189,5 +213,17 @@ fn carbon_config(folder: &Path, port: u16) -> String {
          MAX_CACHE_SIZE = inf\nMAX_UPDATES_PER_SECOND = inf\nMAX_CREATES_PER_MINUTE = inf\n\
          WHISPER_SPARSE_CREATE = True\nCARBON_METRIC_INTERVAL = 0\nLOG_UPDATES = False\n\
          LOG_CREATES = False\nENABLE_TAGS = False\n"
+    )
+}
+
+fn go_carbon_config(folder: &Path, port: u16) -> String {
+    let folder = folder.display();
+    format!(
+        "[common]\nuser = \"\"\nmax-cpu = 2\n\
+         [whisper]\ndata-dir = \"{folder}/data\"\n\
+         schemas-file = \"{folder}/storage-schemas.conf\"\nsparse-create = true\n\
+         [cache]\nmax-size = 0\n[tcp]\nlisten = \"127.0.0.1:{port}\"\nenabled = true\n\
+         [udp]\nenabled = false\n[pickle]\nenabled = false\n[carbonlink]\nenabled = false\n\
+         [grpc]\nenabled = false\n[[logging]]\nlogger = \"\"\nfile = \"{folder}/log\"\n"
     )
 }
