@@ -85,7 +85,6 @@ impl Stage {
             stop_timeout_ms: STOP_TIMEOUT.as_millis() as u64,
             cpus: base::CpuSet::default(),
             signal_group: true,
-            cpus: base::CpuSet::default(),
         };
         let log = launch.log.clone();
         let options = StartOptions::new(errand.name, seed);
