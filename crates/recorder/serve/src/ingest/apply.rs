@@ -34,7 +34,7 @@ pub(super) const RETRY: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The same while messages wait already.
-const BRIEFLY: Duration = Duration::from_millis(20);
+const BRIEFLY: Duration = Duration::from_millis(100);
 
 /// How long the head may be full, until messages wait in the journal instead of with their senders.
 const FULL_MAX: Duration = Duration::from_secs(10);

@@ -27,9 +27,14 @@ impl Apply<'_, '_, '_> {
             // with the store's thread.
             return Ok(());
         }
-        let deadline = Instant::now() + LAST_BATCH;
+        let mut deadline = Instant::now() + LAST_BATCH;
         while self.live.is_writing() || self.behind.is_some() {
+            let applied = self.applied;
             self.advance(journal)?;
+            if self.applied != applied {
+                // It is slow, but it answers.
+                deadline = Instant::now() + LAST_BATCH;
+            }
             if self.live.is_writing() {
                 self.poll(journal, TICK)?;
             } else if !self.can_catch_up() {
