@@ -319,6 +319,9 @@ fn clause(part: &Part, finding: &Finding) -> String {
              127.0.0.0/27; use a Unix socket or keep-alive connections to avoid this",
             times_in_words(*changes)
         )),
+        Fact::Drift { change } if !change.is_finite() => {
+            format!("{subject} completed nothing for a part of the trial")
+        }
         Fact::Drift { change } => {
             format!(
                 "throughput of {subject} changed by {} within the trial",

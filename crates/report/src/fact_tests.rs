@@ -202,6 +202,7 @@ fn what_every_check_saw() {
              addresses in 127.0.0.0/27; use a Unix socket or keep-alive connections to avoid this",
         ),
         (Fact::Drift { change: -0.14 }, "throughput of b changed by −14% within the trial"),
+        (Fact::Drift { change: f64::INFINITY }, "b completed nothing for a part of the trial"),
         (
             Fact::NotSteady { trials: 4, of: 13 },
             "b is not steady: its throughput changed within 4 of 13 trials",
