@@ -39,6 +39,8 @@ pub fn json(run: &Run) -> Value {
         "name": run.name,
         "title": run.title,
         "question": run.question,
+        // Filled in by `tachograph diff`.
+        "diff": null,
         "started": run.started.to_string(),
         "finished": run.finished.map(|at| at.to_string()),
         "version": run.version,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::json::{
     distribution_json, finding_json, ledger_json, load_json, served_by_json, state_json,
 };
-use crate::text::{Style, bandwidth, fit, left, right, width, wrap};
+use crate::text::{Style, bandwidth, fit, left, plural, right, width, wrap};
 use crate::{fact, ledger as equations, setting, validity, view};
 
 /// Column names of [`LoadReport::times_rows`].
@@ -111,6 +111,7 @@ impl<'a> LoadReport<'a> {
             "layout": part.layout,
             "served_by": variant.served_by.as_ref().map(served_by_json),
             "ledger": ledger_json(&trial.ledger),
+            "warm_up": self.warm_up().map(ledger_json),
             "errors": trial.ledger.errors,
             "statuses": self.statuses(),
             "duration_ns": trial.window.0,
@@ -274,6 +275,7 @@ impl<'a> LoadReport<'a> {
             let line = if broken { style.bad(line) } else { line.clone() };
             lines.push(format!("{label}{line}"));
         }
+        lines.extend(self.warm_up_in_words().iter().flat_map(|w| labelled(style, "before", w)));
         let failures = equations::failures(&ledger.errors);
         let failures = if failures.is_empty() { "none".to_owned() } else { failures };
         lines.extend(labelled(style, "errors", &failures));
@@ -282,6 +284,18 @@ impl<'a> LoadReport<'a> {
         }
         lines.extend(labelled(style, "client", &self.client()));
         lines
+    }
+
+    /// The requests before the measured ones: the three probes, and the warm-up.
+    fn warm_up(&self) -> Option<&'a Ledger> {
+        let mut trials = self.part.measured_blocks().flat_map(|block| &block.trials);
+        trials.find(|trial| trial.offer == Offer::WarmUp).map(|trial| &trial.ledger)
+    }
+
+    /// `3 requests as probes and warm-up`; they are not in the ledger.
+    fn warm_up_in_words(&self) -> Option<String> {
+        let sent = self.warm_up()?.counts.sent;
+        Some(format!("{} as probes and warm-up", plural(sent, "request")))
     }
 
     /// Requests by HTTP status: completed ones under the expected status, failed ones under theirs.

@@ -109,6 +109,7 @@ fn the_json_is_what_the_schema_says() {
     let validator = jsonschema::validator_for(&schema).unwrap();
     let wrong: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
     assert_eq!(wrong, Vec::<String>::new());
+    assert_eq!(json["warm_up"]["sent"], 3, "the probes, which the server received too");
 }
 
 #[test]
