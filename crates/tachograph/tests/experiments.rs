@@ -88,15 +88,14 @@ fn flask_behind_gunicorn_and_nginx_runs() {
     every_variant_serves_or_says_what_it_lacks(&["flask-gunicorn-nginx"], 4);
 }
 
-/// One part of each measurement that is repeated as it was published.
+/// Parts of measurements that are repeated as they were published: the servers of 2013, and the
+/// layout of 2016.
 #[test]
 fn published_measurements_run() {
-    for (experiment, part, variants) in [
-        ("python-servers-2013", "as-published", 10),
-        ("django-layers-2013", "row-as-published", 2),
-        ("flask-gunicorn-nginx-2016", "as-published", 2),
-    ] {
-        every_variant_serves_or_says_what_it_lacks(&[experiment, "--only", part], variants);
+    for (experiment, part) in
+        [("django-layers-2013", "row-as-published"), ("flask-gunicorn-nginx-2016", "as-published")]
+    {
+        every_variant_serves_or_says_what_it_lacks(&[experiment, "--only", part], 2);
     }
 }
 
