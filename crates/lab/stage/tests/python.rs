@@ -145,8 +145,8 @@ fn what_cannot_work_is_refused_before_anything_is_made() {
     let error = ensure_env_in(dir.path(), &["a==1".to_owned()], Some(nowhere), &mut |_| {});
     assert_eq!(
         error.unwrap_err().to_string(),
-        "'/nowhere/python3' is missing, and the packages a==1 need it; to install it: apt install \
-         python3 python3-venv"
+        "'/nowhere/python3' is missing, and the packages a==1 need it; install that version of \
+         Python and add it to PATH"
     );
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
