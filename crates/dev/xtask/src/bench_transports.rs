@@ -33,7 +33,7 @@ const PACED_PER_S: f64 = 100_000.0;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Where the page is written.
-const PAGE: &str = "docs/results/recorder-transports.md";
+const PAGE: &str = "target/bench-transports.md";
 
 /// A way in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

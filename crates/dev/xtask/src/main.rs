@@ -89,7 +89,7 @@ tasks:
         real graphite-web (20 requests by default)
   bench-transports [--runs N] [--seed N]
         the same lines to tachograph serve over TCP, UDP and Unix sockets (6 rounds by default):
-        points per second, CPU per point, losses; writes docs/results/recorder-transports.md
+        points per second, CPU per point, losses, until SQL sees them; writes target/bench-transports.md
   why-unix [--runs N] [--seed N]
         what a message costs the kernel over TCP and over a Unix socket, by function, with and
         without checksums, connection tracking and new connections (20 rounds by default, as

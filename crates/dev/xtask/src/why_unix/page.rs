@@ -18,6 +18,7 @@ struct Interval {
 pub(super) fn page(all: &[Measured], namespaces: &Namespaces, options: &Options) -> String {
     let mut out = String::from(
         "# Why is a Unix socket faster than loopback TCP?\n\n\
+         What does a message cost the kernel, by function, and which of the usual reasons are real?\n\n\
          A client and a server on one CPU send each other a message and its answer, one at a time, so a \
          round trip takes what both programs and the kernel compute for four system calls. The ways \
          differ in one thing each. The usual reasons (headers, routing, checksums, acknowledgements) \
