@@ -34,7 +34,7 @@ pub struct Machine {
     pub facts: BTreeMap<String, String>,
 }
 
-/// Time from a byte written to a pipe until the sleeping thread that waits for it has it.
+/// Time from writing a byte to a pipe until the thread that sleeps in `read` receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WakeCost {
     /// Both threads on one CPU, in nanoseconds.

@@ -54,7 +54,7 @@ pub fn prove(
     start: impl Fn(&[&str]) -> Command,
 ) -> Result<Proof, String> {
     let mut random = seed.rng("kills");
-    // Whoever reads the last slot must not be ahead of it.
+    // The slots end in the past, so that the last one can be read.
     let end_us = now_us() - 600_000_000;
     let mut ledgers: Vec<Ledger> = (0..SENDERS)
         .map(|sender| Ledger::new(&format!("kills.s{sender}"), SLOTS, end_us))

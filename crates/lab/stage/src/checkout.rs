@@ -2,8 +2,8 @@
 //!
 //! A worktree lies in the run's folder, but its repository keeps a folder about it
 //! (`.git/worktrees/NAME`, gitrepository-layout(5)). The repositories are listed in the run's
-//! folder, so that whoever removes that folder also removes what it left there: the run itself, its
-//! watch, or a later sweep.
+//! folder. Whatever removes that folder (the run itself, its watch, or a later sweep) removes these
+//! entries too.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

@@ -91,7 +91,7 @@ impl Recorder<'_> {
         let (limit, lane) = (self.options.series, self.lane);
         let (reply, answer) = channel();
         self.store_thread.start(move |store| {
-            // Nobody waits any longer if the stream has ended.
+            // If the stream has ended, the receiver is gone.
             let _ = reply.send(found(store, &wanted, &limit, lane));
         });
         (asked, answer)

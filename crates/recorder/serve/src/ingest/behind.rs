@@ -136,7 +136,7 @@ impl Apply<'_, '_, '_> {
         match format {
             Format::Influx(_) => self.judge_lines(format, arrival_us, lines),
             Format::Message(protocol) => self.judge_elements(protocol, arrival_us, lines),
-            // Over streams nobody is told which lines are refused.
+            // Stream senders get no answer, so refused lines are only counted.
             Format::Graphite | Format::Statsd => Refused::default(),
         }
     }
