@@ -17,6 +17,7 @@ const ORDER: &[&str] = &[
     "fixture",
     "record",
     "store",
+    "export",
     "head",
     "import",
     "serve",

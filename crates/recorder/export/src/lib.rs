@@ -1,0 +1,13 @@
+//! Slots of the recorder as Parquet files.
+//!
+//! # Glossary
+//!
+//! - **Table**: all files of a folder, as Hive, Spark and DuckDB see them: [`table::COLUMNS`] in the
+//!   files, [`table::PARTITION_COLUMNS`] in the names of the folders.
+//! - **Partition**: a folder of the table with the slots of one step and one day (UTC).
+//!
+//! The table is documented in docs/parquet.md.
+
+pub mod table;
+
+pub use table::{Partition, partitions};
