@@ -85,7 +85,7 @@ pub(crate) fn served_by(by: &spec::ServedBy) -> record::ServedBy {
         }
         ServedBy::LogLines { path, .. } => record::ServedBy::LogLines(path.to_string()),
         ServedBy::FileSize(path) => record::ServedBy::FileSize(path.to_string()),
-        ServedBy::CounterFile(path) => record::ServedBy::CounterFile(path.to_string()),
+        ServedBy::CounterFile { path, .. } => record::ServedBy::CounterFile(path.to_string()),
     }
 }
 

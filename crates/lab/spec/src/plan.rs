@@ -205,7 +205,12 @@ pub enum ServedBy {
     /// The size of a file in bytes: one byte per request.
     FileSize(String),
     /// A file that contains the count as a decimal number.
-    CounterFile(String),
+    CounterFile {
+        /// The file.
+        path: String,
+        /// How much a request adds to the count.
+        per_request: u32,
+    },
 }
 
 /// The load on a variant in each block.

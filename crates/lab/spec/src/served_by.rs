@@ -52,7 +52,7 @@ impl ServedBy {
             ("url", None) => Err(wrong("the pattern for the count is missing".to_owned())),
             ("log", pattern) => Ok(ServedBy::LogLines { path: place, pattern }),
             ("file_size", _) => Ok(ServedBy::FileSize(place)),
-            ("counter_file", _) => Ok(ServedBy::CounterFile(place)),
+            ("counter_file", _) => Ok(ServedBy::CounterFile { path: place, per_request: 1 }),
             _ => Err(wrong(format!("unknown form '{form}'"))),
         }
     }
@@ -81,7 +81,7 @@ impl fmt::Display for ServedBy {
                 write!(f, "the lines of {path} with '{pattern}'")
             }
             ServedBy::FileSize(path) => write!(f, "the bytes of {path}"),
-            ServedBy::CounterFile(path) => write!(f, "the number in {path}"),
+            ServedBy::CounterFile { path, .. } => write!(f, "the number in {path}"),
         }
     }
 }

@@ -124,10 +124,12 @@ impl Reader {
                 Source::LogLines(LineCounter::new(file, pattern))
             }
             ServedBy::FileSize(file) => Source::FileSize(path(file)),
-            ServedBy::CounterFile(file) => Source::CounterFile(path(file)),
+            ServedBy::CounterFile { path: file, .. } => Source::CounterFile(path(file)),
         };
         let per_request = match served_by {
-            ServedBy::Http { per_request, .. } => u64::from(*per_request),
+            ServedBy::Http { per_request, .. } | ServedBy::CounterFile { per_request, .. } => {
+                u64::from(*per_request)
+            }
             _ => 1,
         };
         Ok(Reader { source, own_reads: 0, is_uncertain: false, per_request })

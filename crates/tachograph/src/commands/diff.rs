@@ -198,7 +198,9 @@ fn in_folder(by: &ServedBy, folder: &Path) -> ServedBy {
             ServedBy::LogLines { path: place(path), pattern: pattern.clone() }
         }
         ServedBy::FileSize(path) => ServedBy::FileSize(place(path)),
-        ServedBy::CounterFile(path) => ServedBy::CounterFile(place(path)),
+        ServedBy::CounterFile { path, per_request } => {
+            ServedBy::CounterFile { path: place(path), per_request: *per_request }
+        }
         other => other.clone(),
     }
 }

@@ -107,7 +107,7 @@ fn urls_were_taken_for_files_that_are_not_there() {
 #[test]
 fn what_cannot_be_asked_of_running_servers_is_refused() {
     let urls = ["http://h:1/", "http://h:2/"];
-    let file = |path: &str| ServedBy::CounterFile(path.to_owned());
+    let file = |path: &str| ServedBy::CounterFile { path: path.to_owned(), per_request: 1 };
     let of = |args: &CompareArgs| compare_plan(args).unwrap_err().message;
     assert_eq!(
         of(&args(&["http://h:1/", "server $PORT"])),

@@ -314,10 +314,13 @@ fn served_by<'a>(
         return Err(entry.error(format!("served_by needs exactly one of: {keys}")));
     };
     let pattern = pattern(&entry, key)?;
-    for of_url in ["self_counting", "discarded", "per_request"] {
+    for of_url in ["self_counting", "discarded"] {
         if entry.get(of_url).is_some() && key != "url" {
             return Err(entry.error(format!("{of_url} belongs to url")));
         }
+    }
+    if entry.get("per_request").is_some() && !["url", "counter_file"].contains(&key) {
+        return Err(entry.error("per_request belongs to url or counter_file"));
     }
     let written = text(source, place, key, scope)?;
     require_known(source, place, &written)?;
@@ -332,7 +335,7 @@ fn served_by<'a>(
         },
         "log" => ServedBy::LogLines { path: written, pattern },
         "file_size" => ServedBy::FileSize(written),
-        _ => ServedBy::CounterFile(written),
+        _ => ServedBy::CounterFile { path: written, per_request: per_request(&entry, scope)? },
     })
 }
 

@@ -8,6 +8,10 @@ fn reader(served_by: ServedBy, dir: &Path) -> Result<Reader, StageError> {
     Reader::with(&served_by, |text| text.replace("$DIR", &dir).replace("$COUNTERS", &dir))
 }
 
+fn number_file() -> ServedBy {
+    ServedBy::CounterFile { path: "$DIR/number".to_owned(), per_request: 1 }
+}
+
 /// Sends the next of `answers` on each connection; closes it for `None`.
 fn server(answers: Vec<Option<&'static str>>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -164,7 +168,7 @@ fn a_request_that_was_counted_twice_was_missed_when_the_second_line_came_late() 
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("number");
     fs::write(&path, "12").unwrap();
-    let mut number = reader(ServedBy::CounterFile("$DIR/number".to_owned()), dir.path()).unwrap();
+    let mut number = reader(number_file(), dir.path()).unwrap();
     let minute = Nanos::from_secs(60);
     // The count is complete before the late line comes; the line comes while the count settles.
     let base = Count { served: 2, discarded: 0 };
@@ -180,7 +184,7 @@ fn a_count_that_is_quiet_too_early_is_waited_for() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("number");
     fs::write(&path, "7").unwrap();
-    let mut number = reader(ServedBy::CounterFile("$DIR/number".to_owned()), dir.path()).unwrap();
+    let mut number = reader(number_file(), dir.path()).unwrap();
     let (counted, go_on) = std::sync::mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(move || {
@@ -215,7 +219,7 @@ fn sizes_and_numbers_of_files_are_counts() {
     assert_eq!(size.read().unwrap().served, 0);
     fs::write(dir.path().join("bytes"), "xxx").unwrap();
     assert_eq!(size.read().unwrap().served, 3);
-    let mut number = reader(ServedBy::CounterFile("$DIR/number".to_owned()), dir.path()).unwrap();
+    let mut number = reader(number_file(), dir.path()).unwrap();
     assert_eq!(number.read().unwrap().served, 0);
     fs::write(dir.path().join("number"), " 42\n").unwrap();
     assert_eq!(number.read().unwrap().served, 42);

@@ -111,9 +111,18 @@ fn a_target_that_cannot_carry_lines_or_lose_them_unnoticed_is_refused() {
 }
 
 #[test]
+fn a_request_may_add_more_than_one_to_a_count() {
+    let by = ", served_by = { counter_file = \"$DIR/n\", per_request = 100 }";
+    let variant =
+        &plan(&raw("unix:$SOCKET", by, "exchange = \"echo\"\nsize = 1\n")).parts[0].variants[0];
+    let path = "$DIR/n".to_owned();
+    assert_eq!(variant.served_by, Some(ServedBy::CounterFile { path, per_request: 100 }));
+}
+
+#[test]
 fn keys_of_the_count_are_checked() {
     for (by, message) in [
-        ("log = \"/a\", per_request = 2", "per_request belongs to url"),
+        ("log = \"/a\", per_request = 2", "per_request belongs to url or counter_file"),
         (
             "url = \"http://h:1/\", pattern = '(\\d)', per_request = 0",
             "per_request must be at least 1",
