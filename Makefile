@@ -32,7 +32,7 @@ docs:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 unit:
-	$(CARGO) test --workspace --locked --no-fail-fast
+	CARGO="$(CARGO)" ./scripts/test.sh
 
 ## demo-short: the demo in two minutes, with the test build
 demo-short: export DEMO_MAX_TIME = 110s
