@@ -57,6 +57,9 @@ macro_rules! from_errors {
 }
 
 from_errors!(
+    reach::HostError,
+    reach::OptionsError,
+    reach::ReachError,
     spec::SpecError,
     spec::TargetError,
     stage::StageError,

@@ -21,6 +21,10 @@ fn main() -> ExitCode {
     if let Some(status) = commands::guard::requested() {
         return status;
     }
+    // On another machine, by the script that has copied this program there.
+    if let Some(status) = commands::self_hash::requested() {
+        return status;
+    }
     let Cli { command, global } = flags::parse();
     let result = match command {
         Command::Load(flags) => commands::load::run(&flags, &global),

@@ -11,6 +11,7 @@ const ORDER: &[&str] = &[
     "graphite",
     "spec",
     "host",
+    "reach",
     "stage",
     "netio",
     "drive",

@@ -1,7 +1,12 @@
-//! A temporary PostgreSQL server on a Unix socket, for tests, proofs and benches.
+//! A temporary PostgreSQL server on a Unix socket, and a temporary network of machines that are
+//! reached by ssh, for tests, proofs and benches.
 //!
-//! It is in a temporary folder, and ends with the process that started it, however that ends: a
-//! shell holds the other end of a pipe and stops the server when the pipe closes.
+//! They are in temporary folders, and end with the process that started them, however that ends: a
+//! shell holds the other end of a pipe and stops everything when the pipe closes.
+
+mod network;
+
+pub use network::{Network, NoNetwork};
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;

@@ -104,7 +104,8 @@ fn kill_one(
     }
 }
 
-fn left_behind(temp: &Path, marker: &str) -> Vec<String> {
+/// Folders in `temp`, and processes with the marker in their environment.
+pub(crate) fn left_behind(temp: &Path, marker: &str) -> Vec<String> {
     let folders = std::fs::read_dir(temp).into_iter().flatten().flatten();
     let mut left: Vec<String> = folders.map(|entry| entry.path().display().to_string()).collect();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();

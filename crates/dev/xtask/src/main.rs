@@ -10,6 +10,7 @@ mod bench_transports;
 mod binary;
 mod container_kills;
 mod corpus;
+mod cut_connections;
 mod database_kills;
 mod diff;
 mod faults;
@@ -56,6 +57,10 @@ tasks:
   prove container-kills [--runs N] [--seed N]
         the same for runs whose stacks are containers (30 times by default); call it by
         scripts/with-docker.sh where no Docker Engine runs
+  prove cut-connections [--runs N] [--seed N]
+        comparisons over ssh that are cut at random moments, by kill -9 at either end and of ssh
+        and by taking the link down (50 times by default, as root); nothing may stay behind at
+        either end after ten seconds
   prove batches [--runs N] [--seed N]
         kill -9 a program with ten writers of series, in SQLite and in PostgreSQL (500 times
         each by default); what was acknowledged must be there once
@@ -132,6 +137,7 @@ fn main() -> ExitCode {
         ["neighbour", words @ ..] => noise::become_neighbour(words),
         ["prove", "kills", options @ ..] => kills::prove(options),
         ["prove", "container-kills", options @ ..] => container_kills::prove(options),
+        ["prove", "cut-connections", options @ ..] => cut_connections::prove(options),
         ["prove", "batches", options @ ..] => batches::prove(options),
         ["prove", "imports", options @ ..] => imports::prove(options),
         ["prove", "restarts", options @ ..] => restarts::prove(options),

@@ -11,6 +11,7 @@ mod error;
 mod fault;
 pub mod http;
 mod lines;
+mod link;
 mod live;
 mod observe;
 mod one_way;
@@ -24,6 +25,7 @@ mod worker;
 
 pub use choice::EngineKind;
 pub use fault::Fault;
+pub use link::{RoundTrip, bytes_per_s};
 pub use live::Live;
 pub use observe::{
     ConnectionsLimit, Histogram, Learned, LimitedBy, Observation, ThreadUse, Window,

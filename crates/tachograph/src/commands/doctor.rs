@@ -14,6 +14,9 @@ use crate::stores::Place;
 use crate::{machine, output};
 
 pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
+    if let Some(host) = &flags.on {
+        return super::doctor_on::run(host, flags.experiment.as_deref());
+    }
     let mut text = String::new();
     if flags.experiment.is_none() {
         text += &machine_text();

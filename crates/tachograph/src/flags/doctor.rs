@@ -10,6 +10,9 @@ pub(crate) struct DoctorFlags {
     /// Check only for this experiment
     #[arg(value_name = "EXPERIMENT")]
     pub(crate) experiment: Option<String>,
+    /// Check this machine instead, over ssh
+    #[arg(long, value_name = "HOST")]
+    pub(crate) on: Option<String>,
 }
 
 /// Flags of `completions`.

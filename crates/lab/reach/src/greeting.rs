@@ -1,0 +1,228 @@
+//! What the far end's script answers.
+
+use crate::Cause;
+
+/// What every answer begins with. It stands at the beginning of a line.
+const MARKER: &str = "tachograph-reach ";
+
+/// What is learned of the far machine on the way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Its machine, as `uname -m` prints it.
+    pub machine: String,
+    /// Its kernel's release (`uname -r`).
+    pub kernel: String,
+    /// Our address and port as seen there (SSH_CONNECTION); empty if sshd does not say so. Behind a
+    /// jump host it is that host's.
+    pub near_address: String,
+    /// Its own address and port as seen there; empty if sshd does not say so.
+    pub far_address: String,
+    /// The program that runs there.
+    pub program: String,
+    /// Bytes that were copied there; 0 if the program was there.
+    pub copied_bytes: u64,
+    /// Time until the program ran there.
+    pub took: std::time::Duration,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The machine.
+    Here { system: String, facts: Facts },
+    /// The folder in which binaries are kept.
+    Folder(String),
+    /// The binary of this hash is to be sent.
+    Need(String),
+    /// The program starts, and owns the channel from now on.
+    Start(String),
+    /// It does not work, for this reason.
+    No(Refusal),
+}
+
+/// Why the script gave up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    System,
+    Machine,
+    Folder(String),
+    Silent,
+    Write { free_bytes: Option<u64> },
+    Cut,
+    Hash,
+    Run { status: String, said: String },
+    Unknown(String),
+}
+
+impl Answer {
+    /// The answer in a line; `None` if it is the noise of a login shell.
+    pub(crate) fn of(line: &str) -> Option<Answer> {
+        let line = line.trim_end_matches(['\r', '\n']).strip_prefix(MARKER)?;
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        Some(match word {
+            "here" => here(rest),
+            "folder" => Answer::Folder(rest.to_owned()),
+            "need" => Answer::Need(rest.to_owned()),
+            "start" => Answer::Start(rest.to_owned()),
+            "no" => Answer::No(Refusal::of(rest)),
+            _ => Answer::No(Refusal::Unknown(line.to_owned())),
+        })
+    }
+}
+
+/// `SYSTEM MACHINE KERNEL [NEAR PORT FAR PORT]`
+fn here(rest: &str) -> Answer {
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let word = |i: usize| words.get(i).copied().unwrap_or_default().to_owned();
+    let address = |i: usize| match (words.get(i), words.get(i + 1)) {
+        (Some(address), Some(port)) if address.contains(':') => format!("[{address}]:{port}"),
+        (Some(address), Some(port)) => format!("{address}:{port}"),
+        _ => String::new(),
+    };
+    let facts = Facts {
+        machine: word(1),
+        kernel: word(2),
+        near_address: address(3),
+        far_address: address(5),
+        ..Facts::default()
+    };
+    Answer::Here { system: word(0), facts }
+}
+
+impl Refusal {
+    fn of(rest: &str) -> Refusal {
+        let (word, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        match word {
+            "system" => Refusal::System,
+            "machine" => Refusal::Machine,
+            "folder" => Refusal::Folder(rest.to_owned()),
+            "silent" => Refusal::Silent,
+            // `df -P` counts units of 1,024 bytes.
+            "write" => Refusal::Write {
+                free_bytes: rest.trim().parse::<u64>().ok().map(|free| free.saturating_mul(1024)),
+            },
+            "cut" => Refusal::Cut,
+            "hash" => Refusal::Hash,
+            "run" => {
+                let (status, said) = rest.split_once(' ').unwrap_or((rest, ""));
+                Refusal::Run { status: status.to_owned(), said: said.to_owned() }
+            }
+            _ => Refusal::Unknown(format!("{word} {rest}")),
+        }
+    }
+
+    /// The cause in terms of the far machine; `size` is that of the program, `folder` where it
+    /// should have been.
+    pub(crate) fn cause(self, here: &(String, Facts), folder: &str, size: u64) -> Cause {
+        let folder = folder.to_owned();
+        match self {
+            Refusal::System => Cause::OtherSystem { system: here.0.clone() },
+            Refusal::Machine => Cause::OtherMachine { machine: here.1.machine.clone() },
+            Refusal::Folder(why) => Cause::Folder { folder, why: after_program(&why) },
+            Refusal::Write { free_bytes: Some(free_bytes) } if free_bytes < size => {
+                Cause::Full { folder, free_bytes, bytes: size }
+            }
+            Refusal::Write { .. } => Cause::Write { folder },
+            Refusal::Silent | Refusal::Cut => Cause::CopyInterrupted,
+            Refusal::Hash => Cause::OtherHash,
+            Refusal::Run { status, said } => ran_not(&status, said, folder, here),
+            Refusal::Unknown(said) => Cause::NotOurs { said },
+        }
+    }
+}
+
+/// Why a program that was copied does not run. The shell's status is 126 for a file that may not be
+/// executed, and 127 for one that cannot be found, which includes its loader (POSIX, 2.8.2).
+fn ran_not(status: &str, said: String, folder: String, here: &(String, Facts)) -> Cause {
+    let machine = || here.1.machine.clone();
+    if said.contains("Exec format error") {
+        Cause::OtherMachine { machine: machine() }
+    } else if status == "126" && said.contains("Permission denied") {
+        Cause::Noexec { folder }
+    } else if status == "127" || said.contains("GLIBC_") || said.contains("version `") {
+        Cause::OtherLibraries { said }
+    } else {
+        Cause::DoesNotRun { status: status.to_owned(), said }
+    }
+}
+
+/// What a utility said, without its own name: `mkdir: cannot create directory: Read-only file
+/// system`.
+fn after_program(said: &str) -> String {
+    said.split_once(": ").map_or(said, |(_, rest)| rest).to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn noise_is_no_answer() {
+        for line in ["", "Welcome!", " tachograph-reach start", "echo tachograph-reach start /x"] {
+            assert_eq!(Answer::of(line), None, "{line}");
+        }
+        assert_eq!(
+            Answer::of("tachograph-reach start /home/ann/a b/x\r\n"),
+            Some(Answer::Start("/home/ann/a b/x".to_owned()))
+        );
+    }
+
+    #[test]
+    fn the_machine_is_described_with_its_addresses() {
+        let line = "tachograph-reach here Linux aarch64 6.1.0-13 10.0.0.1 5012 fe80::2 22";
+        let Some(Answer::Here { system, facts }) = Answer::of(line) else { panic!("{line}") };
+        assert_eq!((system.as_str(), facts.machine.as_str()), ("Linux", "aarch64"));
+        assert_eq!(facts.kernel, "6.1.0-13");
+        assert_eq!(facts.near_address, "10.0.0.1:5012");
+        assert_eq!(facts.far_address, "[fe80::2]:22");
+        let line = "tachograph-reach here Linux x86_64 6.1";
+        let Some(Answer::Here { facts, .. }) = Answer::of(line) else { panic!("{line}") };
+        assert_eq!((facts.near_address.as_str(), facts.far_address.as_str()), ("", ""));
+    }
+
+    #[test]
+    fn refusals_become_causes() {
+        let facts = Facts { machine: "riscv64".to_owned(), ..Facts::default() };
+        let here = ("FreeBSD".to_owned(), facts);
+        let folder = "/home/ann/.cache/tachograph/far".to_owned();
+        let machine = || Cause::OtherMachine { machine: "riscv64".to_owned() };
+        let cases = [
+            ("system", Cause::OtherSystem { system: "FreeBSD".to_owned() }),
+            ("machine", machine()),
+            (
+                "folder mkdir: cannot create directory '/x': Read-only file system",
+                Cause::Folder {
+                    folder: folder.clone(),
+                    why: "cannot create directory '/x': Read-only file system".to_owned(),
+                },
+            ),
+            ("write 12", Cause::Full { folder: folder.clone(), free_bytes: 12_288, bytes: 20_000 }),
+            ("write 4000", Cause::Write { folder: folder.clone() }),
+            ("write ", Cause::Write { folder: folder.clone() }),
+            ("cut", Cause::CopyInterrupted),
+            ("silent", Cause::CopyInterrupted),
+            ("hash", Cause::OtherHash),
+            ("run 126 sh: 1: /x: Permission denied", Cause::Noexec { folder: folder.clone() }),
+            ("run 126 sh: 1: /x: Exec format error", machine()),
+            (
+                "run 127 sh: 1: /x: not found",
+                Cause::OtherLibraries { said: "sh: 1: /x: not found".to_owned() },
+            ),
+            (
+                "run 1 /x: libc.so.6: version `GLIBC_2.99' not found",
+                Cause::OtherLibraries {
+                    said: "/x: libc.so.6: version `GLIBC_2.99' not found".to_owned(),
+                },
+            ),
+            ("run 139", Cause::DoesNotRun { status: "139".to_owned(), said: String::new() }),
+            ("wonder", Cause::NotOurs { said: "wonder ".to_owned() }),
+        ];
+        for (said, cause) in cases {
+            let Some(Answer::No(refusal)) = Answer::of(&format!("tachograph-reach no {said}"))
+            else {
+                panic!("{said}")
+            };
+            assert_eq!(refusal.cause(&here, &folder, 20_000), cause, "{said}");
+        }
+    }
+}
