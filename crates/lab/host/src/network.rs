@@ -68,7 +68,9 @@ const REJECT: u32 = 0x200;
 fn route_v4(table: &str, address: Ipv4Addr) -> Option<(String, Option<IpAddr>)> {
     // Iface Destination Gateway Flags RefCnt Use Metric Mask …, addresses in hexadecimal, in the
     // machine's byte order.
-    let hex = |word: &str| u32::from_str_radix(word, 16).ok().map(u32::from_ne_bytes_of);
+    let hex = |word: &str| {
+        u32::from_str_radix(word, 16).ok().map(|number| u32::from_be_bytes(number.to_ne_bytes()))
+    };
     let routes = table.lines().skip(1).filter_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [device, destination, gateway, flags, _, _, metric, mask, ..] = words[..] else {
@@ -83,17 +85,6 @@ fn route_v4(table: &str, address: Ipv4Addr) -> Option<(String, Option<IpAddr>)> 
         (matches && usable).then(|| (mask.count_ones(), metric, device.to_owned(), gateway))
     });
     best(routes)
-}
-
-trait InByteOrder {
-    fn from_ne_bytes_of(self) -> u32;
-}
-
-impl InByteOrder for u32 {
-    /// The number whose first byte in memory is the most significant one.
-    fn from_ne_bytes_of(self) -> u32 {
-        u32::from_be_bytes(self.to_ne_bytes())
-    }
 }
 
 /// The same for IPv6.

@@ -1,0 +1,90 @@
+//! Other machines over ssh: namespaces with a real sshd each.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
+mod support;
+
+use std::process::Command;
+
+use support::{Place, TACHOGRAPH, not_run};
+use throwaway::{Network, NoNetwork};
+
+/// A network; `None`, with a note, where there can be none.
+fn network(names: &[&str]) -> Option<Network> {
+    match Network::start(names) {
+        Ok(network) => Some(network),
+        Err(NoNetwork::NotRoot) => {
+            not_run(&NoNetwork::NotRoot.to_string());
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// A command of tachograph in the network of the near machine.
+fn near(place: &Place, network: &Network, lines: &str, args: &[&str]) -> Command {
+    let template = place.command(args);
+    let mut command = network.near(TACHOGRAPH);
+    command.args(args).current_dir(place.dir.path()).stdin(std::process::Stdio::null());
+    for (name, value) in template.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command.env("TACHOGRAPH_SSH", network.ssh(lines).unwrap());
+    command
+}
+
+#[test]
+fn the_doctor_visits_other_machines() {
+    let Some(network) = network(&["far"]) else { return };
+    let place = Place::new();
+    let doctor = |args: &[&str]| place.finish(near(&place, &network, "", args));
+    let first = doctor(&["doctor", "--on", "far", "raw-sockets"]);
+    first.status(0).prints("far, reached by ssh in ").prints("; copied tachograph (");
+    first.prints("  raw-sockets: ").prints("    ok      python3 (");
+    // It looks at that machine: what is not on PATH there is missing.
+    network.sh("far", "mount --bind /dev/null $(command -v python3)").unwrap();
+    let second = doctor(&["doctor", "--on", "far", "python-servers"]);
+    second
+        .status(1)
+        .prints("; tachograph was there\n")
+        .prints("MISSING python3; install it with: ");
+    let unknown = doctor(&["doctor", "--on", "far", "wonder"]);
+    assert_eq!(
+        (unknown.status, unknown.err.as_str()),
+        (place.run(&["doctor", "wonder"]).status, place.run(&["doctor", "wonder"]).err.as_str())
+    );
+    assert_eq!(network.left_at("far"), [""; 0]);
+}
+
+#[test]
+fn machines_that_cannot_be_reached_are_refused_in_a_sentence() {
+    let Some(network) = network(&["far"]) else { return };
+    let place = Place::new();
+    let refused = |lines: &str, host: &str, sentence: &str| {
+        let ended = place.finish(near(&place, &network, lines, &["doctor", "--on", host]));
+        ended.status(2);
+        assert_eq!((ended.out.as_str(), ended.err.trim_end()), ("", sentence));
+    };
+    refused(
+        "",
+        "root@-oProxyCommand=reboot",
+        "error: 'root@-oProxyCommand=reboot' is not a host: it begins with '-'; write HOST, \
+         USER@HOST or ssh://USER@HOST:PORT",
+    );
+    refused(
+        "UserKnownHostsFile /dev/null",
+        "far",
+        "error: cannot use far: its host key is not in known_hosts (No ED25519 host key is known for \
+         10.77.0.11 and you have requested strict checking). Log in once by hand and compare the \
+         fingerprint: ssh far",
+    );
+    refused(
+        "",
+        "ssh://far:2222",
+        "error: cannot use ssh://far:2222: connection refused (ssh: connect to host 10.77.0.11 port \
+         2222: Connection refused). Start sshd there, or check the port",
+    );
+}
