@@ -27,6 +27,10 @@ declare -A needs=(
   [caddy]=caddy
   [prometheus]=prometheus
   [collectd]=collectd-core
+  [krb5kdc]=krb5-kdc
+  [kadmin.local]=krb5-admin-server
+  [kinit]=krb5-user
+  [faketime]=faketime
 )
 declare -A files=(
   [/usr/lib/apache2/modules/mod_python.so]=libapache2-mod-python
@@ -46,5 +50,9 @@ if ! python3 -c 'import venv, ensurepip' 2>/dev/null; then
 fi
 if ! python3 -c 'import yaml' 2>/dev/null; then
   missing+=(python3-yaml)
+fi
+# The test server of Hive's protocol runs on Debian's Python, for which Debian has Kerberos.
+if ! /usr/bin/python3 -c 'import venv, ensurepip, gssapi' 2>/dev/null; then
+  missing+=(python3-venv python3-gssapi)
 fi
 [ ${#missing[@]} -eq 0 ] || "$(dirname "$0")/apt-install.sh" "${missing[@]}"

@@ -72,5 +72,7 @@ from_errors!(
     import::BackfillError,
     serve::ServeError,
     accuracy::AccuracyError,
+    hive::HiveError,
+    hive::TableError,
     std::io::Error,
 );

@@ -22,6 +22,8 @@ const ORDER: &[&str] = &[
     "head",
     "import",
     "serve",
+    "kerberos",
+    "hive",
     "throwaway",
     "proofs",
     "accuracy",

@@ -1,9 +1,11 @@
-//! A temporary PostgreSQL server on a Unix socket, and a temporary network of machines that are
-//! reached by ssh, for tests, proofs and benches.
+//! Temporary servers for tests, proofs and benches: PostgreSQL on a Unix socket, a network of
+//! machines that are reached by ssh, a Kerberos realm ([`kdc`]) and a HiveServer2 ([`hive`]).
 //!
-//! They are in temporary folders, and end with the process that started them, however that ends: a
-//! shell holds the other end of a pipe and stops everything when the pipe closes.
+//! Each is in a temporary folder, and ends with the process that started it, however that ends: a
+//! shell, or the server itself, holds the other end of a pipe and stops when the pipe closes.
 
+pub mod hive;
+pub mod kdc;
 mod network;
 
 pub use network::{Network, NoNetwork};
@@ -49,8 +51,11 @@ pub enum NoServer {
     /// Its programs are not installed.
     #[error("PostgreSQL's server is not installed: apt-get install postgresql")]
     Missing,
+    /// The programs of a Kerberos realm are not installed.
+    #[error("MIT Kerberos is not installed: apt-get install krb5-kdc krb5-admin-server krb5-user")]
+    NoKdc,
     /// It could not be set up or started.
-    #[error("a throw-away PostgreSQL could not be started: {0}")]
+    #[error("a throw-away server could not be started: {0}")]
     Failed(String),
 }
 

@@ -9,5 +9,7 @@
 //! The table is documented in docs/parquet.md.
 
 pub mod table;
+mod totals;
 
 pub use table::{Partition, partitions};
+pub use totals::{Totals, totals};

@@ -1,5 +1,6 @@
 //! `tachograph query`: slots of series as a table, chart, CSV or JSON.
 
+mod published;
 mod show;
 mod slots_of;
 
@@ -10,7 +11,8 @@ use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::series::{QueryFlags, Shown};
 use crate::{output, stores};
-use slots_of::{Found, Request};
+use published::Published;
+use slots_of::{Found, Request, Source};
 
 pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
     if flags.xff.is_some_and(|xff| !(0.0..=1.0).contains(&xff)) {
@@ -21,6 +23,17 @@ pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
             "--rrd has the format of rrdtool fetch: omit --format, or omit --rrd for CSV, JSON and \
              charts",
         ));
+    }
+    if let Some(url) = &flags.hive {
+        let days = [flags.from, flags.until];
+        let mut table = Published::open(url, &flags.door, &flags.selectors, days)?;
+        let wanted = table.find()?;
+        if wanted.is_empty() {
+            return Err(Failure::new("no such series in the table"));
+        }
+        let status = print(&mut table, &wanted, flags, global)?;
+        table.close()?;
+        return Ok(status);
     }
     let mut store = stores::open_read_only(global)?;
     let mut wanted: Vec<Series> = Vec::new();
@@ -37,6 +50,16 @@ pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
     if flags.rrd {
         return rrd(&mut *store, &wanted, flags);
     }
+    print(&mut *store, &wanted, flags, global)
+}
+
+/// Prints the slots of the wanted series.
+fn print(
+    source: &mut (impl Source + ?Sized),
+    wanted: &[Series],
+    flags: &QueryFlags,
+    global: &Global,
+) -> Outcome {
     let width = output::style(global.color).width;
     let mut request = Request::of(flags);
     let fits = (width.saturating_sub(show::MARGIN)).max(1);
@@ -44,7 +67,7 @@ pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
         request.points = request.points.min(fits as i64);
         request.at_most = true;
     }
-    let found = slots_of::read(&mut *store, &wanted, &request)?;
+    let found = slots_of::read(source, wanted, &request)?;
     let columns = found.series.iter().map(|(_, slots)| slots.len()).max().unwrap_or(0);
     if flags.format == Shown::Plot && columns > fits {
         return Err(Failure::new(format!(

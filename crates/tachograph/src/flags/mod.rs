@@ -5,6 +5,7 @@ pub(crate) mod container;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod fixture;
+pub(crate) mod hive;
 pub(crate) mod import;
 pub(crate) mod load;
 pub(crate) mod report;
@@ -102,6 +103,9 @@ pub(crate) enum Command {
     Query(series::QueryFlags),
     /// List recorded series, measurements or tags
     Series(series::SeriesFlags),
+    /// Make or update a table in Hive or Spark over exported Parquet files
+    #[command(after_help = hive::EXAMPLES)]
+    Publish(hive::PublishFlags),
     /// Record metrics as they arrive, and answer Grafana, until SIGTERM or Ctrl-C
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::ServeFlags),

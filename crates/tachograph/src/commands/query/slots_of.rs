@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use series::{Accumulator, Combined, SECOND_US, Step, combine};
+use series::{Accumulator, Combined, SECOND_US, SlotKey, Step, combine};
 use store::{Series, Store};
 
 use crate::failure::Failure;
@@ -42,6 +42,55 @@ impl Request {
     }
 }
 
+/// Where slots come from.
+pub(super) trait Source {
+    /// The steps of the slots, the shortest first.
+    fn steps(&mut self) -> Result<Vec<Step>, Failure>;
+
+    /// The slots of `step` that start at or after `from_us` and before `until_us` (microseconds
+    /// since the epoch), ordered by time.
+    fn slots(
+        &mut self,
+        step: Step,
+        series: &[i64],
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Vec<(SlotKey, Accumulator)>, Failure>;
+
+    /// The end of the data of these series, of which `rows` are slots of `step`; `None` without any.
+    fn end_us(
+        &mut self,
+        step: Step,
+        series: &[i64],
+        rows: &[(SlotKey, Accumulator)],
+    ) -> Result<Option<i64>, Failure>;
+}
+
+impl Source for dyn Store + '_ {
+    fn steps(&mut self) -> Result<Vec<Step>, Failure> {
+        Ok(self.retentions()?.into_iter().map(|r| r.step).collect())
+    }
+
+    fn slots(
+        &mut self,
+        step: Step,
+        series: &[i64],
+        from_us: i64,
+        until_us: i64,
+    ) -> Result<Vec<(SlotKey, Accumulator)>, Failure> {
+        Ok(Store::slots(self, step, series, from_us, until_us)?)
+    }
+
+    fn end_us(
+        &mut self,
+        _: Step,
+        _: &[i64],
+        rows: &[(SlotKey, Accumulator)],
+    ) -> Result<Option<i64>, Failure> {
+        Ok(rows.iter().filter_map(|(_, row)| Some(row.last()?.0)).max())
+    }
+}
+
 /// The result.
 pub(super) struct Found {
     /// The length of a slot.
@@ -52,11 +101,11 @@ pub(super) struct Found {
 
 /// Reads the slots.
 pub(super) fn read(
-    store: &mut dyn Store,
+    store: &mut (impl Source + ?Sized),
     wanted: &[Series],
     request: &Request,
 ) -> Result<Found, Failure> {
-    let steps: Vec<Step> = store.retentions()?.into_iter().map(|r| r.step).collect();
+    let steps: Vec<Step> = store.steps()?;
     let (Some(_), Some(coarsest)) = (steps.first(), steps.last().copied()) else {
         return Err(Failure::new("the record has no series yet; 'tachograph import' adds some"));
     };
@@ -96,7 +145,7 @@ pub(super) fn read(
 
 /// The requested range, or that of the data.
 fn span(
-    store: &mut dyn Store,
+    store: &mut (impl Source + ?Sized),
     ids: &[i64],
     coarsest: Step,
     request: &Request,
@@ -106,7 +155,7 @@ fn span(
         let begin = from_us.map_or(i64::MIN, |us| coarsest.slot_of(us));
         let rows = store.slots(coarsest, ids, begin, until_us.unwrap_or(i64::MAX))?;
         let first = rows.first().map(|(key, _)| key.slot_us);
-        let last = rows.iter().filter_map(|(_, row)| Some(row.last()?.0)).max();
+        let last = store.end_us(coarsest, ids, &rows)?;
         from_us = from_us.or(first);
         until_us = until_us.or(last.map(|us| us.max(from_us.unwrap_or(us) + 1)));
     }
@@ -122,7 +171,7 @@ fn span(
 /// Expired fine slots are in the coarser ones, as is history that was never finer, so the finest
 /// retention that covers the start is used.
 fn choose(
-    store: &mut dyn Store,
+    store: &mut (impl Source + ?Sized),
     ids: &[i64],
     steps: &[Step],
     (from_us, until_us): (i64, i64),
@@ -180,7 +229,7 @@ fn nice(us: i64, at_most: bool) -> i64 {
 }
 
 fn first_known(
-    store: &mut dyn Store,
+    store: &mut (impl Source + ?Sized),
     ids: &[i64],
     step: Step,
     from_us: i64,

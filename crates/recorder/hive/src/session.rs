@@ -1,0 +1,384 @@
+//! A session: statements, and the rows that they return.
+
+use std::io;
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use kerberos::{Context, KerberosError, Login};
+use thrift::protocol::TSerializable;
+
+use crate::address::Address;
+use crate::call::call;
+use crate::error::{Fault, HiveError, first_line, shortened};
+use crate::frame::FrameError;
+use crate::handshake::log_in;
+use crate::link::{Link, Packing};
+use crate::mechanism::{Client, Gssapi, Plain, Qop};
+use crate::tcli::{
+    TCancelOperationReq, TCancelOperationResp, TCloseOperationReq, TCloseOperationResp,
+    TCloseSessionReq, TCloseSessionResp, TExecuteStatementReq, TExecuteStatementResp,
+    TFetchOrientation, TFetchResultsReq, TFetchResultsResp, TGetOperationStatusReq,
+    TGetOperationStatusResp, TOpenSessionReq, TOpenSessionResp, TOperationHandle, TOperationState,
+    TProtocolVersion, TSessionHandle, TStatus, TStatusCode,
+};
+use crate::value::{self, Value};
+
+/// Rows that are fetched at once.
+const FETCH_ROWS: i64 = 10_000;
+/// Limit on the rows of a result.
+const ROWS_MAX: usize = 1_000_000;
+/// First and longest pause between two looks at a statement.
+const LOOK_MIN: Duration = Duration::from_millis(5);
+const LOOK_MAX: Duration = Duration::from_millis(250);
+/// How much of a statement an error shows, in characters.
+const STATEMENT_CHARS: usize = 200;
+/// The user where the server does not ask for one, as in Hive's own clients.
+const ANONYMOUS: &str = "anonymous";
+
+/// How to log in.
+#[derive(Clone, Debug)]
+pub enum Auth {
+    /// HiveServer2's NONE: SASL with a user's name that is not checked.
+    None {
+        /// The user.
+        user: Option<String>,
+    },
+    /// HiveServer2's NOSASL: no login and no frames.
+    NoSasl {
+        /// The user.
+        user: Option<String>,
+    },
+    /// SASL PLAIN, for HiveServer2's LDAP, PAM and CUSTOM.
+    Plain {
+        /// The user.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// SASL GSSAPI with Kerberos 5.
+    Kerberos {
+        /// The service's principal; `_HOST` is the host of the address.
+        principal: String,
+        /// The keytab with the client's key; without one, the ticket cache is used.
+        keytab: Option<PathBuf>,
+        /// The client's principal; by default that of the ticket cache, or the keytab's first.
+        user: Option<String>,
+        /// The protection of the messages.
+        qop: Qop,
+    },
+}
+
+/// Limits in time.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// For the connection, and for each answer.
+    pub answer: Duration,
+    /// For a statement.
+    pub statement: Duration,
+}
+
+/// An open session.
+pub struct Session {
+    link: Link<TcpStream>,
+    place: String,
+    limits: Limits,
+    handle: TSessionHandle,
+    sequence: i32,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Connects, logs in and opens a session.
+    ///
+    /// # Errors
+    /// [`HiveError`] with the reason.
+    pub fn open(address: &Address, auth: &Auth, limits: Limits) -> Result<Session, HiveError> {
+        let place = address.to_string();
+        Session::try_open(address, auth, limits)
+            .map_err(|fault| HiveError { place, fault: in_time(fault, limits) })
+    }
+
+    fn try_open(address: &Address, auth: &Auth, limits: Limits) -> Result<Session, Fault> {
+        let mut stream = connect(address, limits.answer)?;
+        let packing = match client(address, auth)? {
+            None => Packing::Bare,
+            Some(client) => {
+                let layer = log_in(&mut stream, client);
+                let layer = layer.map_err(|fault| reason(fault, address, auth))?;
+                layer.map_or(Packing::Frames, Packing::Protected)
+            }
+        };
+        let mut link = Link::new(stream, packing);
+        // Version 8 is the first with which every server sends columns, and older ones answer
+        // with their own.
+        let user = match auth {
+            Auth::None { user } | Auth::NoSasl { user } => {
+                Some(user.clone().unwrap_or_else(|| ANONYMOUS.to_owned()))
+            }
+            Auth::Plain { user, .. } => Some(user.clone()),
+            Auth::Kerberos { .. } => None,
+        };
+        let request = TOpenSessionReq::new(TProtocolVersion::V8, user, None, None);
+        let response: TOpenSessionResp = call(&mut link, "OpenSession", 1, &request)?;
+        check("OpenSession", &response.status)?;
+        let version = response.server_protocol_version;
+        if version < TProtocolVersion::V6 {
+            return Err(Fault::Old(version.0.saturating_add(1)));
+        }
+        let handle = response.session_handle;
+        let handle = handle.ok_or_else(|| Fault::Thrift("OpenSession: no session".to_owned()))?;
+        Ok(Session { link, place: address.to_string(), limits, handle, sequence: 1 })
+    }
+
+    /// Runs a statement and returns its rows, if it has any.
+    ///
+    /// # Errors
+    /// [`HiveError`], with the server's words if it refuses the statement.
+    pub fn execute(&mut self, statement: &str) -> Result<Vec<Vec<Value>>, HiveError> {
+        self.try_execute(statement).map_err(|fault| self.error(fault))
+    }
+
+    /// Closes the session.
+    ///
+    /// # Errors
+    /// [`HiveError`]; the server closes a session whose connection has ended.
+    pub fn close(mut self) -> Result<(), HiveError> {
+        let request = TCloseSessionReq::new(self.handle.clone());
+        let closed = self.call("CloseSession", &request);
+        let closed = closed.and_then(|r: TCloseSessionResp| check("CloseSession", &r.status));
+        closed.map_err(|fault| self.error(fault))
+    }
+
+    fn error(&self, fault: Fault) -> HiveError {
+        HiveError { place: self.place.clone(), fault: in_time(fault, self.limits) }
+    }
+
+    fn call<A: TSerializable>(
+        &mut self,
+        name: &'static str,
+        request: &impl TSerializable,
+    ) -> Result<A, Fault> {
+        self.sequence = self.sequence.wrapping_add(1);
+        call(&mut self.link, name, self.sequence, request)
+    }
+
+    fn try_execute(&mut self, statement: &str) -> Result<Vec<Vec<Value>>, Fault> {
+        let refused = |status: &TStatus| Fault::Statement {
+            message: words(status.error_message.as_deref()),
+            statement: shortened(statement, STATEMENT_CHARS),
+        };
+        let session = self.handle.clone();
+        let request = TExecuteStatementReq::new(session, statement.to_owned(), None, true);
+        let response: TExecuteStatementResp = self.call("ExecuteStatement", &request)?;
+        if is_failure(&response.status) {
+            return Err(refused(&response.status));
+        }
+        let operation = response.operation_handle;
+        let operation =
+            operation.ok_or_else(|| Fault::Thrift("ExecuteStatement: no operation".to_owned()))?;
+        self.wait(&operation, statement)?;
+        let rows = if operation.has_result_set { self.fetch(&operation)? } else { Vec::new() };
+        let request = TCloseOperationReq::new(operation);
+        let response: TCloseOperationResp = self.call("CloseOperation", &request)?;
+        check("CloseOperation", &response.status)?;
+        Ok(rows)
+    }
+
+    /// Waits until a statement has ended.
+    fn wait(&mut self, operation: &TOperationHandle, statement: &str) -> Result<(), Fault> {
+        let deadline = Instant::now() + self.limits.statement;
+        let mut pause = LOOK_MIN;
+        loop {
+            let request = TGetOperationStatusReq::new(operation.clone());
+            let response: TGetOperationStatusResp = self.call("GetOperationStatus", &request)?;
+            check("GetOperationStatus", &response.status)?;
+            match response.operation_state {
+                Some(TOperationState::FINISHED) => return Ok(()),
+                Some(
+                    TOperationState::INITIALIZED
+                    | TOperationState::PENDING
+                    | TOperationState::RUNNING,
+                ) => {}
+                other => {
+                    let message = response.error_message.as_deref();
+                    let ended = format!("it ended in state {}", other.map_or(-1, |state| state.0));
+                    return Err(Fault::Statement {
+                        message: message.map_or(ended, |text| words(Some(text))),
+                        statement: shortened(statement, STATEMENT_CHARS),
+                    });
+                }
+            }
+            if Instant::now() >= deadline {
+                let request = TCancelOperationReq::new(operation.clone());
+                let _: TCancelOperationResp = self.call("CancelOperation", &request)?;
+                let statement = shortened(statement, STATEMENT_CHARS);
+                return Err(Fault::Slow { limit: self.limits.statement, statement });
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(LOOK_MAX);
+        }
+    }
+
+    /// All rows. `hasMoreRows` is false in every answer of some versions, so the last answer is the
+    /// first one without rows.
+    fn fetch(&mut self, operation: &TOperationHandle) -> Result<Vec<Vec<Value>>, Fault> {
+        let mut rows = Vec::new();
+        loop {
+            let next = TFetchOrientation::FETCH_NEXT;
+            let request = TFetchResultsReq::new(operation.clone(), next, FETCH_ROWS);
+            let response: TFetchResultsResp = self.call("FetchResults", &request)?;
+            check("FetchResults", &response.status)?;
+            let set = response.results.map(value::rows).transpose().map_err(Fault::Thrift)?;
+            let more = set.unwrap_or_default();
+            if more.is_empty() {
+                return Ok(rows);
+            }
+            rows.extend(more);
+            if rows.len() > ROWS_MAX {
+                return Err(Fault::Rows(ROWS_MAX));
+            }
+        }
+    }
+}
+
+/// A connection with limits on each read and write.
+fn connect(address: &Address, limit: Duration) -> Result<TcpStream, Fault> {
+    let found = (address.host.as_str(), address.port).to_socket_addrs().map_err(Fault::Unknown)?;
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for place in found {
+        match TcpStream::connect_timeout(&place, limit) {
+            Ok(stream) => {
+                stream.set_nodelay(true).map_err(Fault::Io)?;
+                stream.set_read_timeout(Some(limit)).map_err(Fault::Io)?;
+                stream.set_write_timeout(Some(limit)).map_err(Fault::Io)?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(Fault::Connect(last))
+}
+
+/// The client of the mechanism; none without SASL.
+fn client(address: &Address, auth: &Auth) -> Result<Option<Box<dyn Client>>, Fault> {
+    Ok(Some(match auth {
+        Auth::NoSasl { .. } => return Ok(None),
+        // The server asks for a password and ignores it.
+        Auth::None { user } => {
+            let user = user.clone().unwrap_or_else(|| ANONYMOUS.to_owned());
+            Box::new(Plain { user, password: ANONYMOUS.to_owned(), is_sent: false })
+        }
+        Auth::Plain { user, password } => {
+            Box::new(Plain { user: user.clone(), password: password.clone(), is_sent: false })
+        }
+        Auth::Kerberos { principal, keytab, user, qop } => {
+            let service = service(principal, &address.host)?;
+            let context = Context::new(Login {
+                service: &service,
+                keytab: keytab.as_deref(),
+                client: user.as_deref(),
+                confidential: *qop == Qop::Conf,
+            })?;
+            Box::new(Gssapi::new(context, *qop))
+        }
+    }))
+}
+
+/// The service's principal, with the host for `_HOST`.
+fn service(principal: &str, host: &str) -> Result<String, Fault> {
+    let wrong = || Fault::Principal(principal.to_owned());
+    let (service, rest) = principal.split_once('/').ok_or_else(wrong)?;
+    let (instance, realm) = match rest.split_once('@') {
+        Some((instance, realm)) => (instance, Some(realm)),
+        None => (rest, None),
+    };
+    if service.is_empty() || instance.is_empty() || realm == Some("") {
+        return Err(wrong());
+    }
+    let instance = if instance == "_HOST" { host.to_lowercase() } else { instance.to_owned() };
+    Ok(match realm {
+        Some(realm) => format!("{service}/{instance}@{realm}"),
+        None => format!("{service}/{instance}"),
+    })
+}
+
+/// The reason in a refused login by Kerberos: the acceptor's words are those of its library, MIT's
+/// or Java's.
+fn reason(fault: Fault, address: &Address, auth: &Auth) -> Fault {
+    let (Fault::Refused(text), Auth::Kerberos { principal, .. }) = (&fault, auth) else {
+        return fault;
+    };
+    let says = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
+    if says(&["Clock skew too great", "not yet valid"]) {
+        return KerberosError::Skew.into();
+    }
+    if says(&["Ticket expired"]) {
+        return KerberosError::Expired.into();
+    }
+    let keys =
+        ["not found in keytab", "Cannot find key", "Checksum failed", "Wrong principal", "No key"];
+    match service(principal, &address.host) {
+        Ok(principal) if says(&keys) => Fault::Key { principal, reason: text.clone() },
+        _ => fault,
+    }
+}
+
+/// A read that ran into its limit is a server that does not answer.
+fn in_time(fault: Fault, limits: Limits) -> Fault {
+    let is_late = |error: &io::Error| {
+        matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+    };
+    match fault {
+        Fault::Io(error)
+        | Fault::Login(FrameError::Io(error))
+        | Fault::Frame(FrameError::Io(error)) => {
+            if is_late(&error) {
+                Fault::Silent(limits.answer)
+            } else {
+                Fault::Io(error)
+            }
+        }
+        other => other,
+    }
+}
+
+fn is_failure(status: &TStatus) -> bool {
+    !matches!(
+        status.status_code,
+        TStatusCode::SUCCESS | TStatusCode::SUCCESS_WITH_INFO | TStatusCode::STILL_EXECUTING
+    )
+}
+
+fn check(call: &'static str, status: &TStatus) -> Result<(), Fault> {
+    if is_failure(status) {
+        return Err(Fault::Call { call, message: words(status.error_message.as_deref()) });
+    }
+    Ok(())
+}
+
+fn words(message: Option<&str>) -> String {
+    first_line(message.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_of_the_address_stands_for_host() {
+        let service = |principal: &str| service(principal, "DB.Example");
+        assert_eq!(service("hive/_HOST@R").unwrap(), "hive/db.example@R");
+        assert_eq!(service("hive/other").unwrap(), "hive/other");
+        for wrong in ["hive", "hive/", "/db@R", "hive/db@", "hive@R"] {
+            let error = service(wrong).unwrap_err().to_string();
+            assert!(error.ends_with("is not a service's principal; use hive/_HOST@REALM"));
+        }
+    }
+}
