@@ -71,6 +71,7 @@ from_errors!(
     formats::Malformed,
     import::BackfillError,
     serve::ServeError,
+    export::ExportError,
     accuracy::AccuracyError,
     hive::HiveError,
     hive::TableError,

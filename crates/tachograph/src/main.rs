@@ -36,6 +36,7 @@ fn main() -> ExitCode {
         Command::Import(flags) => commands::import::run(&flags, &global),
         Command::Query(flags) => commands::query::run(&flags, &global),
         Command::Series(flags) => commands::series::run(&flags, &global),
+        Command::Export(flags) => commands::export::run(&flags, &global),
         Command::Publish(flags) => commands::publish::run(&flags),
         Command::Serve(flags) => commands::serve::run(&flags, &global),
         Command::Maintain => commands::maintain::run(&global),

@@ -49,6 +49,12 @@ pub(crate) fn print(text: &str) {
     let _closed_pipe = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
+/// A number of things: `1 file`, `1,234 files`.
+pub(crate) fn counted(count: u64, one: &str) -> String {
+    let s = if count == 1 { "" } else { "s" };
+    format!("{} {one}{s}", base::format_count(count))
+}
+
 /// Prints a note to standard error.
 pub(crate) fn note(text: &str) {
     let mut err = std::io::stderr().lock();

@@ -8,8 +8,19 @@
 //!
 //! The table is documented in docs/parquet.md.
 
+mod day;
+mod earlier;
+mod error;
+mod file;
+mod notes;
+mod place;
+mod rows;
+mod run;
 pub mod table;
 mod totals;
 
+pub use day::Day;
+pub use error::ExportError;
+pub use run::{Change, Request, Summary, export};
 pub use table::{Partition, partitions};
 pub use totals::{Totals, totals};

@@ -89,7 +89,7 @@ pub fn partition_path(folder: &Path, step: &str, day: &str) -> PathBuf {
 }
 
 /// The folders in a folder whose names begin with `key`, with the rest of their names.
-fn folders(folder: &Path, key: &str) -> io::Result<Vec<(String, PathBuf)>> {
+pub(crate) fn folders(folder: &Path, key: &str) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;

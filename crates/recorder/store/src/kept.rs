@@ -51,6 +51,12 @@ impl Kept {
         end_us.min(self.partition_of(span_us).saturating_add(self.partition_us))
     }
 
+    /// The spans that overlap a time: the start of the first and the end of the last.
+    pub(crate) fn spans_over(&self, from_us: i64, until_us: i64) -> Option<(i64, i64)> {
+        let last_us = until_us.saturating_sub(1);
+        (from_us < until_us).then(|| (self.span_of(from_us), self.span_end(self.span_of(last_us))))
+    }
+
     /// The current partitions and the next ones, unless they have expired.
     pub(crate) fn ahead(&self, now_us: i64) -> BTreeSet<i64> {
         let present_us = self.partition_of(now_us);

@@ -32,6 +32,7 @@ mod names;
 mod packed;
 mod plan;
 mod postgres;
+mod scan;
 mod sqlite;
 mod store;
 
@@ -44,6 +45,7 @@ pub use model::{
     Changes, Identity, NewSeries, NotMade, Retention, RrdChange, Selector, Series, SeriesLimit,
     Writer,
 };
+pub use scan::{Digests, OfSeries, SlotSum, SpanDigest, Take};
 pub use sqlite::Sqlite;
 pub use store::{Applied, Maintained, SEALED_AFTER_US, Source, Store};
 
@@ -75,6 +77,11 @@ pub fn open_read_only(place: &str) -> Result<Box<dyn Store>, StoreError> {
 /// The name of the view of a step's slots: `every_10s`.
 pub fn view_of(step: series::Step) -> String {
     names::every(step.us())
+}
+
+/// A step in words, as in the names of views: `10s`, `1m`, `1h`.
+pub fn step_name(step: series::Step) -> String {
+    names::step(step.us())
 }
 
 /// Whether `place` is the URL of a PostgreSQL database.

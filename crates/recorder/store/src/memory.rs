@@ -1,14 +1,16 @@
 //! A store in memory: the simplest one, which serves as the reference for the others.
 
 use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasher as _, RandomState};
 
 use series::{Accumulator, Integral, Lane, SlotKey, Step, rrd};
 
 use crate::kept::Kept;
 use crate::plan::{self, Plan};
+use crate::scan::{Gather, row_bytes};
 use crate::{
-    Applied, Changes, Identity, Maintained, NewSeries, NotMade, Retention, Selector, Series,
-    SeriesLimit, Source, Store, StoreError, Writer,
+    Applied, Changes, Digests, Identity, Maintained, NewSeries, NotMade, Retention, Selector,
+    Series, SeriesLimit, SlotSum, Source, Store, StoreError, Take, Writer,
 };
 
 type Rows = BTreeMap<SlotKey, Accumulator>;
@@ -27,6 +29,7 @@ pub struct Memory {
     slots: BTreeMap<i64, Rows>,
     /// The starts of existing partitions, by step; only counted in memory.
     partitions: BTreeMap<i64, std::collections::BTreeSet<i64>>,
+    recorder: Option<String>,
 }
 
 impl Memory {
@@ -58,6 +61,18 @@ impl Memory {
             changed.insert(step_us, rows);
         }
         if over.is_empty() { Ok(changed) } else { Err(StoreError::Overflow { slots: over }) }
+    }
+
+    /// The slots of a step that start in a time.
+    fn in_time(
+        &self,
+        step: Step,
+        from_us: i64,
+        until_us: i64,
+    ) -> impl Iterator<Item = (&SlotKey, &Accumulator)> {
+        let at = |slot_us| SlotKey { slot_us, series: i64::MIN, lane: i32::MIN };
+        let rows = self.slots.get(&step.us()).filter(|_| from_us < until_us);
+        rows.into_iter().flat_map(move |rows| rows.range(at(from_us)..at(until_us)))
     }
 
     fn row(&self, step_us: i64, key: SlotKey) -> Option<Accumulator> {
@@ -243,6 +258,54 @@ impl Store for Memory {
             Some((*key, row))
         });
         Ok(wanted.collect())
+    }
+
+    fn scan(
+        &mut self,
+        step: Step,
+        from_us: i64,
+        until_us: i64,
+        take: &mut Take<'_>,
+    ) -> Result<i64, StoreError> {
+        let Some(kept) = self.kept.iter().find(|kept| kept.step() == step) else {
+            return Ok(i64::MIN);
+        };
+        let mut of_series: BTreeMap<i64, Gather> = BTreeMap::new();
+        for (key, row) in self.in_time(step, from_us, until_us) {
+            let slots = of_series.entry(key.series).or_default().slots();
+            slots.push(SlotSum::new(key.slot_us, key.lane, row));
+        }
+        for (series, mut gather) in of_series {
+            if gather.give(series, kept.horizon_us, take).is_break() {
+                break;
+            }
+        }
+        Ok(kept.horizon_us)
+    }
+
+    fn digests(&mut self, step: Step, from_us: i64, until_us: i64) -> Result<Digests, StoreError> {
+        let Some(kept) = self.kept.iter().find(|kept| kept.step() == step) else {
+            return Ok(Digests::default());
+        };
+        let mut digests = Digests { horizon_us: kept.horizon_us, spans: BTreeMap::new() };
+        let Some((from_us, until_us)) = kept.spans_over(from_us, until_us) else {
+            return Ok(digests);
+        };
+        let mut bytes = Vec::new();
+        for (key, row) in self.in_time(step, from_us, until_us) {
+            row_bytes(&mut bytes, key, row);
+            digests.row(kept, key.slot_us, &bytes);
+        }
+        Ok(digests)
+    }
+
+    fn recorder(&mut self) -> Result<String, StoreError> {
+        let made = || {
+            // Each state is seeded at random.
+            let random = || u128::from(RandomState::new().hash_one(0));
+            Writer(random() << 64 | random()).to_string()
+        };
+        Ok(self.recorder.get_or_insert_with(made).clone())
     }
 
     fn seal(&mut self, _until_us: i64) -> Result<u64, StoreError> {

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use series::{Accumulator, Lane, SlotKey, Step, rrd::Rrd};
 
 use crate::{
-    Changes, NewSeries, NotMade, Retention, Selector, Series, SeriesLimit, StoreError, Writer,
+    Changes, Digests, NewSeries, NotMade, Retention, Selector, Series, SeriesLimit, StoreError,
+    Take, Writer,
 };
 
 /// Result of a batch.
@@ -148,6 +149,27 @@ pub trait Store: Send {
         from_us: i64,
         until_us: i64,
     ) -> Result<Vec<(SlotKey, Accumulator)>, StoreError>;
+
+    /// Reads the slots of all series of `step` that start at or after `from_us` and before
+    /// `until_us` (microseconds since the epoch), with the lanes added: series by series, in the
+    /// order of their numbers. All of it is of one moment.
+    ///
+    /// Ends early when `take` says so. Returns the horizon: earlier slots have expired.
+    fn scan(
+        &mut self,
+        step: Step,
+        from_us: i64,
+        until_us: i64,
+        take: &mut Take<'_>,
+    ) -> Result<i64, StoreError>;
+
+    /// Digests of the spans of `step` that overlap a time: from `from_us` up to `until_us`. Much
+    /// faster than [`Store::scan`], because nothing is unpacked.
+    fn digests(&mut self, step: Step, from_us: i64, until_us: i64) -> Result<Digests, StoreError>;
+
+    /// The id of this store: a UUID, made at random by the first call and kept in the store. A copy
+    /// of the store has the same.
+    fn recorder(&mut self) -> Result<String, StoreError>;
 
     /// Packs the slots of every span that is over at `until_us` (microseconds since the epoch) and
     /// in which a series has enough of them; returns the number of packed slots. Reads give the

@@ -17,14 +17,9 @@ pub(crate) fn run(global: &Global) -> Outcome {
     }
     output::print(&format!(
         "{record}: dropped {}, packed {}, prepared {}\n",
-        counted(done.dropped, "expired partition"),
-        counted(done.sealed, "slot"),
-        counted(done.made, "partition"),
+        output::counted(done.dropped, "expired partition"),
+        output::counted(done.sealed, "slot"),
+        output::counted(done.made, "partition"),
     ));
     Ok(Status::Well)
-}
-
-fn counted(count: u64, one: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{} {one}{s}", base::format_count(count))
 }

@@ -8,6 +8,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 mod doctor_on;
 mod door;
+pub(crate) mod export;
 pub(crate) mod guard;
 mod hooks;
 pub(crate) mod import;

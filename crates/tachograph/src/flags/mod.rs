@@ -4,6 +4,7 @@ pub(crate) mod compare;
 pub(crate) mod container;
 pub(crate) mod diff;
 pub(crate) mod doctor;
+pub(crate) mod export;
 pub(crate) mod fixture;
 pub(crate) mod hive;
 pub(crate) mod import;
@@ -103,6 +104,9 @@ pub(crate) enum Command {
     Query(series::QueryFlags),
     /// List recorded series, measurements or tags
     Series(series::SeriesFlags),
+    /// Export slots as Parquet files, for Hive, Spark and DuckDB
+    #[command(after_help = export::EXAMPLES)]
+    Export(export::ExportFlags),
     /// Make or update a table in Hive or Spark over exported Parquet files
     #[command(after_help = hive::EXAMPLES)]
     Publish(hive::PublishFlags),

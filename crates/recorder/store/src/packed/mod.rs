@@ -15,6 +15,8 @@ mod doubles;
 mod numbers;
 mod sql;
 
+use std::ops::Range;
+
 use series::{Accumulator, Integral, SECOND_US, SlotKey};
 
 use doubles::Doubles;
@@ -24,6 +26,7 @@ pub(crate) use sql::{
 };
 
 use crate::kept::{Kept, SPAN_SLOTS};
+use crate::scan::SlotSum;
 
 /// The format that this version writes. It also reads earlier ones.
 pub(crate) const FORMAT: i64 = 2;
@@ -440,27 +443,36 @@ impl Packed {
         self.numbers.iter().map(Column::bytes).sum()
     }
 
-    fn number(&self, column: usize) -> Result<Vec<i64>, String> {
+    fn number(&self, column: usize, places: &Range<usize>) -> Result<Vec<i64>, String> {
         let count = usize::try_from(self.count).map_err(|e| e.to_string())?;
         self.numbers[column]
-            .numbers(count)
+            .some(count, places.clone())
             .ok_or_else(|| format!("the column {} of packed slots is too short", NUMBERS[column]))
     }
 
     /// The doubles of a column, and its numbers.
-    fn doubles(&self, at: usize, near: Option<&[i64]>) -> Result<(Vec<f64>, Vec<i64>), String> {
-        let mut numbers = self.number(at)?;
+    fn doubles(
+        &self,
+        at: usize,
+        near: Option<&[i64]>,
+        places: &Range<usize>,
+    ) -> Result<(Vec<f64>, Vec<i64>), String> {
+        let mut numbers = self.number(at, places)?;
         for (number, near) in numbers.iter_mut().zip(near.unwrap_or(&[])) {
             *number = number.wrapping_add(*near);
         }
         let divisor = self.divisors[at - INTEGRAL].unwrap_or(1.0);
         let mut doubles: Vec<f64> = numbers.iter().map(|n| *n as f64 / divisor).collect();
         if let Some(divisor) = self.divisors[at - INTEGRAL + 1] {
-            for (double, rest) in doubles.iter_mut().zip(self.number(at + 1)?) {
+            for (double, rest) in doubles.iter_mut().zip(self.number(at + 1, places)?) {
                 *double += rest as f64 / divisor;
             }
         }
         Ok((doubles, numbers))
+    }
+
+    fn is(&self, bit: i64) -> bool {
+        self.shape & bit != 0
     }
 
     /// Unpacks into a stretch.
@@ -468,63 +480,161 @@ impl Packed {
     /// # Errors
     /// A message if the columns are invalid.
     pub(crate) fn unpack(&self, stretch: &mut Stretch) -> Result<(), String> {
-        let is = |bit: i64| self.shape & bit != 0;
         let count = usize::try_from(self.count).map_err(|e| e.to_string())?;
-        let flags = self.numbers[FLAGS].untrimmed(count).numbers(count);
-        let flags = flags.ok_or("the flags of packed slots are too many")?;
-        let (mut covered, n, mut last_at) =
-            (self.number(COVERED)?, self.number(N)?, self.number(LAST_AT)?);
-        if is(WHOLE_SECONDS) {
-            for us in covered.iter_mut().chain(&mut last_at) {
-                *us = us.wrapping_mul(SECOND_US);
-            }
+        let places = 0..count;
+        let unpacked = Unpacked::new(self, &places)?;
+        let mut last_at = self.number(LAST_AT, &places)?;
+        if self.is(WHOLE_SECONDS) {
+            last_at.iter_mut().for_each(|us| *us = us.wrapping_mul(SECOND_US));
         }
-        for (covered, flags) in covered.iter_mut().zip(&flags) {
-            *covered = if flags & NO_COVER != 0 { 0 } else { *covered };
-        }
-        let (mut integral, integrals) = self.doubles(INTEGRAL, None)?;
-        let (mut vmin, vmins) = self.doubles(VMIN, None)?;
-        let near = is(VMAX_FROM_VMIN).then_some(vmins.as_slice());
-        let (vmax, _) = self.doubles(VMAX, near)?;
-        let near = match (is(LAST_FROM_VMIN), is(LAST_FROM_INTEGRAL)) {
-            (true, _) => Some(vmins.as_slice()),
-            (_, true) => Some(integrals.as_slice()),
+        let near = match (self.is(LAST_FROM_VMIN), self.is(LAST_FROM_INTEGRAL)) {
+            (true, _) => Some(unpacked.vmins.as_slice()),
+            (_, true) => Some(unpacked.integrals.as_slice()),
             _ => None,
         };
-        let (last_val, _) = self.doubles(LAST_VAL, near)?;
-        for place in 0..flags.len() {
-            if is(INTEGRAL_FROM_VMIN) {
-                integral[place] = area(vmin[place], covered[place]);
-            } else if is(VMIN_FROM_INTEGRAL) {
-                vmin[place] = rate(integral[place], covered[place]);
-            }
-            if flags[place] & ABSENT != 0 {
+        let (last_val, _) = self.doubles(LAST_VAL, near, &places)?;
+        for place in places {
+            let flags = unpacked.flags[place];
+            if flags & ABSENT != 0 {
                 continue;
             }
             let slot_us = stretch.key.span_us + (self.first + place as i64) * stretch.step_us;
-            let bounds = match (flags[place] & NO_BOUNDS != 0, is(VMAX_IS_VMIN)) {
-                (true, _) => (f64::INFINITY, f64::NEG_INFINITY),
-                (false, true) => (vmin[place], vmin[place]),
-                (false, false) => (vmin[place], vmax[place]),
-            };
-            let last = match flags[place] & NO_LAST != 0 {
+            let last = match flags & NO_LAST != 0 {
                 true => (i64::MIN, 0.0),
                 false => (slot_us.wrapping_add(last_at[place]), last_val[place]),
             };
+            let (vmin, vmax) = unpacked.bounds(place);
             let row = Accumulator {
-                integral: Integral::Area(integral[place]),
-                covered_us: covered[place],
-                vmin: bounds.0,
-                vmax: bounds.1,
-                n: n[place],
+                integral: Integral::Area(unpacked.integral[place]),
+                covered_us: unpacked.covered[place],
+                vmin,
+                vmax,
+                n: unpacked.n[place],
                 last_us: last.0,
                 last_val: last.1,
-                approximate: flags[place] & APPROXIMATE != 0,
+                approximate: flags & APPROXIMATE != 0,
             };
             let slot = stretch.slot(slot_us);
             slot.map_err(|_| "packed slots lie outside their span")?.merge(&row);
         }
         Ok(())
+    }
+
+    /// Adds the sums of the slots that start at or after `from_us` and before `until_us`: only these
+    /// are unpacked.
+    ///
+    /// # Errors
+    /// A message if the columns are invalid.
+    pub(crate) fn sums(
+        &self,
+        key: StretchKey,
+        step_us: i64,
+        (from_us, until_us): (i64, i64),
+        sums: &mut Vec<SlotSum>,
+    ) -> Result<(), String> {
+        if self.first < 0 || self.first.saturating_add(self.count) > SPAN_SLOTS {
+            return Err("packed slots lie outside their span".to_owned());
+        }
+        let first_us = key.span_us.saturating_add(self.first.saturating_mul(step_us));
+        let place_of = |us: i64| {
+            let slots = us.saturating_sub(first_us).saturating_add(step_us - 1).div_euclid(step_us);
+            usize::try_from(slots.clamp(0, self.count.max(0))).unwrap_or(0)
+        };
+        let places = place_of(from_us)..place_of(until_us);
+        if places.is_empty() {
+            return Ok(());
+        }
+        let unpacked = Unpacked::new(self, &places)?;
+        sums.reserve(places.len());
+        for (at, place) in places.enumerate() {
+            let flags = unpacked.flags[at];
+            if flags & ABSENT != 0 {
+                continue;
+            }
+            let (vmin, vmax) = unpacked.bounds(at);
+            sums.push(SlotSum {
+                slot_us: first_us + place as i64 * step_us,
+                integral: unpacked.integral[at],
+                covered_us: unpacked.covered[at],
+                n: unpacked.n[at],
+                vmin,
+                vmax,
+                approximate: flags & APPROXIMATE != 0,
+                lane: key.lane,
+            });
+        }
+        Ok(())
+    }
+
+    /// Everything stored, as bytes for a digest.
+    pub(crate) fn row_bytes(&self, bytes: &mut Vec<u8>, key: StretchKey) {
+        bytes.clear();
+        bytes.push(b'p');
+        let lane = i64::from(key.lane);
+        let head = [key.span_us, key.series, lane, self.first, self.count, self.shape];
+        bytes.extend(head.into_iter().flat_map(i64::to_le_bytes));
+        for column in &self.numbers {
+            bytes.extend(column.base.to_le_bytes());
+            bytes.extend((column.digits.len() as u64).to_le_bytes());
+            bytes.extend(&column.digits);
+        }
+        for divisor in &self.divisors {
+            bytes.extend(divisor.unwrap_or(0.0).to_le_bytes());
+        }
+    }
+}
+
+/// The columns of some positions, without those of the last update.
+struct Unpacked {
+    flags: Vec<i64>,
+    covered: Vec<i64>,
+    n: Vec<i64>,
+    integral: Vec<f64>,
+    /// The integers of `integral`.
+    integrals: Vec<i64>,
+    vmin: Vec<f64>,
+    /// The integers of `vmin`.
+    vmins: Vec<i64>,
+    /// Empty if it equals `vmin`.
+    vmax: Vec<f64>,
+}
+
+impl Unpacked {
+    fn new(packed: &Packed, places: &Range<usize>) -> Result<Unpacked, String> {
+        let count = usize::try_from(packed.count).map_err(|e| e.to_string())?;
+        let flags = packed.numbers[FLAGS].untrimmed(count).some(count, places.clone());
+        let flags = flags.ok_or("the flags of packed slots are too many")?;
+        let (mut covered, n) = (packed.number(COVERED, places)?, packed.number(N, places)?);
+        for (covered, flags) in covered.iter_mut().zip(&flags) {
+            let seconds = if packed.is(WHOLE_SECONDS) { SECOND_US } else { 1 };
+            *covered = if flags & NO_COVER != 0 { 0 } else { covered.wrapping_mul(seconds) };
+        }
+        let (mut integral, integrals) = packed.doubles(INTEGRAL, None, places)?;
+        let (mut vmin, vmins) = packed.doubles(VMIN, None, places)?;
+        let vmax = if packed.is(VMAX_IS_VMIN) {
+            Vec::new()
+        } else {
+            let near = packed.is(VMAX_FROM_VMIN).then_some(vmins.as_slice());
+            packed.doubles(VMAX, near, places)?.0
+        };
+        if packed.is(INTEGRAL_FROM_VMIN) {
+            for ((integral, vmin), covered) in integral.iter_mut().zip(&vmin).zip(&covered) {
+                *integral = area(*vmin, *covered);
+            }
+        } else if packed.is(VMIN_FROM_INTEGRAL) {
+            for ((vmin, integral), covered) in vmin.iter_mut().zip(&integral).zip(&covered) {
+                *vmin = rate(*integral, *covered);
+            }
+        }
+        Ok(Unpacked { flags, covered, n, integral, integrals, vmin, vmins, vmax })
+    }
+
+    /// The minimum and the maximum of a position; infinite without them.
+    fn bounds(&self, at: usize) -> (f64, f64) {
+        match self.flags[at] & NO_BOUNDS != 0 {
+            true => (f64::INFINITY, f64::NEG_INFINITY),
+            false => (self.vmin[at], self.vmax.get(at).copied().unwrap_or(self.vmin[at])),
+        }
     }
 }
 

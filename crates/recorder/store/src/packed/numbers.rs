@@ -1,5 +1,7 @@
 //! Integer columns in digits that SQL can read.
 
+use std::ops::Range;
+
 /// The base of the digits. A digit d is the byte d + 1, so that no byte is 0 and
 /// each is a character of ASCII: SQLite reads it with `unicode()`, PostgreSQL
 /// with `get_byte()`.
@@ -79,8 +81,14 @@ impl Column {
     }
 
     /// The first `count` numbers; `None` if the number of digits does not match.
+    #[cfg(test)]
     pub(crate) fn numbers(&self, count: usize) -> Option<Vec<i64>> {
-        let mut numbers = vec![self.base; count];
+        self.some(count, 0..count)
+    }
+
+    /// The numbers at some of the `count` positions; `None` if the number of digits does not match.
+    pub(crate) fn some(&self, count: usize, places: Range<usize>) -> Option<Vec<i64>> {
+        let mut numbers = vec![self.base; places.len()];
         if self.digits.is_empty() {
             return Some(numbers);
         }
@@ -90,7 +98,7 @@ impl Column {
         }
         let mut value = 1_i64;
         for plane in self.digits.chunks(count) {
-            for (number, digit) in numbers.iter_mut().zip(plane) {
+            for (number, digit) in numbers.iter_mut().zip(plane.get(places.clone())?) {
                 let digit = i64::from(digit.wrapping_sub(1));
                 *number = number.wrapping_add(digit.wrapping_mul(value));
             }

@@ -6,6 +6,7 @@ mod lanes;
 mod link;
 mod packed;
 mod read;
+mod scan;
 mod schema;
 mod types;
 mod write;
@@ -21,8 +22,8 @@ use crate::kept::Kept;
 use crate::plan::{Plan, RetentionChanges};
 use crate::store::{SEALED_AFTER_US, Source};
 use crate::{
-    Applied, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series, SeriesLimit,
-    Store, StoreError, Writer,
+    Applied, Digests, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series,
+    SeriesLimit, Store, StoreError, Take, Writer,
 };
 
 /// How often to restart a batch because partitions were missing: once to create them, and again if
@@ -198,6 +199,11 @@ impl Postgres {
         }
     }
 
+    /// Whether there are tables of a step. A retention is never removed.
+    fn is_retained(&mut self, step: Step) -> Result<bool, StoreError> {
+        Ok(self.retentions()?.iter().any(|retention| retention.step == step))
+    }
+
     fn check_version(&self, found: i64) -> Result<(), StoreError> {
         if found > schema::KNOWN {
             return Err(StoreError::Newer { place: self.place(), found, known: schema::KNOWN });
@@ -350,6 +356,31 @@ impl Store for Postgres {
         until_us: i64,
     ) -> Result<Vec<(SlotKey, Accumulator)>, StoreError> {
         self.link.transaction(|session| read::slots(session, step, series, from_us, until_us))
+    }
+
+    fn scan(
+        &mut self,
+        step: Step,
+        from_us: i64,
+        until_us: i64,
+        take: &mut Take<'_>,
+    ) -> Result<i64, StoreError> {
+        if !self.is_retained(step)? {
+            return Ok(i64::MIN);
+        }
+        let time = (from_us, until_us);
+        self.link.transaction(|session| scan::scan(session, step, time, take))
+    }
+
+    fn digests(&mut self, step: Step, from_us: i64, until_us: i64) -> Result<Digests, StoreError> {
+        if !self.is_retained(step)? {
+            return Ok(Digests::default());
+        }
+        self.link.transaction(|session| scan::digests(session, step, from_us, until_us))
+    }
+
+    fn recorder(&mut self) -> Result<String, StoreError> {
+        self.link.transaction(schema::recorder)
     }
 
     fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {

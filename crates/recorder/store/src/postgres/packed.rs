@@ -77,16 +77,23 @@ fn packed(row: &Row, from: usize) -> Result<Packed, Failure> {
     Ok(packed)
 }
 
-/// A row of span, series, lane and the columns.
-fn stretch(row: &Row, kept: &Kept) -> Result<Stretch, Failure> {
+/// A packed row of the columns [`selected`].
+pub(super) fn keyed(row: &Row) -> Result<(StretchKey, Packed), Failure> {
     let span_us = row.try_get::<_, Time>(0)?.0;
     let key = StretchKey { span_us, series: row.try_get(1)?, lane: row.try_get(2)? };
+    Ok((key, packed(row, 3)?))
+}
+
+/// The slots of a packed row of the columns [`selected`].
+fn stretch(row: &Row, kept: &Kept) -> Result<Stretch, Failure> {
+    let (key, packed) = keyed(row)?;
     let mut stretch = Stretch::new(kept, key);
-    packed(row, 3)?.unpack(&mut stretch).map_err(Failure::Value)?;
+    packed.unpack(&mut stretch).map_err(Failure::Value)?;
     Ok(stretch)
 }
 
-fn selected() -> String {
+/// Span, series, lane and the other columns of a table `p` of packed rows.
+pub(super) fn selected() -> String {
     let columns: Vec<String> = columns().iter().map(|(name, _)| format!("p.{name}")).collect();
     format!("p.span, p.series, p.lane, {}", columns.join(", "))
 }

@@ -51,6 +51,9 @@ pub(super) const WRITING: &str =
 const ALONE: &str =
     "SELECT pg_advisory_xact_lock(1952539496, current_schema()::regnamespace::oid::int)";
 
+/// The lock of the database for whoever creates tables that every store has.
+const MIGRATING: &str = "SELECT pg_advisory_xact_lock(1952539496, 0)";
+
 /// The lock of the process that does the upkeep; false if another process has it. The number spells
 /// "upke".
 pub(super) const UPKEEP: &str =
@@ -70,7 +73,7 @@ pub(super) fn version(session: &mut Session<'_>) -> Result<i64, Failure> {
 pub(super) fn migrate(session: &mut Session<'_>) -> Result<i64, Failure> {
     // There may be no schema yet whose lock could be taken, so the first step uses a lock of the
     // database.
-    session.transaction.query_one("SELECT pg_advisory_xact_lock(1952539496, 0)", &[])?;
+    session.transaction.query_one(MIGRATING, &[])?;
     let found = version(session)?;
     let Some(steps) = usize::try_from(found).ok().and_then(|at| MIGRATIONS.get(at..)) else {
         return Ok(found);
@@ -166,6 +169,25 @@ pub(super) fn retentions(session: &mut Session<'_>) -> Result<Vec<Kept>, Failure
             Ok(Kept { retention, partition_us: row.try_get(2)?, horizon_us: row.try_get(3)? })
         })
         .collect()
+}
+
+/// The id of this store: a random UUID, made when it is first asked for.
+///
+/// Its table is no migration: earlier versions need not know it, and can still open the store.
+pub(super) fn recorder(session: &mut Session<'_>) -> Result<String, Failure> {
+    let exists = "SELECT to_regclass('recorder') IS NOT NULL";
+    if !session.query_one_bool(exists)? {
+        session.transaction.query_one(MIGRATING, &[])?;
+        session.transaction.batch_execute(
+            "CREATE TABLE IF NOT EXISTS recorder (
+                 one integer PRIMARY KEY CHECK (one = 1),
+                 id   uuid NOT NULL
+             );
+             INSERT INTO recorder VALUES (1, gen_random_uuid()) ON CONFLICT DO NOTHING;",
+        )?;
+    }
+    let row = session.transaction.query_one("SELECT id::text FROM recorder", &[])?;
+    Ok(row.try_get(0)?)
 }
 
 /// Adds retentions, and changes the ages of existing ones.

@@ -2,6 +2,7 @@
 
 mod packed;
 mod read;
+mod scan;
 mod schema;
 mod write;
 
@@ -13,8 +14,8 @@ use series::{Accumulator, Lane, SlotKey, Step, rrd};
 
 use crate::store::{SEALED_AFTER_US, Source, Whole};
 use crate::{
-    Applied, Changes, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series,
-    SeriesLimit, Store, StoreError, Writer,
+    Applied, Changes, Digests, Maintained, NewSeries, NotMade, Packing, Retention, Selector,
+    Series, SeriesLimit, Store, StoreError, Take, Writer,
 };
 
 /// A SQLite file with series: the file of the runs, or a separate one.
@@ -253,6 +254,31 @@ impl Store for Sqlite {
         until_us: i64,
     ) -> Result<Vec<(SlotKey, Accumulator)>, StoreError> {
         self.read(|db| read::slots(db, step, series, from_us, until_us))
+    }
+
+    fn scan(
+        &mut self,
+        step: Step,
+        from_us: i64,
+        until_us: i64,
+        take: &mut Take<'_>,
+    ) -> Result<i64, StoreError> {
+        self.read(|db| {
+            let Some(kept) = schema::retention(db, step)? else { return Ok(i64::MIN) };
+            scan::scan(db, &kept, (from_us, until_us), take)?;
+            Ok(kept.horizon_us)
+        })
+    }
+
+    fn digests(&mut self, step: Step, from_us: i64, until_us: i64) -> Result<Digests, StoreError> {
+        self.read(|db| match schema::retention(db, step)? {
+            Some(kept) => scan::digests(db, &kept, from_us, until_us),
+            None => Ok(Digests::default()),
+        })
+    }
+
+    fn recorder(&mut self) -> Result<String, StoreError> {
+        self.write(|tx| Ok(schema::recorder(tx)?))
     }
 
     fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {

@@ -1,8 +1,10 @@
 //! Packed slots in tables.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Result, Row, Transaction, params};
+use rusqlite::{
+    CachedStatement, Connection, OptionalExtension, Result, Row, Statement, Transaction, params,
+};
 use series::{Accumulator, Delta, SlotKey};
 
 use super::{read, schema, write};
@@ -120,15 +122,16 @@ fn remove(tx: &Transaction<'_>, kept: &Kept, key: StretchKey) -> Result<()> {
     Ok(())
 }
 
+/// A packed row from the columns [`columns`], which come first.
 fn packed(row: &Row<'_>) -> Result<Packed> {
-    let format: i64 = row.get("format")?;
+    let format: i64 = row.get(0)?;
     if !(1..=FORMAT).contains(&format) {
         return Err(schema::broken(3, format!("format {format} of packed slots is unknown")));
     }
     let mut packed = Packed {
-        first: row.get("first")?,
-        count: row.get("count")?,
-        shape: row.get("shape")?,
+        first: row.get(1)?,
+        count: row.get(2)?,
+        shape: row.get(3)?,
         numbers: std::array::from_fn(|_| Column::default()),
         divisors: [None; 8],
     };
@@ -184,6 +187,87 @@ pub(super) fn of_series(
         unpacked(row, kept, key)
     })?;
     found.collect()
+}
+
+/// Looks up packed rows of a step, one after the other.
+pub(super) struct Lookup<'db> {
+    db: &'db Connection,
+    kept: Kept,
+    /// By the start of the partition.
+    find: BTreeMap<i64, Statement<'db>>,
+}
+
+impl<'db> Lookup<'db> {
+    /// For the rows of some partitions.
+    pub(super) fn new(db: &'db Connection, kept: &Kept, starts: &[i64]) -> Result<Lookup<'db>> {
+        let mut find = BTreeMap::new();
+        for start_us in starts {
+            let sql = format!(
+                "SELECT {} FROM {} WHERE span_us = ?1 AND series = ?2 AND lane = ?3",
+                columns(),
+                table_of(kept, *start_us)
+            );
+            find.insert(*start_us, db.prepare(&sql)?);
+        }
+        Ok(Lookup { db, kept: *kept, find })
+    }
+
+    /// The keys of the rows whose spans start in a time, ordered by series, span and lane. The
+    /// database would sort whole rows.
+    pub(super) fn keys(&self, from_us: i64, until_us: i64) -> Result<Vec<StretchKey>> {
+        let mut keys = Vec::new();
+        for start_us in self.find.keys() {
+            let sql = format!(
+                "SELECT span_us, series, lane FROM {} WHERE span_us >= ?1 AND span_us < ?2",
+                table_of(&self.kept, *start_us)
+            );
+            let mut statement = self.db.prepare(&sql)?;
+            let found = statement.query_map([from_us, until_us], |row| {
+                Ok(StretchKey { span_us: row.get(0)?, series: row.get(1)?, lane: row.get(2)? })
+            })?;
+            for key in found {
+                keys.push(key?);
+            }
+        }
+        keys.sort_unstable_by_key(|key| (key.series, key.span_us, key.lane));
+        Ok(keys)
+    }
+
+    /// The row of a key.
+    pub(super) fn find(&mut self, key: StretchKey) -> Result<Packed> {
+        let start_us = self.kept.partition_of(key.span_us);
+        let Some(statement) = self.find.get_mut(&start_us) else {
+            return Err(schema::broken(0, format!("no packed slots at {start_us} µs")));
+        };
+        statement.query_row(params![key.span_us, key.series, key.lane], packed)
+    }
+}
+
+/// Calls `take` with every packed row of a partition whose span starts in a time.
+pub(super) fn each(
+    db: &Connection,
+    kept: &Kept,
+    start_us: i64,
+    (from_us, until_us): (i64, i64),
+    mut take: impl FnMut(StretchKey, &Packed),
+) -> Result<()> {
+    let sql = format!(
+        "SELECT {}, span_us, series, lane FROM {} WHERE span_us >= ?1 AND span_us < ?2",
+        columns(),
+        table_of(kept, start_us)
+    );
+    let mut statement = db.prepare(&sql)?;
+    let mut rows = statement.query([from_us, until_us])?;
+    let after = 4 + 2 * NUMBERS.len() + DIVIDED.len();
+    while let Some(row) = rows.next()? {
+        let key = StretchKey {
+            span_us: row.get(after)?,
+            series: row.get(after + 1)?,
+            lane: row.get(after + 2)?,
+        };
+        take(key, &packed(row)?);
+    }
+    Ok(())
 }
 
 /// What exists in a span, of any series.

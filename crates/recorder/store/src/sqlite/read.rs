@@ -111,10 +111,11 @@ pub(super) fn last_batch(db: &Connection, writer: Writer) -> Result<u64> {
 }
 
 /// The columns of a slot, in the order in which [`slot`] reads them.
-const SLOT: &str =
+pub(super) const SLOT: &str =
     "slot_us, series, lane, integral, covered_us, vmin, vmax, n, last_us, last_val, approximate";
 
-fn slot(row: &Row<'_>) -> Result<(SlotKey, Accumulator)> {
+/// A slot from the columns [`SLOT`]; its integral is a double.
+pub(super) fn slot(row: &Row<'_>) -> Result<(SlotKey, Accumulator)> {
     let real = |column: usize, otherwise: f64| -> Result<f64> {
         match row.get_ref(column)? {
             ValueRef::Null => Ok(otherwise),

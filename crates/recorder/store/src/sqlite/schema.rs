@@ -135,6 +135,28 @@ pub(super) fn retentions(db: &Connection) -> Result<Vec<Kept>> {
     rows.collect()
 }
 
+/// The retention of a step, if there is one.
+pub(super) fn retention(db: &Connection, step: Step) -> Result<Option<Kept>> {
+    Ok(retentions(db)?.into_iter().find(|kept| kept.step() == step))
+}
+
+/// The id of this file: a random UUID (version 4), made when it is first asked for.
+///
+/// Its table is no migration: earlier versions need not know it, and can still open the file.
+pub(super) fn recorder(tx: &Transaction<'_>) -> Result<String> {
+    tx.execute_batch(
+        "CREATE TABLE IF NOT EXISTS recorder (
+             one INTEGER PRIMARY KEY CHECK (one = 1),
+             id  TEXT NOT NULL
+         ) STRICT;
+         INSERT OR IGNORE INTO recorder
+         SELECT 1, substr(h, 1, 8) || '-' || substr(h, 9, 4) || '-4' || substr(h, 14, 3) || '-a'
+                   || substr(h, 18, 3) || '-' || substr(h, 21, 12)
+         FROM (SELECT lower(hex(randomblob(16))) AS h);",
+    )?;
+    tx.query_row("SELECT id FROM recorder", [], |row| row.get(0))
+}
+
 /// An invalid value.
 pub(super) fn broken(column: usize, cause: String) -> rusqlite::Error {
     rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, cause.into())

@@ -9,6 +9,7 @@ mod place;
 mod plans;
 mod recipes;
 mod rrd;
+mod scan;
 mod script;
 mod values;
 

@@ -71,6 +71,7 @@ impl Run {
             ["batch", writer, seq] => self.batch(writer, seq, inner)?,
             ["slots", step_word, name, ..] => {
                 let rows = self.slots(step_word, name, &words)?;
+                crate::scan::check(self.place.store(), step(step_word)?);
                 return same(&rows, inner);
             }
             ["view", view, step_word, name] => {

@@ -1,0 +1,219 @@
+//! The files of one recorder in a folder: their names, and how they replace each other.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::ExportError;
+use crate::table::{FILE_PREFIX, FILE_SUFFIX, folders, partition_path};
+
+/// Attempts to create a file in a folder that others may remove while it is empty.
+const ATTEMPTS_MAX: u32 = 100;
+
+/// The files of one recorder in a folder.
+#[derive(Debug)]
+pub(crate) struct Place<'a> {
+    folder: &'a Path,
+    recorder: &'a str,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) fn new(folder: &'a Path, recorder: &'a str) -> Place<'a> {
+        Place { folder, recorder }
+    }
+
+    /// Creates the folder if necessary, keeps other exports of the same recorder away while the
+    /// result lives, and removes what an interrupted one has left.
+    ///
+    /// # Errors
+    /// [`ExportError::Running`], [`ExportError::File`].
+    pub(crate) fn take(&self) -> Result<File, ExportError> {
+        let create = fs::create_dir_all(self.folder);
+        create.map_err(ExportError::file("create", self.folder))?;
+        let path = self.folder.join(format!(".{FILE_PREFIX}{}.lock", self.recorder));
+        let lock = File::options().create(true).append(true).open(&path);
+        let lock = lock.map_err(ExportError::file("write", &path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(ExportError::Running(self.folder.to_owned()));
+            }
+            // Some network filesystems have no locks.
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
+            Err(TryLockError::Error(error)) => return Err(ExportError::file("lock", &path)(error)),
+        }
+        self.remove_leftovers().map_err(ExportError::file("read", self.folder))?;
+        Ok(lock)
+    }
+
+    fn remove_leftovers(&self) -> io::Result<()> {
+        for (_, of_step) in folders(self.folder, "step=")? {
+            for (_, of_day) in folders(&of_step, "day=")? {
+                for name in [self.part_name(), format!("{}.part", self.notes_name())] {
+                    remove(&of_day.join(name))?;
+                }
+                // Empty if the first file of a partition was never completed.
+                let _ = fs::remove_dir(&of_day);
+            }
+        }
+        Ok(())
+    }
+
+    fn file_name(&self) -> String {
+        format!("{FILE_PREFIX}{}{FILE_SUFFIX}", self.recorder)
+    }
+
+    fn part_name(&self) -> String {
+        format!(".{}.part", self.file_name())
+    }
+
+    fn notes_name(&self) -> String {
+        format!("_{FILE_PREFIX}{}.json", self.recorder)
+    }
+
+    /// The files of a partition.
+    pub(crate) fn partition(&self, step: &str, day: &str) -> Files {
+        let folder = partition_path(self.folder, step, day);
+        Files {
+            file: folder.join(self.file_name()),
+            part: folder.join(self.part_name()),
+            notes: folder.join(self.notes_name()),
+            folder,
+        }
+    }
+}
+
+/// The files of a recorder in one partition.
+#[derive(Debug)]
+pub(crate) struct Files {
+    folder: PathBuf,
+    /// What is exported.
+    pub(crate) file: PathBuf,
+    /// What it is replaced by, while that is written.
+    part: PathBuf,
+    /// What the file was made from.
+    pub(crate) notes: PathBuf,
+}
+
+/// A file that is not complete yet; it is removed unless it is kept.
+#[derive(Debug)]
+pub(crate) struct Part<'f> {
+    files: &'f Files,
+    kept: bool,
+}
+
+impl Files {
+    /// Begins the file that replaces the exported one.
+    pub(crate) fn begin(&self) -> Result<(File, Part<'_>), ExportError> {
+        let mut attempts = 0;
+        loop {
+            let created = fs::create_dir_all(&self.folder);
+            created.map_err(ExportError::file("create", &self.folder))?;
+            match File::create(&self.part) {
+                Ok(file) => return Ok((file, Part { files: self, kept: false })),
+                // Another recorder has removed the folder, which was empty.
+                Err(e) if e.kind() == io::ErrorKind::NotFound && attempts < ATTEMPTS_MAX => {
+                    attempts += 1;
+                }
+                Err(error) => return Err(ExportError::file("write", &self.part)(error)),
+            }
+        }
+    }
+
+    /// Begins that file again.
+    pub(crate) fn again(&self) -> Result<File, ExportError> {
+        File::create(&self.part).map_err(ExportError::file("write", &self.part))
+    }
+
+    /// The folder of the partition.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Length of the exported file; `None` if there is none.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        fs::metadata(&self.file).ok().map(|about| about.len())
+    }
+
+    /// Writes what the file was made from. It is not worth a sync: without it the file is made
+    /// again.
+    pub(crate) fn note(&self, text: &str) -> Result<(), ExportError> {
+        let part = self.notes.with_extension("json.part");
+        let part = self.folder.join(format!(".{}", part.file_name().unwrap_or_default().display()));
+        let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &self.notes));
+        written.map_err(ExportError::file("write", &self.notes))
+    }
+
+    /// Removes the exported file, all of whose slots were retracted.
+    pub(crate) fn remove(&self) -> Result<(), ExportError> {
+        let removed = remove(&self.file).and_then(|()| remove(&self.notes));
+        removed.map_err(ExportError::file("remove", &self.file))?;
+        // Other recorders may have files there.
+        let _ = fs::remove_dir(&self.folder);
+        Ok(())
+    }
+}
+
+impl Part<'_> {
+    /// Puts the complete file into its place, unless that has the same content. Returns whether
+    /// anything has changed.
+    pub(crate) fn keep(mut self, mut file: File) -> Result<bool, ExportError> {
+        let Files { folder, file: place, part, .. } = self.files;
+        file.flush().map_err(ExportError::file("write", part))?;
+        if equal(part, place).map_err(ExportError::file("read", place))? {
+            return Ok(false);
+        }
+        file.sync_all().map_err(ExportError::file("write", part))?;
+        fs::rename(part, place).map_err(ExportError::file("write", place))?;
+        self.kept = true;
+        // The names of the file, of its folder and of the folder of the step.
+        for folder in folder.ancestors().take(3) {
+            let synced = File::open(folder).and_then(|folder| folder.sync_all());
+            synced.map_err(ExportError::file("write", folder))?;
+        }
+        Ok(true)
+    }
+}
+
+impl Drop for Part<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            let _ = fs::remove_file(&self.files.part);
+            let _ = fs::remove_dir(&self.files.folder);
+        }
+    }
+}
+
+/// Removes a file, if there is one.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether two files have the same content; a missing one has none.
+fn equal(a: &Path, b: &Path) -> io::Result<bool> {
+    let mut b = match File::open(b) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    let mut a = File::open(a)?;
+    let mut left = a.metadata()?.len();
+    if left != b.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut ours, mut theirs) = (vec![0; 1 << 16], vec![0; 1 << 16]);
+    while left > 0 {
+        let length = left.min(1 << 16);
+        let (ours, theirs) = (&mut ours[..length as usize], &mut theirs[..length as usize]);
+        a.read_exact(ours)?;
+        b.read_exact(theirs)?;
+        if ours != theirs {
+            return Ok(false);
+        }
+        left -= length;
+    }
+    Ok(true)
+}
