@@ -108,11 +108,12 @@ impl<W: Write + Send> TableFile<W> {
     }
 
     /// Writes what is left, and the footer.
-    pub(crate) fn finish(mut self) -> Result<W> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         if self.rows.len() > 0 {
             self.write_group()?;
         }
-        self.writer.into_inner()
+        self.writer.finish()?;
+        Ok(())
     }
 
     fn write_group(&mut self) -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use series::{Delta, Flavor, Interval, Kind, SECOND_US, SlotKey, Spec, Step};
 use store::{Changes, Identity, NewSeries, Retention, Selector, SeriesLimit, Store, Writer};
 
-use crate::reading::{Row, Sums, Totals};
+use crate::reading::{Row, Totals};
 
 pub(crate) const HOUR_US: i64 = 3_600 * SECOND_US;
 pub(crate) const DAY_US: i64 = 24 * HOUR_US;
@@ -171,7 +171,7 @@ impl<'s> Recorder<'s> {
                         min: sum.min(),
                         max: sum.max(),
                     };
-                    totals.entry(row.key()).or_insert_with(Sums::default).add(&row);
+                    totals.entry(row.key()).or_default().add(&row);
                 }
             }
         }
