@@ -3,6 +3,7 @@
 
 mod cpu;
 mod daemons;
+mod exports;
 mod ours;
 mod peers;
 mod points;
@@ -101,6 +102,9 @@ struct Options {
 pub(crate) fn bench(words: &[&str]) -> ExitCode {
     if let ["queries", words @ ..] = words {
         return queries::bench(words);
+    }
+    if let ["exports", words @ ..] = words {
+        return exports::bench(words);
     }
     let options = match parse(words) {
         Ok(options) => options,

@@ -106,6 +106,9 @@ tasks:
   bench-series queries [--only NAME,NAME…] [--series N]
         query one series over a day again and again while lines are imported (1,000 series
         by default), in SQLite and in PostgreSQL; writes into the same page
+  bench-series exports [--points N]
+        export the same histories as Parquet (10,000,000 points of 10,000 series, one and ten to a
+        slot), from SQLite and from PostgreSQL; prints a table
   bench [--only LINE]… [--rounds N] [--seconds S] [--seed N]
         our load engine beside wrk, ab, h2load, oha, hey and iperf3, whichever are on PATH:
         5 rounds of 1 s by default, into docs/performance.md and its numbers beside it

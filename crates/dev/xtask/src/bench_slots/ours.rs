@@ -54,11 +54,16 @@ fn in_postgres(load: &Load, order: &str) -> Result<Filled, Unfilled> {
     Ok(Filled { bytes: ask(&place, sizes)?, ..filled })
 }
 
+/// Fills the store at a place, series by series; `server` is the process of PostgreSQL, or 0.
+pub(super) fn fill_place(load: &Load, place: &str, server: u32) -> Result<Filled, String> {
+    in_a_process(load, "series", place, server)
+}
+
 /// A PostgreSQL with Debian's default settings.
 pub(super) fn start() -> Result<Throwaway, Unfilled> {
     Throwaway::start(&[]).map_err(|error| match error {
         NoServer::Missing => Unfilled::Missing("apt-get install postgresql".to_owned()),
-        NoServer::Failed(why) => Unfilled::Failed(why),
+        other => Unfilled::Failed(other.to_string()),
     })
 }
 
