@@ -172,10 +172,15 @@ fn program(name: &str) -> Result<PathBuf, NoServer> {
     let mut folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
     folders.extend(["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from));
     let found = folders.into_iter().map(|folder| folder.join(name)).find(|path| path.exists());
-    found.ok_or(NoServer::NoKdc)
+    found.ok_or_else(|| {
+        NoServer::Failed(format!(
+            "{name} is not installed: apt-get install krb5-kdc krb5-admin-server krb5-user"
+        ))
+    })
 }
 
-fn free_port() -> Result<u16, NoServer> {
+/// A TCP port on loopback that is free at this moment.
+pub(crate) fn free_port() -> Result<u16, NoServer> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(failed)?;
     Ok(listener.local_addr().map_err(failed)?.port())
 }

@@ -1,5 +1,6 @@
 //! Temporary servers for tests, proofs and benches: PostgreSQL on a Unix socket, a network of
-//! machines that are reached by ssh, a Kerberos realm ([`kdc`]) and a HiveServer2 ([`hive`]).
+//! machines that are reached by ssh, a Kerberos realm ([`kdc`]), a HiveServer2 ([`hive`]) and a Spark
+//! cluster ([`spark`]).
 //!
 //! Each is in a temporary folder, and ends with the process that started it, however that ends: a
 //! shell, or the server itself, holds the other end of a pipe and stops when the pipe closes.
@@ -7,6 +8,7 @@
 pub mod hive;
 pub mod kdc;
 mod network;
+pub mod spark;
 
 pub use network::{Network, NoNetwork};
 
@@ -51,9 +53,6 @@ pub enum NoServer {
     /// Its programs are not installed.
     #[error("PostgreSQL's server is not installed: apt-get install postgresql")]
     Missing,
-    /// The programs of a Kerberos realm are not installed.
-    #[error("MIT Kerberos is not installed: apt-get install krb5-kdc krb5-admin-server krb5-user")]
-    NoKdc,
     /// It could not be set up or started.
     #[error("a throw-away server could not be started: {0}")]
     Failed(String),

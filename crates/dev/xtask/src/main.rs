@@ -24,6 +24,7 @@ mod restarts;
 mod serve_kills;
 mod simulation;
 mod truth;
+mod warehouse;
 mod why_unix;
 
 use std::process::ExitCode;
@@ -86,6 +87,11 @@ tasks:
   prove graphite [--runs N] [--seed N]
         every function of docs/graphite.md over random series, ours and the real graphite-web's
         over whisper files (20 random ranges by default); needs no built binary
+  prove warehouse [--runs N] [--seed N]
+        three recorders, with files imported twice and kills while they import and export (N
+        intervals each and round, 3,000 by default), published to a real Spark cluster, once more
+        with a real KDC: sums by series, step and day beside the truth, and what a login by
+        Kerberos costs; installs Spark in target/warehouse (400 MB)
   prove all
         all of these but container-kills and corpus, which need an engine and a file, one after the other
 
@@ -155,6 +161,9 @@ fn main() -> ExitCode {
         ["prove", "corpus", words @ ..] => corpus::prove(words),
         ["prove", "accuracy", options @ ..] => accuracy::prove(options),
         ["prove", "graphite", options @ ..] => graphite::prove(options),
+        ["prove", "warehouse", options @ ..] => warehouse::prove(options),
+        // Started by `prove warehouse`, with the environment of a realm.
+        ["hive-logins", words @ ..] => warehouse::become_client(words),
         ["prove", "all"] => all(),
         ["bench-series", options @ ..] => bench_slots::bench(options),
         ["fill-series", words @ ..] => bench_slots::fill(words),
@@ -172,7 +181,7 @@ fn main() -> ExitCode {
 
 /// Runs every proof, even after failures.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 15] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 16] = [
         simulation::prove,
         accuracy::prove,
         graphite::prove,
@@ -182,6 +191,7 @@ fn all() -> ExitCode {
         restarts::prove,
         serve_kills::prove,
         database_kills::prove,
+        warehouse::prove,
         aa::prove_sixty,
         aa::prove,
         injection::prove,

@@ -1,0 +1,90 @@
+//! What a login by Kerberos costs more than one by PLAIN, on loopback.
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use hive::{Address, Auth, Qop, Session};
+use throwaway::hive::HiveServer;
+use throwaway::kdc::{Kdc, REALM, USUAL_SKEW};
+
+use super::{LIMITS, output};
+use crate::{say, usage_error};
+
+/// Logins of each kind in each round, and rounds; the first round is not counted.
+const LOGINS: usize = 20;
+const ROUNDS: usize = 6;
+/// The most that Kerberos may cost more, in milliseconds.
+const GOAL_MS: f64 = 20.0;
+
+/// Compares the medians of both, in rounds of one after the other.
+pub(super) fn compare() -> Result<bool, String> {
+    let text = |error: throwaway::NoServer| error.to_string();
+    let kdc = Kdc::start(USUAL_SKEW).map_err(text)?;
+    let service = format!("hive/localhost@{REALM}");
+    let keytab = kdc.keytab(&service).map_err(text)?.display().to_string();
+    let client = kdc.keytab(&format!("ada@{REALM}")).map_err(text)?;
+    kdc.ticket(&client, &format!("ada@{REALM}"), "1h").map_err(text)?;
+    let options = ["--auth", "kerberos", "--keytab", &keytab];
+    let kerberos = HiveServer::start(&options, Some(&kdc), None).map_err(text)?;
+    let plain = HiveServer::start(&[], None, None).map_err(text)?;
+    let (mut by_plain, mut by_kerberos) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let some = [times(&plain, None)?, times(&kerberos, Some((&kdc, &service)))?];
+        if round > 0 {
+            let [plain, kerberos] = some;
+            by_plain.extend(plain);
+            by_kerberos.extend(kerberos);
+        }
+    }
+    let (plain, kerberos) = (median(by_plain), median(by_kerberos));
+    let (Some(plain), Some(kerberos)) = (plain, kerberos) else {
+        return Err("no logins".to_owned());
+    };
+    say(&format!(
+        "\n{} logins of each kind on loopback, connection and session included, median: PLAIN \
+         {plain:.2} ms, Kerberos {kerberos:.2} ms; {:.2} ms more",
+        LOGINS * (ROUNDS - 1),
+        kerberos - plain
+    ));
+    Ok(kerberos - plain <= GOAL_MS)
+}
+
+/// The times of logins by a process with the realm's environment.
+fn times(server: &HiveServer, realm: Option<(&Kdc, &str)>) -> Result<Vec<f64>, String> {
+    let ours = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut command = Command::new(ours);
+    command.arg("hive-logins").arg(format!("hive://localhost:{}", server.port()));
+    if let Some((kdc, service)) = realm {
+        command.arg(service).envs(kdc.environment());
+    }
+    let lines = output(command)?;
+    lines.lines().map(|line| line.parse().map_err(|_| line.to_owned())).collect()
+}
+
+/// Logs in again and again, and prints the milliseconds of each login.
+pub(crate) fn become_client(words: &[&str]) -> ExitCode {
+    let (url, auth) = match words {
+        [url] => (url, Auth::None { user: None }),
+        [url, principal] => {
+            let principal = (*principal).to_owned();
+            (url, Auth::Kerberos { principal, keytab: None, user: None, qop: Qop::Auth })
+        }
+        _ => return usage_error("hive-logins is started by prove warehouse"),
+    };
+    let Ok(address) = url.parse::<Address>() else { return usage_error("no URL of Hive") };
+    for _ in 0..LOGINS {
+        let began = Instant::now();
+        let session = Session::open(&address, &auth, LIMITS);
+        let took_ms = began.elapsed().as_secs_f64() * 1e3;
+        if let Err(error) = session.and_then(Session::close) {
+            say(&error.to_string());
+            return ExitCode::FAILURE;
+        }
+        say(&took_ms.to_string());
+    }
+    ExitCode::SUCCESS
+}
+
+fn median(times: Vec<f64>) -> Option<f64> {
+    stats::median(&times)
+}
