@@ -21,6 +21,7 @@ mod ledger;
 mod line;
 mod load;
 mod markdown;
+mod place;
 mod setting;
 mod terminal;
 mod text;

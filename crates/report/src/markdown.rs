@@ -6,7 +6,7 @@ use crate::html::{Picture, pictures};
 use crate::load::{LoadReport, TIMES};
 use crate::text::{capitalised, one_line, shell, time};
 use crate::verdict::{self, Answer, ratio_cells};
-use crate::{disruption, fact, ledger, setting, validity, view};
+use crate::{disruption, fact, ledger, place, setting, validity, view};
 
 /// The report as Markdown.
 pub fn markdown(run: &Run) -> String {
@@ -50,6 +50,12 @@ fn page(run: &Run, folder: Option<&str>) -> String {
         out += &part_section(run, part, &embed(Some(&part.name)));
     }
     out += &format!("Machine: {}.\n\n", escape(&view::machine_line(run)));
+    for line in place::lines(run) {
+        out += &format!("- {}\n", escape(&line));
+    }
+    if !place::lines(run).is_empty() {
+        out += "\n";
+    }
     out += &format!("Run `{}`, {}. Repeat it with:\n\n", run.id, escape(&view::maker(run)));
     out += &fenced(&one_line(&shell(&run.command_line)));
     out

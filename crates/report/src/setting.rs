@@ -8,10 +8,13 @@ use record::{
 
 use crate::text::{listed, plural};
 use crate::verdict::words::{Rounding, is_few, percent};
-use crate::{text, view};
+use crate::{place, text, view};
 
 /// `client on CPU 1, stack on CPU 0`.
 pub(crate) fn layout(layout: &Layout) -> String {
+    if let Some(words) = place::layout(layout) {
+        return words;
+    }
     let name = |set: &CpuSet| {
         let plural = if set.iter().count() == 1 { "CPU" } else { "CPUs" };
         format!("{plural} {set}")
@@ -168,6 +171,7 @@ pub(crate) fn line(part: &Part) -> String {
 /// CPUs of client and stacks; only the client's if the servers were already running.
 pub(crate) fn part_layout(part: &Part) -> String {
     match part.variants.iter().all(|variant| variant.commands.is_empty()) {
+        true if !part.layout.machines.is_empty() => layout(&part.layout),
         true => client_layout(&part.layout),
         false => layout(&part.layout),
     }
@@ -260,7 +264,7 @@ mod tests {
             assert_eq!(layout(&of), words);
         }
         let beside_client = vec!["nginx".to_owned()];
-        let of = Layout { client: cpus("1"), stack: cpus("0"), beside_client };
+        let of = Layout { client: cpus("1"), stack: cpus("0"), beside_client, ..Layout::default() };
         assert_eq!(layout(&of), "client and nginx on CPU 1, the rest of the stack on CPU 0");
         assert_eq!(
             client_layout(&Layout { client: cpus("1"), ..Layout::default() }),

@@ -7,7 +7,7 @@ use stats::Verdict;
 
 use crate::load::LoadReport;
 use crate::text::{Style, capitalised, fit, left, one_line, right, shell, time, width, wrap};
-use crate::{disruption, fact, ledger, setting, validity, verdict, view};
+use crate::{disruption, fact, ledger, place, setting, validity, verdict, view};
 
 /// The report for a terminal or a pipe, ending in a newline.
 ///
@@ -360,6 +360,9 @@ impl Page<'_> {
     fn foot(&mut self, run: &Run) {
         self.blank();
         self.beside(13, "machine", &view::machine_line(run), str::to_owned);
+        for line in place::lines(run) {
+            self.beside(13, "", &line, str::to_owned);
+        }
         // Commands are never wrapped, so that they can be copied.
         let repeat = one_line(&shell(&run.command_line));
         let margin = |label: &str| self.style.dim(&left(label, 13));

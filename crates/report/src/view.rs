@@ -317,7 +317,11 @@ pub(crate) fn about(run: &Run) -> String {
 
 /// The machine in one line.
 pub(crate) fn machine_line(run: &Run) -> String {
-    let m = &run.machine;
+    machine_words(&run.machine)
+}
+
+/// A machine in words: processor, CPUs, memory, kernel, distribution, hypervisor.
+pub(crate) fn machine_words(m: &record::Machine) -> String {
     let mut words = vec![
         m.cpu_model.clone(),
         text::plural(u64::from(m.cpus), "CPU"),

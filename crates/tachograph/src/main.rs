@@ -17,12 +17,16 @@ use flags::{Cli, Command};
 
 fn main() -> ExitCode {
     netio::use_builtin_lookups();
-    // The guard is started by our own stage, before any flags are parsed.
+    // The guard is started by our own stage, before any flags are parsed; the agent by a tachograph on
+    // another machine.
     if let Some(status) = commands::guard::requested() {
         return status;
     }
     // On another machine, by the script that has copied this program there.
     if let Some(status) = commands::self_hash::requested() {
+        return status;
+    }
+    if let Some(status) = commands::agent::requested() {
         return status;
     }
     let Cli { command, global } = flags::parse();

@@ -207,7 +207,10 @@ fn a_client_that_shares_its_cpu_may_be_late() {
     let place = Place::new();
     let json = compare(&place, &["--cpus", "0", "--json"]).json();
     let zero = serde_json::json!([0]);
-    let shared = serde_json::json!({ "client": zero, "stack": zero, "beside_client": [] });
+    let shared = serde_json::json!({
+        "client": zero, "stack": zero, "beside_client": [],
+        "apart": false, "machines": [], "clients_apart_ns": null,
+    });
     assert_eq!(json["parts"][0]["layout"], shared);
     let late = recorded(&place, "select severity from finding where check_name = 'lateness'");
     assert!(late.lines().all(|severity| severity == "warning"), "{late}");

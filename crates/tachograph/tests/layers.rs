@@ -16,6 +16,7 @@ const ORDER: &[&str] = &[
     "netio",
     "drive",
     "fixture",
+    "far",
     "record",
     "store",
     "export",

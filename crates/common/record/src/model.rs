@@ -99,7 +99,7 @@ pub struct Part {
 }
 
 /// CPUs of client and stacks. An empty set means not pinned.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Layout {
     /// CPUs of the client's threads.
     pub client: CpuSet,
@@ -108,11 +108,58 @@ pub struct Layout {
     /// Processes of the stacks that ran on the client's CPUs instead.
     #[serde(default)]
     pub beside_client: Vec<String>,
+    /// Whether every stack and its clients were on different machines.
+    #[serde(default)]
+    pub apart: bool,
+    /// The machines, this one first; empty if this one was the only one.
+    #[serde(default)]
+    pub machines: Vec<Place>,
+    /// The longest time between the beginnings of several clients in a measured slice, as far as
+    /// the clock offsets tell; `None` with one client.
+    #[serde(default, rename = "clients_apart_ns")]
+    pub clients_apart: Option<Nanos>,
+}
+
+/// A machine of a part, and what ran on it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// Its name as given to ssh; `None` for the machine that tachograph was started on.
+    pub name: Option<String>,
+    /// The machine.
+    pub machine: Machine,
+    /// Whether it loaded the stacks.
+    pub is_client: bool,
+    /// CPUs of its client; empty means not pinned.
+    pub client_cpus: CpuSet,
+    /// The variants whose stacks ran on it.
+    pub stacks: Vec<String>,
+    /// CPUs of these stacks; empty means not pinned.
+    pub stack_cpus: CpuSet,
+    /// The address at which the clients reached these stacks.
+    pub address: Option<String>,
+    /// Its clock, as measured before the last block; `None` for the machine that tachograph was
+    /// started on.
+    pub clock: Option<ClockOffset>,
+}
+
+/// How far a machine's monotonic clock is ahead of that of the machine that tachograph was started
+/// on. It is used to let the slices of several clients begin together, and for nothing else.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClockOffset {
+    /// Its clock less ours, in nanoseconds.
+    pub offset_ns: i64,
+    /// The largest error of the offset: half of the round trip.
+    #[serde(rename = "error_ns")]
+    pub error: Nanos,
 }
 
 impl Layout {
     /// Whether the client and a process of a stack may run on the same CPU.
     pub fn is_shared(&self) -> bool {
+        !self.apart && self.has_shared_cpus()
+    }
+
+    fn has_shared_cpus(&self) -> bool {
         self.client.is_empty() || self.client == self.stack || !self.beside_client.is_empty()
     }
 }

@@ -302,7 +302,7 @@ fn load(
         .find(|running| running.variant == v)
         .expect("the order names only variants of the group, and all of them were started");
     running.load(offer, round, slice, around.meter).map_err(|error| (v, error))?;
-    running.check_alive().map_err(|error| (v, error.into()))
+    running.check_alive().map_err(|error| (v, error))
 }
 
 /// Reports a block's progress to the watcher.

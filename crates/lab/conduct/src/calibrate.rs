@@ -253,6 +253,8 @@ fn limits(part: &Part) -> bool {
 /// Variants with equal keys share a null server.
 #[derive(Clone, Debug, PartialEq)]
 struct NullKey {
+    /// The machine of the stack.
+    on: Option<String>,
     unix: bool,
     oneshot: bool,
     new_connection: bool,
@@ -262,6 +264,7 @@ struct NullKey {
 fn null_key(variant: &Variant, learned: Option<&Learned>) -> Option<NullKey> {
     // The variables in a target never change the kind of socket.
     let shape = variant.target.replace("$PORT", "1").replace("${PORT}", "1");
+    let shape = shape.replace("$HOST", "host").replace("${HOST}", "host");
     let shape = shape.replace("$SOCKET", "/s").replace("${SOCKET}", "/s");
     let unix = match Target::parse(&shape).ok()?.endpoint() {
         Endpoint::Tcp { .. } => false,
@@ -274,7 +277,8 @@ fn null_key(variant: &Variant, learned: Option<&Learned>) -> Option<NullKey> {
         Exchange::Echo { .. } | Exchange::Bulk { .. } | Exchange::Lines(_) => return None,
     };
     let body_bytes = learned.and_then(|l| l.length).unwrap_or(12).min(1 << 20);
-    Some(NullKey { unix, oneshot, new_connection: variant.load.new_connection, body_bytes })
+    let on = variant.on.clone();
+    Some(NullKey { on, unix, oneshot, new_connection: variant.load.new_connection, body_bytes })
 }
 
 /// Throughput of the client with a server that does next to nothing.
@@ -286,14 +290,14 @@ fn null_capacity(
     seed: Seed,
 ) -> Result<f64, StartError> {
     let (listen, scheme) = match (key.unix, key.oneshot) {
-        (false, false) => ("tcp://127.0.0.1:$PORT", "http://127.0.0.1:$PORT/"),
+        (false, false) => ("tcp://$HOST:$PORT", "http://$HOST:$PORT/"),
         (true, false) => ("unix:$SOCKET", "http://unix:$SOCKET:/"),
-        (false, true) => ("tcp://127.0.0.1:$PORT", "tcp://127.0.0.1:$PORT"),
+        (false, true) => ("tcp://$HOST:$PORT", "tcp://$HOST:$PORT"),
         (true, true) => ("unix:$SOCKET", "unix:$SOCKET"),
     };
     let mode = if key.oneshot { "oneshot" } else { "http" };
     let ready =
-        if key.unix { Ready::Socket("$SOCKET".into()) } else { Ready::Port("$PORT".into()) };
+        if key.unix { Ready::Socket("$SOCKET".into()) } else { Ready::Port("$HOST:$PORT".into()) };
     let process = Process {
         name: "null server".into(),
         command: format!(

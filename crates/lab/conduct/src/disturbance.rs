@@ -4,7 +4,7 @@
 //! activity of other processes and the hypervisor, never on the measurements.
 
 use base::Nanos;
-use host::{CpuMeter, CpuTimes, Snapshot};
+use host::{Identity, Reading};
 
 /// A round is kept if others used at most this much more than in the quietest third, in CPUs: 0.15
 /// is 15% of one. Smaller differences cannot be distinguished from the kernel's work for the load
@@ -17,28 +17,14 @@ const KEPT_MIN: f64 = 1.0 / 3.0;
 /// A slice shorter than this many steps of the meter says nothing about other activity.
 const STEPS_MIN: u64 = 2;
 
-/// Reads the machine's counters around slices.
-#[derive(Debug)]
-pub(crate) struct Meter {
-    cpu: Option<CpuMeter>,
-}
-
-/// The machine's counters at one instant.
-#[derive(Debug)]
-pub(crate) struct Reading {
-    cpu: Option<CpuTimes>,
-    own_cpu: Nanos,
-    counters: Option<Snapshot>,
-}
-
-/// The machine's activity between two instants.
+/// The activity of a machine between two instants, or of several machines together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Activity {
     /// Wall time.
     pub(crate) elapsed: Nanos,
     /// Busy time of all CPUs; `None` if unknown.
     pub(crate) busy: Option<Nanos>,
-    /// CPU time of this process.
+    /// CPU time of this process, or of the agents.
     pub(crate) own_cpu: Nanos,
     /// Stolen CPU time, in CPUs; `None` if unknown.
     pub(crate) stolen_cpus: Option<f64>,
@@ -48,50 +34,67 @@ pub(crate) struct Activity {
     pub(crate) counters: Option<host::Change>,
 }
 
-impl Meter {
-    pub(crate) fn open() -> Meter {
-        Meter { cpu: CpuMeter::open().ok() }
-    }
+/// Whether other activity can be measured for such a short slice, by readings of this resolution.
+pub(crate) fn resolves(resolution: Option<Nanos>, slice: Nanos) -> bool {
+    resolution.is_some_and(|resolution| resolution.0 * STEPS_MIN <= slice.0)
+}
 
-    /// Whether other activity can be measured for such a short slice.
-    pub(crate) fn resolves(&self, slice: Nanos) -> bool {
-        self.cpu.as_ref().is_some_and(|meter| meter.resolution().0 * STEPS_MIN <= slice.0)
-    }
-
-    pub(crate) fn read(&self) -> Reading {
-        Reading {
-            cpu: self.cpu.as_ref().and_then(|meter| meter.read_with_steal().ok()),
-            own_cpu: host::own_cpu(),
-            counters: Snapshot::take().ok(),
-        }
+/// The activity between two readings of one machine.
+fn between(earlier: &Reading, now: &Reading) -> Activity {
+    let cpu = now.cpu.as_ref().zip(earlier.cpu.as_ref()).map(|(now, then)| now.since(then));
+    let steal = cpu.as_ref().and_then(|used| {
+        let stolen: Option<u64> = used.cpus.iter().map(|c| c.steal.map(|s| s.0)).sum();
+        Some((stolen? as f64 / used.elapsed.0.max(1) as f64, used.cpus.len()))
+    });
+    Activity {
+        elapsed: cpu.as_ref().map_or(Nanos::ZERO, |used| used.elapsed),
+        busy: cpu
+            .as_ref()
+            .map(|used| used.cpus.iter().map(|c| c.busy).fold(Nanos::ZERO, |a, b| a + b)),
+        own_cpu: now.own_cpu.saturating_sub(earlier.own_cpu),
+        stolen_cpus: steal.map(|(cpus, _)| cpus),
+        stolen: steal.map(|(cpus, count)| cpus / count.max(1) as f64),
+        counters: now.counters.as_ref().zip(earlier.counters.as_ref()).map(|(a, b)| a.since(b)),
     }
 }
 
-impl Reading {
-    pub(crate) fn since(&self, earlier: &Reading) -> Activity {
-        let cpu = self.cpu.as_ref().zip(earlier.cpu.as_ref()).map(|(now, then)| now.since(then));
-        let steal = cpu.as_ref().and_then(|used| {
-            let stolen: Option<u64> = used.cpus.iter().map(|c| c.steal.map(|s| s.0)).sum();
-            Some((stolen? as f64 / used.elapsed.0.max(1) as f64, used.cpus.len()))
-        });
-        Activity {
-            elapsed: cpu.as_ref().map_or(Nanos::ZERO, |used| used.elapsed),
-            busy: cpu
-                .as_ref()
-                .map(|used| used.cpus.iter().map(|c| c.busy).fold(Nanos::ZERO, |a, b| a + b)),
-            own_cpu: self.own_cpu.saturating_sub(earlier.own_cpu),
-            stolen_cpus: steal.map(|(cpus, _)| cpus),
-            stolen: steal.map(|(cpus, count)| cpus / count.max(1) as f64),
-            counters: self
-                .counters
-                .as_ref()
-                .zip(earlier.counters.as_ref())
-                .map(|(a, b)| a.since(b)),
+/// The activity of all machines of a site together, from their readings before and after. Those of
+/// one machine, or of one network of it, are counted once.
+pub(crate) fn activity(before: &[(Identity, Reading)], after: &[(Identity, Reading)]) -> Activity {
+    let mut sum: Option<Activity> = None;
+    for (index, ((identity, earlier), (_, now))) in before.iter().zip(after).enumerate() {
+        let mut part = between(earlier, now);
+        let seen = &before[..index];
+        if seen.iter().any(|(known, _)| known.is_same_network(identity)) {
+            part.counters = None;
+        }
+        let again = seen.iter().any(|(known, _)| known.is_same_machine(identity));
+        match &mut sum {
+            None => sum = Some(part),
+            Some(sum) => sum.add(&part, again),
         }
     }
+    sum.unwrap_or_default()
 }
 
 impl Activity {
+    /// Adds the activity of another agent; `again` means that its machine is already counted.
+    fn add(&mut self, part: &Activity, again: bool) {
+        self.own_cpu += part.own_cpu;
+        match (&mut self.counters, &part.counters) {
+            (Some(sum), Some(part)) => sum.merge(part),
+            (None, Some(part)) => self.counters = Some(part.clone()),
+            (_, None) => {}
+        }
+        if again {
+            return;
+        }
+        self.elapsed = self.elapsed.max(part.elapsed);
+        self.busy = self.busy.zip(part.busy).map(|(a, b)| a + b);
+        self.stolen_cpus = self.stolen_cpus.zip(part.stolen_cpus).map(|(a, b)| a + b);
+        self.stolen = self.stolen.zip(part.stolen).map(|(a, b)| a.max(b));
+    }
+
     /// CPUs used neither by the stack nor by this process, between 0 and the number of CPUs.
     pub(crate) fn other_cpus(&self, stack_cpu: Option<Nanos>) -> Option<f64> {
         let ours = self.own_cpu + stack_cpu?;
@@ -134,6 +137,26 @@ mod tests {
     fn a_neighbour_that_never_rests_leaves_every_round() {
         assert_eq!(count(&kept_rounds(&[0.8; 30])), 30);
         assert_eq!(kept_rounds(&[]), Vec::<bool>::new());
+    }
+
+    #[test]
+    fn two_agents_of_one_machine_are_not_two_machines() {
+        let at = |boot: &str| Identity { boot: boot.to_owned(), network: "net:[1]".to_owned() };
+        let reading = |busy_ms, own_ms| {
+            let busy = Nanos::from_millis(busy_ms);
+            let cpu = host::CpuTime { cpu: 0, busy, steal: None };
+            let at = Nanos::from_millis(busy_ms);
+            let times = host::CpuTimes { at, cpus: vec![cpu] };
+            Reading { cpu: Some(times), own_cpu: Nanos::from_millis(own_ms), counters: None }
+        };
+        let before = [(at("a"), reading(0, 0)), (at("a"), reading(0, 0)), (at("b"), reading(0, 0))];
+        let after =
+            [(at("a"), reading(10, 3)), (at("a"), reading(10, 4)), (at("b"), reading(7, 1))];
+        let together = activity(&before, &after);
+        assert_eq!(together.busy, Some(Nanos::from_millis(17)));
+        assert_eq!(together.own_cpu, Nanos::from_millis(8));
+        assert_eq!(together.elapsed, Nanos::from_millis(10));
+        assert_eq!(activity(&[], &[]).busy, None);
     }
 
     #[test]

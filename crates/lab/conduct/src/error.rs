@@ -3,6 +3,8 @@
 use drive::DriveError;
 use stage::StageError;
 
+use crate::running_variant::StartError;
+
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ConductError {
@@ -23,7 +25,21 @@ pub enum ConductError {
         /// The status.
         status: u16,
     },
+    /// Another machine failed.
+    #[error(transparent)]
+    Far(#[from] far::FarError),
     /// Facts about the machine could not be read.
     #[error("{0}")]
     Host(String),
+}
+
+impl From<StartError> for ConductError {
+    fn from(error: StartError) -> ConductError {
+        match error {
+            StartError::Stage(error) => ConductError::Stage(error),
+            StartError::Drive(error) => ConductError::Drive(error),
+            StartError::Far(error) => ConductError::Far(error),
+            StartError::Unfit(why) => ConductError::Host(why),
+        }
+    }
 }

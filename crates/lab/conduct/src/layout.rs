@@ -1,21 +1,26 @@
 //! The CPUs of the client and the stacks.
 
-use base::CpuSet;
-use spec::Layout;
+use std::sync::Arc;
 
-/// A division of the machine's CPUs.
+use base::{CpuSet, Nanos};
+use record::{ClockOffset, Place};
+use spec::{Layout, Part, Variant};
+
+use crate::machines::{Machines, Near, Site};
+
+/// A division of a machine's CPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cpus {
+pub(crate) struct Cpus {
     /// CPUs of the client's threads.
-    pub client: CpuSet,
+    pub(crate) client: CpuSet,
     /// CPUs of every stack.
-    pub stack: CpuSet,
+    pub(crate) stack: CpuSet,
 }
 
 impl Cpus {
     /// Divides the `online` CPUs: the client gets the last `threads` of them, but at most half; the
     /// stacks get the rest.
-    pub fn divide(layout: Layout, online: &CpuSet, threads: u32) -> Cpus {
+    pub(crate) fn divide(layout: Layout, online: &CpuSet, threads: u32) -> Cpus {
         let all: Vec<usize> = online.iter().collect();
         match layout {
             Layout::Free => Cpus { client: CpuSet::default(), stack: CpuSet::default() },
@@ -36,17 +41,99 @@ impl Cpus {
             }
         }
     }
+}
 
-    /// The division, as recorded, with the processes of `plan` that run beside the client.
-    pub fn layout(&self, plan: &spec::Part) -> record::Layout {
-        let processes = plan.variants.iter().flat_map(|variant| &variant.stack.processes);
-        let mut beside_client: Vec<String> = Vec::new();
-        for process in processes.filter(|process| process.beside_client) {
-            if !self.client.is_empty() && !beside_client.contains(&process.name) {
-                beside_client.push(process.name.clone());
-            }
+/// Where the clients and stacks of a part run, as recorded: the CPUs are those of its first variant,
+/// and the machines are listed if there are several.
+pub(crate) fn layout(part: &Part, near: &Near, machines: &Machines) -> record::Layout {
+    let sites: Vec<(&Variant, Site)> = part
+        .variants
+        .iter()
+        .filter_map(|variant| Some((variant, Site::of(variant, part, near, machines).ok()?)))
+        .collect();
+    let first = sites.first().map(|(_, site)| site);
+    let client = first.and_then(|site| site.client_cpus.first().cloned()).unwrap_or_default();
+    let mut beside_client: Vec<String> = Vec::new();
+    let processes = part.variants.iter().flat_map(|variant| &variant.stack.processes);
+    for process in processes.filter(|process| process.beside_client) {
+        if !client.is_empty() && !beside_client.contains(&process.name) {
+            beside_client.push(process.name.clone());
         }
-        record::Layout { client: self.client.clone(), stack: self.stack.clone(), beside_client }
+    }
+    record::Layout {
+        client,
+        stack: first.map(|site| site.stack_cpus.clone()).unwrap_or_default(),
+        beside_client,
+        apart: !sites.is_empty() && sites.iter().all(|(_, site)| site.is_apart(near)),
+        machines: match sites.iter().any(|(_, site)| site.is_far()) {
+            true => places(&sites, machines),
+            false => Vec::new(),
+        },
+        clients_apart: None,
+    }
+}
+
+/// This machine and the others, with what runs on each.
+fn places(sites: &[(&Variant, Site)], machines: &Machines) -> Vec<Place> {
+    let mut here = Place {
+        stacks: of_stacks(sites, |site| site.stack.is_none()),
+        machine: host::machine(),
+        ..Place::default()
+    };
+    if let Some((_, site)) = sites.iter().find(|(_, site)| site.clients.is_empty()) {
+        here.is_client = true;
+        here.client_cpus = site.client_cpus.first().cloned().unwrap_or_default();
+    }
+    if let Some((_, site)) = sites.iter().find(|(_, site)| site.stack.is_none()) {
+        here.stack_cpus = site.stack_cpus.clone();
+        here.address = (!here.stacks.is_empty()).then(|| site.host.clone());
+    }
+    let used = |machine: &&Arc<far::Machine>| {
+        let is_it = |other: &&Arc<far::Machine>| Arc::ptr_eq(other, machine);
+        sites.iter().any(|(_, site)| site.machines().iter().any(is_it))
+    };
+    let others = machines.iter().filter(used).map(|machine| far_place(machine, sites));
+    std::iter::once(here).chain(others).collect()
+}
+
+fn far_place(machine: &Arc<far::Machine>, sites: &[(&Variant, Site)]) -> Place {
+    let is_it = |other: &Arc<far::Machine>| Arc::ptr_eq(other, machine);
+    let has_stack = |site: &Site| site.stack.as_ref().is_some_and(is_it);
+    let clients = sites.iter().flat_map(|(_, site)| site.clients.iter().zip(&site.client_cpus));
+    let client_cpus = clients.filter(|(client, _)| is_it(client)).map(|(_, cpus)| cpus).next();
+    let stack = sites.iter().map(|(_, site)| site).find(|site| has_stack(site));
+    Place {
+        name: Some(machine.name().to_owned()),
+        machine: machine.facts().machine.clone(),
+        is_client: client_cpus.is_some(),
+        client_cpus: client_cpus.cloned().unwrap_or_default(),
+        stacks: of_stacks(sites, has_stack),
+        stack_cpus: stack.map(|site| site.stack_cpus.clone()).unwrap_or_default(),
+        address: stack.map(|site| site.host.clone()),
+        clock: Some(clock(machine)),
+    }
+}
+
+/// The offset of a machine's clock, as measured last.
+fn clock(machine: &far::Machine) -> ClockOffset {
+    let far::Offset { offset_ns, error } = machine.offset();
+    ClockOffset { offset_ns, error }
+}
+
+/// The names of the variants whose stacks are there.
+fn of_stacks(sites: &[(&Variant, Site)], there: impl Fn(&Site) -> bool) -> Vec<String> {
+    let of =
+        sites.iter().filter(|(variant, site)| !variant.stack.processes.is_empty() && there(site));
+    of.map(|(variant, _)| variant.name.clone()).collect()
+}
+
+/// Notes the offsets that were measured last, and how far apart several clients began.
+pub(crate) fn note_clocks(layout: &mut record::Layout, machines: &Machines, apart: Option<Nanos>) {
+    layout.clients_apart = layout.clients_apart.max(apart);
+    for place in &mut layout.machines {
+        if let Some(machine) = machines.iter().find(|m| Some(m.name()) == place.name.as_deref()) {
+            place.clock = Some(clock(machine));
+        }
     }
 }
 
@@ -56,11 +143,18 @@ mod tests {
 
     #[test]
     fn a_process_beside_the_client_shares_its_cpus() {
-        let layout = Cpus::divide(Layout::Split, &(0..2).collect(), 1).layout(&part("client"));
-        assert!(layout.is_shared());
-        assert_eq!(layout.beside_client, ["proxy"]);
-        let layout = Cpus::divide(Layout::Free, &(0..2).collect(), 1).layout(&part("client"));
-        assert_eq!(layout.beside_client, Vec::<String>::new(), "nothing is pinned");
+        let split = of(Layout::Split, &(0..2).collect(), "client");
+        assert!(split.is_shared());
+        assert_eq!(split.beside_client, ["proxy"]);
+        let free = of(Layout::Free, &(0..2).collect(), "client");
+        assert_eq!(free.beside_client, Vec::<String>::new(), "nothing is pinned");
+    }
+
+    /// The recorded layout of a part on this machine with these CPUs.
+    fn of(layout: Layout, online: &CpuSet, beside: &str) -> record::Layout {
+        let part = Part { layout, ..part(beside) };
+        let near = Near { identity: host::Identity::own(), cpus: online.clone() };
+        super::layout(&part, &near, &Machines::default())
     }
 
     /// A part of one variant, an app and a proxy on these CPUs.
@@ -79,7 +173,7 @@ mod tests {
         let sets = |layout, online: &CpuSet, threads| {
             let cpus = Cpus::divide(layout, online, threads);
             {
-                let shared = cpus.layout(&part("stack")).is_shared();
+                let shared = of(layout, online, "stack").is_shared();
                 (cpus.client.to_string(), cpus.stack.to_string(), shared)
             }
         };

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use base::{CpuSet, Nanos, RunId, Seed, Timestamp};
 use drive::{EngineKind, Histogram, Learned, Live, Observation, Session, Slice};
+use host::{Identity, Meter};
 use ledger::Ledger;
 use record::{
     Block, BlockState, Fact, Life, Machine, Offer, Part, Run, RunKind, RunState, Severity, Trial,
@@ -18,7 +19,7 @@ use record::{
 use spec::{Endpoint, Exchange, Load, Mode, ServedBy, Target};
 
 use crate::analyse;
-use crate::disturbance::Meter;
+use crate::disturbance::activity;
 use crate::error::ConductError;
 use crate::running_variant::{Counter, Settled};
 use crate::trial_sum::{Cost, TrialSum, empty};
@@ -105,6 +106,7 @@ pub fn load(
             seed: options.seed,
             step: STEP,
             stop: options.stop.clone(),
+            among: None,
         },
     )?;
     session.watch(Arc::clone(&options.live));
@@ -272,12 +274,13 @@ impl Loading<'_> {
         slice: &Slice,
     ) -> Result<Observation, ConductError> {
         let throttled = stage::throttled();
-        let before = self.meter.read();
+        let now = || [(Identity::default(), self.meter.read())];
+        let before = now();
         let started = base::timestamp_now();
         let seen = session.run(slice)?;
         let cost = Cost {
             stack_cpu: None,
-            activity: self.meter.read().since(&before),
+            activity: activity(&before, &now()),
             peak_memory_bytes: None,
             throttled: throttled.zip(stage::throttled()).map(|(a, b)| b.saturating_sub(a)),
         };

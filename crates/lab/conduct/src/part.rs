@@ -11,9 +11,11 @@ use spec::Contrast;
 use crate::analyse;
 use crate::block::{BlockOutcome, BlockPlan, SettledOffer, run_block};
 use crate::calibrate::{Calibration, calibrate, watched};
+use crate::disturbance::resolves;
 use crate::edges::Edges;
 use crate::error::ConductError;
-use crate::layout::Cpus;
+use crate::layout::{layout, note_clocks};
+use crate::machines::{Canaries, Machines, Snapshots};
 use crate::running_variant::{Setting, VariantResult};
 use crate::schedule::{
     lead_in, schedule_within, settle_offers, settled_after, warmup, with_learned,
@@ -29,9 +31,8 @@ pub(crate) struct PartRunner<'a> {
     pub(crate) plan: spec::Part,
     pub(crate) index: usize,
     pub(crate) setting: Setting<'a>,
-    pub(crate) cpus: Cpus,
     pub(crate) seed: Seed,
-    pub(crate) canary: &'a host::Canary,
+    pub(crate) canaries: &'a Canaries,
     progress: Option<PartProgress>,
 }
 
@@ -69,11 +70,10 @@ impl<'a> PartRunner<'a> {
         plan: spec::Part,
         index: usize,
         setting: Setting<'a>,
-        cpus: Cpus,
         seed: Seed,
-        canary: &'a host::Canary,
+        canaries: &'a Canaries,
     ) -> PartRunner<'a> {
-        PartRunner { plan, index, setting, cpus, seed, canary, progress: None }
+        PartRunner { plan, index, setting, seed, canaries, progress: None }
     }
 
     /// Calibrates every variant and records that. Blocks can follow if any variant is able to run.
@@ -85,7 +85,7 @@ impl<'a> PartRunner<'a> {
         deadline: Option<Deadline>,
         context: &mut RunContext<'_>,
     ) -> Result<(), ConductError> {
-        run.parts.push(blank(&self.plan, &self.cpus));
+        run.parts.push(blank(&self.plan, self.layout()));
         context
             .recorder
             .part(run, self.index, &run.parts[self.index])
@@ -153,6 +153,11 @@ impl<'a> PartRunner<'a> {
             .map_err(ConductError::Record)
     }
 
+    /// Where the part's stacks and clients run.
+    fn layout(&self) -> record::Layout {
+        layout(&self.plan, self.setting.near, self.setting.machines)
+    }
+
     fn stopped(&self) -> bool {
         self.setting.stop.load(Ordering::Relaxed)
     }
@@ -184,7 +189,7 @@ impl<'a> PartRunner<'a> {
             edges: Edges::default(),
             unevenness: Unevenness::default(),
             all_totals: vec![VariantTotals::default(); plan.variants.len()],
-            last_canary: self.canary.run(),
+            last_canary: self.canaries.run(),
             plan,
             able,
         }
@@ -307,7 +312,9 @@ impl<'a> PartRunner<'a> {
     ) -> Result<(), ConductError> {
         progress.number += 1;
         let number = progress.number;
-        cool_down(&self.setting.stop);
+        let machines = self.setting.machines;
+        cool_down(machines, &self.setting.stop);
+        machines.sync();
         let plan = BlockPlan {
             part: &progress.plan,
             variants: progress.able.clone(),
@@ -318,16 +325,16 @@ impl<'a> PartRunner<'a> {
             seed: self.seed.derive("block", u64::from(number)),
         };
         let (started, clock) = (base::timestamp_now(), Instant::now());
-        let before = host::Snapshot::take().ok();
+        let before = Snapshots::take(machines);
         let outcome = run_block(&plan, &self.setting, context.watcher);
-        let change = before.zip(host::Snapshot::take().ok()).map(|(a, b)| b.since(&a));
-        let canary = [progress.last_canary, self.canary.run()];
+        let change = Snapshots::take(machines).since(&before);
+        let canary = [progress.last_canary, self.canaries.run()];
         progress.last_canary = canary[1];
 
-        let resolved = self.setting.meter.resolves(progress.plan.schedule.slice);
+        let resolved = resolves(self.setting.resolution(), progress.plan.schedule.slice);
         let mut inspector = Inspector {
             block: number,
-            client_shares: self.cpus.layout(&self.plan).is_shared(),
+            client_shares: self.layout().is_shared(),
             findings: Vec::new(),
         };
         let compared = !progress.plan.contrasts.is_empty();
@@ -358,6 +365,8 @@ impl<'a> PartRunner<'a> {
         let block = self.write_down(run, block, &outcome, resolved, &mut findings, context)?;
         let part = &mut run.parts[self.index];
         part.blocks.push(block);
+        let apart = outcome.ended.iter().filter_map(|ended| ended.apart).max();
+        note_clocks(&mut part.layout, machines, apart);
         for finding in findings {
             let worth_telling = finding.is_invalid();
             part.findings.push(finding.clone());
@@ -510,11 +519,11 @@ fn without_baseline(contrasts: &[Contrast], able: &[usize]) -> Option<(usize, Ve
 }
 
 /// The part before anything has run.
-pub(crate) fn blank(plan: &spec::Part, cpus: &Cpus) -> Part {
+pub(crate) fn blank(plan: &spec::Part, layout: record::Layout) -> Part {
     Part {
         name: plan.name.clone(),
         question: plan.question.clone(),
-        layout: cpus.layout(plan),
+        layout,
         load: analyse::load_of(plan),
         variants: plan.variants.iter().map(analyse::blank_variant).collect(),
         blocks: Vec::new(),
@@ -540,13 +549,13 @@ pub(crate) fn blank(plan: &spec::Part, cpus: &Cpus) -> Part {
 ///
 /// Sockets in TIME_WAIT are not waited for. Every block has fresh ports, so they do not interfere,
 /// and a server that closes 8,000 connections a second would be waited for most of the time.
-fn cool_down(stop: &drive::StopFlag) {
+fn cool_down(machines: &Machines, stop: &drive::StopFlag) {
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(61) && !stop.load(Ordering::Relaxed) {
-        match host::Snapshot::take() {
-            Ok(now) if now.is_crowded() => std::thread::sleep(Duration::from_millis(100)),
-            _ => return,
+        if !Snapshots::take(machines).is_crowded() {
+            return;
         }
+        std::thread::sleep(Duration::from_millis(100));
     }
 }
 

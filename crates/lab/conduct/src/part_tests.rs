@@ -39,7 +39,7 @@ fn failures(block: u32, variant: u32) -> Finding {
 /// A part of eight blocks in which the second variant has 1.2 times the first one's throughput,
 /// with small noise.
 fn eight_blocks() -> Part {
-    let mut part = blank(&plan(), &Cpus::divide(spec::Layout::Free, &Default::default(), 1));
+    let mut part = blank(&plan(), record::Layout::default());
     for index in 1..=8 {
         let noise = u64::from(index) * 37 % 11;
         part.blocks.push(Block {

@@ -9,15 +9,14 @@ use record::{Machine, Run, RunKind, RunState};
 use spec::Plan;
 use stage::{Stage, StageOptions};
 
-use crate::disturbance::Meter;
 use crate::error::ConductError;
-use crate::layout::Cpus;
+use crate::machines::{Canaries, Machines, Near, prepare};
 use crate::part::{Deadline, PartRunner, RunContext};
 use crate::running_variant::Setting;
 use crate::watch::{Event, Recorder, Watcher};
 
 /// Options of a run, apart from its plan.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Options {
     /// The run's name, if it has one.
     pub name: Option<String>,
@@ -41,6 +40,8 @@ pub struct Options {
     pub extra_env: Vec<(String, String)>,
     /// Limit on the time of all parts together; if `None`, the plan's limit applies.
     pub max_time: Option<Nanos>,
+    /// The other machines of the plan, connected.
+    pub machines: Machines,
     /// Set to end the run early.
     pub stop: drive::StopFlag,
 }
@@ -98,7 +99,12 @@ pub fn run(
 /// What it costs to wake another CPU, if a part has its client and its stacks on separate ones.
 fn wake_cost(plan: &Plan, online: &CpuSet) -> Option<base::WakeCost> {
     let is_split = |part: &spec::Part| part.layout == spec::Layout::Split;
-    plan.parts.iter().any(is_split).then(|| host::wake_cost(online)).flatten()
+    let is_near = |part: &spec::Part| part.machines().is_empty();
+    plan.parts
+        .iter()
+        .any(|part| is_split(part) && is_near(part))
+        .then(|| host::wake_cost(online))
+        .flatten()
 }
 
 fn parts(
@@ -111,8 +117,11 @@ fn parts(
 ) -> Result<(), ConductError> {
     let stage = Stage::new(StageOptions::new(options.executable.clone(), run.id.clone()))?;
     let began = Instant::now();
-    let canary = host::Canary::calibrate(online);
-    let meter = Meter::open();
+    let near = Near { identity: host::Identity::own(), cpus: online.clone() };
+    let machines = &options.machines;
+    let far_programs = prepare(machines, &run.id, plan)?;
+    let canaries = Canaries::calibrate(&near, machines);
+    let meter = host::Meter::open();
     let mut context = RunContext { recorder, watcher };
     let mut runners: Vec<PartRunner<'_>> = Vec::new();
     let stopped = || options.stop.load(Ordering::Relaxed);
@@ -128,11 +137,12 @@ fn parts(
         }
         let name = part.name.clone();
         context.watcher.event(&Event::Part { name, number: index + 1, of: count });
-        let threads = part.variants.iter().map(|v| v.load.threads).max().unwrap_or(1);
-        let cpus = Cpus::divide(part.layout, online, threads);
         let setting = Setting {
             stage: &stage,
-            cpus: cpus.clone(),
+            part: part.clone(),
+            near: &near,
+            machines,
+            far_programs: &far_programs,
             files: plan.files.clone(),
             keep_files: options.keep_files.as_deref().map(|folder| folder.join(&part.name)),
             path_prepend: options.path_prepend.clone(),
@@ -142,7 +152,7 @@ fn parts(
             meter: &meter,
         };
         let seed = options.seed.derive("part", index as u64);
-        let mut runner = PartRunner::new(part.clone(), index, setting, cpus, seed, &canary);
+        let mut runner = PartRunner::new(part.clone(), index, setting, seed, &canaries);
         let until = deadline(part, count - index);
         runner.calibrate(run, until, &mut context)?;
         runner.blocks(run, until, &mut context)?;

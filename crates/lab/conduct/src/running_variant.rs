@@ -6,17 +6,20 @@ use std::time::Duration;
 use std::time::Instant;
 
 use base::{Nanos, Seed};
-use drive::{DriveError, Learned, Live, Observation, Session, Slice};
+use drive::{DriveError, Learned, Live, Observation, Slice};
+use far::{FarError, Look, Looked};
+use host::{Identity, Meter, Reading};
 use ledger::{Counts, Ledger};
 use rand::RngExt as _;
 use record::{Disruption, Life, Offer, Trial};
 use spec::{Action, EngineChoice, ServedBy, Target, Variant};
-use stage::{LiveStack, Stage, StageError, StartOptions, served};
+use stage::{Stage, StageError, StartOptions, served};
 
 use crate::acting::{Actor, attribute};
-use crate::disturbance::Meter;
-use crate::layout::Cpus;
+use crate::disturbance::activity;
+use crate::machines::{Machines, Near, Site};
 use crate::trial_sum::{Cost, TrialSum};
+use crate::wherever::{Reader, Session, Stack};
 
 /// How often to read the memory of a loaded stack: each reading covers every process.
 const MEMORY_EVERY: Duration = Duration::from_millis(250);
@@ -35,7 +38,12 @@ const START_ATTEMPTS: u64 = 4;
 /// The environment in which the stacks of a part run.
 pub(crate) struct Setting<'a> {
     pub(crate) stage: &'a Stage,
-    pub(crate) cpus: Cpus,
+    /// The part, for the machines of its stacks and clients.
+    pub(crate) part: spec::Part,
+    pub(crate) near: &'a Near,
+    pub(crate) machines: &'a Machines,
+    /// Folders of programs on other machines, by their names.
+    pub(crate) far_programs: &'a [(String, PathBuf)],
     pub(crate) files: Option<PathBuf>,
     /// Folder for copies of the files of this part's stacks.
     pub(crate) keep_files: Option<PathBuf>,
@@ -53,8 +61,21 @@ pub(crate) enum StartError {
     Stage(#[from] StageError),
     #[error(transparent)]
     Drive(#[from] DriveError),
+    #[error(transparent)]
+    Far(#[from] FarError),
     #[error("{0}")]
     Unfit(String),
+}
+
+impl StartError {
+    /// Whether an address was in use, so that another start with other ports may succeed.
+    fn is_address_in_use(&self) -> bool {
+        match self {
+            StartError::Stage(error) => error.is_address_in_use(),
+            StartError::Far(error) => error.is_address_in_use(),
+            StartError::Drive(_) | StartError::Unfit(_) => false,
+        }
+    }
 }
 
 /// A running variant.
@@ -62,7 +83,13 @@ pub(crate) struct RunningVariant {
     pub(crate) variant: usize,
     pub(crate) learned: Option<Learned>,
     pub(crate) trial_sums: Vec<TrialSum>,
-    stack: LiveStack,
+    stack: Stack,
+    site: Site,
+    near: Identity,
+    /// Why the stack on another machine has failed, as seen after the last slice.
+    died: Option<String>,
+    /// The longest time between the beginnings of several clients in a measured slice.
+    apart: Option<Nanos>,
     /// Whether the server was already running: its stack has no processes, and its cost is unknown.
     is_external: bool,
     /// Whether requests have no response: then each trial is compared with the server-side count.
@@ -81,7 +108,7 @@ pub(crate) struct RunningVariant {
 
 /// A source of the server-side count.
 pub(crate) struct Counter {
-    reader: served::Reader,
+    reader: Reader,
     base: served::Count,
     /// How long the count may lag behind the client's.
     patience: Nanos,
@@ -102,41 +129,46 @@ impl RunningVariant {
     ) -> Result<RunningVariant, StartError> {
         let mut rng = seed.rng("set-up");
         let env_padding_bytes: u32 = rng.random_range(0..=4096);
-        let stack = with_environment(&variant.stack, &around.extra_env);
-        if let Some(command) = &variant.stack.prepare {
-            let folder = variant.stack.working_dir.as_deref();
-            stage::run_hook("--prepare", command, folder, &around.stop)?;
-        }
+        let site = Site::of(variant, &around.part, around.near, around.machines)
+            .map_err(StartError::Unfit)?;
+        let environment = match &site.stack {
+            None => &around.extra_env,
+            Some(machine) => &machine.facts().env,
+        };
+        let stack = with_environment(&variant.stack, environment);
+        prepare(variant, &site, around)?;
         let mut attempt = 0;
         let stack = loop {
             attempt += 1;
             let options = StartOptions {
-                cpus: around.cpus.stack.clone(),
-                client_cpus: around.cpus.client.clone(),
+                cpus: site.stack_cpus.clone(),
+                client_cpus: site.beside_cpus.clone(),
                 env_padding_bytes,
+                host: site.host.clone(),
                 files: around.files.clone(),
                 keep_files: around.keep_files.as_deref().map(|f| f.join(file_name(&variant.name))),
-                path_prepend: around.path_prepend.clone(),
+                path_prepend: around.programs(&site),
                 working_dir: variant.stack.working_dir.clone(),
                 stop: around.stop.clone(),
                 ..StartOptions::new(&variant.name, seed.derive("places", attempt))
             };
-            match around.stage.start(&stack, options) {
+            match Stack::start(around.stage, &site, &stack, options) {
                 Err(error) if error.is_address_in_use() && attempt < START_ATTEMPTS => continue,
                 other => break other?,
             }
         };
         let counter = Counter::of(variant, &stack)?;
-        let target = Target::parse(&stack.expand(&variant.target))
+        let target = Target::parse(&stack.expand(&variant.target)?)
             .map_err(|error| StartError::Unfit(error.to_string()))?;
         let options = drive::Options {
-            cpus: around.cpus.client.clone(),
+            cpus: site.client_cpus.first().cloned().unwrap_or_default(),
             seed: seed.derive("arrivals", 0),
             step: around.step,
             stop: around.stop.clone(),
+            among: None,
         };
         let load = with_one_engine(&variant.load);
-        let mut session = Session::open(&target, &load, &options)?;
+        let mut session = Session::open(&site, &target, &load, &options)?;
         let mut warm = TrialSum::new(Offer::WarmUp, None, around.step);
         let probing = Instant::now();
         let learned = match variant.load.exchange {
@@ -146,7 +178,7 @@ impl RunningVariant {
             | spec::Exchange::Lines(_) => None,
         };
         let live = Arc::new(Live::default());
-        if !variant.actions.is_empty() {
+        if let Some(session) = session.near().filter(|_| !variant.actions.is_empty()) {
             session.watch(Arc::clone(&live));
         }
         let (counts, errors) = session.life();
@@ -157,6 +189,10 @@ impl RunningVariant {
             learned,
             trial_sums: vec![warm],
             stack,
+            site,
+            near: around.near.identity.clone(),
+            died: None,
+            apart: None,
             is_external: variant.stack.processes.is_empty(),
             is_one_way: variant.is_one_way(),
             is_datagram: target.endpoint().is_datagram(),
@@ -190,25 +226,25 @@ impl RunningVariant {
                 self.trial_sums.len() - 1
             }
         };
-        let throttled = stage::throttled();
-        let (before, cpu) = (meter.read(), self.stack_cpu());
+        let before = self.look(meter, false)?;
         let started = base::timestamp_now();
         let (mut seen, disruption) = match offer.is_measured() && !self.actions.is_empty() {
             true => self.run_with_actions(slice)?,
-            false => (self.session.run(slice)?, None),
+            false => (self.run(slice, offer)?, None),
         };
         let arrivals = self.arrivals(&mut seen);
-        let (cpu_after, after) = (self.stack_cpu(), meter.read());
-        let mut cost = Cost {
-            stack_cpu: cpu.zip(cpu_after).map(|(a, b)| b.saturating_sub(a)),
-            activity: after.since(&before),
-            peak_memory_bytes: None,
-            throttled: throttled.zip(stage::throttled()).map(|(a, b)| b.saturating_sub(a)),
-        };
-        if !self.is_external && self.memory_read.elapsed() >= MEMORY_EVERY {
-            cost.peak_memory_bytes = self.stack.usage().ok().map(|usage| usage.peak_memory_bytes);
+        let with_memory = !self.is_external && self.memory_read.elapsed() >= MEMORY_EVERY;
+        let after = self.look(meter, with_memory)?;
+        if with_memory {
             self.memory_read = Instant::now();
         }
+        let rise = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| b.saturating_sub(a));
+        let cost = Cost {
+            stack_cpu: before.stack_cpu.zip(after.stack_cpu).map(|(a, b)| b.saturating_sub(a)),
+            activity: activity(&before.readings, &after.readings),
+            peak_memory_bytes: after.peak_memory_bytes,
+            throttled: rise(before.throttled, after.throttled),
+        };
         self.trial_sums[at].add(&seen, cost, round, started, slice.lead_in);
         if self.is_one_way && self.counter.is_some() {
             self.trial_sums[at].add_arrivals(arrivals);
@@ -216,6 +252,48 @@ impl RunningVariant {
         // With actions a trial is one slice.
         self.trial_sums[at].disruption = disruption;
         Ok(&self.trial_sums[at])
+    }
+
+    /// Loads the variant for one slice.
+    fn run(&mut self, slice: &Slice, offer: Offer) -> Result<Observation, StartError> {
+        let (seen, apart) = self.session.run(slice)?;
+        if offer.is_measured() {
+            self.apart = self.apart.max(apart);
+        }
+        Ok(seen)
+    }
+
+    /// Reads the counters of the site's machines, and the stack's usage.
+    fn look(&mut self, meter: &Meter, memory: bool) -> Result<Looks, StartError> {
+        let far_stack = self.stack.far_id();
+        let of_stack = |machine: &Arc<far::Machine>| {
+            let has_stack = self.site.stack.as_ref().is_some_and(|at| Arc::ptr_eq(at, machine));
+            far_stack.filter(|_| has_stack)
+        };
+        let look = |machine: &Arc<far::Machine>| {
+            let stack = of_stack(machine);
+            machine.look(Look { stack, memory: memory && stack.is_some() })
+        };
+        let machines = self.site.machines();
+        let waiting: Vec<far::Waiting> = machines.iter().map(|machine| look(machine)).collect();
+        let mut looks = Looks::default();
+        if self.site.is_near_used() {
+            looks.throttled = stage::throttled();
+            looks.readings.push((self.near.clone(), meter.read()));
+        }
+        if let (Some(stack), false) = (self.stack.near(), self.is_external) {
+            looks.stack_cpu = stack.cpu().ok();
+            if memory {
+                looks.peak_memory_bytes = stack.usage().ok().map(|usage| usage.peak_memory_bytes);
+            }
+        }
+        for (machine, waiting) in machines.into_iter().zip(waiting) {
+            let looked = waiting.looked()?;
+            looks.readings.push((machine.facts().identity.clone(), looked.reading.clone()));
+            looks.add(looked);
+        }
+        self.died = looks.died.take();
+        Ok(looks)
     }
 
     /// What the server's side has counted of a slice whose requests have no response.
@@ -242,7 +320,10 @@ impl RunningVariant {
         slice: &Slice,
     ) -> Result<(Observation, Option<Disruption>), StartError> {
         let RunningVariant { session, stack, actions, live, stop, .. } = self;
-        let (stack, failed_before) = (&*stack, live.counts().1);
+        let nowhere_else = || StartError::Unfit("actions work only on this machine".to_owned());
+        let session = session.near().ok_or_else(nowhere_else)?;
+        let stack = stack.near().ok_or_else(nowhere_else)?;
+        let failed_before = live.counts().1;
         let pids = stack.pids();
         let (ending, over) = std::sync::mpsc::channel();
         let began = Instant::now();
@@ -269,19 +350,21 @@ impl RunningVariant {
         Ok((seen, Some(disruption)))
     }
 
-    /// CPU time of the stack so far, if known.
-    fn stack_cpu(&self) -> Option<Nanos> {
-        if self.is_external { None } else { self.stack.cpu().ok() }
-    }
-
-    /// Checks that the stack is still as it was when it became ready.
-    pub(crate) fn check_alive(&mut self) -> Result<(), StageError> {
-        self.stack.check_alive()
+    /// Checks that the stack is still as it was when it became ready; of one on another machine,
+    /// after the last slice.
+    pub(crate) fn check_alive(&mut self) -> Result<(), StartError> {
+        match (self.stack.near(), &self.died, &self.site.stack) {
+            (Some(stack), ..) => Ok(stack.check_alive()?),
+            (None, Some(died), Some(machine)) => {
+                Err(StartError::Unfit(format!("on {}: {died}", machine.name())))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Describes a process of the stack that may run outside the stack's CPUs.
     pub(crate) fn unpinned(&self) -> Option<String> {
-        self.stack.cpus_allowed_violation()
+        self.stack.unpinned()
     }
 
     /// Closes the connections, reads the server-side count, stops the stack, and returns the
@@ -294,13 +377,14 @@ impl RunningVariant {
             session,
             mut counter,
             env_padding_bytes,
+            apart,
             ..
         } = self;
         let (counts, errors) = session.close();
         let settled = counter.as_mut().map(|counter| counter.settle(counts.completed));
         let Settled { served, discarded, error: served_error } = settled.unwrap_or_default();
         let log_tail = stack.log_tail(5).join("\n");
-        let commands_said = stack.commands_tail(1).pop();
+        let commands_said = stack.near().and_then(|stack| stack.commands_tail(1).pop());
         let stopped = stack.stop();
         let mut by_trials = Counts::default();
         trial_sums.iter().for_each(|trial_sum| by_trials.merge(&trial_sum.counts));
@@ -316,7 +400,65 @@ impl RunningVariant {
             killed: stopped.killed,
             log_tail,
             commands_said,
+            apart,
         }
+    }
+}
+
+impl Setting<'_> {
+    /// How exactly the activity of others can be measured on the part's machines; `None` if it
+    /// cannot be measured on all of them.
+    pub(crate) fn resolution(&self) -> Option<Nanos> {
+        let names = self.part.machines();
+        let far = self.machines.iter().filter(|machine| names.contains(&machine.name()));
+        far.map(|machine| machine.facts().resolution)
+            .try_fold(self.meter.resolution()?, |coarsest, of| Some(coarsest.max(of?)))
+    }
+
+    /// Folders to prepend to the PATH of a stack's processes at a site.
+    fn programs(&self, site: &Site) -> Vec<PathBuf> {
+        match &site.stack {
+            None => self.path_prepend.clone(),
+            Some(machine) => {
+                let here = self.far_programs.iter().filter(|(name, _)| name == machine.name());
+                here.map(|(_, folder)| folder.clone()).collect()
+            }
+        }
+    }
+}
+
+/// Runs the command that prepares a start, on the stack's machine.
+fn prepare(variant: &Variant, site: &Site, around: &Setting<'_>) -> Result<(), StartError> {
+    let Some(command) = &variant.stack.prepare else { return Ok(()) };
+    match &site.stack {
+        None => {
+            let folder = variant.stack.working_dir.as_deref();
+            Ok(stage::run_hook("--prepare", command, folder, &around.stop)?)
+        }
+        Some(machine) => Ok(machine.hook("--prepare", command)?),
+    }
+}
+
+/// Readings around a slice.
+#[derive(Default)]
+struct Looks {
+    readings: Vec<(Identity, Reading)>,
+    throttled: Option<u64>,
+    stack_cpu: Option<Nanos>,
+    peak_memory_bytes: Option<u64>,
+    died: Option<String>,
+}
+
+impl Looks {
+    /// Adds those of another machine.
+    fn add(&mut self, looked: Looked) {
+        self.throttled = match (self.throttled, looked.throttled) {
+            (Some(a), Some(b)) => Some(a + b),
+            (a, b) => a.or(b),
+        };
+        self.stack_cpu = self.stack_cpu.or(looked.stack_cpu);
+        self.peak_memory_bytes = self.peak_memory_bytes.or(looked.peak_memory_bytes);
+        self.died = self.died.take().or(looked.died);
     }
 }
 
@@ -325,7 +467,7 @@ impl Counter {
     ///
     /// A stream has none: what the server handed to the kernel and what the client received differ
     /// by what was in transit.
-    fn of(variant: &Variant, stack: &LiveStack) -> Result<Option<Counter>, StageError> {
+    fn of(variant: &Variant, stack: &Stack) -> Result<Option<Counter>, StartError> {
         if matches!(variant.load.exchange, spec::Exchange::Bulk { .. }) {
             return Ok(None);
         }
@@ -334,7 +476,7 @@ impl Counter {
             return Ok(counter.map(|counter| counter.patient_with(variant)));
         }
         let by = variant.served_by.clone().unwrap_or(ServedBy::Wsgi);
-        let reader = served::Reader::new(&by, stack)?;
+        let reader = Reader::new(&by, stack)?;
         let counter = Counter::from_now(reader, variant.served_by.is_some())?;
         Ok(Some(counter.patient_with(variant)))
     }
@@ -348,11 +490,11 @@ impl Counter {
     }
 
     /// The counter of a server that was already running.
-    pub(crate) fn external(by: &ServedBy) -> Result<Counter, StageError> {
-        Counter::from_now(served::Reader::external(by)?, true)
+    pub(crate) fn external(by: &ServedBy) -> Result<Counter, StartError> {
+        Counter::from_now(Reader::Near(served::Reader::external(by)?), true)
     }
 
-    fn from_now(mut reader: served::Reader, declared: bool) -> Result<Counter, StageError> {
+    fn from_now(mut reader: Reader, declared: bool) -> Result<Counter, StartError> {
         // A log line may be written after its response is sent.
         let base = reader.read_settled(Nanos::from_millis(20), Nanos::from_secs(1))?;
         let arrived = Some(served::Count::default());
@@ -452,6 +594,8 @@ pub(crate) struct VariantResult {
     pub(crate) log_tail: String,
     /// The last line that the commands of actions printed.
     pub(crate) commands_said: Option<String>,
+    /// The longest time between the beginnings of several clients in a measured slice.
+    pub(crate) apart: Option<Nanos>,
 }
 
 impl VariantResult {

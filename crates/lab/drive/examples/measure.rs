@@ -65,6 +65,7 @@ fn load(
         seed: Seed(1),
         step: Nanos::from_millis(100),
         stop: Arc::new(AtomicBool::new(false)),
+        among: None,
     };
     let mut session = Session::open(target, &load, &options)?;
     session.learn()?;

@@ -3,10 +3,11 @@
 use std::io;
 
 use netio::{Address, NoUring, Uring};
+use serde::{Deserialize, Serialize};
 use spec::{EngineChoice, Exchange, Load};
 
 /// I/O backend of the client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EngineKind {
     /// Readiness-based: one system call each to send and to receive.
     Epoll,

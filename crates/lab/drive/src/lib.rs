@@ -31,5 +31,5 @@ pub use observe::{
     ConnectionsLimit, Histogram, Learned, LimitedBy, Observation, ThreadUse, Window,
 };
 pub use pacer::Pacer;
-pub use session::{DriveError, Options, Session};
+pub use session::{Among, DriveError, Options, Session};
 pub use slice::{Slice, StopFlag};

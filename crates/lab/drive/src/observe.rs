@@ -2,12 +2,15 @@
 
 use base::Nanos;
 use ledger::{Counts, Errors};
+use serde::{Deserialize, Serialize};
+
+use crate::slice_counts::{self, histogram};
 
 /// Durations in nanoseconds, three significant digits, auto-resizing so that nothing is clipped.
 pub type Histogram = hdrhistogram::Histogram<u64>;
 
 /// Observations of one slice, or of several added up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Observation {
     /// All requests of the slice, including lead-in and drain: the ledger's columns.
     pub counts: Counts,
@@ -16,12 +19,15 @@ pub struct Observation {
     /// The measured window.
     pub window: Window,
     /// Done − scheduled, of requests completed in the window (open loop; empty in a closed one).
+    #[serde(with = "sparse")]
     pub latency: Histogram,
     /// Done − sent, of requests completed in the window.
+    #[serde(with = "sparse")]
     pub service_time: Histogram,
     /// The client's own delay of each request sent in the window (open loop): sent − scheduled, or
     /// 0 if the request had to wait for a connection and was sent on the first one that became
     /// free. That wait is caused by the server and part of the latency.
+    #[serde(with = "sparse")]
     pub lateness: Histogram,
     /// The longest time that any request of the slice waited for its end, from the instant at which
     /// it was due (open loop) or sent (closed loop): for its response, its failure, or the end of
@@ -56,8 +62,36 @@ pub struct Observation {
     pub threads: Vec<ThreadUse>,
 }
 
+impl Observation {
+    /// Adds the observation of other threads or of another client of the same time, exactly: counts
+    /// are added, and histograms are those of all values.
+    pub fn merge(&mut self, other: Observation) {
+        slice_counts::merge(self, other);
+    }
+}
+
+/// A histogram as its values and their counts: every quantile is the same afterwards.
+mod sparse {
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{Histogram, histogram};
+
+    pub(super) fn serialize<S: Serializer>(of: &Histogram, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(of.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram, D::Error> {
+        let mut sum = histogram();
+        for (value, count) in Vec::<(u64, u64)>::deserialize(from)? {
+            sum.record_n(value, count).map_err(D::Error::custom)?;
+        }
+        Ok(sum)
+    }
+}
+
 /// The limit on connections in use at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConnectionsLimit {
     /// The limit.
     pub connections: u32,
@@ -66,7 +100,7 @@ pub struct ConnectionsLimit {
 }
 
 /// What limits the number of connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum LimitedBy {
     /// The load: `connections` or, in an open loop, `connections_max`.
     #[default]
@@ -76,7 +110,7 @@ pub enum LimitedBy {
 }
 
 /// The measured window of a slice: after the lead-in, before the drain.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// Its length; the sum of lengths for several slices.
     pub length: Nanos,
@@ -93,7 +127,7 @@ pub struct Window {
 }
 
 /// CPU time of a client thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// CPU time used during the slice.
     pub cpu: Nanos,
@@ -102,7 +136,7 @@ pub struct ThreadUse {
 }
 
 /// The response learned from the probes, with which all later ones are compared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Learned {
     /// The status, for HTTP.
     pub status: Option<u16>,

@@ -7,6 +7,7 @@ use base::{CpuSet, Nanos, Seed};
 use ledger::{Counts, Errors};
 use netio::{Address, Epoll, Failure, RETIRED_MAX, Setup, Uring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::{Deserialize, Serialize};
 use spec::{Exchange, Load, Mode, Target};
 
 use crate::Fault;
@@ -34,6 +35,18 @@ pub struct Options {
     pub step: Nanos,
     /// Ends slices early.
     pub stop: StopFlag,
+    /// The threads among those of all clients, if others load the same target.
+    pub among: Option<Among>,
+}
+
+/// A session's threads among those of several clients, which share the arrivals of an open loop as
+/// the threads of one client do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Among {
+    /// Number of the session's first thread.
+    pub first: u32,
+    /// Threads of all clients.
+    pub all: u32,
 }
 
 #[cfg(test)]
@@ -45,6 +58,7 @@ impl Options {
             seed: Seed(1),
             step: Nanos::from_millis(10),
             stop: StopFlag::default(),
+            among: None,
         }
     }
 }
@@ -87,6 +101,8 @@ pub struct Session {
     live: Option<Arc<Live>>,
     /// Number of slices so far, so that each has different random arrivals.
     slices: u64,
+    /// When the last slice began.
+    begun: Option<Nanos>,
 }
 
 impl Session {
@@ -114,6 +130,7 @@ impl Session {
             errors: Errors::new(),
             live: None,
             slices: 0,
+            begun: None,
         };
         let mut failure = Failure::Unreachable;
         for address in addresses {
@@ -175,7 +192,17 @@ impl Session {
     /// With `requests` set, the slice lasts until each has completed or failed. After a failed
     /// connection attempt a connection pauses for 1 ms.
     pub fn run(&mut self, slice: &Slice) -> Result<Observation, DriveError> {
-        let mut results = self.slice(slice, usize::MAX, None)?.into_iter();
+        self.run_at(slice, None)
+    }
+
+    /// The same, but begins at the given instant of [`base::MonotonicClock`], or at once if the
+    /// connections are open only later.
+    pub fn run_at(
+        &mut self,
+        slice: &Slice,
+        begin: Option<Nanos>,
+    ) -> Result<Observation, DriveError> {
+        let mut results = self.slice(slice, (usize::MAX, begin), None)?.into_iter();
         let Some(ThreadResult { mut observation, .. }) = results.next() else {
             return Err(DriveError::Unfit("a session has at least one thread".to_owned()));
         };
@@ -187,6 +214,11 @@ impl Session {
     /// Also adds all further counts to `live` as they change.
     pub fn watch(&mut self, live: Arc<Live>) {
         self.live = Some(live);
+    }
+
+    /// When the last slice began, by [`base::MonotonicClock`]; `None` before the first one.
+    pub fn begun(&self) -> Option<Nanos> {
+        self.begun
     }
 
     /// The I/O backend.
@@ -226,7 +258,7 @@ impl Session {
 
     /// Orders for work without requests.
     fn idle_orders(&self) -> Arc<Orders> {
-        Arc::new(self.orders(&Slice { requests: Some(0), ..one_request() }, 1, 0))
+        Arc::new(self.orders(&Slice { requests: Some(0), ..one_request() }, 1, (0, None)))
     }
 
     fn is_stopped(&self) -> bool {
@@ -236,7 +268,7 @@ impl Session {
     /// One request on the first connection: the response, with its body if that has at most
     /// `keep_max` bytes, and the length of the body.
     fn probe(&mut self, keep_max: usize) -> Result<(Probe, u64), DriveError> {
-        let results = self.slice(&one_request(), 1, Some(keep_max))?;
+        let results = self.slice(&one_request(), (1, None), Some(keep_max))?;
         let mut probed = Err(DriveError::Unfit("a probe was not answered".to_owned()));
         for result in results {
             self.count(&result.observation);
@@ -255,11 +287,12 @@ impl Session {
         probed
     }
 
-    /// Runs a slice on every thread, with at most `active` connections in all.
+    /// Runs a slice on every thread, with at most `active` connections in all, from the instant
+    /// `begin` on.
     fn slice(
         &mut self,
         slice: &Slice,
-        active: usize,
+        (active, begin): (usize, Option<Nanos>),
         keep_max: Option<usize>,
     ) -> Result<Vec<ThreadResult>, DriveError> {
         if let Mode::Open { rate_per_s, .. } = slice.mode
@@ -271,17 +304,23 @@ impl Session {
         }
         self.slices += 1;
         let used = self.client_threads.len().min(active);
-        let orders = Arc::new(self.orders(slice, used, self.slices));
+        let orders = Arc::new(self.orders(slice, used, (self.slices, begin)));
         let client_threads = &mut self.client_threads[..used];
         for client_thread in &mut *client_threads {
             client_thread.run(orders.clone(), client_thread.connections().min(active), keep_max);
         }
         let results: Vec<_> = client_threads.iter_mut().map(ClientThread::ran).collect();
+        self.begun = orders.start.get().copied();
         results.into_iter().map(|result| result.map_err(|error| error::own(&error))).collect()
     }
 
     /// The orders of the session's `serial`-th slice for its first `client_threads` threads.
-    fn orders(&self, slice: &Slice, client_threads: usize, serial: u64) -> Orders {
+    fn orders(
+        &self,
+        slice: &Slice,
+        client_threads: usize,
+        (serial, begin): (u64, Option<Nanos>),
+    ) -> Orders {
         let Session { load, options, .. } = self;
         let one_request = load.new_connection || load.exchange == Exchange::Oneshot;
         Orders {
@@ -298,6 +337,8 @@ impl Session {
             seed: options.seed.derive("slice", serial),
             cpus: options.cpus.clone(),
             threads: client_threads as u32,
+            among: options.among,
+            begin,
             limited_by: self.limited_by,
             ready: Gate::new(client_threads),
             failed: AtomicBool::new(false),

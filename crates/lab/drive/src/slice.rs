@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use base::Nanos;
+use serde::{Deserialize, Serialize};
 use spec::Mode;
 
 /// Set from a signal handler to end a slice early; outstanding requests are still drained, for a
@@ -11,7 +12,7 @@ use spec::Mode;
 pub type StopFlag = Arc<AtomicBool>;
 
 /// One stretch of load.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slice {
     /// Closed or open loop.
     pub mode: Mode,

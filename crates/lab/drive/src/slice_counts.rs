@@ -62,7 +62,7 @@ pub(crate) struct SliceCounts {
 }
 
 /// Three significant digits and no limit: the histogram grows as necessary.
-fn histogram() -> Histogram {
+pub(crate) fn histogram() -> Histogram {
     #[allow(clippy::expect_used)]
     let mut histogram = Histogram::new_with_bounds(1, 10_000_000_000, 3)
         .expect("constant bounds and digits are within what the library takes");

@@ -17,6 +17,7 @@ use crate::live::Live;
 use crate::observe::{ConnectionsLimit, LimitedBy};
 use crate::pacer::Pacer;
 use crate::schedule::{ArrivalQueue, Budget};
+use crate::session::Among;
 use crate::slice::{Slice, StopFlag};
 use crate::slice_counts::{SliceCounts, Times};
 use crate::slice_run::{Conn, Link, OneWay, SliceRun, SliceSetup, Source, TURN_MAX};
@@ -90,6 +91,10 @@ pub(crate) struct Orders {
     pub(crate) cpus: CpuSet,
     /// Threads of this slice.
     pub(crate) threads: u32,
+    /// These threads among those of all clients, if there are others.
+    pub(crate) among: Option<Among>,
+    /// The instant at which the slice is to begin, if one was agreed.
+    pub(crate) begin: Option<Nanos>,
     /// What limits the number of connections.
     pub(crate) limited_by: LimitedBy,
     /// Where all threads meet when their connections are open.
@@ -116,8 +121,9 @@ impl Orders {
             let threads = u64::from(self.threads);
             requests / threads + u64::from(u64::from(index) < requests % threads)
         });
+        let Among { first, all } = self.among.unwrap_or(Among { first: 0, all: self.threads });
         Source::Open(ArrivalQueue::new(
-            Pacer::new(arrivals, rate_per_s, index, self.threads, self.seed),
+            Pacer::new(arrivals, rate_per_s, first + index, all, self.seed),
             share,
         ))
     }
@@ -153,6 +159,8 @@ impl Orders {
             seed: Seed(1),
             cpus: CpuSet::default(),
             threads: 1,
+            among: None,
+            begin: None,
             limited_by: LimitedBy::default(),
             ready: Gate::new(1),
             failed: AtomicBool::new(false),
@@ -257,6 +265,7 @@ impl<E: Engine> Worker<E> {
         // Every thread comes here, even after an error, because the others wait.
         orders.ready.wait();
         placed.and(prepared)?;
+        orders.begin.into_iter().for_each(wait_until);
         run.times = orders.times(*orders.start.get_or_init(|| MonotonicClock.now()), one_way);
         load(engine, &mut run, orders)?;
         let end = MonotonicClock.now();
@@ -429,6 +438,20 @@ fn place(cpus: &CpuSet, index: u32) -> io::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// The end of a wait that is spent awake: the kernel may wake a thread this late.
+const AWAKE: Nanos = Nanos::from_micros(100);
+
+/// Waits until an instant of the monotonic clock.
+fn wait_until(instant: Nanos) {
+    let nap = instant.saturating_sub(MonotonicClock.now() + AWAKE);
+    if nap > Nanos::ZERO {
+        std::thread::sleep(nap.into());
+    }
+    while MonotonicClock.now() < instant {
+        sched_yield();
+    }
 }
 
 /// CPU time of the calling thread.

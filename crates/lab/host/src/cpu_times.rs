@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use base::{Clock as _, MonotonicClock, Nanos};
+use serde::{Deserialize, Serialize};
 
 use crate::{HostError, read};
 
@@ -42,7 +43,7 @@ pub struct CpuMeter {
 }
 
 /// Busy time of every CPU since boot, at one instant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTimes {
     /// The instant, on the monotonic clock.
     pub at: Nanos,
@@ -51,7 +52,7 @@ pub struct CpuTimes {
 }
 
 /// Time of one CPU, since boot or between two readings.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuTime {
     /// Its number.
     pub cpu: usize,

@@ -5,7 +5,9 @@
 
 mod canary;
 mod cpu_times;
+mod identity;
 mod machine;
+mod meter;
 mod neighbours;
 mod network;
 mod ports;
@@ -19,7 +21,9 @@ use base::CpuSet;
 
 pub use canary::Canary;
 pub use cpu_times::{CpuMeter, CpuSource, CpuTime, CpuTimes, CpuUse};
+pub use identity::Identity;
 pub use machine::{governors, machine};
+pub use meter::{Meter, Reading};
 pub use neighbours::{Neighbour, Neighbours};
 pub use network::{Segments, Way};
 pub use ports::ephemeral_ports;

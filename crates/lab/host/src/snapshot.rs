@@ -1,6 +1,7 @@
 //! Counters of the whole machine, and their differences.
 
 use base::{Clock as _, MonotonicClock, Nanos};
+use serde::{Deserialize, Serialize};
 
 use crate::{HostError, read, read_if_any};
 
@@ -9,7 +10,7 @@ const TROUBLE: [&str; 5] =
     ["ListenOverflows", "ListenDrops", "TCPTimeouts", "TCPSynRetrans", "TCPTimeWaitOverflow"];
 
 /// The machine's counters at one instant.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The instant, on the monotonic clock.
     pub at: Nanos,
@@ -93,6 +94,25 @@ pub struct Change {
 }
 
 impl Change {
+    /// Adds the change of another machine over the same time: counters are added, and shares are
+    /// those of the machine with the larger one.
+    pub fn merge(&mut self, other: &Change) {
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.busy += other.busy;
+        self.steal = self.steal.max(other.steal);
+        for (sum, rise) in self.tcp.iter_mut().zip(other.tcp) {
+            *sum = match (*sum, rise) {
+                (Some(a), Some(b)) => Some(a + b),
+                (a, b) => a.or(b),
+            };
+        }
+        let most = |a: f64, b: f64| a.max(b);
+        self.conntrack_share = match (self.conntrack_share, other.conntrack_share) {
+            (Some(a), Some(b)) => Some(most(a, b)),
+            (a, b) => a.or(b),
+        };
+    }
+
     /// The increase of each counter of connection trouble, with its name in TcpExt; `None` if the
     /// kernel does not report it.
     pub fn tcp_trouble(&self) -> impl Iterator<Item = (&'static str, Option<u64>)> {

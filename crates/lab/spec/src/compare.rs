@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use base::Nanos;
 
 use crate::error::SpecError;
+use crate::far;
 use crate::load::{Arrivals, Load};
 use crate::names::default_names;
 use crate::plan::{
@@ -53,6 +54,12 @@ pub struct CompareArgs {
     pub ready_timeout: Option<Nanos>,
     /// Shell command to run before each start: none, or one per command.
     pub prepare: Vec<String>,
+    /// The machine on which the servers run; `None` for this one.
+    pub on: Option<String>,
+    /// The machines that load them; none means this one.
+    pub from: Vec<String>,
+    /// The address at which the clients reach the servers' machine.
+    pub address: Option<String>,
 }
 
 /// Turns commands into a plan, as hyperfine does: each is one server.
@@ -90,7 +97,9 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
         layout: if external { Layout::Free } else { args.layout },
         schedule: schedule(args)?,
         published: Vec::new(),
+        from: args.from.clone(),
     };
+    check_machines(args, &part)?;
     Ok(Plan {
         name: "compare".to_owned(),
         title: names.join(" vs "),
@@ -102,6 +111,29 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
         parts: vec![part],
         source: args.commands.join("\n"),
     })
+}
+
+/// Checks that the servers can run on their machines, and be loaded from those of the clients.
+fn check_machines(args: &CompareArgs, part: &Part) -> Result<(), SpecError> {
+    far::check(part).map_err(|refusal| SpecError::new(refusal.message).help(refusal.help))?;
+    if args.on.is_none() && args.from.is_empty() && args.address.is_some() {
+        return Err(SpecError::new("--at is the address of a server on another machine")
+            .help("add --on or --from"));
+    }
+    let loopback = |command: &&String| {
+        let listens = ["127.0.0.1:$PORT", "127.0.0.1:${PORT}", "localhost:$PORT", "[::1]:$PORT"];
+        listens.iter().any(|address| command.contains(address))
+    };
+    match args.commands.iter().find(loopback) {
+        Some(command) if part.variants.iter().any(|variant| variant.is_apart(&args.from)) => {
+            Err(SpecError::new(format!(
+                "the command '{command}' listens on a loopback address, which other machines \
+                 cannot reach"
+            ))
+            .help("write $HOST instead, the address at which the clients reach the server"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether the arguments are URLs of servers that are already running.
@@ -231,6 +263,8 @@ fn variant(
     let over_unix = variables::names(command, "SOCKET");
     let (target, ready) = if over_unix {
         (format!("http://unix:$SOCKET:{path}"), Ready::Socket("$SOCKET".to_owned()))
+    } else if args.on.is_some() || !args.from.is_empty() {
+        (format!("http://$HOST:$PORT{path}"), Ready::Port("$HOST:$PORT".to_owned()))
     } else {
         (format!("http://127.0.0.1:$PORT{path}"), Ready::Port("$PORT".to_owned()))
     };
@@ -251,6 +285,8 @@ fn variant(
             working_dir: args.working_dirs.get(index).cloned(),
             ..Stack::default()
         },
+        on: args.on.clone(),
+        address: args.address.clone(),
         target,
         load: args.load.clone(),
         served_by,
@@ -272,6 +308,8 @@ fn external_variant(
         name: name.to_owned(),
         at: Vec::new(),
         stack: Stack::default(),
+        on: args.on.clone(),
+        address: None,
         target: target.to_string(),
         load: args.load.clone(),
         served_by: served_by(args, index)?,

@@ -7,6 +7,7 @@ mod action;
 mod compare;
 mod error;
 mod fail_if;
+mod far;
 mod file;
 mod load;
 mod names;
@@ -28,3 +29,4 @@ pub use plan::{
     Schedule, ServedBy, Stack, StopSignal, Variant,
 };
 pub use target::{Endpoint, Target, TargetError};
+pub use variables::LOOPBACK;

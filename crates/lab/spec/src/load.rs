@@ -1,9 +1,10 @@
 //! The requests, their rate and the expected responses.
 
 use base::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
 
 /// What one request is and how connections are used; the same for every slice of a session.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
     /// Connections in use at once (closed loop), or opened before the first request (open loop).
     pub connections: u32,
@@ -47,7 +48,7 @@ impl Default for Load {
 }
 
 /// I/O backend of the client.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EngineChoice {
     /// The fastest one for the kernel, the transport and the number of connections.
     #[default]
@@ -59,7 +60,7 @@ pub enum EngineChoice {
 }
 
 /// The form of a request and its response on the wire.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Exchange {
     /// HTTP/1.1.
     Http(HttpRequest),
@@ -86,7 +87,7 @@ pub enum Exchange {
 /// begin [`Lines::SPAN`] before the session; once they have reached its beginning, they start again
 /// with new series, because a recorder may refuse points that are much older than the newest one of
 /// their series.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lines {
     /// Lines in a message.
     pub per_message: u32,
@@ -125,7 +126,7 @@ impl Lines {
 }
 
 /// An HTTP request without its target.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HttpRequest {
     /// The method, in upper case.
     pub method: String,
@@ -143,7 +144,7 @@ impl Default for HttpRequest {
 
 /// The expected response. What is `None` is learned from the first responses: status and body must
 /// then repeat exactly.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expect {
     /// Expected status code.
     pub status: Option<u16>,
@@ -154,7 +155,7 @@ pub struct Expect {
 }
 
 /// When requests are sent.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Mode {
     /// Each connection waits for its response, then sends the next request.
     Closed,
@@ -168,7 +169,7 @@ pub enum Mode {
 }
 
 /// The spacing of an open loop's arrivals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Arrivals {
     /// Exponential gaps: independent users.
     #[default]

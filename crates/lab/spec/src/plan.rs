@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
+use serde::{Deserialize, Serialize};
 
 use crate::action::Action;
 use crate::load::{Arrivals, Exchange, Load};
@@ -55,12 +56,26 @@ pub struct Part {
     pub schedule: Schedule,
     /// Figures published by others, printed beside ours.
     pub published: Vec<Published>,
+    /// The machines that load the variants, all at once, as given to ssh; none means this one.
+    pub from: Vec<String>,
 }
 
 impl Part {
     /// Whether anything is done to a stack while it is loaded.
     pub fn has_actions(&self) -> bool {
         self.variants.iter().any(|variant| !variant.actions.is_empty())
+    }
+
+    /// The other machines of the part, each once.
+    pub fn machines(&self) -> Vec<&str> {
+        let stacks = self.variants.iter().filter_map(|variant| variant.on.as_ref());
+        let mut all: Vec<&str> = Vec::new();
+        for host in stacks.chain(&self.from) {
+            if !all.contains(&host.as_str()) {
+                all.push(host);
+            }
+        }
+        all
     }
 }
 
@@ -73,6 +88,11 @@ pub struct Variant {
     pub at: Vec<(String, String)>,
     /// Its processes.
     pub stack: Stack,
+    /// The machine on which they run, as given to ssh; `None` for this one.
+    pub on: Option<String>,
+    /// The address at which the clients reach that machine, if they are on others; `None` for the
+    /// one that ssh uses.
+    pub address: Option<String>,
     /// The target, with unexpanded variables such as `$PORT` and `$SOCKET` (see [`Stack`]).
     pub target: String,
     /// The load; the same for all variants except for declared differences.
@@ -91,16 +111,26 @@ impl Variant {
     pub fn is_one_way(&self) -> bool {
         matches!(self.load.exchange, Exchange::Lines(_))
     }
+
+    /// Whether its stack and a client of `from` are, by their names, on different machines.
+    pub fn is_apart(&self, from: &[String]) -> bool {
+        match &self.on {
+            None => !from.is_empty(),
+            Some(host) => from.is_empty() || from.iter().any(|client| client != host),
+        }
+    }
 }
 
 /// Processes in starting order; they stop in reverse order.
 ///
 /// These variables are expanded in every command, file template, environment value, readiness check
-/// and target: `$PORT`, `$PORT2` … `$PORT9` (free TCP ports of 127.0.0.1), `$SOCKET`, `$SOCKET2` …
-/// `$SOCKET9` (fresh socket paths), `$DIR` (the stack's own temporary folder), `$FILES` (the
-/// experiment's folder), `$COUNTERS` (where the WSGI counter writes), `$TACHOGRAPH` (our own
-/// binary), `$CPUS` (number of CPUs of the stack). They are also in every process's environment.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// and target: `$HOST` (the address at which the clients reach the stack: 127.0.0.1 unless they are
+/// on other machines), `$PORT`, `$PORT2` … `$PORT9` (free TCP ports of 127.0.0.1), `$SOCKET`,
+/// `$SOCKET2` … `$SOCKET9` (fresh socket paths), `$DIR` (the stack's own temporary folder), `$FILES`
+/// (the experiment's folder), `$COUNTERS` (where the WSGI counter writes), `$TACHOGRAPH` (our own
+/// binary), `$CPUS` (number of CPUs of the stack). They are also in every process's environment;
+/// `$HOST` only if it is not 127.0.0.1.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Stack {
     /// Files written before anything starts, relative to `$DIR`.
     pub files: Vec<FileTemplate>,
@@ -120,7 +150,7 @@ pub struct Stack {
 }
 
 /// A file that is written for a stack, with its variables expanded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileTemplate {
     /// Path below `$DIR`.
     pub path: String,
@@ -129,7 +159,7 @@ pub struct FileTemplate {
 }
 
 /// One process of a stack.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Process {
     /// Its name in messages and logs.
     pub name: String,
@@ -150,7 +180,7 @@ pub struct Process {
 }
 
 /// A readiness check, with unexpanded variables.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ready {
     /// A TCP port of 127.0.0.1, or `host:port`, accepts connections.
     Port(String),
@@ -163,7 +193,7 @@ pub enum Ready {
 }
 
 /// The signal that asks a process to stop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopSignal {
     /// SIGTERM.
     #[default]
@@ -175,7 +205,7 @@ pub enum StopSignal {
 }
 
 /// Source of the server-side count.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ServedBy {
     /// The counter files of our WSGI middleware in `$COUNTERS`.
     Wsgi,

@@ -14,12 +14,16 @@ pub(crate) fn is_built_in(name: &str) -> bool {
         || name.strip_prefix("SOCKET").is_some_and(numbered)
         || matches!(
             name,
-            "DIR" | "FILES" | "COUNTERS" | "TACHOGRAPH" | "CPUS" | "ADDRESS" | "GATEWAY"
+            "HOST" | "DIR" | "FILES" | "COUNTERS" | "TACHOGRAPH" | "CPUS" | "ADDRESS" | "GATEWAY"
         )
 }
 
+/// `$HOST` where client and stack are in one network of one machine.
+pub const LOOPBACK: &str = "127.0.0.1";
+
 /// The built-in names, for messages.
-pub(crate) const BUILT_IN: [&str; 11] = [
+pub(crate) const BUILT_IN: [&str; 12] = [
+    "HOST",
     "PORT",
     "PORT2",
     "SOCKET",
@@ -122,7 +126,7 @@ mod tests {
         for name in BUILT_IN {
             assert!(is_built_in(name), "{name}");
         }
-        for name in ["PORT1", "PORT10", "SOCKETS", "HOME"] {
+        for name in ["PORT1", "PORT10", "SOCKETS", "HOME", "HOSTS"] {
             assert!(!is_built_in(name), "{name}");
         }
     }

@@ -3,7 +3,6 @@
 //! Only differences of two readings matter: most servers also count readiness checks, so the first
 //! reading is taken after the stack is ready and before the load. Use [`Reader::read_settled`] for
 //! both, because a request may be logged after its response.
-//! come after its answer.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use base::Nanos;
 use regex::bytes::Regex;
+use serde::{Deserialize, Serialize};
 use spec::{ServedBy, Target};
 
 use crate::error::StageError;
@@ -36,7 +36,7 @@ const WSGI_HEAD_BYTES: usize = 16;
 const WSGI_SLOT_BYTES: usize = 16;
 
 /// What the server's side has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
     /// What the server has served: requests, or as many of something as [`Reader::per_request`]
     /// says for each.

@@ -14,6 +14,7 @@ use base::{CpuSet, Nanos};
 use host::Process;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 use spec::{Deed, Endpoint};
 
 use crate::cgroup::Cgroup;
@@ -108,7 +109,7 @@ pub enum Done {
 }
 
 /// The result of stopping a stack.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StopReport {
     /// Messages about processes that did not stop when asked and were killed.
     pub killed: Vec<String>,

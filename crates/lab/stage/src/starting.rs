@@ -45,6 +45,9 @@ pub struct StartOptions {
     pub env_padding_bytes: u32,
     /// Determines ports and paths; different for each trial and attempt.
     pub seed: Seed,
+    /// The value of `$HOST`: the address at which the client reaches the stack. In brackets if it
+    /// is of IPv6.
+    pub host: String,
     /// The value of `$FILES`.
     pub files: Option<PathBuf>,
     /// Folder for copies of the files written for the stack.
@@ -68,6 +71,7 @@ impl StartOptions {
             client_cpus: CpuSet::default(),
             env_padding_bytes: 0,
             seed,
+            host: spec::LOOPBACK.to_owned(),
             files: None,
             keep_files: None,
             path_prepend: Vec::new(),
@@ -189,6 +193,7 @@ fn variables(allocation: &Allocation, options: &StartOptions, rng: &mut base::Rn
     let network = format!("10.{}.{}", 200 + rng.next_u64() % 50, rng.next_u64() % 256);
     vars.set("GATEWAY", format!("{network}.1"));
     vars.set("ADDRESS", format!("{network}.2"));
+    vars.set("HOST", &options.host);
     vars.set("DIR", text(&allocation.dir));
     vars.set("COUNTERS", text(&allocation.dir.join("counters")));
     vars.set("TACHOGRAPH", text(&allocation.run.executable));
@@ -288,8 +293,13 @@ fn environment(
     own: BTreeMap<String, String>,
 ) -> Vec<(String, String)> {
     let path = search_path(options, own.get("PATH").map(String::as_str));
-    let mut env: Vec<(String, String)> =
-        vars.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    // Many programs read HOST for purposes of their own: it is set only where it is needed.
+    let is_needed = |(key, value): &(&str, &str)| (*key, *value) != ("HOST", spec::LOOPBACK);
+    let mut env: Vec<(String, String)> = vars
+        .iter()
+        .filter(is_needed)
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .collect();
     env.push(("TACHOGRAPH_PADDING".to_owned(), "x".repeat(options.env_padding_bytes as usize)));
     env.extend(own);
     env.push(("PATH".to_owned(), path));

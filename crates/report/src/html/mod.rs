@@ -147,7 +147,10 @@ fn machine(run: &Run) -> Markup {
     rows.extend(m.facts.iter().map(|(name, fact)| (name.as_str(), fact.clone())));
     html! {
         h2 { "Machine" }
-        section { dl { @for (name, value) in rows { dt { (name) } dd { (value) } } } }
+        section {
+            dl { @for (name, value) in rows { dt { (name) } dd { (value) } } }
+            @for line in crate::place::lines(run) { p { (line) } }
+        }
     }
 }
 

@@ -19,6 +19,9 @@ pub(crate) fn run(flags: &CompareFlags, global: &Global) -> Outcome {
         names: commands.names,
         served_by,
         prepare: commands.prepare,
+        on: flags.on.clone(),
+        from: flags.from.clone(),
+        address: flags.at.clone(),
         ..comparison.args()?
     })?;
     around(&commands.setup, &commands.cleanup, || {

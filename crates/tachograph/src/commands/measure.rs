@@ -54,7 +54,18 @@ pub(crate) fn measure(
         tell_of_neighbours(schedule);
     }
     let seed = schedule.machine.seed.unwrap_or_else(Seed::from_time);
-    let path_prepend = python_environments(plan, global)?;
+    let path_prepend = match plan.parts.iter().all(is_far) {
+        true => Vec::new(),
+        false => python_environments(plan, global)?,
+    };
+    if keep_files.is_some()
+        && plan.parts.iter().any(|part| part.variants.iter().any(|v| v.on.is_some()))
+    {
+        return Err(Failure::new(
+            "--keep-files keeps the files of stacks on this machine; leave it out, or remove on",
+        ));
+    }
+    let machines = super::far::machines(plan, &stop, &typed_command(), !schedule.no_wait)?;
     let options = conduct::Options {
         kind,
         name: result.name.clone(),
@@ -67,19 +78,30 @@ pub(crate) fn measure(
         path_prepend,
         max_time: schedule.max_time,
         extra_env: vec![("PYTHONPATH".to_owned(), python_path()?)],
+        machines,
         stop,
     };
     let mut progress = Progress::new(global.quiet);
     Ok(conduct::run(plan, &options, &mut recording, &mut progress)?)
 }
 
+/// Whether all stacks of a part run on other machines.
+fn is_far(part: &spec::Part) -> bool {
+    part.variants.iter().all(|variant| variant.on.is_some())
+}
+
+/// The command line as typed.
+fn typed_command() -> String {
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    words.join(" ")
+}
+
 /// Claims the CPUs of the run, after waiting for other measurements that use them. Prints whom it
 /// waits for even with --quiet, because a silent command seems to hang.
 fn alone(schedule: &ScheduleFlags, stop: &AtomicBool) -> Result<stage::Exclusive, Failure> {
     let cpus = schedule.machine.cpus.clone().unwrap_or_default();
-    let words: Vec<String> =
-        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    let command = words.join(" ");
+    let command = typed_command();
     if schedule.no_wait {
         return Ok(stage::exclusive(&cpus, &command)?);
     }
@@ -262,7 +284,7 @@ pub(crate) fn repeating_command(seed: Seed) -> Vec<String> {
 }
 
 /// The folder of our WSGI counter, followed by the existing PYTHONPATH.
-fn python_path() -> Result<String, Failure> {
+pub(super) fn python_path() -> Result<String, Failure> {
     let ours = experiments::python_path()?.display().to_string();
     Ok(match std::env::var("PYTHONPATH") {
         Ok(theirs) if !theirs.is_empty() => format!("{ours}:{theirs}"),

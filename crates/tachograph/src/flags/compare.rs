@@ -12,6 +12,7 @@ pub(crate) const EXAMPLES: &str = "\
 Each COMMAND starts one server. $PORT and $SOCKET are replaced in the command, and set in
 its environment. A command that contains $SOCKET is reached through that Unix socket, any
 other through 127.0.0.1:$PORT. Use single quotes to keep your shell from expanding them.
+With --on or --from, write $HOST instead of 127.0.0.1.
 
 Server-side counts (--served-by, once for all commands or once per command):
   wsgi                          tachograph's WSGI counter; detected automatically
@@ -26,6 +27,7 @@ Examples:
   tachograph compare -n old -n new './old --port $PORT' './new --port $PORT' \\
       --fail-if 'new.p99 > 1.05 * old.p99'
   tachograph compare http://127.0.0.1:8001/ http://127.0.0.1:8002/
+  tachograph compare --on user@server './old $HOST:$PORT' './new $HOST:$PORT'
   tachograph compare -L workers 1,2,4 'gunicorn -w {workers} -b 127.0.0.1:$PORT server:app'";
 
 /// Flags of `compare`.
@@ -46,6 +48,15 @@ pub(crate) struct CompareFlags {
     /// Repeat each command for every value of a list such as 1,2,4; {VAR} in it is replaced
     #[arg(short = 'L', long, value_names = ["VAR", "VALUES"], num_args = 2)]
     pub(crate) parameter_list: Vec<String>,
+    /// Start the servers on another machine, over ssh
+    #[arg(long, value_name = "HOST")]
+    pub(crate) on: Option<String>,
+    /// Load the servers from another machine, over ssh; repeatable, all at once
+    #[arg(long, value_name = "HOST")]
+    pub(crate) from: Vec<String>,
+    /// Address at which the clients reach the servers' machine [default: the one that ssh uses]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) at: Option<String>,
     #[command(flatten)]
     pub(crate) comparison: ComparisonFlags,
 }

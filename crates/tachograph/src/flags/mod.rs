@@ -19,6 +19,9 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::output::ColourWhen;
 
+/// Version and commit of this build.
+pub(crate) const VERSION: &str = env!("TACHOGRAPH_VERSION");
+
 /// Benchmarks whose numbers add up.
 ///
 /// Compares servers on this machine: starts each, loads them in interleaved
@@ -28,7 +31,7 @@ use crate::output::ColourWhen;
 #[derive(Debug, Parser)]
 #[command(
     name = "tachograph",
-    version = env!("TACHOGRAPH_VERSION"),
+    version = VERSION,
     propagate_version = true,
     max_term_width = 100,
     after_help = "\

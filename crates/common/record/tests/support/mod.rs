@@ -345,7 +345,29 @@ impl Draw {
     fn layout(&mut self) -> Layout {
         let set = |d: &mut Draw| d.many(4, |d| d.below(8) as usize).into_iter().collect();
         let (client, stack) = (set(self), set(self));
-        Layout { client, stack, beside_client: self.many(2, Draw::text) }
+        Layout {
+            client,
+            stack,
+            beside_client: self.many(2, Draw::text),
+            apart: self.flag(),
+            machines: self.many(2, Draw::place),
+            clients_apart: self.some(Draw::nanos),
+        }
+    }
+
+    fn place(&mut self) -> Place {
+        Place {
+            name: self.some(Draw::text),
+            machine: self.machine(),
+            is_client: self.flag(),
+            stacks: self.many(2, Draw::text),
+            address: self.some(Draw::text),
+            clock: self.some(|d| ClockOffset {
+                offset_ns: d.below(1 << 40) as i64 - (1 << 39),
+                error: d.nanos(),
+            }),
+            ..Place::default()
+        }
     }
 
     fn load(&mut self) -> Load {

@@ -54,6 +54,7 @@ pub(crate) fn options() -> Options {
         seed: Seed(7),
         step: Nanos::from_millis(10),
         stop: Arc::new(AtomicBool::new(false)),
+        among: None,
     }
 }
 

@@ -29,7 +29,7 @@ pub(crate) use stack::parse_with_placeholders;
 const ROOT_KEYS: [&str; 7] =
     ["experiment", "load", "schedule", "stack", "variant", "part", "published"];
 
-const EXPERIMENT_KEYS: [&str; 12] = [
+const EXPERIMENT_KEYS: [&str; 15] = [
     "name",
     "include",
     "title",
@@ -42,6 +42,9 @@ const EXPERIMENT_KEYS: [&str; 12] = [
     "contrasts",
     "primary",
     "layout",
+    "on",
+    "address",
+    "from",
 ];
 
 /// A file's tables, with their keys checked but not yet interpreted.

@@ -12,10 +12,11 @@ use super::variant::{Cell, cells, variant};
 use super::{File, check_name, is_table, tables, vars};
 use crate::compare::default_offers;
 use crate::error::{SpecError, suggestion};
+use crate::far;
 use crate::load::Arrivals;
 use crate::plan::{Contrast, Layout, Margin, Metric, Offer, Part, Published, Schedule, Variant};
 
-pub(super) const PART_KEYS: [&str; 14] = [
+pub(super) const PART_KEYS: [&str; 17] = [
     "name",
     "question",
     "variants",
@@ -29,6 +30,9 @@ pub(super) const PART_KEYS: [&str; 14] = [
     "contrasts",
     "primary",
     "layout",
+    "on",
+    "address",
+    "from",
     "published",
 ];
 
@@ -79,6 +83,9 @@ pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError>
     Ok(parts)
 }
 
+/// `on` of a variant that runs on this machine although its part's others do not.
+const HERE: &str = "here";
+
 fn at(table: &Table<'_>, key: &str, message: impl Into<String>) -> SpecError {
     let span = table.get(key).map_or(table.span.clone(), |value| value.span());
     table.source.error(span, message)
@@ -111,7 +118,7 @@ impl<'a> Reader<'_, 'a> {
         if acts {
             self.schedule_for_actions(&mut schedule)?;
         }
-        Ok(Part {
+        let part = Part {
             question: self.question()?,
             offers: self.offers()?,
             contrasts: self.contrasts(&variants, acts)?,
@@ -120,9 +127,35 @@ impl<'a> Reader<'_, 'a> {
             layout: self.choice("layout", &LAYOUTS)?.unwrap_or_default(),
             schedule,
             published: self.published(&name, &variants)?,
+            from: self.from()?,
             variants,
             name,
-        })
+        };
+        match far::check(&part) {
+            Ok(()) => Ok(part),
+            Err(refusal) => {
+                let place = self.part.unwrap_or(&self.file.experiment);
+                Err(place.error(refusal.message).help(refusal.help))
+            }
+        }
+    }
+
+    /// The machines that load the part.
+    fn from(&self) -> Result<Vec<String>, SpecError> {
+        let words = self.source_of("from").words("from")?;
+        Ok(words.into_iter().map(|(word, _)| word).collect())
+    }
+
+    /// The machine of a variant's stack, and its address: its own, the part's or the experiment's.
+    fn place(&self, cell: &Cell<'a>, variant: &mut Variant) -> Result<(), SpecError> {
+        let scope = self.scope();
+        let of = |key: &str| match cell.table.get(key) {
+            Some(_) => cell.table.text(key, &scope),
+            None => self.source_of(key).text(key, &scope),
+        };
+        variant.on = of("on")?.filter(|host| host != HERE);
+        variant.address = of("address")?;
+        Ok(())
     }
 
     /// The table that specifies this key: the part's if it does, else `[experiment]`.
@@ -160,7 +193,9 @@ impl<'a> Reader<'_, 'a> {
                 let message = format!("two variants are named '{}'", cell.name);
                 return Err(at(&cell.table, "name", message));
             }
-            variants.push(variant(self.file, &cell, &self.vars, &loads, schedule)?);
+            let mut read = variant(self.file, &cell, &self.vars, &loads, schedule)?;
+            self.place(&cell, &mut read)?;
+            variants.push(read);
         }
         if variants.is_empty() {
             let place = self.part.unwrap_or(&self.file.experiment);

@@ -270,6 +270,7 @@ pub(crate) fn parse_with_placeholders(text: &str) -> Result<Target, String> {
         _ if name.starts_with("PORT") => Some("1".into()),
         _ if name.starts_with("SOCKET") => Some("/socket".into()),
         "CPUS" => Some("1".into()),
+        "HOST" => Some(variables::LOOPBACK.into()),
         "ADDRESS" | "GATEWAY" => Some("10.0.0.1".into()),
         _ => Some("/folder".into()),
     };

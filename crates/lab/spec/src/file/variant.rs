@@ -15,7 +15,8 @@ use crate::target::{Endpoint, Target};
 
 /// The keys of a variant.
 pub(super) fn keys() -> Vec<&'static str> {
-    [&SHARED_KEYS[..], &["name", "groups", "stack", "load", "each", "ceiling"]].concat()
+    [&SHARED_KEYS[..], &["name", "groups", "stack", "load", "each", "ceiling", "on", "address"]]
+        .concat()
 }
 
 /// An unread variant: a table, or one combination of its `each`.
@@ -67,7 +68,18 @@ pub(super) fn variant<'a>(
     check_counted(file, place, &parsed, &load.exchange, served_by.as_ref())?;
     let ceiling = table.flag("ceiling")?.unwrap_or(false);
     let actions = actions(file, &layers, &stack.processes, schedule, &scope)?;
-    Ok(Variant { name, at: combination.at, stack, target, load, served_by, actions, ceiling })
+    Ok(Variant {
+        name,
+        at: combination.at,
+        stack,
+        on: None,
+        address: None,
+        target,
+        load,
+        served_by,
+        actions,
+        ceiling,
+    })
 }
 
 /// The variables of a variant. In descending precedence: the part's, those of its position on the

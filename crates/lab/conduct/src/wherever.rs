@@ -1,0 +1,221 @@
+//! Stacks, counts and clients of this machine or another one, with the same methods.
+
+use std::sync::Arc;
+
+use base::{Nanos, Seed};
+use drive::{Learned, Observation, Slice};
+use ledger::{Counts, Errors};
+use spec::{Load, ServedBy, Target};
+use stage::served::{self, Count};
+use stage::{LiveStack, Stage, StartOptions, StopReport};
+
+use crate::machines::Site;
+use crate::running_variant::StartError;
+
+/// A running stack.
+pub(crate) enum Stack {
+    Near(LiveStack),
+    Far(far::Stack),
+}
+
+impl Stack {
+    /// Starts a stack at its site; `options` are those of this machine, from which another one takes
+    /// what is not bound to this one.
+    pub(crate) fn start(
+        stage: &Stage,
+        site: &Site,
+        stack: &spec::Stack,
+        options: StartOptions,
+    ) -> Result<Stack, StartError> {
+        let Some(machine) = &site.stack else {
+            return Ok(Stack::Near(stage.start(stack, options)?));
+        };
+        let options = far::StackOptions {
+            name: options.name,
+            cpus: options.cpus,
+            client_cpus: options.client_cpus,
+            env_padding_bytes: options.env_padding_bytes,
+            host: options.host,
+            path_prepend: options.path_prepend,
+            seed: options.seed,
+        };
+        Ok(Stack::Far(far::Stack::start(machine, stack, options)?))
+    }
+
+    /// That of this machine, for what only works here.
+    pub(crate) fn near(&self) -> Option<&LiveStack> {
+        match self {
+            Stack::Near(stack) => Some(stack),
+            Stack::Far(_) => None,
+        }
+    }
+
+    /// Its number on another machine.
+    pub(crate) fn far_id(&self) -> Option<u64> {
+        match self {
+            Stack::Near(_) => None,
+            Stack::Far(stack) => Some(stack.id()),
+        }
+    }
+
+    pub(crate) fn expand(&self, text: &str) -> Result<String, StartError> {
+        match self {
+            Stack::Near(stack) => Ok(stack.expand(text)),
+            Stack::Far(stack) => Ok(stack.expand(text)?),
+        }
+    }
+
+    /// Describes a process that may run outside the stack's CPUs, if that is known.
+    pub(crate) fn unpinned(&self) -> Option<String> {
+        match self {
+            Stack::Near(stack) => stack.cpus_allowed_violation(),
+            Stack::Far(stack) => stack.cpus_allowed_violation().ok().flatten(),
+        }
+    }
+
+    /// The end of its logs, as far as it is known.
+    pub(crate) fn log_tail(&self, count: usize) -> Vec<String> {
+        match self {
+            Stack::Near(stack) => stack.log_tail(count),
+            Stack::Far(stack) => stack.log_tail(count).unwrap_or_default(),
+        }
+    }
+
+    /// Stops it. If the connection is lost, the stack is stopped on its machine, and how is unknown.
+    pub(crate) fn stop(self) -> StopReport {
+        match self {
+            Stack::Near(stack) => stack.stop(),
+            Stack::Far(stack) => stack.stop().unwrap_or_default(),
+        }
+    }
+}
+
+/// Reads the server-side count where it is.
+pub(crate) enum Reader {
+    Near(served::Reader),
+    Far(far::Reader),
+}
+
+impl Reader {
+    pub(crate) fn new(by: &ServedBy, stack: &Stack) -> Result<Reader, StartError> {
+        Ok(match stack {
+            Stack::Near(stack) => Reader::Near(served::Reader::new(by, stack)?),
+            Stack::Far(stack) => Reader::Far(far::Reader::new(by, stack)?),
+        })
+    }
+
+    pub(crate) fn per_request(&self) -> u64 {
+        match self {
+            Reader::Near(reader) => reader.per_request(),
+            Reader::Far(reader) => reader.per_request(),
+        }
+    }
+
+    pub(crate) fn counts_discarded(&self) -> bool {
+        match self {
+            Reader::Near(reader) => reader.counts_discarded(),
+            Reader::Far(reader) => reader.counts_discarded(),
+        }
+    }
+
+    pub(crate) fn read(&mut self) -> Result<Count, StartError> {
+        Ok(match self {
+            Reader::Near(reader) => reader.read()?,
+            Reader::Far(reader) => reader.read()?,
+        })
+    }
+
+    pub(crate) fn read_settled(
+        &mut self,
+        quiet: Nanos,
+        patience: Nanos,
+    ) -> Result<Count, StartError> {
+        Ok(match self {
+            Reader::Near(reader) => reader.read_settled(quiet, patience)?,
+            Reader::Far(reader) => reader.read_settled(quiet, patience)?,
+        })
+    }
+
+    pub(crate) fn read_settled_from(
+        &mut self,
+        base: Count,
+        wanted: u64,
+        quiet: Nanos,
+        patience: Nanos,
+    ) -> Result<Count, StartError> {
+        Ok(match self {
+            Reader::Near(reader) => reader.read_settled_from(base, wanted, quiet, patience)?,
+            Reader::Far(reader) => reader.read_settled_from(base, wanted, quiet, patience)?,
+        })
+    }
+}
+
+/// The client, or the clients on other machines.
+pub(crate) enum Session {
+    Near(Box<drive::Session>),
+    Far(far::Clients),
+}
+
+impl Session {
+    /// Opens a session at a site. `options` are those of a client on this machine.
+    pub(crate) fn open(
+        site: &Site,
+        target: &Target,
+        load: &Load,
+        options: &drive::Options,
+    ) -> Result<Session, StartError> {
+        if site.clients.is_empty() {
+            let session = drive::Session::open(target, load, options)?;
+            return Ok(Session::Near(Box::new(session)));
+        }
+        let on: Vec<_> =
+            site.clients.iter().map(Arc::clone).zip(site.client_cpus.iter().cloned()).collect();
+        let (seed, step): (Seed, Nanos) = (options.seed, options.step);
+        Ok(Session::Far(far::Clients::open(&on, target, load, seed, step)?))
+    }
+
+    /// The session of this machine, for what only works here.
+    pub(crate) fn near(&mut self) -> Option<&mut drive::Session> {
+        match self {
+            Session::Near(session) => Some(session),
+            Session::Far(_) => None,
+        }
+    }
+
+    pub(crate) fn learn(&mut self) -> Result<Learned, StartError> {
+        Ok(match self {
+            Session::Near(session) => session.learn()?,
+            Session::Far(clients) => clients.learn()?,
+        })
+    }
+
+    pub(crate) fn life(&self) -> (Counts, Errors) {
+        match self {
+            Session::Near(session) => session.life(),
+            Session::Far(clients) => clients.life(),
+        }
+    }
+
+    /// Runs a slice; also returns how far apart several clients began.
+    pub(crate) fn run(
+        &mut self,
+        slice: &Slice,
+    ) -> Result<(Observation, Option<Nanos>), StartError> {
+        Ok(match self {
+            Session::Near(session) => (session.run(slice)?, None),
+            Session::Far(clients) => {
+                let ran = clients.run(slice)?;
+                (ran.seen, ran.apart)
+            }
+        })
+    }
+
+    /// Closes every connection; returns the counts of the session's life.
+    pub(crate) fn close(self) -> (Counts, Errors) {
+        match self {
+            Session::Near(session) => session.close(),
+            // Of a machine that is lost, the counts so far; its slice has failed, and says so.
+            Session::Far(clients) => clients.close().0,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Another machine: the near end of its agent.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::{Clock as _, CpuSet, MonotonicClock, Nanos, RunId};
+use drive::StopFlag;
+
+use crate::clock::Offset;
+use crate::error::{FarError, Refusal};
+use crate::link::{Ends, Link, Pending};
+use crate::message::{Answer, Ask, Claim, Facts, Look, Looked};
+
+/// Exchanges for one measurement of the clock offset.
+const EXCHANGES: usize = 8;
+
+/// A machine with an agent. The agent ends when this is dropped, and whatever it has started.
+pub struct Machine {
+    pub(crate) link: Arc<Link>,
+    facts: Facts,
+    offset: Mutex<Offset>,
+}
+
+/// What the agent reads, when it has arrived.
+pub struct Waiting(Pending);
+
+impl Waiting {
+    /// Waits for it.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn looked(self) -> Result<Looked, FarError> {
+        let name = self.0.name();
+        match self.0.answer()? {
+            Answer::Looked(looked) => Ok(*looked),
+            _ => Err(out_of_step(&name)),
+        }
+    }
+}
+
+/// The error for an answer to another question.
+pub(crate) fn out_of_step(machine: &str) -> FarError {
+    let why = "its answer is not one to our question; please report this bug in tachograph";
+    FarError::of(machine, Refusal::other(why))
+}
+
+/// Takes the one kind of answer that fits.
+macro_rules! answered {
+    ($machine:expr, $ask:expr, $pattern:pat => $value:expr) => {
+        match $machine.ask($ask)? {
+            $pattern => Ok($value),
+            _ => Err($crate::machine::out_of_step($machine.name())),
+        }
+    };
+}
+pub(crate) use answered;
+
+impl Machine {
+    /// Greets the agent at the other end of a channel, and learns what machine it is on.
+    ///
+    /// `version` must be that of the agent's build. Once `stop` is set, slices and starts there end
+    /// early.
+    ///
+    /// # Errors
+    /// If the other end is no agent, or one of another build.
+    pub fn connect(
+        name: &str,
+        ends: Ends,
+        version: &str,
+        stop: StopFlag,
+    ) -> Result<Machine, FarError> {
+        let link = Link::open(name, ends, version, stop)?;
+        let closing = Arc::clone(&link);
+        let facts = match link.ask(Ask::Facts).answer() {
+            Ok(Answer::Facts(facts)) => Ok(*facts),
+            Ok(_) => Err(out_of_step(name)),
+            Err(error) => Err(error),
+        };
+        let facts = facts.inspect_err(|_| closing.close())?;
+        let machine = Machine { link, facts, offset: Mutex::default() };
+        machine.sync()?;
+        Ok(machine)
+    }
+
+    /// The name as given to ssh.
+    pub fn name(&self) -> &str {
+        self.link.name()
+    }
+
+    /// What the agent knows of its machine.
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// Whether the connection has ended.
+    pub fn is_lost(&self) -> bool {
+        self.link.is_lost()
+    }
+
+    pub(crate) fn ask(&self, ask: Ask) -> Result<Answer, FarError> {
+        self.link.ask(ask).answer()
+    }
+
+    /// Measures the offset of its clock again.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn sync(&self) -> Result<Offset, FarError> {
+        let mut exchanges = Vec::with_capacity(EXCHANGES);
+        for _ in 0..EXCHANGES {
+            let asked = MonotonicClock.now();
+            let theirs = answered!(self, Ask::Clock, Answer::Instant(at) => at)?;
+            exchanges.push(Offset::of_exchange(asked, theirs, MonotonicClock.now()));
+        }
+        let best = Offset::best(exchanges).unwrap_or_default();
+        *self.offset.lock().unwrap_or_else(PoisonError::into_inner) = best;
+        Ok(best)
+    }
+
+    /// The offset of its clock, as measured last.
+    pub fn offset(&self) -> Offset {
+        *self.offset.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims CPUs there for a measurement, until the machine is dropped.
+    ///
+    /// # Errors
+    /// [`FarError::Busy`] if another measurement has them and the claim does not wait.
+    pub fn claim(&self, claim: Claim) -> Result<(), FarError> {
+        answered!(self, Ask::Claim(claim), Answer::Done => ())
+    }
+
+    /// Runs the reference loop on these CPUs, all if empty; returns the longest duration.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub fn canary(&self, cpus: &CpuSet) -> Result<Nanos, FarError> {
+        answered!(self, Ask::Canary(cpus.clone()), Answer::Instant(duration) => duration)
+    }
+
+    /// Creates the folder of a run's stacks.
+    ///
+    /// # Errors
+    /// If there is no place for it.
+    pub fn begin(&self, run: &RunId) -> Result<(), FarError> {
+        answered!(self, Ask::Begin(run.clone()), Answer::Done => ())
+    }
+
+    /// Creates an environment with these Python packages; returns the folder of its programs.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn python(
+        &self,
+        requirements: &[String],
+        interpreter: Option<&str>,
+    ) -> Result<PathBuf, FarError> {
+        let (requirements, interpreter) = (requirements.to_vec(), interpreter.map(str::to_owned));
+        answered!(self, Ask::Python { requirements, interpreter }, Answer::Folder(folder) => folder)
+    }
+
+    /// Runs a shell command; `option` is the option that gave it.
+    ///
+    /// # Errors
+    /// If it fails.
+    pub fn hook(&self, option: &str, command: &str) -> Result<(), FarError> {
+        let (option, command) = (option.to_owned(), command.to_owned());
+        answered!(self, Ask::Hook { option, command }, Answer::Done => ())
+    }
+
+    /// Reads the machine's counters and, if wanted, a stack's usage.
+    pub fn look(&self, look: Look) -> Waiting {
+        Waiting(self.link.ask(Ask::Look(look)))
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        self.link.close();
+    }
+}

@@ -1,0 +1,249 @@
+//! Clients on other machines that load one target together.
+
+use std::sync::Arc;
+
+use base::{Clock as _, CpuSet, MonotonicClock, Nanos, Seed};
+use drive::{Among, EngineKind, Learned, Observation, Slice};
+use ledger::{Counts, Errors};
+use spec::{Load, Target};
+
+use crate::error::FarError;
+use crate::link::Pending;
+use crate::machine::{Machine, answered, out_of_step};
+use crate::message::{Answer, Ask, Open};
+
+/// How long before its beginning a slice is announced, at first.
+const LEAD_MIN: Nanos = Nanos::from_millis(3);
+
+/// The longest lead. If clients begin late even so, the difference is reported.
+const LEAD_MAX: Nanos = Nanos::from_millis(200);
+
+/// One client's session on its machine.
+struct Client {
+    machine: Arc<Machine>,
+    id: u64,
+    engine: EngineKind,
+    life: (Counts, Errors),
+}
+
+/// Sessions of one load, one on each machine. Their connections and arrivals add up to the load's.
+pub struct Clients {
+    all: Vec<Client>,
+    lead: Nanos,
+}
+
+/// One slice of all clients.
+#[derive(Debug)]
+pub struct Ran {
+    /// The sum of their observations.
+    pub seen: Observation,
+    /// From the first client's beginning to the last one's, as far as the clock offsets tell;
+    /// `None` with one client.
+    pub apart: Option<Nanos>,
+}
+
+/// The `index`-th of `parts` shares of a number, the first ones larger.
+fn share(number: u32, index: usize, parts: usize) -> u32 {
+    let (index, parts) = (index as u32, parts.max(1) as u32);
+    number / parts + u32::from(index < number % parts)
+}
+
+impl Clients {
+    /// Opens a session on each of these machines with its CPUs; each has its share of the
+    /// connections, and its threads are among those of all.
+    ///
+    /// # Errors
+    /// Those of [`drive::Session::open`].
+    pub fn open(
+        on: &[(Arc<Machine>, CpuSet)],
+        target: &Target,
+        load: &Load,
+        seed: Seed,
+        step: Nanos,
+    ) -> Result<Clients, FarError> {
+        let count = on.len();
+        let part = |index: usize| Load {
+            connections: share(load.connections, index, count),
+            connections_max: load.connections_max.map(|most| share(most, index, count)),
+            ..load.clone()
+        };
+        let loads: Vec<Load> = (0..count).map(part).collect();
+        let threads: Vec<u32> =
+            loads.iter().map(|load| load.threads.min(load.connections)).collect();
+        let all = threads.iter().sum();
+        let mut first = 0;
+        let mut opening = Vec::with_capacity(count);
+        for ((machine, cpus), (load, threads)) in on.iter().zip(loads.into_iter().zip(threads)) {
+            let open = Open {
+                target: target.to_string(),
+                load,
+                cpus: cpus.clone(),
+                seed,
+                step,
+                among: (count > 1).then_some(Among { first, all }),
+            };
+            first += threads;
+            opening.push((machine, machine.link.ask(Ask::Open(Box::new(open)))));
+        }
+        let opened = opening.into_iter().map(|(machine, pending)| match pending.answer()? {
+            Answer::Opened { id, engine, life } => {
+                Ok(Client { machine: Arc::clone(machine), id, engine, life })
+            }
+            _ => Err(out_of_step(machine.name())),
+        });
+        let all = opened.collect::<Result<Vec<Client>, FarError>>()?;
+        Ok(Clients { all, lead: LEAD_MIN })
+    }
+
+    /// The I/O backend of the first client.
+    pub fn engine(&self) -> Option<EngineKind> {
+        self.all.first().map(|client| client.engine)
+    }
+
+    /// Each client sends its three probes, one client after another. Returns what all of them
+    /// agree on.
+    ///
+    /// # Errors
+    /// Those of [`drive::Session::learn`].
+    pub fn learn(&mut self) -> Result<Learned, FarError> {
+        let mut agreed: Option<Learned> = None;
+        for client in &mut self.all {
+            let (learned, life) = answered!(
+                client.machine, Ask::Learn { session: client.id },
+                Answer::Learned { learned, life } => (learned, life)
+            )?;
+            client.life = life;
+            agreed = Some(match agreed {
+                None => learned,
+                Some(before) => together(before, learned),
+            });
+        }
+        agreed.ok_or_else(|| drive::DriveError::Unfit("there is no client".to_owned()).into())
+    }
+
+    /// Loads the target for one slice from all machines at once.
+    ///
+    /// # Errors
+    /// Those of [`drive::Session::run`].
+    pub fn run(&mut self, slice: &Slice) -> Result<Ran, FarError> {
+        let begin = (self.all.len() > 1).then(|| MonotonicClock.now() + self.lead);
+        let ask = |client: &Client| {
+            let begin = begin.map(|at| client.machine.offset().there(at));
+            let ask = Ask::Run { session: client.id, slice: *slice, begin };
+            (client.machine.link.ask(ask), begin)
+        };
+        let asked: Vec<(Pending, Option<Nanos>)> = self.all.iter().map(ask).collect();
+        let mut sum: Option<Observation> = None;
+        let mut late = Vec::with_capacity(asked.len());
+        let mut failure = None;
+        // Every client is waited for, also after an error of one: its slice must be over.
+        for (client, (pending, agreed)) in self.all.iter_mut().zip(asked) {
+            match pending.answer() {
+                Ok(Answer::Ran { seen, begun, life }) => {
+                    client.life = life;
+                    late.extend(begun.zip(agreed).map(|(at, agreed)| at.saturating_sub(agreed)));
+                    match &mut sum {
+                        None => sum = Some(*seen),
+                        Some(sum) => sum.merge(*seen),
+                    }
+                }
+                Ok(_) => failure = Some(out_of_step(client.machine.name())),
+                Err(error) => failure = Some(error),
+            }
+        }
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        let none = || drive::DriveError::Unfit("there is no client".to_owned());
+        let apart = self.note_lateness(&late);
+        Ok(Ran { seen: sum.ok_or_else(none)?, apart })
+    }
+
+    /// The time between the first beginning and the last; the next slice is announced earlier if
+    /// this one came late.
+    fn note_lateness(&mut self, late: &[Nanos]) -> Option<Nanos> {
+        let (first, last) = (late.iter().min()?, late.iter().max()?);
+        if *last > Nanos::ZERO {
+            let needed = self.lead + *last * 2;
+            self.lead = needed.clamp(LEAD_MIN, LEAD_MAX);
+        }
+        Some(last.saturating_sub(*first))
+    }
+
+    /// Counts over the life of all sessions so far, including probes.
+    pub fn life(&self) -> (Counts, Errors) {
+        let mut sum = (Counts::default(), Errors::new());
+        for client in &self.all {
+            add(&mut sum, &client.life);
+        }
+        sum
+    }
+
+    /// Closes every connection and returns the counts of all sessions' lives; of a machine whose
+    /// connection is lost, those that it last reported, with the error.
+    pub fn close(self) -> ((Counts, Errors), Option<FarError>) {
+        let ask = |client: &Client| client.machine.link.ask(Ask::Close { session: client.id });
+        let closing: Vec<Pending> = self.all.iter().map(ask).collect();
+        let mut sum = (Counts::default(), Errors::new());
+        let mut failure = None;
+        for (client, pending) in self.all.into_iter().zip(closing) {
+            match pending.answer() {
+                Ok(Answer::Closed(life)) => add(&mut sum, &life),
+                Ok(_) => failure = Some(out_of_step(client.machine.name())),
+                Err(error) => {
+                    add(&mut sum, &client.life);
+                    failure = Some(error);
+                }
+            }
+        }
+        (sum, failure)
+    }
+}
+
+fn add(sum: &mut (Counts, Errors), life: &(Counts, Errors)) {
+    sum.0.merge(&life.0);
+    for (kind, count) in &life.1 {
+        *sum.1.entry(kind.clone()).or_default() += count;
+    }
+}
+
+/// What two clients agree on.
+fn together(one: Learned, other: Learned) -> Learned {
+    let same_body = one.body == other.body;
+    let same_length = one.length == other.length;
+    Learned {
+        status: one.status.filter(|status| other.status == Some(*status)),
+        varies: one.varies || other.varies || !same_body || !same_length,
+        body: one.body.filter(|_| same_body),
+        length: one.length.filter(|_| same_length),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up() {
+        for (number, parts) in [(10, 3), (100, 100), (7, 7), (1, 1), (64, 5)] {
+            let shares: Vec<u32> = (0..parts).map(|i| share(number, i, parts)).collect();
+            assert_eq!(shares.iter().sum::<u32>(), number, "{shares:?}");
+            assert!(shares.iter().all(|share| *share >= 1));
+        }
+    }
+
+    #[test]
+    fn clients_that_got_different_answers_agree_on_the_rest() {
+        let learned = |body: &str| Learned {
+            status: Some(200),
+            body: Some(body.into()),
+            length: Some(body.len() as u64),
+            varies: false,
+        };
+        assert_eq!(together(learned("a"), learned("a")), learned("a"));
+        let differing = Learned { body: None, varies: true, ..learned("a") };
+        assert_eq!(together(learned("a"), learned("b")), differing);
+        let other = Learned { length: None, ..differing.clone() };
+        assert_eq!(together(learned("a"), learned("bb")), other);
+    }
+}

@@ -1,0 +1,146 @@
+//! Which parts can run on several machines; the others are refused with a sentence.
+
+use crate::load::Exchange;
+use crate::plan::{Layout, Part, Ready, ServedBy, Stack, Variant};
+use crate::target::{Endpoint, Target};
+use crate::variables;
+
+/// Why a part cannot run on its machines, and what to do.
+pub(crate) struct Refusal {
+    pub(crate) message: String,
+    pub(crate) help: &'static str,
+}
+
+/// Checks a part whose stacks or clients are on other machines.
+pub(crate) fn check(part: &Part) -> Result<(), Refusal> {
+    if part.machines().is_empty() {
+        return Ok(());
+    }
+    if part.layout == Layout::Same && part.variants.iter().any(|v| v.is_apart(&part.from)) {
+        let help = "choose the layout split or free";
+        return refuse("client and servers on different machines cannot share a CPU", help);
+    }
+    if let Some(twice) =
+        part.from.iter().enumerate().find(|(i, host)| part.from[..*i].contains(host))
+    {
+        return refuse(format!("the client {} is named twice", twice.1), "name each client once");
+    }
+    part.variants.iter().try_for_each(|variant| check_variant(variant, &part.from))
+}
+
+fn refuse(message: impl Into<String>, help: &'static str) -> Result<(), Refusal> {
+    Err(Refusal { message: message.into(), help })
+}
+
+fn check_variant(variant: &Variant, from: &[String]) -> Result<(), Refusal> {
+    let name = &variant.name;
+    if from.len() > variant.load.connections as usize {
+        let message = format!(
+            "{} connections are too few for {} clients",
+            variant.load.connections,
+            from.len()
+        );
+        return refuse(
+            message,
+            "each client needs at least one connection: use more, or fewer clients",
+        );
+    }
+    if from.len() > 1 && matches!(variant.load.exchange, Exchange::Lines(_)) {
+        return refuse(
+            format!("'{name}': several clients would send lines of the same series"),
+            "use one client for exchange = \"lines\"",
+        );
+    }
+    if !variant.actions.is_empty() {
+        return refuse(
+            format!("'{name}': actions work only where client and stack are on this machine"),
+            "remove on, from or the actions",
+        );
+    }
+    if let Some(host) = &variant.on {
+        check_far_stack(variant, host)?;
+    }
+    if variant.is_apart(from) && !variant.stack.processes.is_empty() {
+        check_apart(variant)?;
+    }
+    Ok(())
+}
+
+fn check_far_stack(variant: &Variant, host: &str) -> Result<(), Refusal> {
+    let (name, stack) = (&variant.name, &variant.stack);
+    if stack.processes.is_empty() {
+        return refuse(
+            format!("'{name}' is not started by tachograph, so it cannot be started on {host}"),
+            "give its URL without a machine",
+        );
+    }
+    if stack.needs_engine {
+        return refuse(
+            format!("'{name}' needs a container engine, which works only on this machine"),
+            "start tachograph on that machine",
+        );
+    }
+    if uses_files(variant) {
+        return refuse(
+            format!("'{name}' uses $FILES, a folder of this machine that {host} does not have"),
+            "write the files into the stack's own folder with files, or name a path on that machine",
+        );
+    }
+    Ok(())
+}
+
+/// A stack that clients on other machines load.
+fn check_apart(variant: &Variant) -> Result<(), Refusal> {
+    let name = &variant.name;
+    if variant.stack.processes.iter().any(|process| process.beside_client) {
+        return refuse(
+            format!("'{name}': a process cannot run beside a client on another machine"),
+            "remove cpus = \"client\"",
+        );
+    }
+    let shape = variables::replace(&variant.target, |variable| match variable {
+        "HOST" => Some("host".into()),
+        _ if variable.starts_with("PORT") => Some("1".into()),
+        _ => Some("/path".into()),
+    });
+    // A target that cannot be parsed is refused elsewhere.
+    let Ok(target) = Target::parse(&shape) else { return Ok(()) };
+    match target.endpoint() {
+        Endpoint::Tcp { host, .. } | Endpoint::Udp { host, .. } if is_loopback(host) => refuse(
+            format!("'{name}': {} cannot be reached from another machine", variant.target),
+            "write $HOST instead of the loopback address, in the target and in the command",
+        ),
+        Endpoint::Tcp { .. } | Endpoint::Udp { .. } => Ok(()),
+        _ => refuse(
+            format!("'{name}': a Unix socket cannot be reached from another machine"),
+            "run the client on the server's machine too, with the same name for --on and --from",
+        ),
+    }
+}
+
+pub(crate) fn is_loopback(host: &str) -> bool {
+    host == "localhost" || host == "::1" || host.starts_with("127.")
+}
+
+/// Whether any text of a variant names `$FILES`.
+fn uses_files(variant: &Variant) -> bool {
+    let Stack { files, processes, .. } = &variant.stack;
+    let mut texts: Vec<&str> = vec![&variant.target];
+    texts.extend(files.iter().map(|file| file.text.as_str()));
+    for process in processes {
+        texts.push(&process.command);
+        texts.extend(process.env.values().map(String::as_str));
+        texts.extend(process.ready.iter().map(|ready| match ready {
+            Ready::Port(text) | Ready::Socket(text) | Ready::Http(text) | Ready::File(text) => {
+                text.as_str()
+            }
+        }));
+    }
+    texts.extend(variant.served_by.as_ref().and_then(|by| match by {
+        ServedBy::LogLines { path, .. }
+        | ServedBy::FileSize(path)
+        | ServedBy::CounterFile(path) => Some(path.as_str()),
+        _ => None,
+    }));
+    texts.iter().any(|text| variables::names(text, "FILES"))
+}
