@@ -72,7 +72,7 @@ fn line(place: &Place) -> String {
     format!("{}: {}; {}{clock}", name(place), roles.join(", "), view::machine_words(&place.machine))
 }
 
-/// `its clock is 1.25 s ahead, ±40 µs`.
+/// `its clock is 1.25 s ahead, ±40.0 µs`.
 fn offset(clock: ClockOffset) -> String {
     let size = text::time(clock.offset_ns.unsigned_abs() as f64);
     let side = if clock.offset_ns < 0 { "behind" } else { "ahead" };
@@ -118,6 +118,6 @@ mod tests {
             line.starts_with("user@server: stacks of old and new at 10.0.0.2 (CPUs 0-3); "),
             "{line}"
         );
-        assert!(line.ends_with("; its clock is 1.25 ms behind, ±40 µs"), "{line}");
+        assert!(line.ends_with("; its clock is 1.25 ms behind, ±40.0 µs"), "{line}");
     }
 }

@@ -4,9 +4,10 @@
 
 mod support;
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use support::{Place, TACHOGRAPH, not_run};
+use support::{Place, TACHOGRAPH, eventually, holds_within, not_run, turn, wait};
 use throwaway::{Network, NoNetwork};
 
 /// A network; `None`, with a note, where there can be none.
@@ -87,4 +88,53 @@ fn machines_that_cannot_be_reached_are_refused_in_a_sentence() {
         "error: cannot use ssh://far:2222: connection refused (ssh: connect to host 10.77.0.11 port \
          2222: Connection refused). Start sshd there, or check the port",
     );
+}
+
+/// A server that other machines can reach, with a count of its own.
+const SERVER: &str =
+    "$TACHOGRAPH serve-fixture --listen tcp://$HOST:$PORT --served-file $DIR/count";
+
+#[test]
+fn a_comparison_between_two_other_machines_adds_up() {
+    let Some(network) = network(&["server", "client"]) else { return };
+    let _turn = turn();
+    let place = Place::new();
+    let args = ["compare", "--quick", "--max-time", "6s", "--json", "--on", "server"];
+    let rest = ["--from", "client", "--served-by", "counter_file=$DIR/count", SERVER, SERVER];
+    let ended = place.finish(near(&place, &network, "", &[&args[..], &rest].concat()));
+    let json = ended.json();
+    for variant in json["variants"].as_array().unwrap() {
+        let ledger = &variant["ledger"];
+        assert!(ledger["completed"].as_u64().unwrap() > 0, "{ledger:#}");
+        for column in ["sent", "served", "series"] {
+            assert_eq!(ledger[column], ledger["completed"], "{column} in {ledger:#}");
+        }
+    }
+    let layout = &json["parts"][0]["layout"];
+    let server = layout["machines"].as_array().unwrap().iter().find(|m| m["name"] == "server");
+    assert_eq!(server.unwrap()["address"], network.address("server").as_str(), "{layout:#}");
+    for machine in ["server", "client"] {
+        let gone = || network.left_at(machine).is_empty();
+        assert!(holds_within(Duration::from_secs(60), gone), "{:?}", network.left_at(machine));
+    }
+}
+
+#[test]
+fn a_network_that_goes_away_ends_the_comparison_and_what_it_started() {
+    let Some(network) = network(&["server"]) else { return };
+    let _turn = turn();
+    let place = Place::new();
+    let args = ["compare", "--quick", "--on", "server", SERVER, SERVER];
+    let mut command = near(&place, &network, "", &args);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let serves = || network.left_at("server").iter().any(|line| line.contains("serve-fixture"));
+    eventually("a server there", serves);
+    network.link("server", false).unwrap();
+    let gone = || network.left_at("server").is_empty();
+    // Ten seconds on an idle machine.
+    assert!(holds_within(Duration::from_secs(60), gone), "{:?}", network.left_at("server"));
+    let ended = wait(child, Duration::from_secs(60));
+    assert_ne!(ended.status, Some(0));
+    let said = ended.out.clone() + &ended.err;
+    assert!(said.contains("the connection to server was lost"), "{said}");
 }

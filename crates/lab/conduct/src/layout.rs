@@ -66,7 +66,7 @@ pub(crate) fn layout(part: &Part, near: &Near, machines: &Machines) -> record::L
         beside_client,
         apart: !sites.is_empty() && sites.iter().all(|(_, site)| site.is_apart(near)),
         machines: match sites.iter().any(|(_, site)| site.is_far()) {
-            true => places(&sites, machines),
+            true => places(&sites, near, machines),
             false => Vec::new(),
         },
         clients_apart: None,
@@ -74,10 +74,10 @@ pub(crate) fn layout(part: &Part, near: &Near, machines: &Machines) -> record::L
 }
 
 /// This machine and the others, with what runs on each.
-fn places(sites: &[(&Variant, Site)], machines: &Machines) -> Vec<Place> {
+fn places(sites: &[(&Variant, Site)], near: &Near, machines: &Machines) -> Vec<Place> {
     let mut here = Place {
         stacks: of_stacks(sites, |site| site.stack.is_none()),
-        machine: host::machine(),
+        machine: near.machine.clone(),
         ..Place::default()
     };
     if let Some((_, site)) = sites.iter().find(|(_, site)| site.clients.is_empty()) {
@@ -153,7 +153,11 @@ mod tests {
     /// The recorded layout of a part on this machine with these CPUs.
     fn of(layout: Layout, online: &CpuSet, beside: &str) -> record::Layout {
         let part = Part { layout, ..part(beside) };
-        let near = Near { identity: host::Identity::own(), cpus: online.clone() };
+        let near = Near {
+            identity: host::Identity::own(),
+            machine: base::Machine::default(),
+            cpus: online.clone(),
+        };
         super::layout(&part, &near, &Machines::default())
     }
 

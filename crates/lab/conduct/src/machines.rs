@@ -43,6 +43,8 @@ impl Machines {
 #[derive(Clone, Debug)]
 pub(crate) struct Near {
     pub(crate) identity: Identity,
+    /// For the record.
+    pub(crate) machine: base::Machine,
     /// The CPUs that may be used.
     pub(crate) cpus: CpuSet,
 }

@@ -334,7 +334,7 @@ impl<'a> PartRunner<'a> {
         let resolved = resolves(self.setting.resolution(), progress.plan.schedule.slice);
         let mut inspector = Inspector {
             block: number,
-            client_shares: self.layout().is_shared(),
+            client_shares: run.parts[self.index].layout.is_shared(),
             findings: Vec::new(),
         };
         let compared = !progress.plan.contrasts.is_empty();

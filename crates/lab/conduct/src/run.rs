@@ -117,7 +117,11 @@ fn parts(
 ) -> Result<(), ConductError> {
     let stage = Stage::new(StageOptions::new(options.executable.clone(), run.id.clone()))?;
     let began = Instant::now();
-    let near = Near { identity: host::Identity::own(), cpus: online.clone() };
+    let near = Near {
+        identity: host::Identity::own(),
+        machine: run.machine.clone(),
+        cpus: online.clone(),
+    };
     let machines = &options.machines;
     let far_programs = prepare(machines, &run.id, plan)?;
     let canaries = Canaries::calibrate(&near, machines);

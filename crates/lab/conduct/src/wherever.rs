@@ -14,7 +14,7 @@ use crate::running_variant::StartError;
 
 /// A running stack.
 pub(crate) enum Stack {
-    Near(LiveStack),
+    Near(Box<LiveStack>),
     Far(far::Stack),
 }
 
@@ -28,7 +28,7 @@ impl Stack {
         options: StartOptions,
     ) -> Result<Stack, StartError> {
         let Some(machine) = &site.stack else {
-            return Ok(Stack::Near(stage.start(stack, options)?));
+            return Ok(Stack::Near(Box::new(stage.start(stack, options)?)));
         };
         let options = far::StackOptions {
             name: options.name,

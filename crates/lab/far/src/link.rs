@@ -155,7 +155,7 @@ impl Link {
                         if let FromAgent::Reply { id, answer } = message {
                             let waiter = locked(&link.waiting).by_id.remove(&id);
                             // Whoever asked may have stopped waiting.
-                            waiter.map(|waiter| waiter.send(answer));
+                            waiter.inspect(|waiter| drop(waiter.send(answer)));
                         }
                     }
                     Err(error) => return link.ended(&error.to_string()),
@@ -202,7 +202,7 @@ impl Link {
             // A message that is too long was not sent, and the channel goes on without it.
             Err(error) if error.kind() == io::ErrorKind::Other => {
                 let waiter = locked(&self.waiting).by_id.remove(&id);
-                waiter.map(|waiter| waiter.send(Err(Refusal::other(error))));
+                waiter.inspect(|waiter| drop(waiter.send(Err(Refusal::other(error)))));
             }
             Err(error) => self.lose(&error.to_string()),
         }

@@ -139,7 +139,7 @@ fn uses_files(variant: &Variant) -> bool {
     texts.extend(variant.served_by.as_ref().and_then(|by| match by {
         ServedBy::LogLines { path, .. }
         | ServedBy::FileSize(path)
-        | ServedBy::CounterFile(path) => Some(path.as_str()),
+        | ServedBy::CounterFile { path, .. } => Some(path.as_str()),
         _ => None,
     }));
     texts.iter().any(|text| variables::names(text, "FILES"))

@@ -59,7 +59,7 @@ fn connect(name: &str, options: &reach::Options, stop: &StopFlag) -> Result<Mach
         writer: Box::new(writer),
         transport: Box::new(OverSsh(ssh)),
     };
-    Ok(Machine::connect(name, ends, VERSION, Arc::clone(stop)).map_err(Failure::new)?)
+    Machine::connect(name, ends, VERSION, Arc::clone(stop)).map_err(Failure::new)
 }
 
 /// The ssh process of a channel.
