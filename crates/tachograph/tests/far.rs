@@ -45,7 +45,7 @@ fn marker(name: &str) -> String {
 
 fn compare(place: &Place, marker: &str, further: &[&str]) -> Ended {
     let server = server();
-    let args = ["compare", "--quick", "--max-time", "6s", "--served-by", "counter_file=$DIR/tally"];
+    let args = ["compare", "--quick", "--max-time", "4s", "--served-by", "counter_file=$DIR/tally"];
     let commands = ["-n", "a", "-n", "b", &server, &server];
     place.finish(command(place, marker, &[&args[..], further, &commands].concat()))
 }

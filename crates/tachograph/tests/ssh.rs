@@ -99,7 +99,7 @@ fn a_comparison_between_two_other_machines_adds_up() {
     let Some(network) = network(&["server", "client"]) else { return };
     let _turn = turn();
     let place = Place::new();
-    let args = ["compare", "--quick", "--max-time", "6s", "--json", "--on", "server"];
+    let args = ["compare", "--quick", "--max-time", "4s", "--json", "--on", "server"];
     let rest = ["--from", "client", "--served-by", "counter_file=$DIR/count", SERVER, SERVER];
     let ended = place.finish(near(&place, &network, "", &[&args[..], &rest].concat()));
     let json = ended.json();

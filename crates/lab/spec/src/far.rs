@@ -144,3 +144,55 @@ fn uses_files(variant: &Variant) -> bool {
     }));
     texts.iter().any(|text| variables::names(text, "FILES"))
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::parse_plan;
+
+    fn experiment(keys: &str, rest: &str) -> String {
+        format!(
+            "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\n{keys}\n\
+             [stack.s]\nprocess = {{ command = \"server $HOST:$PORT\" }}\ntarget = \"http://$HOST:$PORT/\"\n\
+             [[variant]]\nname = \"a\"\nstack = \"s\"\n[[variant]]\nname = \"b\"\nstack = \"s\"\n{rest}"
+        )
+    }
+
+    #[test]
+    fn experiments_parts_and_variants_name_their_machines() {
+        let keys = "on = \"server\"\naddress = \"10.0.0.2\"\nfrom = [\"c1\", \"c2\"]";
+        let plan = parse_plan(&experiment(keys, "on = \"here\"\n"), "x.toml").unwrap();
+        let part = &plan.parts[0];
+        let on = |index: usize| part.variants[index].on.as_deref();
+        assert_eq!((on(0), on(1)), (Some("server"), None));
+        assert_eq!(part.variants[0].address.as_deref(), Some("10.0.0.2"));
+        assert_eq!(part.machines(), ["server", "c1", "c2"]);
+        let own = "[[part]]\nname = \"p\"\nquestion = \"q\"\non = \"other\"\nfrom = [\"other\"]\n";
+        let plan = parse_plan(&experiment(keys, own), "x.toml").unwrap();
+        let part = &plan.parts[0];
+        assert_eq!(part.machines(), ["other"]);
+        assert!(!part.variants[0].is_apart(&part.from));
+    }
+
+    #[test]
+    fn what_needs_this_machine_is_refused_elsewhere() {
+        let on = "on = \"server\"";
+        for (keys, rest, message) in [
+            ("layout = \"same\"\non = \"server\"", "", "cannot share a CPU"),
+            (
+                on,
+                "target = \"http://127.0.0.1:$PORT/\"\n",
+                "cannot be reached from another machine",
+            ),
+            (on, "target = \"http://unix:$SOCKET:/\"\n", "a Unix socket cannot be reached"),
+            (on, "process = { command = \"server $FILES/x\" }\n", "uses $FILES"),
+            (
+                on,
+                "process = { command = \"s\", cpus = \"client\" }\n",
+                "cannot run beside a client",
+            ),
+        ] {
+            let error = parse_plan(&experiment(keys, rest), "x.toml").unwrap_err().to_string();
+            assert!(error.contains(message), "{message} is not in {error}");
+        }
+    }
+}

@@ -11,7 +11,7 @@ use drive::{DriveError, Session, StopFlag};
 use host::{Canary, Identity, Meter};
 use spec::Target;
 use stage::served::Reader;
-use stage::{Exclusive, LiveStack, Stage, StageOptions, StartOptions};
+use stage::{Exclusive, LiveStack, Stage, StageError, StageOptions, StartOptions};
 
 use super::{Binary, locked};
 use crate::error::Refusal;
@@ -196,6 +196,7 @@ impl Work {
     fn start(&self, stack: &spec::Stack, options: StackOptions) -> Result<Answer, Refusal> {
         let stage = locked(&self.stage).as_ref().map(Arc::clone);
         let stage = stage.ok_or_else(|| Refusal::other("no run has begun"))?;
+        let is_apart = options.host != spec::LOOPBACK;
         self.starting.fetch_add(1, Ordering::SeqCst);
         let started = stage.start(
             stack,
@@ -211,7 +212,13 @@ impl Work {
         );
         let started = started.map(|live| self.stacks.add(live));
         self.starting.fetch_sub(1, Ordering::SeqCst);
-        Ok(Answer::Made(started?))
+        match started {
+            Err(error @ StageError::NotReady { .. }) if is_apart => Err(Refusal::other(format!(
+                "{error}\n  note: clients on other machines reach it only if it listens on $HOST, or \
+                 on all addresses"
+            ))),
+            started => Ok(Answer::Made(started?)),
+        }
     }
 
     fn look(&self, look: Look) -> Result<Looked, Refusal> {
