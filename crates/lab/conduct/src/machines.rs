@@ -86,20 +86,20 @@ impl Site {
             false => clients.iter().map(|client| place(Some(client), near)).collect(),
         };
         let threads = part.variants.iter().map(|v| v.load.threads).max().unwrap_or(1);
-        let together = clients_at.iter().filter(|(at, _)| at.is_same_machine(stack_at.0)).count();
+        let together = clients_at.iter().filter(|(at, _)| is_one(at, stack_at.0)).count();
         let divided = match (part.layout, together) {
             (Layout::Free, _) => Cpus::divide(Layout::Free, stack_at.1, threads),
             (_, 0) => Cpus { client: CpuSet::default(), stack: stack_at.1.clone() },
             (layout, count) => Cpus::divide(layout, stack_at.1, threads * count as u32),
         };
         let of_client = |(index, (at, online)): (usize, &(&Identity, &CpuSet))| {
-            let cpus = match at.is_same_machine(stack_at.0) {
+            let cpus = match is_one(at, stack_at.0) {
                 true => divided.client.clone(),
                 false if part.layout == Layout::Free => CpuSet::default(),
                 false => (*online).clone(),
             };
-            let before = clients_at[..index].iter().filter(|(of, _)| of.is_same_machine(at));
-            let others = clients_at.iter().filter(|(of, _)| of.is_same_machine(at)).count() > 1;
+            let before = clients_at[..index].iter().filter(|(of, _)| is_one(of, at));
+            let others = clients_at.iter().filter(|(of, _)| is_one(of, at)).count() > 1;
             if others { turn(&cpus, before.count() * threads as usize, threads) } else { cpus }
         };
         let client_cpus = clients_at.iter().enumerate().map(of_client).collect();
@@ -139,10 +139,16 @@ impl Site {
     pub(crate) fn is_apart(&self, near: &Near) -> bool {
         let stack = place(self.stack.as_ref(), near).0;
         match self.clients.is_empty() {
-            true => !near.identity.is_same_machine(stack),
-            false => self.clients.iter().all(|c| !c.facts().identity.is_same_machine(stack)),
+            true => !is_one(&near.identity, stack),
+            false => self.clients.iter().all(|client| !is_one(&client.facts().identity, stack)),
         }
     }
+}
+
+/// Whether both are one machine: the same process, which may not know where it is, or processes on
+/// one machine.
+fn is_one(one: &Identity, other: &Identity) -> bool {
+    std::ptr::eq(one, other) || one.is_same_machine(other)
 }
 
 /// Which machine it is, and its CPUs.
@@ -167,9 +173,10 @@ fn host(
     near: &Near,
 ) -> String {
     let at = place(stack, near).0;
+    let with = |other: &Identity| std::ptr::eq(at, other) || at.is_same_network(other);
     let same = match clients {
-        [] => at.is_same_network(&near.identity),
-        clients => clients.iter().all(|client| at.is_same_network(&client.facts().identity)),
+        [] => with(&near.identity),
+        clients => clients.iter().all(|client| with(&client.facts().identity)),
     };
     if same {
         return LOOPBACK.to_owned();
@@ -292,6 +299,21 @@ pub(crate) fn prepare(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_machine_that_does_not_know_its_boot_is_still_one_machine() {
+        let near = Near {
+            identity: Identity::default(),
+            machine: base::Machine::default(),
+            cpus: (0..2).collect(),
+        };
+        let text = "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\n[[variant]]\n\
+            name = \"v\"\ntarget = \"http://$HOST:$PORT/\"\nprocess = { command = \"app\" }\n";
+        let part = spec::parse_plan(text, "x.toml").unwrap().parts.remove(0);
+        let site = Site::of(&part.variants[0], &part, &near, &Machines::default()).unwrap();
+        assert_eq!((site.host.as_str(), site.is_apart(&near)), (LOOPBACK, false));
+        assert_eq!((site.stack_cpus, &site.client_cpus[0]), (CpuSet::one(0), &CpuSet::one(1)));
+    }
 
     #[test]
     fn clients_of_one_machine_take_its_cpus_in_turn() {
