@@ -8,12 +8,9 @@ pub(crate) mod container;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 mod doctor_on;
-<<<<<<< HEAD
 mod door;
 pub(crate) mod export;
-=======
 mod far;
->>>>>>> 0ee1f7c (Stacks and clients on other machines: the agent, and compare --on and --from)
 pub(crate) mod guard;
 mod hooks;
 pub(crate) mod import;
