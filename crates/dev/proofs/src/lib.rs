@@ -12,6 +12,7 @@ pub mod counts;
 pub mod daemon;
 pub mod database_kills;
 pub mod imports;
+pub mod parquet;
 pub mod render;
 pub mod restarts;
 pub mod serve_kills;

@@ -20,6 +20,7 @@ mod injection;
 mod kills;
 mod noise;
 mod options;
+mod parquet;
 mod restarts;
 mod serve_kills;
 mod simulation;
@@ -92,6 +93,10 @@ tasks:
         intervals each and round, 3,000 by default), published to a real Spark cluster, once more
         with a real KDC: sums by series, step and day beside the truth, and what a login by
         Kerberos costs; installs Spark in target/warehouse (400 MB)
+  prove parquet [--runs DAYS] [--seed N]
+        three recorders with random histories of some days (4 by default, at most 10) export to one
+        folder while they grow: the totals of DuckDB and pyarrow are those of the stores; needs no
+        built binary
   prove all
         all of these but container-kills and corpus, which need an engine and a file, one after the other
 
@@ -164,6 +169,7 @@ fn main() -> ExitCode {
         ["prove", "warehouse", options @ ..] => warehouse::prove(options),
         // Started by `prove warehouse`, with the environment of a realm.
         ["hive-logins", words @ ..] => warehouse::become_client(words),
+        ["prove", "parquet", options @ ..] => parquet::prove(options),
         ["prove", "all"] => all(),
         ["bench-series", options @ ..] => bench_slots::bench(options),
         ["fill-series", words @ ..] => bench_slots::fill(words),
@@ -181,10 +187,11 @@ fn main() -> ExitCode {
 
 /// Runs every proof, even after failures.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 16] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 17] = [
         simulation::prove,
         accuracy::prove,
         graphite::prove,
+        parquet::prove,
         kills::prove,
         batches::prove,
         imports::prove,
