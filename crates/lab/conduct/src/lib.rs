@@ -9,6 +9,7 @@ mod acting;
 mod analyse;
 mod block;
 mod calibrate;
+mod counter;
 mod disturbance;
 mod edges;
 mod error;

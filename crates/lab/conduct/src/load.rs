@@ -19,9 +19,9 @@ use record::{
 use spec::{Endpoint, Exchange, Load, Mode, ServedBy, Target};
 
 use crate::analyse;
+use crate::counter::{Counter, Settled};
 use crate::disturbance::activity;
 use crate::error::ConductError;
-use crate::running_variant::{Counter, Settled};
 use crate::trial_sum::{Cost, TrialSum, empty};
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, Inspector, drift_of_slices};
 use crate::watch::{Doing, Event, Recorder, Watcher};
