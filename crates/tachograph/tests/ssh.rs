@@ -94,15 +94,14 @@ fn machines_that_cannot_be_reached_are_refused_in_a_sentence() {
 const SERVER: &str =
     "$TACHOGRAPH serve-fixture --listen tcp://$HOST:$PORT --served-file $DIR/count";
 
-#[test]
-fn a_comparison_between_two_other_machines_adds_up() {
-    let Some(network) = network(&["server", "client"]) else { return };
-    let _turn = turn();
+/// Compares a server with itself on these machines: the ledgers add up, and nothing stays. Returns
+/// where everything ran.
+fn compared(network: &Network, machines: &[&str]) -> serde_json::Value {
     let place = Place::new();
-    let args = ["compare", "--quick", "--max-time", "4s", "--json", "--on", "server"];
-    let rest = ["--from", "client", "--served-by", "counter_file=$DIR/count", SERVER, SERVER];
-    let ended = place.finish(near(&place, &network, "", &[&args[..], &rest].concat()));
-    let json = ended.json();
+    let args = ["compare", "--quick", "--max-time", "4s", "--json"];
+    let rest = ["--served-by", "counter_file=$DIR/count", SERVER, SERVER];
+    let all = [&args[..], machines, &rest].concat();
+    let json = place.finish(near(&place, network, "", &all)).json();
     for variant in json["variants"].as_array().unwrap() {
         let ledger = &variant["ledger"];
         assert!(ledger["completed"].as_u64().unwrap() > 0, "{ledger:#}");
@@ -110,13 +109,25 @@ fn a_comparison_between_two_other_machines_adds_up() {
             assert_eq!(ledger[column], ledger["completed"], "{column} in {ledger:#}");
         }
     }
-    let layout = &json["parts"][0]["layout"];
-    let server = layout["machines"].as_array().unwrap().iter().find(|m| m["name"] == "server");
-    assert_eq!(server.unwrap()["address"], network.address("server").as_str(), "{layout:#}");
     for machine in ["server", "client"] {
         let gone = || network.left_at(machine).is_empty();
         assert!(holds_within(Duration::from_secs(60), gone), "{:?}", network.left_at(machine));
     }
+    json["parts"][0]["layout"]["machines"].clone()
+}
+
+#[test]
+fn comparisons_with_other_machines_add_up() {
+    let Some(network) = network(&["server", "client"]) else { return };
+    let _turn = turn();
+    let machines = compared(&network, &["--on", "server", "--from", "client"]);
+    let server = machines.as_array().unwrap().iter().find(|m| m["name"] == "server");
+    assert_eq!(server.unwrap()["address"], network.address("server").as_str(), "{machines:#}");
+    // The servers are here, at our address as the client sees it.
+    let machines = compared(&network, &["--from", "client"]);
+    let here = machines[0]["address"].as_str().unwrap();
+    assert!(here != "127.0.0.1" && machines[0]["stacks"] != serde_json::json!([]), "{machines:#}");
+    assert_eq!(machines[1]["is_client"], true, "{machines:#}");
 }
 
 #[test]
