@@ -49,8 +49,8 @@ impl<'a> Place<'a> {
     fn remove_leftovers(&self) -> io::Result<()> {
         for (_, of_step) in folders(self.folder, "step=")? {
             for (_, of_day) in folders(&of_step, "day=")? {
-                for name in [self.part_name(), format!("{}.part", self.notes_name())] {
-                    remove(&of_day.join(name))?;
+                for name in [self.file_name(), self.notes_name()] {
+                    remove(&of_day.join(part_name(&name)))?;
                 }
                 // Empty if the first file of a partition was never completed.
                 let _ = fs::remove_dir(&of_day);
@@ -63,10 +63,6 @@ impl<'a> Place<'a> {
         format!("{FILE_PREFIX}{}{FILE_SUFFIX}", self.recorder)
     }
 
-    fn part_name(&self) -> String {
-        format!(".{}.part", self.file_name())
-    }
-
     fn notes_name(&self) -> String {
         format!("_{FILE_PREFIX}{}.json", self.recorder)
     }
@@ -76,7 +72,8 @@ impl<'a> Place<'a> {
         let folder = partition_path(self.folder, step, day);
         Files {
             file: folder.join(self.file_name()),
-            part: folder.join(self.part_name()),
+            part: folder.join(part_name(&self.file_name())),
+            notes_part: folder.join(part_name(&self.notes_name())),
             notes: folder.join(self.notes_name()),
             folder,
         }
@@ -93,6 +90,7 @@ pub(crate) struct Files {
     part: PathBuf,
     /// What the file was made from.
     pub(crate) notes: PathBuf,
+    notes_part: PathBuf,
 }
 
 /// A file that is not complete yet; it is removed unless it is kept.
@@ -138,9 +136,8 @@ impl Files {
     /// Writes what the file was made from. It is not worth a sync: without it the file is made
     /// again.
     pub(crate) fn note(&self, text: &str) -> Result<(), ExportError> {
-        let part = self.notes.with_extension("json.part");
-        let part = self.folder.join(format!(".{}", part.file_name().unwrap_or_default().display()));
-        let written = fs::write(&part, text).and_then(|()| fs::rename(&part, &self.notes));
+        let part = &self.notes_part;
+        let written = fs::write(part, text).and_then(|()| fs::rename(part, &self.notes));
         written.map_err(ExportError::file("write", &self.notes))
     }
 
@@ -182,6 +179,11 @@ impl Drop for Part<'_> {
             let _ = fs::remove_dir(&self.files.folder);
         }
     }
+}
+
+/// The name of a file while it is written: readers ignore it.
+fn part_name(name: &str) -> String {
+    format!(".{name}.part")
 }
 
 /// Removes a file, if there is one.

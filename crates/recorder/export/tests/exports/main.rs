@@ -270,12 +270,13 @@ fn leftovers_of_this_recorder_are_removed_and_those_of_others_are_not() {
     let id = store.recorder().unwrap();
     let day = folder.path().join("step=10s/day=2026-11-19");
     std::fs::create_dir_all(&day).unwrap();
-    let ours = day.join(format!(".tachograph-{id}.parquet.part"));
+    let ours = [".tachograph-{id}.parquet.part", "._tachograph-{id}.json.part"]
+        .map(|name| day.join(name.replace("{id}", &id)));
     let theirs = day.join(".tachograph-another.parquet.part");
-    std::fs::write(&ours, "half").unwrap();
+    ours.iter().for_each(|ours| std::fs::write(ours, "half").unwrap());
     std::fs::write(&theirs, "half").unwrap();
     run(&mut store, folder.path(), &request(i64::MAX));
-    assert!(!ours.exists() && theirs.exists());
+    assert!(!ours.iter().any(|ours| ours.exists()) && theirs.exists());
     assert_eq!(partitions(folder.path()).unwrap().len(), 3);
 }
 
