@@ -307,10 +307,9 @@ def column(values):
              (float, TDoubleColumn, "doubleVal", 0.0), (object, TStringColumn, "stringVal", "")]
     for kind, made, field, empty in kinds:
         if all(isinstance(value, kind) for value in known):
-            # impyla's generated code writes texts as bytes.
             shown = [empty if value is None else value for value in values]
             if field == "stringVal":
-                shown = [str(value).encode() for value in shown]
+                shown = [str(value) for value in shown]
             return TColumn(**{field: made(values=shown, nulls=bytes(nulls))})
 
 

@@ -35,6 +35,7 @@ pub(super) struct Published {
     days: [Option<i64>; 2],
     /// The condition of the series that are asked for.
     condition: String,
+    selectors: Vec<Selector>,
     numbers: HashMap<Names, i64>,
     slots: HashMap<i64, Vec<(SlotKey, Accumulator)>>,
 }
@@ -58,7 +59,8 @@ impl Published {
         }
         let condition = condition(selectors);
         let (numbers, slots) = (HashMap::new(), HashMap::new());
-        Ok(Published { session, table, steps, days, condition, numbers, slots })
+        let selectors = selectors.to_vec();
+        Ok(Published { session, table, steps, days, condition, selectors, numbers, slots })
     }
 
     /// The series of the table that match a selector.
@@ -76,7 +78,11 @@ impl Published {
             self.numbers.insert(names, id);
             found.push(Series { id, identity, spec: Spec::new(kind, step), xff: XFF, rrd: None });
         }
-        found.sort_by(|a: &Series, b: &Series| a.identity.cmp(&b.identity));
+        // In the order of the selectors, as the record has them.
+        found.sort_by_cached_key(|series: &Series| {
+            let place = self.selectors.iter().position(|s| s.matches(&series.identity));
+            (place, series.identity.clone())
+        });
         Ok(found)
     }
 
