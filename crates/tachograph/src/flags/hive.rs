@@ -23,7 +23,7 @@ pub(crate) const PASSWORD: &str = "TACHOGRAPH_HIVE_PASSWORD";
 /// Flags of `publish`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PublishFlags {
-    /// HiveServer2 or Spark's Thrift server, as hive://[user@]host[:port][/database]
+    /// HiveServer2 or Spark's Thrift server, as hive://user@host:port/database
     #[arg(value_name = "URL")]
     pub(crate) url: Address,
     /// Folder that 'tachograph export --parquet' wrote

@@ -64,7 +64,7 @@ pub(crate) struct QueryFlags {
     /// Consolidation function for --rrd: AVERAGE, MIN, MAX or LAST
     #[arg(long, default_value = "AVERAGE", value_name = "CF", value_parser = parse_consolidation)]
     pub(crate) cf: series::rrd::Consolidation,
-    /// Read a published table instead of the record, as hive://[user@]host[:port][/database]
+    /// Read a published table instead of the record, as hive://user@host:port/database
     #[arg(long, value_name = "URL", conflicts_with = "rrd", help_heading = "Hive")]
     pub(crate) hive: Option<hive::Address>,
     #[command(flatten)]
