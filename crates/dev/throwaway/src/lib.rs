@@ -10,7 +10,7 @@ pub mod kdc;
 mod network;
 pub mod spark;
 
-pub use network::{Network, NoNetwork};
+pub use network::{Delayed, Network, NoNetwork};
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;

@@ -60,6 +60,18 @@ UseDNS no
 MaxStartups 100
 ";
 
+/// A link that a process delays.
+const RELAY: &str = include_str!("delay.py");
+
+/// A delayed link to a machine.
+#[derive(Clone, Debug)]
+pub struct Delayed {
+    /// The machine's address on it.
+    pub address: String,
+    /// What delays it.
+    pub way: &'static str,
+}
+
 /// Why there is no network.
 #[derive(Debug, thiserror::Error)]
 pub enum NoNetwork {
@@ -80,6 +92,7 @@ pub struct Network {
     folder: PathBuf,
     near: Child,
     machines: Vec<Machine>,
+    relays: Vec<Child>,
     configs: AtomicU32,
 }
 
@@ -109,7 +122,8 @@ impl Network {
         let near = start(near)?;
         // From now on the near machine's shell removes it.
         let folder = folder.keep();
-        let mut network = Network { folder, near, machines: vec![], configs: AtomicU32::new(0) };
+        let mut network =
+            Network { folder, near, machines: vec![], relays: vec![], configs: AtomicU32::new(0) };
         for key in ["user", "stranger"] {
             network.key(key, "")?;
         }
@@ -261,26 +275,38 @@ impl Network {
         run(self.near("ip").args(["link", "set", &link(self.place(machine)), state]))
     }
 
-    /// Delays everything that a machine sends or receives, half on each way, by netem; `false` if
-    /// the kernel does not have it.
+    /// Delays what a machine sends and receives, half on each way: by netem, or, where the kernel
+    /// does not have it, on a second link that a process delays.
     ///
     /// # Errors
-    /// [`NoNetwork::Failed`] for other reasons.
-    pub fn delay(&self, machine: &str, delay: Duration) -> Result<bool, NoNetwork> {
+    /// [`NoNetwork::Failed`].
+    pub fn delay(&mut self, machine: &str, delay: Duration) -> Result<Delayed, NoNetwork> {
         let half = format!("{}us", delay.as_micros() / 2);
         let words = |device: &str| {
             format!("qdisc replace dev {device} root netem delay {half} limit 100000")
         };
-        let near = words(&link(self.place(machine)));
-        match run(self.near("tc").args(near.split(' '))) {
+        let place = self.place(machine);
+        match run(self.near("tc").args(words(&link(place)).split(' '))) {
             Ok(()) => {}
             Err(NoNetwork::Failed(why)) if why.contains("qdisc kind is unknown") => {
-                return Ok(false);
+                return self.relay(place, delay);
             }
             Err(error) => return Err(error),
         }
         run(self.on(machine, "tc").args(words("eth0").split(' ')))?;
-        Ok(true)
+        Ok(Delayed { address: address(place), way: "netem" })
+    }
+
+    fn relay(&mut self, place: usize, delay: Duration) -> Result<Delayed, NoNetwork> {
+        let address = format!("10.78.{place}.2");
+        let mut command = self.near("python3");
+        command.args(["-c", RELAY, &format!("near{place}"), &format!("delayed{place}")]);
+        command.args([&format!("10.78.{place}.1"), &address]);
+        command.arg(self.machines[place].pid.to_string());
+        command.arg((delay.as_secs_f64() / 2.0).to_string());
+        let relay = start(command)?;
+        self.relays.push(relay);
+        Ok(Delayed { address, way: "a relay, because this kernel has no netem" })
     }
 
     /// The command lines of a machine's processes, except its first one and sshd's.
@@ -313,6 +339,10 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
+        for relay in &mut self.relays {
+            drop(relay.stdin.take());
+            let _ = relay.wait();
+        }
         for machine in &mut self.machines {
             drop(machine.holder.stdin.take());
             let _ = machine.holder.wait();

@@ -9,7 +9,9 @@ const SCRIPT: &str = include_str!("far.sh");
 /// login shell (also csh and fish) takes as one command with quoted words.
 pub(crate) fn command(options: &Options) -> String {
     let offers: Vec<String> = options.programs.iter().map(|program| program.offer()).collect();
-    let mut words = vec![joined(SCRIPT), "sh".to_owned(), options.version.clone()];
+    // Without a commit in brackets: it becomes a part of a folder's name.
+    let version = options.version.split_whitespace().next().unwrap_or_default().replace('/', "-");
+    let mut words = vec![joined(SCRIPT), "sh".to_owned(), version];
     words.push(offers.join(" "));
     words.push(options.folder.clone().unwrap_or_default());
     words.extend(options.words.iter().cloned());
