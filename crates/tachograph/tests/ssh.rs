@@ -94,14 +94,9 @@ fn machines_that_cannot_be_reached_are_refused_in_a_sentence() {
 const SERVER: &str =
     "$TACHOGRAPH serve-fixture --listen tcp://$HOST:$PORT --served-file $DIR/count";
 
-/// Compares a server with itself on these machines: the ledgers add up, and nothing stays. Returns
-/// where everything ran.
-fn compared(network: &Network, machines: &[&str]) -> serde_json::Value {
-    let place = Place::new();
-    let args = ["compare", "--quick", "--max-time", "4s", "--json"];
-    let rest = ["--served-by", "counter_file=$DIR/count", SERVER, SERVER];
-    let all = [&args[..], machines, &rest].concat();
-    let json = place.finish(near(&place, network, "", &all)).json();
+/// Fails unless something was served, and all counts of each variant are equal.
+#[track_caller]
+fn adds_up(json: &serde_json::Value) {
     for variant in json["variants"].as_array().unwrap() {
         let ledger = &variant["ledger"];
         assert!(ledger["completed"].as_u64().unwrap() > 0, "{ledger:#}");
@@ -109,25 +104,39 @@ fn compared(network: &Network, machines: &[&str]) -> serde_json::Value {
             assert_eq!(ledger[column], ledger["completed"], "{column} in {ledger:#}");
         }
     }
-    for machine in ["server", "client"] {
-        let gone = || network.left_at(machine).is_empty();
-        assert!(holds_within(Duration::from_secs(60), gone), "{:?}", network.left_at(machine));
+}
+
+/// Fails unless nothing is left at the far machines; they are the test's own.
+#[track_caller]
+fn nothing_left(network: &Network, machines: &[&str]) {
+    for machine in machines {
+        let left = || {
+            let mut left = network.left_at(machine);
+            let temp = network.home(machine).with_file_name("tmp");
+            let entries = std::fs::read_dir(temp).unwrap().flatten();
+            left.extend(entries.map(|entry| entry.path().display().to_string()));
+            left.retain(|name| !name.contains("/tmp/tachograph-0"));
+            left
+        };
+        let limit = Duration::from_secs(60);
+        assert!(holds_within(limit, || left().is_empty()), "left at {machine}: {:?}", left());
     }
-    json["parts"][0]["layout"]["machines"].clone()
 }
 
 #[test]
-fn comparisons_with_other_machines_add_up() {
+fn a_comparison_between_two_other_machines_adds_up() {
     let Some(network) = network(&["server", "client"]) else { return };
     let _turn = turn();
-    let machines = compared(&network, &["--on", "server", "--from", "client"]);
-    let server = machines.as_array().unwrap().iter().find(|m| m["name"] == "server");
-    assert_eq!(server.unwrap()["address"], network.address("server").as_str(), "{machines:#}");
-    // The servers are here, at our address as the client sees it.
-    let machines = compared(&network, &["--from", "client"]);
-    let here = machines[0]["address"].as_str().unwrap();
-    assert!(here != "127.0.0.1" && machines[0]["stacks"] != serde_json::json!([]), "{machines:#}");
-    assert_eq!(machines[1]["is_client"], true, "{machines:#}");
+    let place = Place::new();
+    let args = ["compare", "--quick", "--max-time", "4s", "--json", "--on", "server"];
+    let rest = ["--from", "client", "--served-by", "counter_file=$DIR/count", SERVER, SERVER];
+    let ended = place.finish(near(&place, &network, "", &[&args[..], &rest].concat()));
+    let json = ended.json();
+    adds_up(&json);
+    let layout = &json["parts"][0]["layout"];
+    let server = layout["machines"].as_array().unwrap().iter().find(|m| m["name"] == "server");
+    assert_eq!(server.unwrap()["address"], network.address("server").as_str(), "{layout:#}");
+    nothing_left(&network, &["server", "client"]);
 }
 
 #[test]
@@ -148,4 +157,64 @@ fn a_network_that_goes_away_ends_the_comparison_and_what_it_started() {
     assert_ne!(ended.status, Some(0));
     let said = ended.out.clone() + &ended.err;
     assert!(said.contains("the connection to server was lost"), "{said}");
+}
+
+/// A short comparison.
+const COMPARE: [&str; 6] = ["compare", "--quick", "--closed-only", "--max-time", "8s", "--json"];
+
+#[test]
+fn clients_on_two_machines_have_one_ledger() {
+    let _turn = turn();
+    let Some(network) = network(&["stacks", "left", "right"]) else { return };
+    let place = Place::new();
+    let further = ["--served-by", "counter_file=$DIR/count", "--on", "stacks", "--from", "left"];
+    let commands = ["--from", "right", SERVER, SERVER];
+    let args = [&COMPARE[..], &further, &commands].concat();
+    // One of them is reached through another.
+    let lines = "Host right\n  ProxyJump left\n";
+    let ended = place.finish(near(&place, &network, lines, &args));
+    assert!(matches!(ended.status, Some(0 | 1)), "{}", ended.err);
+    let json = ended.json();
+    adds_up(&json);
+    let machines = json["parts"][0]["layout"]["machines"].as_array().unwrap();
+    let clients = machines.iter().filter(|machine| machine["is_client"] == true).count();
+    assert_eq!(clients, 2, "{machines:#?}");
+    nothing_left(&network, &["stacks", "left", "right"]);
+}
+
+#[test]
+fn a_delay_of_the_network_is_seen_in_the_median() {
+    let _turn = turn();
+    let Some(mut network) = network(&["far"]) else { return };
+    let place = Place::new();
+    let delay_ms = 100.0;
+    let delayed = network.delay("far", Duration::from_millis(100)).unwrap();
+    let further = ["-c", "2", "--on", "far", "--at", &delayed.address, SERVER, SERVER];
+    // What else the machine does only adds to it, so the shortest median of three runs counts.
+    let mut shortest_ms = f64::INFINITY;
+    for _ in 0..3 {
+        let ended = place.finish(near(&place, &network, "", &[&COMPARE[..], &further].concat()));
+        assert!(matches!(ended.status, Some(0 | 1)), "{}", ended.err);
+        for variant in ended.json()["variants"].as_array().unwrap() {
+            let p50_ms = variant["service_time_ns"]["p50"].as_f64().unwrap() / 1e6;
+            assert!(p50_ms > delay_ms, "p50 {p50_ms} ms");
+            shortest_ms = shortest_ms.min(p50_ms);
+        }
+        if shortest_ms < 1.05 * delay_ms {
+            break;
+        }
+    }
+    eprintln!("{delay_ms} ms by {}: p50 {shortest_ms:.2} ms", delayed.way);
+    assert!(shortest_ms < 1.05 * delay_ms, "p50 {shortest_ms} ms");
+}
+
+#[test]
+fn a_comparison_with_a_machine_that_cannot_be_reached_measures_nothing() {
+    let Some(network) = network(&["far"]) else { return };
+    let place = Place::new();
+    let lines = "UserKnownHostsFile /dev/null";
+    let args = [&COMPARE[..], &["--on", "far", SERVER, SERVER]].concat();
+    let ended = place.finish(near(&place, &network, lines, &args));
+    ended.status(2).says("error: cannot use far: its host key is not in known_hosts (");
+    assert_eq!(ended.out, "");
 }
