@@ -71,7 +71,7 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
             say(&format!(
                 "run {run}: {} ({machine}) after {:.2} s: clean here after {near:.2} s, there after \
                  {far:.2} s, {left}",
-                cut.words(),
+                clean.cut.words(),
                 after.as_secs_f64()
             ));
             seen.push(clean);
@@ -100,7 +100,7 @@ fn cut_one(
         let said = std::fs::read_to_string(place.path().join("said")).unwrap_or_default();
         return Err(format!("the comparison ended by itself: {status}: {}", said.trim()));
     }
-    do_cut(network, cut, machine, &child, &marker)?;
+    let cut = do_cut(network, cut, machine, &child, &marker)?;
     let began = Instant::now();
     let (mut near, mut far) = (None, None);
     let left = loop {
@@ -149,35 +149,39 @@ fn comparison(network: &Network, temp: &Path, place: &Path, marker: &str) -> Res
     command.spawn().map_err(|error| error.to_string())
 }
 
+/// Cuts it, and returns how: before there is an ssh, or an agent, only the near end can be killed.
 fn do_cut(
     network: &Network,
     cut: Cut,
     machine: &str,
     child: &Child,
     marker: &str,
-) -> Result<(), String> {
-    match cut {
-        Cut::NearEnd => {
-            kill_process(Pid::from_child(child), Signal::KILL).map_err(|error| error.to_string())
-        }
-        // There may be none yet, or no longer; then nothing is cut, and the run goes on.
-        Cut::Ssh => {
-            let found = ssh_of(marker, machine);
-            match found {
-                Some(pid) => kill(pid),
-                None => kill(child.id()),
+) -> Result<Cut, String> {
+    let wrong = |error: std::io::Error| error.to_string();
+    let done = match cut {
+        Cut::NearEnd => false,
+        Cut::Ssh => match ssh_of(marker, machine) {
+            Some(pid) => {
+                kill(pid)?;
+                true
             }
-        }
+            None => false,
+        },
         Cut::Agent => {
             let mut pkill = network.on(machine, "pkill");
             let killed = pkill.args(["-9", "-f", "/tachograph agent"]).stdin(Stdio::null());
-            match killed.status().map_err(|error| error.to_string())?.code() {
-                Some(0) => Ok(()),
-                _ => kill(child.id()),
-            }
+            killed.status().map_err(wrong)?.success()
         }
-        Cut::Link => network.link(machine, false).map_err(|error| error.to_string()),
+        Cut::Link => {
+            network.link(machine, false).map_err(|error| error.to_string())?;
+            true
+        }
+    };
+    if done {
+        return Ok(cut);
     }
+    kill_process(Pid::from_child(child), Signal::KILL).map_err(|error| error.to_string())?;
+    Ok(Cut::NearEnd)
 }
 
 fn kill(pid: u32) -> Result<(), String> {
