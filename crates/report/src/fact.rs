@@ -2,7 +2,7 @@
 
 use base::{Nanos, format_count};
 use ledger::{Discrepancy, Law};
-use record::{Disturber, Fact, Finding, Metric, Offer, Part, Severity, Unchecked};
+use record::{Disturber, Fact, Finding, Metric, NetworkLimit, Offer, Part, Severity, Unchecked};
 
 use crate::text::{listed, plural};
 use crate::verdict::words::{Rounding, percent, signed_percent};
@@ -156,6 +156,12 @@ fn size(fact: &Fact) -> f64 {
     match fact {
         Fact::WarmUp { watched } => watched.0 as f64,
         Fact::NullServer { factor, .. } => -factor,
+        Fact::NetworkLimited { by: NetworkLimit::Bytes { used_per_s, carried_per_s } } => {
+            used_per_s / carried_per_s
+        }
+        Fact::NetworkLimited { by: NetworkLimit::RoundTrip { round_trip, .. } } => {
+            round_trip.0 as f64
+        }
         Fact::ClientBusy { share, .. }
         | Fact::Idle { share, .. }
         | Fact::Conntrack { share, .. } => *share,
@@ -209,6 +215,23 @@ pub(crate) fn words(part: &Part, finding: &Finding) -> String {
     clause(part, finding) + &log
 }
 
+/// What of the network limits the figures, and what to do.
+fn network(by: NetworkLimit) -> String {
+    match by {
+        NetworkLimit::Bytes { used_per_s, carried_per_s } => format!(
+            "its responses take {}/s, and the network carried {}/s; smaller responses or a faster \
+             network show more of the server",
+            base::Bytes(used_per_s as u64),
+            base::Bytes(carried_per_s as u64)
+        ),
+        NetworkLimit::RoundTrip { round_trip, connections, most_per_s } => format!(
+            "with a round trip of {round_trip}, {} carry at most {} requests/s; use more (-c)",
+            plural(u64::from(connections), "connection"),
+            format_count(most_per_s as u64)
+        ),
+    }
+}
+
 fn clause(part: &Part, finding: &Finding) -> String {
     // A single variant need not be named.
     let variant = finding.variant.filter(|_| part.variants.len() > 1);
@@ -236,6 +259,9 @@ fn clause(part: &Part, finding: &Finding) -> String {
             "{limited}: the null server on the same transport is only {factor:.1}× as fast \
              ({limit:.0}× needed); give the client more threads (--threads) or CPUs"
         ),
+        Fact::NetworkLimited { by } => {
+            format!("{}: {}", limited.replace("client", "network"), network(*by))
+        }
         Fact::ClientBusy { share: busy, threads } => format!(
             "{limited}: a client thread was busy {} of the time; try --threads {}",
             share(*busy),

@@ -64,6 +64,24 @@ fn what_every_check_saw() {
              needed); give the client more threads (--threads) or CPUs",
         ),
         (
+            Fact::NetworkLimited {
+                by: NetworkLimit::Bytes { used_per_s: 94_371_840.0, carried_per_s: 104_857_600.0 },
+            },
+            "b is network-limited: its responses take 90.0 MiB/s, and the network carried 100 MiB/s; \
+             smaller responses or a faster network show more of the server",
+        ),
+        (
+            Fact::NetworkLimited {
+                by: NetworkLimit::RoundTrip {
+                    round_trip: ms(100),
+                    connections: 10,
+                    most_per_s: 100.0,
+                },
+            },
+            "b is network-limited: with a round trip of 100 ms, 10 connections carry at most 100 \
+             requests/s; use more (-c)",
+        ),
+        (
             Fact::ClientBusy { share: 0.97, threads: 1 },
             "b is client-limited: a client thread was busy 97% of the time; try --threads 2",
         ),

@@ -1,7 +1,7 @@
 //! Which machine is what, in words, for a run on several machines.
 
 use base::CpuSet;
-use record::{ClockOffset, Layout, Place, Run};
+use record::{ClockOffset, Layout, Link, Place, Run};
 
 use crate::text::{self, listed};
 use crate::view;
@@ -48,6 +48,12 @@ pub(crate) fn lines(run: &Run) -> Vec<String> {
         let others = layout.machines.iter().filter(|place| place.name.is_some()).map(line);
         lines.extend(others.filter(|line| !lines.contains(line)).collect::<Vec<_>>());
     }
+    for link in run.parts.iter().flat_map(|part| &part.layout.links) {
+        let line = link_line(link);
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
     let apart = run.parts.iter().filter_map(|part| part.layout.clients_apart).max();
     lines.extend(apart.map(|apart| {
         format!("the clients began each slice within {} of each other", text::time(apart.0 as f64))
@@ -69,7 +75,48 @@ fn line(place: &Place) -> String {
         ));
     }
     let clock = place.clock.map(|clock| format!("; {}", offset(clock))).unwrap_or_default();
-    format!("{}: {}; {}{clock}", name(place), roles.join(", "), view::machine_words(&place.machine))
+    let machine = view::machine_words(&place.machine);
+    format!("{}: {}; {machine}{clock}{}", name(place), roles.join(", "), resent(place))
+}
+
+/// `; it sent 12 of 34,567 TCP segments again`, for a machine that did.
+fn resent(place: &Place) -> String {
+    match (place.segments_sent, place.segments_resent) {
+        (Some(sent), Some(again @ 1..)) => format!(
+            "; it sent {} of {} again",
+            base::format_count(again),
+            text::plural(sent, "TCP segment")
+        ),
+        _ => String::new(),
+    }
+}
+
+/// `from this machine to server: a round trip takes 212 µs (at least 180 µs), 112 MiB/s; by eth0
+/// (1 Gbit/s), router 10.0.0.1`.
+fn link_line(link: &Link) -> String {
+    let of = |name: &Option<String>| name.clone().unwrap_or_else(|| HERE.to_owned());
+    let speed = link.speed_bits_per_s.map(|speed| format!(" ({})", bits(speed)));
+    let by = link.device.as_ref().map(|device| {
+        format!("; by {device}{}", speed.unwrap_or_else(|| ", whose speed is unknown".to_owned()))
+    });
+    let router = link.gateway.as_ref().map(|gateway| format!(", router {gateway}"));
+    format!(
+        "from {} to {}: a round trip takes {} (at least {}), {}/s{}{}",
+        of(&link.client),
+        of(&link.server),
+        text::time(link.round_trip.0 as f64),
+        text::time(link.round_trip_min.0 as f64),
+        base::Bytes(link.bytes_per_s as u64),
+        by.unwrap_or_default(),
+        router.unwrap_or_default()
+    )
+}
+
+fn bits(per_s: u64) -> String {
+    match per_s {
+        ..1_000_000_000 => format!("{} Mbit/s", per_s / 1_000_000),
+        _ => format!("{} Gbit/s", per_s as f64 / 1e9),
+    }
 }
 
 /// `its clock is 1.25 s ahead, ±40.0 µs`.
@@ -91,6 +138,34 @@ mod tests {
 
     fn layout_of(machines: Vec<Place>) -> Option<String> {
         layout(&Layout { machines, ..Layout::default() })
+    }
+
+    #[test]
+    fn a_network_is_described() {
+        let link = Link {
+            server: Some("server".to_owned()),
+            device: Some("eth0".to_owned()),
+            gateway: Some("10.0.0.1".to_owned()),
+            speed_bits_per_s: Some(2_500_000_000),
+            round_trip_min: Nanos(180_000),
+            round_trip: Nanos(212_000),
+            bytes_per_s: 112.0 * 1_048_576.0,
+            ..Link::default()
+        };
+        assert_eq!(
+            link_line(&link),
+            "from this machine to server: a round trip takes 212 µs (at least 180 µs), 112 MiB/s; by \
+             eth0 (2.5 Gbit/s), router 10.0.0.1"
+        );
+        let unknown = Link { client: Some("a".to_owned()), speed_bits_per_s: None, ..link.clone() };
+        assert!(
+            link_line(&unknown).ends_with("; by eth0, whose speed is unknown, router 10.0.0.1"),
+            "{}",
+            link_line(&unknown)
+        );
+        let place = Place { segments_sent: Some(1_234), segments_resent: Some(1), ..place(None) };
+        assert_eq!(resent(&place), "; it sent 1 of 1,234 TCP segments again");
+        assert_eq!(resent(&Place { segments_resent: Some(0), ..place }), "");
     }
 
     #[test]

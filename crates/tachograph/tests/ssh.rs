@@ -136,6 +136,14 @@ fn a_comparison_between_two_other_machines_adds_up() {
     let layout = &json["parts"][0]["layout"];
     let server = layout["machines"].as_array().unwrap().iter().find(|m| m["name"] == "server");
     assert_eq!(server.unwrap()["address"], network.address("server").as_str(), "{layout:#}");
+    let links = layout["links"].as_array().unwrap();
+    assert_eq!(links.len(), 1, "{links:#?}");
+    assert_eq!((&links[0]["client"], &links[0]["server"]), (&"client".into(), &"server".into()));
+    assert_eq!(links[0]["device"], "eth0");
+    assert!(links[0]["bytes_per_s"].as_f64().unwrap() > 1e6, "{links:#?}");
+    let sent = server.unwrap()["segments_sent"].as_u64().unwrap();
+    assert!(sent > 1_000, "{layout:#}");
+    place.run(&["report", "last"]).prints("from client to server: a round trip takes ");
     nothing_left(&network, &["server", "client"]);
 }
 
@@ -195,7 +203,13 @@ fn a_delay_of_the_network_is_seen_in_the_median() {
     for _ in 0..3 {
         let ended = place.finish(near(&place, &network, "", &[&COMPARE[..], &further].concat()));
         assert!(matches!(ended.status, Some(0 | 1)), "{}", ended.err);
-        for variant in ended.json()["variants"].as_array().unwrap() {
+        let json = ended.json();
+        let checks: Vec<_> =
+            json["validity"].as_array().unwrap().iter().map(|f| &f["check"]).collect();
+        assert!(checks.iter().any(|check| *check == "network_limited"), "{checks:?}");
+        let link = &json["parts"][0]["layout"]["links"][0];
+        assert!(link["round_trip_min_ns"].as_f64().unwrap() / 1e6 > delay_ms, "{link:#}");
+        for variant in json["variants"].as_array().unwrap() {
             let p50_ms = variant["service_time_ns"]["p50"].as_f64().unwrap() / 1e6;
             assert!(p50_ms > delay_ms, "p50 {p50_ms} ms");
             shortest_ms = shortest_ms.min(p50_ms);

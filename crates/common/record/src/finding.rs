@@ -32,6 +32,29 @@ pub enum Severity {
     Invalid,
 }
 
+/// What of a network limits a variant.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum NetworkLimit {
+    /// The bytes that it carries.
+    Bytes {
+        /// Bytes per second of the variant's responses.
+        used_per_s: f64,
+        /// Bytes per second of a bulk exchange.
+        carried_per_s: f64,
+    },
+    /// Its round trip.
+    RoundTrip {
+        /// The median round trip of the nearest client, for each request.
+        #[serde(rename = "round_trip_ns")]
+        round_trip: Nanos,
+        /// Connections, each of which waits for its response.
+        connections: u32,
+        /// Requests per second of a server that takes no time.
+        most_per_s: f64,
+    },
+}
+
 /// The facts, by check. Shares are fractions of 1; durations are in nanoseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "check", rename_all = "snake_case")]
@@ -52,6 +75,12 @@ pub enum Fact {
         factor: f64,
         /// Below this limit the client's own cost distorts the figure.
         limit: f64,
+    },
+    /// The network between client and server limits this variant.
+    NetworkLimited {
+        /// What of it.
+        #[serde(flatten)]
+        by: NetworkLimit,
     },
     /// A client thread was busy nearly all the time.
     ClientBusy {
@@ -347,6 +376,7 @@ impl Fact {
             Fact::Baseline { .. } => "baseline",
             Fact::WarmUp { .. } => "warm_up",
             Fact::NullServer { .. } => "null_server",
+            Fact::NetworkLimited { .. } => "network_limited",
             Fact::ClientBusy { .. } => "client_busy",
             Fact::Ledger { .. } => "ledger",
             Fact::Discarded { .. } => "discarded",
@@ -397,6 +427,9 @@ mod tests {
             Fact::BodyVaries { length: true },
             Fact::WarmUp { watched: Nanos(1) },
             Fact::NullServer { factor: 2.0, limit: 3.0 },
+            Fact::NetworkLimited {
+                by: NetworkLimit::Bytes { used_per_s: 9.0, carried_per_s: 10.0 },
+            },
             Fact::Ledger { gap: Discrepancy { law: ledger::Law::Served, left: 2, right: 1 } },
             Fact::Unchecked { what: Unchecked::TcpCounters },
         ];

@@ -118,6 +118,34 @@ pub struct Layout {
     /// the clock offsets tell; `None` with one client.
     #[serde(default, rename = "clients_apart_ns")]
     pub clients_apart: Option<Nanos>,
+    /// The network from each client to each machine of stacks; empty where there is none between
+    /// them.
+    #[serde(default)]
+    pub links: Vec<Link>,
+}
+
+/// The network between a client and a machine of stacks, as measured in the calibration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// The client's machine; `None` is the one that tachograph was started on.
+    pub client: Option<String>,
+    /// The machine of the stacks; `None` is the one that tachograph was started on.
+    pub server: Option<String>,
+    /// The client's network device, if known.
+    pub device: Option<String>,
+    /// The router behind it; `None` if the server is on the same network, or if it is unknown.
+    pub gateway: Option<String>,
+    /// The device's speed in bits per second; `None` if its driver does not report it.
+    pub speed_bits_per_s: Option<u64>,
+    /// The shortest of some round trips, from SYN to SYN-ACK.
+    #[serde(rename = "round_trip_min_ns")]
+    pub round_trip_min: Nanos,
+    /// The median of these round trips.
+    #[serde(rename = "round_trip_ns")]
+    pub round_trip: Nanos,
+    /// Bytes per second that the null server sent to all clients together, over the connections of
+    /// the load, when it sent without end.
+    pub bytes_per_s: f64,
 }
 
 /// A machine of a part, and what ran on it.
@@ -140,6 +168,12 @@ pub struct Place {
     /// Its clock, as measured before the last block; `None` for the machine that tachograph was
     /// started on.
     pub clock: Option<ClockOffset>,
+    /// TCP segments that it sent during the blocks, of all programs, without those sent again.
+    #[serde(default)]
+    pub segments_sent: Option<u64>,
+    /// TCP segments that it sent again.
+    #[serde(default)]
+    pub segments_resent: Option<u64>,
 }
 
 /// How far a machine's monotonic clock is ahead of that of the machine that tachograph was started

@@ -136,11 +136,11 @@ fn cut_one(
 /// A comparison with stacks on one machine, and clients here and on another.
 fn comparison(network: &Network, temp: &Path, place: &Path, marker: &str) -> Result<Child, String> {
     let tachograph = binary::path()?;
-    let server = format!("{} serve-fixture --listen tcp://$HOST:$PORT", tachograph.display());
+    let server = "$TACHOGRAPH serve-fixture --listen tcp://$HOST:$PORT";
     let said = std::fs::File::create(place.join("said")).map_err(|error| error.to_string())?;
     let mut command = network.near(&tachograph.display().to_string());
     command.args(["compare", "--quick", "--closed-only", "--on", MACHINES[0]]);
-    command.args(["--from", MACHINES[1], "-n", "a", "-n", "b", &server, &server]);
+    command.args(["--from", MACHINES[1], "-n", "a", "-n", "b", server, server]);
     command.env("TMPDIR", temp).env("TACHOGRAPH_RECORD", place.join("record.sqlite"));
     command.env("TACHOGRAPH_LOCK_DIR", place.join("lock"));
     command.env("TACHOGRAPH_SSH", network.ssh("").map_err(|error| error.to_string())?);

@@ -13,6 +13,7 @@ use record::Offer;
 use spec::{Endpoint, Exchange, Mode, Part, Process, Ready, Stack, Target, Variant};
 
 use crate::block::slice_of;
+use crate::network;
 use crate::running_variant::{RunningVariant, Setting, StartError, VariantResult};
 use crate::trial_sum::TrialSum;
 use crate::watch::{Doing, Event, Watcher};
@@ -50,6 +51,8 @@ pub(crate) struct Calibration {
     pub(crate) variants: Vec<Calibrated>,
     /// Variants that could not start, with the reason.
     pub(crate) skipped: BTreeMap<usize, String>,
+    /// The networks between clients and stacks.
+    pub(crate) links: Vec<record::Link>,
 }
 
 /// How long a full run's calibration loads each variant, and a quick run's.
@@ -80,7 +83,8 @@ pub(crate) fn calibrate(
     watcher: &mut dyn Watcher,
 ) -> Calibration {
     watcher.event(&Event::Calibrating);
-    let mut calibration = Calibration { variants: Vec::new(), skipped: BTreeMap::new() };
+    let mut calibration =
+        Calibration { variants: Vec::new(), skipped: BTreeMap::new(), links: Vec::new() };
     let mut null_capacities: Vec<(NullKey, Option<f64>)> = Vec::new();
     let count = part.variants.len() as f64;
     for (index, variant) in part.variants.iter().enumerate() {
@@ -109,10 +113,15 @@ pub(crate) fn calibrate(
                     let capacity = known.unwrap_or_else(|| {
                         let capacity =
                             null_capacity(part, &key, variant, around, seed.derive("null", 0)).ok();
-                        null_capacities.push((key, capacity));
+                        null_capacities.push((key.clone(), capacity));
                         capacity
                     });
                     calibrated.null_capacity_per_s = capacity;
+                    if !key.unix && calibration.links.iter().all(|link| link.server != key.on) {
+                        let links = network::measure(variant, around, seed.derive("network", 0));
+                        // What could not be measured is not known, as without a network.
+                        calibration.links.extend(links.unwrap_or_default());
+                    }
                 }
                 calibration.variants.push(calibrated);
             }
@@ -296,13 +305,36 @@ fn null_capacity(
         (true, true) => ("unix:$SOCKET", "unix:$SOCKET"),
     };
     let mode = if key.oneshot { "oneshot" } else { "http" };
-    let ready =
-        if key.unix { Ready::Socket("$SOCKET".into()) } else { Ready::Port("$HOST:$PORT".into()) };
+    let variant = null_variant(like, listen, scheme, mode, key.body_bytes);
+    let mut running = RunningVariant::start(0, &variant, around, seed)?;
+    let slice = slice_of_null(&variant, part);
+    let rate = running.load(Offer::Calibration, 0, &slice, around.meter)?.throughput_per_s();
+    running.end();
+    Ok(rate)
+}
+
+/// The slice that measures a null server.
+pub(crate) fn slice_of_null(variant: &Variant, part: &Part) -> drive::Slice {
+    let length = if part.schedule.quick { 400 } else { 800 };
+    slice_of(variant, Mode::Closed, Nanos::from_millis(length), Nanos::ZERO)
+}
+
+/// A null server in the place of a variant's stack.
+pub(crate) fn null_variant(
+    like: &Variant,
+    listen: &str,
+    target: &str,
+    mode: &str,
+    body_bytes: u64,
+) -> Variant {
+    let ready = match listen.strip_prefix("unix:") {
+        Some(path) => Ready::Socket(path.into()),
+        None => Ready::Port("$HOST:$PORT".into()),
+    };
     let process = Process {
         name: "null server".into(),
         command: format!(
-            "$TACHOGRAPH serve-fixture --listen {listen} --mode {mode} --body-size {}",
-            key.body_bytes
+            "$TACHOGRAPH serve-fixture --listen {listen} --mode {mode} --body-size {body_bytes}"
         ),
         env: BTreeMap::new(),
         ready: vec![ready],
@@ -314,17 +346,12 @@ fn null_capacity(
     let mut variant = Variant {
         name: "null server".into(),
         stack: Stack { processes: vec![process], ..Stack::default() },
-        target: scheme.into(),
+        target: target.into(),
         served_by: None,
         ..like.clone()
     };
     variant.load.expect = spec::Expect::default();
-    let mut running = RunningVariant::start(0, &variant, around, seed)?;
-    let length = if part.schedule.quick { 400 } else { 800 };
-    let slice = slice_of(&variant, Mode::Closed, Nanos::from_millis(length), Nanos::ZERO);
-    let rate = running.load(Offer::Calibration, 0, &slice, around.meter)?.throughput_per_s();
-    running.end();
-    Ok(rate)
+    variant
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use base::{CpuSet, Nanos};
+use host::Segments;
 use record::{ClockOffset, Place};
 use spec::{Layout, Part, Variant};
 
@@ -70,6 +71,7 @@ pub(crate) fn layout(part: &Part, near: &Near, machines: &Machines) -> record::L
             false => Vec::new(),
         },
         clients_apart: None,
+        links: Vec::new(),
     }
 }
 
@@ -111,6 +113,7 @@ fn far_place(machine: &Arc<far::Machine>, sites: &[(&Variant, Site)]) -> Place {
         stack_cpus: stack.map(|site| site.stack_cpus.clone()).unwrap_or_default(),
         address: stack.map(|site| site.host.clone()),
         clock: Some(clock(machine)),
+        ..Place::default()
     }
 }
 
@@ -133,6 +136,22 @@ pub(crate) fn note_clocks(layout: &mut record::Layout, machines: &Machines, apar
     for place in &mut layout.machines {
         if let Some(machine) = machines.iter().find(|m| Some(m.name()) == place.name.as_deref()) {
             place.clock = Some(clock(machine));
+        }
+    }
+}
+
+/// Adds the TCP segments of a block, of this machine and the others.
+pub(crate) fn note_segments(
+    layout: &mut record::Layout,
+    machines: &Machines,
+    segments: &[Option<Segments>],
+) {
+    let names = std::iter::once(None).chain(machines.iter().map(|m| Some(m.name())));
+    for (name, segments) in names.zip(segments) {
+        let place = layout.machines.iter_mut().find(|place| place.name.as_deref() == name);
+        if let Some((place, segments)) = place.zip(*segments) {
+            *place.segments_sent.get_or_insert(0) += segments.sent;
+            *place.segments_resent.get_or_insert(0) += segments.resent;
         }
     }
 }

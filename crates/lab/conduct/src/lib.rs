@@ -16,6 +16,7 @@ mod error;
 mod layout;
 mod load;
 mod machines;
+mod network;
 mod part;
 mod recording;
 mod reread;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, Nanos};
 use far::Machine;
-use host::{Canary, Identity, Snapshot};
+use host::{Canary, Identity, Segments, Snapshot};
 use spec::{LOOPBACK, Layout, Part, Variant};
 
 use crate::error::ConductError;
@@ -135,6 +135,15 @@ impl Site {
         self.stack.is_none() || self.clients.is_empty()
     }
 
+    /// Whether a network is between the stack and any client.
+    pub(crate) fn is_networked(&self, near: &Near) -> bool {
+        let stack = place(self.stack.as_ref(), near).0;
+        match self.clients.is_empty() {
+            true => !near.identity.is_same_network(stack),
+            false => self.clients.iter().any(|c| !c.facts().identity.is_same_network(stack)),
+        }
+    }
+
     /// Whether the stack and every client are on different machines.
     pub(crate) fn is_apart(&self, near: &Near) -> bool {
         let stack = place(self.stack.as_ref(), near).0;
@@ -257,6 +266,17 @@ impl Snapshots {
     pub(crate) fn is_crowded(&self) -> bool {
         let far = self.far.iter().filter_map(|(_, snapshot)| snapshot.as_ref());
         self.near.iter().chain(far).any(Snapshot::is_crowded)
+    }
+
+    /// The TCP segments sent, and sent again, since earlier ones: here, and on each other machine.
+    pub(crate) fn segments_since(&self, earlier: &Snapshots) -> Vec<Option<Segments>> {
+        let of = |now: Option<&Snapshot>, before: Option<&Snapshot>| {
+            Some(now?.segments?.since(before?.segments?))
+        };
+        let near = of(self.near.as_ref(), earlier.near.as_ref());
+        let far = self.far.iter().zip(&earlier.far);
+        let far = far.map(|((_, now), (_, before))| of(now.as_ref(), before.as_ref()));
+        std::iter::once(near).chain(far).collect()
     }
 
     /// The change since earlier ones, of all networks together.

@@ -14,8 +14,9 @@ use crate::calibrate::{Calibration, calibrate, watched};
 use crate::disturbance::resolves;
 use crate::edges::Edges;
 use crate::error::ConductError;
-use crate::layout::{layout, note_clocks};
+use crate::layout::{layout, note_clocks, note_segments};
 use crate::machines::{Canaries, Machines, Snapshots};
+use crate::network;
 use crate::running_variant::{Setting, VariantResult};
 use crate::schedule::{
     lead_in, schedule_within, settle_offers, settled_after, warmup, with_learned,
@@ -232,8 +233,15 @@ impl<'a> PartRunner<'a> {
             let (severity, block) = (Severity::Warning, Some(0));
             part.findings.push(Finding { severity, block, variant: None, fact });
         }
+        part.layout.links.clone_from(&calibration.links);
         for c in &calibration.variants {
-            if let Some(null) = c.null_capacity_per_s
+            let body_bytes = c.learned.as_ref().and_then(|learned| learned.length).unwrap_or(0);
+            let variant = &self.plan.variants[c.variant];
+            let links = &calibration.links;
+            if let Some(by) = network::limit(links, variant, c.capacity_per_s, body_bytes) {
+                let fact = Fact::NetworkLimited { by };
+                part.findings.push(Finding::of_variant(Severity::Warning, c.variant, fact));
+            } else if let Some(null) = c.null_capacity_per_s
                 && null < NULL_FACTOR_MIN * c.capacity_per_s
             {
                 let factor = null / c.capacity_per_s;
@@ -327,7 +335,8 @@ impl<'a> PartRunner<'a> {
         let (started, clock) = (base::timestamp_now(), Instant::now());
         let before = Snapshots::take(machines);
         let outcome = run_block(&plan, &self.setting, context.watcher);
-        let change = Snapshots::take(machines).since(&before);
+        let after = Snapshots::take(machines);
+        let change = after.since(&before);
         let canary = [progress.last_canary, self.canaries.run()];
         progress.last_canary = canary[1];
 
@@ -367,6 +376,7 @@ impl<'a> PartRunner<'a> {
         part.blocks.push(block);
         let apart = outcome.ended.iter().filter_map(|ended| ended.apart).max();
         note_clocks(&mut part.layout, machines, apart);
+        note_segments(&mut part.layout, machines, &after.segments_since(&before));
         for finding in findings {
             let worth_telling = finding.is_invalid();
             part.findings.push(finding.clone());

@@ -186,6 +186,11 @@ impl RunningVariant {
         })
     }
 
+    /// Replaces the variables of a text by the stack's values.
+    pub(crate) fn expand(&self, text: &str) -> Result<String, StartError> {
+        self.stack.expand(text)
+    }
+
     /// Loads the variant for one slice of `round` under `offer` and adds the observation to its
     /// trial.
     pub(crate) fn load(

@@ -25,7 +25,12 @@ mod message;
 mod session;
 mod stack;
 
+use std::io;
+use std::net::ToSocketAddrs as _;
 use std::time::Duration;
+
+use drive::RoundTrip;
+use host::Way;
 
 pub use clock::Offset;
 pub use error::FarError;
@@ -35,6 +40,19 @@ pub use machine::{Machine, Waiting};
 pub use message::{Claim, Facts, Look, Looked, StackOptions};
 pub use session::{Clients, Ran};
 pub use stack::{Reader, Stack};
+
+/// The way from this machine to a listening server, `HOST:PORT`, and its round trip.
+///
+/// # Errors
+/// If the server cannot be reached.
+pub fn way(server: &str) -> io::Result<(Option<Way>, RoundTrip)> {
+    let unknown = || io::Error::from(io::ErrorKind::AddrNotAvailable);
+    let address = server.to_socket_addrs()?.next().ok_or_else(unknown)?;
+    Ok((Way::to(address.ip()), RoundTrip::measure(address, ROUND_TRIPS)?))
+}
+
+/// Round trips of one measurement.
+const ROUND_TRIPS: u32 = 11;
 
 /// Either end counts as gone when nothing has been heard of it for so long.
 pub const SILENCE_MAX: Duration = Duration::from_secs(5);

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Clock as _, CpuSet, MonotonicClock, Nanos, RunId};
-use drive::StopFlag;
+use drive::{RoundTrip, StopFlag};
+use host::Way;
 
 use crate::clock::Offset;
 use crate::error::{FarError, Refusal};
@@ -136,6 +137,15 @@ impl Machine {
     /// If the connection is lost.
     pub fn canary(&self, cpus: &CpuSet) -> Result<Nanos, FarError> {
         answered!(self, Ask::Canary(cpus.clone()), Answer::Instant(duration) => duration)
+    }
+
+    /// The way from there to a listening server, `HOST:PORT`, and its round trip.
+    ///
+    /// # Errors
+    /// If the server cannot be reached, or the connection is lost.
+    pub fn way(&self, server: &str) -> Result<(Option<Way>, RoundTrip), FarError> {
+        let server = server.to_owned();
+        answered!(self, Ask::Way { server }, Answer::Way { way, round_trip } => (way, round_trip))
     }
 
     /// Creates the folder of a run's stacks.

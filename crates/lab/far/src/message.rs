@@ -1,8 +1,8 @@
 //! The messages of both ends. They change with every build: the two ends must be the same one.
 
 use base::{CpuSet, Machine, Nanos, RunId, Seed};
-use drive::{Among, EngineKind, Learned, Observation, Slice};
-use host::{Identity, Reading};
+use drive::{Among, EngineKind, Learned, Observation, RoundTrip, Slice};
+use host::{Identity, Reading, Way};
 use ledger::{Counts, Errors};
 use serde::{Deserialize, Serialize};
 use spec::{Load, ServedBy};
@@ -45,6 +45,7 @@ pub(crate) enum Ask {
     Clock,
     Claim(Claim),
     Canary(CpuSet),
+    Way { server: String },
     Begin(RunId),
     Python { requirements: Vec<String>, interpreter: Option<String> },
     Hook { option: String, command: String },
@@ -69,6 +70,7 @@ pub(crate) enum Ask {
 pub(crate) enum Answer {
     Facts(Box<Facts>),
     Instant(Nanos),
+    Way { way: Option<Way>, round_trip: RoundTrip },
     Done,
     Folder(std::path::PathBuf),
     Text(String),

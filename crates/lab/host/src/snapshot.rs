@@ -3,7 +3,7 @@
 use base::{Clock as _, MonotonicClock, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::{HostError, read, read_if_any};
+use crate::{HostError, Segments, read, read_if_any};
 
 /// Counters of TcpExt in /proc/net/netstat that rise when connections are refused or stall.
 const TROUBLE: [&str; 5] =
@@ -26,6 +26,8 @@ pub struct Snapshot {
     pub time_wait_sockets: Option<u64>,
     /// Entries in the connection-tracking table and its size, if known.
     pub conntrack: Option<(u64, u64)>,
+    /// TCP segments sent and sent again, if known.
+    pub segments: Option<Segments>,
 }
 
 impl Snapshot {
@@ -49,6 +51,7 @@ impl Snapshot {
             time_wait_sockets: read_if_any("/proc/net/sockstat").and_then(|text| time_wait(&text)),
             conntrack: number("/proc/sys/net/netfilter/nf_conntrack_count")
                 .zip(number("/proc/sys/net/netfilter/nf_conntrack_max")),
+            segments: Segments::read(),
         })
     }
 

@@ -104,6 +104,11 @@ impl Work {
             Ask::Clock => Answer::Done,
             Ask::Claim(claim) => self.claim(&claim)?,
             Ask::Canary(cpus) => self.canary(cpus),
+            Ask::Way { server } => {
+                let (way, round_trip) = crate::way(&server)
+                    .map_err(|error| Refusal::other(format!("{server}: {error}")))?;
+                Answer::Way { way, round_trip }
+            }
             Ask::Begin(run) => self.begin(run)?,
             Ask::Python { requirements, interpreter } => {
                 let interpreter = interpreter.as_deref().map(Path::new);
