@@ -92,13 +92,15 @@ pub(crate) fn limit(
 mod tests {
     use super::*;
 
-    fn variant(more: &str) -> Variant {
-        let text = format!(
-            "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\non = \"far\"\n\
-             [load]\nconnections = 10\n{more}\n[[variant]]\nname = \"v\"\n\
-             target = \"http://$HOST:$PORT/\"\ncommand = \"app\"\n"
-        );
-        spec::parse_plan(&text, "x.toml").unwrap().parts.remove(0).variants.remove(0)
+    fn variant(new_connection: bool) -> Variant {
+        let text = "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\n[[variant]]\n\
+                    name = \"v\"\ntarget = \"http://127.0.0.1:$PORT/\"\nprocess = [{ command = \"app\" }]\n";
+        let mut plan = spec::parse_plan(text, "x.toml").unwrap();
+        let mut variant = plan.parts.remove(0).variants.remove(0);
+        variant.on = Some("far".to_owned());
+        variant.load.connections = 10;
+        variant.load.new_connection = new_connection;
+        variant
     }
 
     fn link(server: &str, round_trip_ms: u64, bytes_per_s: f64) -> Link {
@@ -109,7 +111,7 @@ mod tests {
     #[test]
     fn either_bytes_or_the_round_trip_may_be_the_limit() {
         let links = [link("far", 100, 1e6), link("far", 50, 1e6), link("other", 1, 1.0)];
-        let kept = variant("");
+        let kept = variant(false);
         let of = |capacity, bytes| limit(&links, &kept, capacity, bytes);
         // Ten connections carry 200 requests per second from the nearer client.
         assert_eq!(of(130.0, 12), None);
@@ -119,7 +121,7 @@ mod tests {
         assert_eq!(of(150.0, 12), by_trip(Nanos::from_millis(50), 200.0));
         let by_bytes = NetworkLimit::Bytes { used_per_s: 800_000.0, carried_per_s: 1e6 };
         assert_eq!(of(80.0, 10_000), Some(by_bytes));
-        let anew = variant("new_connection = true");
+        let anew = variant(true);
         let by_two = by_trip(Nanos::from_millis(100), 100.0);
         assert_eq!(limit(&links, &anew, 90.0, 12), by_two);
         assert_eq!(limit(&links[2..], &kept, 1e9, 1 << 20), None, "another machine's network");

@@ -352,6 +352,12 @@ impl Draw {
             apart: self.flag(),
             machines: self.many(2, Draw::place),
             clients_apart: self.some(Draw::nanos),
+            links: self.many(2, |d| Link {
+                client: d.some(Draw::text),
+                round_trip: d.nanos(),
+                bytes_per_s: d.below(1 << 40) as f64,
+                ..Link::default()
+            }),
         }
     }
 
@@ -366,6 +372,7 @@ impl Draw {
                 offset_ns: d.below(1 << 40) as i64 - (1 << 39),
                 error: d.nanos(),
             }),
+            segments_resent: self.some(|d| d.below(1 << 40)),
             ..Place::default()
         }
     }
