@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Runs all tests, two programs at a time: many of them wait (for servers that stop, for
-# timeouts), so one after another leaves the CPUs idle for half of the time. What a program prints
-# is printed when it has ended, as `cargo test` would.
+# timeouts), so one after another leaves the CPUs idle for half of the time. Those that measure for
+# long run one after another, beside the others: two measurements at once would disturb each other,
+# and take longer. What a program prints is printed when it has ended, as `cargo test` would.
 #
 #     scripts/test.sh [-p PACKAGE…]     all tests of the workspace, or of these packages
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-at_once=2
+measuring='experiments|faults|docker|cleanup|diff|lines|compare|actions|far|ssh|load|first_use'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -15,12 +16,9 @@ trap 'rm -rf "$work"' EXIT
 which=("$@")
 [ $# -gt 0 ] || which=(--workspace)
 "$cargo" test "${which[@]}" --locked --no-run
-# The programs, those of the long ones first that would otherwise be the last to end.
 "$cargo" test "${which[@]}" --locked --no-run --message-format=json 2>/dev/null |
   jq -r 'select(.reason == "compiler-artifact" and .profile.test and .executable)
-    | [.executable, (.manifest_path | sub("/Cargo.toml$"; "")), .target.src_path] | @tsv' |
-  awk -F '\t' '{ print (match($1, /\/(experiments|faults|docker|cleanup|diff|lines|compare)-[0-9a-f]+$/) ? 0 : 1) "\t" $0 }' |
-  sort -s -n -k 1,1 | cut -f 2- >"$work/programs"
+    | [.executable, (.manifest_path | sub("/Cargo.toml$"; "")), .target.src_path] | @tsv' >"$work/programs"
 
 # One program, in its package's folder, as cargo runs it.
 one() {
@@ -39,8 +37,19 @@ one() {
 export -f one
 export work CARGO=$cargo
 
-tr '\t\n' '\0\0' <"$work/programs" |
-  xargs -0 -n 3 -P "$at_once" bash -c 'one "$@"' one
+# The programs of one of the two lists.
+all_of() {
+  local executable folder source
+  while IFS=$'\t' read -r executable folder source; do
+    one "$executable" "$folder" "$source" </dev/null
+  done <"$1"
+}
+export -f all_of
+grep -E "/($measuring)-[0-9a-f]+\s" "$work/programs" >"$work/measuring" || true
+grep -vE "/($measuring)-[0-9a-f]+\s" "$work/programs" >"$work/others" || true
+# By xargs and not by &, whose processes would ignore Ctrl-C.
+# shellcheck disable=SC2016
+printf '%s\0' "$work/measuring" "$work/others" | xargs -0 -n 1 -P 2 bash -c 'all_of "$1"' all_of
 
 "$cargo" test "${which[@]}" --locked --doc --no-fail-fast || echo "the examples in the documentation" >>"$work/failed"
 

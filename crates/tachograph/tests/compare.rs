@@ -209,7 +209,7 @@ fn a_client_that_shares_its_cpu_may_be_late() {
     let zero = serde_json::json!([0]);
     let shared = serde_json::json!({
         "client": zero, "stack": zero, "beside_client": [],
-        "apart": false, "machines": [], "clients_apart_ns": null,
+        "apart": false, "machines": [], "links": [], "clients_apart_ns": null,
     });
     assert_eq!(json["parts"][0]["layout"], shared);
     let late = recorded(&place, "select severity from finding where check_name = 'lateness'");

@@ -66,7 +66,8 @@ impl Repo {
 
     /// The same with a short measurement.
     fn measure(&self, args: &[&str]) -> Ended {
-        self.diff(&[&["--quick", "--closed-only", "--precision", "30%"], args].concat())
+        let short = ["--quick", "--closed-only", "--precision", "30%", "--max-time", "60s"];
+        self.diff(&[&short, args].concat())
     }
 
     /// Fails if anything of a run is left, in the repository or elsewhere.
