@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-measuring='experiments|faults|docker|cleanup|diff|lines|compare|actions|far|ssh|load|first_use'
+measuring='experiments|faults|diff|lines|compare|actions|load|first_use'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
