@@ -25,7 +25,7 @@ for try in 1 2 3 4 5 6 7 8 9 10; do
 done
 "#;
 
-/// The first process of a far machine; everything there ends with it.
+/// The first process of a far machine; everything there ends with it. It is ready once sshd listens.
 const FAR: &str = r#"
 set -e
 mount -t proc proc /proc
@@ -41,6 +41,8 @@ ip link set lo up
 cd /root
 "$2" -D -e -f /run/sshd_config 2>&3 </dev/null &
 exec 3>&-
+n=0
+until grep -q ":0016 00000000:0000 0A" /proc/net/tcp; do n=$((n + 1)); [ $n -lt 1000 ]; sleep 0.02; done
 echo ready
 read -r _ || true
 "#;
