@@ -236,7 +236,7 @@ impl Network {
     /// A machine's address.
     ///
     /// # Panics
-    /// If there is no such machine.
+    /// If the network has no machine of this name.
     pub fn address(&self, machine: &str) -> String {
         address(self.place(machine))
     }
@@ -251,7 +251,7 @@ impl Network {
     /// A command on a far machine, as root in its home.
     ///
     /// # Panics
-    /// If there is no such machine.
+    /// If the network has no machine of this name.
     pub fn on(&self, machine: &str, program: &str) -> Command {
         let pid = self.machines[self.place(machine)].pid.to_string();
         let mut command = Command::new("nsenter");

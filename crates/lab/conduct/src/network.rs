@@ -121,9 +121,9 @@ mod tests {
         assert_eq!(of(150.0, 12), by_trip(Nanos::from_millis(50), 200.0));
         let by_bytes = NetworkLimit::Bytes { used_per_s: 800_000.0, carried_per_s: 1e6 };
         assert_eq!(of(80.0, 10_000), Some(by_bytes));
-        let anew = variant(true);
+        let new_connections = variant(true);
         let by_two = by_trip(Nanos::from_millis(100), 100.0);
-        assert_eq!(limit(&links, &anew, 90.0, 12), by_two);
+        assert_eq!(limit(&links, &new_connections, 90.0, 12), by_two);
         assert_eq!(limit(&links[2..], &kept, 1e9, 1 << 20), None, "another machine's network");
     }
 }

@@ -154,7 +154,7 @@ impl Link {
                         *locked(&link.heard) = Instant::now();
                         if let FromAgent::Reply { id, answer } = message {
                             let waiter = locked(&link.waiting).by_id.remove(&id);
-                            // Whoever asked may have stopped waiting.
+                            // The thread that asked may have given up.
                             waiter.inspect(|waiter| drop(waiter.send(answer)));
                         }
                     }

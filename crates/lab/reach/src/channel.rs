@@ -105,7 +105,7 @@ impl Ssh {
                 let excess = said.len().saturating_sub(SAID_BYTES_MAX);
                 said.drain(..excess);
             }
-            // Nobody listens once the channel is closed.
+            // The receiver is gone once the channel is closed.
             let _ = sender.send(());
         })?;
         Ok(())

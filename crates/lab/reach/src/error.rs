@@ -47,7 +47,7 @@ pub enum Cause {
         /// ssh's message.
         said: String,
     },
-    /// There is no such host name.
+    /// The host name cannot be resolved.
     NameUnknown {
         /// ssh's message.
         said: String,

@@ -102,7 +102,7 @@ fn wait(over: &Receiver<Ending>, heard: &Mutex<Instant>) -> Ending {
 fn beat(output: &Output) {
     loop {
         thread::sleep(BEAT);
-        // Whoever writes says the same.
+        // If another thread is writing, that shows that the agent is alive.
         let Ok(mut output) = output.try_lock() else { continue };
         if write_frame(&mut *output, &FromAgent::Beat).is_err() {
             return;
