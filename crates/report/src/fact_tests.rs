@@ -28,6 +28,7 @@ fn part(names: &[&str]) -> Part {
         comparisons: vec![],
         findings: vec![],
         published: vec![],
+        changes: vec![],
         precision: 0.02,
         quick: false,
         disturbance: None,

@@ -8,6 +8,7 @@ use record::{
 use serde_json::{Value, json};
 use stats::Estimate;
 
+use crate::changes::{self, Effect};
 use crate::load::LoadReport;
 use crate::{fact, setting, validity, verdict, view};
 
@@ -54,6 +55,7 @@ pub fn json(run: &Run) -> Value {
             let first = first_finding(index);
             part.comparisons.iter().map(|c| comparison_json(part, first, c)).collect()
         }),
+        "effects": changes::effects(run).iter().map(Effect::json).collect::<Vec<_>>(),
         "validity": each(&|_, part| {
             part.findings.iter().map(|finding| finding_json(part, finding)).collect()
         }),

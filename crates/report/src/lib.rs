@@ -9,6 +9,7 @@
 //! the report.
 
 mod beside;
+mod changes;
 pub mod chart;
 mod csv;
 mod diff;

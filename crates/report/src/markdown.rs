@@ -6,7 +6,7 @@ use crate::html::{Picture, pictures};
 use crate::load::{LoadReport, TIMES};
 use crate::text::{capitalised, one_line, shell, time};
 use crate::verdict::{self, Answer, ratio_cells};
-use crate::{disruption, fact, ledger, place, setting, validity, view};
+use crate::{changes, disruption, fact, ledger, place, setting, validity, view};
 
 /// The report as Markdown.
 pub fn markdown(run: &Run) -> String {
@@ -43,6 +43,7 @@ fn page(run: &Run, folder: Option<&str>) -> String {
         of_part.map(|picture| image(picture, folder.unwrap_or_default())).collect::<String>()
     };
     out += &embed(None);
+    out += &changed(run);
     for part in &run.parts {
         if run.parts.len() > 1 {
             out += &format!("### {}\n\n", escape(&view::heading(part)));
@@ -59,6 +60,28 @@ fn page(run: &Run, folder: Option<&str>) -> String {
     out += &format!("Run `{}`, {}. Repeat it with:\n\n", run.id, escape(&view::maker(run)));
     out += &fenced(&one_line(&shell(&run.command_line)));
     out
+}
+
+/// What each change from one part to another does.
+fn changed(run: &Run) -> String {
+    let effects = changes::effects(run);
+    if effects.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("### {}\n\n", changes::TITLE);
+    out += &format!("| {} |\n", changes::HEADS.join(" | "));
+    out += "| :-- | :-- | --: | --: | --: |\n";
+    let mut above = String::new();
+    for effect in &effects {
+        let [before, after, change] = effect.ratios();
+        let change = if effect.is_detected() { format!("**{change}**") } else { change };
+        let what = escape(&effect.what());
+        let shown = if what == above { "" } else { &what };
+        let compared = escape(&effect.compared());
+        out += &format!("| {shown} | {compared} | {before} | {after} | {change} |\n");
+        above = what;
+    }
+    out + &format!("\n{}.\n\n", changes::LEGEND)
 }
 
 /// The charts of all parts; if none of them shows the ratios, each part's own.

@@ -7,7 +7,7 @@ use stats::Verdict;
 
 use crate::load::LoadReport;
 use crate::text::{Style, capitalised, fit, left, one_line, right, shell, time, width, wrap};
-use crate::{disruption, fact, ledger, place, setting, validity, verdict, view};
+use crate::{changes, disruption, fact, ledger, place, setting, validity, verdict, view};
 
 /// The report for a terminal or a pipe, ending in a newline.
 ///
@@ -23,6 +23,7 @@ pub fn terminal(run: &Run, style: &Style) -> String {
     for (index, part) in run.parts.iter().enumerate() {
         page.part(run, index, part);
     }
+    page.changed(run);
     page.foot(run);
     page.out
 }
@@ -355,6 +356,34 @@ impl Page<'_> {
                 self.labelled("", &text, str::to_owned);
             }
         }
+    }
+
+    /// What each change from one part to another does.
+    fn changed(&mut self, run: &Run) {
+        let style = self.style;
+        let effects = changes::effects(run);
+        if effects.is_empty() {
+            return;
+        }
+        self.blank();
+        self.paragraph(changes::TITLE, 0, |line| style.bold(line));
+        let mut above = String::new();
+        for effect in &effects {
+            let what = effect.what();
+            if what != above {
+                self.paragraph(&what, 2, str::to_owned);
+                above = what;
+            }
+            let [before, after, change] = effect.ratios();
+            let words = format!("{}: {before} → {after}, effect {change}", effect.compared());
+            let paint = |line: &str| match effect.is_detected() {
+                true => style.good(line),
+                false => line.to_owned(),
+            };
+            self.beside(2, "", &words, paint);
+        }
+        let legend = format!("{}.", changes::LEGEND);
+        self.paragraph(&legend, 2, |line| style.dim(line));
     }
 
     fn foot(&mut self, run: &Run) {

@@ -34,6 +34,37 @@ fn every_run_fits_its_schema() {
     }
 }
 
+#[test]
+fn effects_are_those_of_the_changes() {
+    let run = sample::changed();
+    let value = json(&run);
+    let ratio = |part: usize| {
+        value["comparisons"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|c| c["part"] == run.parts[part].name.as_str() && c["primary"] == true)
+            .unwrap()["ratio"]
+            .as_f64()
+            .unwrap()
+    };
+    let effects = value["effects"].as_array().unwrap();
+    let found: Vec<_> = effects
+        .iter()
+        .map(|e| (e["from"].as_str().unwrap(), e["part"].as_str().unwrap()))
+        .collect();
+    assert_eq!(
+        found,
+        [("as-published", "one-thread"), ("one-thread", "one-cpu"), ("as-published", "one-cpu")]
+    );
+    for (effect, (from, to)) in effects.iter().zip([(0, 1), (1, 2), (0, 2)]) {
+        let number = |key: &str| effect[key].as_f64().unwrap();
+        assert!((number("effect") - ratio(to) / ratio(from)).abs() < 1e-12, "{effect}");
+        assert!(number("low") < number("effect") && number("effect") < number("high"), "{effect}");
+    }
+    assert!(effects[0]["low"].as_f64().unwrap() < 1.0 && effects[2]["low"].as_f64().unwrap() > 1.0);
+}
+
 /// Walks through all objects of a schema.
 fn objects<'a>(schema: &'a Value, found: &mut Vec<&'a Value>) {
     match schema {

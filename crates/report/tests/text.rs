@@ -39,6 +39,29 @@ fn bulk_is_told_in_gigabytes() {
 }
 
 #[test]
+fn what_each_change_does_is_told_after_the_parts() {
+    let mut run = sample::changed();
+    let text = terminal(&run, &Style::default());
+    let (_, told) = text.split_once("\nWhat each change does\n").unwrap();
+    let (told, _) = told.split_once("\nmachine").unwrap();
+    assert_snapshot!("changes", told);
+    let page = markdown(&run);
+    let (_, table) = page.split_once("### What each change does\n\n").unwrap();
+    let (table, _) = table.split_once("\n### ").unwrap();
+    assert_snapshot!("markdown_changes", table);
+    // Too few blocks have no effect, and what is not there has no row.
+    run.parts[2].comparisons[0].judgement.verdict = stats::Verdict::Inconclusive;
+    run.parts[2].comparisons[0].judgement.blocks = 3;
+    run.parts.remove(0);
+    let page = markdown(&run);
+    let rows: Vec<&str> = page.lines().filter(|line| line.contains(" → ")).collect();
+    assert_eq!(rows.len(), 1, "{page}");
+    assert!(rows[0].ends_with("× so far | – |"), "{}", rows[0]);
+    run.parts.remove(0);
+    assert!(!markdown(&run).contains("change"), "{page}");
+}
+
+#[test]
 fn one_target_fits_on_one_screen() {
     let text = terminal(&sample::load(), &Style::default());
     let run = sample::load();
@@ -197,6 +220,19 @@ fn verdicts_that_share_a_reason_tell_it_once() {
     );
     assert!(text.contains("- granian ÷ gunicorn-sync: INVALID (see above).\n"), "{text}");
     assert_eq!(text.matches("~~ INVALID | ").count(), 5 * 2, "rate and CPU of five: {text}");
+}
+
+#[test]
+fn each_baseline_is_summed_up_once_in_any_order() {
+    let mut run = sample::layers();
+    let part = &mut run.parts[0];
+    let at = part.comparisons.iter().position(|c| c.primary).unwrap();
+    let other = record::Comparison { baseline: 2, variant: 3, ..part.comparisons[at].clone() };
+    part.comparisons.insert(at + 1, other);
+    let text = markdown(&run);
+    let answer = text.lines().nth(4).unwrap();
+    assert_eq!(answer.matches("compared with gunicorn-sync").count(), 1, "{answer}");
+    assert_eq!(answer.matches("granian serves").count(), 1, "{answer}");
 }
 
 #[test]

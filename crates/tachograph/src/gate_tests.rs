@@ -91,6 +91,7 @@ fn part(name: &str, ratio: Estimate, blocks: u32) -> Part {
         comparisons: vec![comparison(ratio, blocks)],
         findings: Vec::new(),
         published: Vec::new(),
+        changes: Vec::new(),
         precision: 0.01,
         quick: false,
         disturbance: None,

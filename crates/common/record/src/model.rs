@@ -90,6 +90,9 @@ pub struct Part {
     pub findings: Vec<Finding>,
     /// Figures published by others.
     pub published: Vec<Published>,
+    /// In what this part differs from others.
+    #[serde(default)]
+    pub changes: Vec<Change>,
     /// Target half-width, as a fraction.
     pub precision: f64,
     /// Whether the schedule was shortened.
@@ -630,6 +633,15 @@ pub struct Comparison {
     pub judgement: Judgement,
     /// Why the verdict is INVALID: indices into [`Part::findings`].
     pub because: Vec<u32>,
+}
+
+/// What a part changes, compared with another part of the run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Change {
+    /// The name of the other part. It is missing from the run if it was not selected.
+    pub from: String,
+    /// What is different: `a CPU for the client`.
+    pub what: String,
 }
 
 /// A figure published by others.

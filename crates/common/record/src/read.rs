@@ -66,6 +66,15 @@ trait Columns {
         serde_json::from_str(&text).map_err(|e| self.broken(column, e.to_string()))
     }
 
+    /// JSON that files of earlier versions do not have.
+    fn added_json<T: DeserializeOwned + Default>(&self, column: &str) -> Result<T> {
+        match self.get_as::<Option<String>>(column) {
+            Ok(Some(_)) => self.json(column),
+            Ok(None) | Err(Error::InvalidColumnName(_)) => Ok(T::default()),
+            Err(error) => Err(error),
+        }
+    }
+
     fn word<T: DeserializeOwned>(&self, column: &str) -> Result<T> {
         serde_json::from_value(serde_json::Value::String(self.text(column)?))
             .map_err(|e| self.broken(column, e.to_string()))
@@ -260,6 +269,7 @@ fn part(db: &Connection, run: &RunId, number: i64) -> Result<Part> {
             comparisons: Vec::new(),
             findings: Vec::new(),
             published: row.json("published")?,
+            changes: row.added_json("changes")?,
             precision: row.real("precision")?,
             quick: row.get("quick")?,
             disturbance: row.json("disturbance")?,

@@ -12,8 +12,15 @@ const TABLES: &str = include_str!("schema/2.sql");
 /// Tables that were added later; files without them stay readable, also for older versions.
 const ADDED: &str = include_str!("schema/2-actions.sql");
 
-/// The tables with a ledger. Its column `discarded` was added later; older versions ignore it.
-const LEDGERS: [&str; 3] = ["variant", "life", "trial"];
+/// Columns that were added later, as (table, column, type); older versions ignore them. A ledger's
+/// `discarded` counts messages that the server's kernel discarded; `changes` is a JSON array of what
+/// a part changes compared with another one.
+const COLUMNS: [(&str, &str, &str); 4] = [
+    ("variant", "discarded", "INTEGER"),
+    ("life", "discarded", "INTEGER"),
+    ("trial", "discarded", "INTEGER"),
+    ("part", "changes", "TEXT"),
+];
 
 /// The schema that this version writes. Schema 1 stored sentences instead of facts, so its records
 /// are refused, not migrated.
@@ -61,18 +68,18 @@ pub(crate) fn create(db: &mut Connection) -> rusqlite::Result<()> {
         step.pragma_update(None, "user_version", KNOWN)?;
     }
     step.execute_batch(ADDED)?;
-    for table in LEDGERS {
-        add_discarded(&step, table)?;
+    for (table, column, kind) in COLUMNS {
+        add_column(&step, table, column, kind)?;
     }
     step.commit()
 }
 
-/// Adds the count of messages that the server's kernel discarded.
-fn add_discarded(db: &Connection, table: &str) -> rusqlite::Result<()> {
-    let known = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = 'discarded'";
-    let is_there: bool = db.query_row(known, [table], |row| row.get(0))?;
+/// Adds a column that the table lacks.
+fn add_column(db: &Connection, table: &str, column: &str, kind: &str) -> rusqlite::Result<()> {
+    let known = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = ?2";
+    let is_there: bool = db.query_row(known, [table, column], |row| row.get(0))?;
     if is_there {
         return Ok(());
     }
-    db.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN discarded INTEGER"))
+    db.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {column} {kind}"))
 }

@@ -163,6 +163,7 @@ pub(crate) fn put_part(db: &Connection, run: &RunId, index: usize, part: &Part) 
         .set("precision", part.precision)
         .set("quick", part.quick)
         .json("published", &part.published)?
+        .json("changes", &part.changes)?
         .json("disturbance", &part.disturbance)?
         .put(db, "part", 2)?;
     for table in ["summary", "comparison", "finding"] {

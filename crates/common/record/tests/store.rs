@@ -88,6 +88,28 @@ fn a_run_that_was_killed_keeps_its_trials_but_not_half_a_block() {
 }
 
 #[test]
+fn a_record_without_later_columns_is_read_and_completed() {
+    let (_folder, mut store) = fresh();
+    let mut run = rich(5);
+    run.parts[0].changes = vec![Change { from: "before".to_owned(), what: "a CPU".to_owned() }];
+    store.begin(&run).unwrap();
+    let path = store.path().to_owned();
+    drop(store);
+    Connection::open(&path).unwrap().execute_batch("ALTER TABLE part DROP COLUMN changes").unwrap();
+    let read = Store::open_read_only(&path).unwrap().load("last").unwrap();
+    for part in &mut run.parts {
+        part.changes.clear();
+    }
+    assert_eq!(read, run);
+    // Opening it for writing adds the column.
+    run.id = RunId("20261123-160000-late".to_owned());
+    run.parts[0].changes = vec![Change { from: "again".to_owned(), what: "a CPU".to_owned() }];
+    let mut store = Store::open(&path).unwrap();
+    store.begin(&run).unwrap();
+    assert_eq!(store.load("20261123-160000-late").unwrap(), run);
+}
+
+#[test]
 fn runs_are_found_by_name_by_prefix_and_as_last() {
     let (_folder, mut store) = fresh();
     let mut run = rich(2);

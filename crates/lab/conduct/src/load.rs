@@ -468,6 +468,7 @@ fn blank(plan: &LoadPlan, options: &LoadOptions, engine: EngineKind) -> Run {
         comparisons: Vec::new(),
         findings: Vec::new(),
         published: Vec::new(),
+        changes: Vec::new(),
         precision: 0.0,
         quick: false,
         disturbance: None,

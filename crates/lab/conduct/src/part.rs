@@ -549,6 +549,11 @@ pub(crate) fn blank(plan: &spec::Part, layout: record::Layout) -> Part {
                 source: p.source.clone(),
             })
             .collect(),
+        changes: plan
+            .changes
+            .iter()
+            .map(|c| record::Change { from: c.from.clone(), what: c.what.clone() })
+            .collect(),
         precision: plan.schedule.precision,
         quick: plan.schedule.quick,
         disturbance: None,

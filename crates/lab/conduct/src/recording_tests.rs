@@ -56,6 +56,7 @@ fn run() -> Run {
             comparisons: Vec::new(),
             findings: Vec::new(),
             published: Vec::new(),
+            changes: Vec::new(),
             precision: 0.01,
             quick: true,
             disturbance: None,

@@ -97,6 +97,7 @@ pub fn compare_plan(args: &CompareArgs) -> Result<Plan, SpecError> {
         layout: if external { Layout::Free } else { args.layout },
         schedule: schedule(args)?,
         published: Vec::new(),
+        changes: Vec::new(),
         from: args.from.clone(),
     };
     check_machines(args, &part)?;

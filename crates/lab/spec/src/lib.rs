@@ -25,8 +25,8 @@ pub use file::{SourceFile, includes, join_files, parse_plan, parse_plan_files};
 pub use load::{Arrivals, EngineChoice, Exchange, Expect, HttpRequest, Lines, Load, Mode};
 pub use parameters::{Parameter, Values, expand as expand_parameters};
 pub use plan::{
-    Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process, Published, Ready,
-    Schedule, ServedBy, Stack, StopSignal, Variant,
+    Change, Contrast, FileTemplate, Layout, Margin, Metric, Offer, Part, Plan, Process, Published,
+    Ready, Schedule, ServedBy, Stack, StopSignal, Variant,
 };
 pub use target::{Endpoint, Target, TargetError};
 pub use variables::LOOPBACK;

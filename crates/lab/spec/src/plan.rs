@@ -56,6 +56,8 @@ pub struct Part {
     pub schedule: Schedule,
     /// Figures published by others, printed beside ours.
     pub published: Vec<Published>,
+    /// In what this part differs from others of the plan.
+    pub changes: Vec<Change>,
     /// The machines that load the variants, all at once, as given to ssh; none means this one.
     pub from: Vec<String>,
 }
@@ -437,6 +439,15 @@ impl Schedule {
 /// A margin of equivalence that was declared beforehand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin(pub f64);
+
+/// What a part changes, compared with another part of the plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The name of the other part.
+    pub from: String,
+    /// What is different: `a CPU for the client`.
+    pub what: String,
+}
 
 /// A figure published by others.
 #[derive(Clone, Debug, PartialEq)]

@@ -27,6 +27,22 @@ impl Estimate {
         }
     }
 
+    /// This ratio as a multiple of an independent one, with an interval at the same confidence.
+    ///
+    /// In logarithms, the distance from the estimate to each end is the root of the sum of the
+    /// squares of the two distances that move the quotient in this direction (MOVER: Zou & Donner
+    /// 2008, Statistics in Medicine 27, 1693–1702). Unbounded if one of the two is.
+    pub fn relative_to(&self, other: &Estimate) -> Estimate {
+        let value = self.value / other.value;
+        if !(self.is_bounded() && other.is_bounded() && self.low > 0.0 && other.low > 0.0) {
+            return Estimate { value, low: 0.0, high: f64::INFINITY };
+        }
+        let apart = |high: f64, low: f64| (high / low).ln();
+        let down = apart(self.value, self.low).hypot(apart(other.high, other.value));
+        let up = apart(self.high, self.value).hypot(apart(other.value, other.low));
+        Estimate { value, low: value * (-down).exp(), high: value * up.exp() }
+    }
+
     /// Whether `value` is in the interval, ends included.
     pub fn holds(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
@@ -82,6 +98,30 @@ mod tests {
         let text = serde_json::to_string(&nothing).unwrap();
         assert_eq!(text, r#"{"value":null,"low":0.0,"high":null}"#);
         assert!(serde_json::from_str::<Estimate>(&text).unwrap().value.is_nan());
+    }
+
+    #[test]
+    fn a_ratio_of_ratios_has_the_uncertainty_of_both() {
+        let ratio = |mean: f64, half: f64| Estimate::from_log(mean, half);
+        let of = ratio(0.5, 0.3).relative_to(&ratio(0.2, 0.4));
+        // 0.3² + 0.4² = 0.5².
+        for (got, want) in [(of.value, 0.3_f64), (of.low, -0.2), (of.high, 0.8)] {
+            assert!((got.ln() - want).abs() < 1e-12, "{of:?}");
+        }
+        // Uneven intervals: down by 0.3 and 0.4, up by 0.6 and 0.8.
+        let uneven = |value: f64, down: f64, up: f64| Estimate {
+            value: value.exp(),
+            low: (value - down).exp(),
+            high: (value + up).exp(),
+        };
+        let of = uneven(1.0, 0.3, 0.6).relative_to(&uneven(1.0, 0.8, 0.4));
+        assert!((of.low.ln() + 0.5).abs() < 1e-12 && (of.high.ln() - 1.0).abs() < 1e-12, "{of:?}");
+        // What is certain adds nothing; what is unknown leaves nothing known.
+        let exact = Estimate { value: 2.0, low: 2.0, high: 2.0 };
+        assert_eq!(exact.relative_to(&exact), Estimate { value: 1.0, low: 1.0, high: 1.0 });
+        let unknown = ratio(0.1, f64::INFINITY);
+        assert!(!exact.relative_to(&unknown).is_bounded());
+        assert!(!unknown.relative_to(&exact).is_bounded());
     }
 
     #[test]

@@ -5,7 +5,8 @@ use maud::{Markup, PreEscaped, html};
 use record::{Comparison, Metric, Offer, Part, Run, Summary};
 use stats::Estimate;
 
-use super::{both, charted, charts, note};
+use super::{both, charted, charts, note, section as section_of, tables};
+use crate::changes::{self, Effect};
 use crate::chart::{self, Forest, Format, Heat, HeatCell, HeatRow, Sweep, SweepLine, SweepPoint};
 use crate::{validity, verdict, view};
 
@@ -43,6 +44,37 @@ pub(super) fn section(run: &Run) -> Markup {
         }
         @for (_, data) in sweeps(run) {
             (charted(&data.title, |w| chart::sweep(&data, w), SWEEP))
+        }
+        (changed(run))
+    }
+}
+
+/// What each change from one part to another does.
+fn changed(run: &Run) -> Markup {
+    let effects = changes::effects(run);
+    let mut above = String::new();
+    let mut new = |effect: &Effect<'_>| {
+        let what = effect.what();
+        (what != above).then(|| above.clone_from(&what)).map(|()| what)
+    };
+    let rows = html! {
+        @for effect in &effects {
+            @if let Some(what) = new(effect) { tr.title { td.words colspan="4" { (what) } } }
+            @let [before, after, change] = effect.ratios();
+            tr {
+                td.words { (effect.compared()) } td { (before) } td { (after) }
+                td { @if effect.is_detected() { b { (change) } } @else { (change) } }
+            }
+        }
+    };
+    let [_, heads @ ..] = changes::HEADS;
+    let head = html! { @for head in heads { th { (head) } } };
+    html! {
+        @if !effects.is_empty() {
+            (section_of(changes::TITLE, html! {
+                (tables::table(head, rows))
+                (note(changes::LEGEND.to_owned() + "."))
+            }))
         }
     }
 }

@@ -19,7 +19,7 @@ fn key(index: usize) -> PreEscaped<String> {
 }
 
 /// A table that scrolls where the window is too narrow for it.
-fn table(head: Markup, rows: Markup) -> Markup {
+pub(super) fn table(head: Markup, rows: Markup) -> Markup {
     html! {
         div.scroll { table { thead { tr { (head) } } tbody { (rows) } } }
     }

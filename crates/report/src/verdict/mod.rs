@@ -147,8 +147,12 @@ fn of_part(run: &Run, part: &Part) -> Vec<String> {
     let (primary, _) = view::split_comparisons(part);
     let valid: Vec<&Comparison> =
         primary.into_iter().filter(|c| !validity::is_refused(c) && is_known(c)).collect();
-    let mut baselines: Vec<u32> = valid.iter().map(|c| c.baseline).collect();
-    baselines.dedup();
+    let mut baselines: Vec<u32> = Vec::new();
+    for comparison in &valid {
+        if !baselines.contains(&comparison.baseline) {
+            baselines.push(comparison.baseline);
+        }
+    }
     for baseline in baselines {
         let group: Vec<&Comparison> =
             valid.iter().copied().filter(|c| c.baseline == baseline).collect();

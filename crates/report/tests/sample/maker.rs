@@ -299,6 +299,7 @@ pub(super) fn part(
         comparisons: Vec::new(),
         findings: Vec::new(),
         published: Vec::new(),
+        changes: Vec::new(),
         precision: 0.01,
         quick: false,
         disturbance: Some(Disturbance {

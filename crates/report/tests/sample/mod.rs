@@ -40,5 +40,6 @@ pub(crate) fn all() -> Vec<(&'static str, Run)> {
         ("few_blocks", few_blocks()),
         ("hopeless", hopeless()),
         ("refused", refused()),
+        ("changed", changed()),
     ]
 }

@@ -144,6 +144,35 @@ pub(super) fn make_layers() -> Run {
     )
 }
 
+/// Parts that change one thing each; the first of them compared with a part that was not selected.
+pub(crate) fn changed() -> Run {
+    let published = [TCP, Shape { rate_per_s: 1_870.0, ..UNIX }];
+    let changed = |seed, shapes: &[Shape], name: &str, changes: &[(&str, &str)]| {
+        let mut part = part(seed, shapes, 8, None, at());
+        part.name = name.to_owned();
+        part.question = format!("Which is faster, {name}?");
+        let change =
+            |&(from, what): &(&str, &str)| Change { from: from.to_owned(), what: what.to_owned() };
+        part.changes = changes.iter().map(change).collect();
+        part
+    };
+    let one_thread = [("as-published", "one client thread")];
+    let one_cpu =
+        [("one-thread", "nginx on the application's CPU"), ("as-published", "both changes")];
+    run(
+        "20261123-160000-chng",
+        RunKind::Run,
+        "flask-gunicorn-nginx-2016",
+        "Flask behind gunicorn and nginx, as published",
+        "Which difference makes the ratio larger?",
+        vec![
+            changed(8, &published, "as-published", &[("versions-of-2016", "versions of today")]),
+            changed(9, &published, "one-thread", &one_thread),
+            changed(10, &[TCP, UNIX], "one-cpu", &one_cpu),
+        ],
+    )
+}
+
 /// Streams of bytes, in GB/s, in two parts.
 pub(crate) fn bulk() -> Run {
     let shapes = [

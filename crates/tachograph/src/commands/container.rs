@@ -25,6 +25,7 @@ pub(crate) fn run(flags: &ContainerFlags) -> Outcome {
         env: flags.env.clone(),
         volumes: flags.volume.clone(),
         read_only: flags.read_only.clone(),
+        security_opt: flags.security_opt.clone(),
         network,
         health: flags.health.clone(),
         healthy_file: flags.healthy_file.clone(),

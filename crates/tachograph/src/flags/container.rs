@@ -32,6 +32,9 @@ pub(crate) struct ContainerFlags {
     /// Mount a folder read-only at the same path; repeatable
     #[arg(long, value_name = "FOLDER")]
     pub(crate) read_only: Vec<PathBuf>,
+    /// Security option of the engine, such as seccomp=unconfined; repeatable
+    #[arg(long, value_name = "OPTION")]
+    pub(crate) security_opt: Vec<String>,
     /// Pass this environment variable to the container; repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) env: Vec<String>,

@@ -431,6 +431,7 @@ impl Draw {
             comparisons: self.many(4, Draw::comparison),
             findings: self.many(4, Draw::finding),
             published: self.many(3, Draw::published),
+            changes: self.many(3, |d| Change { from: d.text(), what: d.text() }),
             precision: 0.01,
             quick: self.flag(),
             disturbance: self.some(Draw::disturbance),

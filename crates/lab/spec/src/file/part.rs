@@ -14,9 +14,11 @@ use crate::compare::default_offers;
 use crate::error::{SpecError, suggestion};
 use crate::far;
 use crate::load::Arrivals;
-use crate::plan::{Contrast, Layout, Margin, Metric, Offer, Part, Published, Schedule, Variant};
+use crate::plan::{
+    Change, Contrast, Layout, Margin, Metric, Offer, Part, Published, Schedule, Variant,
+};
 
-pub(super) const PART_KEYS: [&str; 17] = [
+pub(super) const PART_KEYS: [&str; 18] = [
     "name",
     "question",
     "variants",
@@ -34,6 +36,7 @@ pub(super) const PART_KEYS: [&str; 17] = [
     "address",
     "from",
     "published",
+    "changes",
 ];
 
 pub(super) const SCHEDULE_KEYS: [&str; 10] = [
@@ -59,6 +62,7 @@ pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError>
     }
     check_all_taken(file)?;
     let mut parts: Vec<Part> = Vec::new();
+    let mut tables_of: Vec<&Table<'_>> = Vec::new();
     for table in &file.parts {
         let own = vars(table, &file.declared)?;
         for combination in combinations(file, table, own, "parts")? {
@@ -69,7 +73,11 @@ pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError>
                 return Err(at(table, "name", format!("two parts are named '{name}'")).help(help));
             }
             parts.push(reader.read(name)?);
+            tables_of.push(table);
         }
+    }
+    for (part, table) in parts.iter().zip(tables_of) {
+        check_changes(part, table, &parts)?;
     }
     for table in &file.published {
         if let Some(given) = table.plain("part")?
@@ -81,6 +89,29 @@ pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError>
         }
     }
     Ok(parts)
+}
+
+/// The other part of a change must exist and compare at least one pair of variants as well.
+fn check_changes(part: &Part, table: &Table<'_>, parts: &[Part]) -> Result<(), SpecError> {
+    let pairs = |part: &Part| -> Vec<(String, String)> {
+        let name = |variant: usize| part.variants[variant].name.clone();
+        part.contrasts.iter().map(|c| (name(c.variant), name(c.baseline))).collect()
+    };
+    for change in &part.changes {
+        let others = || parts.iter().filter(|other| other.name != part.name);
+        let Some(from) = others().find(|other| other.name == change.from) else {
+            let names = others().map(|other| other.name.as_str());
+            let error = at(table, "changes", format!("there is no other part '{}'", change.from));
+            return Err(error.help(suggestion(&change.from, names)));
+        };
+        let known = pairs(from);
+        if !pairs(part).iter().any(|pair| known.contains(pair)) {
+            let message =
+                format!("'{}' and '{}' have no comparison in common", part.name, from.name);
+            return Err(at(table, "changes", message));
+        }
+    }
+    Ok(())
 }
 
 /// `on` of a variant that runs on this machine although its part's others do not.
@@ -127,6 +158,7 @@ impl<'a> Reader<'_, 'a> {
             layout: self.choice("layout", &LAYOUTS)?.unwrap_or_default(),
             schedule,
             published: self.published(&name, &variants)?,
+            changes: self.changes()?,
             from: self.from()?,
             variants,
             name,
@@ -138,6 +170,20 @@ impl<'a> Reader<'_, 'a> {
                 Err(place.error(refusal.message).help(refusal.help))
             }
         }
+    }
+
+    /// In what the part differs from others.
+    fn changes(&self) -> Result<Vec<Change>, SpecError> {
+        let Some(part) = self.part else { return Ok(Vec::new()) };
+        let scope = self.scope();
+        let read = |table: &Table<'_>| {
+            let text = |key: &str| match table.text(key, &scope)? {
+                Some(text) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
+                _ => Err(table.error(format!("{} has no {key}", table.title))),
+            };
+            Ok(Change { from: text("from")?, what: text("what")? })
+        };
+        tables(part, "changes", "[[part.changes]]", &["from", "what"])?.iter().map(read).collect()
     }
 
     /// The machines that load the part.

@@ -137,8 +137,8 @@ fn container<'a>(
     healthy: &str,
     scope: &Scope,
 ) -> Result<Process, SpecError> {
-    const KEYS: [&str; 7] =
-        ["image", "build", "health", "network", "publish", "volumes", "read_only"];
+    const KEYS: [&str; 8] =
+        ["image", "build", "health", "network", "publish", "volumes", "read_only", "security_opt"];
     let source = table.source;
     let keys = [&LIFE_KEYS[..], &KEYS].concat();
     let entry = Table::open(source, value, format!("a container of {}", table.title), &keys)?;
@@ -168,7 +168,13 @@ fn container<'a>(
             false
         }
     };
-    for (key, name) in [("publish", "publish"), ("volumes", "volume"), ("read_only", "read-only")] {
+    let lists = [
+        ("publish", "publish"),
+        ("volumes", "volume"),
+        ("read_only", "read-only"),
+        ("security_opt", "security-opt"),
+    ];
+    for (key, name) in lists {
         for value in entry.one_or_many(key) {
             option(name, &text(source, value, key, scope)?);
         }

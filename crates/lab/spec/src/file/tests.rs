@@ -4,7 +4,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::action::{Action, ActionStep, Deed};
 use crate::load::{Arrivals, Exchange, HttpRequest};
-use crate::plan::{Contrast, Layout, Margin, Metric, Offer, Process, Ready, ServedBy, StopSignal};
+use crate::plan::{
+    Change, Contrast, Layout, Margin, Metric, Offer, Process, Ready, ServedBy, StopSignal,
+};
 
 const HEAD: &str = "[experiment]\nname = \"x\"\ntitle = \"t\"\nquestion = \"q\"\n";
 
@@ -112,11 +114,12 @@ fn a_container_is_a_process_that_looks_after_it() {
         assert!(stack.needs_engine && !plan.parts[0].variants[0].stack.needs_engine);
         stack.processes[0].clone()
     };
-    let host =
-        container("publish = \"$PORT:8000\", volumes = [\"/a\", \"/b c\"], env = { X = \"1\" }");
+    let host = container(
+        "publish = \"$PORT:8000\", volumes = [\"/a\", \"/b c\"], security_opt = \"x=y\", env = { X = \"1\" }",
+    );
     assert_eq!(
         host.command,
-        "$TACHOGRAPH container --network bridge --publish '$PORT:8000' --volume /a --volume '/b c' --env X -- app --all"
+        "$TACHOGRAPH container --network bridge --publish '$PORT:8000' --volume /a --volume '/b c' --security-opt 'x=y' --env X -- app --all"
     );
     assert_eq!((host.name.as_str(), host.ready_timeout), ("app", Process::default().ready_timeout));
     // Images that must be pulled or built take longer.
@@ -220,6 +223,41 @@ source = "a book"
         (message.as_str(), help.as_str()),
         ("there is no part 'size-3'", "did you mean 'size-1'?")
     );
+}
+
+#[test]
+fn a_part_says_what_it_changes() {
+    let more = r#"
+[[part]]
+name = "before"
+
+[[part]]
+name = "with-$WHAT"
+each = { WHAT = ["a", "b"] }
+changes = [{ from = "before", what = "$WHAT is different" }]
+
+[[part]]
+name = "turned"
+contrasts = ["tcp / unix"]
+"#;
+    let read = plan(&text("", more));
+    let changes: Vec<_> = read.parts.iter().map(|part| part.changes.as_slice()).collect();
+    let change =
+        |what: &str| Change { from: "before".to_owned(), what: format!("{what} is different") };
+    assert_eq!(changes, [&[][..], &[change("a")], &[change("b")], &[]]);
+    let cases = [
+        ("befor", "there is no other part 'befor'", "did you mean 'before'?"),
+        ("with-a", "there is no other part 'with-a'", ""),
+        ("turned", "'with-a' and 'turned' have no comparison in common", ""),
+    ];
+    for (from, message, help) in cases {
+        let more = more.replace("from = \"before\"", &format!("from = \"{from}\""));
+        let (got, line, column, helped) = refusal(&text("", &more));
+        assert_eq!((got.as_str(), line, column), (message, 26, 11), "{from}");
+        assert!(helped.contains(help), "{helped}");
+    }
+    let bare = more.replace(", what = \"$WHAT is different\"", "");
+    assert_eq!(refusal(&text("", &bare)).0, "[[part.changes]] has no what");
 }
 
 #[test]

@@ -82,6 +82,8 @@ pub struct ContainerOptions {
     pub volumes: Vec<PathBuf>,
     /// Folders shared at the same path, read-only.
     pub read_only: Vec<PathBuf>,
+    /// Security options, as the engine's command line takes them: `seccomp=unconfined`.
+    pub security_opt: Vec<String>,
     /// How to reach it.
     pub network: Network,
     /// Shell command that the engine runs in the container every second; 0 means healthy. Without
@@ -384,6 +386,7 @@ fn description(
             port_bindings: Some(published.collect()),
             cpuset_cpus: Some(own_cpus()),
             init: Some(false),
+            security_opt: Some(options.security_opt.clone()).filter(|given| !given.is_empty()),
             ulimits: Some(own_limits()),
             ..HostConfig::default()
         }),
@@ -476,6 +479,7 @@ mod tests {
             env: Vec::new(),
             volumes: vec!["/shared".into()],
             read_only: vec!["/files".into()],
+            security_opt: vec!["seccomp=unconfined".to_owned()],
             network,
             health: Some("test -e /ready".to_owned()),
             healthy_file: None,
@@ -492,6 +496,7 @@ mod tests {
         assert!(binds.contains(&"/files:/files:ro".to_owned()), "{binds:?}");
         assert!(binds.contains(&"/shared:/shared:rw".to_owned()), "{binds:?}");
         assert_eq!(host["NetworkMode"], "bridge");
+        assert_eq!(host["SecurityOpt"], serde_json::json!(["seccomp=unconfined"]));
         assert_eq!(
             host["PortBindings"],
             serde_json::json!({ "8000/tcp": [{ "HostIp": "127.0.0.1", "HostPort": "8001" }] })
