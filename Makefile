@@ -49,7 +49,7 @@ python:
 deny:
 	@./scripts/deny.sh $(DENY_VERSION)
 
-## experiments: all experiments in short form; writes docs/results/ (about an hour)
+## experiments: all experiments in short form; writes docs/results/ (about three hours)
 experiments: build
 	@./scripts/experiments.sh $(TACHOGRAPH)
 

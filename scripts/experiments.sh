@@ -91,15 +91,15 @@ accuracy_page() {
 
 time_of() {
   case $1 in
-    raw-sockets) echo 13m ;;
+    raw-sockets) echo 17m ;;
     python-servers) echo 16m ;;
     python-servers-concurrent) echo 24m ;;
     payload) echo 14m ;;
     graceful-restart) echo 15m ;;
-    docker) echo 9m ;;
-    python-servers-2013) echo 10m ;;
-    python-servers-concurrent-2013) echo 12m ;;
-    django-layers-2013) echo 5m ;;
+    docker) echo 11m ;;
+    python-servers-2013) echo 16m ;;
+    python-servers-concurrent-2013) echo 15m ;;
+    django-layers-2013) echo 14m ;;
     flask-gunicorn-nginx-2016) echo 7m ;;
     recorder-transports) echo 3m ;;
     *) echo 4m ;;
