@@ -41,39 +41,44 @@ work=$(mktemp -d)
 trap 'rm -rf "$pictures" "$work"' EXIT
 mkdir -p "$results"
 
-# The page of a run; its charts are files beside it, prefixed with the experiment's name.
+# The page of a run; its charts are files beside it, prefixed with the experiment's name and, on a
+# page of several runs, with the number of the run.
 page() {
-  local name=$1 run=${2:-last} picture
+  local name=$1 run=${2:-last} number=${3:-} picture charts
+  charts=$name${number:+-$number}
   rm -f "$pictures"/*
   # 1 means that a verdict failed, which the page reports.
   "$tachograph" report "$run" --markdown "$pictures/page.md" --svg "$pictures" >/dev/null || [ $? -eq 1 ]
   # Remove old charts, because the page may no longer have them.
-  if [ -f "$results/$name.md" ]; then
+  if [ -z "$number" ] && [ -f "$results/$name.md" ]; then
     sed -nE "s|^!\[.*\]\(($name-[^/()]+\.svg)\)\$|\1|p" "$results/$name.md" | while read -r picture; do
       rm -f "$results/${picture//%20/ }"
     done
   fi
   # Paths and the name server of this machine are of no use to readers.
-  sed -E "s|$(realpath "$(command -v "$tachograph")")|tachograph|g; s/(lookup [^ ]+) on [0-9.]+:53: dial udp [0-9.]+:53:/\1:/g; s/^#(#+ )/\1/; s|^(!\[.*\]\()([^/()]+\.svg\))\$|\1$name-\2|" "$pictures/page.md" >"$results/$name.md"
+  sed -E "s|$(realpath "$(command -v "$tachograph")")|tachograph|g; s/(lookup [^ ]+) on [0-9.]+:53: dial udp [0-9.]+:53:/\1:/g; s/^#(#+ )/\1/; s|^(!\[.*\]\()([^/()]+\.svg\))\$|\1$charts-\2|" "$pictures/page.md" >"$results/$name.md"
   for picture in "$pictures"/*.svg; do
     picture=$(basename "$picture")
     # Links contain %20 for a space.
-    ! grep -qF "($name-${picture// /%20})" "$results/$name.md" || cp "$pictures/$picture" "$results/$name-$picture"
+    ! grep -qF "($charts-${picture// /%20})" "$results/$name.md" || cp "$pictures/$picture" "$results/$charts-$picture"
   done
 }
 
 # The page of several runs of an experiment: of all but the first, without title and description.
 pages() {
-  local name=$1 runs=$2 first=${2%%+*} run
+  local name=$1 runs=$2 first=${2%%+*} number=1 run selected
   page "$name" "$first"
   cp "$results/$name.md" "$work/whole.md"
-  # What stands between the answer and the first table.
-  awk '/^\*\*/ { described = 1; next } /^\| variant/ { exit } described && NF' "$work/whole.md" >"$work/described.txt"
+  # What stands between the answer and the first chart or table.
+  awk '/^(- )?\*\*/ { described = 1; next } /^(!\[|\| variant|## )/ { exit } described && NF' "$work/whole.md" >"$work/described.txt"
   for run in ${runs//+/ }; do
     [ "$run" = "$first" ] && continue
-    page "$name" "$run"
-    printf '\n## Another run\n\n' >>"$work/whole.md"
-    sed -n '/^\*\*\|^| variant/,$p' "$results/$name.md" | grep -vxFf "$work/described.txt" | cat -s >>"$work/whole.md"
+    number=$((number + 1))
+    page "$name" "$run" "$number"
+    # What it measured: the arguments of its command that select parts and variants.
+    selected=$(grep -E '^tachograph run ' "$results/$name.md" | tail -1 | grep -oE -e '--(only|skip) [^ ]+' | paste -sd' ')
+    printf '\n## Another run%s\n\n' "${selected:+: \`$selected\`}" >>"$work/whole.md"
+    sed -nE '/^(- )?\*\*/,$p' "$results/$name.md" | grep -vxFf "$work/described.txt" | cat -s >>"$work/whole.md"
   done
   mv "$work/whole.md" "$results/$name.md"
 }
