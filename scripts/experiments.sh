@@ -76,7 +76,7 @@ pages() {
     number=$((number + 1))
     page "$name" "$run" "$number"
     # What it measured: the arguments of its command that select parts and variants.
-    selected=$(grep -E '^tachograph run ' "$results/$name.md" | tail -1 | grep -oE -e '--(only|skip) [^ ]+' | paste -sd' ')
+    selected=$(grep -E '^tachograph run ' "$results/$name.md" | tail -1 | grep -oE -e '--(only|skip) [^ ]+' | paste -sd' ' || true)
     printf '\n## Another run%s\n\n' "${selected:+: \`$selected\`}" >>"$work/whole.md"
     sed -nE '/^(- )?\*\*/,$p' "$results/$name.md" | grep -vxFf "$work/described.txt" | cat -s >>"$work/whole.md"
   done
