@@ -315,7 +315,7 @@ fn clause(part: &Part, finding: &Finding) -> String {
             let log = log.as_ref().map_or_else(String::new, |log| format!(": {log}"));
             of(format!("the action {action}{step} {}{log}", disruption::outcome(*outcome)))
         }
-        Fact::Killed { process } => of(format!("{process} did not stop when asked and was killed")),
+        Fact::Killed { message } => of(message.clone()),
         Fact::Throttled { times } => {
             let times = times_in_words(*times);
             of(format!("a CPU quota throttled the client and the stack {times}; raise the quota"))

@@ -171,8 +171,11 @@ fn what_every_check_saw() {
             "b: gunicorn ended with status 3",
         ),
         (
-            Fact::Killed { process: "gunicorn (pid 7)".to_owned() },
-            "b: gunicorn (pid 7) did not stop when asked and was killed",
+            Fact::Killed {
+                message: "'gunicorn' did not stop within 2.00 s of SIGTERM and was killed"
+                    .to_owned(),
+            },
+            "b: 'gunicorn' did not stop within 2.00 s of SIGTERM and was killed",
         ),
         (
             Fact::Throttled { times: 2 },

@@ -274,7 +274,8 @@ impl Page<'_> {
             self.paragraph(&format!("{words}."), 2, |line| style.bold(line));
         }
         if !said && part.variants.len() > 1 && !view::has_actions(part) {
-            self.paragraph(&verdict::no_verdict(), 2, str::to_owned);
+            let words = format!("{}.", capitalised(&verdict::no_verdict(part)));
+            self.paragraph(&words, 2, str::to_owned);
         }
     }
 

@@ -145,6 +145,11 @@ fn a_run_with_little_in_it_says_so() {
     assert!(nothing.contains("No trial had ended."));
     assert!(!nothing.contains("Every check passed"));
 
+    run.parts[0].variants[0].skipped = None;
+    let name = &run.parts[0].variants[0].name;
+    let words = format!("No verdict: the variants to compare with {name} were skipped.");
+    assert!(html(&run).contains(&words));
+
     run.parts.clear();
     run.state = RunState::Failed;
     let empty = html(&run);

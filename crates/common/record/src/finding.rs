@@ -196,8 +196,9 @@ pub enum Fact {
     },
     /// A process did not stop when asked and was killed.
     Killed {
-        /// The process.
-        process: String,
+        /// Which process, what it was asked and how long it was given, in words.
+        #[serde(alias = "process")]
+        message: String,
     },
     /// A CPU quota throttled the client and the stacks.
     Throttled {

@@ -74,7 +74,7 @@ impl Inspector {
                 }
             }
             for killed in &ended.killed {
-                self.find(Severity::Note, v, Fact::Killed { process: killed.clone() });
+                self.find(Severity::Note, v, Fact::Killed { message: killed.clone() });
             }
         }
         if let Some((variant, error)) = &outcome.failure {

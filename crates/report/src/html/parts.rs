@@ -77,12 +77,14 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> Markup {
 fn verdicts(run: &Run, part: &Part) -> Markup {
     let (primary, _) = view::split_comparisons(part);
     if primary.is_empty() {
-        let words = match part.variants.iter().filter(|v| v.skipped.is_none()).count() {
-            0 => "Nothing could be measured: every variant was skipped.".to_owned(),
-            _ if view::has_actions(part) => return html! {},
-            _ if run.kind == RunKind::Load || part.variants.len() == 1 => return alone(part),
-            _ => verdict::no_verdict(),
-        };
+        let nothing = part.variants.iter().all(|variant| variant.skipped.is_some());
+        if !nothing && view::has_actions(part) {
+            return html! {};
+        }
+        if !nothing && (run.kind == RunKind::Load || part.variants.len() == 1) {
+            return alone(part);
+        }
+        let words = format!("{}.", capitalised(&verdict::no_verdict(part)));
         return html! { section { (empty(&words)) } };
     }
     let verdicts = verdict::verdicts(part);

@@ -182,16 +182,20 @@ fn alone(run: &Run, part: &Part) -> String {
             )
         }
         [] if run.kind == RunKind::Load => "nothing was measured".to_owned(),
-        _ => NO_VERDICT.to_owned(),
+        _ => no_verdict(part),
     }
 }
 
-/// The text if nothing could be compared yet.
-const NO_VERDICT: &str = "no verdict: there are not enough blocks to compare";
-
-/// [`NO_VERDICT`] as a sentence.
-pub(crate) fn no_verdict() -> String {
-    format!("{}.", capitalised(NO_VERDICT))
+/// Why nothing was compared: variants that were skipped, or too little data so far.
+pub(crate) fn no_verdict(part: &Part) -> String {
+    let mut left = part.variants.iter().filter(|variant| variant.skipped.is_none());
+    match (left.next(), left.next()) {
+        (None, _) => "nothing could be measured: every variant was skipped".to_owned(),
+        (Some(only), None) if part.variants.len() > 1 => {
+            format!("no verdict: the variants to compare with {} were skipped", only.name)
+        }
+        _ => "no verdict: there are not enough blocks to compare".to_owned(),
+    }
 }
 
 /// The extremes of several variants against one baseline, and the number of undecided ones.
