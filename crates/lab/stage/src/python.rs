@@ -108,11 +108,23 @@ impl Interpreter {
             _ => {
                 let said = String::from_utf8_lossy(&output.stderr);
                 let secrets = Secrets::of_environment();
-                let said = secrets.redact(said.lines().last().unwrap_or("it prints nothing"));
-                Err(StageError::Python(format!("{} does not work: {said}", path.display())))
+                Err(StageError::Python(format!(
+                    "'{}' does not work ({}): {}; install it, or put one that works first on PATH",
+                    path.display(),
+                    output.status,
+                    secrets.redact(reason(&said)),
+                )))
             }
         }
     }
+}
+
+/// The line that tells why: the last of a traceback of Python, the first of what another program
+/// says (of a version manager that has no such version, further lines are advice).
+fn reason(said: &str) -> &str {
+    let mut lines = said.lines().filter(|line| !line.trim().is_empty());
+    let first = lines.next().unwrap_or("it prints nothing");
+    if first.starts_with("Traceback") { lines.next_back().unwrap_or(first) } else { first }
 }
 
 fn no_python(chosen: Option<&Path>, requirements: &[String]) -> StageError {

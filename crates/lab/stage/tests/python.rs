@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -69,7 +70,7 @@ fn an_environment_is_created_once_and_repaired_if_damaged() {
 fn fake_python(dir: &Path, venv: &str, pip: &str) -> PathBuf {
     let python = dir.join("python3");
     let program = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fake-python.sh");
-    std::os::unix::fs::symlink(program, &python).unwrap();
+    symlink(program, &python).unwrap();
     fs::write(dir.join("venv.sh"), venv).unwrap();
     fs::write(dir.join("pip.sh"), pip).unwrap();
     python
@@ -148,6 +149,26 @@ fn what_cannot_work_is_refused_before_anything_is_made() {
         "'/nowhere/python3' is missing, and the packages a==1 need it; install that version of \
          Python and add it to PATH"
     );
+    // As a version manager says it of a version that it has not been told to use, and as Python
+    // itself breaks off.
+    let broken = [
+        ("echo 'shim: no such version'; echo; echo 'Note: see the help.'", "shim: no such version"),
+        ("echo 'Traceback (most recent call last):'; echo 'ImportError: os'", "ImportError: os"),
+    ];
+    let python = dir.path().join("python3.0");
+    symlink(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/broken-python.sh"), &python).unwrap();
+    for (says, why) in broken {
+        fs::write(dir.path().join("said.sh"), says).unwrap();
+        let error = ensure_env_in(dir.path(), &["a==1".to_owned()], Some(&python), &mut |_| {});
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            format!(
+                "'{}' does not work (exit status: 127): {why}; install it, or put one that works \
+                 first on PATH",
+                python.display()
+            )
+        );
+    }
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
     let text = ensure(&file, &["a==1"]).0.unwrap_err().to_string();
