@@ -119,8 +119,8 @@ impl Interpreter {
     }
 }
 
-/// The line that tells why: the last of a traceback of Python, the first of what another program
-/// says (of a version manager that has no such version, further lines are advice).
+/// The line that says why: Python ends a traceback with it, a version manager begins with it and
+/// then gives advice.
 fn reason(said: &str) -> &str {
     let mut lines = said.lines().filter(|line| !line.trim().is_empty());
     let first = lines.next().unwrap_or("it prints nothing");

@@ -149,10 +149,12 @@ fn what_cannot_work_is_refused_before_anything_is_made() {
         "'/nowhere/python3' is missing, and the packages a==1 need it; install that version of \
          Python and add it to PATH"
     );
-    // As a version manager says it of a version that it has not been told to use, and as Python
-    // itself breaks off.
+    // What a version manager says without that version, and Python itself.
     let broken = [
-        ("echo 'shim: no such version'; echo; echo 'Note: see the help.'", "shim: no such version"),
+        (
+            "echo 'manager: no version 3.0'; echo; echo 'Try: manager list'",
+            "manager: no version 3.0",
+        ),
         ("echo 'Traceback (most recent call last):'; echo 'ImportError: os'", "ImportError: os"),
     ];
     let python = dir.path().join("python3.0");
