@@ -67,7 +67,7 @@ packages:
 	@./packaging/build.sh
 	@./packaging/try.sh
 
-## truth: what wrk, ab, h2load, hey, oha, vegeta, k6, fortio and ours report beside what is true; installs them in target/truth-tools and writes docs/truth.md (about fifteen minutes after that)
+## truth: what wrk, ab, h2load, hey, oha, vegeta, k6, fortio and ours report beside what is true; installs them in target/truth-tools and writes docs/truth.md and what compare reports about servers that are sometimes slow (about twenty minutes after that)
 truth: build
 	@./scripts/truth-tools.sh target/truth-tools
 	$(CARGO) run --release --locked -p xtask -- truth

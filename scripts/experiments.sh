@@ -47,8 +47,8 @@ page() {
   local name=$1 run=${2:-last} number=${3:-} picture charts
   charts=$name${number:+-$number}
   rm -f "$pictures"/*
-  # 1 means that a verdict failed, which the page reports.
-  "$tachograph" report "$run" --markdown "$pictures/page.md" --svg "$pictures" >/dev/null || [ $? -eq 1 ]
+  # 1 means that a verdict failed, 2 that there were too few blocks for one: the page reports both.
+  "$tachograph" report "$run" --markdown "$pictures/page.md" --svg "$pictures" >/dev/null || [ $? -le 2 ]
   # Remove old charts, because the page may no longer have them.
   if [ -z "$number" ] && [ -f "$results/$name.md" ]; then
     sed -nE "s|^!\[.*\]\(($name-[^/()]+\.svg)\)\$|\1|p" "$results/$name.md" | while read -r picture; do
@@ -127,9 +127,11 @@ for name in "${names[@]}"; do
   with=()
   [ "$name" = docker ] && with=(scripts/with-docker.sh)
   status=0
-  "${with[@]}" "$tachograph" run "$name" --quick --max-time "${MAX_TIME:-$(time_of "$name")}" || status=$?
-  # 1 means that a verdict failed, which the page reports; 2 that there is no result.
-  if [ "$status" -ge 2 ]; then
+  rm -f "$work/run.json"
+  "${with[@]}" "$tachograph" run "$name" --quick --max-time "${MAX_TIME:-$(time_of "$name")}" --export-json "$work/run.json" || status=$?
+  # 1 means that a verdict failed, and 2 with a result that a part had too few blocks for one: the
+  # page reports both.
+  if [ "$status" -ge 2 ] && [ ! -s "$work/run.json" ]; then
     echo "$name could not be measured; its page is unchanged" >&2
     continue
   fi

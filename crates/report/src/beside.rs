@@ -6,7 +6,7 @@ use stats::Estimate;
 
 use crate::load::LoadReport;
 use crate::text::{Style, fit, left, right, time, wrap};
-use crate::{setting, validity, view};
+use crate::{caveat, setting, validity, view};
 
 /// Width of the column of a run's figures.
 const FIGURES: usize = 26;
@@ -39,10 +39,12 @@ pub fn beside(a: &Run, b: &Run, style: &Style) -> String {
         lines.push(style.bold(&fit(name, columns)));
         lines.push(style.dim(&format!("{}{head}{}", left("", NAMES), right("B ÷ A", 9))));
         for (row, a, b) in rows(*of_a, *of_b) {
+            let marks = [*of_a, *of_b].map(|of| mark(row, of));
             let ratio = b.value / a.value;
-            let ratio = if ratio.is_finite() { format!("{ratio:.2}×") } else { "–".to_owned() };
-            let cells =
-                [(of_a.0, a), (of_b.0, b)].map(|(part, e)| right(&cell(row, part, &e), FIGURES));
+            let known = ratio.is_finite() && marks.iter().all(|mark| mark.is_empty());
+            let ratio = if known { format!("{ratio:.2}×") } else { "–".to_owned() };
+            let cells = [(of_a.0, a, marks[0]), (of_b.0, b, marks[1])]
+                .map(|(part, e, mark)| right(&(cell(row, part, &e) + mark), FIGURES));
             lines.push(format!(
                 "{}{}{}",
                 left(row.name(part_is_bulk(of_a.0)), NAMES),
@@ -50,6 +52,13 @@ pub fn beside(a: &Run, b: &Run, style: &Style) -> String {
                 right(&ratio, 9)
             ));
         }
+    }
+    let footnotes = [("A", a), ("B", b)].into_iter().flat_map(|(letter, run)| {
+        let of_run = run.parts.iter().filter_map(caveat::footnote);
+        of_run.map(move |words| format!("{letter}: {words}."))
+    });
+    for words in footnotes {
+        lines.extend(wrap(&words, columns, 2).iter().map(|line| style.warn(line)));
     }
     lines.push(String::new());
     if pairs.is_empty() {
@@ -158,18 +167,24 @@ fn rows(a: Of<'_>, b: Of<'_>) -> Vec<(Row, Estimate, Estimate)> {
     rows
 }
 
+/// The mark of a time that cannot be compared; empty for other figures.
+fn mark(row: Row, (part, variant): Of<'_>) -> &'static str {
+    match row {
+        Row::Time(_) if caveat::is_unsustained(part, variant) => caveat::UNSUSTAINED,
+        _ => "",
+    }
+}
+
 /// `1,120 (1,003–1,251)`; without an interval if there is none.
 fn cell(row: Row, part: &Part, estimate: &Estimate) -> String {
     let words = |value: f64| match row {
         Row::Throughput => view::throughput(part, value),
         Row::Time(_) | Row::Cpu => time(value),
     };
-    if !estimate.is_bounded() || view::few_blocks(part) {
-        return words(estimate.value);
+    let interval = crate::text::interval(estimate, words).filter(|_| !view::few_blocks(part));
+    let value = crate::text::value(estimate, words);
+    match interval {
+        Some(interval) => format!("{value} ({interval})"),
+        None => value,
     }
-    let interval = match row {
-        Row::Throughput => format!("{}–{}", words(estimate.low), words(estimate.high)),
-        _ => crate::text::time_interval(estimate.low, estimate.high),
-    };
-    format!("{} ({interval})", words(estimate.value))
 }

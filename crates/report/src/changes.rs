@@ -57,9 +57,8 @@ impl Effect<'_> {
     /// few blocks.
     pub(crate) fn estimate(&self) -> Option<Estimate> {
         let known = |c: &Comparison| !validity::is_refused(c) && !verdict::too_few(c);
-        let of = |c: &Comparison| c.judgement.ratio;
         (known(self.before) && known(self.after))
-            .then(|| of(self.after).relative_to(&of(self.before)))
+            .then(|| self.after.judgement.relative_to(&self.before.judgement))
             .filter(Estimate::is_bounded)
     }
 

@@ -2,10 +2,13 @@
 
 use base::{Nanos, format_count};
 use ledger::{Discrepancy, Law};
-use record::{Disturber, Fact, Finding, Metric, NetworkLimit, Offer, Part, Severity, Unchecked};
+use record::{
+    Block, BusyProcess, Disturber, Fact, Finding, Metric, NetworkLimit, Offer, Part, Severity,
+    Unchecked,
+};
 
 use crate::text::{listed, plural};
-use crate::verdict::words::{Rounding, percent, signed_percent};
+use crate::verdict::words::{self, Rounding, percent, signed_percent};
 use crate::{disruption, ledger as equations, setting, view};
 
 /// One line for all findings of one kind: the worst one, and where else it occurred.
@@ -173,6 +176,7 @@ fn size(fact: &Fact) -> f64 {
         Fact::Lateness { p99, .. } => p99.0 as f64,
         Fact::Uneven { here, there, .. } => (here - there).abs(),
         Fact::Throttled { times } => *times as f64,
+        Fact::Neighbours { cpus, .. } => *cpus,
         Fact::AcceptQueue { rise, .. } | Fact::Resent { rise, .. } | Fact::TimeWait { rise } => {
             *rise as f64
         }
@@ -296,7 +300,7 @@ fn clause(part: &Part, finding: &Finding) -> String {
             plural(*completed, "request")
         )),
         Fact::Failures { offer, failed: n, sent, kinds, .. } => {
-            of(format!("{} {}", failed(*n, *sent, kinds), during(*offer)))
+            of(format!("{} {}{}", failed(*n, *sent, kinds), during(*offer), may_vary(kinds)))
         }
         Fact::Idle { connections, share: idle, limit } => of(format!(
             "its {} had no request outstanding for {} of the time (limit {}); \
@@ -305,9 +309,12 @@ fn clause(part: &Part, finding: &Finding) -> String {
             share(*idle),
             share(*limit)
         )),
-        Fact::Lateness { p99, limit, shared_cpus } => of(lateness(*p99, *limit, *shared_cpus)),
-        Fact::Uneven { source, other, here, there, p } => {
-            uneven(subject, view::name(part, *other), *source, (*here, *there), *p)
+        Fact::Lateness { p99, limit, shared_cpus } => {
+            of(lateness(*p99, *limit, *shared_cpus, &lower_rate(part, finding.variant, LATE_SHARE)))
+        }
+        Fact::Uneven { source, other, here, there, p, log_bound } => {
+            let means = (*here, *there);
+            uneven(subject, view::name(part, *other), *source, means, *p, *log_bound)
         }
         Fact::StackFailed { error } => of(error.clone()),
         Fact::ActionFailed { action, step, outcome, log } => {
@@ -320,6 +327,7 @@ fn clause(part: &Part, finding: &Finding) -> String {
             let times = times_in_words(*times);
             of(format!("a CPU quota throttled the client and the stack {times}; raise the quota"))
         }
+        Fact::Neighbours { cpus, processes } => neighbours(*cpus, processes),
         Fact::Unpinned { process } => of(format!(
             "{process} left the CPUs of its stack; remove its own CPU affinity settings"
         )),
@@ -363,7 +371,11 @@ fn clause(part: &Part, finding: &Finding) -> String {
             "{subject} did not sustain the offered rate: {} of the requests were completed ({} needed){}",
             share(*achieved),
             share(*limit),
-            unsustained_cause(*dropped, *connections_cap)
+            unsustained_cause(
+                *dropped,
+                *connections_cap,
+                &lower_rate(part, finding.variant, SUGGESTED_SHARE * achieved)
+            )
         ),
         Fact::NotServed => {
             of("no server-side count; add --served-by or the WSGI counter to cross-check"
@@ -387,8 +399,8 @@ fn clause(part: &Part, finding: &Finding) -> String {
         Fact::BodyVaries { length } => of(body_varies(*length).to_owned()),
         Fact::ErrorPage { status } => of(error_page(*status)),
         Fact::Edges { mean, half_width } => of(format!(
-            "requests that cross the edges of slices do not balance: {} (±{}) of the connections' \
-             time; use longer slices",
+            "slow requests were cut off by the ends of slices: {} (±{}) of the connections' time is \
+             unaccounted for; use longer slices",
             signed_percent(*mean),
             share(*half_width)
         )),
@@ -410,12 +422,64 @@ fn during(offer: Offer) -> String {
     format!("{preposition} {}", setting::offer(offer, None))
 }
 
-fn lateness(p99: Nanos, limit: Nanos, shared_cpus: bool) -> String {
+fn lateness(p99: Nanos, limit: Nanos, shared_cpus: bool, lower: &str) -> String {
     let why = match shared_cpus {
-        true => " because the client shares its CPUs with the stack",
-        false => "; stop what else runs on the client's CPUs, or offer a lower rate",
+        true => " because the client shares its CPUs with the stack".to_owned(),
+        false => format!("; stop what else runs on the client's CPUs, or {lower}"),
     };
     format!("1% of requests were sent more than {p99} late (limit {limit}){why}")
+}
+
+/// The share of the offered rate to suggest to a client that is late.
+const LATE_SHARE: f64 = 0.5;
+
+/// The share of a sustained rate to suggest: at its capacity a server's queue grows without end.
+const SUGGESTED_SHARE: f64 = 0.9;
+
+/// How to offer less: `share` of the rate that a variant was offered, rounded down to two digits.
+fn lower_rate(part: &Part, variant: Option<u32>, share: f64) -> String {
+    let trials = part.measured_blocks().flat_map(Block::measured_trials);
+    let rates = trials
+        .filter(|trial| variant.is_none_or(|variant| trial.variant == variant))
+        .filter_map(|trial| trial.offered_per_s);
+    let rate = rates.reduce(f64::min).map(|rate| two_digits(rate * share)).filter(|r| *r >= 1.0);
+    let is_load =
+        part.variants.iter().all(|v| v.commands.is_empty()) && part.comparisons.is_empty();
+    match (rate, is_load) {
+        (Some(rate), true) => format!("offer a lower rate (--rate {rate:.0})"),
+        (None, true) => "offer a lower rate with --rate".to_owned(),
+        (Some(rate), false) => format!(
+            "offer at most {}/s with --open-share, or open in an experiment",
+            format_count(rate as u64)
+        ),
+        (None, false) => {
+            "offer a lower rate with --open-share, or open in an experiment".to_owned()
+        }
+    }
+}
+
+fn two_digits(value: f64) -> f64 {
+    let unit = 10f64.powf(value.max(1.0).log10().floor() - 1.0).max(1.0);
+    (value / unit).floor() * unit
+}
+
+/// The most processes to name.
+const NAMED_MAX: usize = 3;
+
+fn neighbours(cpus: f64, processes: &[BusyProcess]) -> String {
+    let name = |p: &BusyProcess| {
+        format!("{}, pid {}: {}", p.name, p.pid, percent(p.cpus, Rounding::Nearest))
+    };
+    let named: Vec<String> = processes.iter().take(NAMED_MAX).map(name).collect();
+    let named = match (named.is_empty(), processes.len().saturating_sub(NAMED_MAX)) {
+        (true, _) => String::new(),
+        (false, 0) => format!(" ({})", named.join("; ")),
+        (false, more) => format!(" ({}; and {more} more)", named.join("; ")),
+    };
+    format!(
+        "other processes used {cpus:.1} CPUs just before the load{named}: a single load cannot tell \
+         their effect from the server's; stop them, or use compare"
+    )
 }
 
 /// Connections refused by the kernel; `waited` means that requests of this run may be affected.
@@ -427,8 +491,8 @@ fn accept_queue(counter: &str, rise: u64, waited: bool) -> String {
              raise the server's backlog or net.core.somaxconn"
         ),
         false => format!(
-            "{turned_away} somewhere on this machine ({counter}), but no request of this run \
-             failed or waited, so another program was affected"
+            "{turned_away} somewhere on this machine ({counter}), but no request that opened a \
+             connection then failed or waited, so another program was affected"
         ),
     }
 }
@@ -450,17 +514,26 @@ fn resent(counter: &str, rise: u64, waited: bool) -> String {
 }
 
 /// Why a server did not sustain the offered rate, and what to do.
-fn unsustained_cause(dropped: u64, connections_cap: Option<u32>) -> String {
+fn unsustained_cause(dropped: u64, connections_cap: Option<u32>, lower: &str) -> String {
     let requests = were(dropped, "request");
     match (dropped, connections_cap) {
-        (0, _) => "; offer a lower rate".to_owned(),
+        (0, _) => format!("; {lower}"),
         (_, Some(cap)) => format!(
-            "; {requests} dropped because all {} were in use: allow more with --connections, or offer a lower rate",
+            "; {requests} dropped because all {} were in use: allow more with --connections, or {lower}",
             plural(u64::from(cap), "connection")
         ),
         (_, None) => {
-            format!("; {requests} dropped because the server could not keep up: offer a lower rate")
+            format!("; {requests} dropped because the server could not keep up: {lower}")
         }
+    }
+}
+
+/// What to do if bodies differ that may.
+fn may_vary(kinds: &ledger::Errors) -> &'static str {
+    match (kinds.contains_key("length differs"), kinds.contains_key("body differs")) {
+        (true, _) => "; if the length of the body may vary, add --check status",
+        (false, true) => "; if the body may vary, add --check length",
+        (false, false) => "",
     }
 }
 
@@ -560,7 +633,14 @@ fn unequal(gap: &Discrepancy) -> String {
 }
 
 /// An uneven disturbance.
-fn uneven(name: &str, other: &str, source: Disturber, (here, there): (f64, f64), p: f64) -> String {
+fn uneven(
+    name: &str,
+    other: &str,
+    source: Disturber,
+    (here, there): (f64, f64),
+    p: f64,
+    log_bound: Option<f64>,
+) -> String {
     let share = |share: f64| percent(share.clamp(0.0, 1.0), Rounding::Nearest);
     let seen = match source {
         Disturber::OtherProcesses => format!(
@@ -584,6 +664,15 @@ fn uneven(name: &str, other: &str, source: Disturber, (here, there): (f64, f64),
             Nanos::from_secs_f64(there.max(0.0))
         ),
     };
+    if let Some(log_bound) = log_bound {
+        let metrics = match source {
+            Disturber::Steal => "throughput and CPU per request",
+            Disturber::OtherProcesses | Disturber::Throttling => "throughput",
+            Disturber::Lateness => "p50",
+        };
+        let bound = words::widening(log_bound);
+        return format!("{seen}: the interval of {metrics} is widened by {bound}");
+    }
     let chance = match p {
         p if p < 0.001 => "less than 0.1%".to_owned(),
         p => percent(p, Rounding::Nearest),
@@ -592,7 +681,9 @@ fn uneven(name: &str, other: &str, source: Disturber, (here, there): (f64, f64),
         Disturber::OtherProcesses => "find and stop the process that runs alongside it",
         Disturber::Steal => "use a machine with dedicated CPUs",
         Disturber::Throttling => "lift the quota, or offer less load",
-        Disturber::Lateness => "offer a lower rate, or give the client its own CPUs",
+        Disturber::Lateness => {
+            "offer a lower rate with --open-share, or give the client its own CPUs"
+        }
     };
     format!(
         "{seen}; this happens by chance in {chance} of runs, so the ratio may be biased: \

@@ -31,6 +31,7 @@ fn part(names: &[&str]) -> Part {
         changes: vec![],
         precision: 0.02,
         quick: false,
+        independent_starts: false,
         disturbance: None,
     }
 }
@@ -52,7 +53,8 @@ fn ms(n: u64) -> Nanos {
 #[test]
 fn what_every_check_saw() {
     let gap = |law, left, right| Fact::Ledger { gap: Discrepancy { law, left, right } };
-    let uneven = |source, here, there, p| Fact::Uneven { source, other: 0, here, there, p };
+    let uneven =
+        |source, here, there, p| Fact::Uneven { source, other: 0, here, there, p, log_bound: None };
     for (fact, text) in [
         (Fact::Baseline { stand_in: 0 }, "b could not start, so the others are compared with a"),
         (
@@ -142,7 +144,7 @@ fn what_every_check_saw() {
         ),
         (
             Fact::Lateness { p99: ms(3), limit: Nanos::from_micros(100), shared_cpus: false },
-            "b: 1% of requests were sent more than 3.00 ms late (limit 100 µs); stop what else runs on the client's CPUs, or offer a lower rate",
+            "b: 1% of requests were sent more than 3.00 ms late (limit 100 µs); stop what else runs on the client's CPUs, or offer a lower rate with --rate",
         ),
         (
             Fact::Lateness { p99: ms(3), limit: Nanos::from_micros(100), shared_cpus: true },
@@ -161,10 +163,22 @@ fn what_every_check_saw() {
              dedicated CPUs",
         ),
         (
+            Fact::Uneven {
+                source: Disturber::Steal,
+                other: 0,
+                here: 0.338,
+                there: 0.274,
+                p: 0.000_1,
+                log_bound: Some(0.0862),
+            },
+            "the hypervisor took 33.8% of the CPU time in b's slices and 27.4% in a's: the interval \
+             of throughput and CPU per request is widened by ±9.1%",
+        ),
+        (
             uneven(Disturber::Lateness, 0.003, 0.000_04, 0.000_1),
             "1% of requests to b were sent more than 3.00 ms late, to a more than 40.0 \
              µs; this happens by chance in less than 0.1% of runs, so the ratio may be biased: offer \
-             a lower rate, or give the client its own CPUs",
+             a lower rate with --open-share, or give the client its own CPUs",
         ),
         (
             Fact::StackFailed { error: "gunicorn ended with status 3".to_owned() },
@@ -182,6 +196,22 @@ fn what_every_check_saw() {
             "b: a CPU quota throttled the client and the stack twice; raise the quota",
         ),
         (
+            Fact::Neighbours {
+                cpus: 1.62,
+                processes: [(7, 0.8), (8, 0.5), (9, 0.2), (10, 0.1)]
+                    .map(|(pid, cpus)| BusyProcess { pid, name: "rustc".to_owned(), cpus })
+                    .into(),
+            },
+            "other processes used 1.6 CPUs just before the load (rustc, pid 7: 80%; rustc, pid 8: \
+             50%; rustc, pid 9: 20%; and 1 more): a single load cannot tell their effect from the \
+             server's; stop them, or use compare",
+        ),
+        (
+            Fact::Neighbours { cpus: 0.3, processes: vec![] },
+            "other processes used 0.3 CPUs just before the load: a single load cannot tell their \
+             effect from the server's; stop them, or use compare",
+        ),
+        (
             Fact::Unpinned { process: "nginx (pid 7)".to_owned() },
             "b: nginx (pid 7) left the CPUs of its stack; remove its own CPU affinity settings",
         ),
@@ -195,7 +225,8 @@ fn what_every_check_saw() {
         (
             Fact::AcceptQueue { counter: "ListenOverflows".to_owned(), rise: 5, waited: false },
             "b: 5 connections were turned away somewhere on this machine (ListenOverflows), but \
-             no request of this run failed or waited, so another program was affected",
+             no request that opened a connection then failed or waited, so another program was \
+             affected",
         ),
         (
             Fact::AcceptQueue { counter: "ListenOverflows".to_owned(), rise: 1_200, waited: true },
@@ -236,15 +267,15 @@ fn what_every_check_saw() {
                 dropped: 1_566,
                 connections_cap: Some(10),
             },
-            "b did not sustain the offered rate: 20.1% of the requests were completed (99% needed); 1,566 requests were dropped because all 10 connections were in use: allow more with --connections, or offer a lower rate",
+            "b did not sustain the offered rate: 20.1% of the requests were completed (99% needed); 1,566 requests were dropped because all 10 connections were in use: allow more with --connections, or offer a lower rate with --rate",
         ),
         (
             Fact::Unsustained { achieved: 0.201, limit: 0.99, dropped: 1, connections_cap: None },
-            "b did not sustain the offered rate: 20.1% of the requests were completed (99% needed); 1 request was dropped because the server could not keep up: offer a lower rate",
+            "b did not sustain the offered rate: 20.1% of the requests were completed (99% needed); 1 request was dropped because the server could not keep up: offer a lower rate with --rate",
         ),
         (
             Fact::Unsustained { achieved: 0.97, limit: 0.99, dropped: 0, connections_cap: None },
-            "b did not sustain the offered rate: 97% of the requests were completed (99% needed); offer a lower rate",
+            "b did not sustain the offered rate: 97% of the requests were completed (99% needed); offer a lower rate with --rate",
         ),
         (
             Fact::Standing,
@@ -286,7 +317,7 @@ fn what_every_check_saw() {
         ),
         (
             Fact::Edges { mean: 0.012, half_width: 0.004 },
-            "b: requests that cross the edges of slices do not balance: +1.2% (±0.4%) of the connections' time; use longer slices",
+            "b: slow requests were cut off by the ends of slices: +1.2% (±0.4%) of the connections' time is unaccounted for; use longer slices",
         ),
         (
             Fact::Unchecked { what: Unchecked::MachineCpu },
@@ -407,4 +438,11 @@ fn failures_of_several_blocks_show_the_whole_ledger() {
         lines(&part),
         ["b: 31 of 240 requests failed (31 timeout); last line of its log: line 2"]
     );
+}
+
+#[test]
+fn a_lower_rate_has_two_digits() {
+    for (rate, rounded) in [(1098.9, 1000.0), (12_345.0, 12_000.0), (99.9, 99.0), (7.9, 7.0)] {
+        assert_eq!(two_digits(rate), rounded, "{rate}");
+    }
 }

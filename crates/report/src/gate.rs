@@ -4,13 +4,13 @@ use base::{Nanos, format_count, format_rate};
 use record::{GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown};
 use stats::Estimate;
 
-use crate::text::{plural, ratio, size};
+use crate::text::{interval, plural, ratio, size, value};
 
 /// One line: `inconclusive: b.p99 > 1.05 * a.p99 (p99 of b ÷ a: 1.11×, 0.33–3.73)`.
 pub fn gate(outcome: &GateOutcome) -> String {
     let word = match outcome.decision {
-        GateDecision::Fails => "failed",
-        GateDecision::Passes => "passed",
+        GateDecision::Fails => "triggered",
+        GateDecision::Passes => "not triggered",
         GateDecision::Inconclusive => "inconclusive",
     };
     // Tests decided the other way do not affect the outcome.
@@ -42,8 +42,16 @@ fn unknown_in_words(unknown: &GateUnknown) -> String {
             format!("{metric} of {variant} was not measured")
         }
         GateUnknown::Invalid { variant, metric } => format!("{metric} of {variant} is INVALID"),
+        GateUnknown::Unsustained { variant, metric } => {
+            format!(
+                "{metric} of {variant} is not gated: {variant} did not sustain the offered rate"
+            )
+        }
         GateUnknown::FewBlocks { blocks, needed } => {
             format!("only {}, {needed} needed", plural(u64::from(*blocks), "block"))
+        }
+        GateUnknown::FewRequests { completed, needed } => {
+            format!("only {} completed, {needed} needed", plural(*completed, "request"))
         }
         GateUnknown::NoValue => "one side has no value, such as 0 ÷ 0".to_owned(),
     }
@@ -64,7 +72,6 @@ fn figure(figure: &GateFigure) -> String {
 /// A figure with its interval, or alone if it is exact.
 fn range(metric: &str, estimate: &Estimate) -> String {
     let words = |value: f64| match metric {
-        _ if !value.is_finite() => "unbounded".to_owned(),
         "throughput" => format!("{}/s", format_rate(value)),
         "memory" => size(value),
         "errors" | "failed" => format_count(value as u64),
@@ -73,7 +80,8 @@ fn range(metric: &str, estimate: &Estimate) -> String {
     if estimate.low == estimate.high {
         return words(estimate.value);
     }
-    format!("{}, {}–{}", words(estimate.value), words(estimate.low), words(estimate.high))
+    let interval = interval(estimate, words).unwrap_or_else(|| "unbounded".to_owned());
+    format!("{}, {interval}", value(estimate, words))
 }
 
 #[cfg(test)]
@@ -126,8 +134,20 @@ mod tests {
         };
         assert_eq!(
             gate(&failed),
-            "failed: b.errors > 0 or b.p99 > 1.05 * a.p99 (large: errors of b: 1,234)"
+            "triggered: b.errors > 0 or b.p99 > 1.05 * a.p99 (large: errors of b: 1,234)"
         );
+    }
+
+    #[test]
+    fn a_figure_of_a_gate_says_on_which_side_it_is_unbounded() {
+        for (value, low, high, text) in [
+            (480e6, 410e6, 560e6, "480 ms, 410–560 ms"),
+            (480e6, 410e6, f64::INFINITY, "480 ms, ≥ 410 ms"),
+            (480e6, 0.0, f64::INFINITY, "480 ms, unbounded"),
+            (480e6, 480e6, 480e6, "480 ms"),
+        ] {
+            assert_eq!(range("p99", &Estimate { value, low, high }), text);
+        }
     }
 
     #[test]
@@ -147,10 +167,18 @@ mod tests {
             of(GateUnknown::FewBlocks { blocks: 1, needed: 6 }),
             "inconclusive: b.p99 > a.p99 (only 1 block, 6 needed)"
         );
+        assert_eq!(
+            of(GateUnknown::FewRequests { completed: 1, needed: 100 }),
+            "inconclusive: b.p99 > a.p99 (only 1 request completed, 100 needed)"
+        );
         let (variant, metric) = ("b".to_owned(), "p99");
         assert_eq!(
-            of(GateUnknown::Invalid { variant, metric }),
+            of(GateUnknown::Invalid { variant: variant.clone(), metric }),
             "inconclusive: b.p99 > a.p99 (p99 of b is INVALID)"
+        );
+        assert_eq!(
+            of(GateUnknown::Unsustained { variant, metric }),
+            "inconclusive: b.p99 > a.p99 (p99 of b is not gated: b did not sustain the offered rate)"
         );
     }
 }

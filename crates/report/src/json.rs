@@ -10,7 +10,8 @@ use stats::Estimate;
 
 use crate::changes::{self, Effect};
 use crate::load::LoadReport;
-use crate::{fact, setting, validity, verdict, view};
+use crate::validity::RunVerdict;
+use crate::{caveat, fact, setting, validity, verdict, view};
 
 /// The run as one JSON object: `docs/schema/load-2.json` for a run of `load`,
 /// `docs/schema/compare-2.json` for the others.
@@ -35,8 +36,11 @@ pub fn json(run: &Run) -> Value {
             RunKind::Run => "run",
         },
         "state": state_json(run.state),
-        "verdict": if validity::is_invalid(run) { "invalid" } else { "ok" },
-        "reasons": validity::reasons(run),
+        "verdict": RunVerdict::of(run).word(),
+        "reasons": match RunVerdict::of(run) {
+            RunVerdict::Incomplete => validity::shortfalls(run),
+            _ => validity::reasons(run),
+        },
         "name": run.name,
         "title": run.title,
         "question": run.question,
@@ -81,6 +85,7 @@ fn part_json(run: &Run, part: &Part) -> Value {
         "load": load_json(&part.load),
         "precision": part.precision,
         "quick": part.quick,
+        "independent_starts": part.independent_starts,
         "bulk": part.is_bulk(),
         "blocks": part.complete_blocks().count(),
         "blocks_left_out": part.measured_blocks().filter(|b| !b.is_complete()).count(),
@@ -147,6 +152,10 @@ fn variant_json(part: &Part, index: usize, variant: &Variant) -> Value {
         "ceiling": variant.ceiling,
         "skipped": variant.skipped,
         "provisional": !summaries.is_empty() && view::is_provisional(part),
+        "sustained": times
+            .as_ref()
+            .filter(|summary| summary.offer == Offer::Open)
+            .map(|_| !caveat::is_unsustained(part, index)),
         "throughput_per_s": capacity.as_ref().map(|s| estimate_json(&s.throughput_per_s)),
         "bytes_per_s": capacity.as_ref().map(|s| s.bytes_per_s),
         "latency_ns": times.as_ref().map(typical_json),
@@ -292,10 +301,21 @@ fn comparison_json(part: &Part, first: usize, comparison: &Comparison) -> Value 
         "second_opinion": judgement.second_opinion,
         "second_opinion_p": judgement.second_opinion_p,
         "blocks_of_new_run": judgement.more_blocks,
+        "biases": biases_json(judgement),
         "verdict": judgement.verdict,
         "because": comparison.because.iter().map(|i| first + *i as usize).collect::<Vec<_>>(),
+        "weakened_by": caveat::weakening(part, comparison)
+            .into_iter()
+            .map(|i| first + i as usize)
+            .collect::<Vec<_>>(),
         "sentence": verdict::sentence(part, comparison),
     })
+}
+
+/// The bounded biases of a judgement, with the factors by which the ratio may be off.
+fn biases_json(judgement: &stats::Judgement) -> Value {
+    let bias = |bias: &stats::Bias| json!({ "cause": bias.cause, "factor": bias.factor() });
+    judgement.biases.iter().map(bias).collect()
 }
 
 /// A finding: its numbers and its text.

@@ -9,6 +9,7 @@
 //! the report.
 
 mod beside;
+mod caveat;
 mod changes;
 pub mod chart;
 mod csv;
@@ -31,6 +32,7 @@ mod verdict;
 mod view;
 
 pub use beside::beside;
+pub use caveat::is_unsustained;
 pub use csv::csv;
 pub use diff::{
     Direction, diff_failure_markdown, diff_json, diff_markdown, diff_sentence, diff_variables,
@@ -45,5 +47,5 @@ pub use load::LoadReport;
 pub use markdown::{markdown, markdown_with_pictures};
 pub use terminal::terminal;
 pub use text::{Style, indented};
-pub use validity::{is_invalid, is_void, reasons};
+pub use validity::{RunVerdict, is_invalid, is_void, reasons, shortfalls};
 pub use verdict::first_verdict;

@@ -11,7 +11,8 @@ use crate::json::{
     distribution_json, finding_json, ledger_json, load_json, served_by_json, state_json,
 };
 use crate::text::{Style, bandwidth, fit, left, plural, right, width, wrap};
-use crate::{fact, ledger as equations, setting, validity, view};
+use crate::validity::RunVerdict;
+use crate::{caveat, fact, ledger as equations, setting, validity, view};
 
 /// Column names of [`LoadReport::times_rows`].
 pub(crate) const TIMES: [&str; 8] = ["min", "p50", "p90", "p99", "p99.9", "p99.99", "max", "mean"];
@@ -102,7 +103,7 @@ impl<'a> LoadReport<'a> {
             "schema": 2,
             "run": run.id.as_str(),
             "state": state_json(run.state),
-            "verdict": if validity::is_invalid(run) { "invalid" } else { "ok" },
+            "verdict": RunVerdict::of(run).word(),
             "reasons": validity::reasons(run),
             "warnings": lines_of(Severity::Warning),
             "notes": lines_of(Severity::Note),
@@ -153,12 +154,16 @@ impl<'a> LoadReport<'a> {
             true => lines.push(format!("{}   {beside}", style.bold(&first))),
             false => lines.extend(std::iter::once(style.bold(&first)).chain(rest)),
         }
+        for warning in caveat::lines(self.part) {
+            let text = format!("warning: {}", warning.line());
+            lines.extend(wrap(&text, style.columns(), 2).iter().map(|line| style.warn(line)));
+        }
         lines.push(String::new());
         lines.extend(self.percentiles(style));
         lines.push(String::new());
         lines.extend(self.pictures(style));
         lines.extend(self.accounts(style));
-        for finding in validity::others(self.part) {
+        for finding in validity::elsewhere(self.part) {
             lines.extend(labelled(style, fact::severity(finding.severity), &finding.line()));
         }
         if let Some(words) = setting::disturbance(self.part, &self.run.machine) {

@@ -2,11 +2,12 @@
 
 use record::{Metric, Part, Run, Variant};
 
+use crate::fact::FindingLine;
 use crate::html::{Picture, pictures};
 use crate::load::{LoadReport, TIMES};
-use crate::text::{capitalised, one_line, shell, time};
+use crate::text::{capitalised, one_line, shell};
 use crate::verdict::{self, Answer, ratio_cells};
-use crate::{changes, disruption, fact, ledger, place, setting, validity, view};
+use crate::{caveat, changes, disruption, fact, ledger, place, setting, validity, view};
 
 /// The report as Markdown.
 pub fn markdown(run: &Run) -> String {
@@ -56,6 +57,11 @@ fn page(run: &Run, folder: Option<&str>) -> String {
     }
     if !place::lines(run).is_empty() {
         out += "\n";
+    }
+    if let Some(setting::Waking { brief, why }) = setting::waking(run) {
+        let brief = escape(&capitalised(&brief));
+        out +=
+            &format!("<details><summary>{brief}</summary>\n\n{}\n\n</details>\n\n", escape(&why));
     }
     out += &format!("Run `{}`, {}. Repeat it with:\n\n", run.id, escape(&view::maker(run)));
     out += &fenced(&one_line(&shell(&run.command_line)));
@@ -138,21 +144,18 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
         let disrupted = disruption::is_disrupted(part, index);
         format!("{}: {}", escape(&variant.name), ledger::line(&variant.ledger, disrupted))
     }));
-    let about =
-        [setting::disturbance(part, &run.machine), setting::waking(&part.layout, &run.machine)];
-    for words in about.into_iter().flatten() {
+    if let Some(words) = setting::disturbance(part, &run.machine) {
         out += &format!("{}.\n\n", escape(&capitalised(&words)));
     }
-    // What makes the part INVALID is already above.
-    out += &list(validity::others(part).into_iter().map(|finding| {
-        format!("{}: {}", fact::severity(finding.severity), escape(&finding.line()))
-    }));
+    // What makes the part INVALID or weakens its verdicts is already above.
+    out += &list(validity::elsewhere(part).iter().map(finding_line));
     out + &format!("{}.\n\n", escape(&setting::line(part)))
 }
 
 /// A run of `load`: one trial without comparisons.
 fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
-    let mut out = format!("| | {} |\n", TIMES.join(" | "));
+    let mut out = list(caveat::lines(part).iter().map(finding_line));
+    out += &format!("| | {} |\n", TIMES.join(" | "));
     out += &format!("| :-- |{}\n", " --: |".repeat(TIMES.len()));
     for (name, values) in report.times_rows() {
         out += &format!("| {name} | {} |\n", values.join(" | "));
@@ -169,7 +172,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
     let disturbed = setting::disturbance(part, &run.machine);
     items.extend(disturbed.map(|words| format!("disturbed: {words}")));
     items.extend(
-        validity::others(part)
+        validity::elsewhere(part)
             .into_iter()
             .map(|finding| format!("{}: {}", fact::severity(finding.severity), finding.line())),
     );
@@ -202,6 +205,9 @@ fn table(part: &Part) -> String {
         false => String::new(),
     };
     out += &format!("\np50 and p99: {}.{few}\n\n", view::times_in_words(part));
+    if let Some(words) = caveat::footnote(part) {
+        out += &format!("{}.\n\n", escape(&words));
+    }
     if let Some(words) = view::bytes_in_words(part) {
         out += &format!("{}.\n\n", escape(&words));
     }
@@ -247,13 +253,19 @@ fn row(part: &Part, index: usize) -> [String; 7] {
         let words = if refused { "INVALID" } else { "no valid data" };
         return empty(words.to_owned(), failed);
     };
+    let throughput = match (caveat::of_variant(part, index), figures.throughput(part)) {
+        (none, value) if none.is_empty() => value,
+        // An INVALID figure is marked as such.
+        (_, value) if validity::is_void(part, index, Metric::Throughput) => value,
+        (_, value) => format!("{} {value}", caveat::MARK),
+    };
     [
         name,
-        void(Metric::Throughput, view::throughput(part, figures.throughput.value)),
+        void(Metric::Throughput, throughput),
         view::throughput_interval(part, &figures),
-        void(Metric::P50, time(figures.times.p50_ns.value)),
-        void(Metric::P99, time(figures.times.p99_ns.value)),
-        figures.cpu_ns.map_or("–".to_owned(), |cpu| void(Metric::Cpu, time(cpu.value))),
+        void(Metric::P50, figures.percentile(&figures.times.p50_ns)),
+        void(Metric::P99, figures.percentile(&figures.times.p99_ns)),
+        figures.cpu_ns.map_or("–".to_owned(), |_| void(Metric::Cpu, figures.cpu())),
         failed,
     ]
 }
@@ -290,17 +302,28 @@ fn other_published(part: &Part) -> String {
 fn verdicts(part: &Part) -> String {
     let verdicts = verdict::verdicts(part);
     let mut out = verdicts.lead.map_or_else(String::new, |lead| format!("{lead}\n\n"));
-    out += &list(verdicts.rows.iter().map(|(comparison, sentence)| {
+    out += &list(verdicts.rows.iter().map(|row| {
+        let comparison = row.comparison;
         let beside = view::published_ratio(part, comparison);
         let beside = beside.filter(|_| !validity::is_refused(comparison)).map(|(ratio, _)| {
             format!(" Published {ratio:.2}×, here {}.", verdict::ratio_in_words(comparison))
         });
-        escape(sentence) + &beside.unwrap_or_default()
+        let caveats = row.caveats.iter().map(|line| format!("\n  - {}", finding_line(line)));
+        escape(&row.marked()) + &beside.unwrap_or_default() + &caveats.collect::<String>()
     }));
+    out += &list(verdicts.caveats.iter().map(finding_line));
+    if let Some(words) = verdicts.uncompared {
+        out += &format!("{}.\n\n", escape(&words));
+    }
     if let Some(words) = verdicts.circumstances {
         out += &format!("{}.\n\n", escape(&capitalised(&words)));
     }
     out
+}
+
+/// `warning: unix is client-limited: …`.
+pub(crate) fn finding_line(line: &FindingLine) -> String {
+    format!("{}: {}", fact::severity(line.severity), escape(&line.line()))
 }
 
 /// The secondary ratios, collapsed.
@@ -327,7 +350,7 @@ fn others(part: &Part) -> String {
             "| {} | {} | {value} | {interval} | {} |\n",
             escape(&view::sides(part, comparison)),
             setting::metric(comparison.metric, part.is_bulk()),
-            verdict::in_short(comparison),
+            caveat::marked(part, comparison, verdict::in_short(comparison).to_owned()),
         );
     }
     out + "\n</details>\n\n"

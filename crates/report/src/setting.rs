@@ -3,7 +3,8 @@
 
 use base::{CpuSet, format_rate};
 use record::{
-    BlockState, Disturbance, Engine, Exchange, Layout, Load, Machine, Metric, Offer, Part, ServedBy,
+    BlockState, Disturbance, Engine, Exchange, Layout, Load, Machine, Metric, Offer, Part, Run,
+    ServedBy,
 };
 
 use crate::text::{listed, plural};
@@ -165,6 +166,9 @@ pub(crate) fn line(part: &Part) -> String {
     if part.quick {
         words.push("shortened for a quick look".to_owned());
     }
+    if part.independent_starts && part.variants.len() > 1 {
+        words.push("independent starts".to_owned());
+    }
     words.join("; ")
 }
 
@@ -177,20 +181,53 @@ pub(crate) fn part_layout(part: &Part) -> String {
     }
 }
 
-/// What it costs to wake a thread of the stack from the client's CPU, and what this does to small
-/// requests; `None` unless client and stack are on separate CPUs.
-pub(crate) fn waking(layout: &Layout, machine: &Machine) -> Option<String> {
-    let Layout { client, stack, .. } = layout;
-    let shared = client.iter().any(|cpu| stack.iter().any(|other| other == cpu));
-    let is_split = !client.is_empty() && !stack.is_empty() && !shared;
-    let cost = machine.wake.filter(|_| is_split)?;
-    Some(format!(
-        "a thread on another CPU takes {} to wake here, one on the same CPU {}; client and stack are on \
-         separate CPUs, so short requests of all variants contain this time, and their ratios are closer \
-         to 1 than on one CPU",
-        text::time(cost.other_cpu.0 as f64),
-        text::time(cost.same_cpu.0 as f64),
-    ))
+/// What it costs that client and stack are on separate CPUs.
+pub(crate) struct Waking {
+    /// In a line, without a full stop.
+    pub(crate) brief: String,
+    /// What it does to ratios.
+    pub(crate) why: String,
+}
+
+/// What it costs that client and stack are on separate CPUs; `None` unless they are in some part.
+pub(crate) fn waking(run: &Run) -> Option<Waking> {
+    let is_split = |part: &&Part| {
+        let Layout { client, stack, .. } = &part.layout;
+        let shared = client.iter().any(|cpu| stack.iter().any(|other| other == cpu));
+        !client.is_empty() && !stack.is_empty() && !shared
+    };
+    let split: Vec<String> =
+        run.parts.iter().filter(is_split).map(|part| part.name.clone()).collect();
+    let cost = run.machine.wake.filter(|_| !split.is_empty())?;
+    let of = match split.len() == run.parts.len() {
+        true => "all variants".to_owned(),
+        false => format!("the variants of {}", listed(&split)),
+    };
+    let (other, same) = (cost.other_cpu.0 as f64, cost.same_cpu.0 as f64);
+    Some(Waking {
+        brief: format!(
+            "crossing CPUs adds about {} to every request of {of}",
+            rounded(other - same)
+        ),
+        why: format!(
+            "Client and stack are on separate CPUs. Waking a thread took {} on another CPU and {} on \
+             the same one. Ratios of short requests are therefore closer to 1 than on one CPU.",
+            text::time(other),
+            text::time(same),
+        ),
+    })
+}
+
+/// A duration in two significant digits.
+fn rounded(nanos: f64) -> String {
+    let unit = 10f64.powf(nanos.max(1.0).log10().floor() - 1.0).max(1.0);
+    let time = text::time((nanos / unit).round().max(0.0) * unit);
+    let (number, unit) = time.split_once(' ').unwrap_or((&time, ""));
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    format!("{number} {unit}")
 }
 
 /// Below this share, other processes and the hypervisor are not mentioned.
@@ -246,8 +283,6 @@ fn cpu_use(cpus: f64, online: u32) -> String {
 
 #[cfg(test)]
 mod tests {
-    use base::{Nanos, WakeCost};
-
     use super::*;
 
     #[test]
@@ -273,24 +308,12 @@ mod tests {
     }
 
     #[test]
-    fn what_it_costs_to_wake_another_cpu_is_said_where_client_and_stack_have_their_own() {
-        let cpus = |text: &str| text.parse::<CpuSet>().unwrap_or_default();
-        let cost = WakeCost { same_cpu: Nanos(2_940), other_cpu: Nanos(33_100) };
-        let known = Machine { wake: Some(cost), ..Machine::default() };
-        let of = |client: &str, stack: &str, machine: &Machine| {
-            waking(
-                &Layout { client: cpus(client), stack: cpus(stack), ..Layout::default() },
-                machine,
-            )
-        };
-        let words = of("1", "0", &known).unwrap();
-        let start =
-            "a thread on another CPU takes 33.1 µs to wake here, one on the same CPU 2.94 µs; ";
-        assert!(words.starts_with(start), "{words}");
-        for (client, stack) in [("0", "0"), ("0-1", "1"), ("", ""), ("1", "")] {
-            assert_eq!(of(client, stack, &known), None, "{client:?} {stack:?}");
-        }
-        assert_eq!(of("1", "0", &Machine::default()), None);
+    fn a_cost_in_two_digits() {
+        let times = [17_660.0, 30_160.0, 940.0, 4.0, -3.0, 123_000.0, 1_950_000.0];
+        assert_eq!(
+            times.map(rounded),
+            ["18 µs", "30 µs", "940 ns", "4 ns", "0 ns", "120 µs", "2 ms"]
+        );
     }
 
     #[test]

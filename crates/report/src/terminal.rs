@@ -5,9 +5,10 @@ use std::ops::Range;
 use record::{Part, Run, RunKind, Severity};
 use stats::Verdict;
 
+use crate::fact::FindingLine;
 use crate::load::LoadReport;
-use crate::text::{Style, capitalised, fit, left, one_line, right, shell, time, width, wrap};
-use crate::{changes, disruption, fact, ledger, place, setting, validity, verdict, view};
+use crate::text::{Style, capitalised, fit, left, one_line, right, shell, width, wrap};
+use crate::{caveat, changes, disruption, fact, ledger, place, setting, validity, verdict, view};
 
 /// The report for a terminal or a pipe, ending in a newline.
 ///
@@ -145,6 +146,9 @@ impl Page<'_> {
         if !rows.is_empty() {
             let words = format!("p50 and p99: {}", view::times_in_words(part));
             self.paragraph(&words, 2, |line| self.style.dim(line));
+            if let Some(words) = caveat::footnote(part) {
+                self.paragraph(&words, 2, |line| self.style.warn(line));
+            }
             if let Some(words) = view::bytes_in_words(part) {
                 self.paragraph(&words, 2, |line| self.style.dim(line));
             }
@@ -241,14 +245,17 @@ impl Page<'_> {
         if let Some(lead) = verdicts.lead {
             self.paragraph(&lead, 2, |line| style.warn(line));
         }
-        for (comparison, sentence) in &verdicts.rows {
+        for row in &verdicts.rows {
+            let comparison = row.comparison;
             let paint = |line: &str| match comparison.judgement.verdict {
+                Verdict::Invalid => style.bad(line),
+                _ if row.weakened => style.warn(line),
                 Verdict::Faster | Verdict::Slower | Verdict::Equivalent => style.good(line),
                 Verdict::NoDifference => style.bold(line),
                 Verdict::Inconclusive => style.warn(line),
-                Verdict::Invalid => style.bad(line),
             };
-            self.paragraph(sentence, 2, paint);
+            self.paragraph(&row.marked(), 2, paint);
+            self.caveats(&row.caveats);
             let same_pair: Vec<_> = others
                 .iter()
                 .filter(|c| (c.baseline, c.variant) == (comparison.baseline, comparison.variant))
@@ -266,6 +273,14 @@ impl Page<'_> {
                 self.paragraph(&words, 2, |line| style.dim(line));
             }
         }
+        if !said && part.variants.len() > 1 && !view::has_actions(part) {
+            let words = format!("{}.", capitalised(&verdict::no_verdict(part)));
+            self.paragraph(&words, 2, str::to_owned);
+        }
+        self.caveats(&verdicts.caveats);
+        if let Some(words) = verdicts.uncompared {
+            self.paragraph(&format!("note: {words}"), 2, |line| style.warn(line));
+        }
         if let Some(words) = verdicts.circumstances {
             let words = format!("{}.", capitalised(&words));
             self.paragraph(&words, 2, |line| style.dim(line));
@@ -273,9 +288,13 @@ impl Page<'_> {
         if let Some(words) = disruption::answer(part) {
             self.paragraph(&format!("{words}."), 2, |line| style.bold(line));
         }
-        if !said && part.variants.len() > 1 && !view::has_actions(part) {
-            let words = format!("{}.", capitalised(&verdict::no_verdict(part)));
-            self.paragraph(&words, 2, str::to_owned);
+    }
+
+    /// What weakens the verdicts above.
+    fn caveats(&mut self, lines: &[FindingLine]) {
+        for line in lines {
+            let words = format!("{}: {}", fact::severity(line.severity), line.line());
+            self.paragraph(&words, 2, |line| self.style.warn(line));
         }
     }
 
@@ -306,21 +325,13 @@ impl Page<'_> {
     fn findings(&mut self, run: &Run, part: &Part) {
         let style = self.style;
         let disturbance = setting::disturbance(part, &run.machine);
-        let waking = setting::waking(&part.layout, &run.machine);
-        // What makes the part INVALID is already above.
-        let findings = validity::others(part);
-        if !findings.is_empty()
-            || disturbance.is_some()
-            || waking.is_some()
-            || !part.published.is_empty()
-        {
+        // What makes the part INVALID or weakens its verdicts is already above.
+        let findings = validity::elsewhere(part);
+        if !findings.is_empty() || disturbance.is_some() || !part.published.is_empty() {
             self.blank();
         }
         if let Some(words) = disturbance {
             self.labelled("disturbed", &words, str::to_owned);
-        }
-        if let Some(words) = waking {
-            self.labelled("waking", &words, str::to_owned);
         }
         for finding in findings {
             let paint = |line: &str| match finding.severity {
@@ -393,6 +404,9 @@ impl Page<'_> {
         for line in place::lines(run) {
             self.beside(13, "", &line, str::to_owned);
         }
+        if let Some(waking) = setting::waking(run) {
+            self.beside(13, "", &waking.brief, str::to_owned);
+        }
         // Commands are never wrapped, so that they can be copied.
         let repeat = one_line(&shell(&run.command_line));
         let margin = |label: &str| self.style.dim(&left(label, 13));
@@ -413,11 +427,11 @@ fn row(part: &Part, variant: usize) -> [String; 6] {
         return ["–", "–", "–", "–", "–", &failed].map(str::to_owned);
     };
     [
-        view::throughput(part, figures.throughput.value),
+        figures.throughput(part),
         view::throughput_interval(part, &figures),
-        time(figures.times.p50_ns.value),
-        time(figures.times.p99_ns.value),
-        figures.cpu_ns.map_or("–".to_owned(), |cpu| time(cpu.value)),
+        figures.percentile(&figures.times.p50_ns),
+        figures.percentile(&figures.times.p99_ns),
+        figures.cpu(),
         failed,
     ]
 }

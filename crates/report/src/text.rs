@@ -128,12 +128,55 @@ pub(crate) fn time(nanos: f64) -> String {
     }
 }
 
-/// Two durations as an interval, with a common unit if possible: `895–911 µs`.
-pub(crate) fn time_interval(low: f64, high: f64) -> String {
-    let (low, high) = (time(low), time(high));
-    match (low.split_once(' '), high.split_once(' ')) {
-        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number}–{high}"),
-        _ => format!("{low}–{high}"),
+/// The ends of an interval, `None` where nothing bounds it: what is estimated is positive, so an
+/// end of 0 is no bound.
+pub(crate) fn bounds(estimate: &Estimate) -> [Option<f64>; 2] {
+    [estimate.low, estimate.high].map(|end| Some(end).filter(|end| end.is_finite() && *end > 0.0))
+}
+
+/// An estimate without its interval; if only a bound is known, the bound: `480 ms`, `≥ 480 ms`,
+/// `–`.
+pub(crate) fn value(estimate: &Estimate, write: impl Fn(f64) -> String) -> String {
+    match estimate.value.is_finite() {
+        true => write(estimate.value),
+        false => range(estimate, write).unwrap_or_else(|| "–".to_owned()),
+    }
+}
+
+/// The interval beside [`value`], with a common unit if possible: `895–911 µs`, `≥ 410 ms` without
+/// an upper bound, `≤ 560 ms` without a lower one; `None` without any.
+pub(crate) fn interval(estimate: &Estimate, write: impl Fn(f64) -> String) -> Option<String> {
+    range(estimate, write).filter(|_| estimate.value.is_finite())
+}
+
+/// An estimate where there is no room for intervals: one that is bounded on one side only has its
+/// bound beside it, `480 ms (≥ 410)`.
+pub(crate) fn figure(estimate: &Estimate, write: impl Fn(f64) -> String) -> String {
+    let one_sided = bounds(estimate).iter().flatten().count() == 1;
+    let alone = value(estimate, &write);
+    let Some(bound) = interval(estimate, write).filter(|_| one_sided) else { return alone };
+    let unit = alone.split_once(' ').map_or("", |(_, unit)| unit);
+    let bound = match bound.rsplit_once(' ') {
+        Some((number, same)) if same == unit => number,
+        _ => &bound,
+    };
+    format!("{alone} ({bound})")
+}
+
+fn range(estimate: &Estimate, write: impl Fn(f64) -> String) -> Option<String> {
+    match bounds(estimate) {
+        [Some(low), Some(high)] => {
+            let (low, high) = (write(low), write(high));
+            Some(match (low.split_once(' '), high.split_once(' ')) {
+                (Some((number, unit)), Some((_, same))) if unit == same => {
+                    format!("{number}–{high}")
+                }
+                _ => format!("{low}–{high}"),
+            })
+        }
+        [Some(low), None] => Some(format!("≥ {}", write(low))),
+        [None, Some(high)] => Some(format!("≤ {}", write(high))),
+        [None, None] => None,
     }
 }
 
@@ -163,8 +206,8 @@ pub(crate) fn size(bytes: f64) -> String {
     }
 }
 
-/// A ratio and its interval: `1.12×` and `1.10–1.13`; more digits for a narrow interval, and `–`
-/// for unknown or unbounded values.
+/// A ratio and its interval: `1.12×` and `1.10–1.13`, or `≥ 1.10`; more digits for a narrow
+/// interval, and `–` for unknown values.
 pub(crate) fn ratio(estimate: &Estimate) -> (String, String) {
     let spread = (estimate.high - estimate.low).abs();
     let digits = if spread < 0.02 { 3 } else { 2 };
@@ -173,9 +216,7 @@ pub(crate) fn ratio(estimate: &Estimate) -> (String, String) {
     };
     let dash = || "–".to_owned();
     let value = estimate.value.is_finite().then(|| format!("{}×", number(estimate.value)));
-    let bounded = estimate.value.is_finite() && estimate.is_bounded();
-    let interval = bounded.then(|| format!("{}–{}", number(estimate.low), number(estimate.high)));
-    (value.unwrap_or_else(dash), interval.unwrap_or_else(dash))
+    (value.unwrap_or_else(dash), interval(estimate, number).unwrap_or_else(dash))
 }
 
 /// `1 block`, `2 blocks`, `1,000 blocks`.
@@ -239,8 +280,6 @@ mod tests {
         assert_eq!(size(10.0 * 1024.0), "10 KiB");
         assert_eq!(time(5_440_000.4), "5.44 ms");
         assert_eq!(time(f64::NAN), "–");
-        assert_eq!(time_interval(895e3, 911e3), "895–911 µs");
-        assert_eq!(time_interval(895e3, 1.2e6), "895 µs–1.20 ms");
         let wide = Estimate { value: 1.144, low: 1.119, high: 1.171 };
         assert_eq!(ratio(&wide), ("1.14×".to_owned(), "1.12–1.17".to_owned()));
         let narrow = Estimate { value: 1.0012, low: 0.9961, high: 1.0063 };
@@ -249,5 +288,28 @@ mod tests {
         assert_eq!(ratio(&unknown), ("–".to_owned(), "–".to_owned()));
         let unbounded = Estimate { value: 1.5, low: 0.0, high: f64::INFINITY };
         assert_eq!(ratio(&unbounded), ("1.50×".to_owned(), "–".to_owned()));
+        let at_least = Estimate { value: 1.5, low: 1.2, high: f64::INFINITY };
+        assert_eq!(ratio(&at_least), ("1.50×".to_owned(), "≥ 1.20".to_owned()));
+    }
+
+    #[test]
+    fn an_estimate_that_is_bounded_on_one_side_says_on_which() {
+        const NONE: f64 = f64::NAN;
+        for (value, low, high, alone, beside, in_a_cell) in [
+            (903e3, 895e3, 911e3, "903 µs", "895–911 µs", "903 µs"),
+            (903e3, 895e3, 1.2e6, "903 µs", "895 µs–1.20 ms", "903 µs"),
+            (480e6, 410e6, f64::INFINITY, "480 ms", "≥ 410 ms", "480 ms (≥ 410)"),
+            (480e6, 0.0, 560e6, "480 ms", "≤ 560 ms", "480 ms (≤ 560)"),
+            (1.2e9, 410e6, f64::INFINITY, "1.20 s", "≥ 410 ms", "1.20 s (≥ 410 ms)"),
+            (f64::INFINITY, 480e6, f64::INFINITY, "≥ 480 ms", "", "≥ 480 ms"),
+            (NONE, 410e6, 560e6, "410–560 ms", "", "410–560 ms"),
+            (480e6, 0.0, f64::INFINITY, "480 ms", "", "480 ms"),
+            (NONE, NONE, NONE, "–", "", "–"),
+        ] {
+            let estimate = Estimate { value, low, high };
+            assert_eq!(super::value(&estimate, time), alone);
+            assert_eq!(interval(&estimate, time).unwrap_or_default(), beside);
+            assert_eq!(figure(&estimate, time), in_a_cell);
+        }
     }
 }

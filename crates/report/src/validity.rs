@@ -1,11 +1,91 @@
 //! What the findings forbid: verdicts, figures, or the whole run.
 
-use record::{Comparison, Metric, Part, Run, RunState};
+use record::{Comparison, Metric, Part, Run, RunKind, RunState};
 use stats::Verdict;
 
 use crate::fact::{self, FindingLine};
 use crate::text::{self, listed};
-use crate::{setting, view};
+use crate::verdict::words::{few_in_words, is_few};
+use crate::{caveat, setting, view};
+
+/// What a run as a whole amounts to: `verdict` in its JSON, and its exit status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunVerdict {
+    /// Measured, and all is well: status 0.
+    Ok,
+    /// Measured, but a check failed: status 1. See [`is_invalid`].
+    Invalid,
+    /// Too little was measured for a verdict: status 2. See [`shortfalls`].
+    Incomplete,
+}
+
+impl RunVerdict {
+    /// The verdict on a run. What is INVALID stays so however much was measured.
+    pub fn of(run: &Run) -> RunVerdict {
+        match (is_invalid(run), shortfalls(run).is_empty()) {
+            (true, _) => RunVerdict::Invalid,
+            (false, true) => RunVerdict::Ok,
+            (false, false) => RunVerdict::Incomplete,
+        }
+    }
+
+    /// The word in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            RunVerdict::Ok => "ok",
+            RunVerdict::Invalid => "invalid",
+            RunVerdict::Incomplete => "incomplete",
+        }
+    }
+}
+
+/// The parts without a verdict because too little was measured, one line each without a full stop:
+/// too few blocks, or stopped before the interval was narrow enough.
+///
+/// A run of `load` has no verdict to miss, and a part whose variants were all skipped has nothing
+/// to measure.
+pub fn shortfalls(run: &Run) -> Vec<String> {
+    if run.kind == RunKind::Load {
+        return Vec::new();
+    }
+    let stopped = run.state == RunState::Interrupted;
+    let of_part = |part: &Part| {
+        let words = shortfall(part, stopped)?;
+        Some(match run.parts.len() {
+            1 => words,
+            _ => format!("{}: {words}", part.name),
+        })
+    };
+    run.parts.iter().filter_map(of_part).collect()
+}
+
+fn shortfall(part: &Part, stopped: bool) -> Option<String> {
+    if part.variants.iter().all(|variant| variant.skipped.is_some()) {
+        return None;
+    }
+    let mut primary = part.comparisons.iter().filter(|c| c.primary).peekable();
+    if primary.peek().is_none() {
+        let none = part.complete_blocks().count() == 0;
+        return (none || stopped).then(|| match none {
+            true => few_in_words(0),
+            false => "stopped early".to_owned(),
+        });
+    }
+    let is_open = |c: &&Comparison| {
+        c.judgement.verdict == Verdict::Inconclusive || !c.judgement.ratio.is_bounded()
+    };
+    let open: Vec<u32> = primary
+        .filter(|c| {
+            !is_refused(c) && (is_few(c.judgement.blocks as usize) || stopped && is_open(c))
+        })
+        .map(|c| c.judgement.blocks)
+        .collect();
+    let fewest = open.into_iter().min()?;
+    Some(match is_few(fewest as usize) {
+        true => few_in_words(fewest),
+        false => "stopped before every comparison had its verdict".to_owned(),
+    })
+}
 
 /// Whether a run is invalid: it failed or was killed, a primary verdict is INVALID, or a check
 /// failed in a part without comparisons.
@@ -53,9 +133,13 @@ pub(crate) fn causes(part: &Part) -> Vec<FindingLine> {
     let compared = part.comparisons.iter().any(|c| c.primary);
     let forbids = |index: u32| {
         let refused = || part.comparisons.iter().filter(|c| c.primary && is_refused(c));
-        !compared || refused().any(|c| c.because.contains(&index))
+        refused().any(|c| c.because.contains(&index))
     };
-    fact::finding_lines_of(part, |index, finding| finding.is_invalid() && forbids(index))
+    // A bias that widens one metric's interval, which is a warning, may forbid another metric.
+    fact::finding_lines_of(part, |index, finding| match compared {
+        true => forbids(index),
+        false => finding.is_invalid(),
+    })
 }
 
 /// Why a part is invalid, one line each.
@@ -78,14 +162,25 @@ pub(crate) fn because(part: &Part, comparison: &Comparison) -> String {
 /// The findings that are not among [`causes`], with the metrics that they forbid.
 pub(crate) fn others(part: &Part) -> Vec<FindingLine> {
     let causes: Vec<u32> = causes(part).into_iter().flat_map(|finding| finding.findings).collect();
-    let mut others = fact::finding_lines_of(part, |index, _| !causes.contains(&index));
-    for finding in &mut others {
-        let forbidden = forbidden(part, &finding.findings);
+    with_forbidden(part, fact::finding_lines_of(part, |index, _| !causes.contains(&index)))
+}
+
+/// The lines, each with the metrics whose verdicts it forbids.
+pub(crate) fn with_forbidden(part: &Part, mut lines: Vec<FindingLine>) -> Vec<FindingLine> {
+    for line in &mut lines {
+        let forbidden = forbidden(part, &line.findings);
         if !forbidden.is_empty() {
-            finding.words += &format!("; {}", fact::forbids(&forbidden, part.is_bulk()));
+            line.words += &format!("; {}", fact::forbids(&forbidden, part.is_bulk()));
         }
     }
-    others
+    lines
+}
+
+/// The [`others`] that are not beside a verdict, as [`caveat::lines`] are.
+pub(crate) fn elsewhere(part: &Part) -> Vec<FindingLine> {
+    let beside: Vec<u32> = caveat::lines(part).into_iter().flat_map(|line| line.findings).collect();
+    let is_elsewhere = |line: &FindingLine| !line.findings.iter().all(|i| beside.contains(i));
+    others(part).into_iter().filter(is_elsewhere).collect()
 }
 
 /// The metrics whose verdicts these findings forbid.

@@ -9,7 +9,7 @@ use record::{
 use stats::Estimate;
 
 use crate::verdict::words::is_few;
-use crate::{setting, text};
+use crate::{caveat, setting, text};
 
 /// The figures in a variant's row.
 pub(crate) struct Figures {
@@ -22,6 +22,37 @@ pub(crate) struct Figures {
     /// Whether they are provisional: from fewer blocks than a verdict needs, or from an incomplete
     /// block.
     pub(crate) so_far: bool,
+    /// Whether the times are those of a rate that was not sustained.
+    unsustained: bool,
+}
+
+impl Figures {
+    /// A throughput without its unit, in a cell beside its interval.
+    pub(crate) fn throughput(&self, part: &Part) -> String {
+        text::value(&self.throughput, |value| throughput(part, value))
+    }
+
+    /// A percentile in a cell of its own, with its mark if it cannot be compared.
+    pub(crate) fn percentile(&self, estimate: &Estimate) -> String {
+        self.cell(estimate) + self.mark()
+    }
+
+    /// CPU per request in a cell of its own.
+    pub(crate) fn cpu(&self) -> String {
+        self.cpu_ns.map_or("–".to_owned(), |cpu| self.cell(&cpu))
+    }
+
+    /// The mark of percentiles that cannot be compared; empty for others.
+    pub(crate) fn mark(&self) -> &'static str {
+        if self.unsustained { caveat::UNSUSTAINED } else { "" }
+    }
+
+    fn cell(&self, estimate: &Estimate) -> String {
+        match self.so_far {
+            true => text::value(estimate, text::time),
+            false => text::figure(estimate, text::time),
+        }
+    }
 }
 
 /// A variant's summaries: those of the analysis, or provisional ones from its trials.
@@ -119,6 +150,7 @@ pub(crate) fn figures(part: &Part, variant: usize) -> Option<Figures> {
         times: latency_summary(part, variant)?,
         cpu_ns: capacity.cpu_ns_per_request,
         so_far: is_provisional(part),
+        unsustained: caveat::is_unsustained(part, variant),
     })
 }
 
@@ -134,14 +166,11 @@ pub(crate) fn throughput(part: &Part, value: f64) -> String {
 
 /// `1,820–1,854`; `so far` with too few blocks.
 pub(crate) fn throughput_interval(part: &Part, figures: &Figures) -> String {
-    let estimate = &figures.throughput;
     if figures.so_far {
         return "so far".to_owned();
     }
-    if !estimate.is_bounded() {
-        return "–".to_owned();
-    }
-    format!("{}–{}", throughput(part, estimate.low), throughput(part, estimate.high))
+    let interval = text::interval(&figures.throughput, |value| throughput(part, value));
+    interval.unwrap_or_else(|| "–".to_owned())
 }
 
 /// Describes the percentiles of a part.

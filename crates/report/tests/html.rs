@@ -211,7 +211,7 @@ fn a_picture_stands_alone_in_light_and_dark() {
     assert!(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
     assert!(file.contains("@media (prefers-color-scheme: dark)"));
     assert!(file.contains("<title>Requests per second, relative to tcp</title>"));
-    assert!(file.contains("<desc>unix: 1.123× (1.119–1.128) faster</desc>"));
+    assert!(file.contains("<desc>unix: ⚠ 1.123× (1.119–1.128) faster</desc>"));
 }
 
 #[test]
@@ -351,4 +351,69 @@ fn the_marks_of_an_axis_repeated_themselves() {
     let mut distinct = found.clone();
     distinct.dedup();
     assert!(found.len() > 2 && found == distinct, "{found:?}");
+}
+
+#[test]
+fn columns_disappeared_in_a_narrow_window() {
+    for run in [sample::tcp_unix(), sample::hostile(), sample::changed(), sample::load()] {
+        let page = html(&run);
+        let (style, body) = page.split_once("</style>").unwrap();
+        // What is hidden is shown in another way: the other width of a chart, the other grids.
+        let allowed = [".narrow", ".wide", ".panels > div", ".pick input:not(:checked) + label"];
+        for rule in style.split('}').filter(|rule| rule.contains("display: none")) {
+            let selector = rule.rsplit('{').nth(1).unwrap().rsplit('\n').next().unwrap().trim();
+            assert!(allowed.contains(&selector), "{selector}");
+        }
+        let tables = body.matches("<table>").count();
+        let scrolling = "<div class=\"scroll\" tabindex=\"0\"><table>";
+        assert!(tables > 0 && body.matches(scrolling).count() == tables, "{tables}");
+    }
+}
+
+#[test]
+fn a_weakened_verdict_looked_like_a_clean_one() {
+    let page = html(&sample::tcp_unix());
+    let (_, card) = page.split_once("<div class=\"verdict faster weakened\">").unwrap();
+    let (card, _) = card.split_once("</section>").unwrap();
+    assert!(card.contains("client-limited") && card.contains("Worker failed to boot"), "{card}");
+    let mark =
+        "<span class=\"mark\" title=\"warning\">⚠</span><span class=\"unseen\"> warning:</span>";
+    assert_eq!(card.matches(mark).count(), 3, "the sentence and two warnings: {card}");
+    let (_, table) = page.split_once("<tbody>").unwrap();
+    let (table, _) = table.split_once("</tbody>").unwrap();
+    assert_eq!(table.matches(mark).count(), 2, "both variants: {table}");
+    let mut run = sample::tcp_unix();
+    run.parts[0].findings.clear();
+    let clean = html(&run);
+    let (_, body) = clean.split_once("<body>").unwrap();
+    assert!(!body.contains("weakened") && !body.contains('⚠'), "{body}");
+}
+
+#[test]
+fn percentiles_of_a_rate_that_was_not_sustained_are_marked() {
+    let page = html(&sample::overloaded());
+    assert!(page.contains("p50 and p99 were not compared: tcp did not sustain 918 requests/s."));
+    assert!(page.contains("† tcp did not sustain 918 requests/s: do not compare its percentiles."));
+    let (_, table) = page.split_once("<tbody>").unwrap();
+    let (table, _) = table.split_once("</tbody>").unwrap();
+    let mark = "<sup class=\"mark\" title=\"rate not sustained\">†</sup>\
+                <span class=\"unseen\"> (rate not sustained)</span>";
+    assert_eq!(table.matches(mark).count(), 3, "p50, p90 and p99 of one variant: {table}");
+    assert!(page.contains("tcp †: 50% took at most"), "the curve is marked");
+}
+
+#[test]
+fn an_estimate_without_an_upper_end_has_an_arrow() {
+    let page = html(&sample::unbounded());
+    for text in [
+        "<td>480 ms<small>≥ 410 ms</small></td>",
+        "<td>≥ 37.0 ms</td>",
+        "<td>–</td>",
+        "An arrow is an end without a bound.",
+        "193× (≥ 140) slower",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    let (body, _) = page.split_once("NaN").unwrap_or((&page, ""));
+    assert_eq!(body.len(), page.len(), "a number that is none is drawn");
 }

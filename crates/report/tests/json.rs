@@ -159,7 +159,9 @@ fn a_run_that_is_invalid_or_cut_off_says_why() {
     assert_eq!(cut_off["verdict"], "invalid");
     assert_eq!(cut_off["state"], "cut_off");
     assert!(cut_off["reasons"][0].as_str().unwrap().starts_with("Cut off: "));
-    assert_eq!(json(&sample::interrupted())["verdict"], "ok");
+    let stopped = json(&sample::interrupted());
+    assert_eq!(stopped["verdict"], "incomplete");
+    assert_eq!(stopped["reasons"][0], "too few blocks for a verdict (5 of 6)");
 }
 
 #[test]
@@ -172,6 +174,69 @@ fn numbers_that_are_not_numbers_are_null() {
     assert!(value["variants"][0]["throughput_per_s"]["high"].is_null());
     assert!(value["comparisons"][0]["low"].is_null());
     assert_eq!(complaints(&compare(), &value), [] as [String; 0]);
+}
+
+#[test]
+fn a_verdict_names_the_warnings_that_weaken_it() {
+    let value = json(&sample::tcp_unix());
+    assert_eq!(value["comparisons"][0]["weakened_by"], serde_json::json!([0, 1]));
+    // The null server limits throughput, not the CPU that a request costs.
+    assert_eq!(value["comparisons"][3]["metric"], "cpu");
+    assert_eq!(value["comparisons"][3]["weakened_by"], serde_json::json!([0]));
+    assert_eq!(
+        json(&sample::invalid())["comparisons"][0]["weakened_by"],
+        serde_json::json!([]),
+        "an INVALID verdict is not weakened further"
+    );
+}
+
+#[test]
+fn what_disturbed_two_variants_weakens_the_comparison_of_these() {
+    use record::{Disturber, Fact, Finding, Severity};
+    let mut run = sample::layers();
+    let uneven = |new: Disturber| {
+        let mut fact = sample::uneven().parts[0].findings.pop().unwrap().fact;
+        if let Fact::Uneven { source, .. } = &mut fact {
+            *source = new;
+        }
+        fact
+    };
+    run.parts[0].findings = vec![
+        Finding::of_variant(Severity::Warning, 2, uneven(Disturber::Steal)),
+        Finding::of_variant(Severity::Warning, 2, uneven(Disturber::Lateness)),
+    ];
+    let value = json(&run);
+    for comparison in value["comparisons"].as_array().unwrap() {
+        let is_disturbed = comparison["variant"] == "uvicorn";
+        let wanted = if is_disturbed { serde_json::json!([0]) } else { serde_json::json!([]) };
+        assert_eq!(comparison["weakened_by"], wanted, "{comparison}");
+    }
+}
+
+#[test]
+fn a_rate_that_was_not_sustained_is_told_in_a_field() {
+    let value = json(&sample::overloaded());
+    assert_eq!(value["variants"][0]["sustained"], false);
+    assert_eq!(value["variants"][1]["sustained"], true);
+    assert!(json(&sample::layers())["variants"][0]["sustained"].is_null());
+    assert_eq!(value["comparisons"][0]["weakened_by"], serde_json::json!([]));
+}
+
+#[test]
+fn an_end_without_a_bound_is_null() {
+    let value = json(&sample::unbounded());
+    let open = &value["variants"][1]["offers"][1];
+    assert_eq!(
+        open["p99_ns"],
+        serde_json::json!({ "geometric_mean": 480_000_000, "low": 410_000_000, "high": null })
+    );
+    assert_eq!(
+        open["p90_ns"],
+        serde_json::json!({ "geometric_mean": null, "low": 37_000_000, "high": null })
+    );
+    assert_eq!(value["variants"][0]["offers"][1]["p50_ns"]["low"], 0);
+    assert!(value["comparisons"][2]["high"].is_null());
+    assert_eq!(value["comparisons"][2]["low"], 140.0);
 }
 
 #[test]
@@ -193,6 +258,31 @@ fn a_secondary_metric_that_is_invalid_leaves_the_run_valid() {
     let uneven = sample::uneven();
     assert!(is_invalid(&uneven));
     assert!(reasons(&uneven)[0].starts_with("other processes were busy during 62% of unix's"));
+}
+
+#[test]
+fn too_little_data_for_a_verdict_was_ok() {
+    for (run, reason) in [
+        (sample::few_blocks(), "too few blocks for a verdict (2 of 6)"),
+        (sample::hopeless(), "too few blocks for a verdict (0 of 6)"),
+    ] {
+        let value = json(&run);
+        assert_eq!(
+            (&value["verdict"], &value["reasons"][0]),
+            (&"incomplete".into(), &reason.into())
+        );
+        assert!(!is_invalid(&run));
+        assert_eq!(complaints(&compare(), &value), [] as [String; 0]);
+    }
+    // With enough blocks, a run that was stopped is complete if its intervals decide.
+    let mut stopped = sample::tcp_unix();
+    stopped.state = RunState::Interrupted;
+    assert_eq!(json(&stopped)["verdict"], "ok");
+    stopped.parts[0].comparisons[0].judgement.verdict = stats::Verdict::Inconclusive;
+    assert_eq!(json(&stopped)["reasons"][0], "stopped before every comparison had its verdict");
+    // A complete run whose interval is too wide has its verdict: inconclusive.
+    stopped.state = RunState::Done;
+    assert_eq!(json(&stopped)["verdict"], "ok");
 }
 
 #[test]

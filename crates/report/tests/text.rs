@@ -104,6 +104,121 @@ fn blocks_that_did_not_end_show_figures_so_far() {
 }
 
 #[test]
+fn percentiles_of_a_rate_that_was_not_sustained_were_not_told_from_others() {
+    let run = sample::overloaded();
+    assert_snapshot!("overloaded", terminal(&run, &Style::default()));
+    assert_snapshot!("markdown_overloaded", markdown(&run));
+    let (a, b) = (&run, &sample::tcp_unix());
+    assert_snapshot!("beside_overloaded", report::beside(a, b, &Style::default()));
+}
+
+#[test]
+fn only_the_comparisons_of_what_did_not_sustain_its_rate_are_missing() {
+    let mut run = sample::overloaded();
+    let part = &mut run.parts[0];
+    let mut third = part.variants[1].clone();
+    third.name = "pipe".to_owned();
+    part.variants.push(third);
+    let mut of_third: Vec<_> = part.comparisons.clone();
+    of_third.iter_mut().for_each(|comparison| comparison.variant = 2);
+    part.comparisons.extend(of_third);
+    let note = |run: &record::Run| {
+        let text = terminal(run, &Style::default());
+        let found = text.split("note: ").nth(1).unwrap_or_default();
+        let found = found.split("\nunadjusted").next().unwrap_or_default();
+        found.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let told = note(&run);
+    let all = "p50 and p99 were not compared: tcp did not sustain 918 requests/s";
+    assert!(told.starts_with(all), "{told}");
+    // If it is not the baseline, the others are compared.
+    run.parts[0].findings[0].variant = Some(2);
+    let mut p99 = run.parts[0].comparisons[0].clone();
+    (p99.metric, p99.offer, p99.primary) = (record::Metric::P99, record::Offer::Open, false);
+    let mut p50 = p99.clone();
+    p50.metric = record::Metric::P50;
+    run.parts[0].comparisons.extend([p50, p99]);
+    let told = note(&run);
+    let one = "p50 and p99 of pipe were not compared: it did not sustain 918 requests/s";
+    assert!(told.starts_with(one), "{told}");
+}
+
+#[test]
+fn an_estimate_without_an_upper_end_says_so() {
+    let run = sample::unbounded();
+    assert_snapshot!("unbounded", terminal(&run, &Style::default()));
+    assert_snapshot!("markdown_unbounded", markdown(&run));
+}
+
+#[test]
+fn a_warning_is_beside_the_verdict_that_it_weakens() {
+    let mut run = sample::layers();
+    let warning =
+        |variant, fact| record::Finding::of_variant(record::Severity::Warning, variant, fact);
+    let part = &mut run.parts[0];
+    part.findings = vec![
+        warning(3, record::Fact::NullServer { factor: 1.4, limit: 3.0 }),
+        warning(0, record::Fact::NotSteady { trials: 9, of: 16 }),
+    ];
+    assert_snapshot!("weakened", terminal(&run, &Style::default()));
+    let page = markdown(&run);
+    let (_, verdicts) = page.split_once("- ⚠ ").unwrap();
+    let (verdicts, _) = verdicts.split_once("<details>").unwrap();
+    assert_snapshot!("markdown_weakened", verdicts);
+    let answer = page.lines().nth(4).unwrap();
+    assert!(answer.contains("the fastest is ⚠ granian, 5.33×"), "{answer}");
+    // One that is about granian alone leaves the others clean.
+    run.parts[0].findings.truncate(1);
+    let answer = markdown(&run).lines().nth(4).unwrap().to_owned();
+    assert_eq!(answer.matches('⚠').count(), 1, "{answer}");
+}
+
+#[test]
+fn what_weakens_one_verdict_and_forbids_another_says_both() {
+    let mut run = sample::late();
+    let part = &mut run.parts[0];
+    part.findings.clear();
+    let fact = record::Fact::NotSteady { trials: 9, of: 16 };
+    let finding = record::Finding::of_variant(record::Severity::Warning, 1, fact);
+    part.comparisons.iter_mut().for_each(|comparison| comparison.because.clear());
+    sample::forbid(part, finding, &[record::Metric::P50, record::Metric::P99]);
+    let text = terminal(&run, &Style::default());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "stack on CPU 0). warning: unix is not steady: its throughput changed within 9 of 16 \
+                trials; no verdict on p50 and p99 unadjusted: ";
+    assert!(text.contains(told), "{text}");
+    assert_eq!(text.matches("not steady").count(), 1, "{text}");
+}
+
+#[test]
+fn what_crossing_cpus_costs_is_told_once() {
+    let run = sample::bulk();
+    for text in [terminal(&run, &Style::default()), markdown(&run), report::html(&run)] {
+        let brief = "rossing CPUs adds about 18 µs to every request of all variants";
+        assert_eq!(text.matches(brief).count(), 1, "{text}");
+    }
+    let mut run = run;
+    run.parts[1].layout = record::Layout::default();
+    let text = markdown(&run);
+    assert!(
+        text.contains("Crossing CPUs adds about 18 µs to every request of the variants of bulk")
+    );
+    let (_, details) = text.split_once("<details><summary>Crossing").unwrap();
+    let (_, why) = details.split_once("\n\n").unwrap();
+    assert_eq!(
+        why.lines().next(),
+        Some(
+            "Client and stack are on separate CPUs. Waking a thread took 20.6 µs on another CPU and \
+             2.94 µs on the same one. Ratios of short requests are therefore closer to 1 than on \
+             one CPU."
+        )
+    );
+    run.parts.truncate(1);
+    run.parts[0].layout.client = run.parts[0].layout.stack.clone();
+    assert!(!terminal(&run, &Style::default()).contains("crossing"));
+}
+
+#[test]
 fn plain_text_keeps_to_its_columns_and_has_no_escape_codes() {
     for (name, run) in sample::all() {
         for width in [80, 100] {
@@ -194,11 +309,11 @@ fn only_what_is_invalid_is_struck_out() {
         text.lines().filter(|line| line.starts_with("| ")).map(str::to_owned).collect()
     };
     let invalid = rows(&sample::invalid());
-    assert!(invalid[2].starts_with("| tcp | 1,829 | "), "{}", invalid[2]);
+    assert!(invalid[2].starts_with("| tcp | ⚠ 1,829 | "), "{}", invalid[2]);
     assert!(invalid[3].starts_with("| unix | ~~2,054~~ INVALID | "), "{}", invalid[3]);
     let late = rows(&sample::late());
     assert!(
-        late[3].starts_with("| unix | 2,054 | 2,038–2,070 | ~~824 µs~~ INVALID |"),
+        late[3].starts_with("| unix | ⚠ 2,054 | 2,038–2,070 | ~~824 µs~~ INVALID |"),
         "{}",
         late[3]
     );

@@ -32,6 +32,8 @@ pub(crate) enum Status {
     Well,
     /// Measured, but a verdict failed: errors, ledger or threshold.
     VerdictFailed,
+    /// Too little was measured for a verdict.
+    Incomplete,
 }
 
 impl From<Status> for ExitCode {
@@ -39,6 +41,7 @@ impl From<Status> for ExitCode {
         match status {
             Status::Well => ExitCode::SUCCESS,
             Status::VerdictFailed => ExitCode::from(1),
+            Status::Incomplete => ExitCode::from(2),
         }
     }
 }

@@ -8,7 +8,7 @@ use record::{
     Comparison, DiffOutcome, Fact, GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown,
     Metric, Offer, Part, Run,
 };
-use report::LoadReport;
+use report::{LoadReport, RunVerdict};
 use spec::{FailIf, Interval, Measured, Plan, SpecError, Target, Test, Truth};
 use stats::{DECIDING_BLOCKS_MIN, Estimate, Verdict};
 
@@ -55,6 +55,9 @@ pub(crate) fn outcome_of_diff(run: &Run, gates: &[GateOutcome], by_default: bool
     if any(gates, GateDecision::Fails) {
         return DiffOutcome::Regression;
     }
+    if RunVerdict::of(run) == RunVerdict::Incomplete {
+        return DiffOutcome::NotMeasured;
+    }
     let deciding = if by_default { gates.get(..1).unwrap_or_default() } else { gates };
     match any(deciding, GateDecision::Inconclusive) {
         true => DiffOutcome::Undecided,
@@ -93,6 +96,11 @@ fn decide(run: &Run, test: &Test) -> (Truth, GateTest) {
     let found = match by_ratio(run, test) {
         Some(found) => found,
         None => by_figures(run, test),
+    };
+    // What was counted can hold from the first block; that it will not hold takes all of them.
+    let found = match (found, few_blocks_of(run, test)) {
+        (Ok((Truth::DoesNotHold, _)), Some(few)) => Err(few),
+        (found, _) => found,
     };
     match found {
         Ok((truth, figures)) => seen(truth, figures, None),
@@ -196,6 +204,11 @@ fn estimate(run: &Run, measured: &Measured) -> Result<Estimate, GateUnknown> {
     if report::is_void(part, index, compared(measured.metric).unwrap_or(Metric::P99)) {
         return Err(invalid(measured));
     }
+    let is_percentile = matches!(measured.metric, "p50" | "p90" | "p99");
+    if is_percentile && report::is_unsustained(part, index) {
+        let variant = measured.variant.clone();
+        return Err(GateUnknown::Unsustained { variant, metric: measured.metric });
+    }
     match few_blocks(part.complete_blocks().count() as u32) {
         Some(unknown) => Err(unknown),
         None => Ok(estimate),
@@ -209,25 +222,37 @@ fn of_load(
     measured: &Measured,
 ) -> Result<Estimate, GateUnknown> {
     let times = report.times();
-    let (value, counted) = match measured.metric {
-        "throughput" => (report.throughput_per_s(), false),
-        "p50" => (times.p50_ns as f64, false),
-        "p90" => (times.p90_ns as f64, false),
-        "p99" => (times.p99_ns as f64, false),
-        "errors" | "failed" => (report.ledger().counts.failed as f64, true),
+    // A percentile needs a request beyond it: p99 needs a hundred.
+    let (value, needed) = match measured.metric {
+        "throughput" => (report.throughput_per_s(), 1),
+        "p50" => (times.p50_ns as f64, 2),
+        "p90" => (times.p90_ns as f64, 10),
+        "p99" => (times.p99_ns as f64, 100),
+        "errors" | "failed" => (report.ledger().counts.failed as f64, 0),
         metric => {
             let variant = measured.variant.clone();
             return Err(GateUnknown::NotMeasured { variant, metric });
         }
     };
-    if !counted && report::is_void(part, 0, compared(measured.metric).unwrap_or(Metric::P99)) {
+    let is_void = || report::is_void(part, 0, compared(measured.metric).unwrap_or(Metric::P99));
+    if needed > 0 && is_void() {
         return Err(invalid(measured));
+    }
+    if times.count < needed {
+        return Err(GateUnknown::FewRequests { completed: times.count, needed });
     }
     Ok(Estimate { value, low: value, high: value })
 }
 
 fn invalid(measured: &Measured) -> GateUnknown {
     GateUnknown::Invalid { variant: measured.variant.clone(), metric: measured.metric }
+}
+
+/// The part of a test that is compared over too few blocks.
+fn few_blocks_of(run: &Run, test: &Test) -> Option<GateUnknown> {
+    let parts = test.measured().into_iter().filter_map(|of| part_of(run, of));
+    let compared = parts.filter(|part| !part.comparisons.is_empty());
+    few_blocks(compared.map(|part| part.complete_blocks().count() as u32).min()?)
 }
 
 fn few_blocks(blocks: u32) -> Option<GateUnknown> {

@@ -75,6 +75,7 @@ fn comparison(ratio: Estimate, blocks: u32) -> Comparison {
             second_opinion: Opinion::Unavailable,
             anytime: false,
             more_blocks: None,
+            biases: Vec::new(),
         },
         because: Vec::new(),
     }
@@ -94,6 +95,7 @@ fn part(name: &str, ratio: Estimate, blocks: u32) -> Part {
         changes: Vec::new(),
         precision: 0.01,
         quick: false,
+        independent_starts: false,
         disturbance: None,
     }
 }
@@ -160,7 +162,7 @@ fn the_interval_of_the_ratio_decides_and_not_those_of_its_sides() {
     assert_eq!(decided(&slower, "a.p99 < 0.95 * b.p99"), Fails, "the comparison turned round");
     assert_eq!(decided(&slower, "a.p99 / b.p99 < 0.9"), Passes);
     let words = report::gate(&outcome(&slower, "b.p99 > 1.05 * a.p99"));
-    assert_eq!(words, "failed: b.p99 > 1.05 * a.p99 (p99 of new ÷ old: 1.08×, 1.06–1.10)");
+    assert_eq!(words, "triggered: b.p99 > 1.05 * a.p99 (p99 of new ÷ old: 1.08×, 1.06–1.10)");
 }
 
 #[test]
@@ -171,6 +173,41 @@ fn two_of_six_blocks_decide_nothing() {
         assert_eq!((decided(&run, text), unknown(&run, text)), (Inconclusive, few), "{text}");
     }
     assert_eq!(decided(&run, "b.errors > 0"), Fails, "what is counted is exact from the start");
+    let few = Some(GateUnknown::FewBlocks { blocks: 2, needed: 6 });
+    for text in ["a.errors > 0", "b.errors > 5", "b.p99 > 1.05 * a.p99 or a.errors > 0"] {
+        assert_eq!((decided(&run, text), unknown(&run, text)), (Inconclusive, few.clone()));
+    }
+}
+
+#[test]
+fn percentiles_of_a_rate_that_was_not_sustained_were_gated() {
+    let mut part = part("main", estimate_of(1.0, 0.9, 1.1), 12);
+    part.comparisons.clear();
+    for variant in &mut part.variants {
+        variant.summaries[0].offer = Offer::Open;
+    }
+    let fact = Fact::Unsustained { achieved: 0.8, limit: 0.99, dropped: 7, connections_cap: None };
+    part.findings.push(Finding::of_variant(Severity::Warning, 1, fact));
+    let run = run_of(vec![part]);
+    let (variant, metric) = ("new".to_owned(), "p99");
+    let found = Some(GateUnknown::Unsustained { variant, metric });
+    for text in ["b.p99 > 0.1ms", "b.p99 > 1.05 * a.p99"] {
+        assert_eq!((decided(&run, text), unknown(&run, text)), (Inconclusive, found.clone()));
+    }
+    assert_eq!(decided(&run, "a.p99 > 2ms"), Passes, "the other one sustained it");
+    assert_eq!(decided(&run, "b.throughput < 10"), Passes, "throughput is what it achieved");
+}
+
+#[test]
+fn an_estimate_without_an_upper_end_is_gated_from_below() {
+    let mut part = part("main", estimate_of(2.0, 1.5, f64::INFINITY), 12);
+    part.variants[1].summaries[0].p99_ns = estimate_of(480e6, 410e6, f64::INFINITY);
+    let run = run_of(vec![part]);
+    assert_eq!(decided(&run, "b.p99 > 100ms"), Fails);
+    assert_eq!(decided(&run, "b.p99 > 450ms"), Inconclusive);
+    assert_eq!(decided(&run, "b.p99 < 400ms"), Passes);
+    assert_eq!(decided(&run, "b.p99 > 1.4 * a.p99"), Fails);
+    assert_eq!(decided(&run, "a.p99 > 0.9 * b.p99"), Passes, "the comparison turned round");
 }
 
 #[test]
@@ -220,6 +257,6 @@ fn each_part_is_gated_by_its_own_evidence() {
     assert_eq!(decided(&run, text), Fails);
     assert_eq!(
         report::gate(&outcome(&run, text)),
-        format!("failed: {text} (large files: p99 of new ÷ old: 2.00×, 1.90–2.10)")
+        format!("triggered: {text} (large files: p99 of new ÷ old: 2.00×, 1.90–2.10)")
     );
 }

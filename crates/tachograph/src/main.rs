@@ -13,6 +13,7 @@ mod stores;
 
 use std::process::ExitCode;
 
+use failure::{Outcome, Status};
 use flags::{Cli, Command};
 
 fn main() -> ExitCode {
@@ -29,8 +30,17 @@ fn main() -> ExitCode {
     if let Some(status) = commands::agent::requested() {
         return status;
     }
-    let Cli { command, global } = flags::parse();
-    let result = match command {
+    match flags::parse().and_then(|cli| cli.map_or(Ok(Status::Well), run)) {
+        Ok(status) => status.into(),
+        Err(failure) => {
+            failure.print();
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(Cli { command, global }: Cli) -> Outcome {
+    match command {
         Command::Load(flags) => commands::load::run(&flags, &global),
         Command::Compare(flags) => commands::compare::run(&flags, &global),
         Command::Diff(flags) => commands::diff::run(&flags, &global),
@@ -49,12 +59,5 @@ fn main() -> ExitCode {
         Command::Container(flags) => commands::container::run(&flags),
         Command::Completions(flags) => commands::completions::run(&flags),
         Command::Man(flags) => commands::man::run(&flags),
-    };
-    match result {
-        Ok(status) => status.into(),
-        Err(failure) => {
-            failure.print();
-            ExitCode::from(2)
-        }
     }
 }

@@ -42,11 +42,23 @@ pub(crate) enum ColourWhen {
     Never,
 }
 
-/// Prints to standard output. A closed pipe is no error.
-pub(crate) fn print(text: &str) {
+/// Prints to standard output. A closed pipe is no error: its reader has read enough.
+///
+/// # Errors
+/// If standard output cannot take the text, such as a file on a full disk.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
-    // The only error to ignore is a closed pipe.
-    let _closed_pipe = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// The failure of a write to standard output, unless it is a closed pipe.
+pub(crate) fn printed(written: std::io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A number of things: `1 file`, `1,234 files`.
@@ -83,8 +95,7 @@ pub(crate) fn check_writable(path: &std::path::Path) -> Result<(), Failure> {
 /// Writes to a file, or to standard output for `-`.
 pub(crate) fn write_file(path: &std::path::Path, text: &str) -> Result<(), Failure> {
     if path == std::path::Path::new("-") {
-        print(text);
-        return Ok(());
+        return print(text);
     }
     std::fs::write(path, text)
         .map_err(|error| Failure::new(format!("cannot write {}: {error}", path.display())))

@@ -1,6 +1,11 @@
 //! Bad input gives one clear message and status 2, and leaves nothing behind.
 
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
 mod support;
+
+use std::fs::File;
+use std::process::Stdio;
 
 use support::{Place, Server, free_port, turn};
 
@@ -133,4 +138,50 @@ fn one_command_is_not_a_comparison() {
 fn a_threshold_that_cannot_be_read_is_shown() {
     let ended = Place::new().run(&["compare", "a $PORT", "b $PORT", "--fail-if", "b.p99 >> 3"]);
     ended.status(2).says("b.p99 >> 3");
+}
+
+#[test]
+fn output_that_a_full_disk_did_not_take_was_lost_without_a_word() {
+    let port = free_port();
+    let listen = format!("tcp://127.0.0.1:{port}");
+    let _server = Server::start(&["--listen", &listen]);
+    let url = format!("http://127.0.0.1:{port}/");
+    let place = Place::new();
+    let load = ["load", "-n", "10", &url, "--export-csv", "load.csv"];
+    let json = [&load[..], &["--json"]].concat();
+    let to_stdout = ["load", "-n", "10", &url, "--export-markdown", "-"];
+    for args in [
+        &load[..],
+        &json,
+        &to_stdout,
+        &["report", "last", "--html", "-"],
+        &["list"],
+        &["series"],
+        &["completions", "bash"],
+        &["man"],
+        &["--help"],
+        &["load", "--help"],
+        &["--version"],
+    ] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let ended = place.command(args).stdout(full).output().unwrap();
+        let err = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(2), "{args:?}: {err}");
+        let words = "error: cannot write to standard output: No space left on device (os error 28)";
+        assert!(err.contains(words), "{args:?}: {err}");
+    }
+    assert!(std::fs::read_to_string(place.path("load.csv")).unwrap().starts_with("run,part,"));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let place = Place::new();
+    for args in [&["list"][..], &["--help"], &["completions", "bash"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = place.command(args);
+        let ended = command.stdout(writer).stderr(Stdio::piped()).output().unwrap();
+        let err = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!((ended.status.code(), &*err), (Some(0), ""), "{args:?}");
+    }
 }

@@ -181,3 +181,38 @@ fn what_was_measured_before_a_kill_is_on_record() {
         assert!(trials.iter().any(|trial| in_block(&trial)), "{variant:#}");
     }
 }
+
+#[test]
+fn a_part_that_was_not_begun_was_missing_from_a_stopped_run() {
+    let _turn = turn();
+    let place = Place::new();
+    let part = |name: &str| {
+        format!(
+            "[[part]]\nname = \"{name}\"\n[[part.variant]]\nname = \"a\"\nstack = \"server\"\n\
+             [[part.variant]]\nname = \"b\"\nstack = \"server\"\n"
+        )
+    };
+    let text = format!(
+        "[experiment]\nname = \"two\"\ntitle = \"Two\"\nquestion = \"Which?\"\n\
+         offers = [\"closed\"]\n[stack.server]\ntarget = \"http://127.0.0.1:$PORT/\"\n\
+         process = {{ command = \"$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT\", \
+         ready = \"127.0.0.1:$PORT\" }}\n{}{}",
+        part("first"),
+        part("second")
+    );
+    place.write("two.toml", &text);
+    let mut command = place.command(&["run", "./two.toml", "--quick", "--json"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("a measured block", || place.rows("block where block > 0") > 0);
+    signal(&child, Signal::INT);
+    let ended = wait(child, Duration::from_secs(120));
+    let json = ended.status(2).says("stopped before every comparison had its verdict").json();
+    assert_eq!(json["verdict"], "incomplete");
+    let parts = json["parts"].as_array().unwrap();
+    let names: Vec<&str> = parts.iter().map(|part| part["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["first", "second"]);
+    assert_eq!(parts[1]["blocks"], 0);
+    assert_eq!(json["reasons"][1], "second: too few blocks for a verdict (0 of 6)");
+    place.run(&["report", "last"]).status(2).prints("second");
+    place.run(&["report", "last", "--html", "r.html"]).status(2);
+}

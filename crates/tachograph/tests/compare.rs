@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use support::{Ended, Place, TACHOGRAPH, eventually, turn, wait};
+use support::{Ended, Place, TACHOGRAPH, eventually, free_port, turn, wait};
 
 fn compare(place: &Place, further: &[&str]) -> Ended {
     let tcp = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
@@ -101,6 +101,89 @@ fn a_threshold_decides_the_exit_status() {
     let place = Place::new();
     let ended = compare(&place, &["--fail-if", "unix.errors >= 0"]);
     ended.status(1).says("unix.errors >= 0");
+}
+
+#[test]
+fn too_few_blocks_were_said_to_be_well() {
+    let _turn = turn();
+    let place = Place::new();
+    let few = |further: &[&str]| {
+        let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+        let args = ["compare", "--quick", "--max-time", "1s", "--closed-only"];
+        place.run(&[&args[..], &[&server, &server, "-n", "a", "-n", "b"], further].concat())
+    };
+    let conditions = ["--json", "--fail-if", "b.errors > 0", "--fail-if", "b.p99 > 100 * a.p99"];
+    let ended = few(&[&conditions[..], &["--fail-if-inconclusive"]].concat());
+    let json = ended.status(2).json();
+    assert_eq!(json["verdict"], "incomplete");
+    let reason = json["reasons"][0].as_str().unwrap();
+    assert!(reason.starts_with("too few blocks for a verdict ("), "{reason}");
+    ended
+        .says(&format!(
+            "error: {reason}; allow more time with --max-time (the data so far are recorded)"
+        ))
+        .says("inconclusive: b.errors > 0 (only ")
+        .says("inconclusive: b.p99 > 100 * a.p99 (only ");
+    assert!(!ended.err.contains("not triggered"), "{}", ended.err);
+    // What was counted can fail from the first block, and the report ends as the run did.
+    few(&["--fail-if", "b.errors >= 0"])
+        .status(1)
+        .says("triggered: b.errors >= 0 (errors of b: 0)");
+    place.run(&["report", "last"]).status(2).prints("Too few blocks for a verdict");
+}
+
+#[test]
+fn a_server_on_another_port_was_waited_for_half_a_minute() {
+    let _turn = turn();
+    let place = Place::new();
+    let port = free_port();
+    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:{port}");
+    let ended = place.run(&["compare", "--quick", &server, &server, "-n", "a", "-n", "b"]);
+    ended
+        .status(2)
+        .says(&format!(
+            "note: the command '{server}' does not mention $PORT; it is given by the environment \
+             variable PORT\n"
+        ))
+        .says(&format!("listens on port {port}, not on the port it was given (PORT="))
+        .says("): write $PORT in the command, in single quotes");
+    assert!(place.leftovers().is_empty());
+}
+
+#[test]
+fn a_server_that_reads_its_port_from_the_environment_is_compared() {
+    let _turn = turn();
+    let place = Place::new();
+    // Its metrics have a port of their own, open before the other one.
+    let text = "import http.server, os, socket\n\
+                metrics = socket.create_server(('127.0.0.1', 0))\n\
+                http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), \
+                http.server.SimpleHTTPRequestHandler).serve_forever()\n";
+    let script = place.write("server.py", text);
+    let server = format!("python3 {}", script.display());
+    let quick = ["compare", "--quick", "--max-time", "1s", "--closed-only"];
+    let ended = place.run(&[&quick[..], &[&server, &server, "-n", "a", "-n", "b"]].concat());
+    ended.measured().says("does not mention $PORT; it is given by the environment");
+}
+
+#[test]
+fn two_servers_that_need_no_python_failed_for_want_of_a_python_cache() {
+    let _turn = turn();
+    let place = Place::new();
+    let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
+    let compare = |further: &[&str]| {
+        let quick = ["compare", "--quick", "--max-time", "1s", "--closed-only"];
+        let servers = [server.as_str(), &server, "-n", "a", "-n", "b"];
+        let mut command = place.command(&[&quick[..], &servers, further].concat());
+        command.env("XDG_CACHE_HOME", "/dev/null");
+        place.finish(command)
+    };
+    compare(&[]).measured();
+    let needed = compare(&["--served-by", "wsgi"]);
+    needed
+        .status(2)
+        .says("error: cannot write /dev/null/tachograph")
+        .says("XDG_CACHE_HOME chooses");
 }
 
 /// A comparison that runs until stopped, with additional arguments.

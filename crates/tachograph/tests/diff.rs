@@ -147,7 +147,9 @@ fn a_slower_head_fails_and_every_export_holds_it() {
 
     let read = |name: &str| std::fs::read_to_string(repo.place.path(name)).unwrap();
     let markdown = read("r.md");
-    assert!(markdown.starts_with("**Regression beyond 2%**: throughput 0."), "{markdown}");
+    // On a busy machine a warning may weaken the verdict, which then has a mark.
+    let answer = markdown.replacen("**⚠ ", "**", 1);
+    assert!(answer.starts_with("**Regression beyond 2%**: throughput 0."), "{markdown}");
     assert!(markdown.contains("Slower \\| by \\*600\\* µs"), "{markdown}");
     assert!(markdown.contains("<details>") && markdown.ends_with("</details>\n"), "{markdown}");
     let env = read("env");
@@ -186,7 +188,7 @@ fn a_slower_head_fails_and_every_export_holds_it() {
     let short = ["--quick", "--closed-only", "--precision", "30%"];
     in_api(&[&short[..], &["--fail-if", "head.failed > 0", "HEAD^", serve]].concat())
         .status(0)
-        .prints("Passed: head.failed > 0 (failed of head: 0).");
+        .prints("Passed: not triggered: head.failed > 0 (failed of head: 0).");
     repo.is_clean();
 }
 
@@ -389,16 +391,21 @@ fn kill_9_leaves_nothing_behind() {
 }
 
 #[test]
-fn an_undecided_comparison_passes_unless_it_is_to_fail() {
+fn a_comparison_of_too_few_blocks_passed() {
     let _turn = turn();
     let repo = Repo::new();
     repo.write("README", "A change.\n");
     repo.commit("A change");
     // Fewer blocks than a decision needs.
     let short = ["--quick", "--closed-only", "--max-time", "1ms", SERVE];
+    let env = repo.place.path("env");
+    let short = [&["--export-env", env.to_str().unwrap()], &short[..]].concat();
     let ended = repo.diff(&short);
-    ended.status(0).prints("Undecided: ");
+    ended.status(2).prints("Not measured: too few blocks for a verdict (");
+    ended.says("error: too few blocks for a verdict (").says("; allow more time with --max-time");
+    let variables = std::fs::read_to_string(&env).unwrap();
+    assert!(variables.starts_with("verdict=not_measured\n"), "{variables}");
     let ended = repo.diff(&[&["--fail-if-inconclusive"], &short[..]].concat());
-    ended.status(1).prints("Undecided: ");
+    ended.status(2).prints("Not measured: ");
     assert!(TACHOGRAPH.ends_with("tachograph"));
 }

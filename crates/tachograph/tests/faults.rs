@@ -126,7 +126,7 @@ fn a_server_that_slows_down() {
     let place = Place::new();
     let port = free_port();
     let listen = format!("tcp://127.0.0.1:{port}");
-    let _server = Server::start(&["--listen", &listen, "--slow-after", "4s", "--slow-by", "20ms"]);
+    let _server = Server::start(&["--listen", &listen, "--slow-after", "4s", "--slow-by", "5ms"]);
     let url = format!("http://127.0.0.1:{port}/");
     // A busy machine may take two seconds more to begin, and the change is still within the trial.
     let json = place.run(&["load", "-d", "6s", "--json", &url]).status(0).json();

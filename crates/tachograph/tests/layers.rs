@@ -29,6 +29,7 @@ const ORDER: &[&str] = &[
     "proofs",
     "accuracy",
     "simulation",
+    "zoo",
     "conduct",
     "report",
     "web",

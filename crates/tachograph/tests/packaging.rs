@@ -11,7 +11,7 @@ use saphyr::{LoadableYamlNode as _, Yaml};
 use support::Place;
 
 /// These are for work on the project, and are not published.
-const PRIVATE: &[&str] = &["simulation", "throwaway", "proofs", "xtask"];
+const PRIVATE: &[&str] = &["simulation", "zoo", "throwaway", "proofs", "xtask"];
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn path(name: &str) -> PathBuf {
@@ -124,4 +124,18 @@ fn the_version_is_the_packages_own() {
         let commit = version.strip_prefix(VERSION).unwrap();
         assert!(commit.is_empty() || (commit.starts_with(" (") && commit.ends_with(')')), "{out}");
     }
+}
+
+/// Counts that wrap in silence would add up in a released program only.
+#[test]
+fn released_programs_wrapped_where_tests_panicked() {
+    let manifest = std::fs::read_to_string(path("Cargo.toml")).unwrap();
+    let profile = |name: &str| {
+        let (_, rest) = manifest.split_once(&format!("\n[profile.{name}]\n")).unwrap();
+        rest.split("\n[").next().unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert!(profile("release").contains(&"overflow-checks = true".to_owned()));
+    let dist = profile("dist");
+    assert!(dist.contains(&"inherits = \"release\"".to_owned()), "{dist:?}");
+    assert!(!dist.iter().any(|line| line.starts_with("overflow-checks")), "{dist:?}");
 }

@@ -8,6 +8,7 @@ mod clock;
 mod cpus;
 mod id;
 mod machine;
+mod secrets;
 mod seed;
 mod units;
 
@@ -16,5 +17,6 @@ pub use cpus::{CpuSet, CpuSetError};
 pub use id::RunId;
 pub use jiff::Timestamp;
 pub use machine::{Machine, WakeCost};
+pub use secrets::{redact, redact_arguments};
 pub use seed::{Rng, Seed};
 pub use units::{Bytes, Nanos, UnitError, format_count, format_rate, parse_fraction, parse_rate};

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// A duration, or an instant on the monotonic clock, in whole nanoseconds.
 ///
-/// 64 bits hold 584 years, so no sum within a run overflows.
+/// 64 bits hold 584 years. Sums and products stop there instead of wrapping: what was typed or came
+/// from another machine can be that long, and then means for ever.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -86,13 +87,13 @@ impl From<Nanos> for Duration {
 impl Add for Nanos {
     type Output = Nanos;
     fn add(self, other: Nanos) -> Nanos {
-        Nanos(self.0 + other.0)
+        Nanos(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Nanos {
     fn add_assign(&mut self, other: Nanos) {
-        self.0 += other.0;
+        *self = *self + other;
     }
 }
 
@@ -106,7 +107,7 @@ impl Sub for Nanos {
 impl Mul<u64> for Nanos {
     type Output = Nanos;
     fn mul(self, times: u64) -> Nanos {
-        Nanos(self.0 * times)
+        Nanos(self.0.saturating_mul(times))
     }
 }
 
@@ -274,6 +275,16 @@ mod tests {
         for text in ["", "s", "-1s", "5 parsecs", "1e400s", "nan", "99999999999h"] {
             assert!(Nanos::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_sum_of_very_long_times_wrapped_to_a_short_one() {
+        let longest = Nanos::parse("2500000h").unwrap();
+        assert_eq!(longest + longest + longest, Nanos(u64::MAX));
+        assert_eq!(longest * 3, Nanos(u64::MAX));
+        let mut sum = longest;
+        sum += Nanos(u64::MAX);
+        assert_eq!(sum, Nanos(u64::MAX));
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub enum DiffOutcome {
     HeadFailed,
     /// A check other than that forbids the comparison.
     Invalid,
+    /// Too little was measured for a verdict.
+    NotMeasured,
     /// The intervals leave it open.
     Undecided,
     /// No condition holds.
@@ -54,6 +56,7 @@ impl DiffOutcome {
             DiffOutcome::Regression => "regression",
             DiffOutcome::HeadFailed => "head_failed",
             DiffOutcome::Invalid => "invalid",
+            DiffOutcome::NotMeasured => "not_measured",
             DiffOutcome::Undecided => "undecided",
             DiffOutcome::Passed => "no_regression",
         }

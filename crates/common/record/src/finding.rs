@@ -32,6 +32,17 @@ pub enum Severity {
     Invalid,
 }
 
+/// A process that used CPU time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BusyProcess {
+    /// Its id.
+    pub pid: i32,
+    /// Its name in the kernel.
+    pub name: String,
+    /// CPUs used.
+    pub cpus: f64,
+}
+
 /// What of a network limits a variant.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
@@ -177,6 +188,10 @@ pub enum Fact {
         there: f64,
         /// Probability of so uneven a distribution by chance alone.
         p: f64,
+        /// The bound on the bias of the metrics that have one, as a logarithm: their intervals are
+        /// widened by it. `None` if the bias is unknown or too large, which forbids their verdicts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        log_bound: Option<f64>,
     },
     /// A stack could not start, or died within a block; the block ended there.
     StackFailed {
@@ -205,6 +220,13 @@ pub enum Fact {
         /// Number of times.
         times: u64,
     },
+    /// Other processes used CPUs just before a load, while its server was idle.
+    Neighbours {
+        /// CPUs used: 1.6 is one and 60% of another.
+        cpus: f64,
+        /// The busiest processes, if they lived long enough to be seen.
+        processes: Vec<BusyProcess>,
+    },
     /// A process ran outside its stack's CPUs.
     Unpinned {
         /// The process.
@@ -223,7 +245,8 @@ pub enum Fact {
         counter: String,
         /// Its increase during this variant's slices.
         rise: u64,
-        /// Whether a request failed, or took at least as long as such a connection waits. The
+        /// Whether, in a slice with such an increase that opened connections, a request failed, or
+        /// took at least as long as such a connection waits; `rise` is then that of these slices. The
         /// counter covers the whole machine; without such a request the connection was another
         /// program's.
         waited: bool,
@@ -393,6 +416,7 @@ impl Fact {
             Fact::ActionFailed { .. } => "action_failed",
             Fact::Killed { .. } => "killed",
             Fact::Throttled { .. } => "throttled",
+            Fact::Neighbours { .. } => "neighbours",
             Fact::Unpinned { .. } => "unpinned",
             Fact::Governor { .. } => "governor",
             Fact::AcceptQueue { .. } => "accept_queue",

@@ -67,12 +67,26 @@ pub enum GateUnknown {
         /// The metric's name as in conditions.
         metric: &'static str,
     },
+    /// A percentile of an open loop whose rate the variant did not sustain.
+    Unsustained {
+        /// The variant.
+        variant: String,
+        /// The metric's name as in conditions.
+        metric: &'static str,
+    },
     /// Too few blocks.
     FewBlocks {
         /// Number of blocks.
         blocks: u32,
         /// Number needed.
         needed: u32,
+    },
+    /// Too few requests of a load for a percentile.
+    FewRequests {
+        /// Number of completed requests.
+        completed: u64,
+        /// Number needed.
+        needed: u64,
     },
     /// One side of the test has no value, such as 0 ÷ 0.
     NoValue,

@@ -25,7 +25,7 @@ pub use diff::{Diff, DiffOutcome, Revision};
 pub use disruption::{ActionTaken, Disruption, StepOutcome, StepTaken};
 pub use distribution::HistogramError;
 pub use error::RecordError;
-pub use finding::{Disturber, Fact, Finding, NetworkLimit, Severity, Unchecked};
+pub use finding::{BusyProcess, Disturber, Fact, Finding, NetworkLimit, Severity, Unchecked};
 pub use gate::{GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown};
 pub use line::{FirstComparison, RunLine};
 pub use method::{METHOD, version_with_method};

@@ -97,6 +97,10 @@ pub struct Part {
     pub precision: f64,
     /// Whether the schedule was shortened.
     pub quick: bool,
+    /// Whether what chance decides about a start was drawn for each variant of a block instead of
+    /// once for all of them.
+    #[serde(default)]
+    pub independent_starts: bool,
     /// How busy the machine was with other work, and what that cost; `None` before the analysis.
     pub disturbance: Option<Disturbance>,
 }
@@ -525,7 +529,7 @@ pub struct Trial {
     pub machine_busy: Option<Nanos>,
     /// CPU time of each client thread during its slices.
     pub client: Vec<ThreadUse>,
-    /// Peak memory of the stack so far.
+    /// Peak memory of the stack so far: the largest sum of its processes' resident memory, in bytes.
     pub peak_memory_bytes: Option<u64>,
     /// Completed requests by step; adds up to `ledger.counts.completed`.
     pub completed_by_step: Vec<u64>,

@@ -43,6 +43,14 @@ trait Columns {
         }
     }
 
+    /// A flag in a column that files of earlier versions lack: there it was `before`.
+    fn added_flag(&self, column: &str, before: bool) -> Result<bool> {
+        match self.get_as::<bool>(column) {
+            Err(Error::InvalidColumnName(_)) => Ok(before),
+            read => read,
+        }
+    }
+
     fn nanos(&self, column: &str) -> Result<Nanos> {
         self.count(column).map(Nanos)
     }
@@ -272,6 +280,7 @@ fn part(db: &Connection, run: &RunId, number: i64) -> Result<Part> {
             changes: row.added_json("changes")?,
             precision: row.real("precision")?,
             quick: row.get("quick")?,
+            independent_starts: row.added_flag("independent_starts", true)?,
             disturbance: row.json("disturbance")?,
         })
     })?;

@@ -14,12 +14,14 @@ const ADDED: &str = include_str!("schema/2-actions.sql");
 
 /// Columns that were added later, as (table, column, type); older versions ignore them. A ledger's
 /// `discarded` counts messages that the server's kernel discarded; `changes` is a JSON array of what
-/// a part changes compared with another one.
-const COLUMNS: [(&str, &str, &str); 4] = [
+/// a part changes compared with another one; `independent_starts` is 1 in records of versions that
+/// drew everything about a start for each variant.
+const COLUMNS: [(&str, &str, &str); 5] = [
     ("variant", "discarded", "INTEGER"),
     ("life", "discarded", "INTEGER"),
     ("trial", "discarded", "INTEGER"),
     ("part", "changes", "TEXT"),
+    ("part", "independent_starts", "INTEGER NOT NULL DEFAULT 1"),
 ];
 
 /// The schema that this version writes. Schema 1 stored sentences instead of facts, so its records

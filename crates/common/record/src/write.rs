@@ -162,6 +162,7 @@ pub(crate) fn put_part(db: &Connection, run: &RunId, index: usize, part: &Part) 
         .json("load", &part.load)?
         .set("precision", part.precision)
         .set("quick", part.quick)
+        .set("independent_starts", part.independent_starts)
         .json("published", &part.published)?
         .json("changes", &part.changes)?
         .json("disturbance", &part.disturbance)?

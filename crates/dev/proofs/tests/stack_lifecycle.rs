@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 
 use base::{CpuSet, Nanos, Seed};
 use spec::{FileTemplate, Process, Ready, Stack, StopSignal};
-use stage::{Accounting, LiveStack, StageError, StartOptions};
+use stage::{Accounting, Draws, LiveStack, StageError, StartOptions};
 use support::*;
 
 const ONE_OF_EACH: &str = r#"
@@ -86,7 +86,8 @@ fn variables_are_in_the_environment_and_padding_too() {
         ..Stack::default()
     };
     let mut options = StartOptions::new("test", Seed(5));
-    options.env_padding_bytes = 1234;
+    options.draws.env_padding_bytes = 1234;
+    options.draws.hash_seed = 7;
     options.cpus = CpuSet::one(0);
     options.path_prepend = vec![PathBuf::from("/first")];
     options.extra_vars.insert("WHAT".to_owned(), "a b".to_owned());
@@ -97,6 +98,7 @@ fn variables_are_in_the_environment_and_padding_too() {
         line.unwrap_or_else(|| panic!("{name} is missing")).to_owned()
     };
     assert_eq!(value("TACHOGRAPH_PADDING").len(), 1234);
+    assert_eq!(value("PYTHONHASHSEED"), "7");
     assert_eq!(value("WHAT"), "a b");
     assert_eq!(value("CPUS"), "1");
     assert_eq!(value("TACHOGRAPH_STACK"), live.id());
@@ -108,6 +110,29 @@ fn variables_are_in_the_environment_and_padding_too() {
     let status = std::fs::read_to_string(live.dir().join("status")).unwrap();
     assert!(status.contains("Cpus_allowed_list:\t0\n"));
     assert_eq!(live.cpus_allowed_violation(), None);
+}
+
+#[test]
+fn the_same_program_with_the_same_draws_gets_an_environment_of_the_same_lengths() {
+    let scene = Scene::new();
+    let environment = |seed, hash_seed: Option<&str>| {
+        let mut process = script("env > $DIR/env; mv $DIR/env $DIR/ready; sleep 1000");
+        let own = hash_seed.map(|seed| ("PYTHONHASHSEED".to_owned(), seed.to_owned()));
+        process.env.extend(own);
+        let stack = Stack { processes: vec![process], ..Stack::default() };
+        let draws = Draws::of(Seed(5));
+        let options = StartOptions { draws, ..StartOptions::new("test", Seed(seed)) };
+        let live = scene.stage.start(&stack, options).unwrap();
+        std::fs::read_to_string(live.dir().join("ready")).unwrap()
+    };
+    let lengths = |env: &str| -> Vec<usize> { env.lines().map(str::len).collect() };
+    let (first, second) = (environment(1, None), environment(2, None));
+    assert_ne!(first, second, "ports and folders differ");
+    assert_eq!(lengths(&first), lengths(&second), "{first}\n{second}");
+    let seed = format!("PYTHONHASHSEED={}\n", Draws::of(Seed(5)).hash_seed);
+    assert!(first.contains(&seed) && second.contains(&seed), "{first}");
+    let third = environment(3, Some("0"));
+    assert!(third.contains("PYTHONHASHSEED=0\n"), "what the experiment sets is kept: {third}");
 }
 
 #[test]

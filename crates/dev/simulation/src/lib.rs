@@ -14,11 +14,11 @@ pub use scenarios::{Scenario, run_all, scenarios};
 pub use table::markdown;
 
 use base::Seed;
-use world::{History, Order};
+use world::{History, Order, REQUESTS_PER_SLICE};
 
 use stats::{
-    Aim, Better, Evidence, Judgement, Spread, Stein, Verdict, anytime_half_width, judge,
-    log_ratios, median,
+    Aim, Better, Bias, Estimate, Evidence, Judgement, Spread, Stein, Sureness, Verdict,
+    anytime_half_width, judge, level_of, log_ratios, median,
 };
 
 /// Limit on the blocks of a simulated run.
@@ -40,6 +40,21 @@ enum Stop {
     AtTheWorstByStudent,
 }
 
+/// What is asked of the blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    /// How much faster the other variants are than the first.
+    Ratio,
+    /// How fast the second variant is.
+    Level,
+    /// Whether the variants are equivalent within ±2%, a margin that was declared before.
+    Equivalence,
+}
+
+/// Largest share of false alarms of a scenario with a goal: 5%, and three standard errors of 2,000
+/// runs.
+const FALSE_ALARMS_MAX: f64 = 0.065;
+
 /// Result of a scenario.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScenarioResult {
@@ -55,9 +70,11 @@ pub struct ScenarioResult {
     /// Runs with the difference whose interval (all intervals, for several variants) contained the
     /// truth.
     pub covered: u32,
-    /// Runs without a difference whose verdict was faster or slower.
+    /// Runs without a difference whose verdict was faster or slower; if the question is equivalence,
+    /// runs whose difference equals the margin, and whose verdict was equivalent.
     pub false_alarms: u32,
-    /// Runs with the difference that found it (all of them, for several variants).
+    /// Runs with the difference that found it (all of them, for several variants); if the question
+    /// is equivalence, runs without a difference whose verdict was equivalent.
     pub found: u32,
     /// Runs with the difference that found the opposite.
     pub wrong_sign: u32,
@@ -73,9 +90,12 @@ impl ScenarioResult {
         f64::from(self.covered) / f64::from(self.runs)
     }
 
-    /// Whether the coverage is as required.
+    /// Whether coverage and false alarms are as required.
     pub fn passed(&self) -> bool {
-        self.goal.is_none_or(|(low, high)| (low..=high).contains(&self.coverage()))
+        let alarms = f64::from(self.false_alarms) / f64::from(self.runs);
+        self.goal.is_none_or(|(low, high)| {
+            (low..=high).contains(&self.coverage()) && alarms <= FALSE_ALARMS_MAX
+        })
     }
 }
 
@@ -98,12 +118,16 @@ impl Scenario {
         for run in 0..u64::from(runs) {
             let with = self.play(DIFFERENCE.ln_1p(), seed.derive(self.noise, 2 * run));
             result.covered += u32::from(with.covered);
-            result.found += u32::from(with.faster);
             result.wrong_sign += u32::from(with.slower);
             blocks.push(with.blocks);
             half_widths.push(with.half_width);
             let without = self.play(0.0, seed.derive(self.noise, 2 * run + 1));
-            result.false_alarms += u32::from(without.alarm);
+            let (found, alarm) = match self.question {
+                Question::Equivalence => (without.equivalent, with.equivalent),
+                Question::Ratio | Question::Level => (with.faster, without.alarm),
+            };
+            result.found += u32::from(found);
+            result.false_alarms += u32::from(alarm);
         }
         result.blocks = median(&blocks).unwrap_or(f64::NAN);
         result.half_width = median(&half_widths).unwrap_or(f64::NAN);
@@ -128,24 +152,37 @@ impl Scenario {
 
     fn play_planned(&self, history: &mut History, pilot: usize, difference: f64) -> Outcome {
         let mut trials: Vec<Vec<f64>> =
-            (0..pilot).map(|block| history.interleaved_block(block)).collect();
+            (0..pilot).map(|block| history.interleaved_block(block, self.rounds)).collect();
         let pilots = contrasts(&trials);
         let pilots: Vec<&[f64]> = pilots.iter().map(Vec::as_slice).collect();
         let plan = Stein::plan_all(&pilots, &self.aim(), BLOCKS_MAX);
         let blocks = plan.blocks as usize;
-        trials.extend((pilot..blocks).map(|block| history.interleaved_block(block)));
+        trials.extend((pilot..blocks).map(|block| history.interleaved_block(block, self.rounds)));
         if self.order == Order::Sequential {
             trials = history.sequential(blocks);
         }
+        if self.question == Question::Level {
+            let logs: Vec<f64> =
+                trials.iter().map(|trial| (trial[1] / REQUESTS_PER_SLICE).ln()).collect();
+            let sureness = Sureness { alpha: 1.0 - self.aim().confidence, interrupted: false };
+            let estimate = level_of(&logs, pilot, sureness);
+            return Outcome::of_level(&estimate, blocks, difference);
+        }
+        let judged = |(other, d): (usize, &Vec<f64>)| {
+            let biases: Vec<Bias> =
+                history.bias(other + 1).filter(|_| self.widened).into_iter().collect();
+            judge(&Evidence { biases: &biases, ..self.evidence(d, pilot, false) })
+        };
         let judgements: Vec<Judgement> =
-            contrasts(&trials).iter().map(|d| judge(&self.evidence(d, pilot, false))).collect();
+            contrasts(&trials).iter().enumerate().map(judged).collect();
         Outcome::of(&judgements, difference)
     }
 
     /// A person looks after every block. The worst moment to stop counts.
     fn play_watched(&self, history: &mut History, difference: f64) -> Outcome {
-        let trials: Vec<Vec<f64>> =
-            (0..BLOCKS_MAX as usize).map(|block| history.interleaved_block(block)).collect();
+        let trials: Vec<Vec<f64>> = (0..BLOCKS_MAX as usize)
+            .map(|block| history.interleaved_block(block, self.rounds))
+            .collect();
         let all = &contrasts(&trials)[0];
         let anytime = self.stop == Stop::AtTheWorst;
         let look = |blocks: usize| {
@@ -176,12 +213,14 @@ impl Scenario {
     fn evidence<'d>(&self, d: &'d [f64], pilot_blocks: usize, interrupted: bool) -> Evidence<'d> {
         Evidence {
             d,
+            interval: None,
             pilot_blocks,
             aim: self.aim(),
-            margin: None,
+            margin: (self.question == Question::Equivalence).then_some(DIFFERENCE),
             better: Better::Higher,
             interrupted,
             invalid: false,
+            biases: &[],
         }
     }
 }
@@ -205,6 +244,7 @@ struct Outcome {
     faster: bool,
     slower: bool,
     alarm: bool,
+    equivalent: bool,
     blocks: f64,
     half_width: f64,
 }
@@ -220,8 +260,22 @@ impl Outcome {
             alarm: judgements
                 .iter()
                 .any(|judged| matches!(judged.verdict, Verdict::Faster | Verdict::Slower)),
+            equivalent: judgements.iter().all(verdict(Verdict::Equivalent)),
             blocks: judgements.iter().map(|judged| f64::from(judged.blocks)).fold(0.0, f64::max),
             half_width: judgements.iter().map(half_width).fold(0.0, f64::max),
+        }
+    }
+
+    /// The interval of a level, relative to that of a variant without a difference.
+    fn of_level(estimate: &Estimate, blocks: usize, difference: f64) -> Outcome {
+        Outcome {
+            covered: estimate.holds(difference.exp()),
+            faster: estimate.low > 1.0,
+            slower: estimate.high < 1.0,
+            alarm: !estimate.holds(1.0),
+            equivalent: false,
+            blocks: blocks as f64,
+            half_width: (estimate.high / estimate.low).sqrt() - 1.0,
         }
     }
 
@@ -232,6 +286,7 @@ impl Outcome {
             faster: self.faster || other.faster,
             slower: self.slower || other.slower,
             alarm: self.alarm || other.alarm,
+            equivalent: self.equivalent || other.equivalent,
             ..self
         }
     }

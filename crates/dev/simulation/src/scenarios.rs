@@ -2,8 +2,8 @@
 
 use base::Seed;
 
-use crate::world::{Bursts, Order, Start, World};
-use crate::{ScenarioResult, Stop};
+use crate::world::{Bursts, Order, Rounds, Start, World};
+use crate::{Question, ScenarioResult, Stop};
 
 /// A world, and how it is measured.
 #[derive(Clone, Debug)]
@@ -17,6 +17,10 @@ pub struct Scenario {
     pub(super) variants: usize,
     pub(super) order: Order,
     pub(super) stop: Stop,
+    /// Whether the bound on the bias of uneven steal widens the interval.
+    pub(super) widened: bool,
+    pub(super) rounds: Rounds,
+    pub(super) question: Question,
 }
 
 /// Noise of the size seen on a shared machine of two CPUs: d varies by about 2% from block to
@@ -28,9 +32,13 @@ const NORMAL: World = World {
     drift_per_slice: 0.0,
     wandering: (0.0, 0.0),
     bursts: None,
+    steal: [0.0, 0.0],
 };
 /// A tenth of a percent per slice: 2% per block.
 const DRIFTING: World = World { drift_per_slice: -0.001, ..NORMAL };
+/// The hypervisor stops the machine for 5% of the time beside one variant, and for 8% beside the
+/// other.
+const UNEVEN: World = World { steal: [0.05, 0.08], ..NORMAL };
 /// Neighbours that come and go over minutes.
 const WANDERING: World = World { wandering: (0.99, 0.05), ..NORMAL };
 
@@ -43,6 +51,14 @@ const PLANNED: Scenario = Scenario {
     variants: 2,
     order: Order::Interleaved,
     stop: Stop::Stein { pilot: 10 },
+    widened: false,
+    rounds: Rounds::All,
+    question: Question::Ratio,
+};
+/// Everything runs at half speed a third of the time.
+const NEIGHBOUR: World = World {
+    bursts: Some(Bursts { begin: 0.025, go_on: 0.95, depth: std::f64::consts::LN_2 }),
+    ..NORMAL
 };
 const AT_LEAST_93: Option<(f64, f64)> = Some((0.93, 1.0));
 
@@ -97,10 +113,16 @@ pub fn scenarios() -> Vec<Scenario> {
             about: "everything runs at half speed a third of the time, for 20 slices on average",
             noise: "a neighbour",
             goal: AT_LEAST_93,
-            world: World {
-                bursts: Some(Bursts { begin: 0.025, go_on: 0.95, depth: std::f64::consts::LN_2 }),
-                ..NORMAL
-            },
+            world: NEIGHBOUR,
+            ..PLANNED
+        },
+        Scenario {
+            name: "a neighbour, rounds left out",
+            about: "the same neighbour; rounds in which it was busier are left out",
+            noise: "a neighbour",
+            goal: AT_LEAST_93,
+            world: NEIGHBOUR,
+            rounds: Rounds::Quiet,
             ..PLANNED
         },
         Scenario {
@@ -136,6 +158,48 @@ pub fn scenarios() -> Vec<Scenario> {
             noise: "5 variants",
             goal: Some((0.935, 1.0)),
             variants: 5,
+            ..PLANNED
+        },
+        Scenario {
+            name: "uneven steal",
+            about: "the machine stands still 5% of the time for one variant, 8% for the other",
+            noise: "uneven steal",
+            goal: AT_LEAST_93,
+            world: UNEVEN,
+            widened: true,
+            ..PLANNED
+        },
+        Scenario {
+            name: "uneven steal, not widened",
+            about: "the same without the bound on the bias",
+            noise: "uneven steal",
+            goal: None,
+            world: UNEVEN,
+            ..PLANNED
+        },
+        Scenario {
+            name: "level",
+            about: "the level of a single variant; an alarm is an interval without the truth",
+            noise: "level",
+            goal: AT_LEAST_93,
+            question: Question::Level,
+            ..PLANNED
+        },
+        Scenario {
+            name: "equivalence",
+            about: "a margin of 2%, declared beforehand; an alarm is a true difference of 2% called equivalent",
+            noise: "equivalence",
+            goal: AT_LEAST_93,
+            question: Question::Equivalence,
+            ..PLANNED
+        },
+        Scenario {
+            name: "equivalence, Ctrl-C",
+            about: "the same, stopped at the worst moment",
+            noise: "equivalence, Ctrl-C",
+            goal: Some((0.95, 1.0)),
+            question: Question::Equivalence,
+            stop: Stop::AtTheWorst,
             ..PLANNED
         },
         Scenario {

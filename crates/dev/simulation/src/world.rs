@@ -1,12 +1,13 @@
 //! A machine and servers with known true speeds.
 
 use base::{Rng, Seed};
+use rand::RngExt as _;
 
 use crate::noise::{happens, normal, student_3};
-use stats::mirrored_order;
+use stats::{Bias, BiasCause, bias_bound, kept_rounds, log_bias, lost_share, mirrored_order};
 
 /// Requests per undisturbed slice of the baseline: half a second at 10,000/s.
-const REQUESTS_PER_SLICE: f64 = 5_000.0;
+pub(super) const REQUESTS_PER_SLICE: f64 = 5_000.0;
 /// Slices per variant and block: a window of 5 s in slices of half a second.
 pub(super) const SLICES: usize = 10;
 
@@ -50,6 +51,9 @@ pub(super) struct World {
     pub(super) wandering: (f64, f64),
     /// Slowdowns, if there are any.
     pub(super) bursts: Option<Bursts>,
+    /// Share of the time for which the hypervisor stops the machine, beside the first variant and
+    /// beside the others.
+    pub(super) steal: [f64; 2],
 }
 
 /// The order of blocks and variants.
@@ -61,6 +65,19 @@ pub(super) enum Order {
     Sequential,
 }
 
+/// Which rounds of slices count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rounds {
+    /// Every one.
+    All,
+    /// Those in which the machine was not much busier with something else than in the others.
+    Quiet,
+}
+
+/// CPUs that whatever slows everything down uses, and how exactly that is seen.
+const BURST_CPUS: f64 = 0.5;
+const SEEN_TO_CPUS: f64 = 0.03;
+
 /// One history of the world: its noise is a function of the moment and of the start, whatever the
 /// order of the measurement. So two orders can be compared on the same data.
 pub(super) struct History<'a> {
@@ -70,11 +87,17 @@ pub(super) struct History<'a> {
     rng: Rng,
     starts: StartLevels,
     orders: Rng,
+    activity: Rng,
     /// The machine's level in each slice so far.
     moments: Vec<f64>,
+    /// Whether everything was slowed down in each slice so far.
+    busy: Vec<bool>,
     wandering: f64,
     block: f64,
     in_burst: bool,
+    stops: Rng,
+    /// Share of the time that each variant lost in each block so far.
+    lost: Vec<Vec<f64>>,
 }
 
 impl<'a> History<'a> {
@@ -87,23 +110,64 @@ impl<'a> History<'a> {
             rng,
             starts: StartLevels { rng: seed.rng("starts"), levels: Vec::new() },
             orders: seed.rng("order"),
+            activity: seed.rng("activity"),
             moments: Vec::new(),
+            busy: Vec::new(),
             wandering,
             block: 0.0,
             in_burst: false,
+            stops: seed.rng("stops"),
+            lost: Vec::new(),
         }
     }
 
     /// Throughput of every variant in an interleaved block, in requests per slice. Blocks must be
     /// requested in order, from 0.
-    pub(super) fn interleaved_block(&mut self, block: usize) -> Vec<f64> {
+    pub(super) fn interleaved_block(&mut self, block: usize, rounds: Rounds) -> Vec<f64> {
         let variants = self.truth.len();
         let order = mirrored_order(variants, SLICES, &mut self.orders);
-        let mut trials = vec![0.0; variants];
-        for (i, &variant) in order.iter().enumerate() {
-            trials[variant] += self.completed(variant, block, block * order.len() + i);
+        let first = block * order.len();
+        // Slices are drawn in their order, so both kinds of rounds have the same history.
+        let completed: Vec<f64> = order
+            .iter()
+            .enumerate()
+            .map(|(i, &variant)| self.completed(variant, block, first + i))
+            .collect();
+        let kept = match rounds {
+            Rounds::All => vec![true; SLICES],
+            Rounds::Quiet => kept_rounds(&self.taken_cpus(first, variants)),
+        };
+        let count = kept.iter().filter(|kept| **kept).count() as f64;
+        let (mut trials, mut lost) = (vec![0.0; variants], vec![0.0; variants]);
+        for (i, &variant) in order.iter().enumerate().filter(|(i, _)| kept[i / variants]) {
+            let stopped = 2.0 * self.world.steal[variant.min(1)] * self.stops.random::<f64>();
+            lost[variant] += stopped / count;
+            trials[variant] += (completed[i] * (1.0 - stopped)).round();
         }
-        trials.iter().map(|completed| completed / SLICES as f64).collect()
+        self.lost.push(lost);
+        trials.iter().map(|completed| completed / count).collect()
+    }
+
+    /// CPUs that others were seen to use in each round of a block.
+    fn taken_cpus(&mut self, first: usize, variants: usize) -> Vec<f64> {
+        let rounds = self.busy[first..first + SLICES * variants].chunks(variants);
+        let activity = &mut self.activity;
+        rounds
+            .map(|round| {
+                let busy = round.iter().filter(|busy| **busy).count() as f64;
+                BURST_CPUS * busy / variants as f64 + SEEN_TO_CPUS * normal(activity)
+            })
+            .collect()
+    }
+
+    /// The bound on the bias of a variant's ratio to the first one: both CPUs of the machine were
+    /// stopped for the lost share of the time, and used for the rest.
+    pub(super) fn bias(&self, variant: usize) -> Option<Bias> {
+        let share = |lost: f64| lost_share(lost, 2.0 * (1.0 - lost));
+        let of_blocks: Vec<f64> =
+            self.lost.iter().map(|lost| log_bias(share(lost[0]), share(lost[variant]))).collect();
+        let log_bound = bias_bound(&of_blocks)?;
+        Some(Bias { cause: BiasCause::Steal, log_bound })
     }
 
     /// Throughput of every variant in each of `blocks` blocks, measured one variant after the other.
@@ -134,6 +198,7 @@ impl<'a> History<'a> {
         while self.moments.len() <= moment {
             let next = self.next_moment();
             self.moments.push(next);
+            self.busy.push(self.in_burst);
         }
         self.moments[moment]
     }
@@ -206,13 +271,14 @@ mod tests {
         drift_per_slice: 0.0,
         wandering: (0.0, 0.0),
         bursts: None,
+        steal: [0.0, 0.0],
     };
 
     #[test]
     fn a_still_world_shows_the_truth() {
         let truth = [0.0, 0.1_f64];
         let mut history = History::new(&STILL, &truth, Seed(1));
-        assert_eq!(history.interleaved_block(0), [5000.0, 5526.0]);
+        assert_eq!(history.interleaved_block(0, Rounds::All), [5000.0, 5526.0]);
         assert_eq!(history.sequential(2), [[5000.0, 5526.0], [5000.0, 5526.0]]);
     }
 
@@ -221,7 +287,7 @@ mod tests {
         let world = World { drift_per_slice: -0.001, ..STILL };
         let truth = [0.0, 0.0];
         let mut history = History::new(&world, &truth, Seed(1));
-        let block = history.interleaved_block(0);
+        let block = history.interleaved_block(0, Rounds::All);
         assert!((block[1] / block[0] - 1.0).abs() < 1e-4, "{block:?}");
         let sequential = history.sequential(20);
         let ratio = sequential[0][1] / sequential[0][0];
@@ -236,6 +302,24 @@ mod tests {
         let slow = (0..10_000).filter(|&moment| history.machine(moment) < -0.5).count();
         // In equilibrium a share of 0.05 ÷ (0.05 + 0.2) of all slices is slow.
         assert!((1_700..2_300).contains(&slow), "{slow}");
+    }
+
+    #[test]
+    fn busy_rounds_are_left_out_for_all_variants_alike() {
+        let bursts = Some(Bursts { begin: 0.03, go_on: 0.8, depth: 0.7 });
+        let world = World { bursts, ..STILL };
+        let truth = [0.0, 0.1_f64];
+        let (mut all, mut quiet) =
+            (History::new(&world, &truth, Seed(5)), History::new(&world, &truth, Seed(5)));
+        let blocks = 0..200;
+        let even = |block: &Vec<f64>| *block == [5000.0, 5526.0];
+        let undisturbed = |history: &mut History, rounds| {
+            let blocks = blocks.clone().map(|block| history.interleaved_block(block, rounds));
+            blocks.filter(even).count()
+        };
+        let (all, quiet) =
+            (undisturbed(&mut all, Rounds::All), undisturbed(&mut quiet, Rounds::Quiet));
+        assert!(all < 120 && quiet > 170, "{all} {quiet}");
     }
 
     #[test]

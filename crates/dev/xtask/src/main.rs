@@ -27,6 +27,7 @@ mod simulation;
 mod truth;
 mod warehouse;
 mod why_unix;
+mod zoo;
 
 use std::process::ExitCode;
 
@@ -47,6 +48,12 @@ tasks:
         two equal servers, and two that differ by 5%, beside neighbours that the proof starts
         itself (4 comparisons of 60 s of each kind and profile by default): runs with a verdict,
         false alarms, coverage and half-widths, beside wrk; --binary measures another build
+  prove zoo [--runs N] [--seed N] [--seconds S] [--kind NAME] [--quiet|--neighbours] [--binary FILE]
+            [--page] [--load S]
+        servers that are uneven in known ways (slow requests, stops, locks, …), drawn by the seed,
+        each compared with an even one and with itself 5% worse (11 servers, 60 s a comparison by
+        default): intervals that hold the truth, wrong signs, half-widths; --page writes
+        docs/proofs/zoo.md, --load checks the truth against tachograph load instead
   prove diff [--runs N] [--seed N]
         tachograph diff on a repository whose head is equal, and on one whose head is 5% slower
         (10 comparisons of 30 s of each by default), beside a neighbour that uses a third of a
@@ -128,7 +135,7 @@ tasks:
   truth [--only SCENARIO]… [--tool NAME]… [--rounds N] [--seed N] [--note TEXT] [--tools FOLDER]
         [--docs FOLDER]
         what wrk, ab, h2load, hey, oha, vegeta, k6, fortio and ours report about servers of known
-        behaviour (3 rounds by default), into docs/truth.md and its numbers beside it; the tools
+        behaviour (3 rounds by default), and compare about three that are sometimes slow, into docs/truth.md and its numbers beside it; the tools
         are those that scripts/truth-tools.sh installed in FOLDER (target/truth-tools), or on PATH
   truth page
         docs/truth.md from the numbers that are kept
@@ -149,6 +156,9 @@ fn main() -> ExitCode {
         ["prove", "noise", options @ ..] => noise::prove(options),
         // Started by `prove noise` beside a comparison.
         ["neighbour", words @ ..] => noise::become_neighbour(words),
+        ["prove", "zoo", options @ ..] => zoo::prove(options),
+        // Started by `prove zoo` and `truth`.
+        ["zoo-server", words @ ..] => zoo::become_server(words),
         ["prove", "kills", options @ ..] => kills::prove(options),
         ["prove", "container-kills", options @ ..] => container_kills::prove(options),
         ["prove", "cut-connections", options @ ..] => cut_connections::prove(options),
@@ -187,7 +197,7 @@ fn main() -> ExitCode {
 
 /// Runs every proof, even after failures.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 17] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 18] = [
         simulation::prove,
         accuracy::prove,
         graphite::prove,
@@ -203,6 +213,7 @@ fn all() -> ExitCode {
         aa::prove,
         injection::prove,
         noise::prove,
+        zoo::prove,
         diff::prove,
         faults::prove,
     ];

@@ -5,16 +5,16 @@ use std::collections::BTreeSet;
 use base::Nanos;
 use ledger::Ledger;
 use record::{
-    Block, BlockState, Comparison, Disturbance, Fact, Finding, Metric, Offer, Part, Severity,
-    Summary, Trial,
+    Block, BlockState, Comparison, Distribution, Disturbance, Fact, Finding, Metric, Offer, Part,
+    Severity, Summary, Trial,
 };
-use stats::{Aim, Better, Estimate, Evidence, Spread};
+use stats::{Aim, Better, Estimate, Evidence, Quantile, Spread, Sureness, Total, Values};
 
 use crate::calibrate::Calibration;
-use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, forbidding};
+use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, biases, forbidding};
 
-/// Requests that a trial needs for a dependable 99th percentile: 100 ÷ (1 − 0.99).
-const P99_REQUESTS_MIN: u64 = 10_000;
+/// Two-sided error probability with which a rate is called unsustained.
+const ACHIEVED_ALPHA: f64 = 0.05;
 
 /// A variant whose level changes within more than this share of its trials is not steady.
 const NOT_STEADY_SHARE: f64 = 0.25;
@@ -60,12 +60,12 @@ pub(crate) fn shared_load(load: &spec::Load) -> record::Load {
     }
 }
 
-/// A variant before anything has run.
+/// A variant before anything has run, without the secrets in its commands and addresses.
 pub(crate) fn blank_variant(variant: &spec::Variant) -> record::Variant {
     record::Variant {
         name: variant.name.clone(),
-        commands: variant.stack.processes.iter().map(|p| p.command.clone()).collect(),
-        target: variant.target.clone(),
+        commands: variant.stack.processes.iter().map(|p| base::redact(&p.command)).collect(),
+        target: base::redact(&variant.target),
         served_by: variant.served_by.as_ref().map(served_by),
         skipped: None,
         ceiling: variant.ceiling,
@@ -79,9 +79,9 @@ pub(crate) fn served_by(by: &spec::ServedBy) -> record::ServedBy {
     use spec::ServedBy;
     match by {
         ServedBy::Wsgi => record::ServedBy::Wsgi,
-        ServedBy::StubStatus(target) => record::ServedBy::StubStatus(target.to_string()),
+        ServedBy::StubStatus(target) => record::ServedBy::StubStatus(base::redact(target)),
         ServedBy::Http { target, pattern, .. } => {
-            record::ServedBy::Page(format!("{target} {pattern}"))
+            record::ServedBy::Page(base::redact(&format!("{target} {pattern}")))
         }
         ServedBy::LogLines { path, .. } => record::ServedBy::LogLines(path.to_string()),
         ServedBy::FileSize(path) => record::ServedBy::FileSize(path.to_string()),
@@ -115,6 +115,18 @@ pub(crate) fn redirects(calibration: &Calibration, plan: &spec::Part) -> Vec<Fin
     calibration.variants.iter().filter_map(redirect).collect()
 }
 
+/// Variants whose body varies, unless the plan says what to check.
+pub(crate) fn varying(calibration: &Calibration, plan: &spec::Part) -> Vec<Finding> {
+    let varies = |c: &crate::calibrate::Calibrated| {
+        let learned = c.learned.as_ref().filter(|learned| learned.varies)?;
+        let expect = &plan.variants[c.variant].load.expect;
+        let is_given = expect.check.is_some() || expect.body.is_some() || expect.length.is_some();
+        let fact = Fact::BodyVaries { length: learned.length.is_none() };
+        (!is_given).then(|| Finding::of_variant(Severity::Note, c.variant, fact))
+    };
+    calibration.variants.iter().filter_map(varies).collect()
+}
+
 /// The number of blocks that the pilot calls for.
 pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part) -> u32 {
     let metric = metric_of(plan.primary);
@@ -123,7 +135,7 @@ pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part) -> u32 {
     let cap = plan.schedule.max_blocks.max(plan.schedule.pilot_blocks);
     let all: Vec<Vec<f64>> = sound_contrasts(plan, part)
         .iter()
-        .filter_map(|c| log_ratios(part, c, metric, offer).ok())
+        .map(|c| log_ratios(part, c, metric, offer, sureness(&aim, false)).0)
         .filter(|d| d.len() >= 2)
         .collect();
     if all.is_empty() {
@@ -131,6 +143,10 @@ pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part) -> u32 {
     }
     let pilots: Vec<&[f64]> = all.iter().map(Vec::as_slice).collect();
     stats::Stein::plan_all(&pilots, &aim, cap).blocks
+}
+
+fn sureness(aim: &Aim, interrupted: bool) -> Sureness {
+    Sureness { alpha: aim.alpha(), interrupted }
 }
 
 fn aim(plan: &spec::Part, primary: bool) -> Aim {
@@ -193,45 +209,91 @@ pub(crate) fn offer_of(plan: &spec::Part, metric: Metric) -> Offer {
     }
 }
 
-/// One number per trial, in the unit of the metric.
-fn value(trial: &Trial, metric: Metric) -> Option<f64> {
-    let times = trial.latency.as_ref().unwrap_or(&trial.service_time);
+/// What a trial contributes to a ratio of totals: throughput and CPU time per request.
+fn total(trial: &Trial, metric: Metric) -> Option<Total> {
     match metric {
-        Metric::Throughput => Some(trial.throughput_per_s()),
-        Metric::P50 => Some(times.p50_ns as f64),
-        Metric::P99 => Some(times.p99_ns as f64),
+        Metric::Throughput => Some(Total {
+            amount: trial.completed_in_window as f64,
+            per: trial.window.as_secs_f64(),
+        }),
         Metric::Cpu => per_request(trial.stack_cpu, trial),
-        Metric::Memory => trial.peak_memory_bytes.map(|bytes| bytes as f64),
+        Metric::P50 | Metric::P99 | Metric::Memory => None,
     }
 }
 
-fn per_request(cost: Option<Nanos>, trial: &Trial) -> Option<f64> {
+fn per_request(cost: Option<Nanos>, trial: &Trial) -> Option<Total> {
     let requests = trial.ledger.served.unwrap_or(trial.ledger.counts.completed);
-    (requests > 0).then_some(cost?.0 as f64 / requests as f64)
+    Some(Total { amount: cost?.0 as f64, per: requests as f64 })
 }
 
+/// The quantile that a metric is, if it is one.
+fn quantile_of(metric: Metric) -> Option<f64> {
+    match metric {
+        Metric::P50 => Some(0.5),
+        Metric::P99 => Some(0.99),
+        Metric::Throughput | Metric::Cpu | Metric::Memory => None,
+    }
+}
+
+/// All times of a trial, latencies or service times; `None` if only percentiles are known.
+fn times_of(trial: &Trial) -> Option<Values> {
+    let times = trial.latency.as_ref().unwrap_or(&trial.service_time);
+    let histogram = times.histogram().ok()??;
+    let steps = histogram.iter_recorded();
+    Some(steps.map(|step| (step.value_iterated_to(), step.count_at_value())).collect())
+}
+
+/// A quantile of the times of all trials together.
+fn quantile(trials: &[&Trial], q: f64, sureness: Sureness) -> Option<Quantile> {
+    let values: Option<Vec<Values>> = trials.iter().map(|trial| times_of(trial)).collect();
+    stats::quantile(&values?, q, sureness)
+}
+
+/// The trials of both sides in every complete block that has both.
+fn pairs<'p>(part: &'p Part, contrast: &spec::Contrast, offer: Offer) -> [Vec<&'p Trial>; 2] {
+    let both = part.complete_blocks().filter_map(|block| {
+        let trial = |v: usize| trial_of(block, v, offer);
+        Some((trial(contrast.baseline)?, trial(contrast.variant)?))
+    });
+    let (baseline, variant) = both.unzip();
+    [baseline, variant]
+}
+
+/// One value per block whose mean is the logarithm of the ratio; empty if it is unknown. For a ratio
+/// of quantiles also its interval.
 fn log_ratios(
     part: &Part,
     contrast: &spec::Contrast,
     metric: Metric,
     offer: Offer,
-) -> Result<Vec<f64>, String> {
-    let pairs: Vec<(f64, f64)> = part
-        .complete_blocks()
-        .filter_map(|block| {
-            let a = value(trial_of(block, contrast.baseline, offer)?, metric)?;
-            let b = value(trial_of(block, contrast.variant, offer)?, metric)?;
-            Some((a, b))
-        })
-        .collect();
-    stats::log_ratios(&pairs).map_err(|error| error.to_string())
+    sureness: Sureness,
+) -> (Vec<f64>, Option<Estimate>) {
+    let [baseline, variant] = pairs(part, contrast, offer);
+    if let Some(q) = quantile_of(metric) {
+        let (a, b) = (quantile(&baseline, q, sureness), quantile(&variant, q, sureness));
+        let (Some(a), Some(b)) = (a, b) else { return (Vec::new(), None) };
+        let d = a.values.iter().zip(&b.values).map(|(a, b)| b - a).collect();
+        return (d, Some(stats::ratio_of_quantiles(&a, &b)));
+    }
+    let pairs = baseline.iter().zip(&variant);
+    let d = if metric == Metric::Memory {
+        let bytes = |trial: &Trial| trial.peak_memory_bytes.map(|bytes| bytes as f64);
+        let pairs: Option<Vec<(f64, f64)>> =
+            pairs.map(|(a, b)| Some((bytes(a)?, bytes(b)?))).collect();
+        pairs.and_then(|pairs| stats::log_ratios(&pairs).ok())
+    } else {
+        let pairs: Option<Vec<(Total, Total)>> =
+            pairs.map(|(a, b)| Some((total(a, metric)?, total(b, metric)?))).collect();
+        pairs.and_then(|pairs| stats::log_ratios_of_totals(&pairs).ok())
+    };
+    (d.unwrap_or_default(), None)
 }
 
 /// Completes a part after its last block: ledgers, summaries, comparisons, findings about the whole
 /// part.
 pub(crate) fn conclude(plan: &spec::Part, part: &mut Part, interrupted: bool) {
     add_up_ledgers(part);
-    summarise(plan, part);
+    summarise(plan, part, interrupted);
     findings_of_the_whole(plan, part);
     part.comparisons = compare(plan, part, interrupted);
     part.disturbance = disturbance(plan, part);
@@ -256,8 +318,10 @@ pub(crate) fn add_up_ledgers(part: &mut Part) {
     }
 }
 
-fn summarise(plan: &spec::Part, part: &mut Part) {
-    let confidence = plan.schedule.confidence;
+fn summarise(plan: &spec::Part, part: &mut Part, interrupted: bool) {
+    let alpha = 1.0 - plan.schedule.confidence;
+    let sureness = Sureness { alpha, interrupted };
+    let pilot_blocks = plan.schedule.pilot_blocks as usize;
     for v in 0..part.variants.len() {
         let mut summaries = Vec::new();
         for offer in [Offer::Closed, Offer::Open] {
@@ -270,30 +334,38 @@ fn summarise(plan: &spec::Part, part: &mut Part) {
             }
             trials.retain(|trial| trial.window > Nanos::ZERO);
             if !trials.is_empty() {
-                summaries.push(summary(offer, &trials, confidence));
+                summaries.push(summary(offer, &trials, pilot_blocks, sureness));
             }
         }
         part.variants[v].summaries = summaries;
     }
 }
 
-fn summary(offer: Offer, trials: &[&Trial], confidence: f64) -> Summary {
-    let level = |of: &dyn Fn(&Trial) -> Option<f64>| -> Option<Estimate> {
-        let values: Option<Vec<f64>> = trials.iter().map(|trial| of(trial)).collect();
-        stats::level(&values?, confidence).ok()
-    };
+fn summary(offer: Offer, trials: &[&Trial], pilot_blocks: usize, sureness: Sureness) -> Summary {
     let unknown = Estimate { value: f64::NAN, low: f64::NAN, high: f64::NAN };
-    let times = |t: &Trial| t.latency.clone().unwrap_or_else(|| t.service_time.clone());
+    let level = |of: &dyn Fn(&Trial) -> Option<Total>| -> Option<Estimate> {
+        let totals: Option<Vec<Total>> = trials.iter().map(|trial| of(trial)).collect();
+        let logs = stats::log_of_totals(&totals?).ok()?;
+        Some(stats::level_of(&logs, pilot_blocks.min(logs.len()), sureness))
+    };
+    let time = |q: f64, of: fn(&Distribution) -> u64| -> Estimate {
+        let alone = trials.first().filter(|_| trials.len() == 1).map(|trial| {
+            let times = trial.latency.as_ref().unwrap_or(&trial.service_time);
+            let value = if times.count > 0 { of(times) as f64 } else { f64::NAN };
+            Estimate { value, low: 0.0, high: f64::INFINITY }
+        });
+        alone.or(quantile(trials, q, sureness).map(|q| q.estimate)).unwrap_or(unknown)
+    };
     let seconds: f64 = trials.iter().map(|t| t.window.as_secs_f64()).sum();
     let bytes: u64 = trials.iter().map(|t| t.payload_bytes).sum();
     Summary {
         offer,
         offered_per_s: trials[0].offered_per_s,
-        throughput_per_s: level(&|t| Some(t.throughput_per_s())).unwrap_or(unknown),
+        throughput_per_s: level(&|t| total(t, Metric::Throughput)).unwrap_or(unknown),
         bytes_per_s: bytes as f64 / seconds.max(1e-9),
-        p50_ns: level(&|t| Some(times(t).p50_ns as f64)).unwrap_or(unknown),
-        p90_ns: level(&|t| Some(times(t).p90_ns as f64)).unwrap_or(unknown),
-        p99_ns: level(&|t| Some(times(t).p99_ns as f64)).unwrap_or(unknown),
+        p50_ns: time(0.5, |times| times.p50_ns),
+        p90_ns: time(0.9, |times| times.p90_ns),
+        p99_ns: time(0.99, |times| times.p99_ns),
         cpu_ns_per_request: level(&|t| per_request(t.stack_cpu, t)),
         machine_ns_per_request: level(&|t| per_request(t.machine_busy, t)),
         peak_memory_bytes: trials.iter().filter_map(|t| t.peak_memory_bytes).max(),
@@ -317,7 +389,6 @@ fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
         }
     }
     found.extend(not_steady(part));
-    found.extend(few_requests(part));
     part.findings.extend(found);
 }
 
@@ -343,7 +414,7 @@ fn client_busy(plan: &spec::Part, v: usize, closed: &[&Trial]) -> Option<Finding
 /// The finding about an open loop whose rate was not achieved. Its latency is not compared, and if
 /// latency is the primary metric, there is no verdict.
 fn unsustained(plan: &spec::Part, v: usize, open: &[&Trial]) -> Option<Finding> {
-    let achieved = achieved(open).filter(|achieved| *achieved < ACHIEVED_MIN)?;
+    let (achieved, _) = achieved(open).filter(|(_, at_most)| *at_most < ACHIEVED_MIN)?;
     let dropped = open.iter().map(|trial| trial.ledger.counts.dropped).sum();
     let fact = Fact::Unsustained { achieved, limit: ACHIEVED_MIN, dropped, connections_cap: None };
     let decides = is_latency(metric_of(plan.primary), offer_of(plan, metric_of(plan.primary)));
@@ -379,17 +450,6 @@ fn not_steady(part: &Part) -> Vec<Finding> {
         })
     };
     all.iter().enumerate().filter_map(of_variant).collect()
-}
-
-/// Notes trials that are too short for the 99th percentile in the report.
-fn few_requests(part: &Part) -> Option<Finding> {
-    let least = |v: usize| {
-        let trials = part.complete_blocks().flat_map(|block| block.measured_trials());
-        trials.filter(|t| t.variant as usize == v).map(|t| t.completed_in_window).min()
-    };
-    let (fewest, v) = (0..part.variants.len()).filter_map(|v| Some((least(v)?, v))).min()?;
-    let fact = Fact::FewRequests { fewest, wanted: P99_REQUESTS_MIN };
-    (fewest < P99_REQUESTS_MIN).then(|| Finding::of_variant(Severity::Note, v, fact))
 }
 
 /// How busy the machine was with other work, and what that cost.
@@ -436,18 +496,30 @@ fn half_width_if_quiet(plan: &spec::Part, part: &Part) -> Option<f64> {
         Part { blocks: part.complete_blocks().filter(quiet).cloned().collect(), ..part.clone() };
     let metric = metric_of(plan.primary);
     let contrast = plan.contrasts.first()?;
-    let d = log_ratios(&only_quiet, contrast, metric, offer_of(plan, metric)).ok()?;
+    let aim = aim(plan, true);
+    let offer = offer_of(plan, metric);
+    let (d, _) = log_ratios(&only_quiet, contrast, metric, offer, sureness(&aim, false));
     let all = part.complete_blocks().count();
     let spread = Spread::of(&d).filter(|_| d.len() >= QUIET_BLOCKS_MIN && d.len() < all)?;
-    let t = stats::t_quantile(aim(plan, true).alpha(), all - 1);
+    let t = stats::t_quantile(aim.alpha(), all - 1);
     Some(t * spread.sd() / (all as f64).sqrt())
 }
 
-/// The share of an open loop's offered requests that completed.
-fn achieved(open: &[&Trial]) -> Option<f64> {
-    let offered: u64 = open.iter().map(|t| t.ledger.counts.offered).sum();
-    let completed: u64 = open.iter().map(|t| t.ledger.counts.completed).sum();
-    (offered > 0).then(|| completed as f64 / offered as f64)
+/// The share of the requests due in an open loop's windows that as many completed in them, and the
+/// largest share compatible with how it varied between blocks.
+///
+/// In windows in which a rate is sustained, as many requests complete as are due. Which ones are cut
+/// off by the ends of a window does not matter: as many are brought in at its beginning.
+pub(crate) fn achieved(open: &[&Trial]) -> Option<(f64, f64)> {
+    let due = |trial: &&Trial| trial.latency.as_ref().map_or(0, |latency| latency.count);
+    let totals: Vec<Total> = open
+        .iter()
+        .map(|trial| Total { amount: trial.completed_in_window as f64, per: due(trial) as f64 })
+        .collect();
+    let (sum, of) = totals.iter().fold((0.0, 0.0), |(a, p), t| (a + t.amount, p + t.per));
+    let half = stats::log_of_totals(&totals).ok().and_then(|logs| Spread::of(&logs));
+    let half = half.map_or(0.0, |spread| spread.t_half_width(ACHIEVED_ALPHA));
+    (of > 0.0).then(|| (sum / of, sum / of * half.exp()))
 }
 
 fn compare(plan: &spec::Part, part: &Part, interrupted: bool) -> Vec<Comparison> {
@@ -475,25 +547,28 @@ fn compare_one(
     let offer = offer_of(plan, metric);
     let sides = [contrast.baseline as u32, contrast.variant as u32];
     let because = forbidding(part, sides, metric, offer);
+    let biases = biases(part, sides, metric, offer);
     let unsustained = part.findings.iter().any(|f| {
         matches!(f.fact, Fact::Unsustained { .. }) && f.variant.is_some_and(|v| sides.contains(&v))
     });
     if unsustained && !primary && is_latency(metric, offer) {
         return None;
     }
-    let d = match log_ratios(part, contrast, metric, offer) {
-        Ok(d) if d.len() >= 2 || primary => d,
-        _ if primary => Vec::new(),
-        _ => return None,
-    };
+    let aim = aim(plan, primary);
+    let (d, interval) = log_ratios(part, contrast, metric, offer, sureness(&aim, interrupted));
+    if d.len() < 2 && !primary {
+        return None;
+    }
     let evidence = Evidence {
         d: &d,
+        interval,
         pilot_blocks: (plan.schedule.pilot_blocks as usize).min(d.len()),
-        aim: aim(plan, primary),
+        aim,
         margin: plan.schedule.margin.filter(|_| primary).map(|m| m.0),
         better: better(metric),
         interrupted,
         invalid: !because.is_empty(),
+        biases: &biases,
     };
     let judgement = stats::judge(&evidence);
     let (baseline, variant) = (contrast.baseline as u32, contrast.variant as u32);

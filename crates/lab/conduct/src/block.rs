@@ -3,13 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use base::{Nanos, Seed};
-use drive::Slice;
+use drive::{LoopStart, Slice};
 use rand::RngExt as _;
 use record::{BlockState, Offer, Trial};
 use spec::{Mode, Part};
 
 use crate::disturbance::kept_rounds;
-use crate::running_variant::{RunningVariant, Setting, StartError, VariantResult};
+use crate::pace::{LEAD_IN_SHARE, LEAD_IN_SHARE_MAX, Pace};
+use crate::running_variant::{RunningVariant, Setting, StartError, StartSeeds, VariantResult};
 use crate::watch::{Doing, Event, Watcher};
 
 /// An offer with its rate and window determined.
@@ -28,10 +29,7 @@ pub(crate) struct BlockPlan<'a> {
     pub(crate) variants: Vec<usize>,
     pub(crate) offers: Vec<SettledOffer>,
     pub(crate) warmup: Nanos,
-    /// Lead-in required by the slowest variant.
-    pub(crate) lead_in: Nanos,
-    /// Time until a loop contains its full share of long requests.
-    pub(crate) settling: Nanos,
+    pub(crate) pace: Pace,
     pub(crate) seed: Seed,
 }
 
@@ -92,45 +90,46 @@ impl BlockOutcome {
     }
 }
 
-/// The share of a slice that is loaded but not measured while caches and queues fill: at least the
-/// first value, and at most the second for slow requests.
-pub(crate) const LEAD_IN_SHARE: f64 = 0.2;
-pub(crate) const LEAD_IN_SHARE_MAX: f64 = 0.4;
-
-/// Minimum length of an open loop's slice: requests waiting at its end are dropped, and a queue
-/// needs time to reach its usual length.
-const OPEN_SLICE_MIN: Nanos = Nanos::from_millis(100);
-
 /// How long to wait for outstanding requests after a slice; the load's own timeout limits it too.
 fn drain_of(variant: &spec::Variant) -> Nanos {
     variant.load.timeout
 }
 
-/// A slice of this length, with a lead-in as long as `wanted` within the limits above, or without
-/// one if requests have no response.
-pub(crate) fn slice_of(variant: &spec::Variant, mode: Mode, length: Nanos, wanted: Nanos) -> Slice {
+/// A slice of this length, with a lead-in as long as `wanted` within limits, or without one if
+/// requests have no response.
+pub(crate) fn slice_of(
+    variant: &spec::Variant,
+    mode: Mode,
+    start: LoopStart,
+    length: Nanos,
+    wanted: Nanos,
+) -> Slice {
+    let drain = drain_of(variant);
     if variant.is_one_way() {
         // When a single message arrived is unknown, so the whole slice is the window.
-        let drain = drain_of(variant);
-        return Slice { mode, lead_in: Nanos::ZERO, window: length, requests: None, drain };
+        let start = LoopStart::Fresh;
+        return Slice { mode, start, lead_in: Nanos::ZERO, window: length, requests: None, drain };
     }
     let share = |share: f64| Nanos((length.0 as f64 * share) as u64);
     let lead_in = wanted.max(share(LEAD_IN_SHARE)).min(share(LEAD_IN_SHARE_MAX));
-    Slice { mode, lead_in, window: length - lead_in, requests: None, drain: drain_of(variant) }
+    Slice { mode, start, lead_in, window: length - lead_in, requests: None, drain }
 }
 
-/// Shortens the window by twice `cycle`, and puts a random part of that time before it.
+/// How much longer or shorter than the mean a slice may be, as a share of it.
+const JITTER: f64 = 0.4;
+
+/// The factors by which the rounds' slices differ from their mean length: random, and the same for
+/// a round and its mirror image.
 ///
-/// A loop starts in the same way in every slice, and a server that does something after every so
-/// many requests then does it at the same moments of every slice. A window at a fixed position
-/// would always contain too much or too little of it; one with a uniformly distributed position
-/// contains the average. The sum of two uniform distributions does so even if `cycle`, a service
-/// time, is slightly less than the true cycle.
-fn place_at_random(slice: &mut Slice, cycle: Nanos, rng: &mut base::Rng) {
-    let room = (cycle * 2).min(Nanos(slice.window.0 / 2));
-    slice.window = slice.window - room;
-    let share = (rng.random::<f64>() + rng.random::<f64>()) / 2.0;
-    slice.lead_in += Nanos((room.0 as f64 * share) as u64);
+/// A server that does something after every so many requests, or every so many milliseconds, would
+/// otherwise do it at the same moments of every slice: a window at a fixed position contains too
+/// much or too little of it.
+fn lengths(rounds: usize, rng: &mut base::Rng) -> Vec<f64> {
+    let half: Vec<f64> =
+        (0..rounds.div_ceil(2)).map(|_| rng.random_range(1.0 - JITTER..1.0 + JITTER)).collect();
+    let all: Vec<f64> = (0..rounds).map(|round| half[round.min(rounds - 1 - round)]).collect();
+    let mean = all.iter().sum::<f64>() / rounds.max(1) as f64;
+    all.into_iter().map(|factor| factor / mean).collect()
 }
 
 /// The variants of `group` in mirrored random order, `slices` of each.
@@ -191,7 +190,7 @@ pub(crate) fn run_block(
         if let Err((variant, error)) = result {
             // A slice that the user stops is incomplete.
             if !around.stop.load(Ordering::Relaxed) {
-                outcome.failure = Some((variant, error.to_string()));
+                outcome.failure = Some((variant, base::redact(&error.to_string())));
             }
         }
         outcome.interrupted |= around.stop.load(Ordering::Relaxed);
@@ -235,52 +234,62 @@ fn run_group(
     // Stacks also start in random order, so that none is always the first to find cold caches.
     for v in shuffled(group, rng) {
         progress.report(Doing::Starting, &variants[v].name, 0.0);
-        let seed = plan.seed.derive("variant", v as u64);
+        let independent = plan.part.schedule.independent_starts;
+        let seeds = StartSeeds::in_block(plan.seed, v, independent);
         let running =
-            RunningVariant::start(v, &variants[v], around, seed).map_err(|error| (v, error))?;
+            RunningVariant::start(v, &variants[v], around, seeds).map_err(|error| (v, error))?;
         all_running.push(running);
         if around.stop.load(Ordering::Relaxed) {
             return Ok(());
         }
     }
+    let settling = |v: usize| !variants[v].is_one_way() && !plan.part.schedule.one_slice;
     let offers: Nanos = plan.offers.iter().fold(Nanos::ZERO, |sum, offer| sum + offer.window);
     let total = (plan.warmup + offers).0 as f64 * group.len() as f64;
-    // The warm-up is interleaved like the load: two halves in mirrored order.
-    let half = Nanos(plan.warmup.0 / 2);
+    // The warm-up is interleaved like the load: two halves in mirrored order. Where requests are
+    // long, it ends at a random moment of theirs.
+    let longer = Nanos((plan.pace.settling.0 as f64 * rng.random::<f64>()) as u64);
+    let half = Nanos((plan.warmup.max(plan.pace.settling) + longer).0 / 2);
+    let mut begun = vec![false; variants.len()];
     for v in mirrored(group, 2, rng) {
         if half == Nanos::ZERO {
             break;
         }
         progress.report(Doing::WarmingUp, &variants[v].name, half.0 as f64 / total);
-        let slice = slice_of(&variants[v], Mode::Closed, half, plan.lead_in);
+        let start = match (settling(v), std::mem::replace(&mut begun[v], true)) {
+            (false, _) => LoopStart::Fresh,
+            (true, false) => LoopStart::Spread(plan.pace.spread),
+            (true, true) => LoopStart::Continued,
+        };
+        let slice = slice_of(&variants[v], Mode::Closed, start, half, plan.pace.lead_in);
         load(all_running, v, Offer::WarmUp, 0, &slice, around)?;
         if around.stop.load(Ordering::Relaxed) {
             return Ok(());
         }
     }
     for offer in &plan.offers {
-        let slice = match offer.offer {
-            Offer::Open => plan.part.schedule.slice.max(OPEN_SLICE_MIN).min(offer.window),
-            _ => plan.part.schedule.slice,
-        };
-        let slices = offer.window.0.div_ceil(slice.0).max(1) as u32;
+        let slice = plan.pace.slice(offer.offer).min(Nanos(offer.window.0 / 2));
+        let slices = offer.window.0.div_ceil(slice.0.max(1)).max(1) as u32;
         let order = match plan.part.schedule.one_slice {
             true => shuffled(group, rng),
             false => mirrored(group, slices, rng),
         };
         let per_variant = order.len() / group.len();
-        let length = Nanos(offer.window.0 / per_variant as u64);
+        let mean = offer.window.0 as f64 / per_variant as f64;
+        let lengths = lengths(per_variant, rng);
         for (i, v) in order.into_iter().enumerate() {
             loaded.push(v as u32);
+            let round = i / group.len();
+            let length = Nanos((mean * lengths[round]) as u64);
             progress.report(Doing::Loading, &variants[v].name, length.0 as f64 / total);
-            let mut slice = slice_of(&variants[v], offer.mode, length, plan.lead_in);
+            let start = if settling(v) { LoopStart::Continued } else { LoopStart::Fresh };
+            // A short round has as long a lead-in as the others.
+            let lead_in = plan.pace.lead_in.max(Nanos((mean * LEAD_IN_SHARE) as u64));
+            let mut slice = slice_of(&variants[v], offer.mode, start, length, lead_in);
             if plan.part.schedule.one_slice {
                 (slice.lead_in, slice.window) = (Nanos::ZERO, length);
-            } else if !variants[v].is_one_way() {
-                place_at_random(&mut slice, plan.settling, rng);
             }
-            let round = (i / group.len()) as u32;
-            load(all_running, v, offer.offer, round, &slice, around)?;
+            load(all_running, v, offer.offer, round as u32, &slice, around)?;
             if around.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -327,35 +336,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn windows_of_one_length_lie_anywhere_in_their_slice() {
-        let mut rng = Seed(1).rng("windows");
-        let (length, cycle) = (Nanos::from_millis(100), Nanos::from_millis(10));
-        let mut begins = Vec::new();
-        for _ in 0..1_000 {
-            let lead_in = Nanos::from_millis(12);
-            let window = length - lead_in;
-            let mut slice =
-                Slice { mode: Mode::Closed, lead_in, window, requests: None, drain: length };
-            place_at_random(&mut slice, cycle, &mut rng);
-            assert_eq!(slice.window, Nanos::from_millis(68));
-            assert!(slice.lead_in + slice.window <= length);
-            begins.push(slice.lead_in.0 as f64 / 1e6);
+    fn a_round_is_as_long_as_its_mirror_image_and_all_last_as_long_as_planned() {
+        for rounds in [1, 2, 7, 60] {
+            let lengths = lengths(rounds, &mut Seed(1).rng("windows"));
+            assert!((lengths.iter().sum::<f64>() - rounds as f64).abs() < 1e-9);
+            assert!(lengths.iter().eq(lengths.iter().rev()), "{lengths:?}");
+            assert!(lengths.iter().all(|factor| (0.4..1.7).contains(factor)), "{lengths:?}");
         }
-        let mean = begins.iter().sum::<f64>() / begins.len() as f64;
-        // 12 + 20 ÷ 2, within four standard errors of the sum of two uniform distributions.
-        assert!((mean - 22.0).abs() < 4.0 * 10.0 / 6f64.sqrt() / 1000f64.sqrt(), "{mean}");
-    }
-
-    #[test]
-    fn half_of_a_window_is_left_however_long_requests_are() {
-        let mut slice = Slice {
-            mode: Mode::Closed,
-            lead_in: Nanos(12),
-            window: Nanos(88),
-            requests: None,
-            drain: Nanos::ZERO,
-        };
-        place_at_random(&mut slice, Nanos(1_000), &mut Seed(1).rng("windows"));
-        assert_eq!(slice.window, Nanos(44));
+        let many = lengths(60, &mut Seed(1).rng("windows"));
+        assert!(many.iter().any(|factor| *factor < 0.75));
+        assert!(many.iter().any(|factor| *factor > 1.25));
     }
 }

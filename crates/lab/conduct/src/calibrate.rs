@@ -8,13 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use base::{Nanos, Seed};
-use drive::{Learned, Window};
+use drive::{Learned, LoopStart, Window};
 use record::Offer;
 use spec::{Endpoint, Exchange, Mode, Part, Process, Ready, Stack, Target, Variant};
 
 use crate::block::slice_of;
 use crate::network;
-use crate::running_variant::{RunningVariant, Setting, StartError, VariantResult};
+use crate::running_variant::{RunningVariant, Setting, StartError, StartSeeds, VariantResult};
 use crate::trial_sum::TrialSum;
 use crate::watch::{Doing, Event, Watcher};
 
@@ -39,6 +39,10 @@ pub(crate) struct Calibrated {
     pub(crate) capacity_per_s: f64,
     /// The longest service time, except for requests that take a fiftieth of the connections' time.
     pub(crate) long_service_time: Nanos,
+    /// The same without that exception for a busy machine: over all slices together.
+    pub(crate) longest_usual: Nanos,
+    /// How long a slice usually waits for its last requests.
+    pub(crate) drain: Nanos,
     /// When the level last changed, if the variant settled at all.
     pub(crate) settled_after: Option<Nanos>,
     /// Throughput of the null server on the same transport, if there is one for this exchange.
@@ -101,7 +105,7 @@ pub(crate) fn calibrate(
         match calibrate_one(index, variant, length, around, seed_here) {
             Err(_) if around.stop.load(Ordering::Relaxed) => break,
             Err(error) => {
-                calibration.skipped.insert(index, error.to_string());
+                calibration.skipped.insert(index, base::redact(&error.to_string()));
                 if all {
                     break;
                 }
@@ -137,23 +141,24 @@ fn calibrate_one(
     around: &Setting<'_>,
     seed: Seed,
 ) -> Result<Calibrated, StartError> {
-    let mut running = RunningVariant::start(index, variant, around, seed)?;
-    let learned = running.learned.clone();
-    let refusal = learned.as_ref().and_then(|learned| wrong_answer(variant, learned));
+    let mut running = RunningVariant::start(index, variant, around, StartSeeds::alone(seed))?;
+    let refusal = running.learned.as_ref().and_then(|learned| wrong_answer(variant, learned));
     if let Some(sentence) = refusal {
         running.end();
         return Err(StartError::Unfit(sentence));
     }
+    running.keep_learning()?;
     let connections = u64::from(variant.load.connections);
-    let short = slice_of(variant, Mode::Closed, Nanos(length.0 / SLICES), Nanos::ZERO);
+    let short =
+        slice_of(variant, Mode::Closed, LoopStart::Fresh, Nanos(length.0 / SLICES), Nanos::ZERO);
     let mut trial_sum = running.load(Offer::Calibration, 0, &short, around.meter)?;
-    let seen = if trial_sum.window.completed >= FAST_FACTOR * connections {
+    let mut seen = if trial_sum.window.completed >= FAST_FACTOR * connections {
         for round in 1..SLICES {
             trial_sum = running.load(Offer::Calibration, round as u32, &short, around.meter)?;
         }
         Seen::of_slices(trial_sum, short.lead_in + short.window)
     } else {
-        let mut long = slice_of(variant, Mode::Closed, length, Nanos::ZERO);
+        let mut long = slice_of(variant, Mode::Closed, LoopStart::Fresh, length, Nanos::ZERO);
         long.lead_in = Nanos::ZERO;
         let before = Before::of(trial_sum);
         trial_sum = running.load(Offer::Calibration, 1, &long, around.meter)?;
@@ -169,13 +174,23 @@ fn calibrate_one(
         }
         seen
     };
+    let (mean, drain) = (trial_sum.mean_service_time(), trial_sum.usual_drain());
+    let longest_usual = trial_sum.long_service_time(LONG_SHARE);
+    if mean > Nanos::ZERO {
+        // A loop that begins fresh is faster than its server in the long run.
+        let sustained = connections as f64 / mean.as_secs_f64();
+        seen.capacity_per_s = seen.capacity_per_s.min(sustained);
+    }
     running.check_alive()?;
+    let learned = running.settle(Offer::Calibration)?;
     let ended = running.end();
     Ok(Calibrated {
         variant: index,
         learned,
         capacity_per_s: seen.capacity_per_s,
         long_service_time: seen.long_service_time,
+        longest_usual,
+        drain,
         settled_after: seen.settled_after,
         null_capacity_per_s: None,
         ended,
@@ -306,7 +321,7 @@ fn null_capacity(
     };
     let mode = if key.oneshot { "oneshot" } else { "http" };
     let variant = null_variant(like, listen, scheme, mode, key.body_bytes);
-    let mut running = RunningVariant::start(0, &variant, around, seed)?;
+    let mut running = RunningVariant::start(0, &variant, around, StartSeeds::alone(seed))?;
     let slice = slice_of_null(&variant, part);
     let rate = running.load(Offer::Calibration, 0, &slice, around.meter)?.throughput_per_s();
     running.end();
@@ -316,7 +331,7 @@ fn null_capacity(
 /// The slice that measures a null server.
 pub(crate) fn slice_of_null(variant: &Variant, part: &Part) -> drive::Slice {
     let length = if part.schedule.quick { 400 } else { 800 };
-    slice_of(variant, Mode::Closed, Nanos::from_millis(length), Nanos::ZERO)
+    slice_of(variant, Mode::Closed, LoopStart::Fresh, Nanos::from_millis(length), Nanos::ZERO)
 }
 
 /// A null server in the place of a variant's stack.

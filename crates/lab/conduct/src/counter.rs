@@ -95,7 +95,7 @@ impl Counter {
         let settled = self.reader.read_settled_from(self.base, completed, Nanos::ZERO, patience);
         let count = settled.ok()?;
         let now = served::Count { served: self.in_requests(count, completed), ..count };
-        if now.served + now.discarded != completed {
+        if now.served.checked_add(now.discarded) != Some(completed) {
             return None;
         }
         self.arrived = Some(now);

@@ -15,8 +15,8 @@ use crate::block::BlockOutcome;
 /// Tolerated significant imbalance, as a share of the connections' time.
 const OFF_MAX: f64 = 0.01;
 
-/// Two-sided significance level of an imbalance.
-const ALPHA: f64 = 0.05;
+/// Two-sided significance level of an imbalance: one that remains forbids the verdict.
+const ALPHA: f64 = 0.001;
 
 /// The balance of every variant in every block.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Edges {
         }
     }
 
-    /// A warning for each variant whose balance over the complete blocks differs significantly from
+    /// Forbids the verdict of each variant whose balance over the complete blocks differs significantly from
     /// zero.
     pub(crate) fn findings(&self, blocks: &[Block], variants: usize) -> Vec<Finding> {
         let complete: BTreeSet<u32> =
@@ -66,7 +66,7 @@ impl Edges {
             let half_width = spread.t_half_width(ALPHA);
             let fact = Fact::Edges { mean: spread.mean, half_width };
             (spread.mean.abs() - half_width > OFF_MAX)
-                .then(|| Finding::of_variant(Severity::Warning, variant, fact))
+                .then(|| Finding::of_variant(Severity::Invalid, variant, fact))
         };
         (0..variants).filter_map(warning).collect()
     }

@@ -17,6 +17,7 @@ mod layout;
 mod load;
 mod machines;
 mod network;
+mod pace;
 mod part;
 mod recording;
 mod reread;

@@ -1,15 +1,16 @@
 //! `load`: one trial on a server that is already running, after probes and a warm-up.
 //!
 //! It is recorded like any run: one part, one variant, and one block with two trials. `warm-up`
-//! contains the three probes and the warm-up, `closed` or `open` the measured slice including the
+//! contains the three probes and the warm-up (without one, up to 300 requests that show whether the
+//! body varies), `closed` or `open` the measured slice including the
 //! drain. Together they are the whole session.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use base::{CpuSet, Nanos, RunId, Seed, Timestamp};
-use drive::{EngineKind, Histogram, Learned, Live, Observation, Session, Slice};
+use drive::{EngineKind, Histogram, Learned, Live, LoopStart, Observation, Session, Slice};
 use host::{Identity, Meter};
 use ledger::Ledger;
 use record::{
@@ -28,11 +29,19 @@ use crate::watch::{Doing, Event, Recorder, Watcher};
 
 /// Resolution of the recorded series.
 const STEP: Nanos = Nanos::from_millis(100);
+/// Requests from which a load without warm-up learns whether the body varies, and the time after
+/// which no more are sent.
+const LEARN_REQUESTS: u64 = 300;
+const LEARN_MAX: Duration = Duration::from_millis(200);
+/// They are sent in groups of one per connection, but of at least this many.
+const LEARN_AT_ONCE_MIN: u64 = 10;
 /// Length of a bucket for finding changes of level, in service times. Connections in step with each
 /// other complete all at once, so buckets differ by one such burst.
 const DRIFT_SERVICE_TIMES: u64 = 40;
 /// With fewer buckets no change of level is looked for.
 const DRIFT_BUCKETS_MIN: usize = 8;
+/// The share of a CPU that other processes may use without a warning.
+const BUSY_SHARE_MIN: f64 = 0.2;
 /// Additional sockets in TIME_WAIT that are worth reporting.
 const TIME_WAIT_MIN: u64 = 1000;
 
@@ -68,6 +77,8 @@ pub struct LoadOptions {
     pub machine: Machine,
     /// CPUs for the client threads; empty for no pinning.
     pub cpus: CpuSet,
+    /// What other processes did just before; `None` if it could not be observed.
+    pub neighbours: Option<host::Neighbours>,
     /// Live counts.
     pub live: Arc<Live>,
     /// Set to end the load early.
@@ -117,7 +128,9 @@ pub fn load(
         counter,
         meter: Meter::open(),
         inspector: Inspector { block: 1, client_shares: false, findings: Vec::new() },
+        probing: Duration::ZERO,
     };
+    loading.inspect_neighbours(options.neighbours.as_ref());
     let (warm, status) = loading.probe(&mut session)?;
     let mut run = blank(plan, options, session.engine());
     run.parts[0].load.status = status;
@@ -129,7 +142,7 @@ pub fn load(
         Ok(_) if options.stop.load(Ordering::Relaxed) => RunState::Interrupted,
         Ok(_) => RunState::Done,
     };
-    run.error = result.as_ref().err().map(ToString::to_string);
+    run.error = result.as_ref().err().map(|error| base::redact(&error.to_string()));
     let finished = recorder.finish(&run).map_err(ConductError::Record);
     let seen = result?;
     finished?;
@@ -151,6 +164,8 @@ struct Loading<'a> {
     served: Option<u64>,
     meter: Meter,
     inspector: Inspector,
+    /// How long the probes took.
+    probing: Duration,
 }
 
 impl Loading<'_> {
@@ -164,16 +179,51 @@ impl Loading<'_> {
             Exchange::Echo { .. } | Exchange::Bulk { .. } | Exchange::Lines(_) => None,
         };
         let (counts, errors) = session.life();
-        warm.add_probes(&counts, &errors, began.elapsed().into());
+        self.probing = began.elapsed();
+        warm.add_probes(&counts, &errors, self.probing.into());
         let mut status = self.plan.load.expect.status;
         if let Some(learned) = learned {
-            self.inspect_answer(&learned)?;
+            self.inspect_status(&learned)?;
             status = status.or(learned.status);
         }
         Ok((warm, status))
     }
 
-    fn inspect_answer(&mut self, learned: &Learned) -> Result<(), ConductError> {
+    /// Sends further requests as a short warm-up, to learn whether the body varies. A server to
+    /// which the probes alone took [`LEARN_MAX`] gets none.
+    fn learn_more(&self, session: &mut Session, warm: &mut TrialSum) -> Result<(), ConductError> {
+        let began = Instant::now();
+        let at_once = u64::from(self.plan.load.connections).max(LEARN_AT_ONCE_MIN);
+        let mut left = LEARN_REQUESTS.min(self.plan.requests.unwrap_or(LEARN_REQUESTS));
+        while left > 0 && self.probing + began.elapsed() < LEARN_MAX && !self.stopped() {
+            let requests = left.min(at_once);
+            let slice = Slice {
+                start: LoopStart::Fresh,
+                mode: Mode::Closed,
+                lead_in: Nanos::ZERO,
+                window: Nanos::ZERO,
+                requests: Some(requests),
+                drain: self.plan.load.timeout,
+            };
+            self.slice(session, warm, &slice)?;
+            left -= requests;
+        }
+        Ok(())
+    }
+
+    /// Ends the learning, and reports what varies unless the load says what to check.
+    fn settle(&mut self, session: &mut Session, warm: &mut TrialSum) {
+        let before = session.life();
+        let learned = session.settle();
+        warm.retract_between(&before, &session.life());
+        let varies = learned.filter(|learned| learned.varies);
+        if let Some(learned) = varies.filter(|_| self.plan.load.expect.check.is_none()) {
+            let length = learned.length.is_none();
+            self.find(Severity::Warning, Fact::BodyVaries { length });
+        }
+    }
+
+    fn inspect_status(&mut self, learned: &Learned) -> Result<(), ConductError> {
         let declared = self.plan.load.expect.status.is_some();
         match learned.status.filter(|_| !declared) {
             Some(status) if status >= 400 => return Err(ConductError::ErrorPage { status }),
@@ -182,11 +232,25 @@ impl Loading<'_> {
             }
             _ => {}
         }
-        if learned.varies {
-            let length = learned.length.is_none();
-            self.find(Severity::Warning, Fact::BodyVaries { length });
-        }
         Ok(())
+    }
+
+    /// The load itself cannot tell other processes from the server, which is idle before it.
+    fn inspect_neighbours(&mut self, seen: Option<&host::Neighbours>) {
+        let Some(seen) = seen else {
+            return self.find(Severity::Note, Fact::Unchecked { what: Unchecked::MachineCpu });
+        };
+        let busy = seen.busier_than(BUSY_SHARE_MIN, &CpuSet::default());
+        if busy.is_empty() {
+            return;
+        }
+        let process = |p: &host::Neighbour| {
+            let name = p.name.chars().filter(|c| !c.is_control()).collect();
+            record::BusyProcess { pid: p.pid, name, cpus: p.share }
+        };
+        let cpus = busy.iter().map(|(_, share)| share).sum();
+        let processes = seen.processes.iter().map(process).collect();
+        self.find(Severity::Warning, Fact::Neighbours { cpus, processes });
     }
 
     fn find(&mut self, severity: Severity, fact: Fact) {
@@ -212,18 +276,23 @@ impl Loading<'_> {
         let plan = self.plan;
         let slice = Slice {
             mode: plan.mode,
+            start: LoopStart::Fresh,
             lead_in: Nanos::ZERO,
             window: plan.duration,
             requests: plan.requests,
             drain: plan.load.timeout,
         };
         let variant = plan.target.to_string();
+        session.keep_learning();
         if plan.warmup > Nanos::ZERO {
             let what = Doing::WarmingUp;
             watcher.event(&Event::Doing { what, variant: variant.clone(), share_done: 0.0 });
             let slice = Slice { window: plan.warmup, requests: None, ..slice };
             self.slice(&mut session, &mut warm, &slice)?;
+        } else if session.is_learning() {
+            self.learn_more(&mut session, &mut warm)?;
         }
+        self.settle(&mut session, &mut warm);
         let mut block = blank_block(run.started);
         let completed = session.life().0.completed;
         self.write(&warm, completed, run, &mut block, recorder)?;
@@ -284,7 +353,7 @@ impl Loading<'_> {
             peak_memory_bytes: None,
             throttled: throttled.zip(stage::throttled()).map(|(a, b)| b.saturating_sub(a)),
         };
-        trial_sum.add(&seen, cost, 0, started, slice.lead_in);
+        trial_sum.add(&seen, cost, 0, started, slice);
         Ok(seen)
     }
 
@@ -331,14 +400,16 @@ impl Loading<'_> {
             self.find(Severity::Warning, Fact::ClientBusy { share, threads });
         }
         let counts = &seen.counts;
-        let achieved = counts.completed as f64 / counts.offered.max(1) as f64;
+        // What had not been sent when the time was over was sent and answered later.
+        let in_time = counts.completed.saturating_sub(seen.window.waiting);
+        let achieved = in_time as f64 / counts.offered.max(1) as f64;
         if open && counts.offered > 0 && achieved < ACHIEVED_MIN {
             let cap = seen.connections_limit.connections;
             let fact = Fact::Unsustained {
                 achieved,
                 limit: ACHIEVED_MIN,
-                dropped: counts.dropped,
-                connections_cap: (seen.dropped_for_want_of_connections > 0).then_some(cap),
+                dropped: counts.dropped + seen.window.waiting,
+                connections_cap: (seen.waiting_for_connections > 0).then_some(cap),
             };
             self.find(Severity::Invalid, fact);
         }
@@ -389,16 +460,10 @@ impl Loading<'_> {
 
 /// Closes the connections; returns the number of requests completed on them.
 fn close(session: Session, trial_sum: &mut TrialSum) -> u64 {
-    let (before, errors_before) = session.life();
-    let (after, mut errors) = session.close();
-    for (kind, n) in &mut errors {
-        *n -= errors_before.get(kind).copied().unwrap_or(0);
-    }
-    errors.retain(|_, n| *n > 0);
-    if after.completed < before.completed {
-        trial_sum.retract(before.completed - after.completed, &errors);
-    }
-    after.completed
+    let before = session.life();
+    let after = session.close();
+    trial_sum.retract_between(&before, &after);
+    after.0.completed
 }
 
 /// The change of level over the steps inside the measured window, if it exceeds the bursts in which
@@ -443,7 +508,7 @@ fn blank_block(started: Timestamp) -> Block {
 
 /// The run before anything except probes has been sent.
 fn blank(plan: &LoadPlan, options: &LoadOptions, engine: EngineKind) -> Run {
-    let target = plan.target.to_string();
+    let target = base::redact(&plan.target.to_string());
     let engine = match engine {
         EngineKind::Epoll => record::Engine::Epoll,
         EngineKind::IoUring => record::Engine::IoUring,
@@ -471,6 +536,7 @@ fn blank(plan: &LoadPlan, options: &LoadOptions, engine: EngineKind) -> Run {
         changes: Vec::new(),
         precision: 0.0,
         quick: false,
+        independent_starts: false,
         disturbance: None,
     };
     Run {
@@ -482,7 +548,7 @@ fn blank(plan: &LoadPlan, options: &LoadOptions, engine: EngineKind) -> Run {
         question: String::new(),
         started,
         finished: None,
-        command_line: options.command_line.clone(),
+        command_line: base::redact_arguments(&options.command_line),
         version: record::version_with_method(env!("CARGO_PKG_VERSION")),
         seed: options.seed,
         plan: String::new(),

@@ -8,7 +8,7 @@ use spec::{Exchange, Variant};
 
 use crate::calibrate::{null_variant, slice_of_null};
 use crate::machines::Site;
-use crate::running_variant::{RunningVariant, Setting, StartError};
+use crate::running_variant::{RunningVariant, Setting, StartError, StartSeeds};
 
 /// Above this share of what the network allows, it limits a variant.
 const SHARE_MAX: f64 = 0.7;
@@ -31,7 +31,7 @@ pub(crate) fn measure(
     let mut variant = null_variant(like, "tcp://$HOST:$PORT", "tcp://$HOST:$PORT", "bulk", 12);
     variant.load.exchange = Exchange::Bulk { chunk: CHUNK };
     variant.load.new_connection = false;
-    let mut running = RunningVariant::start(0, &variant, around, seed)?;
+    let mut running = RunningVariant::start(0, &variant, around, StartSeeds::alone(seed))?;
     let slice = slice_of_null(&variant, &around.part);
     let chunks_per_s =
         running.load(Offer::Calibration, 0, &slice, around.meter)?.throughput_per_s();

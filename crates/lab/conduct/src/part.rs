@@ -17,9 +17,10 @@ use crate::error::ConductError;
 use crate::layout::{layout, note_clocks, note_segments};
 use crate::machines::{Canaries, Machines, Snapshots};
 use crate::network;
+use crate::pace::Pace;
 use crate::running_variant::{Setting, VariantResult};
 use crate::schedule::{
-    lead_in, schedule_within, settle_offers, settled_after, warmup, with_learned,
+    extended, schedule_within, settle_offers, settled_after, warmup, with_learned,
 };
 use crate::uneven::Unevenness;
 use crate::validity::{Inspector, VariantTotals, over_all_blocks};
@@ -45,8 +46,7 @@ struct PartProgress {
     able: Vec<usize>,
     offers: Vec<SettledOffer>,
     warmup: Nanos,
-    settling: Nanos,
-    lead_in: Nanos,
+    pace: Pace,
     /// Blocks wanted so far: the pilot, and then what its variance calls for.
     wanted: u32,
     planned_after_pilot: bool,
@@ -108,6 +108,17 @@ impl<'a> PartRunner<'a> {
         Ok(())
     }
 
+    /// Records the part of a run that was stopped before it began.
+    pub(crate) fn leave_out(
+        &self,
+        run: &mut Run,
+        context: &mut RunContext<'_>,
+    ) -> Result<(), ConductError> {
+        run.parts.push(blank(&self.plan, self.layout()));
+        let part = &run.parts[self.index];
+        context.recorder.part(run, self.index, part).map_err(ConductError::Record)
+    }
+
     /// Runs blocks until there are enough, or until another would exceed `deadline`. May be called
     /// again with a later deadline.
     pub(crate) fn blocks(
@@ -143,7 +154,10 @@ impl<'a> PartRunner<'a> {
             let complete: Vec<u32> = part.complete_blocks().map(|block| block.index).collect();
             let mut found = over_all_blocks(&self.plan, &progress.all_totals);
             let median = median_latency(part);
-            found.extend(progress.unevenness.findings(&self.plan.contrasts, &complete, median));
+            let primary = analyse::metric_of(self.plan.primary);
+            let decides = (primary, analyse::offer_of(&self.plan, primary));
+            let contrasts = &self.plan.contrasts;
+            found.extend(progress.unevenness.findings(contrasts, &complete, median, decides));
             found.extend(progress.edges.findings(&part.blocks, self.plan.variants.len()));
             part.findings.extend(found);
         }
@@ -176,13 +190,10 @@ impl<'a> PartRunner<'a> {
             let left = deadline.aim.saturating_duration_since(Instant::now());
             (plan.schedule, other_window) = schedule_within(&plan, able.len(), left.into());
         }
-        let long = calibration.variants.iter().map(|c| c.long_service_time).max();
-        let settling = long.unwrap_or(Nanos::ZERO).min(Nanos(plan.schedule.slice.0 / 2));
         PartProgress {
             offers: settle_offers(&plan, calibration, other_window),
             warmup: plan.schedule.warmup,
-            settling,
-            lead_in: lead_in(&self.plan, calibration),
+            pace: Pace::of(&plan, calibration),
             wanted: plan.schedule.pilot_blocks,
             planned_after_pilot: false,
             number: 0,
@@ -251,6 +262,7 @@ impl<'a> PartRunner<'a> {
         }
         analyse::note_differing_answers(calibration, part);
         let mut found = analyse::redirects(calibration, &self.plan);
+        found.extend(analyse::varying(calibration, &self.plan));
         if self.plan.variants.iter().all(|variant| variant.stack.processes.is_empty()) {
             let (severity, fact) = (Severity::Note, Fact::Standing);
             found.push(Finding { severity, block: None, variant: None, fact });
@@ -306,7 +318,7 @@ impl<'a> PartRunner<'a> {
             let number = complete + 1;
             context.watcher.event(&Event::Block { number, of: progress.wanted, remaining });
             let began = Instant::now();
-            self.block(progress, run, context)?;
+            self.block(progress, run, deadline, context)?;
             progress.spent += began.elapsed();
         }
     }
@@ -316,6 +328,7 @@ impl<'a> PartRunner<'a> {
         &mut self,
         progress: &mut PartProgress,
         run: &mut Run,
+        deadline: Option<Deadline>,
         context: &mut RunContext<'_>,
     ) -> Result<(), ConductError> {
         progress.number += 1;
@@ -326,10 +339,9 @@ impl<'a> PartRunner<'a> {
         let plan = BlockPlan {
             part: &progress.plan,
             variants: progress.able.clone(),
-            offers: progress.offers.clone(),
+            offers: self.windows(progress, deadline),
             warmup: progress.warmup,
-            settling: progress.settling,
-            lead_in: progress.lead_in,
+            pace: progress.pace,
             seed: self.seed.derive("block", u64::from(number)),
         };
         let (started, clock) = (base::timestamp_now(), Instant::now());
@@ -340,7 +352,8 @@ impl<'a> PartRunner<'a> {
         let canary = [progress.last_canary, self.canaries.run()];
         progress.last_canary = canary[1];
 
-        let resolved = resolves(self.setting.resolution(), progress.plan.schedule.slice);
+        let resolved = resolves(self.setting.resolution(), progress.pace.closed);
+        progress.pace.learn(&outcome);
         let mut inspector = Inspector {
             block: number,
             client_shares: run.parts[self.index].layout.is_shared(),
@@ -386,6 +399,19 @@ impl<'a> PartRunner<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The offers of the next block, with windows for at least two slices each as far as the time
+    /// allows that is left for the blocks still wanted.
+    fn windows(&self, progress: &PartProgress, deadline: Option<Deadline>) -> Vec<SettledOffer> {
+        if progress.plan.schedule.one_slice {
+            return progress.offers.clone();
+        }
+        let blocks = progress.wanted.saturating_sub(progress.number - 1).max(1);
+        let left = deadline.map(|d| d.aim.saturating_duration_since(Instant::now()));
+        let per_variant =
+            left.map(|left| Nanos::from(left / blocks / progress.able.len().max(1) as u32));
+        extended(&progress.offers, &progress.pace, progress.warmup, per_variant)
     }
 
     fn write_down(
@@ -556,6 +582,7 @@ pub(crate) fn blank(plan: &spec::Part, layout: record::Layout) -> Part {
             .collect(),
         precision: plan.schedule.precision,
         quick: plan.schedule.quick,
+        independent_starts: plan.schedule.independent_starts,
         disturbance: None,
     }
 }

@@ -101,6 +101,7 @@ fn lateness_that_goes_with_a_variant_leaves_throughput_alone() {
         here: 1e-3,
         there: 1e-5,
         p: 1e-6,
+        log_bound: None,
     };
     let part = concluded(eight_blocks(), vec![Finding::of_variant(Severity::Invalid, 1, fact)]);
     assert_eq!(verdict(&part, record::Metric::Throughput), stats::Verdict::Faster);

@@ -59,6 +59,7 @@ fn run() -> Run {
             changes: Vec::new(),
             precision: 0.01,
             quick: true,
+            independent_starts: true,
             disturbance: None,
         }],
     }

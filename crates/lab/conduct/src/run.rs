@@ -67,14 +67,14 @@ pub fn run(
         kind: options.kind,
         state: RunState::Running,
         name: options.name.clone().unwrap_or_else(|| plan.name.clone()),
-        title: plan.title.clone(),
-        question: plan.question.clone(),
+        title: base::redact(&plan.title),
+        question: base::redact(&plan.question),
         started,
         finished: None,
-        command_line: options.command_line.clone(),
+        command_line: base::redact_arguments(&options.command_line),
         version: record::version_with_method(env!("CARGO_PKG_VERSION")),
         seed: options.seed,
-        plan: plan.source.clone(),
+        plan: base::redact(&plan.source),
         machine: Machine { wake: wake_cost(plan, &online), ..options.machine.clone() },
         error: None,
         parts: Vec::new(),
@@ -88,7 +88,7 @@ pub fn run(
         Ok(()) => RunState::Done,
     };
     if let Err(error) = &result {
-        run.error = Some(error.to_string());
+        run.error = Some(base::redact(&error.to_string()));
     }
     let finished = recorder.finish(&run).map_err(ConductError::Record);
     result?;
@@ -136,11 +136,6 @@ fn parts(
         None => part.schedule.max_time.map(|time| Deadline::share_of(time, Duration::ZERO, 1)),
     };
     for (index, part) in plan.parts.iter().enumerate() {
-        if stopped() {
-            break;
-        }
-        let name = part.name.clone();
-        context.watcher.event(&Event::Part { name, number: index + 1, of: count });
         let setting = Setting {
             stage: &stage,
             part: part.clone(),
@@ -157,6 +152,13 @@ fn parts(
         };
         let seed = options.seed.derive("part", index as u64);
         let mut runner = PartRunner::new(part.clone(), index, setting, seed, &canaries);
+        if stopped() {
+            runner.leave_out(run, &mut context)?;
+            runners.push(runner);
+            continue;
+        }
+        let name = part.name.clone();
+        context.watcher.event(&Event::Part { name, number: index + 1, of: count });
         let until = deadline(part, count - index);
         runner.calibrate(run, until, &mut context)?;
         runner.blocks(run, until, &mut context)?;

@@ -10,10 +10,9 @@ use drive::{DriveError, Learned, Live, Observation, Slice};
 use far::{FarError, Look, Looked};
 use host::{Identity, Meter, Reading};
 use ledger::{Counts, Ledger};
-use rand::RngExt as _;
 use record::{Disruption, Life, Offer, Trial};
 use spec::{Action, EngineChoice, Target, Variant};
-use stage::{Stage, StageError, StartOptions, served};
+use stage::{Draws, Stage, StageError, StartOptions, served};
 
 use crate::acting::{Actor, attribute};
 use crate::counter::{Counter, Settled};
@@ -45,6 +44,30 @@ pub(crate) struct Setting<'a> {
     pub(crate) stop: drive::StopFlag,
     pub(crate) step: Nanos,
     pub(crate) meter: &'a Meter,
+}
+
+/// The seeds of a start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StartSeeds {
+    /// Determines what must differ between stacks that run side by side: ports, names of folders.
+    places: Seed,
+    /// Determines what may make the same program faster or slower, and the load's arrivals.
+    draws: Seed,
+}
+
+impl StartSeeds {
+    /// The seeds of a start with which no other is compared.
+    pub(crate) fn alone(seed: Seed) -> StartSeeds {
+        StartSeeds { places: seed, draws: seed }
+    }
+
+    /// The seeds of a variant in the block of this seed: the draws are common to all variants of the
+    /// block, unless they are to be `independent`.
+    pub(crate) fn in_block(block: Seed, variant: usize, independent: bool) -> StartSeeds {
+        let own = block.derive("variant", variant as u64);
+        let draws = if independent { own } else { block.derive("draws", 0) };
+        StartSeeds { places: own, draws }
+    }
 }
 
 /// Why a variant could not start.
@@ -105,10 +128,9 @@ impl RunningVariant {
         index: usize,
         variant: &Variant,
         around: &Setting<'_>,
-        seed: Seed,
+        seeds: StartSeeds,
     ) -> Result<RunningVariant, StartError> {
-        let mut rng = seed.rng("set-up");
-        let env_padding_bytes: u32 = rng.random_range(0..=4096);
+        let draws = Draws::of(seeds.draws);
         let site = Site::of(variant, &around.part, around.near, around.machines)
             .map_err(StartError::Unfit)?;
         let environment = match &site.stack {
@@ -123,14 +145,14 @@ impl RunningVariant {
             let options = StartOptions {
                 cpus: site.stack_cpus.clone(),
                 client_cpus: site.beside_cpus.clone(),
-                env_padding_bytes,
+                draws,
                 host: site.host.clone(),
                 files: around.files.clone(),
                 keep_files: around.keep_files.as_deref().map(|f| f.join(file_name(&variant.name))),
                 path_prepend: around.programs(&site),
                 working_dir: variant.stack.working_dir.clone(),
                 stop: around.stop.clone(),
-                ..StartOptions::new(&variant.name, seed.derive("places", attempt))
+                ..StartOptions::new(&variant.name, seeds.places.derive("places", attempt))
             };
             match Stack::start(around.stage, &site, &stack, options) {
                 Err(error) if error.is_address_in_use() && attempt < START_ATTEMPTS => continue,
@@ -142,7 +164,7 @@ impl RunningVariant {
             .map_err(|error| StartError::Unfit(error.to_string()))?;
         let options = drive::Options {
             cpus: site.client_cpus.first().cloned().unwrap_or_default(),
-            seed: seed.derive("arrivals", 0),
+            seed: seeds.draws.derive("arrivals", 0),
             step: around.step,
             stop: around.stop.clone(),
             among: None,
@@ -181,9 +203,29 @@ impl RunningVariant {
             live,
             stop: around.stop.clone(),
             counter,
-            env_padding_bytes,
+            env_padding_bytes: draws.env_padding_bytes,
             step: around.step,
         })
+    }
+
+    /// Learns from the slices that follow whether the body varies.
+    pub(crate) fn keep_learning(&mut self) -> Result<(), StartError> {
+        if self.learned.is_some() { self.session.keep_learning() } else { Ok(()) }
+    }
+
+    /// Ends the learning: responses to the trial under `offer` that were wrong become failures.
+    /// Returns the response to expect from now on.
+    pub(crate) fn settle(&mut self, offer: Offer) -> Result<Option<Learned>, StartError> {
+        if self.learned.is_some() {
+            let before = self.session.life();
+            self.learned = Some(self.session.settle()?);
+            let after = self.session.life();
+            let mut sums = self.trial_sums.iter_mut();
+            if let Some(trial_sum) = sums.find(|trial_sum| trial_sum.offer == offer) {
+                trial_sum.retract_between(&before, &after);
+            }
+        }
+        Ok(self.learned.clone())
     }
 
     /// Replaces the variables of a text by the stack's values.
@@ -230,7 +272,7 @@ impl RunningVariant {
             peak_memory_bytes: after.peak_memory_bytes,
             throttled: rise(before.throttled, after.throttled),
         };
-        self.trial_sums[at].add(&seen, cost, round, started, slice.lead_in);
+        self.trial_sums[at].add(&seen, cost, round, started, slice);
         if self.is_one_way && self.counter.is_some() {
             self.trial_sums[at].add_arrivals(arrivals);
         }
@@ -517,4 +559,49 @@ fn with_one_engine(load: &spec::Load) -> spec::Load {
         named => named,
     };
     spec::Load { engine, ..load.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn starts(block: Seed, independent: bool) -> [StartSeeds; 3] {
+        [0, 1, 2].map(|variant| StartSeeds::in_block(block, variant, independent))
+    }
+
+    proptest! {
+        #[test]
+        fn the_variants_of_a_block_start_alike_and_each_block_anew(run in any::<u64>(), number in 1..1000_u64) {
+            let block = |number| Seed(run).derive("block", number);
+            let [a, b, c] = starts(block(number), false);
+            prop_assert_eq!(Draws::of(a.draws), Draws::of(b.draws));
+            prop_assert_eq!(Draws::of(a.draws), Draws::of(c.draws));
+            prop_assert_eq!(a.draws, c.draws, "arrivals");
+            prop_assert!(a.places != b.places && b.places != c.places, "ports and folders differ");
+            let [next, ..] = starts(block(number + 1), false);
+            prop_assert_ne!(Draws::of(a.draws), Draws::of(next.draws));
+            let [a, b, c] = starts(block(number), true);
+            prop_assert_ne!(Draws::of(a.draws), Draws::of(b.draws));
+            prop_assert_ne!(Draws::of(b.draws), Draws::of(c.draws));
+        }
+    }
+
+    #[test]
+    fn draws_over_blocks_cover_their_whole_range() {
+        let draws: Vec<Draws> = (0..400)
+            .map(|number| {
+                let block = Seed(1).derive("block", number);
+                Draws::of(StartSeeds::in_block(block, 0, false).draws)
+            })
+            .collect();
+        let letters: std::collections::BTreeSet<u32> =
+            draws.iter().map(|draws| draws.folder_letters).collect();
+        assert_eq!(letters, (6..=12).collect());
+        let mean = |of: fn(&Draws) -> f64| draws.iter().map(of).sum::<f64>() / 400.0;
+        assert!((mean(|draws| f64::from(draws.env_padding_bytes)) / 2048.0 - 1.0).abs() < 0.1);
+        assert!(
+            (mean(|draws| f64::from(draws.hash_seed)) / f64::from(u32::MAX) - 0.5).abs() < 0.05
+        );
+    }
 }

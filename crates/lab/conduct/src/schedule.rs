@@ -6,8 +6,9 @@ use record::Offer;
 use spec::Mode;
 
 use crate::analyse;
-use crate::block::{LEAD_IN_SHARE, LEAD_IN_SHARE_MAX, SettledOffer};
+use crate::block::SettledOffer;
 use crate::calibrate::{Calibrated, Calibration};
+use crate::pace::{LEAD_IN_SHARE, LEAD_IN_SHARE_MAX, Pace};
 
 /// Length of a lead-in, in mean service times of the slowest variant.
 const LEAD_IN_SERVICE_TIMES: f64 = 2.0;
@@ -104,6 +105,47 @@ pub(crate) fn settle_offers(
     plan.offers.iter().filter_map(settle).collect()
 }
 
+/// Length of a lead-in: two mean service times of the slowest variant. In a continued loop, the first
+/// request of a slice does not count, so little would be left of a slice that is not much longer.
+pub(crate) fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    let of_variant = |c: &Calibrated| LEAD_IN_SERVICE_TIMES * mean_service_time_s(plan, c);
+    let longest_s = calibration.variants.iter().map(of_variant).fold(0.0, f64::max);
+    Nanos::from_secs_f64(longest_s.min(3600.0))
+}
+
+/// The schedule's slice, or a longer one for slow requests; at most half a window, so that each
+/// variant has two slices.
+fn settled_slice(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    let needed = Nanos((lead_in(plan, calibration).0 as f64 / LEAD_IN_SHARE_MAX) as u64);
+    let schedule = &plan.schedule;
+    schedule.slice.max(needed.min(Nanos(schedule.window.0 / 2)))
+}
+
+/// The offers with windows for at least two slices of this pace each, or as long as fits into the
+/// time `per_variant` that a block has for each variant.
+pub(crate) fn extended(
+    offers: &[SettledOffer],
+    pace: &Pace,
+    warmup: Nanos,
+    per_variant: Option<Nanos>,
+) -> Vec<SettledOffer> {
+    let wanted =
+        |offer: &SettledOffer| offer.window.max((pace.slice(offer.offer) * 2).min(WINDOW_MAX));
+    let sum = |of: &dyn Fn(&SettledOffer) -> Nanos| -> f64 {
+        offers.iter().map(|offer| of(offer).as_secs_f64()).sum()
+    };
+    let (shortest_s, wanted_s) = (sum(&|offer| offer.window), sum(&wanted));
+    let beside = warmup.max(pace.settling) + Nanos(pace.settling.0 / 2) + BLOCK_OVERHEAD;
+    let room_s =
+        per_variant.map_or(f64::INFINITY, |time| time.saturating_sub(beside).as_secs_f64());
+    let share = ((room_s - shortest_s) / (wanted_s - shortest_s).max(1e-9)).clamp(0.0, 1.0);
+    let lengthen = |offer: &SettledOffer| {
+        let more = wanted(offer).saturating_sub(offer.window);
+        SettledOffer { window: offer.window + Nanos((more.0 as f64 * share) as u64), ..*offer }
+    };
+    offers.iter().map(lengthen).collect()
+}
+
 /// 1.5 times the slowest variant's last change of level, or a second if a variant never settled, but at
 /// least the schedule's warm-up and at most three seconds more.
 pub(crate) fn warmup(plan: &spec::Part, calibration: &Calibration) -> Nanos {
@@ -125,8 +167,10 @@ pub(crate) fn with_learned(plan: &spec::Part, calibration: &Calibration) -> spec
         let Some(learned) = &calibrated.learned else { continue };
         let expect = &mut plan.variants[calibrated.variant].load.expect;
         expect.status = expect.status.or(learned.status);
-        expect.length = expect.length.or(learned.length);
-        if expect.body.is_none() {
+        if expect.body.is_none() && expect.length.is_none() {
+            // What varied in the calibration is not learned again from three probes.
+            expect.check = expect.check.or(Some(learned.check()));
+            expect.length = learned.length;
             expect.body.clone_from(&learned.body);
         }
     }
@@ -152,25 +196,4 @@ fn settled_window(plan: &spec::Part, calibration: &Calibration) -> Nanos {
     let needed_s = WINDOW_SERVICE_TIMES * means.fold(0.0, f64::max);
     let longest = if plan.schedule.quick { QUICK_WINDOW_MAX } else { WINDOW_MAX };
     plan.schedule.window.max(Nanos::from_secs_f64(needed_s).min(longest))
-}
-
-/// Length of a lead-in: two mean service times of the slowest variant, and at least as long as the
-/// requests that take most of the connections' time. A loop younger than these contains too few of
-/// them.
-pub(crate) fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
-    let of_variant = |c: &Calibrated| {
-        let mean_s = mean_service_time_s(plan, c);
-        (LEAD_IN_SERVICE_TIMES * mean_s).max(c.long_service_time.as_secs_f64())
-    };
-    let longest_s = calibration.variants.iter().map(of_variant).fold(0.0, f64::max);
-    Nanos::from_secs_f64(longest_s.min(3600.0))
-}
-
-/// The schedule's slice, or a longer one for slow requests: the lead-in has to outlast the requests
-/// with which the slice begins, otherwise the slice would include the slow start of a loop that is
-/// not yet closed. At most half a window, so that each variant has two slices.
-fn settled_slice(plan: &spec::Part, calibration: &Calibration) -> Nanos {
-    let needed = Nanos((lead_in(plan, calibration).0 as f64 / LEAD_IN_SHARE_MAX) as u64);
-    let schedule = &plan.schedule;
-    schedule.slice.max(needed.min(Nanos(schedule.window.0 / 2)))
 }

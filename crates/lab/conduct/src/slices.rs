@@ -94,15 +94,17 @@ impl SliceSeen {
         }
     }
 
-    /// Moves the last `requests` completed ones to the failed ones.
-    pub(crate) fn retract(&mut self, requests: u64) {
-        self.failed += requests;
+    /// Moves the last completed requests, at most `requests`, to the failed ones; returns how many
+    /// are left to be moved.
+    pub(crate) fn retract(&mut self, requests: u64) -> u64 {
         let mut left = requests;
         for step in self.completed_by_step.iter_mut().rev() {
             let taken = left.min(*step);
             *step -= taken;
             left -= taken;
         }
+        self.failed += requests - left;
+        left
     }
 
     /// The first and the last microsecond since the epoch that it covers.

@@ -1,13 +1,14 @@
 //! Adds up the slices of one variant under one offer to a trial.
 
 use base::{Nanos, Timestamp};
-use drive::{ConnectionsLimit, Histogram, Observation, Window};
+use drive::{ConnectionsLimit, Histogram, Observation, Slice, Window};
 use ledger::{Counts, Errors, Ledger};
 use record::{Disruption, Distribution, Offer, ThreadUse, Trial};
 use stage::served::Count;
 
 use crate::SliceSeen;
 use crate::disturbance::Activity;
+use crate::validity::RESENT_AFTER;
 
 /// CPU time of the stack during a slice, and the machine's activity activity.
 #[derive(Clone, Debug, Default)]
@@ -26,9 +27,42 @@ pub(crate) struct TrialSlice {
     pub(crate) window: Window,
     pub(crate) cost: Cost,
     pub(crate) other_cpus: Option<f64>,
+    /// How long the slice waited for its last requests.
+    drain: Nanos,
+    /// Connections opened in it.
+    pub(crate) connects: u64,
+    /// Whether a request failed, or took as long as a lost packet costs.
+    pub(crate) stalled: bool,
     service_time: Sparse,
     latency: Sparse,
     lateness: Sparse,
+}
+
+/// The increase of one of the kernel's counters during a slice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trouble {
+    pub(crate) counter: &'static str,
+    pub(crate) rise: u64,
+    /// Whether it can have hit the slice's own connections.
+    pub(crate) ours: bool,
+}
+
+/// Whether an increase of a counter, which is that of the whole machine, can have hit the connections
+/// of a slice that opened `connects` of them. Trouble with opening connections can only hit a slice
+/// that opened some, and all trouble makes requests wait or fail (`stalled`).
+fn may_be_ours(counter: &str, connects: u64, stalled: bool) -> bool {
+    stalled && (counter == "TCPTimeouts" || connects > 0)
+}
+
+impl TrialSlice {
+    /// Increases of the kernel's counters of connection trouble during it.
+    pub(crate) fn trouble(&self) -> impl Iterator<Item = Trouble> + '_ {
+        let change = self.cost.activity.counters.iter();
+        change.flat_map(|change| change.tcp_trouble()).filter_map(|(counter, rise)| {
+            let ours = may_be_ours(counter, self.connects, self.stalled);
+            Some(Trouble { counter, rise: rise?, ours })
+        })
+    }
 }
 
 /// A histogram's counts by value: kept per slice until it is known whether its round counts.
@@ -66,7 +100,7 @@ pub(crate) struct TrialSum {
     pub(crate) connections_used: u32,
     pub(crate) connections_limit: ConnectionsLimit,
     /// Requests dropped because every allowed connection was busy.
-    pub(crate) dropped_for_want_of_connections: u64,
+    pub(crate) waiting_for_connections: u64,
     /// Times that a source address ran out of ports.
     pub(crate) source_changes: u64,
     /// Observations of each slice, for the series.
@@ -93,7 +127,7 @@ impl TrialSum {
             slices: Vec::new(),
             connections_used: 0,
             connections_limit: ConnectionsLimit::default(),
-            dropped_for_want_of_connections: 0,
+            waiting_for_connections: 0,
             source_changes: 0,
             seen: Vec::new(),
             disruption: None,
@@ -113,19 +147,19 @@ impl TrialSum {
         self.seen.push(SliceSeen::of_probes(self.started, elapsed, counts));
     }
 
-    /// Adds a slice of `round` that began at `started` and was measured after `lead_in`.
+    /// Adds a slice of `round` that began at `started`.
     pub(crate) fn add(
         &mut self,
         seen: &Observation,
         cost: Cost,
         round: u32,
         started: Timestamp,
-        lead_in: Nanos,
+        slice: &Slice,
     ) {
         if self.slices.is_empty() && self.seen.is_empty() {
             self.started = started;
         }
-        self.seen.push(SliceSeen::new(started, lead_in, seen));
+        self.seen.push(SliceSeen::new(started, slice.lead_in, seen));
         // What a slice left in flight is final, because its connections are closed, so it is added
         // up.
         self.counts.merge(&seen.counts);
@@ -135,7 +169,10 @@ impl TrialSum {
             round,
             window: seen.window,
             other_cpus: cost.activity.other_cpus(cost.stack_cpu),
+            connects: seen.connects,
+            stalled: seen.counts.failed > 0 || seen.service_time.max() >= RESENT_AFTER.0,
             cost,
+            drain: seen.elapsed.saturating_sub(slice.lead_in + slice.window),
             service_time: Sparse::of(&seen.service_time),
             latency: Sparse::of(&seen.latency),
             lateness: Sparse::of(&seen.lateness),
@@ -149,7 +186,7 @@ impl TrialSum {
         self.source_changes += seen.source_changes;
         self.connections_used = self.connections_used.max(seen.connections_max_used);
         self.connections_limit = seen.connections_limit;
-        self.dropped_for_want_of_connections += seen.dropped_for_want_of_connections;
+        self.waiting_for_connections += seen.waiting_for_connections;
     }
 
     /// Adds what the server's side has counted of a slice; `None` if that did not add up.
@@ -161,16 +198,31 @@ impl TrialSum {
         }));
     }
 
-    /// Moves requests from completed to failed, because closing the connections revealed unexpected
-    /// bytes after their responses.
-    pub(crate) fn retract(&mut self, requests: u64, errors: &Errors) {
+    /// Moves the requests from completed to failed that the session moved between two looks at its
+    /// life: closing the connections revealed unexpected bytes after their responses, or their
+    /// bodies differed although the body does not vary.
+    pub(crate) fn retract_between(
+        &mut self,
+        (before, errors_before): &(Counts, Errors),
+        (after, errors_after): &(Counts, Errors),
+    ) {
+        let mut errors = errors_after.clone();
+        for (kind, n) in &mut errors {
+            *n -= errors_before.get(kind).copied().unwrap_or(0);
+        }
+        errors.retain(|_, n| *n > 0);
+        if after.completed < before.completed {
+            self.retract(before.completed - after.completed, &errors);
+        }
+    }
+
+    /// Moves requests from completed to failed.
+    fn retract(&mut self, requests: u64, errors: &Errors) {
         let mut left = requests.min(self.counts.completed);
         self.counts.completed -= left;
         self.counts.failed += left;
         add_errors(&mut self.errors, errors);
-        if let Some(seen) = self.seen.last_mut() {
-            seen.retract(left);
-        }
+        self.seen.iter_mut().rev().fold(left, |left, seen| seen.retract(left));
         // They are the last ones that completed.
         for step in self.completed_by_step.iter_mut().rev() {
             let taken = left.min(*step);
@@ -187,12 +239,15 @@ impl TrialSum {
         })
     }
 
-    /// Throughput of each slice, to detect drift within the trial.
+    /// Throughput of each slice, to detect drift within the trial, without slices of a continued loop
+    /// in which hardly any time counted.
     pub(crate) fn slice_rates(&self) -> Vec<f64> {
+        let mean = self.window.length.as_secs_f64() / self.slices.len().max(1) as f64;
         let rate = |slice: &TrialSlice| {
             slice.window.completed as f64 / slice.window.length.as_secs_f64().max(1e-9)
         };
-        self.slices.iter().map(rate).collect()
+        let counts = |slice: &&TrialSlice| slice.window.length.as_secs_f64() >= mean / 2.0;
+        self.slices.iter().filter(counts).map(rate).collect()
     }
 
     /// The trial to record; rounds for which `kept` is false are in its ledger but in none of its
@@ -287,15 +342,34 @@ impl TrialSum {
         usual_long_value(self.slices.iter().map(|slice| &slice.service_time), share)
     }
 
+    /// The mean service time, whenever its requests completed; zero without requests.
+    pub(crate) fn mean_service_time(&self) -> Nanos {
+        let values = self.slices.iter().flat_map(|slice| &slice.service_time.0);
+        let (sum, count) = values.fold((0.0, 0), |(sum, n), (value, count)| {
+            (sum + *value as f64 * *count as f64, n + count)
+        });
+        Nanos((sum / count.max(1) as f64) as u64)
+    }
+
+    /// The mean time that slices waited for their last requests, without the longest tenth of these
+    /// times: a machine that stops once says nothing about the server.
+    pub(crate) fn usual_drain(&self) -> Nanos {
+        let mut drains: Vec<u64> = self.slices.iter().map(|slice| slice.drain.0).collect();
+        drains.sort_unstable();
+        drains.truncate((drains.len() * 9).div_ceil(10));
+        Nanos(drains.iter().sum::<u64>() / drains.len().max(1) as u64)
+    }
+
+    /// A quantile of the latencies of all slices.
+    pub(crate) fn latency_at(&self, quantile: f64) -> Nanos {
+        let mut all = empty();
+        self.slices.iter().for_each(|slice| slice.latency.add_to(&mut all));
+        Nanos(all.value_at_quantile(quantile))
+    }
+
     /// Requests completed in each step of all slices.
     pub(crate) fn completed_by_step(&self) -> &[u64] {
         &self.completed_by_step
-    }
-
-    /// The longest service time of all slices.
-    pub(crate) fn longest_service_time(&self) -> Nanos {
-        let values = self.slices.iter().flat_map(|slice| &slice.service_time.0);
-        Nanos(values.map(|(value, _)| *value).max().unwrap_or(0))
     }
 
     /// The 99th percentile of lateness and the median latency of all slices; `None` without
@@ -353,6 +427,8 @@ fn long_value(histogram: &Histogram, share: f64) -> Nanos {
 fn add_window(sum: &mut Window, part: &Window) {
     sum.length += part.length;
     sum.completed += part.completed;
+    sum.due += part.due;
+    sum.waiting += part.waiting;
     sum.payload_bytes += part.payload_bytes;
     sum.service_time_sum_ns += part.service_time_sum_ns;
     sum.busy_ns += part.busy_ns;
@@ -367,6 +443,16 @@ fn add_errors(sum: &mut Errors, part: &Errors) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ten_kept_connections_are_not_turned_away() {
+        assert!(!may_be_ours("ListenOverflows", 0, true), "it opened none");
+        assert!(!may_be_ours("ListenDrops", 40, false), "none of them waited");
+        assert!(may_be_ours("ListenOverflows", 40, true));
+        assert!(!may_be_ours("TCPSynRetrans", 0, true));
+        assert!(may_be_ours("TCPTimeouts", 0, true), "kept connections lose packets too");
+        assert!(!may_be_ours("TCPTimeouts", 0, false));
+    }
 
     #[test]
     fn long_requests_weigh_by_the_time_that_they_take() {

@@ -2,20 +2,23 @@
 //!
 //! Rounds distribute the activity of others over all variants. If it still differs significantly
 //! between two variants, it came with one of them, and the ratio of the two is biased. The test
-//! uses the machine's activity, never the metric.
+//! uses the machine's activity, never the metric. Where the bias has a bound ([`stats::bias_bound`]),
+//! the interval is widened by it; otherwise there is no verdict.
 
 use base::Nanos;
-use record::{Disturber, Fact, Finding, Offer, Severity};
+use record::{Disturber, Fact, Finding, Metric, Offer, Severity};
 use stats::Spread;
 
 use crate::running_variant::VariantResult;
+use crate::trial_sum::TrialSlice;
+use crate::validity::is_boundable;
 
 /// Others are present in a slice if they used more CPUs than this. Presence is compared rather than
 /// the amount, because a neighbour that uses the rest of a CPU uses less beside a variant that
 /// leaves less.
 const PRESENT: f64 = 0.2;
 
-/// Significance level at which a difference forbids a verdict, shared by all contrasts of a part.
+/// Significance level at which a difference counts, shared by all contrasts of a part.
 const P_MAX: f64 = 0.001;
 
 /// Minimum number of blocks for the test.
@@ -33,6 +36,35 @@ struct Seen {
     variant: u32,
     source: Disturber,
     size: f64,
+    taken: Taken,
+}
+
+/// CPU time that was taken while a variant was loaded.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    /// What was taken, in CPU seconds.
+    taken: f64,
+    /// What stack and client used meanwhile; `None` if unknown.
+    used: Option<f64>,
+}
+
+impl Taken {
+    /// The sum over slices of what `taken_cpus` took in each.
+    fn sum<'a>(slices: impl Iterator<Item = (&'a TrialSlice, f64)>) -> Taken {
+        let mut sum = Taken { taken: 0.0, used: Some(0.0) };
+        for (slice, taken_cpus) in slices {
+            let activity = &slice.cost.activity;
+            sum.taken += taken_cpus * activity.elapsed.as_secs_f64();
+            let used = slice.cost.stack_cpu.map(|cpu| (activity.own_cpu + cpu).as_secs_f64());
+            sum.used = sum.used.zip(used).map(|(sum, used)| sum + used);
+        }
+        sum
+    }
+
+    /// The largest share of its time that the variant can have lost; `None` if unknown.
+    fn lost(&self) -> Option<f64> {
+        Some(stats::lost_share(self.taken, self.used?))
+    }
 }
 
 /// The smallest relevant difference, in the source's unit; `median` is the median latency in
@@ -40,7 +72,7 @@ struct Seen {
 fn least(source: Disturber, median: f64) -> f64 {
     match source {
         Disturber::OtherProcesses | Disturber::Throttling => 0.15,
-        Disturber::Steal => 0.02,
+        Disturber::Steal => 0.01,
         Disturber::Lateness => (0.2 * median).max(100e-6),
     }
 }
@@ -50,8 +82,9 @@ impl Unevenness {
     pub(crate) fn note(&mut self, block: u32, ended: &VariantResult, resolved: bool) {
         let variant = ended.life.variant;
         let measured = ended.trial_sums.iter().filter(|trial_sum| trial_sum.offer.is_measured());
-        let slices: Vec<_> = measured.clone().flat_map(|trial_sum| &trial_sum.slices).collect();
-        let share = |of: &dyn Fn(&crate::trial_sum::TrialSlice) -> Option<bool>| -> Option<f64> {
+        let slices: Vec<&TrialSlice> =
+            measured.clone().flat_map(|trial_sum| &trial_sum.slices).collect();
+        let share = |of: &dyn Fn(&TrialSlice) -> Option<bool>| -> Option<f64> {
             let known: Vec<bool> = slices.iter().filter_map(|slice| of(slice)).collect();
             let hits = known.iter().filter(|hit| **hit).count();
             (!known.is_empty()).then(|| hits as f64 / known.len() as f64)
@@ -60,27 +93,36 @@ impl Unevenness {
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
         let others = share(&|slice| Some(slice.other_cpus? > PRESENT)).filter(|_| resolved);
+        let present = slices.iter().filter_map(|slice| Some((*slice, slice.other_cpus?)));
+        let by_others = Taken::sum(present.filter(|(_, cpus)| *cpus > PRESENT));
         let stolen = slices.iter().filter_map(|slice| slice.cost.activity.stolen).collect();
+        let by_hypervisor =
+            slices.iter().filter_map(|slice| Some((*slice, slice.cost.activity.stolen_cpus?)));
+        let by_hypervisor = Taken::sum(by_hypervisor);
         let throttled = share(&|slice| Some(slice.cost.throttled? > 0));
         let mut open = measured.filter(|trial_sum| trial_sum.offer == Offer::Open);
         let late =
             open.find_map(|trial_sum| trial_sum.lateness()).map(|(p99, _)| p99.as_secs_f64());
         let sizes = [
-            (Disturber::OtherProcesses, others),
-            (Disturber::Steal, mean(stolen)),
-            (Disturber::Throttling, throttled),
-            (Disturber::Lateness, late),
+            (Disturber::OtherProcesses, others, by_others),
+            (Disturber::Steal, mean(stolen), by_hypervisor),
+            (Disturber::Throttling, throttled, Taken::default()),
+            (Disturber::Lateness, late, Taken::default()),
         ];
-        let known = sizes.into_iter().filter_map(|(source, size)| Some((source, size?)));
-        self.seen.extend(known.map(|(source, size)| Seen { block, variant, source, size }));
+        let known = sizes.into_iter().filter_map(|(source, size, taken)| {
+            Some(Seen { block, variant, source, size: size?, taken })
+        });
+        self.seen.extend(known);
     }
 
-    /// Findings about uneven disturbances, for each contrast.
+    /// Findings about uneven disturbances, for each contrast. One is a warning if it only widens the
+    /// interval of the metric that `decides`, under its offer.
     pub(crate) fn findings(
         &self,
         contrasts: &[spec::Contrast],
         complete: &[u32],
         median_latency: Nanos,
+        decides: (Metric, Offer),
     ) -> Vec<Finding> {
         let sources = [
             Disturber::OtherProcesses,
@@ -88,51 +130,97 @@ impl Unevenness {
             Disturber::Throttling,
             Disturber::Lateness,
         ];
+        let median = median_latency.as_secs_f64();
         let p_max = P_MAX / (contrasts.len().max(1) * sources.len()) as f64;
         let mut found = Vec::new();
         for contrast in contrasts {
             for source in sources {
                 let pairs = self.pairs(source, contrast, complete);
-                let mean = |of: fn(&(f64, f64)) -> f64| {
+                let mean = |of: fn(&(Seen, Seen)) -> f64| {
                     pairs.iter().map(of).sum::<f64>() / pairs.len().max(1) as f64
                 };
-                let (there, here) = (mean(|pair| pair.0), mean(|pair| pair.1));
+                let (there, here) = (mean(|pair| pair.0.size), mean(|pair| pair.1.size));
                 let p = p_of_difference(&pairs);
-                let matters = (here - there).abs() >= least(source, median_latency.as_secs_f64());
+                let matters = (here - there).abs() >= least(source, median);
                 if pairs.len() >= BLOCKS_MIN && matters && p <= p_max {
                     let other = contrast.baseline as u32;
-                    let fact = Fact::Uneven { source, other, here, there, p };
-                    found.push(Finding::of_variant(Severity::Invalid, contrast.variant, fact));
+                    let log_bound = log_bound(source, &pairs, (there, here), median);
+                    let widens = log_bound.is_some() && is_boundable(source, decides.0, decides.1);
+                    let severity = if widens { Severity::Warning } else { Severity::Invalid };
+                    let fact = Fact::Uneven { source, other, here, there, p, log_bound };
+                    found.push(Finding::of_variant(severity, contrast.variant, fact));
                 }
             }
         }
         found
     }
 
-    /// The sizes of (baseline, variant) in each block that has both.
+    /// What was seen of (baseline, variant) in each block that has both.
     fn pairs(
         &self,
         source: Disturber,
         contrast: &spec::Contrast,
         complete: &[u32],
-    ) -> Vec<(f64, f64)> {
-        let size = |block: u32, variant: usize| {
+    ) -> Vec<(Seen, Seen)> {
+        let seen = |block: u32, variant: usize| {
             let mine =
                 |s: &&Seen| (s.block, s.variant as usize) == (block, variant) && s.source == source;
-            self.seen.iter().find(mine).map(|seen| seen.size)
+            self.seen.iter().find(mine).copied()
         };
         complete
             .iter()
             .filter_map(|block| {
-                Some((size(*block, contrast.baseline)?, size(*block, contrast.variant)?))
+                Some((seen(*block, contrast.baseline)?, seen(*block, contrast.variant)?))
             })
             .collect()
     }
 }
 
+/// The bound on the bias of the metrics that have one; `None` if there is no bound.
+///
+/// - Steal: both variants may have lost the share that was taken from them.
+/// - Other processes: a neighbour also takes what nobody needs, so its CPU time does not show what it
+///   would have taken from the other variant. Its presence does: had it been there as often as beside
+///   the other, the variant would have lost the same share of as many slices.
+/// - Lateness: latency contains it, so it is off by at most the difference.
+/// - Throttling: it is known how often the quota stopped the load, but not for how long.
+fn log_bound(
+    source: Disturber,
+    pairs: &[(Seen, Seen)],
+    (there, here): (f64, f64),
+    median_latency: f64,
+) -> Option<f64> {
+    let of_blocks: Option<Vec<f64>> = match source {
+        Disturber::Steal => {
+            let bias =
+                |(a, b): &(Seen, Seen)| Some(stats::log_bias(a.taken.lost()?, b.taken.lost()?));
+            pairs.iter().map(bias).collect()
+        }
+        Disturber::OtherProcesses => {
+            let disturbed = pairs.iter().map(|(a, b)| if here > there { b.taken } else { a.taken });
+            let all = disturbed.reduce(|sum, of| Taken {
+                taken: sum.taken + of.taken,
+                used: sum.used.zip(of.used).map(|(sum, used)| sum + used),
+            });
+            let lost = all?.lost()?;
+            let bias = |(a, b): &(Seen, Seen)| stats::log_bias(lost * a.size, lost * b.size);
+            Some(pairs.iter().map(bias).collect())
+        }
+        Disturber::Lateness => {
+            let bias = |(a, b): &(Seen, Seen)| {
+                let share = (b.size - a.size) / median_latency;
+                share.signum() * -(-share.abs()).ln_1p()
+            };
+            Some(pairs.iter().map(bias).collect())
+        }
+        Disturber::Throttling => None,
+    };
+    stats::bias_bound(&of_blocks?)
+}
+
 /// Two-sided p of Student's paired test.
-fn p_of_difference(pairs: &[(f64, f64)]) -> f64 {
-    let differences: Vec<f64> = pairs.iter().map(|(a, b)| b - a).collect();
+fn p_of_difference(pairs: &[(Seen, Seen)]) -> f64 {
+    let differences: Vec<f64> = pairs.iter().map(|(a, b)| b.size - a.size).collect();
     match Spread::of(&differences) {
         Some(spread) => stats::t_test_p(&spread),
         None => 1.0,
@@ -143,20 +231,95 @@ fn p_of_difference(pairs: &[(f64, f64)]) -> f64 {
 mod tests {
     use super::*;
 
-    fn seen(sizes: &[(f64, f64)], source: Disturber) -> Unevenness {
+    /// What was seen of two variants in blocks with these sizes, each of which took `taken` of 1 CPU
+    /// that stack and client used.
+    fn seen(sizes: &[(f64, f64)], source: Disturber, taken: fn(f64) -> f64) -> Unevenness {
         let mut all = Unevenness::default();
         for (i, (a, b)) in sizes.iter().enumerate() {
-            let block = i as u32 + 1;
-            all.seen.push(Seen { block, variant: 0, source, size: *a });
-            all.seen.push(Seen { block, variant: 1, source, size: *b });
+            for (variant, size) in [(0, *a), (1, *b)] {
+                let taken = Taken { taken: taken(size), used: Some(1.0) };
+                all.seen.push(Seen { block: i as u32 + 1, variant, source, size, taken });
+            }
         }
         all
     }
 
-    fn findings(sizes: &[(f64, f64)], source: Disturber) -> usize {
+    fn found_by(all: &Unevenness, blocks: usize) -> Vec<Finding> {
         let contrast = spec::Contrast { baseline: 0, variant: 1 };
-        let complete: Vec<u32> = (1..=sizes.len() as u32).collect();
-        seen(sizes, source).findings(&[contrast], &complete, Nanos::from_millis(1)).len()
+        let complete: Vec<u32> = (1..=blocks as u32).collect();
+        let decides = (Metric::Throughput, Offer::Closed);
+        all.findings(&[contrast], &complete, Nanos::from_millis(1), decides)
+    }
+
+    fn findings(sizes: &[(f64, f64)], source: Disturber) -> usize {
+        found_by(&seen(sizes, source, |size| size), sizes.len()).len()
+    }
+
+    fn bound_of(found: &[Finding]) -> (Severity, Option<f64>) {
+        let [Finding { severity, fact: Fact::Uneven { log_bound, .. }, .. }] = found else {
+            panic!("one finding: {found:?}")
+        };
+        (*severity, *log_bound)
+    }
+
+    /// Sizes around two means, a little different in each block.
+    fn around(a: f64, b: f64) -> Vec<(f64, f64)> {
+        (0..10).map(|i| (a + 0.001 * f64::from(i % 3), b + 0.001 * f64::from(i % 2))).collect()
+    }
+
+    #[test]
+    fn uneven_steal_with_a_known_bound_widens_instead_of_forbidding() {
+        // Of two CPUs, 27.4% and 33.8% were stolen; the rest was used.
+        let mut all = seen(&around(0.274, 0.338), Disturber::Steal, |share| 2.0 * share);
+        for seen in &mut all.seen {
+            seen.taken.used = Some(2.0 * (1.0 - seen.size));
+        }
+        let (severity, bound) = bound_of(&found_by(&all, 10));
+        let bound = bound.expect("a bound");
+        assert_eq!(severity, Severity::Warning);
+        // Lost at most: 0.548 ÷ (0.548 + 0.726) and 0.676 ÷ (0.676 + 0.662).
+        let expected = ((1.0 - 0.430_1) / (1.0 - 0.505_2_f64)).ln();
+        assert!((bound / expected - 1.0).abs() < 0.05, "{bound} {expected}");
+        // Without the stack's CPU time there is no bound.
+        all.seen.iter_mut().for_each(|seen| seen.taken.used = None);
+        assert_eq!(bound_of(&found_by(&all, 10)), (Severity::Invalid, None));
+    }
+
+    #[test]
+    fn steal_that_is_proportional_to_what_a_variant_uses_widens_by_almost_nothing() {
+        let mut all = seen(&around(0.1, 0.2), Disturber::Steal, |share| share);
+        for seen in &mut all.seen {
+            seen.taken.used = Some(4.0 * seen.taken.taken);
+        }
+        let (severity, bound) = bound_of(&found_by(&all, 10));
+        assert_eq!(severity, Severity::Warning);
+        assert!(bound.unwrap() < 1e-9, "{bound:?}");
+    }
+
+    #[test]
+    fn a_neighbour_beside_one_variant_has_a_bound_and_a_hog_beside_it_has_none() {
+        // Present in 10% and 40% of the slices, and then it takes 0.3 of a CPU.
+        let sizes = around(0.1, 0.4);
+        let all = seen(&sizes, Disturber::OtherProcesses, |_| 0.3);
+        let (severity, bound) = bound_of(&found_by(&all, 10));
+        let lost = 0.3 / (0.3 + 0.5);
+        let expected = ((1.0 - lost * 0.1) / (1.0 - lost * 0.4_f64)).ln();
+        assert_eq!(severity, Severity::Warning);
+        assert!((bound.unwrap() / expected - 1.0).abs() < 0.05, "{bound:?} {expected}");
+        let hog = seen(&around(0.02, 0.98), Disturber::OtherProcesses, |_| 0.95);
+        assert_eq!(bound_of(&found_by(&hog, 10)), (Severity::Invalid, None));
+    }
+
+    #[test]
+    fn lateness_is_bounded_by_its_difference_and_throttling_is_not() {
+        let sizes = around(0.0, 0.25).iter().map(|(a, b)| (a * 1e-3, b * 1e-3)).collect::<Vec<_>>();
+        let all = seen(&sizes, Disturber::Lateness, |_| 0.0);
+        let (severity, bound) = bound_of(&found_by(&all, 10));
+        assert_eq!(severity, Severity::Warning, "throughput is not affected");
+        // 250 µs of a median of 1 ms.
+        assert!((bound.unwrap() / -(-0.25_f64).ln_1p() - 1.0).abs() < 0.05, "{bound:?}");
+        let throttled = seen(&around(0.1, 0.5), Disturber::Throttling, |_| 0.0);
+        assert_eq!(bound_of(&found_by(&throttled, 10)), (Severity::Invalid, None));
     }
 
     #[test]

@@ -7,20 +7,21 @@
 
 use base::Nanos;
 use ledger::{Law, Tolerance};
-use record::{Fact, Finding, Metric, Offer, Part, Severity, Unchecked};
+use record::{Disturber, Fact, Finding, Metric, Offer, Part, Severity, Unchecked};
 use spec::Mode;
+use stats::{Bias, BiasCause};
 
 use crate::acting::failures;
 use crate::block::{BlockOutcome, SettledOffer};
 use crate::running_variant::VariantResult;
-use crate::trial_sum::TrialSum;
+use crate::trial_sum::{TrialSlice, TrialSum, Trouble};
 
 /// The largest share of the window in which a closed loop's connections may be idle.
 const IDLE_MAX: f64 = 0.02;
 /// Minimum cost of a lost packet: Linux retransmits after 200 ms (TCP_RTO_MIN), a SYN after a
 /// second (RFC 6298). The counters cover the whole machine, and also rise when a port is reused
 /// whose old connection still lingers, which resolves at once.
-const RESENT_AFTER: Nanos = Nanos::from_millis(200);
+pub(crate) const RESENT_AFTER: Nanos = Nanos::from_millis(200);
 /// If packets were retransmitted in this many slices of one variant and in none of the others', the
 /// cause is that variant.
 const RESENT_SLICES_MIN: usize = 3;
@@ -218,18 +219,18 @@ impl Inspector {
         if trial_sum.source_changes > 0 {
             self.find(Severity::Note, v, Fact::Ports { changes: trial_sum.source_changes });
         }
-        let waited =
-            trial_sum.counts.failed > 0 || trial_sum.longest_service_time() >= RESENT_AFTER;
-        for (counter, rise) in rises(trial_sum) {
-            let (severity, fact) = trouble(counter, rise, waited);
+        for Rise { counter, all, ours } in
+            rises(trial_sum.slices.iter().flat_map(TrialSlice::trouble))
+        {
+            let (severity, fact) = trouble(counter, if ours > 0 { ours } else { all }, ours > 0);
             self.find(severity, v, fact);
         }
     }
 }
 
-/// The meaning of an increase; `waited` says whether a request took as long as such trouble takes.
-/// The counters cover the whole machine, so without such a request the connection was another
-/// program's.
+/// The meaning of an increase; `waited` says whether a request took as long as such trouble takes, in
+/// a slice that it can have hit. The counters cover the whole machine, so without such a request the
+/// connection was another program's.
 fn trouble(counter: &str, rise: u64, waited: bool) -> (Severity, Fact) {
     let counter = counter.to_owned();
     match counter.as_str() {
@@ -246,23 +247,37 @@ fn trouble(counter: &str, rise: u64, waited: bool) -> (Severity, Fact) {
 /// requests that their number alone makes the rates jump.
 pub(crate) fn drift_of_slices(rates: &[f64], completed: u64) -> Option<f64> {
     let enough = completed as f64 >= DRIFT_REQUESTS_MIN * rates.len() as f64;
-    enough.then(|| stats::drift(rates)).flatten().map(|drift| drift.change)
+    // From nothing at all, no share of change can be told.
+    enough
+        .then(|| stats::drift(rates))
+        .flatten()
+        .map(|drift| drift.change)
+        .filter(|c| c.is_finite())
 }
 
-/// The increase of each counter over a trial_sum's slices, if any.
-fn rises(trial_sum: &TrialSum) -> Vec<(&'static str, u64)> {
-    let mut sums: Vec<(&'static str, u64)> = Vec::new();
-    let changes = trial_sum.slices.iter().filter_map(|slice| slice.cost.activity.counters.as_ref());
-    for (counter, rise) in changes.flat_map(|change| change.tcp_trouble()) {
-        let rise = rise.unwrap_or(0);
-        match sums.iter_mut().find(|(name, _)| *name == counter) {
-            Some((_, sum)) => *sum += rise,
-            None => sums.push((counter, rise)),
+/// The increase of one of the kernel's counters over the slices of a trial.
+#[derive(Debug, PartialEq)]
+struct Rise {
+    counter: &'static str,
+    /// Its increase in all slices.
+    all: u64,
+    /// Its increase in slices whose own connections it can have hit.
+    ours: u64,
+}
+
+/// The counters that increased over the slices with this trouble.
+fn rises(slices: impl Iterator<Item = Trouble>) -> Vec<Rise> {
+    let mut sums: Vec<Rise> = Vec::new();
+    for Trouble { counter, rise: all, ours } in slices {
+        let ours = if ours { all } else { 0 };
+        match sums.iter_mut().find(|sum| sum.counter == counter) {
+            Some(sum) => (sum.all, sum.ours) = (sum.all + all, sum.ours + ours),
+            None => sums.push(Rise { counter, all, ours }),
         }
     }
     // A connection that finds the queue full is counted as both overflow and drop.
-    let overflows = sums.iter().find(|(name, _)| *name == "ListenOverflows").map_or(0, |(_, n)| *n);
-    sums.retain(|(name, sum)| *sum > if *name == "ListenDrops" { overflows } else { 0 });
+    let overflows = sums.iter().find(|sum| sum.counter == "ListenOverflows").map_or(0, |s| s.all);
+    sums.retain(|sum| sum.all > if sum.counter == "ListenDrops" { overflows } else { 0 });
     sums
 }
 
@@ -300,13 +315,10 @@ impl VariantTotals {
                 self.busy.1 += all;
             }
             for slice in &trial_sum.slices {
-                let counters = slice.cost.activity.counters.as_ref();
-                let known = counters.into_iter().flat_map(|change| change.tcp_trouble());
-                for (counter, rise) in known.filter_map(|(name, rise)| Some((name, rise?))) {
+                for Trouble { counter, rise, ours } in slice.trouble() {
                     self.counters_seen = true;
                     let resent = matches!(counter, "TCPTimeouts" | "TCPSynRetrans") && rise > 0;
-                    self.resent_slices +=
-                        usize::from(resent && trial_sum.longest_service_time() >= RESENT_AFTER);
+                    self.resent_slices += usize::from(resent && ours);
                 }
                 self.throttled += slice.cost.throttled.unwrap_or(0);
                 self.machine_seen |= slice.cost.activity.busy.is_some();
@@ -363,10 +375,11 @@ pub(crate) fn over_all_blocks(part: &spec::Part, all_totals: &[VariantTotals]) -
 pub(crate) fn touches(fact: &Fact, metric: Metric, offer: Offer) -> bool {
     match fact {
         Fact::Idle { .. } => offer == Offer::Closed && metric != Metric::Memory,
+        Fact::Edges { .. } => offer == Offer::Closed && metric == Metric::Throughput,
         Fact::Lateness { .. } | Fact::Unsustained { .. } => {
             offer == Offer::Open && matches!(metric, Metric::P50 | Metric::P99)
         }
-        Fact::Uneven { source: record::Disturber::Lateness, .. } => {
+        Fact::Uneven { source: Disturber::Lateness, .. } => {
             offer == Offer::Open && matches!(metric, Metric::P50 | Metric::P99)
         }
         Fact::Uneven { .. } => metric != Metric::Memory,
@@ -374,19 +387,59 @@ pub(crate) fn touches(fact: &Fact, metric: Metric, offer: Offer) -> bool {
     }
 }
 
-/// The findings that forbid a verdict on this metric between two variants, by index.
-pub(crate) fn forbidding(part: &Part, sides: [u32; 2], metric: Metric, offer: Offer) -> Vec<u32> {
-    let concerns = |finding: &Finding| finding.variant.is_none_or(|v| sides.contains(&v));
-    let of_contrast = |finding: &Finding| match &finding.fact {
-        Fact::Uneven { other, .. } => sides.contains(other),
-        _ => true,
+/// The bias of a metric that a finding bounds.
+fn bounded(fact: &Fact, metric: Metric, offer: Offer) -> Option<Bias> {
+    let Fact::Uneven { source, log_bound: Some(log_bound), .. } = fact else { return None };
+    // What is taken delays whole requests, so it can move a percentile by any factor. CPU time per
+    // request contains at most what the hypervisor took, if the kernel charges that to the stack;
+    // what other processes do to caches has no bound.
+    let cause = match (source, metric) {
+        (Disturber::Steal, Metric::Throughput | Metric::Cpu) => BiasCause::Steal,
+        (Disturber::OtherProcesses, Metric::Throughput) => BiasCause::OtherProcesses,
+        (Disturber::Lateness, Metric::P50) if offer == Offer::Open => BiasCause::Lateness,
+        _ => return None,
     };
-    part.findings
-        .iter()
-        .enumerate()
-        .filter(|(_, f)| f.is_invalid() && concerns(f) && of_contrast(f))
-        .filter(|(_, f)| touches(&f.fact, metric, offer))
-        .map(|(index, _)| index as u32)
+    Some(Bias { cause, log_bound: *log_bound })
+}
+
+/// Whether disturbances of this kind can be bounded for this metric.
+pub(crate) fn is_boundable(source: Disturber, metric: Metric, offer: Offer) -> bool {
+    let fact =
+        Fact::Uneven { source, other: 0, here: 0.0, there: 0.0, p: 0.0, log_bound: Some(0.0) };
+    !touches(&fact, metric, offer) || bounded(&fact, metric, offer).is_some()
+}
+
+/// The findings about the comparison of two variants that affect this metric, by index.
+fn affecting(
+    part: &Part,
+    sides: [u32; 2],
+    metric: Metric,
+    offer: Offer,
+) -> impl Iterator<Item = (u32, &Finding)> {
+    let concerns = move |finding: &Finding| match (&finding.fact, finding.variant) {
+        (Fact::Uneven { other, .. }, Some(v)) => sides.contains(&v) && sides.contains(other),
+        (_, variant) => variant.is_none_or(|v| sides.contains(&v)),
+    };
+    (0..).zip(&part.findings).filter(move |(_, f)| concerns(f) && touches(&f.fact, metric, offer))
+}
+
+/// The findings that forbid a verdict on this metric between two variants, by index. A bias forbids
+/// the metrics for which it has no bound, whatever it does to others.
+pub(crate) fn forbidding(part: &Part, sides: [u32; 2], metric: Metric, offer: Offer) -> Vec<u32> {
+    let forbids = |finding: &Finding| match &finding.fact {
+        fact @ Fact::Uneven { .. } => bounded(fact, metric, offer).is_none(),
+        _ => finding.is_invalid(),
+    };
+    affecting(part, sides, metric, offer)
+        .filter(|(_, f)| forbids(f))
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// The bounded biases of this metric between two variants.
+pub(crate) fn biases(part: &Part, sides: [u32; 2], metric: Metric, offer: Offer) -> Vec<Bias> {
+    affecting(part, sides, metric, offer)
+        .filter_map(|(_, finding)| bounded(&finding.fact, metric, offer))
         .collect()
 }
 
@@ -405,17 +458,35 @@ mod tests {
     #[test]
     fn lateness_of_the_open_loop_never_touches_throughput() {
         let late = Fact::Uneven {
-            source: record::Disturber::Lateness,
+            source: Disturber::Lateness,
             other: 1,
             here: 1e-3,
             there: 1e-4,
             p: 1e-6,
+            log_bound: None,
         };
         assert!(touches(&late, Metric::P99, Offer::Open));
         assert!(!touches(&late, Metric::Throughput, Offer::Closed));
         assert!(!touches(&late, Metric::Cpu, Offer::Closed));
         let gap = ledger::Discrepancy { law: ledger::Law::Served, left: 1, right: 2 };
         assert!(touches(&Fact::Ledger { gap }, Metric::Throughput, Offer::Closed));
+    }
+
+    #[test]
+    fn connections_turned_away_while_a_variant_opened_none_are_not_blamed_on_it() {
+        let trouble = |counter, rise, ours| Trouble { counter, rise, ours };
+        // A full queue counts as overflow and drop; ten connections were kept in all but one slice.
+        let slices = [
+            trouble("ListenOverflows", 58, false),
+            trouble("ListenDrops", 58, false),
+            trouble("ListenOverflows", 0, true),
+            trouble("TCPTimeouts", 2, true),
+        ];
+        let rise = |counter, all, ours| Rise { counter, all, ours };
+        let found = rises(slices.into_iter());
+        assert_eq!(found, [rise("ListenOverflows", 58, 0), rise("TCPTimeouts", 2, 2)]);
+        let own = rises([trouble("ListenDrops", 3, true)].into_iter());
+        assert_eq!(own, [rise("ListenDrops", 3, 3)]);
     }
 
     #[test]

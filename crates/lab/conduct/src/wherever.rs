@@ -34,7 +34,7 @@ impl Stack {
             name: options.name,
             cpus: options.cpus,
             client_cpus: options.client_cpus,
-            env_padding_bytes: options.env_padding_bytes,
+            draws: options.draws,
             host: options.host,
             path_prepend: options.path_prepend,
             seed: options.seed,
@@ -186,6 +186,24 @@ impl Session {
         Ok(match self {
             Session::Near(session) => session.learn()?,
             Session::Far(clients) => clients.learn()?,
+        })
+    }
+
+    pub(crate) fn keep_learning(&mut self) -> Result<(), StartError> {
+        match self {
+            Session::Near(session) => session.keep_learning(),
+            Session::Far(clients) => clients.keep_learning()?,
+        }
+        Ok(())
+    }
+
+    pub(crate) fn settle(&mut self) -> Result<Learned, StartError> {
+        Ok(match self {
+            Session::Near(session) => {
+                let nothing = || StartError::Unfit("no response was learned".to_owned());
+                session.settle().ok_or_else(nothing)?
+            }
+            Session::Far(clients) => clients.settle()?,
         })
     }
 

@@ -71,6 +71,7 @@ fn load(
     session.learn()?;
     let seen = session.run(&Slice {
         mode: Mode::Closed,
+        start: drive::LoopStart::Fresh,
         lead_in: Nanos::from_millis(200),
         window: Nanos::from_secs(seconds),
         requests: None,

@@ -1,9 +1,10 @@
 //! Reading one response of any exchange, and comparing it with the expected one.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use netio::Address;
-use spec::{Exchange, Expect};
+use spec::{Check as Level, Exchange, Expect};
 
 use crate::Fault;
 use crate::http::{Flow, Reader, Sink};
@@ -132,6 +133,26 @@ pub(crate) struct Expected {
     status: Option<u16>,
     body: Option<Arc<[u8]>>,
     length: Option<u64>,
+    /// What the load demands to be compared, if it does.
+    check: Option<Level>,
+    /// Counts deviations instead of reporting them, while the response is learned.
+    deviations: Option<Arc<Deviations>>,
+}
+
+/// Responses that differ from the learned one, while that is still being learned.
+#[derive(Debug, Default)]
+pub(crate) struct Deviations {
+    /// Only in the bytes of the body.
+    body: AtomicU64,
+    /// In the length.
+    length: AtomicU64,
+}
+
+impl Deviations {
+    /// Those that differ only in their bytes, and those that differ in their length.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        (self.body.load(Ordering::Relaxed), self.length.load(Ordering::Relaxed))
+    }
 }
 
 impl Expected {
@@ -144,6 +165,8 @@ impl Expected {
                 status: expect.status,
                 body: expect.body.as_deref().map(Arc::from),
                 length: expect.length,
+                check: expect.check,
+                deviations: None,
             },
         }
     }
@@ -152,9 +175,50 @@ impl Expected {
     pub(crate) fn learn(&mut self, learned: &Learned) {
         self.status = self.status.or(learned.status);
         if self.length.is_none() && self.body.is_none() {
-            self.length = learned.length;
-            self.body = learned.body.as_deref().map(Arc::from);
+            let check = self.check.unwrap_or(Level::Body);
+            self.length = learned.length.filter(|_| check >= Level::Length);
+            self.body = learned.body.as_deref().filter(|_| check == Level::Body).map(Arc::from);
         }
+    }
+
+    /// Whether what is compared may still be narrowed: neither body, length nor check was
+    /// specified, and something of the learned body is compared.
+    pub(crate) fn is_learned(&self, expect: &Expect) -> bool {
+        let is_given = expect.body.is_some() || expect.length.is_some() || expect.check.is_some();
+        !is_given && (self.body.is_some() || self.length.is_some())
+    }
+
+    /// From now on, counts deviations from the learned body instead of reporting them.
+    pub(crate) fn tolerate(&mut self) {
+        self.deviations = Some(Arc::default());
+    }
+
+    /// Whether deviations are counted instead of reported.
+    pub(crate) fn tolerates(&self) -> bool {
+        self.deviations.is_some()
+    }
+
+    /// From now on, reports deviations; returns those that were counted, if they were.
+    pub(crate) fn end_tolerance(&mut self) -> Option<Arc<Deviations>> {
+        self.deviations.take()
+    }
+
+    /// Compares no more than this.
+    pub(crate) fn narrow(&mut self, check: Level) {
+        self.body = self.body.take().filter(|_| check == Level::Body);
+        self.length = self.length.filter(|_| check >= Level::Length);
+    }
+
+    /// A response that differs.
+    #[cold]
+    fn deviation(&self, fault: Fault) -> Result<(), Fault> {
+        let Some(deviations) = &self.deviations else { return Err(fault) };
+        let count = match fault {
+            Fault::LengthDiffers => &deviations.length,
+            _ => &deviations.body,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        Ok(())
     }
 }
 
@@ -175,9 +239,9 @@ impl Received {
         }
         let length = expected.length.or(expected.body.as_ref().map(|body| body.len() as u64));
         if length.is_some_and(|length| length != self.bytes) {
-            return Err(Fault::LengthDiffers);
+            return expected.deviation(Fault::LengthDiffers);
         }
-        if self.differs { Err(Fault::BodyDiffers) } else { Ok(()) }
+        if self.differs { expected.deviation(Fault::BodyDiffers) } else { Ok(()) }
     }
 }
 
@@ -290,7 +354,7 @@ mod tests {
 
     #[test]
     fn an_expected_response_overrides_the_learned_one() {
-        let expect = Expect { status: Some(204), body: None, length: Some(3) };
+        let expect = Expect { status: Some(204), length: Some(3), ..Expect::default() };
         let exchange = Exchange::Http(Default::default());
         let mut expected = Expected::from_load(&exchange, &expect, &Arc::from(&b""[..]));
         expected.learn(&Learned {

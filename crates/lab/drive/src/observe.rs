@@ -3,6 +3,7 @@
 use base::Nanos;
 use ledger::{Counts, Errors};
 use serde::{Deserialize, Serialize};
+use spec::Check;
 
 use crate::slice_counts::{self, histogram};
 
@@ -18,10 +19,11 @@ pub struct Observation {
     pub errors: Errors,
     /// The measured window.
     pub window: Window,
-    /// Done − scheduled, of requests completed in the window (open loop; empty in a closed one).
+    /// Done − scheduled, of requests that were due in the window, whenever they completed (open
+    /// loop; empty in a closed one). A request that was not answered counts with the timeout.
     #[serde(with = "sparse")]
     pub latency: Histogram,
-    /// Done − sent, of requests completed in the window.
+    /// Done − sent, of the same requests.
     #[serde(with = "sparse")]
     pub service_time: Histogram,
     /// The client's own delay of each request sent in the window (open loop): sent − scheduled, or
@@ -48,10 +50,10 @@ pub struct Observation {
     pub connections_max_used: u32,
     /// The limit on connections, and its cause.
     pub connections_limit: ConnectionsLimit,
-    /// Those of `counts.dropped` for which every allowed connection was busy, or every open one
-    /// while the client was late. The others arrived while a connection was free, but the client
-    /// did not send them before the slice ended.
-    pub dropped_for_want_of_connections: u64,
+    /// Those of `window.waiting` for which every allowed connection was busy, or every open one while
+    /// the client was late, and those of `counts.dropped` that found the queue full. For the others
+    /// a connection was free, but the client did not send them before the window ended.
+    pub waiting_for_connections: u64,
     /// Times that a source address ran out of ports and the next one of 127/8 was used.
     pub source_changes: u64,
     /// Connections that the server closed while no request was on them.
@@ -112,10 +114,15 @@ pub enum LimitedBy {
 /// The measured window of a slice: after the lead-in, before the drain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Its length; the sum of lengths for several slices.
+    /// Its length; the sum of lengths for several slices. In a continued loop, the mean over the
+    /// connections of the time that counts.
     pub length: Nanos,
-    /// Requests completed in it.
+    /// Requests completed in it; in a continued loop, in its own time.
     pub completed: u64,
+    /// Requests that were due in it (open loop).
+    pub due: u64,
+    /// Requests that were due by its end and had not been sent (open loop).
+    pub waiting: u64,
     /// Body bytes (or raw payload bytes) of those requests.
     pub payload_bytes: u64,
     /// Sum of their service times in nanoseconds: Little's law needs the exact mean.
@@ -124,6 +131,20 @@ pub struct Window {
     /// nanoseconds, whenever it began or ended and however it ended: the left side of Little's law,
     /// measured directly.
     pub busy_ns: u128,
+    /// Sum over the connections of a continued loop of the time that counts, in nanoseconds; zero
+    /// in other loops.
+    pub counted_ns: u128,
+    /// Connections of a continued loop; zero in other loops.
+    pub connections: u32,
+}
+
+impl Window {
+    /// Computes the length of a continued loop's window.
+    pub(crate) fn settle(&mut self) {
+        if self.connections > 0 {
+            self.length = Nanos((self.counted_ns / u128::from(self.connections)) as u64);
+        }
+    }
 }
 
 /// CPU time of a client thread.
@@ -135,15 +156,27 @@ pub struct ThreadUse {
     pub wall: Nanos,
 }
 
-/// The response learned from the probes, with which all later ones are compared.
+/// The response learned from the probes, and from those that followed if they were learned from,
+/// with which all later ones are compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Learned {
     /// The status, for HTTP.
     pub status: Option<u16>,
-    /// The body, if all three probes agreed.
+    /// The body, if it is compared: all responses agreed, or the load demands it.
     pub body: Option<Vec<u8>>,
-    /// The body's length, if all three probes agreed.
+    /// The body's length, if it is compared.
     pub length: Option<u64>,
     /// Whether the body varied, so that only status, framing and (if constant) length are checked.
     pub varies: bool,
+}
+
+impl Learned {
+    /// What is compared with it.
+    pub fn check(&self) -> Check {
+        match (&self.body, self.length) {
+            (Some(_), _) => Check::Body,
+            (None, Some(_)) => Check::Length,
+            (None, None) => Check::Status,
+        }
+    }
 }

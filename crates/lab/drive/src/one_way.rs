@@ -17,7 +17,7 @@ use netio::{Ending, Failure, Wire};
 
 use crate::Fault;
 use crate::slice_counts::Completion;
-use crate::slice_run::{BURST, Link, PAUSE, SliceRun, Source};
+use crate::slice_run::{BURST, Link, SliceRun, Source};
 
 fn now() -> Nanos {
     MonotonicClock.now()
@@ -54,7 +54,7 @@ impl SliceRun<'_> {
             self.unacknowledged += usize::from(conn.unacknowledged.is_empty());
             conn.unacknowledged.push(message);
         } else {
-            self.slice_counts.completed(&self.times, message);
+            self.slice_counts.completed(&self.times, message, Some(Nanos::ZERO));
         }
         match self.source {
             Source::Closed(_) => {
@@ -119,7 +119,7 @@ impl SliceRun<'_> {
         let conn = &mut self.conns[slot];
         conn.shut = false;
         for message in conn.unacknowledged.drain(..) {
-            self.slice_counts.completed(&self.times, message);
+            self.slice_counts.completed(&self.times, message, Some(Nanos::ZERO));
         }
         self.unacknowledged -= 1;
         self.slice_counts.acknowledged(at);
@@ -141,11 +141,11 @@ impl SliceRun<'_> {
         self.unacknowledged -= usize::from(!conn.unacknowledged.is_empty());
         for message in conn.unacknowledged.drain(..) {
             let since = (message.scheduled, message.sent);
-            self.slice_counts.failed(&self.times, fault, since, at);
+            self.slice_counts.failed(&self.times, fault, since, at, Some(Nanos::ZERO));
         }
         if conn.busy {
             self.end_request(slot, Err(fault), at);
-            self.paused.push_back((at + PAUSE, slot));
+            self.pause(slot, at);
         }
     }
 }

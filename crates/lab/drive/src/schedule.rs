@@ -91,12 +91,9 @@ impl ArrivalQueue {
         self.left == 0 && self.queue.is_empty()
     }
 
-    /// Discards all arrivals, because nothing more will be sent; returns how many were waiting.
-    pub(crate) fn abandon(&mut self) -> u64 {
-        let waiting = self.queue.len() as u64;
-        self.queue.clear();
+    /// Nothing more arrives. What is due can still be taken.
+    pub(crate) fn end(&mut self) {
         self.left = 0;
-        waiting
     }
 }
 
@@ -129,7 +126,9 @@ mod tests {
         assert_eq!(arriving.pull(Nanos::from_secs(9)), (2, 0));
         assert_eq!(arriving.next_due(), None);
         assert!(!arriving.is_spent());
-        assert_eq!(arriving.abandon(), 3);
+        arriving.end();
+        assert!(!arriving.is_spent(), "three are waiting");
+        assert_eq!([(); 3].map(|()| arriving.pop()).map(|due| due.is_some()), [true; 3]);
         assert!(arriving.is_spent());
     }
 
@@ -138,6 +137,6 @@ mod tests {
         let mut arriving = arriving(None);
         let n = QUEUE_MAX as u64 + 10;
         assert_eq!(arriving.pull(Nanos::from_millis(n)), (n, 10));
-        assert_eq!(arriving.abandon(), QUEUE_MAX as u64);
+        assert_eq!(arriving.waiting(), QUEUE_MAX);
     }
 }

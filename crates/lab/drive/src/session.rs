@@ -8,7 +8,7 @@ use ledger::{Counts, Errors};
 use netio::{Address, Epoll, Failure, RETIRED_MAX, Setup, Uring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
-use spec::{Exchange, Load, Mode, Target};
+use spec::{Check, Exchange, Load, Mode, Target};
 
 use crate::Fault;
 use crate::answer::{Answer, Expected};
@@ -20,7 +20,7 @@ use crate::lines::LineWriter;
 use crate::live::Live;
 use crate::observe::{Learned, LimitedBy, Observation};
 use crate::schedule::Budget;
-use crate::slice::{Slice, StopFlag};
+use crate::slice::{LoopStart, Slice, StopFlag};
 use crate::slice_counts::{add_errors, merge};
 use crate::worker::{Gate, Orders, ThreadResult};
 
@@ -83,6 +83,10 @@ const TIMEOUT_MAX: Nanos = Nanos::from_secs(86_400 * 365);
 /// Limit on a body that a probe learns byte by byte.
 const LEARN_MAX_BYTES: usize = 512 << 20;
 
+/// A body that differs in more than this share of the responses varies; one that differs less often
+/// is wrong when it does.
+pub const DEVIATING_SHARE: f64 = 0.01;
+
 /// Connections to one target, with the counts of the session's whole life.
 pub struct Session {
     target: Target,
@@ -93,6 +97,10 @@ pub struct Session {
     /// What limits the number of connections.
     limited_by: LimitedBy,
     expected: Expected,
+    /// What the probes showed, and what was learned since then.
+    learned: Option<Learned>,
+    /// Requests completed before deviations were learned from.
+    completed_before: u64,
     /// Whether the server keeps connections open after a response, as far as the probes show.
     keeps_open: bool,
     counts: Counts,
@@ -125,6 +133,8 @@ impl Session {
             client_threads: Vec::new(),
             limited_by,
             expected: Expected::from_load(&load.exchange, &load.expect, &message),
+            learned: None,
+            completed_before: 0,
             keeps_open: true,
             counts: Counts::default(),
             errors: Errors::new(),
@@ -176,10 +186,64 @@ impl Session {
             learned.varies |=
                 next_length != length || first.body.is_some() && next.body != first.body;
         }
-        learned.length = same_length.then_some(length);
-        learned.body = first.body.filter(|_| !learned.varies);
+        // The first body is what later ones are compared with if the load demands that.
+        let check = self.load.expect.check;
+        let compares = |level, agreed| check.map_or(agreed, |check| check >= level);
+        learned.length = Some(length).filter(|_| compares(Check::Length, same_length));
+        learned.body = first.body.filter(|_| compares(Check::Body, !learned.varies));
         self.expected.learn(&learned);
+        self.learned = Some(learned.clone());
         Ok(learned)
+    }
+
+    /// Learns from the following slices too, until [`Session::settle`]: a response with the right
+    /// status and framing whose body differs from the probes' completes. Has no effect if the load
+    /// specifies what to compare, or nothing of the body is compared.
+    pub fn keep_learning(&mut self) {
+        if self.expected.is_learned(&self.load.expect) {
+            self.expected.tolerate();
+            self.completed_before = self.counts.completed;
+        }
+    }
+
+    /// Whether deviations are learned from.
+    pub fn is_learning(&self) -> bool {
+        self.expected.tolerates()
+    }
+
+    /// Ends what [`Session::keep_learning`] began, and returns the response as learned so far;
+    /// `None` without probes.
+    ///
+    /// If more than [`DEVIATING_SHARE`] of the responses deviated, the body varies and is no longer
+    /// compared, nor is its length if that ever differed. If fewer did, they were wrong: they move
+    /// from completed to failed.
+    pub fn settle(&mut self) -> Option<Learned> {
+        let learned = self.learned.as_mut()?;
+        let Some(deviations) = self.expected.end_tolerance() else { return Some(learned.clone()) };
+        let (body, length) = deviations.counts();
+        let answers = self.counts.completed.saturating_sub(self.completed_before);
+        learned.varies |= (body + length) as f64 > DEVIATING_SHARE * answers as f64;
+        if learned.varies {
+            learned.body = None;
+            learned.length = learned.length.filter(|_| length == 0);
+            self.expected.narrow(learned.check());
+        } else {
+            let learned = learned.clone();
+            self.retract(Fault::BodyDiffers, body);
+            self.retract(Fault::LengthDiffers, length);
+            return Some(learned);
+        }
+        Some(learned.clone())
+    }
+
+    /// Moves requests from completed to failed.
+    fn retract(&mut self, fault: Fault, requests: u64) {
+        let retracted = requests.min(self.counts.completed);
+        if retracted > 0 {
+            self.counts.completed -= retracted;
+            self.counts.failed += retracted;
+            *self.errors.entry(fault.kind()).or_default() += retracted;
+        }
     }
 
     /// Loads the target for one slice, then drains.
@@ -242,12 +306,7 @@ impl Session {
             .iter_mut()
             .map(|client_thread| client_thread.close(orders.clone()))
             .sum();
-        if tainted > 0 {
-            let retracted = tainted.min(self.counts.completed);
-            self.counts.completed -= retracted;
-            self.counts.failed += retracted;
-            *self.errors.entry(Fault::SurplusBytes.kind()).or_default() += retracted;
-        }
+        self.retract(Fault::SurplusBytes, tainted);
         self.life()
     }
 
@@ -406,6 +465,7 @@ fn is_verdict(fault: Fault) -> bool {
 fn one_request() -> Slice {
     Slice {
         mode: Mode::Closed,
+        start: LoopStart::Fresh,
         lead_in: Nanos::ZERO,
         window: Nanos::ZERO,
         requests: Some(1),

@@ -23,12 +23,12 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    fn in_window(&self, at: Nanos) -> bool {
+    pub(crate) fn in_window(&self, at: Nanos) -> bool {
         self.lead_end <= at && (self.until_last || at < self.window_end)
     }
 
     /// How much of a stretch is in the window.
-    fn overlap(&self, from: Nanos, to: Nanos) -> Nanos {
+    pub(crate) fn overlap(&self, from: Nanos, to: Nanos) -> Nanos {
         let end = if self.until_last { to } else { to.min(self.window_end) };
         end.saturating_sub(from.max(self.lead_end))
     }
@@ -43,12 +43,19 @@ pub(crate) struct Completion {
     pub(crate) payload_bytes: u64,
 }
 
+/// A completed request that took longer than its slice.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Carried {
+    pub(crate) service_time: Nanos,
+    pub(crate) payload_bytes: u64,
+}
+
 /// One thread's counts of one slice.
 #[derive(Debug)]
 pub(crate) struct SliceCounts {
     pub(crate) counts: Counts,
     pub(crate) closed_idle: u64,
-    pub(crate) dropped_for_want: u64,
+    pub(crate) waiting_for_connections: u64,
     pub(crate) errors: BTreeMap<Fault, u64>,
     window: Window,
     latency: Histogram,
@@ -76,13 +83,14 @@ fn record(histogram: &mut Histogram, nanos: Nanos) {
 }
 
 impl SliceCounts {
-    pub(crate) fn new(open_loop: bool) -> SliceCounts {
+    /// Counts of a slice; of a continued loop if it has `continued` connections.
+    pub(crate) fn new(open_loop: bool, continued: usize) -> SliceCounts {
         SliceCounts {
             counts: Counts::default(),
             closed_idle: 0,
-            dropped_for_want: 0,
+            waiting_for_connections: 0,
             errors: BTreeMap::new(),
-            window: Window::default(),
+            window: Window { connections: continued as u32, ..Window::default() },
             latency: histogram(),
             service_time: histogram(),
             lateness: histogram(),
@@ -93,18 +101,54 @@ impl SliceCounts {
         }
     }
 
-    /// A request is sent at `at` that could have been sent at `ready`. In a closed loop, offered
-    /// equals sent.
-    pub(crate) fn sent(&mut self, times: &Times, ready: Nanos, at: Nanos) {
+    /// A request is sent at `at` that was due at `scheduled` and could have been sent at `ready`. In
+    /// a closed loop, offered equals sent.
+    pub(crate) fn sent(&mut self, times: &Times, scheduled: Nanos, ready: Nanos, at: Nanos) {
         self.counts.sent += 1;
         if !self.open_loop {
             self.counts.offered += 1;
-        } else if times.in_window(at) {
+        } else if times.in_window(scheduled) {
+            self.window.due += 1;
             record(&mut self.lateness, at.saturating_sub(ready));
         }
     }
 
-    pub(crate) fn completed(&mut self, times: &Times, completion: Completion) {
+    /// A connection of a continued loop spent `counted` time in the window, `busy` of it with a
+    /// request that it had sent in an earlier slice.
+    pub(crate) fn continued(&mut self, counted: Nanos, busy: Nanos) {
+        self.window.counted_ns += u128::from(counted.0);
+        self.window.busy_ns += u128::from(busy.0);
+    }
+
+    /// A request of an earlier slice completed in the window, in the time of a continued loop.
+    pub(crate) fn carried(&mut self, carried: &Carried) {
+        self.window.completed += 1;
+        self.window.payload_bytes += carried.payload_bytes;
+        self.window.service_time_sum_ns += u128::from(carried.service_time.0);
+    }
+
+    /// So many requests were waiting when the window ended; all for a connection if none was free.
+    pub(crate) fn waiting(&mut self, requests: usize, is_full: bool) {
+        self.window.waiting += requests as u64;
+        self.waiting_for_connections += if is_full { requests as u64 } else { 0 };
+    }
+
+    /// Waiting requests that were due at `scheduled` were dropped after the timeout.
+    pub(crate) fn not_sent(&mut self, times: &Times, scheduled: Nanos, timeout: Nanos) {
+        self.counts.dropped += 1;
+        if times.in_window(scheduled) {
+            self.window.due += 1;
+            record(&mut self.latency, timeout);
+        }
+    }
+
+    /// A request completed that counts from an instant on. One that does not is in the ledger only.
+    pub(crate) fn completed(
+        &mut self,
+        times: &Times,
+        completion: Completion,
+        counted: Option<Nanos>,
+    ) {
         let Completion { scheduled, sent, done, payload_bytes } = completion;
         self.counts.completed += 1;
         self.last = done;
@@ -114,17 +158,19 @@ impl SliceCounts {
             self.by_step.resize(step + 1, 0);
         }
         self.by_step[step] += 1;
-        self.busy(times, sent, done);
-        if !times.in_window(done) {
-            return;
-        }
+        let Some(from) = counted else { return };
+        self.busy(times, sent.max(from), done);
         let service_time = done.saturating_sub(sent);
-        self.window.completed += 1;
-        self.window.payload_bytes += payload_bytes;
-        self.window.service_time_sum_ns += u128::from(service_time.0);
-        record(&mut self.service_time, service_time);
-        if self.open_loop {
-            record(&mut self.latency, done.saturating_sub(scheduled));
+        if times.in_window(scheduled) {
+            record(&mut self.service_time, service_time);
+            if self.open_loop {
+                record(&mut self.latency, done.saturating_sub(scheduled));
+            }
+        }
+        if times.in_window(done) {
+            self.window.completed += 1;
+            self.window.payload_bytes += payload_bytes;
+            self.window.service_time_sum_ns += u128::from(service_time.0);
         }
     }
 
@@ -140,11 +186,17 @@ impl SliceCounts {
         fault: Fault,
         (scheduled, sent): (Nanos, Nanos),
         at: Nanos,
+        counted: Option<Nanos>,
     ) {
         self.counts.failed += 1;
         self.last = at;
         self.waited(scheduled, at);
-        self.busy(times, sent, at);
+        if let Some(from) = counted {
+            self.busy(times, sent.max(from), at);
+            if fault == Fault::Timeout {
+                self.unanswered(times, scheduled, at);
+            }
+        }
         *self.errors.entry(fault).or_default() += 1;
     }
 
@@ -158,6 +210,18 @@ impl SliceCounts {
         self.counts.in_flight += 1;
         self.waited(scheduled, at);
         self.busy(times, sent, at);
+        self.unanswered(times, scheduled, at);
+    }
+
+    /// A request without an answer took at least until `at`.
+    fn unanswered(&mut self, times: &Times, scheduled: Nanos, at: Nanos) {
+        if times.in_window(scheduled) {
+            let waited = at.saturating_sub(scheduled);
+            record(&mut self.service_time, waited);
+            if self.open_loop {
+                record(&mut self.latency, waited);
+            }
+        }
     }
 
     fn waited(&mut self, from: Nanos, to: Nanos) {
@@ -177,17 +241,20 @@ impl SliceCounts {
         after: Traffic,
         cpu: Nanos,
     ) -> Observation {
-        // The other side of this boundary is the ledger, which reports what does not add up.
-        debug_assert!(self.counts.add_up(), "a thread's counts: {:?}", self.counts);
-        debug_assert_eq!(self.errors.values().sum::<u64>(), self.counts.failed, "one kind each");
-        debug_assert_eq!(self.by_step.iter().sum::<u64>(), self.counts.completed, "one step each");
-        debug_assert!(self.window.completed <= self.counts.completed, "the window is a part");
+        // The other side of this boundary is the ledger, which reports what does not add up. A
+        // client thread that panics ends the run with an error.
+        assert!(self.counts.add_up(), "a thread's counts: {:?}", self.counts);
+        assert_eq!(self.errors.values().sum::<u64>(), self.counts.failed, "one kind each");
+        assert_eq!(self.by_step.iter().sum::<u64>(), self.counts.completed, "one step each");
+        let is_part = self.window.completed <= self.counts.completed;
+        assert!(is_part || self.window.connections > 0, "the window is a part of its slice");
         let window_end = match times.window_end {
             Nanos(u64::MAX) => self.last,
             end if times.until_last => end.max(self.last),
             end => end,
         };
         self.window.length = window_end.saturating_sub(times.lead_end);
+        self.window.settle();
         let elapsed = end.saturating_sub(times.start);
         Observation {
             counts: self.counts,
@@ -205,7 +272,7 @@ impl SliceCounts {
             source_changes: after.source_changes - before.source_changes,
             connections_max_used: 0,
             connections_limit: ConnectionsLimit::default(),
-            dropped_for_want_of_connections: self.dropped_for_want,
+            waiting_for_connections: self.waiting_for_connections,
             closed_idle: self.closed_idle,
             elapsed,
             threads: vec![ThreadUse { cpu, wall: elapsed }],
@@ -219,10 +286,15 @@ pub(crate) fn merge(into: &mut Observation, other: Observation) {
     add_errors(&mut into.errors, &other.errors);
     into.longest_wait = into.longest_wait.max(other.longest_wait);
     into.window.length = into.window.length.max(other.window.length);
+    into.window.due += other.window.due;
+    into.window.waiting += other.window.waiting;
+    into.window.counted_ns += other.window.counted_ns;
+    into.window.connections += other.window.connections;
     into.window.completed += other.window.completed;
     into.window.payload_bytes += other.window.payload_bytes;
     into.window.service_time_sum_ns += other.window.service_time_sum_ns;
     into.window.busy_ns += other.window.busy_ns;
+    into.window.settle();
     for (sum, part) in [
         (&mut into.latency, &other.latency),
         (&mut into.service_time, &other.service_time),
@@ -244,7 +316,7 @@ pub(crate) fn merge(into: &mut Observation, other: Observation) {
     into.closed_idle += other.closed_idle;
     into.connections_max_used += other.connections_max_used;
     into.connections_limit.connections += other.connections_limit.connections;
-    into.dropped_for_want_of_connections += other.dropped_for_want_of_connections;
+    into.waiting_for_connections += other.waiting_for_connections;
     into.elapsed = into.elapsed.max(other.elapsed);
     into.threads.extend(other.threads);
 }
@@ -269,7 +341,7 @@ mod tests {
     };
 
     fn busy(request: impl Fn(&mut SliceCounts, &Times)) -> u128 {
-        let mut slice_counts = SliceCounts::new(false);
+        let mut slice_counts = SliceCounts::new(false, 0);
         request(&mut slice_counts, &TIMES);
         slice_counts.window.busy_ns
     }
@@ -277,7 +349,7 @@ mod tests {
     fn done(sent: u64, done: u64) -> u128 {
         let (sent, done) = (Nanos(sent), Nanos(done));
         let completion = Completion { scheduled: sent, sent, done, payload_bytes: 0 };
-        busy(|slice_counts, times| slice_counts.completed(times, completion))
+        busy(|slice_counts, times| slice_counts.completed(times, completion, Some(Nanos::ZERO)))
     }
 
     #[test]
@@ -294,7 +366,13 @@ mod tests {
     fn a_request_keeps_its_connection_busy_however_it_ends() {
         let (from, to) = (Nanos(150), Nanos(300));
         assert_eq!(
-            busy(|counts, times| counts.failed(times, Fault::Timeout, (from, from), to)),
+            busy(|counts, times| counts.failed(
+                times,
+                Fault::Timeout,
+                (from, from),
+                to,
+                Some(Nanos::ZERO)
+            )),
             50
         );
         assert_eq!(busy(|counts, times| counts.abandoned(times, (from, from), to)), 50);
@@ -302,31 +380,31 @@ mod tests {
 
     #[test]
     fn the_longest_wait_is_that_of_any_request_however_it_ended() {
-        let mut counts = SliceCounts::new(true);
+        let mut counts = SliceCounts::new(true, 0);
         let at = |scheduled, sent, done| Completion {
             scheduled: Nanos(scheduled),
             sent: Nanos(sent),
             done: Nanos(done),
             payload_bytes: 0,
         };
-        counts.completed(&TIMES, at(110, 130, 150));
+        counts.completed(&TIMES, at(110, 130, 150), Some(Nanos::ZERO));
         assert_eq!(counts.longest_wait, Nanos(40), "since it was due");
-        counts.failed(&TIMES, Fault::Timeout, (Nanos(10), Nanos(60)), Nanos(95));
+        counts.failed(&TIMES, Fault::Timeout, (Nanos(10), Nanos(60)), Nanos(95), Some(Nanos::ZERO));
         assert_eq!(counts.longest_wait, Nanos(85), "also before the window");
         counts.abandoned(&TIMES, (Nanos(190), Nanos(190)), Nanos(400));
         assert_eq!(counts.longest_wait, Nanos(210), "also in the drain");
-        counts.completed(&TIMES, at(120, 120, 121));
+        counts.completed(&TIMES, at(120, 120, 121), Some(Nanos::ZERO));
         assert_eq!(counts.longest_wait, Nanos(210));
     }
 
     #[test]
     fn one_connection_without_a_pause_is_busy_all_the_time() {
-        let mut slice_counts = SliceCounts::new(false);
+        let mut slice_counts = SliceCounts::new(false, 0);
         let mut sent = Nanos(3);
         for length in [90, 1, 22, 7, 60, 5, 80, 40] {
             let done = sent + Nanos(length);
             let completion = Completion { scheduled: sent, sent, done, payload_bytes: 0 };
-            slice_counts.completed(&TIMES, completion);
+            slice_counts.completed(&TIMES, completion, Some(Nanos::ZERO));
             sent = done;
         }
         assert_eq!(slice_counts.window.busy_ns, 100);
@@ -334,5 +412,33 @@ mod tests {
         // 12.
         assert_eq!(slice_counts.window.completed, 4);
         assert_eq!(slice_counts.window.service_time_sum_ns, 22 + 7 + 60 + 5);
+    }
+
+    #[test]
+    fn latency_belongs_to_the_window_in_which_its_request_was_due() {
+        let mut counts = SliceCounts::new(true, 0);
+        let at = |scheduled, done| Completion {
+            scheduled: Nanos(scheduled),
+            sent: Nanos(scheduled),
+            done: Nanos(done),
+            payload_bytes: 0,
+        };
+        counts.completed(&TIMES, at(90, 150), Some(Nanos::ZERO));
+        counts.completed(&TIMES, at(150, 900), Some(Nanos::ZERO));
+        counts.failed(
+            &TIMES,
+            Fault::Timeout,
+            (Nanos(160), Nanos(160)),
+            Nanos(2_160),
+            Some(Nanos::ZERO),
+        );
+        counts.abandoned(&TIMES, (Nanos(170), Nanos(170)), Nanos(1_170));
+        counts.not_sent(&TIMES, Nanos(180), Nanos(2_000));
+        counts.not_sent(&TIMES, Nanos(80), Nanos(2_000));
+        let lengths: Vec<u64> =
+            counts.latency.iter_recorded().map(|step| step.value_iterated_to()).collect();
+        assert_eq!(lengths, [750, 1_000, 2_000]);
+        assert_eq!(counts.latency.len(), 4, "two took 2,000");
+        assert_eq!(counts.window.completed, 1, "throughput counts what ends in the window");
     }
 }

@@ -5,17 +5,19 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use base::{Clock, MonotonicClock, Nanos};
 use netio::{Connect, Ending, Failure, Handler, Wire};
+use rand::RngExt as _;
 
 use crate::Fault;
 use crate::answer::{Answer, Check, Expected, ProbeBody, Received};
 use crate::http::Flow;
 use crate::lines::LineWriter;
 use crate::schedule::{ArrivalQueue, Budget};
-use crate::slice_counts::{Completion, SliceCounts, Times};
+use crate::slice::LoopStart;
+use crate::slice_counts::{Carried, Completion, SliceCounts, Times};
 
 /// How long a slot pauses after a failed connection attempt, so that a dead server costs a thousand
 /// attempts per second and connection, not a whole CPU.
-pub(crate) const PAUSE: Nanos = Nanos::from_millis(1);
+const PAUSE: Nanos = Nanos::from_millis(1);
 
 /// An open loop opens additional connections only for requests noticed within this time. After a
 /// pause of the client many are due at once: the open connections work these off, and hundreds of
@@ -62,6 +64,12 @@ pub(crate) struct Conn {
     pub(crate) sent: Nanos,
     answer: Answer,
     pub(crate) seen: Received,
+    /// How long it waits at the beginning of the next slice of a continued loop, in place of its
+    /// last request, and that request if it completed.
+    carry: (Nanos, Option<Carried>),
+    /// When the time begins that counts in this slice of a continued loop: after its first request,
+    /// at a random moment of a later one.
+    counted_from: Option<Nanos>,
 }
 
 impl Conn {
@@ -81,6 +89,8 @@ impl Conn {
             sent: Nanos::ZERO,
             answer,
             seen: Received::default(),
+            carry: (Nanos::ZERO, None),
+            counted_from: None,
         }
     }
 
@@ -131,8 +141,11 @@ pub(crate) struct SliceRun<'a> {
     pub(crate) free: VecDeque<usize>,
     /// At most one entry per slot, never later than the slot's deadline.
     deadlines: BinaryHeap<Reverse<(Nanos, usize)>>,
-    /// Pausing slots, in the order in which they resume.
-    pub(crate) paused: VecDeque<(Nanos, usize)>,
+    /// Pausing slots, by the instant at which they resume.
+    paused: BinaryHeap<Reverse<(Nanos, usize)>>,
+    /// How the closed loop begins.
+    start: LoopStart,
+    rng: base::Rng,
     /// What is sent, if messages of lines are.
     pub(crate) one_way: Option<OneWay<'a>>,
     /// Slots that send their next message as soon as possible (closed loop, messages of lines).
@@ -158,6 +171,9 @@ pub(crate) struct SliceSetup<'a> {
     /// Connections to start with.
     pub(crate) active: usize,
     pub(crate) one_way: Option<OneWay<'a>>,
+    pub(crate) start: LoopStart,
+    /// For the random parts of a continued loop.
+    pub(crate) rng: base::Rng,
 }
 
 fn now() -> Nanos {
@@ -175,6 +191,7 @@ impl<'a> SliceRun<'a> {
         for conn in conns.iter_mut() {
             conn.queued = false;
             conn.eager = false;
+            conn.counted_from = None;
         }
         let active = setup.active.min(slots);
         let (free, used_max) = match setup.source {
@@ -202,7 +219,9 @@ impl<'a> SliceRun<'a> {
             refusal: None,
             free,
             deadlines: BinaryHeap::with_capacity(slots),
-            paused: VecDeque::new(),
+            paused: BinaryHeap::with_capacity(slots),
+            start: setup.start,
+            rng: setup.rng,
             one_way: setup.one_way,
             eager: VecDeque::new(),
             unacknowledged: 0,
@@ -217,8 +236,53 @@ impl<'a> SliceRun<'a> {
     /// Sends the first requests.
     pub(crate) fn begin<W: Wire>(&mut self, wire: &mut W) {
         match self.source {
+            Source::Closed(_) if self.is_continued() => self.carry_on(wire),
             Source::Closed(_) => (0..self.active).for_each(|slot| self.proceed(wire, slot)),
             Source::Open(_) => self.dispatch(wire),
+        }
+    }
+
+    fn is_continued(&self) -> bool {
+        self.start != LoopStart::Fresh
+    }
+
+    /// Lets every connection wait for as long as its last request exceeded the slice before. A slice
+    /// in which all of them would only wait is over at once.
+    fn carry_on<W: Wire>(&mut self, wire: &mut W) {
+        let Times { start, window_end: end, .. } = self.times;
+        let mut is_idle = true;
+        for slot in 0..self.active {
+            let conn = &mut self.conns[slot];
+            let (mut wait, carried) = std::mem::take(&mut conn.carry);
+            if let LoopStart::Spread(longest) = self.start {
+                wait = Nanos(self.rng.random_range(0..=longest.0));
+            }
+            let resume = start + wait;
+            let waited = self.times.overlap(start, resume);
+            self.slice_counts.continued(waited, waited);
+            if resume >= end {
+                conn.carry = (resume.saturating_sub(end), carried);
+                continue;
+            }
+            if let Some(carried) = carried.filter(|_| self.times.in_window(resume)) {
+                self.slice_counts.carried(&carried);
+            }
+            is_idle = false;
+            match wait {
+                Nanos::ZERO => self.proceed(wire, slot),
+                _ => self.paused.push(Reverse((resume, slot))),
+            }
+        }
+        self.stopping |= is_idle;
+    }
+
+    /// Adds up the time that counts in this slice of a continued loop.
+    pub(crate) fn settle(&mut self) {
+        for conn in &mut self.conns[..self.active] {
+            if let Some(from) = conn.counted_from.take() {
+                let counted = self.times.overlap(from, self.times.window_end);
+                self.slice_counts.continued(counted, Nanos::ZERO);
+            }
         }
     }
 
@@ -229,42 +293,54 @@ impl<'a> SliceRun<'a> {
 
     /// Whether no more requests will be sent.
     fn is_all_sent(&self) -> bool {
-        self.stopping
-            || match &self.source {
-                Source::Closed(budget) => budget.is_spent(),
-                Source::Open(arriving) => arriving.is_spent(),
-            }
+        match &self.source {
+            Source::Closed(budget) => self.stopping || budget.is_spent(),
+            Source::Open(arriving) => arriving.is_spent(),
+        }
     }
 
-    /// Sends no more requests and drops the waiting ones. Ends the window at `at` if that is before
-    /// its end.
-    pub(crate) fn stop(&mut self, at: Nanos) {
+    /// The window is over: no more requests become due. Those that wait are still sent.
+    fn end_window(&mut self, at: Nanos) {
         if self.stopping {
             return;
         }
         self.pull(at);
         if let Source::Open(arriving) = &mut self.source {
-            let waiting = arriving.abandon();
-            self.slice_counts.counts.dropped += waiting;
-            if self.free.is_empty() {
-                self.slice_counts.dropped_for_want += waiting;
-            }
+            arriving.end();
+            self.slice_counts.waiting(arriving.waiting(), self.free.is_empty());
         }
-        self.times.window_end = self.times.window_end.min(at);
         self.stopping = true;
+    }
+
+    /// Sends no more requests and drops the waiting ones. Ends the window at `at` if that is before
+    /// its end.
+    pub(crate) fn stop(&mut self, at: Nanos) {
+        self.end_window(at);
+        self.drop_waiting();
+        self.times.window_end = self.times.window_end.min(at);
+    }
+
+    /// Drops the requests that still wait for a connection.
+    fn drop_waiting(&mut self) {
+        let Source::Open(arriving) = &mut self.source else { return };
+        while let Some(due) = arriving.pop() {
+            let due = self.times.start + due;
+            self.slice_counts.not_sent(&self.times, due, self.timeout);
+        }
     }
 
     /// Handles what is due: arrivals, deadlines, ended pauses, the end of the window.
     pub(crate) fn tick<W: Wire>(&mut self, wire: &mut W) {
         let at = now();
         if at >= self.times.window_end {
-            self.stop(at);
+            self.end_window(at);
         }
         self.expire(wire, at);
-        while self.paused.front().is_some_and(|(resume, _)| *resume <= at) {
-            if let Some((_, slot)) = self.paused.pop_front() {
-                self.proceed(wire, slot);
-            }
+        while let Some(Reverse((resume, slot))) = self.paused.peek().copied()
+            && resume <= at
+        {
+            self.paused.pop();
+            self.proceed(wire, slot);
         }
         self.send_eagerly(wire);
         self.dispatch(wire);
@@ -286,7 +362,7 @@ impl<'a> SliceRun<'a> {
         if let Some(Reverse((deadline, _))) = self.deadlines.peek() {
             until = until.min(*deadline);
         }
-        if let Some((resume, _)) = self.paused.front() {
+        if let Some(Reverse((resume, _))) = self.paused.peek() {
             until = until.min(*resume);
         }
         if let Source::Open(arriving) = &self.source
@@ -316,8 +392,9 @@ impl<'a> SliceRun<'a> {
         }
     }
 
-    /// Gives up all outstanding requests.
+    /// Gives up all outstanding and waiting requests.
     pub(crate) fn abandon<W: Wire>(&mut self, wire: &mut W) {
+        self.drop_waiting();
         let at = now();
         for (slot, conn) in self.conns.iter_mut().enumerate() {
             let is_busy = std::mem::take(&mut conn.busy);
@@ -347,7 +424,7 @@ impl<'a> SliceRun<'a> {
             self.slice_counts.counts.offered += arrived;
             self.slice_counts.counts.dropped += dropped;
             if self.free.is_empty() {
-                self.slice_counts.dropped_for_want += dropped;
+                self.slice_counts.waiting_for_connections += dropped;
             }
         }
     }
@@ -356,9 +433,6 @@ impl<'a> SliceRun<'a> {
     /// and the requests were noticed in time.
     fn dispatch<W: Wire>(&mut self, wire: &mut W) {
         let Source::Open(arriving) = &self.source else { return };
-        if self.stopping {
-            return;
-        }
         let waited_before = arriving.waiting();
         let at = now();
         self.pull(at);
@@ -396,8 +470,8 @@ impl<'a> SliceRun<'a> {
     }
 
     fn proceed_at<W: Wire>(&mut self, wire: &mut W, slot: usize, at: Nanos) {
-        if !self.stopping && at >= self.times.window_end {
-            self.stop(at);
+        if at >= self.times.window_end {
+            self.end_window(at);
         }
         match &mut self.source {
             Source::Closed(budget) => {
@@ -409,13 +483,13 @@ impl<'a> SliceRun<'a> {
                 self.pull(at);
                 let Source::Open(arriving) = &mut self.source else { return };
                 match arriving.pop() {
-                    Some(due) if !self.stopping => {
+                    Some(due) => {
                         let due = self.times.start + due;
                         // If no other slot was free, the request could not be sent before now.
                         let ready = if self.free.is_empty() { at } else { due };
                         self.request(wire, slot, due, ready, at);
                     }
-                    _ => self.free.push_back(slot),
+                    None => self.free.push_back(slot),
                 }
             }
         }
@@ -431,7 +505,7 @@ impl<'a> SliceRun<'a> {
         ready: Nanos,
         at: Nanos,
     ) {
-        self.slice_counts.sent(&self.times, ready, at);
+        self.slice_counts.sent(&self.times, scheduled, ready, at);
         self.busy += 1;
         let conn = &mut self.conns[slot];
         self.slice_counts.counts.reconnected += u64::from(std::mem::take(&mut conn.lost));
@@ -472,7 +546,7 @@ impl<'a> SliceRun<'a> {
         if self.conns[slot].busy {
             let at = now();
             self.end_request(slot, Err(Fault::Net(failure)), at);
-            self.paused.push_back((at + PAUSE, slot));
+            self.pause(slot, at);
         } else {
             self.refusal = Some(failure);
         }
@@ -492,9 +566,14 @@ impl<'a> SliceRun<'a> {
                 conn.link = Link::Closed;
                 let at = now();
                 self.end_request(slot, Err(Fault::Net(failure)), at);
-                self.paused.push_back((at + PAUSE, slot));
+                self.pause(slot, at);
             }
         }
+    }
+
+    /// The slot's connection failed at `at`: it pauses before the next attempt.
+    pub(crate) fn pause(&mut self, slot: usize, at: Nanos) {
+        self.paused.push(Reverse((at + PAUSE, slot)));
     }
 
     /// The connection was closed while idle, and no byte was sent on it: sends the request over a
@@ -511,24 +590,53 @@ impl<'a> SliceRun<'a> {
 
     /// Records the end of the slot's request.
     pub(crate) fn end_request(&mut self, slot: usize, outcome: Result<(), Fault>, at: Nanos) {
+        let counted = self.counts_from(slot, outcome.is_ok(), at);
         let conn = &mut self.conns[slot];
         conn.busy = false;
         self.busy -= 1;
         match outcome {
-            Ok(()) => self.slice_counts.completed(
-                &self.times,
-                Completion {
+            Ok(()) => {
+                let completion = Completion {
                     scheduled: conn.scheduled,
                     sent: conn.sent,
                     done: at,
                     payload_bytes: conn.seen.bytes,
-                },
-            ),
+                };
+                self.slice_counts.completed(&self.times, completion, counted);
+            }
             Err(fault) => {
                 let since = (conn.scheduled, conn.sent);
-                self.slice_counts.failed(&self.times, fault, since, at);
+                self.slice_counts.failed(&self.times, fault, since, at, counted);
             }
         }
+    }
+
+    /// From when on the slot's request counts, which ends at `at`; `None` if it does not. In a
+    /// continued loop, all but the first one of a slice count. What it took beyond the slice is carried
+    /// into the next one.
+    fn counts_from(&mut self, slot: usize, completed: bool, at: Nanos) -> Option<Nanos> {
+        if !self.is_continued() || !matches!(self.source, Source::Closed(_)) {
+            return Some(Nanos::ZERO);
+        }
+        let conn = &mut self.conns[slot];
+        let Some(from) = conn.counted_from else {
+            // Counted from its end on, a request of constant length would be counted too seldom: the
+            // part of one that the window's end cuts off would have no counterpart.
+            let lead_in = self.times.lead_end.saturating_sub(self.times.start);
+            let longest = at.saturating_sub(conn.sent).min(lead_in);
+            conn.counted_from = Some(at + Nanos(self.rng.random_range(0..=longest.0)));
+            return None;
+        };
+        if at < from {
+            return None;
+        }
+        let (service_time, payload_bytes) = (at.saturating_sub(conn.sent), conn.seen.bytes);
+        let carried = completed.then_some(Carried { service_time, payload_bytes });
+        conn.carry = match at.saturating_sub(self.times.window_end) {
+            Nanos::ZERO => (Nanos::ZERO, None),
+            beyond => (beyond, carried),
+        };
+        Some(from)
     }
 
     /// The slot's request failed, and its connection is unusable.

@@ -18,7 +18,7 @@ use crate::observe::{ConnectionsLimit, LimitedBy};
 use crate::pacer::Pacer;
 use crate::schedule::{ArrivalQueue, Budget};
 use crate::session::Among;
-use crate::slice::{Slice, StopFlag};
+use crate::slice::{LoopStart, Slice, StopFlag};
 use crate::slice_counts::{SliceCounts, Times};
 use crate::slice_run::{Conn, Link, OneWay, SliceRun, SliceSetup, Source, TURN_MAX};
 use crate::{Fault, Observation};
@@ -222,8 +222,12 @@ impl<E: Engine> Worker<E> {
             kept,
             active,
             one_way,
+            start: orders.slice.start,
+            rng: orders.seed.derive("loop", u64::from(self.index)).rng("phases"),
         };
-        let run = SliceRun::new(&mut self.conns, SliceCounts::new(open_loop), times, setup);
+        let continued = orders.slice.start != LoopStart::Fresh && !open_loop;
+        let counts = SliceCounts::new(open_loop, if continued { active } else { 0 });
+        let run = SliceRun::new(&mut self.conns, counts, times, setup);
         (&mut self.engine, run)
     }
 
@@ -268,6 +272,7 @@ impl<E: Engine> Worker<E> {
         orders.begin.into_iter().for_each(wait_until);
         run.times = orders.times(*orders.start.get_or_init(|| MonotonicClock.now()), one_way);
         load(engine, &mut run, orders)?;
+        run.settle();
         let end = MonotonicClock.now();
         close_retired(engine, &mut run)?;
         run.shrink(engine.wire());

@@ -61,6 +61,8 @@ pub(crate) enum Ask {
     ReadSettledFrom { counter: u64, base: Count, wanted: u64, quiet: Nanos, patience: Nanos },
     Open(Box<Open>),
     Learn { session: u64 },
+    KeepLearning { session: u64 },
+    Settle { session: u64 },
     Run { session: u64, slice: Slice, begin: Option<Nanos> },
     Close { session: u64 },
 }
@@ -125,13 +127,13 @@ pub struct StackOptions {
     pub cpus: CpuSet,
     /// The CPUs of processes that run beside the client.
     pub client_cpus: CpuSet,
-    /// Length of a dummy variable added to the environment.
-    pub env_padding_bytes: u32,
+    /// What chance decides about the start.
+    pub draws: stage::Draws,
     /// The value of `$HOST`.
     pub host: String,
     /// Folders on that machine to prepend to `PATH`.
     pub path_prepend: Vec<std::path::PathBuf>,
-    /// Determines ports and paths.
+    /// Determines ports and the names of folders.
     pub seed: Seed,
 }
 

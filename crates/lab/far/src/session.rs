@@ -106,10 +106,35 @@ impl Clients {
     /// # Errors
     /// Those of [`drive::Session::learn`].
     pub fn learn(&mut self) -> Result<Learned, FarError> {
+        self.learned(|session| Ask::Learn { session })
+    }
+
+    /// See [`drive::Session::keep_learning`].
+    ///
+    /// # Errors
+    /// If a machine cannot be reached.
+    pub fn keep_learning(&mut self) -> Result<(), FarError> {
+        self.all.iter().try_for_each(|client| {
+            answered!(
+                client.machine, Ask::KeepLearning { session: client.id },
+                Answer::Done => ()
+            )
+        })
+    }
+
+    /// See [`drive::Session::settle`]. Returns what all clients agree on.
+    ///
+    /// # Errors
+    /// If a machine cannot be reached.
+    pub fn settle(&mut self) -> Result<Learned, FarError> {
+        self.learned(|session| Ask::Settle { session })
+    }
+
+    fn learned(&mut self, ask: impl Fn(u64) -> Ask) -> Result<Learned, FarError> {
         let mut agreed: Option<Learned> = None;
         for client in &mut self.all {
             let (learned, life) = answered!(
-                client.machine, Ask::Learn { session: client.id },
+                client.machine, ask(client.id),
                 Answer::Learned { learned, life } => (learned, life)
             )?;
             client.life = life;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use base::{Clock as _, MonotonicClock, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::{HostError, read};
+use crate::{HostError, interrupts, read};
 
 /// Usual mount points of the version 1 hierarchy for CPU accounting, in order of preference.
 const CPUACCT: [&str; 3] = [
@@ -40,6 +40,7 @@ pub struct CpuMeter {
     path: PathBuf,
     stat: File,
     ticks_per_s: u64,
+    leaves_out_interrupts: bool,
 }
 
 /// Busy time of every CPU since boot, at one instant.
@@ -56,8 +57,12 @@ pub struct CpuTimes {
 pub struct CpuTime {
     /// Its number.
     pub cpu: usize,
-    /// Time in which a process ran; with [`CpuSource::Ticks`] also interrupts.
+    /// Time in which a process ran; with [`CpuSource::Ticks`] also interrupts. Between two readings,
+    /// without the time in `interrupts`.
     pub busy: Nanos,
+    /// Time of interrupts in `busy` that is charged to no process, in ticks; zero if interrupts are
+    /// charged or not left out.
+    pub interrupts: Nanos,
     /// Time that the hypervisor gave to others although this CPU was runnable, in ticks; `None` if
     /// it was not read.
     pub steal: Option<Nanos>,
@@ -72,14 +77,23 @@ pub struct CpuUse {
     pub cpus: Vec<CpuTime>,
 }
 
+impl CpuTime {
+    /// No time of a CPU.
+    fn of(cpu: usize) -> CpuTime {
+        CpuTime { cpu, ..CpuTime::default() }
+    }
+}
+
 impl CpuTimes {
     /// CPU time used since an earlier reading.
     pub fn since(&self, earlier: &CpuTimes) -> CpuUse {
         let rise = |now: &CpuTime| {
             let before = earlier.cpus.iter().find(|before| before.cpu == now.cpu)?;
+            let interrupts = now.interrupts.saturating_sub(before.interrupts);
             Some(CpuTime {
                 cpu: now.cpu,
-                busy: now.busy.saturating_sub(before.busy),
+                busy: now.busy.saturating_sub(before.busy).saturating_sub(interrupts),
+                interrupts,
                 steal: now.steal.zip(before.steal).map(|(now, before)| now.saturating_sub(before)),
             })
         };
@@ -115,7 +129,16 @@ impl CpuMeter {
     fn of(source: CpuSource, path: &str, ticks_per_s: u64) -> Result<CpuMeter, HostError> {
         let open = |path: &str| File::open(path).map_err(|error| failed(Path::new(path), &error));
         let (file, stat) = (open(path)?, open("/proc/stat")?);
-        Ok(CpuMeter { source, file, path: PathBuf::from(path), stat, ticks_per_s })
+        let path = PathBuf::from(path);
+        Ok(CpuMeter { source, file, path, stat, ticks_per_s, leaves_out_interrupts: false })
+    }
+
+    /// Leaves interrupts out of the readings with steal if the source contains them but the kernel
+    /// charges them to no process. Control groups of version 1 do not contain them then.
+    pub fn without_uncharged_interrupts(mut self) -> CpuMeter {
+        self.leaves_out_interrupts = self.source != CpuSource::Cpuacct
+            && interrupts::are_charged().is_ok_and(|charged| !charged);
+        self
     }
 
     /// The source.
@@ -156,8 +179,13 @@ impl CpuMeter {
         if self.source != CpuSource::Ticks {
             let ticks = stat_times(&text(&self.stat, Path::new("/proc/stat"))?, self.ticks_per_s);
             for time in &mut times.cpus {
-                time.steal = ticks.iter().find(|t| t.cpu == time.cpu).and_then(|t| t.steal);
+                let ticks = ticks.iter().find(|t| t.cpu == time.cpu);
+                time.steal = ticks.and_then(|t| t.steal);
+                time.interrupts = ticks.map_or(Nanos::ZERO, |t| t.interrupts);
             }
+        }
+        if !self.leaves_out_interrupts {
+            times.cpus.iter_mut().for_each(|time| time.interrupts = Nanos::ZERO);
         }
         Ok(times)
     }
@@ -197,8 +225,9 @@ fn is_whole_machine(times: &[CpuTime], ticks: &[CpuTime]) -> bool {
 /// `cpuacct.usage_percpu`: nanoseconds for each possible CPU, in order.
 fn percpu_times(text: &str) -> Vec<CpuTime> {
     let numbers = text.split_ascii_whitespace().map(|word| word.parse().ok());
-    let time =
-        |(cpu, busy): (usize, Option<u64>)| Some(CpuTime { cpu, busy: Nanos(busy?), steal: None });
+    let time = |(cpu, busy): (usize, Option<u64>)| {
+        Some(CpuTime { busy: Nanos(busy?), ..CpuTime::of(cpu) })
+    };
     numbers.enumerate().filter_map(time).collect()
 }
 
@@ -208,7 +237,7 @@ fn schedstat_times(text: &str) -> Vec<CpuTime> {
     let line = |line: &str| {
         let mut words = line.strip_prefix("cpu")?.split_ascii_whitespace();
         let cpu = words.next()?.parse().ok()?;
-        Some(CpuTime { cpu, busy: Nanos(words.nth(6)?.parse().ok()?), steal: None })
+        Some(CpuTime { busy: Nanos(words.nth(6)?.parse().ok()?), ..CpuTime::of(cpu) })
     };
     text.lines().filter_map(line).collect()
 }
@@ -226,7 +255,8 @@ fn stat_times(text: &str, ticks_per_s: u64) -> Vec<CpuTime> {
             return None;
         };
         let busy = nanos(user + nice + system + interrupts + soft);
-        Some(CpuTime { cpu, busy, steal: rest.first().map(|ticks| nanos(*ticks)) })
+        let steal = rest.first().map(|ticks| nanos(*ticks));
+        Some(CpuTime { cpu, busy, interrupts: nanos(interrupts + soft), steal })
     };
     // The first line, without a number, is the sum.
     text.lines().filter(|line| !line.starts_with("cpu ")).filter_map(line).collect()
@@ -261,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_group_of_a_container_is_not_the_machine() {
-        let time = |busy| [CpuTime { cpu: 0, busy: Nanos(busy), steal: None }];
+        let time = |busy| [CpuTime { busy: Nanos(busy), ..CpuTime::of(0) }];
         assert!(is_whole_machine(&time(98), &time(100)));
         assert!(!is_whole_machine(&time(10), &time(100)));
         assert!(!is_whole_machine(&time(0), &time(0)), "it is not kept");
@@ -272,13 +302,31 @@ mod tests {
     fn unread_steal_is_unknown_and_not_zero() {
         let times = |at, busy, steal: Option<u64>| CpuTimes {
             at: Nanos(at),
-            cpus: vec![CpuTime { cpu: 1, busy: Nanos(busy), steal: steal.map(Nanos) }],
+            cpus: vec![CpuTime { busy: Nanos(busy), steal: steal.map(Nanos), ..CpuTime::of(1) }],
         };
         let used = times(30, 25, Some(7)).since(&times(10, 20, Some(4)));
         assert_eq!(used.elapsed, Nanos(20));
-        assert_eq!(used.cpus, [CpuTime { cpu: 1, busy: Nanos(5), steal: Some(Nanos(3)) }]);
+        let left = CpuTime { busy: Nanos(5), steal: Some(Nanos(3)), ..CpuTime::of(1) };
+        assert_eq!(used.cpus, [left]);
         assert_eq!(times(30, 25, Some(7)).since(&times(10, 20, None)).cpus[0].steal, None);
         assert_eq!(times(30, 25, None).since(&CpuTimes::default()).cpus, []);
+    }
+
+    #[test]
+    fn the_loads_own_soft_interrupts_are_no_other_process() {
+        // A kernel that charges interrupts to no process: of 3 s, 0.9 s were soft interrupts.
+        let reading = |stat: &str| CpuTimes { at: Nanos::ZERO, cpus: stat_times(stat, 100) };
+        let (before, after) =
+            (reading("cpu0 100 0 0 900 0 0 10 0"), reading("cpu0 200 0 110 900 0 5 95 0"));
+        let used = after.since(&before);
+        assert_eq!(used.cpus[0].busy, Nanos::from_millis(2100), "{used:?}");
+        assert_eq!(used.cpus[0].interrupts, Nanos::from_millis(900));
+        let charged = |mut times: CpuTimes| {
+            times.cpus[0].interrupts = Nanos::ZERO;
+            times
+        };
+        let used = charged(after).since(&charged(before));
+        assert_eq!(used.cpus[0].busy, Nanos::from_secs(3), "they are the processes' own");
     }
 
     #[test]

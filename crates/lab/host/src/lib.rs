@@ -6,6 +6,7 @@
 mod canary;
 mod cpu_times;
 mod identity;
+mod interrupts;
 mod machine;
 mod meter;
 mod neighbours;

@@ -23,9 +23,10 @@ pub struct Reading {
 }
 
 impl Meter {
-    /// Opens the most precise source available; without one, readings have no CPU times.
+    /// Opens the most precise source available; without one, readings have no CPU times. Interrupts
+    /// that are charged to no process are left out: most of them are the load's own.
     pub fn open() -> Meter {
-        Meter { cpu: CpuMeter::open().ok() }
+        Meter { cpu: CpuMeter::open().ok().map(CpuMeter::without_uncharged_interrupts) }
     }
 
     /// The largest delay in a reading of one CPU; see [`CpuMeter::resolution`].

@@ -34,29 +34,33 @@ pub struct Counts {
 
 impl Counts {
     /// Adds a later window's counts. `in_flight` is a level, so the later value replaces the
-    /// earlier one.
+    /// earlier one. Sums end at [`FULL`].
     pub fn extend(&mut self, later: &Counts) {
-        self.offered += later.offered;
-        self.dropped += later.dropped;
-        self.sent += later.sent;
-        self.completed += later.completed;
-        self.failed += later.failed;
+        self.offered = self.offered.saturating_add(later.offered);
+        self.dropped = self.dropped.saturating_add(later.dropped);
+        self.sent = self.sent.saturating_add(later.sent);
+        self.completed = self.completed.saturating_add(later.completed);
+        self.failed = self.failed.saturating_add(later.failed);
         self.in_flight = later.in_flight;
-        self.reconnected += later.reconnected;
+        self.reconnected = self.reconnected.saturating_add(later.reconnected);
     }
 
     /// Adds another thread's or variant's counts for the same time; here `in_flight` is added too.
     pub fn merge(&mut self, other: &Counts) {
         let add_up = self.add_up() && other.add_up();
-        let in_flight = self.in_flight + other.in_flight;
+        let in_flight = self.in_flight.saturating_add(other.in_flight);
         self.extend(other);
         self.in_flight = in_flight;
-        debug_assert!(self.add_up() || !add_up, "sums of equations are equations: {self:?}");
+        let is_full = self.equations().iter().any(Discrepancy::is_full);
+        debug_assert!(
+            self.add_up() || !add_up || is_full,
+            "sums of equations are equations: {self:?}"
+        );
     }
 
     /// Whether both laws hold.
     pub fn add_up(&self) -> bool {
-        self.equations().iter().all(|law| law.left == law.right)
+        self.equations().iter().all(Discrepancy::holds)
     }
 
     /// Both sides of the two laws.
@@ -67,6 +71,10 @@ impl Counts {
         [offered, Discrepancy { law: Law::Sent, left: self.sent, right }]
     }
 }
+
+/// A count that is this large could not be added up: counts come from servers and other machines,
+/// and their sum may exceed 64 bits. No equation with such a side holds.
+pub const FULL: u64 = u64::MAX;
 
 /// Number of failures by kind.
 pub type Errors = BTreeMap<String, u64>;
@@ -129,6 +137,15 @@ pub struct Discrepancy {
 }
 
 impl Discrepancy {
+    /// Whether both sides are equal, and neither is a sum that was too large.
+    pub fn holds(&self) -> bool {
+        self.left == self.right && !self.is_full()
+    }
+
+    fn is_full(&self) -> bool {
+        self.left == FULL || self.right == FULL
+    }
+
     /// Left-hand side minus right-hand side, in requests.
     pub fn difference(&self) -> i128 {
         i128::from(self.left) - i128::from(self.right)
@@ -153,7 +170,7 @@ impl Ledger {
 
     /// The equations that do not hold; if there are none, the ledger adds up.
     pub fn audit(&self) -> Vec<Discrepancy> {
-        self.equations().into_iter().filter(|gap| gap.left != gap.right).collect()
+        self.equations().into_iter().filter(|gap| !gap.holds()).collect()
     }
 
     /// Whether more requests failed than tolerated.
@@ -165,11 +182,13 @@ impl Ledger {
     /// sum has none.
     pub fn extend(&mut self, later: &Ledger) {
         self.counts.extend(&later.counts);
-        self.served = self.served.zip(later.served).map(|(a, b)| a + b);
-        self.discarded = self.discarded.zip(later.discarded).map(|(a, b)| a + b);
-        self.series = self.series.zip(later.series).map(|(a, b)| a + b);
+        let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a.saturating_add(b));
+        self.served = sum(self.served, later.served);
+        self.discarded = sum(self.discarded, later.discarded);
+        self.series = sum(self.series, later.series);
         for (kind, n) in &later.errors {
-            *self.errors.entry(kind.clone()).or_default() += n;
+            let count = self.errors.entry(kind.clone()).or_default();
+            *count = count.saturating_add(*n);
         }
     }
 }
@@ -204,6 +223,19 @@ mod tests {
     fn a_sound_ledger_has_no_discrepancy() {
         assert_eq!(sound(1_000_000).audit(), []);
         assert_eq!(sound(7).equations().len(), 4);
+    }
+
+    #[test]
+    fn a_sum_that_exceeded_64_bits_wrapped_and_added_up() {
+        let half = 1 << 63;
+        let mut ledger = sound(half);
+        ledger.extend(&sound(half));
+        assert_eq!((ledger.counts.completed, ledger.served), (FULL, Some(FULL)));
+        let laws: Vec<Law> = ledger.audit().iter().map(|gap| gap.law).collect();
+        assert_eq!(laws, [Law::Offered, Law::Sent, Law::Served, Law::Series]);
+        let mut counts = sound(half).counts;
+        counts.merge(&sound(half).counts);
+        assert!(!counts.add_up());
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub struct CompareArgs {
     pub quick: bool,
     /// Load one variant at a time.
     pub isolated: bool,
+    /// Draw what chance decides about a start for each variant of a block.
+    pub independent_starts: bool,
     /// Limit on the total time.
     pub max_time: Option<Nanos>,
     /// Limit on the number of blocks.
@@ -128,8 +130,9 @@ fn check_machines(args: &CompareArgs, part: &Part) -> Result<(), SpecError> {
     match args.commands.iter().find(loopback) {
         Some(command) if part.variants.iter().any(|variant| variant.is_apart(&args.from)) => {
             Err(SpecError::new(format!(
-                "the command '{command}' listens on a loopback address, which other machines \
-                 cannot reach"
+                "the command '{}' listens on a loopback address, which other machines cannot \
+                 reach",
+                base::redact(command)
             ))
             .help("write $HOST instead, the address at which the clients reach the server"))
         }
@@ -200,9 +203,14 @@ fn check_commands(commands: &[String]) -> Result<(), SpecError> {
         }
         if replaced_by_the_shell(command) {
             return Err(SpecError::new(format!(
-                "the command '{command}' contains an address without $PORT or $SOCKET"
+                "the command '{}' contains an address without $PORT or $SOCKET",
+                base::redact(command)
             ))
             .help(SINGLE_QUOTES));
+        }
+        if let Some(option) = option_without_place(command) {
+            return Err(SpecError::new(format!("the command '{command}' gives {option} no value"))
+                .help(SINGLE_QUOTES));
         }
     }
     Ok(())
@@ -210,6 +218,45 @@ fn check_commands(commands: &[String]) -> Result<(), SpecError> {
 
 const SINGLE_QUOTES: &str = "put each command in single quotes to keep your shell from expanding \
     $PORT and $SOCKET";
+
+/// Options that take the port or the address to listen on.
+const PLACES: [&str; 12] = [
+    "--port",
+    "--http-port",
+    "--listen",
+    "--bind",
+    "--addr",
+    "--address",
+    "--http",
+    "--socket",
+    "--unix-socket",
+    "--uds",
+    "-p",
+    "-b",
+];
+
+/// The option whose value is missing, which is what remains of `--port $PORT` after a shell replaces
+/// `$PORT` inside double quotes.
+fn option_without_place(command: &str) -> Option<&str> {
+    if variables::names_place(command) {
+        return None;
+    }
+    PLACES.into_iter().find_map(|option| {
+        let (at, _) = command.match_indices(option).find(|(at, _)| {
+            let (before, after) = (&command[..*at], &command[at + option.len()..]);
+            let starts = before.is_empty() || before.ends_with(char::is_whitespace);
+            // The shell leaves the blanks on both sides of the value, or `--port=`.
+            let blanks = after.len() - after.trim_start().len();
+            let is_last = after.trim_start().is_empty();
+            let is_empty = blanks > 1 || blanks == 1 && is_last || is_last && option.len() > 2;
+            let equals = after.strip_prefix('=');
+            starts
+                && (is_empty
+                    || equals.is_some_and(|v| v.is_empty() || v.starts_with(char::is_whitespace)))
+        })?;
+        command[at..].split_whitespace().next()
+    })
+}
 
 /// Whether an address ends where its port or path should begin, which is what remains after a shell
 /// replaces `$PORT` or `$SOCKET` inside double quotes.
@@ -219,6 +266,7 @@ fn replaced_by_the_shell(command: &str) -> bool {
         ["127.0.0.1:", "0.0.0.0:", "localhost:", "[::1]:", "[::]:", "unix:", "unix://"]
             .iter()
             .any(|end| word.ends_with(end))
+            || word.starts_with('-') && word.ends_with("=:")
     })
 }
 
@@ -230,9 +278,11 @@ fn names(args: &CompareArgs) -> Result<Vec<String>, SpecError> {
             args.commands.len()
         )));
     }
-    let mut names = default_names(&args.commands);
+    // Names are shown and recorded, so they are made without the commands' secrets.
+    let shown: Vec<String> = args.commands.iter().map(|command| base::redact(command)).collect();
+    let mut names = default_names(&shown);
     for (name, given) in names.iter_mut().zip(&args.names) {
-        given.trim().clone_into(name);
+        *name = base::redact(given.trim());
     }
     for (i, name) in names.iter().enumerate() {
         if name.is_empty() {
@@ -334,7 +384,11 @@ fn served_by(args: &CompareArgs, index: usize) -> Result<Option<ServedBy>, SpecE
 }
 
 fn schedule(args: &CompareArgs) -> Result<Schedule, SpecError> {
-    let mut schedule = Schedule { isolated: args.isolated, ..Schedule::default() };
+    let mut schedule = Schedule {
+        isolated: args.isolated,
+        independent_starts: args.independent_starts,
+        ..Schedule::default()
+    };
     if args.quick {
         schedule = schedule.quickened();
     }

@@ -152,6 +152,19 @@ pub struct Expect {
     pub body: Option<Vec<u8>>,
     /// Expected length of the body.
     pub length: Option<u64>,
+    /// What is compared with the first response; `None` for what does not vary while learning.
+    pub check: Option<Check>,
+}
+
+/// What of a response is compared, besides its framing. Each level includes those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Check {
+    /// The status.
+    Status,
+    /// The length of the body.
+    Length,
+    /// Every byte of the body.
+    Body,
 }
 
 /// When requests are sent.

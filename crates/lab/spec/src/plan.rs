@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::Action;
 use crate::load::{Arrivals, Exchange, Load};
+use crate::variables;
 
 /// A question and everything needed to answer it.
 #[derive(Clone, Debug, PartialEq)]
@@ -151,6 +152,20 @@ pub struct Stack {
     pub working_dir: Option<std::path::PathBuf>,
 }
 
+impl Stack {
+    /// Whether its commands, environment or files say by `$PORT` or `$SOCKET` where to listen. If
+    /// not, its processes can only know it from their own environment.
+    pub fn names_place(&self) -> bool {
+        let names = |text: &String| variables::names_place(text);
+        self.prepare.iter().any(names)
+            || self.files.iter().any(|file| names(&file.text))
+            || self
+                .processes
+                .iter()
+                .any(|process| names(&process.command) || process.env.values().any(names))
+    }
+}
+
 /// A file that is written for a stack, with its variables expanded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileTemplate {
@@ -287,7 +302,7 @@ pub enum Metric {
     P99,
     /// CPU time of the stack per served request.
     Cpu,
-    /// Peak memory of the stack.
+    /// Peak memory of the stack: of the sum of its processes' resident memory.
     Memory,
 }
 
@@ -335,6 +350,9 @@ pub struct Schedule {
     pub warmup: Nanos,
     /// Load one variant at a time.
     pub isolated: bool,
+    /// Draw what chance decides about a start for each variant of a block, instead of once for all of
+    /// them.
+    pub independent_starts: bool,
     /// The whole measured time of a trial is one slice without a lead-in: actions happen at given
     /// moments of it, and what they cause must not fall between two slices.
     pub one_slice: bool,
@@ -379,6 +397,7 @@ impl Default for Schedule {
             window: Nanos::from_millis(1500),
             warmup: Nanos::from_millis(300),
             isolated: false,
+            independent_starts: false,
             one_slice: false,
             quick: false,
             margin: None,

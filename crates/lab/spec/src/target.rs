@@ -60,7 +60,7 @@ pub enum Target {
 
 /// A target that could not be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{text}' is not a target: {why}")]
+#[error("'{}' is not a target: {why}", base::redact(text))]
 pub struct TargetError {
     /// The text as typed.
     pub text: String,

@@ -76,6 +76,12 @@ fn name_length(text: &str) -> usize {
     if text[length..].starts_with(|c: char| c.is_ascii_lowercase()) { 0 } else { length }
 }
 
+/// Whether the text contains the variable of a port or a socket, such as `$PORT2`.
+pub(crate) fn names_place(text: &str) -> bool {
+    let is_place = |name: &str| name.starts_with("PORT") || name.starts_with("SOCKET");
+    find(text).iter().any(|found| is_place(found.name) && is_built_in(found.name))
+}
+
 /// Whether the text contains this variable.
 pub(crate) fn names(text: &str, name: &str) -> bool {
     find(text).iter().any(|found| found.name == name)

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use base::Seed;
 
+use crate::draws::Draws;
 use crate::error::StageError;
 use crate::protocol::{Launch, ProcessExit};
 use crate::run_folder::{Stage, make_dir};
@@ -73,7 +74,7 @@ impl Stage {
     pub fn run(&self, errand: Errand<'_>) -> Result<ErrandEnd, StageError> {
         let seed = Seed::from_time();
         let mut rng = seed.rng("errand");
-        let allocation = starting::allocate(&self.run, &mut rng)?;
+        let allocation = starting::allocate(&self.run, Draws::of(seed).folder_letters, &mut rng)?;
         let id = starting::stack_id(&self.run, &mut rng);
         let launch = Launch {
             name: errand.name.to_owned(),

@@ -48,7 +48,7 @@ pub enum StageError {
         bytes: usize,
     },
     /// A command around the measurement failed.
-    #[error("the {option} command `{command}` failed: {why}")]
+    #[error("the {option} command `{}` failed: {why}", base::redact(command))]
     Hook {
         /// The option that gave it.
         option: String,
@@ -58,7 +58,7 @@ pub enum StageError {
         why: String,
     },
     /// A command is malformed.
-    #[error("'{process}': the command `{command}` cannot be run: {why}")]
+    #[error("'{process}': the command `{}` cannot be run: {why}", base::redact(command))]
     BadCommand {
         /// The process.
         process: String,
@@ -105,7 +105,8 @@ pub enum StageError {
     #[error("no free TCP port on 127.0.0.1; `ss -ltn` shows the ports in use")]
     NoPort,
     /// A process ended before it was ready.
-    #[error("'{process}' {ended} before it was ready (`{command}`){}{log}", background(*ended))]
+    #[error("'{process}' {ended} before it was ready (`{}`){}{log}", base::redact(command),
+        background(*ended))]
     Crashed {
         /// The process.
         process: String,
@@ -131,6 +132,20 @@ pub enum StageError {
         seen: String,
         /// The end of its log.
         log: LogTail,
+    },
+    /// A process listens on another port than the one that it was given in its environment.
+    #[error(
+        "'{process}' listens on port {port}, not on the port it was given (PORT={given}): write $PORT in the command, in single quotes (`{command}`)"
+    )]
+    OtherPort {
+        /// The process.
+        process: String,
+        /// Its command.
+        command: String,
+        /// The port on which it listens.
+        port: u16,
+        /// The port that it was given.
+        given: u16,
     },
     /// A process ended while it was needed.
     #[error("'{process}' {ended} while it was being measured{log}")]
@@ -341,6 +356,16 @@ mod tests {
                 },
                 "'app' exited with status 0 before it was ready (`true`); a server must run in \
                  the foreground until it is stopped; it printed nothing",
+            ),
+            (
+                StageError::OtherPort {
+                    process: name(),
+                    command: "./srv 8080".to_owned(),
+                    port: 8080,
+                    given: 12_345,
+                },
+                "'app' listens on port 8080, not on the port it was given (PORT=12345): write \
+                 $PORT in the command, in single quotes (`./srv 8080`)",
             ),
             (
                 StageError::Taken {

@@ -46,7 +46,7 @@ pub struct Exclusive(#[expect(dead_code, reason = "they are held, not read")] Ve
 /// [`StageError::Busy`] names the measurement that holds one of them; [`StageError::LockFolder`]
 /// says why there is no folder for locks.
 pub fn exclusive(cpus: &CpuSet, command: &str) -> Result<Exclusive, StageError> {
-    let folder = folder()?;
+    let folder = lock_folder()?;
     let cpus = cpus_or_own(&folder, cpus)?;
     match try_claim_in_turn(&folder, &cpus, command, &mut None)? {
         Ok(exclusive) => Ok(exclusive),
@@ -66,7 +66,7 @@ pub fn exclusive_when_free(
     stop: &AtomicBool,
     on_wait: &mut dyn FnMut(&Holder),
 ) -> Result<Exclusive, StageError> {
-    let folder = folder()?;
+    let folder = lock_folder()?;
     let cpus = cpus_or_own(&folder, cpus)?;
     let (mut next, mut last) = (None, None::<Holder>);
     loop {
@@ -156,23 +156,21 @@ fn own_cpus(folder: &Path) -> Result<CpuSet, StageError> {
     Ok((0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// The folder of this user's locks. It must not depend on how the user logged in, so systemd's
-/// folder is found by its path, not by a variable that `cron` and `su` lack.
-fn folder() -> Result<PathBuf, StageError> {
-    if let Some(dir) = env::var_os(LOCK_DIR_VARIABLE).filter(|dir| !dir.is_empty()) {
-        let dir = PathBuf::from(dir);
-        return own_folder(&dir).map(|()| dir);
-    }
-    let user = rustix::process::geteuid().as_raw();
-    let session = PathBuf::from(format!("/run/user/{user}"));
-    if is_own(&session).is_ok() {
-        let dir = session.join("tachograph");
-        if own_folder(&dir).is_ok() {
-            return Ok(dir);
-        }
-    }
-    let dir = PathBuf::from(format!("/tmp/tachograph-{user}"));
+/// The folder of this user's locks, created if it is missing.
+///
+/// # Errors
+/// [`StageError::LockFolder`] says why there is none.
+pub fn lock_folder() -> Result<PathBuf, StageError> {
+    let given = env::var_os(LOCK_DIR_VARIABLE).filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let dir = given.unwrap_or_else(|| folder_of(rustix::process::geteuid().as_raw()));
     own_folder(&dir).map(|()| dir)
+}
+
+/// The same folder for every session of a user. `/run/user/UID` exists only while the user is logged
+/// in, so a measurement of `cron` and one of a terminal would not see each other there; `TMPDIR`
+/// also differs from session to session.
+fn folder_of(user: u32) -> PathBuf {
+    PathBuf::from(format!("/tmp/tachograph-{user}"))
 }
 
 /// Creates the folder if it is missing; refuses one that others could have prepared.
@@ -247,6 +245,13 @@ mod tests {
     fn claim(dir: &Path, list: &str) -> Result<Exclusive, Holder> {
         let cpus = cpus_or_own(dir, &cpus(list)).unwrap();
         try_claim_in_turn(dir, &cpus, "tachograph run mine", &mut None).unwrap()
+    }
+
+    #[test]
+    fn a_measurement_of_cron_and_one_of_a_login_session_did_not_see_each_other() {
+        // Whatever folders and variables a session has, such as /run/user/0 for root.
+        assert_eq!(folder_of(0), Path::new("/tmp/tachograph-0"));
+        assert_eq!(folder_of(1000), Path::new("/tmp/tachograph-1000"));
     }
 
     #[test]

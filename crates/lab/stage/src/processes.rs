@@ -33,19 +33,21 @@ pub(crate) fn owner(pid: i32) -> Option<u32> {
     Some(fs::metadata(format!("/proc/{pid}")).ok()?.uid())
 }
 
-/// A process's private memory plus its share of shared memory, in bytes: anonymous and shared
-/// memory, without mapped files.
-///
-/// The proportional figures of `smaps_rollup` if readable, else the resident ones of `status`,
-/// which count shared pages once per process.
-pub(crate) fn memory_bytes(pid: i32) -> Option<u64> {
-    let read = |file: &str, keys: [&str; 2]| {
-        let text = fs::read_to_string(format!("/proc/{pid}/{file}")).ok()?;
-        let [a, b] = keys.map(|key| kibibytes(&text, key));
-        Some((a? + b?) * 1024)
-    };
-    read("smaps_rollup", ["Pss_Anon:", "Pss_Shmem:"])
-        .or_else(|| read("status", ["RssAnon:", "RssShmem:"]))
+/// Resident memory of a process in bytes, as `ps` and `top` show it (RSS): its own pages, and all that
+/// it shares with others or maps from files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Resident {
+    /// Now (proc(5), VmRSS).
+    pub(crate) bytes: u64,
+    /// Its maximum so far, kept by the kernel (proc(5), VmHWM).
+    pub(crate) peak_bytes: u64,
+}
+
+/// The resident memory of a process; `None` if it has ended.
+pub(crate) fn resident(pid: i32) -> Option<Resident> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let bytes = kibibytes(&status, "VmRSS:")? * 1024;
+    Some(Resident { bytes, peak_bytes: kibibytes(&status, "VmHWM:")? * 1024 })
 }
 
 fn kibibytes(text: &str, key: &str) -> Option<u64> {
@@ -85,7 +87,7 @@ mod tests {
     fn our_own_process_is_seen() {
         let me = std::process::id() as i32;
         assert!(all().iter().any(|process| process.pid == me));
-        assert!(memory_bytes(me).unwrap() > 0);
+        assert!(resident(me).unwrap().bytes > 0);
         assert!(environment_has(me, "PATH", &|_| true));
         assert!(!environment_has(me, "PATH", &|value| value == "nothing like this"));
         assert!(!boot_id().is_empty());

@@ -318,6 +318,18 @@ pub struct WsgiCounts {
     pub served: u64,
 }
 
+const TOO_LARGE: &str = "its counts add up to more than 64 bits hold";
+
+impl WsgiCounts {
+    /// The sum; `None` if it is too large.
+    fn with(self, other: WsgiCounts) -> Option<WsgiCounts> {
+        Some(WsgiCounts {
+            entered: self.entered.checked_add(other.entered)?,
+            served: self.served.checked_add(other.served)?,
+        })
+    }
+}
+
 /// Adds up every `*.count` file of a folder: one per worker process, living or dead.
 ///
 /// A file has a header of 16 bytes (`TGCOUNT1`, then the number of slots as a little-endian u64)
@@ -332,8 +344,7 @@ pub fn wsgi(dir: &Path) -> Result<WsgiCounts, StageError> {
         if path.extension().is_some_and(|extension| extension == "count") {
             let bytes = fs::read(&path).map_err(|error| file_failure(&path, &error))?;
             let counts = wsgi_file(&bytes).map_err(|why| failure(path.display(), why))?;
-            sum.entered += counts.entered;
-            sum.served += counts.served;
+            sum = sum.with(counts).ok_or_else(|| failure(dir.display(), TOO_LARGE))?;
         }
     }
     Ok(sum)
@@ -361,8 +372,11 @@ fn wsgi_file(bytes: &[u8]) -> Result<WsgiCounts, &'static str> {
     let mut sum = WsgiCounts::default();
     for slot in 0..slots {
         let at = WSGI_HEAD_BYTES + slot * WSGI_SLOT_BYTES;
-        sum.entered = sum.entered.wrapping_add(number(at).unwrap_or_default());
-        sum.served = sum.served.wrapping_add(number(at + 8).unwrap_or_default());
+        let counts = WsgiCounts {
+            entered: number(at).unwrap_or_default(),
+            served: number(at + 8).unwrap_or_default(),
+        };
+        sum = sum.with(counts).ok_or(TOO_LARGE)?;
     }
     Ok(sum)
 }

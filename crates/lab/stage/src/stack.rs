@@ -20,6 +20,7 @@ use spec::{Deed, Endpoint};
 use crate::cgroup::Cgroup;
 use crate::error::{LogTail, StageError};
 use crate::guard;
+use crate::ports;
 use crate::protocol::{Channel, Launch, ProcessExit, Reply, Request, Setup};
 use crate::ready::Check;
 use crate::redact::Secrets;
@@ -303,6 +304,21 @@ impl LiveStack {
             return address_in_use(&process.name, check.endpoint());
         }
         StageError::NotReady { process: process.name, after, check: check.to_string(), seen, log }
+    }
+
+    /// The error if the stack listens on TCP ports, but on none that it was given, and the check
+    /// waits for one of these.
+    pub(crate) fn on_another_port(&self, index: usize, check: &Check) -> Option<StageError> {
+        let given = match check.endpoint()? {
+            Endpoint::Tcp { port, .. } => *port,
+            _ => return None,
+        };
+        let ports = &self.allocation.ports;
+        let listened = ports.contains(&given).then(|| ports::listened_on(&self.pids()))?;
+        let port =
+            *listened.first().filter(|_| listened.is_disjoint(&ports.iter().copied().collect()))?;
+        let Running { name: process, command, .. } = self.link().processes[index].clone();
+        Some(StageError::OtherPort { process, command, port, given })
     }
 
     /// The variant's name.
@@ -603,7 +619,7 @@ pub(crate) fn tail(path: &Path, count: usize) -> Vec<String> {
         .lines()
         .map(|line| line.chars().filter(|c| !c.is_control() || *c == '\t').collect::<String>())
         .filter(|line| !line.trim().is_empty())
-        .map(|line| line.chars().take(300).collect())
+        .map(|line| base::redact(&line).chars().take(300).collect())
         .collect();
     lines[lines.len().saturating_sub(count)..].to_vec()
 }

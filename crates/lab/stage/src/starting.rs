@@ -16,6 +16,7 @@ use rustix::process::Signal;
 use spec::{Endpoint, Process, Stack, StopSignal};
 
 use crate::command::{self, Invocation};
+use crate::draws::Draws;
 use crate::error::StageError;
 use crate::http;
 use crate::ports;
@@ -25,12 +26,19 @@ use crate::run_folder::{RunFolder, make_dir, word};
 use crate::stack::{LiveStack, Running, Surroundings};
 use crate::vars::Variables;
 
+/// Python's variable for the seed of its hashes.
+const HASH_SEED: &str = "PYTHONHASHSEED";
+
 /// Ports and sockets per stack.
 const PLACES: usize = 9;
 
 /// The pause between two readiness checks grows from the first value to the second.
 const LOOK_MIN: Duration = Duration::from_millis(2);
 const LOOK_MAX: Duration = Duration::from_millis(50);
+
+/// How long a stack that was told its port only by the environment may listen on other ports alone.
+/// Some servers open a port for their metrics first.
+const ASTRAY_MAX: Duration = Duration::from_secs(1);
 
 /// Options for starting a stack.
 #[derive(Clone, Debug)]
@@ -41,9 +49,9 @@ pub struct StartOptions {
     pub cpus: CpuSet,
     /// The CPUs of processes that run beside the client; empty for those of the stack.
     pub client_cpus: CpuSet,
-    /// Length of a dummy variable added to the environment.
-    pub env_padding_bytes: u32,
-    /// Determines ports and paths; different for each trial and attempt.
+    /// What chance decides and may make the same program faster or slower.
+    pub draws: Draws,
+    /// Determines ports and the names of folders; different for each trial and attempt.
     pub seed: Seed,
     /// The value of `$HOST`: the address at which the client reaches the stack. In brackets if it
     /// is of IPv6.
@@ -69,7 +77,7 @@ impl StartOptions {
             name: name.into(),
             cpus: CpuSet::default(),
             client_cpus: CpuSet::default(),
-            env_padding_bytes: 0,
+            draws: Draws { env_padding_bytes: 0, ..Draws::of(seed) },
             seed,
             host: spec::LOOPBACK.to_owned(),
             files: None,
@@ -116,7 +124,7 @@ pub(crate) fn start(
     options: StartOptions,
 ) -> Result<LiveStack, StageError> {
     let mut rng = options.seed.rng("stack");
-    let allocation = allocate(run, &mut rng)?;
+    let allocation = allocate(run, options.draws.folder_letters, &mut rng)?;
     let vars = variables(&allocation, &options, &mut rng);
     check_needs(stack, &options)?;
     let plans = stack
@@ -141,7 +149,8 @@ pub(crate) fn start(
         let (command, name) = (plan.command, plan.launch.name.clone());
         let index =
             live.launch(Running::new(name, command, plan.launch.log.clone()), plan.launch)?;
-        wait_ready(&live, index, &plan.checks, plan.ready_timeout, &options.stop)?;
+        let told = stack.names_place();
+        wait_ready(&live, index, &plan.checks, plan.ready_timeout, told, &options.stop)?;
     }
     live.remember()?;
     live.check_started()?;
@@ -153,14 +162,13 @@ pub(crate) fn stack_id(run: &RunFolder, rng: &mut base::Rng) -> String {
     format!("{}-{}", run.id, word(rng, 6))
 }
 
-/// Creates the stack's folder and draws its ports.
+/// Creates the stack's folder, whose name has `letters` letters, and draws its ports.
 pub(crate) fn allocate(
     run: &Arc<RunFolder>,
+    letters: u32,
     rng: &mut base::Rng,
 ) -> Result<Allocation, StageError> {
-    // The length of the path varies too: like the environment, it shifts the stack's memory layout.
-    let length = 6 + (rng.next_u64() % 7) as usize;
-    let dir = run.dir.join(word(rng, length));
+    let dir = run.dir.join(word(rng, letters as usize));
     let mut allocation = Allocation { run: run.clone(), dir, ports: Vec::new() };
     for dir in [allocation.dir.clone(), allocation.dir.join("counters"), allocation.dir.join("log")]
     {
@@ -189,8 +197,9 @@ fn variables(allocation: &Allocation, options: &StartOptions, rng: &mut base::Rn
         let socket = allocation.dir.join(format!("{}.sock", index + 1));
         vars.set(format!("SOCKET{suffix}"), text(&socket));
     }
-    // A network of 256 addresses that is unlikely to be in use (RFC 1918, 10.0.0.0/8).
-    let network = format!("10.{}.{}", 200 + rng.next_u64() % 50, rng.next_u64() % 256);
+    // A network of 256 addresses that is unlikely to be in use (RFC 1918, 10.0.0.0/8). Its length
+    // does not depend on chance.
+    let network = format!("10.{}.{}", 200 + rng.next_u64() % 50, 100 + rng.next_u64() % 156);
     vars.set("GATEWAY", format!("{network}.1"));
     vars.set("ADDRESS", format!("{network}.2"));
     vars.set("HOST", &options.host);
@@ -300,7 +309,11 @@ fn environment(
         .filter(is_needed)
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
-    env.push(("TACHOGRAPH_PADDING".to_owned(), "x".repeat(options.env_padding_bytes as usize)));
+    let padding = "x".repeat(options.draws.env_padding_bytes as usize);
+    env.push(("TACHOGRAPH_PADDING".to_owned(), padding));
+    if env::var_os(HASH_SEED).is_none() {
+        env.push((HASH_SEED.to_owned(), options.draws.hash_seed.to_string()));
+    }
     env.extend(own);
     env.push(("PATH".to_owned(), path));
     env
@@ -381,15 +394,18 @@ fn write_files(stack: &Stack, vars: &Variables, dir: &Path) -> Result<(), StageE
     Ok(())
 }
 
-/// Waits until all checks of a process pass.
+/// Waits until all checks of a process pass. Unless the stack was `told` its port other than by the
+/// environment, it does not wait for one that listens on another port.
 fn wait_ready(
     live: &LiveStack,
     index: usize,
     checks: &[Check],
     timeout: Nanos,
+    told: bool,
     stop: &AtomicBool,
 ) -> Result<(), StageError> {
     let start = Instant::now();
+    let mut astray: Option<Instant> = None;
     for check in checks {
         let mut pause = LOOK_MIN;
         loop {
@@ -398,6 +414,14 @@ fn wait_ready(
                 return Err(StageError::Interrupted);
             }
             let Err(seen) = check.probe() else { break };
+            match if told { None } else { live.on_another_port(index, check) } {
+                None => astray = None,
+                Some(error) => {
+                    if astray.get_or_insert_with(Instant::now).elapsed() >= ASTRAY_MAX {
+                        return Err(error);
+                    }
+                }
+            }
             if start.elapsed() >= timeout.into() {
                 return Err(live.not_ready(index, timeout, check, seen));
             }

@@ -52,11 +52,11 @@ impl fmt::Display for UsageSource {
 pub struct Usage {
     /// CPU time of all its processes, user and system; never decreases.
     pub cpu: Nanos,
-    /// Anonymous and shared memory of all its processes in bytes, shared pages counted once
-    /// (proportional set size). The page cache is omitted, because a file's pages are charged to
-    /// the process that read them first. Independent of how CPU time is counted.
+    /// Resident memory (RSS) of all its processes in bytes, as `ps` shows it: pages that several of
+    /// them share count in each. Independent of how CPU time is counted.
     pub memory_bytes: u64,
-    /// Maximum of `memory_bytes` over all readings.
+    /// Maximum of `memory_bytes` over all readings, and at least the kernel's own peak (VmHWM) of any
+    /// single process; so for one process it is exact.
     pub peak_memory_bytes: u64,
     /// How `cpu` was counted.
     pub source: UsageSource,
@@ -88,8 +88,11 @@ impl Meter {
             }
             None => (tree_cpu(guard, living), UsageSource::ProcessTree),
         };
-        let memory_bytes =
-            living.iter().filter_map(|process| processes::memory_bytes(process.pid)).sum();
+        let mut memory_bytes: u64 = 0;
+        for resident in living.iter().filter_map(|process| processes::resident(process.pid)) {
+            memory_bytes = memory_bytes.saturating_add(resident.bytes);
+            self.peak_memory_bytes = self.peak_memory_bytes.max(resident.peak_bytes);
+        }
         self.cpu = self.cpu.max(cpu);
         self.peak_memory_bytes = self.peak_memory_bytes.max(memory_bytes);
         Ok(Usage { cpu: self.cpu, memory_bytes, peak_memory_bytes: self.peak_memory_bytes, source })
@@ -100,4 +103,38 @@ impl Meter {
 fn tree_cpu(guard: i32, living: &[Process]) -> Nanos {
     let reaped = Process::find(guard).map(|guard| guard.children_cpu).unwrap_or_default();
     living.iter().fold(reaped, |sum, process| sum + process.cpu + process.children_cpu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The kernel's peak of this process.
+    fn own_peak_kib() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse().unwrap()
+    }
+
+    #[test]
+    fn the_peak_of_one_process_was_a_fraction_of_what_the_kernel_says() {
+        let me = Process::find(std::process::id() as i32).unwrap();
+        // Gone before the reading, and still part of the peak.
+        drop(std::hint::black_box(vec![1u8; 64 << 20]));
+        let least = own_peak_kib() * 1024;
+        let usage = Meter::default().read(me.pid, None, std::slice::from_ref(&me)).unwrap();
+        let most = own_peak_kib() * 1024;
+        assert!((least..=most).contains(&usage.peak_memory_bytes), "{least} {usage:?} {most}");
+        assert!(usage.memory_bytes <= usage.peak_memory_bytes);
+    }
+
+    #[test]
+    fn the_memory_of_several_processes_is_added_up() {
+        let me = Process::find(std::process::id() as i32).unwrap();
+        let mut meter = Meter::default();
+        let one = meter.read(me.pid, None, std::slice::from_ref(&me)).unwrap();
+        let two = meter.read(me.pid, None, &[me.clone(), me]).unwrap();
+        assert!(two.memory_bytes > one.memory_bytes * 3 / 2, "{one:?} {two:?}");
+        assert!(two.peak_memory_bytes >= two.memory_bytes);
+    }
 }

@@ -1,7 +1,10 @@
 //! From trials to ratios and levels with intervals.
 
 use crate::Estimate;
+use crate::anytime::anytime_half_width;
+use crate::quantile::Sureness;
 use crate::spread::Spread;
+use crate::stein::half_width;
 
 /// A trial whose metric is zero, negative or not finite, and therefore has no logarithm.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -56,6 +59,21 @@ pub fn level(values: &[f64], confidence: f64) -> Result<Estimate, NotPositive> {
     let logs: Result<Vec<f64>, NotPositive> =
         values.iter().enumerate().map(|(i, &value)| logarithm(i + 1, value)).collect();
     Ok(exponentiated(&logs?, confidence))
+}
+
+/// The estimate behind one value per block on a logarithmic scale, with the interval that fits how
+/// the number of blocks came about: by a pilot of `pilot_blocks`, or by a person who stopped the run
+/// after seeing its data.
+pub fn level_of(
+    logs: &[f64],
+    pilot_blocks: usize,
+    Sureness { alpha, interrupted }: Sureness,
+) -> Estimate {
+    let half = match Spread::of(logs) {
+        Some(spread) if interrupted => Some(anytime_half_width(&spread, alpha)),
+        _ => half_width(logs, pilot_blocks, alpha),
+    };
+    Estimate::from_log(crate::spread::mean(logs), half.unwrap_or(f64::INFINITY))
 }
 
 fn exponentiated(logs: &[f64], confidence: f64) -> Estimate {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::anytime::anytime_half_width;
+use crate::bias::Bias;
 use crate::sign_flip::{sign_flip_p, sign_flip_p_min};
 use crate::spread::{Spread, mean};
 use crate::stein::{Aim, half_width};
@@ -31,6 +32,9 @@ pub enum Better {
 pub struct Evidence<'a> {
     /// ln(variant ÷ baseline) of each accepted block, in the order in which they ran.
     pub d: &'a [f64],
+    /// The ratio with its interval, if that does not follow from `d` by Student's t, as for a ratio of
+    /// quantiles; without biases.
+    pub interval: Option<Estimate>,
     /// How many of the first of these were the pilot.
     pub pilot_blocks: usize,
     /// Precision, confidence and the number of comparisons that share it. For a secondary metric
@@ -45,6 +49,8 @@ pub struct Evidence<'a> {
     pub interrupted: bool,
     /// Whether a validity check failed.
     pub invalid: bool,
+    /// Bounded biases. The interval is widened by the sum of their bounds.
+    pub biases: &'a [Bias],
 }
 
 /// The sign-flip test's second opinion on the interval.
@@ -89,13 +95,32 @@ pub struct Judgement {
     /// new run starts from nothing: adding blocks to this one after having seen its result would
     /// invalidate the confidence.
     pub more_blocks: Option<u32>,
+    /// Bounded biases by which the interval was widened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub biases: Vec<Bias>,
+}
+
+impl Judgement {
+    /// The sum of the bounds of its biases, on the log scale.
+    fn bias(&self) -> f64 {
+        self.biases.iter().map(|bias| bias.log_bound).sum()
+    }
+
+    /// This ratio as a multiple of another comparison's; see [`Estimate::relative_to`]. The bounds of
+    /// biases add up, because they are no errors of chance that could cancel.
+    pub fn relative_to(&self, other: &Judgement) -> Estimate {
+        let by_chance = |judged: &Judgement| judged.ratio.widened(-judged.bias());
+        by_chance(self).relative_to(&by_chance(other)).widened(self.bias() + other.bias())
+    }
 }
 
 /// Judges one comparison.
 ///
 /// - The interval is exp(mean d ± half-width): Stein's, or Student's on all blocks if wider; the
 ///   anytime-valid one if a person stopped the run.
-/// - The sign-flip test gives a second opinion at the same error probability.
+/// - Bounded biases widen the interval by the sum of their bounds, on the log scale, on both sides.
+/// - The sign-flip test gives a second opinion at the same error probability: whether what the biases
+///   leave of the difference is one.
 /// - **Equivalent** if a margin was declared and two one-sided tests put the ratio within it
 ///   (Schuirmann 1987): the interval at twice the error probability is between 1/(1 + margin) and 1
 ///   + margin.
@@ -106,8 +131,14 @@ pub struct Judgement {
 pub fn judge(evidence: &Evidence) -> Judgement {
     let spread = Spread::of(evidence.d);
     let alpha = evidence.aim.alpha();
-    let half = half_width_at(evidence, spread.as_ref(), alpha);
-    let ratio = Estimate::from_log(mean(evidence.d), half);
+    let ratio = match evidence.interval {
+        Some(interval) => interval.widened(evidence.bias()),
+        None => {
+            let half = half_width_at(evidence, spread.as_ref(), alpha) + evidence.bias();
+            Estimate::from_log(mean(evidence.d), half)
+        }
+    };
+    let half = ratio.half_width_log();
     let (second_opinion_p, second_opinion) =
         second_opinion(evidence, spread.as_ref(), !ratio.holds(1.0));
     let verdict = verdict(evidence, spread.as_ref(), &ratio, half, second_opinion);
@@ -119,7 +150,7 @@ pub fn judge(evidence: &Evidence) -> Judgement {
     );
     let more_blocks = match (verdict, &spread) {
         (Verdict::Inconclusive, Some(spread)) => {
-            Some(blocks_of_new_run(evidence, spread, second_opinion))
+            blocks_of_new_run(evidence, spread, second_opinion)
         }
         _ => None,
     };
@@ -136,10 +167,18 @@ pub fn judge(evidence: &Evidence) -> Judgement {
         second_opinion,
         anytime: evidence.interrupted,
         more_blocks,
+        biases: evidence.biases.to_vec(),
     }
 }
 
-/// Half-width of the interval on the log scale; infinite if unbounded.
+impl Evidence<'_> {
+    /// The sum of the bounds of all biases, on the log scale.
+    fn bias(&self) -> f64 {
+        self.biases.iter().map(|bias| bias.log_bound).sum()
+    }
+}
+
+/// Half-width of the interval on the log scale, without biases; infinite if unbounded.
 fn half_width_at(evidence: &Evidence, spread: Option<&Spread>, alpha: f64) -> f64 {
     let half = match spread {
         Some(spread) if evidence.interrupted => Some(anytime_half_width(spread, alpha)),
@@ -156,7 +195,10 @@ fn second_opinion(
 ) -> (Option<f64>, Opinion) {
     let Some(spread) = spread else { return (None, Opinion::Unavailable) };
     let alpha = evidence.aim.alpha();
-    let p = sign_flip_p(&spread.groups);
+    // The bias that would explain the most of the difference, but not more than all of it.
+    let explained = spread.mean.signum() * spread.mean.abs().min(evidence.bias());
+    let left: Vec<f64> = spread.groups.iter().map(|d| d - explained).collect();
+    let p = sign_flip_p(&left);
     let opinion = if sign_flip_p_min(spread.groups.len()) > alpha {
         Opinion::Unavailable
     } else if interval_excludes_one == (p <= alpha) {
@@ -202,16 +244,28 @@ fn verdict(
 fn is_within(evidence: &Evidence, spread: Option<&Spread>, margin: f64) -> bool {
     let alpha = evidence.aim.alpha();
     let alpha = if evidence.interrupted { alpha } else { 2.0 * alpha };
-    let half = half_width_at(evidence, spread, alpha);
+    if let Some(interval) = evidence.interval {
+        // At full confidence, for both sides together.
+        let interval = interval.widened(evidence.bias());
+        return interval.low > 1.0 / (1.0 + margin) && interval.high < 1.0 + margin;
+    }
+    let half = half_width_at(evidence, spread, alpha) + evidence.bias();
     spread.is_some_and(|spread| spread.mean.abs() + half < margin.ln_1p())
 }
 
 /// Blocks that a new run probably needs: what the spread of all blocks requires, and at least twice
-/// the current number if the two tests disagree.
-fn blocks_of_new_run(evidence: &Evidence, spread: &Spread, opinion: Opinion) -> u32 {
-    let wanted = u32::try_from(evidence.aim.blocks_for(spread)).unwrap_or(u32::MAX);
+/// the current number if the two tests disagree. `None` if biases alone are too wide for the target:
+/// no number of blocks narrows them.
+fn blocks_of_new_run(evidence: &Evidence, spread: &Spread, opinion: Opinion) -> Option<u32> {
+    let room = (evidence.aim.half_width_log() - evidence.bias()).exp_m1();
+    if room <= 0.0 {
+        return None;
+    }
+    let aim = Aim { precision: room, ..evidence.aim };
+    let wanted = u32::try_from(aim.blocks_for(spread)).unwrap_or(u32::MAX);
     let doubled = if opinion == Opinion::Disagrees { 2 * evidence.d.len() as u32 } else { 0 };
-    wanted.max(doubled).max(evidence.pilot_blocks as u32).max(DECIDING_BLOCKS_MIN as u32)
+    let wanted = wanted.max(doubled).max(evidence.pilot_blocks as u32);
+    Some(wanted.max(DECIDING_BLOCKS_MIN as u32))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Judgements of known evidence.
 
 use super::*;
+use crate::bias::BiasCause;
 use proptest::prelude::*;
 
 const AIM: Aim = Aim { precision: 0.01, confidence: 0.95, adjusted_for: 1 };
@@ -8,12 +9,14 @@ const AIM: Aim = Aim { precision: 0.01, confidence: 0.95, adjusted_for: 1 };
 fn evidence(d: &[f64]) -> Evidence<'_> {
     Evidence {
         d,
+        interval: None,
         pilot_blocks: 10,
         aim: AIM,
         margin: None,
         better: Better::Higher,
         interrupted: false,
         invalid: false,
+        biases: &[],
     }
 }
 
@@ -219,4 +222,62 @@ proptest! {
         }
         prop_assert_eq!(judged.more_blocks.is_some(), judged.verdict == Verdict::Inconclusive);
     }
+}
+
+const STEAL: Bias = Bias { cause: BiasCause::Steal, log_bound: 0.05 };
+
+#[test]
+fn biases_widen_the_interval_on_both_sides_and_add_up() {
+    let d = blocks(12, 0.1, 0.005);
+    let (plain, biases) = (judge(&evidence(&d)), [STEAL, Bias { log_bound: 0.02, ..STEAL }]);
+    let widened = judge(&Evidence { biases: &biases, ..evidence(&d) });
+    assert_eq!(widened.ratio.value, plain.ratio.value);
+    assert!((plain.ratio.low.ln() - widened.ratio.low.ln() - 0.07).abs() < 1e-12);
+    assert!((widened.ratio.high.ln() - plain.ratio.high.ln() - 0.07).abs() < 1e-12);
+    assert_eq!((widened.verdict, widened.second_opinion), (Verdict::Faster, Opinion::Agrees));
+    assert_eq!(widened.biases, biases);
+}
+
+#[test]
+fn a_difference_that_a_bias_could_explain_is_none() {
+    let d = blocks(12, 0.04, 0.005);
+    let biased = |better, d: &[f64]| judge(&Evidence { biases: &[STEAL], better, ..evidence(d) });
+    let judged = biased(Better::Higher, &d);
+    assert_eq!((judged.verdict, judged.second_opinion), (Verdict::Inconclusive, Opinion::Agrees));
+    assert_eq!(judged.more_blocks, None, "no number of blocks removes a bias");
+    let other_way: Vec<f64> = d.iter().map(|d| -d).collect();
+    assert_eq!(biased(Better::Lower, &other_way).verdict, Verdict::Inconclusive);
+    // A bias below the target leaves room for the spread.
+    let small = [Bias { log_bound: 0.005, ..STEAL }];
+    let noisy = blocks(12, 0.0, 0.04);
+    let more = |biases| judge(&Evidence { biases, ..evidence(&noisy) }).more_blocks.unwrap();
+    assert!(more(&small) > 3 * more(&[]), "half the width takes four times the blocks");
+}
+
+#[test]
+fn equivalence_holds_only_if_the_bias_fits_into_the_margin() {
+    let d = blocks(12, 0.001, 0.004);
+    let within = |margin, log_bound| {
+        let biases = [Bias { log_bound, ..STEAL }];
+        judge(&Evidence { margin: Some(margin), biases: &biases, ..evidence(&d) }).verdict
+    };
+    assert_eq!(within(0.02, 0.01), Verdict::Equivalent);
+    assert_ne!(within(0.02, 0.02), Verdict::Equivalent);
+}
+
+#[test]
+fn a_judgement_of_before_biases_reads_as_one_without() {
+    let mut json = serde_json::to_value(judge(&evidence(&blocks(12, 0.1, 0.01)))).unwrap();
+    assert!(json.as_object_mut().unwrap().remove("biases").is_none(), "none is not written");
+    assert_eq!(serde_json::from_value::<Judgement>(json).unwrap().biases, []);
+}
+
+#[test]
+fn biases_of_two_ratios_add_up_in_their_ratio() {
+    let d = blocks(12, 0.1, 0.01);
+    let plain = judge(&evidence(&d));
+    let biased = judge(&Evidence { biases: &[STEAL], ..evidence(&d) });
+    let (plain, both) = (plain.relative_to(&plain), biased.relative_to(&biased));
+    assert!((both.high.ln() - plain.high.ln() - 0.1).abs() < 1e-12, "{both:?} {plain:?}");
+    assert!((plain.low.ln() - both.low.ln() - 0.1).abs() < 1e-12, "{both:?} {plain:?}");
 }

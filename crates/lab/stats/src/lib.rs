@@ -7,8 +7,8 @@
 //! Overview:
 //!
 //! ```text
-//! trials ─ log_ratios ─▶ d ─ Stein::plan (after the pilot) ─▶ how many blocks
-//!                         └─ judge ─▶ Judgement
+//! trials ─ log_ratios_of_totals ─▶ d ─ Stein::plan (after the pilot) ─▶ how many blocks
+//!        └ quantile ─────────────┘ └─ judge ─▶ Judgement
 //! ```
 //!
 //! The validity checks use [`fisher_exact`], [`drift`] and [`warmed_up_after`].
@@ -16,27 +16,35 @@
 //! This crate does no I/O, reads no clock and uses only seeded randomness.
 
 mod anytime;
+mod bias;
 mod changepoint;
 mod checks;
 mod estimate;
 mod judge;
 mod order;
+mod quantile;
+mod rounds;
 mod sign_flip;
 mod spread;
 mod stein;
 mod student;
+mod totals;
 mod verdict;
 mod warm_up;
 
 pub use anytime::anytime_half_width;
+pub use bias::{Bias, BiasCause, bias_bound, log_bias, lost_share};
 pub use changepoint::{Drift, drift, pelt};
 pub use checks::{fisher_exact, median};
-pub use estimate::{NotPositive, level, log_ratios, mean_log_ratio};
+pub use estimate::{NotPositive, level, level_of, log_ratios, mean_log_ratio};
 pub use judge::{Better, DECIDING_BLOCKS_MIN, Evidence, Judgement, Opinion, judge};
 pub use order::mirrored_order;
+pub use quantile::{Quantile, Sureness, Values, quantile, ratio_of_quantiles};
+pub use rounds::kept_rounds;
 pub use sign_flip::{sign_flip_p, sign_flip_p_min};
 pub use spread::{Spread, lag1_autocorrelation};
 pub use stein::{Aim, Stein};
 pub use student::{t_quantile, t_test_p};
+pub use totals::{Total, log_of_totals, log_ratios_of_totals};
 pub use verdict::{Estimate, Verdict};
 pub use warm_up::warmed_up_after;

@@ -43,6 +43,21 @@ impl Estimate {
         Estimate { value, low: value * (-down).exp(), high: value * up.exp() }
     }
 
+    /// The interval, further on both sides by this on a logarithmic scale.
+    pub fn widened(&self, log_bound: f64) -> Estimate {
+        let factor = log_bound.exp();
+        Estimate { low: self.low / factor, high: self.high * factor, ..*self }
+    }
+
+    /// The longer side of the interval on a logarithmic scale; infinite if a side is unbounded.
+    pub fn half_width_log(&self) -> f64 {
+        let side = |from: f64, to: f64| match (to / from).ln() {
+            half if half.is_finite() => half.max(0.0),
+            _ => f64::INFINITY,
+        };
+        side(self.low, self.value).max(side(self.value, self.high))
+    }
+
     /// Whether `value` is in the interval, ends included.
     pub fn holds(&self, value: f64) -> bool {
         self.low <= value && value <= self.high

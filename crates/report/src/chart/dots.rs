@@ -45,9 +45,9 @@ pub struct Level {
     pub variant: usize,
     /// The estimate.
     pub value: f64,
-    /// Lower end of its interval.
+    /// Lower end of its interval; NaN if nothing bounds it.
     pub low: f64,
-    /// Upper end of its interval.
+    /// Upper end of its interval; infinite if nothing bounds it.
     pub high: f64,
 }
 

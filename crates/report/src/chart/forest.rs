@@ -1,8 +1,10 @@
 //! Forest plot: ratios with their intervals.
 
+use stats::Estimate;
+
 use super::scale::{Scale, extent};
 use super::svg::{Canvas, GLYPH, Svg};
-use crate::text::fit;
+use crate::text::{bounds, fit};
 
 /// Ratios on a logarithmic axis, so that 2 and 1/2 are at the same distance from 1.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,9 +30,9 @@ pub struct ForestRow {
     pub words: String,
     /// The ratio.
     pub value: f64,
-    /// Lower end of its interval; NaN if there is none.
+    /// Lower end of its interval: 0 if nothing bounds it, NaN if there is no interval.
     pub low: f64,
-    /// Upper end of its interval; NaN if there is none.
+    /// Upper end of its interval: infinite if nothing bounds it, NaN if there is no interval.
     pub high: f64,
     /// Colour and shape.
     pub series: usize,
@@ -40,10 +42,20 @@ pub struct ForestRow {
     pub invalid: bool,
 }
 
+impl ForestRow {
+    /// The ends of the interval, `None` where nothing bounds it.
+    pub(crate) fn bounds(&self) -> [Option<f64>; 2] {
+        bounds(&Estimate { value: self.value, low: self.low, high: self.high })
+    }
+}
+
 const ROW: f64 = 46.0;
 const FOOT: f64 = 42.0;
 /// Height of the text at the top of a row.
 const TEXT: f64 = 20.0;
+
+/// Length of an arrow's head, and its distance from the edge.
+const ARROW: f64 = 6.0;
 
 /// Draws ratios with their intervals.
 pub fn forest(forest: &Forest, width: u32) -> Svg {
@@ -115,11 +127,23 @@ fn draw_row(canvas: &mut Canvas, row: &ForestRow, x: &Scale, top: f64, right: f6
     );
     let class = if row.invalid { " struck" } else { "" };
     let series = format!("s{}", row.series % super::svg::SERIES);
-    if row.low.is_finite() && row.high.is_finite() {
-        let (from, to) = (x.at(row.low), x.at(row.high));
-        canvas.line(&format!("line {series}{class}"), (from, line), (to, line));
-        for end in [from, to] {
-            canvas.line(&format!("line {series}{class}"), (end, line - 4.0), (end, line + 4.0));
+    let ends = row.bounds();
+    if ends != [None, None] {
+        // An end without a bound is an arrow at the edge of the chart.
+        let at = [
+            ends[0].map_or(ARROW, |low| x.at(low)),
+            ends[1].map_or(right - ARROW, |high| x.at(high)),
+        ];
+        let class = format!("line {series}{class}");
+        canvas.line(&class, (at[0], line), (at[1], line));
+        for ((end, at), back) in ends.iter().zip(at).zip([ARROW, -ARROW]) {
+            match end {
+                Some(_) => canvas.line(&class, (at, line - 4.0), (at, line + 4.0)),
+                None => {
+                    let tips = [(at + back, line - 5.0), (at, line), (at + back, line + 5.0)];
+                    canvas.polyline(&class, &tips);
+                }
+            }
         }
     }
     if let Some(published) = row.published {
@@ -131,7 +155,8 @@ fn draw_row(canvas: &mut Canvas, row: &ForestRow, x: &Scale, top: f64, right: f6
         let tip = format!("{}: {}", row.label, row.words);
         canvas.mark(&format!("mark{class}"), row.series, (x.at(row.value), line), 5.0, &tip);
         if row.invalid {
-            let (from, to) = (x.at(row.low) - 10.0, x.at(row.high) + 10.0);
+            let end = |end: Option<f64>| x.at(end.unwrap_or(row.value));
+            let (from, to) = (end(ends[0]) - 10.0, end(ends[1]) + 10.0);
             canvas.line("badline", (from, line), (to, line));
         }
     }
@@ -150,6 +175,26 @@ fn times(value: f64, step: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_end_without_a_bound_is_an_arrow_at_the_edge() {
+        let row = |low, high| ForestRow { value: 2.0, low, high, ..ForestRow::default() };
+        let drawn = |row: ForestRow| {
+            let text = forest(&Forest { rows: vec![row], ..Forest::default() }, 400).inline();
+            let of = |tag: &str| text.matches(tag).count();
+            (of("<line class=\"line s0\""), of("<polyline class=\"line s0\""), text)
+        };
+        assert_eq!(drawn(row(1.5, 3.0)).0, 3, "a line with two ends");
+        let (lines, arrows, text) = drawn(row(1.5, f64::INFINITY));
+        assert_eq!((lines, arrows), (2, 1), "{text}");
+        assert!(text.contains(" 394,") || text.contains("394.0,"), "{text}");
+        let (lines, arrows, text) = drawn(row(0.0, 3.0));
+        assert_eq!((lines, arrows), (2, 1), "{text}");
+        for nothing in [row(f64::NAN, f64::NAN), row(0.0, f64::INFINITY)] {
+            let (lines, arrows, text) = drawn(nothing);
+            assert_eq!((lines, arrows), (0, 0), "{text}");
+        }
+    }
 
     #[test]
     fn ticks_have_the_decimals_they_need() {

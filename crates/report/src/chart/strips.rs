@@ -14,8 +14,17 @@ pub struct Strips {
     pub description: String,
     /// Format of a rate per second.
     pub format: Format,
+    /// Shortest length of the time axis in seconds, which gives several charts the same scale.
+    pub span_s: f64,
     /// The variants, top to bottom.
     pub strips: Vec<Strip>,
+}
+
+impl Strips {
+    /// Time under load in seconds, of the variant that was loaded longest.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.strips.iter().map(Strip::seconds).fold(0.0, f64::max)
+    }
 }
 
 /// One variant's rate over its trials.
@@ -53,7 +62,7 @@ impl Strip {
 pub fn strips(data: &Strips, width: u32) -> Svg {
     let mut canvas = Canvas::new(width, &data.title, &data.description);
     let right = f64::from(width) - 6.0;
-    let seconds = data.strips.iter().map(Strip::seconds).fold(0.0, f64::max);
+    let seconds = data.seconds().max(data.span_s);
     let highest = data.strips.iter().map(Strip::highest).fold(0.0, f64::max);
     let x = Scale::linear(0.0, seconds, LEFT, right);
     let mut top = 0.0;
@@ -144,12 +153,33 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_shorter_part_had_longer_seconds() {
+        let of = |steps: usize| {
+            let strip =
+                Strip { trials: vec![(1, true, vec![5; steps])], step_s: 1.0, ..Strip::default() };
+            let (title, description) = (String::new(), String::new());
+            let strips = vec![strip];
+            Strips { title, description, format: Format::Rate, span_s: 40.0, strips }
+        };
+        // The end of the only trial, as the grey line after it.
+        let end = |data: &Strips| {
+            let text = strips(data, 748).inline();
+            let line = text.split("<rect class=\"tip\"").nth(1).unwrap_or_default().to_owned();
+            let width = line.split("width=\"").nth(1).unwrap_or_default().to_owned();
+            width.split('"').next().unwrap_or_default().parse::<f64>().unwrap_or(f64::NAN)
+        };
+        let (long, short) = (end(&of(40)), end(&of(10)));
+        assert!((long / short - 4.0).abs() < 0.01, "{long} is not four times {short}");
+    }
+
+    #[test]
     fn the_seconds_of_a_short_trial_differ() {
         let strip = Strip { trials: vec![(1, true, vec![5; 10])], step_s: 0.1, ..Strip::default() };
         let data = Strips {
             title: String::new(),
             description: String::new(),
             format: Format::Rate,
+            span_s: 0.0,
             strips: vec![strip],
         };
         let text = strips(&data, 748).inline();

@@ -1,8 +1,11 @@
 //! Figures by response size, on two logarithmic axes.
 
+use stats::Estimate;
+
 use super::Format;
 use super::scale::{Scale, extent};
 use super::svg::{Canvas, SERIES, Svg, text_width};
+use crate::text::{bounds, interval};
 
 /// A figure by response size, for several variants.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,9 +40,9 @@ pub struct SweepPoint {
     pub bytes: f64,
     /// The estimate.
     pub value: f64,
-    /// Lower end of its interval.
+    /// Lower end of its interval; NaN if nothing bounds it.
     pub low: f64,
-    /// Upper end of its interval.
+    /// Upper end of its interval; infinite if nothing bounds it.
     pub high: f64,
 }
 
@@ -119,21 +122,30 @@ fn draw_line(
     }
     for point in whole {
         let at = x(point.bytes);
-        if point.low > 0.0 && point.low < point.high && point.high.is_finite() {
+        let estimate = Estimate { value: point.value, low: point.low, high: point.high };
+        let [low, high] = bounds(&estimate);
+        if low != high {
             let class = format!("line s{series}");
-            let (low, high) = (y.at(point.low), y.at(point.high));
-            canvas.line(&class, (at, low), (at, high));
-            for end in [low, high] {
-                canvas.line(&class, (at - END, end), (at + END, end));
+            let (from, to) = (y.at(point.low), y.at(point.high));
+            canvas.line(&class, (at, from), (at, to));
+            for (end, at_y, back) in [(low, from, -END), (high, to, END)] {
+                match end {
+                    Some(_) => canvas.line(&class, (at - END, at_y), (at + END, at_y)),
+                    None => {
+                        let tips = [(at - END, at_y + back), (at, at_y), (at + END, at_y + back)];
+                        canvas.polyline(&class, &tips);
+                    }
+                }
             }
         }
+        let write = |value: f64| data.format.write(value);
+        let interval = interval(&estimate, write).filter(|_| low != high);
         let tip = format!(
-            "{}, {}: {} ({}–{}) {}",
+            "{}, {}: {}{} {}",
             line.name,
             crate::text::size(point.bytes),
-            data.format.write(point.value),
-            data.format.write(point.low),
-            data.format.write(point.high),
+            write(point.value),
+            interval.map_or_else(String::new, |ends| format!(" ({ends})")),
             data.unit
         );
         canvas.mark("mark", line.series, (at, y.at(point.value)), 4.4, &tip);
@@ -191,6 +203,16 @@ mod tests {
         let sizes: Vec<(f64, f64)> = (10..26).map(|n| (f64::from(1 << n), 5.0)).collect();
         let text = sweep(&data(&sizes), 340).inline();
         assert!(text.contains(">1 KiB<") && !text.contains(">2 KiB<"), "{text}");
+    }
+
+    #[test]
+    fn an_end_without_a_bound_is_an_arrow() {
+        let mut one = data(&[(64.0, 9e4), (1024.0, 8e4)]);
+        one.lines[0].points[0].high = f64::INFINITY;
+        let text = sweep(&one, 748).inline();
+        assert!(text.contains("tcp, 64 B: 90,000 (≥ 81,000) requests/s"), "{text}");
+        assert_eq!(text.matches("<polyline class=\"line s0\"").count(), 1, "{text}");
+        assert!(text.contains("tcp, 1 KiB: 80,000 (72,000–88,000) requests/s"), "{text}");
     }
 
     #[test]

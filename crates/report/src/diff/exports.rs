@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use stats::Estimate;
 
 use super::{HEAD, comparison, diff_sentence};
-use crate::text::ratio;
+use crate::text::{bounds, ratio};
 use crate::{gate, view};
 
 /// The comparison of commits as the JSON object `diff`, part of `docs/schema/compare-2.json`.
@@ -80,7 +80,11 @@ fn figures(run: &Run) -> Vec<Tracked> {
     let Some(part) = run.parts.first() else { return Vec::new() };
     let mut all = Vec::new();
     let mut add = |metric, name, unit, estimate: Option<Estimate>| {
-        let usable = |e: &Estimate| e.value.is_finite() && !crate::is_void(part, HEAD, metric);
+        let is_percentile = matches!(metric, Metric::P50 | Metric::P99);
+        let incomparable = is_percentile && crate::is_unsustained(part, HEAD);
+        let usable = |e: &Estimate| {
+            e.value.is_finite() && !incomparable && !crate::is_void(part, HEAD, metric)
+        };
         if let Some(estimate) = estimate.filter(usable) {
             all.push(Tracked { metric, name, unit, estimate });
         }
@@ -138,9 +142,10 @@ pub fn metric_format(run: &Run, diff: &Diff) -> Value {
     let mut measures = Map::new();
     let measure = |estimate: &Estimate| {
         let mut measure = json!({ "value": estimate.value });
-        if estimate.is_bounded() {
-            measure["lower_value"] = json!(estimate.low);
-            measure["upper_value"] = json!(estimate.high);
+        for (name, bound) in ["lower_value", "upper_value"].into_iter().zip(bounds(estimate)) {
+            if let Some(bound) = bound {
+                measure[name] = json!(bound);
+            }
         }
         measure
     };

@@ -9,9 +9,9 @@ use record::{
 use stats::Verdict;
 
 use crate::markdown::{self, escape, list};
-use crate::text::{capitalised, ratio, time};
+use crate::text::{capitalised, ratio};
 use crate::verdict::{self, words};
-use crate::{disruption, gate, ledger, setting, validity, view};
+use crate::{caveat, disruption, gate, ledger, setting, validity, view};
 
 pub use exports::{Direction, diff_json, diff_variables, metric_format, tracked};
 
@@ -22,14 +22,32 @@ const METRICS: [Metric; 4] = [Metric::Throughput, Metric::P50, Metric::P99, Metr
 const BASE: usize = 0;
 const HEAD: usize = 1;
 
-/// The answer in one or two sentences.
+/// The answer in one or two sentences, and which percentiles were not compared.
 pub fn diff_sentence(run: &Run, diff: &Diff) -> String {
     let (lead, rest) = answer(run, diff);
-    format!("{lead}: {rest}")
+    let uncompared = uncompared(run).map_or_else(String::new, |words| format!(" {words}."));
+    format!("{lead}: {rest}{uncompared}")
+}
+
+fn uncompared(run: &Run) -> Option<String> {
+    caveat::uncompared(run.parts.first()?, true)
+}
+
+/// The answer with a mark before what is bold in it, if a warning weakens the primary comparison.
+fn answer(run: &Run, diff: &Diff) -> (String, String) {
+    let (lead, rest) = unmarked(run, diff);
+    let decides = matches!(
+        diff.outcome,
+        DiffOutcome::Passed | DiffOutcome::Regression | DiffOutcome::Undecided
+    );
+    match (run.parts.first(), comparison(run, diff.primary)) {
+        (Some(part), Some(comparison)) if decides => (caveat::marked(part, comparison, lead), rest),
+        _ => (lead, rest),
+    }
 }
 
 /// The answer: what is bold in it, and the rest.
-fn answer(run: &Run, diff: &Diff) -> (String, String) {
+fn unmarked(run: &Run, diff: &Diff) -> (String, String) {
     let percent = |margin: f64| words::percent(margin, words::Rounding::Nearest);
     let of = |decision: GateDecision| diff.gates.iter().filter(move |g| g.decision == decision);
     let invalid = || validity::reasons(run).join("; ");
@@ -57,9 +75,11 @@ fn answer(run: &Run, diff: &Diff) -> (String, String) {
                 }
             }
         }
+        (DiffOutcome::NotMeasured, _) => {
+            ("Not measured".to_owned(), format!("{}.", validity::shortfalls(run).join("; ")))
+        }
         (DiffOutcome::Undecided, Some(margin)) => {
-            let open = primary().filter(|comparison| !verdict::too_few(comparison));
-            let why = match (open, diff.gates.first()) {
+            let why = match (primary(), diff.gates.first()) {
                 (Some(comparison), _) => format!(
                     "{}, so a regression beyond {} is neither shown nor ruled out. A longer \
                      measurement (--max-time) or a quieter machine narrows the interval.",
@@ -75,7 +95,7 @@ fn answer(run: &Run, diff: &Diff) -> (String, String) {
             ("Failed".to_owned(), format!("{}.", reasons(of(GateDecision::Fails))))
         }
         (DiffOutcome::Passed, None) => {
-            ("Passed".to_owned(), format!("{}.", reasons(diff.gates.iter())))
+            ("Passed".to_owned(), format!("not triggered: {}.", reasons(diff.gates.iter())))
         }
         (DiffOutcome::Undecided, None) => {
             ("Undecided".to_owned(), format!("{}.", reasons(of(GateDecision::Inconclusive))))
@@ -128,6 +148,10 @@ pub fn diff_markdown(run: &Run, diff: &Diff) -> String {
         out += &format!("> {word}: {rest}\n\n");
     }
     let Some(part) = run.parts.first() else { return out };
+    out += &list(caveat::lines(part).iter().map(markdown::finding_line));
+    if let Some(words) = uncompared(run) {
+        out += &format!("{}.\n\n", escape(&words));
+    }
     out += &table(part, diff);
     out += &list(
         [("base", &diff.base), ("head", &diff.head)]
@@ -166,7 +190,16 @@ fn table(part: &Part, diff: &Diff) -> String {
         let found = part.comparisons.iter().find(|comparison| comparison.metric == metric);
         let (value, interval) =
             found.map_or(("–".to_owned(), "–".to_owned()), verdict::ratio_cells);
-        let decision = found.map_or("", |comparison| decision(diff, comparison));
+        let is_uncompared = [BASE, HEAD].iter().any(|v| caveat::is_unsustained(part, *v));
+        let decision = match found {
+            Some(comparison) => {
+                caveat::marked(part, comparison, decision(diff, comparison).to_owned())
+            }
+            None if is_uncompared && matches!(metric, Metric::P50 | Metric::P99) => {
+                "not compared".to_owned()
+            }
+            None => String::new(),
+        };
         let name = match metric {
             Metric::Throughput => view::throughput_unit(part),
             Metric::Cpu => "CPU/request",
@@ -182,8 +215,10 @@ fn table(part: &Part, diff: &Diff) -> String {
         Some(words) => format!("; all but {}: {words}", name(diff.primary)),
         None => String::new(),
     };
+    let footnote = caveat::footnote(part);
+    let footnote = footnote.map_or_else(String::new, |words| format!(" {}.", escape(&words)));
     out + &format!(
-        "p50 and p99: {}{note}; {}.\n\n",
+        "p50 and p99: {}{note}; {}.{footnote}\n\n",
         view::times_in_words(part),
         setting::blocks(part)
     )
@@ -192,10 +227,10 @@ fn table(part: &Part, diff: &Diff) -> String {
 fn figure(part: &Part, variant: usize, metric: Metric) -> Option<String> {
     let figures = view::figures(part, variant)?;
     let value = match metric {
-        Metric::Throughput => view::throughput(part, figures.throughput.value),
-        Metric::P50 => time(figures.times.p50_ns.value),
-        Metric::P99 => time(figures.times.p99_ns.value),
-        Metric::Cpu => time(figures.cpu_ns?.value),
+        Metric::Throughput => figures.throughput(part),
+        Metric::P50 => figures.percentile(&figures.times.p50_ns),
+        Metric::P99 => figures.percentile(&figures.times.p99_ns),
+        Metric::Cpu => figures.cpu_ns.map(|_| figures.cpu())?,
         Metric::Memory => return None,
     };
     Some(match validity::is_void(part, variant, metric) {
@@ -214,6 +249,7 @@ fn decision(diff: &Diff, comparison: &Comparison) -> &'static str {
             verdict::in_short(comparison)
         }
         (Some(gate), _) if gate.decision == GateDecision::Passes => "no regression",
+        (Some(_), _) if verdict::too_few(comparison) => verdict::in_short(comparison),
         (Some(_), _) => "undecided",
     }
 }

@@ -1,23 +1,30 @@
 //! From a part of a run to the data of its charts.
 
-use record::{Comparison, Metric, Offer, Part, Trial};
+use record::{Comparison, Metric, Offer, Part, Run, Trial};
 use stats::{Estimate, Verdict};
 
 use crate::chart::{Curve, Dot, Dots, Forest, ForestRow, Format, Level, Quantiles, Strip, Strips};
-use crate::text::time;
-use crate::{setting, validity, verdict, view};
+use crate::text::{self, time};
+use crate::{caveat, setting, validity, verdict, view};
 
 /// The legend of a forest plot.
 pub(super) fn forest_words(data: &Forest) -> String {
     let published = data.rows.iter().any(|row| row.published.is_some());
     let diamond = if published { " The open diamond is the published ratio." } else { "" };
-    let few = data.rows.iter().any(|row| row.value.is_finite() && !row.low.is_finite());
+    let few = data.rows.iter().any(|row| row.value.is_finite() && row.bounds() == [None, None]);
     let few = if few { " A mark without a line has too few blocks for an interval." } else { "" };
+    let arrow = arrow_words(data);
     let invalid = data.rows.iter().any(|row| row.invalid && row.value.is_finite());
     let invalid = if invalid { " Struck-out names are INVALID." } else { "" };
     format!(
-        "Marks are estimates, lines their intervals; the vertical line is 1, no difference.{few}{diamond}{invalid}"
+        "Marks are estimates, lines their intervals; the vertical line is 1, no difference.{few}{arrow}{diamond}{invalid}"
     )
+}
+
+/// Explains arrows; empty without any.
+pub(super) fn arrow_words(data: &Forest) -> &'static str {
+    let arrow = data.rows.iter().any(|row| row.bounds().iter().flatten().count() == 1);
+    if arrow { " An arrow is an end without a bound." } else { "" }
 }
 
 /// The ratios of these comparisons.
@@ -59,6 +66,7 @@ fn forest_row(part: &Part, comparison: &Comparison) -> ForestRow {
         false if few => verdict::ratio_in_words(comparison),
         false => format!("{} {}", verdict::ratio_in_words(comparison), short(comparison)),
     };
+    let words = caveat::marked(part, comparison, words);
     let ratio = &comparison.judgement.ratio;
     ForestRow {
         label,
@@ -79,13 +87,13 @@ fn short(comparison: &Comparison) -> &'static str {
     }
 }
 
-/// The names of variants with dots; others are empty and so not in the legend.
-fn names(part: &Part, dots: &[Dot]) -> Vec<String> {
-    let name = |(index, variant): (usize, &record::Variant)| {
-        let drawn = dots.iter().any(|dot| dot.variant == index);
-        if drawn { variant.name.clone() } else { String::new() }
-    };
-    part.variants.iter().enumerate().map(name).collect()
+/// A variant's name beside its latencies, marked if these cannot be compared.
+fn timed_name(part: &Part, variant: usize) -> String {
+    let name = &part.variants[variant].name;
+    match caveat::is_unsustained(part, variant) {
+        true => format!("{name} {}", caveat::UNSUSTAINED),
+        false => name.clone(),
+    }
 }
 
 fn capacity_offer(part: &Part) -> Offer {
@@ -93,10 +101,17 @@ fn capacity_offer(part: &Part) -> Offer {
     measured.map_or(Offer::Closed, |summary| summary.offer)
 }
 
-/// An estimate to draw: without its interval if there are too few blocks.
+/// An estimate to draw: without its interval if there are too few blocks or nothing bounds it; an
+/// end without a bound is infinite, or NaN below.
 pub(super) fn shown(part: &Part, e: Estimate) -> Estimate {
-    let hidden = view::few_blocks(part) || !e.is_bounded();
-    if hidden { Estimate { low: e.value, high: e.value, ..e } } else { e }
+    match text::bounds(&e) {
+        [None, None] => Estimate { low: e.value, high: e.value, ..e },
+        _ if view::few_blocks(part) => Estimate { low: e.value, high: e.value, ..e },
+        [low, high] => {
+            let (low, high) = (low.unwrap_or(f64::NAN), high.unwrap_or(f64::INFINITY));
+            Estimate { low, high, ..e }
+        }
+    }
 }
 
 /// Throughput of every trial by block; `None` without any.
@@ -158,6 +173,10 @@ fn dots(
         .filter(|dot| dot.value.is_finite())
         .collect();
     let levels: Vec<Level> = levels.into_iter().filter(|level| level.value.is_finite()).collect();
+    let name = |variant: usize| match format {
+        Format::Time => timed_name(part, variant),
+        _ => part.variants[variant].name.clone(),
+    };
     let lines: Vec<String> = levels
         .iter()
         .map(|level| {
@@ -169,7 +188,13 @@ fn dots(
         description: format!("{}: {}.", unit, lines.join(", ")),
         unit,
         format,
-        names: names(part, &dots),
+        // A variant without dots has no name, and so is not in the legend.
+        names: (0..part.variants.len())
+            .map(|variant| match dots.iter().any(|dot| dot.variant == variant) {
+                true => name(variant),
+                false => String::new(),
+            })
+            .collect(),
         blocks: part.measured_blocks().map(|block| block.index).max().unwrap_or(0),
         left_out: part.measured_blocks().filter(|b| !b.is_complete()).map(|b| b.index).collect(),
         dots,
@@ -183,8 +208,8 @@ pub(crate) fn quantiles(part: &Part) -> Option<Quantiles> {
         .variants
         .iter()
         .enumerate()
-        .map(|(series, variant)| Curve {
-            name: variant.name.clone(),
+        .map(|(series, _)| Curve {
+            name: timed_name(part, series),
             series,
             points: curve(part, series),
         })
@@ -230,8 +255,15 @@ fn curve(part: &Part, variant: usize) -> Vec<(f64, f64, f64, f64)> {
         .collect()
 }
 
-/// Throughput over the time under load; `None` without series.
-pub(crate) fn strips(part: &Part) -> Option<Strips> {
+/// Throughput over the time under load, on the same scale for all parts of the run; `None` without
+/// series.
+pub(crate) fn strips(run: &Run, part: &Part) -> Option<Strips> {
+    let all = run.parts.iter().filter_map(of_part);
+    let span_s = all.map(|strips| strips.seconds()).fold(0.0, f64::max);
+    of_part(part).map(|strips| Strips { span_s, ..strips })
+}
+
+fn of_part(part: &Part) -> Option<Strips> {
     let strips: Vec<Strip> = (0..part.variants.len())
         .map(|series| strip(part, series))
         .filter(|strip| strip.step_s > 0.0 && !strip.trials.is_empty())
@@ -241,6 +273,7 @@ pub(crate) fn strips(part: &Part) -> Option<Strips> {
         title: "Requests per second through the time under load".to_owned(),
         description: words.join(". "),
         format: Format::Rate,
+        span_s: 0.0,
         strips,
     })
 }

@@ -10,7 +10,7 @@ use record::{Run, RunKind};
 
 use crate::chart::{self, COLOURS, Svg, style};
 use crate::text::{capitalised, shell};
-use crate::{validity, verdict, view};
+use crate::{caveat, setting, validity, verdict, view};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -90,7 +90,7 @@ fn answers(run: &Run) -> Markup {
         @if run.parts.len() > 1 {
             ul.answer {
                 @for answer in verdict::answer(run) {
-                    li { b { (answer.part) } ": " (answer.words) "." }
+                    li { b { (answer.part) } ": " (marked(&answer.words)) "." }
                 }
             }
         }
@@ -150,6 +150,9 @@ fn machine(run: &Run) -> Markup {
         section {
             dl { @for (name, value) in rows { dt { (name) } dd { (value) } } }
             @for line in crate::place::lines(run) { p { (line) } }
+            @if let Some(setting::Waking { brief, why }) = setting::waking(run) {
+                details { summary { (capitalised(&brief)) "." } p.small { (why) } }
+            }
         }
     }
 }
@@ -176,6 +179,20 @@ fn repeat(run: &Run) -> Markup {
             }
         }
     }
+}
+
+/// Words of a verdict, in which the mark of a warning is also read aloud.
+fn marked(words: &str) -> Markup {
+    let mut pieces = words.split(caveat::MARK);
+    html! {
+        (pieces.next().unwrap_or_default())
+        @for piece in pieces { (warning_mark()) (piece) }
+    }
+}
+
+/// The mark of what a warning weakens.
+fn warning_mark() -> Markup {
+    html! { span.mark title="warning" { (caveat::MARK) } span.unseen { " warning:" } }
 }
 
 /// A section with its heading.
@@ -258,7 +275,7 @@ pub fn pictures(run: &Run) -> Vec<Picture> {
         if let Some(data) = charts::quantiles(part) {
             add("times", parts::TIMES.to_owned(), chart::quantiles(&data, WIDE));
         }
-        if let Some(data) = charts::strips(part) {
+        if let Some(data) = charts::strips(run, part) {
             add("speed", parts::SPEED.to_owned(), chart::strips(&data, WIDE));
         }
     }

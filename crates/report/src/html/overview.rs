@@ -59,7 +59,7 @@ fn changed(run: &Run) -> Markup {
     };
     let rows = html! {
         @for effect in &effects {
-            @if let Some(what) = new(effect) { tr.title { td.name colspan="4" { (what) } } }
+            @if let Some(what) = new(effect) { tr.title { td.name colspan="4" { span.pin { (what) } } } }
             @let [before, after, change] = effect.ratios();
             tr {
                 td.words { (effect.compared()) } td { (before) } td { (after) }

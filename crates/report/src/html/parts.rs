@@ -1,14 +1,16 @@
 //! One part of a run: its verdict first, then the evidence.
 
 use maud::{Markup, html};
-use record::{Comparison, Metric, Offer, Part, Run, RunKind};
+use record::{Metric, Offer, Part, Run, RunKind};
 use stats::Verdict;
 
-use super::{both, charted, charts, empty, note, section, tables};
+use super::{both, charted, charts, empty, marked, note, section, tables, warning_mark};
 use crate::chart;
+use crate::fact::FindingLine;
 use crate::load::LoadReport;
-use crate::text::{capitalised, time};
-use crate::{setting, validity, verdict, view};
+use crate::text::capitalised;
+use crate::verdict::Row;
+use crate::{caveat, setting, validity, verdict, view};
 
 /// Caption of trials as dots.
 pub(super) const TRIALS: &str =
@@ -38,7 +40,7 @@ pub(crate) fn part(run: &Run, index: usize, part: &Part) -> Markup {
             (ratios(part))
             (trials(part))
             (percentiles(part))
-            (over_time(part))
+            (over_time(run, part))
             section {
                 h3 { "Ledger" }
                 (note("Every request of every block but the calibration, from ready to stopped, as the client, the server and the recorded series counted it."))
@@ -61,7 +63,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> Markup {
         @if let Some(data) = charts::quantiles(part) {
             (charted("Latency distribution", |w| chart::quantiles(&data, w), "The line ends where fewer than ten requests were slower."))
         }
-        @if let Some(data) = charts::strips(part) {
+        @if let Some(data) = charts::strips(run, part) {
             (charted("Requests per second over time", |w| chart::strips(&data, w), SPEED))
         }
         section {
@@ -85,14 +87,25 @@ fn verdicts(run: &Run, part: &Part) -> Markup {
             return alone(part);
         }
         let words = format!("{}.", capitalised(&verdict::no_verdict(part)));
-        return html! { section { (empty(&words)) } };
+        return html! { section { (empty(&words)) (caveats(&caveat::lines(part))) } };
     }
     let verdicts = verdict::verdicts(part);
     html! {
         section.verdicts.several[primary.len() > 1] {
             @if let Some(lead) = verdicts.lead { p { (lead) } }
-            @for (comparison, sentence) in &verdicts.rows { (verdict(comparison, sentence)) }
+            @for row in &verdicts.rows { (verdict(row)) }
+            (caveats(&verdicts.caveats))
+            @if let Some(words) = verdicts.uncompared { p.warned { (words) "." } }
             @if let Some(words) = verdicts.circumstances { (note(capitalised(&words) + ".")) }
+        }
+    }
+}
+
+/// What weakens the verdict beside it.
+fn caveats(lines: &[FindingLine]) -> Markup {
+    html! {
+        @if !lines.is_empty() {
+            ul.caveats { @for line in lines { li { (warning_mark()) " " (line.line()) "." } } }
         }
     }
 }
@@ -105,16 +118,20 @@ fn alone(part: &Part) -> Markup {
     };
     let class = if validity::is_void(part, index, Metric::Throughput) { "void" } else { "none" };
     let words = html! {
-        "Half of the requests took at most " (time(figures.times.p50_ns.value))
-        ", 99% at most " (time(figures.times.p99_ns.value))
-        ": " (view::times_in_words(part)) "."
+        p {
+            "Half of the requests took at most " (figures.percentile(&figures.times.p50_ns))
+            ", 99% at most " (figures.percentile(&figures.times.p99_ns))
+            ": " (view::times_in_words(part)) "."
+        }
+        (caveats(&caveat::lines(part)))
     };
-    let value = view::throughput(part, figures.throughput.value);
+    let value = figures.throughput(part);
     let card = card(class, &value, view::throughput_unit(part), words);
     html! { section.verdicts { (card) } }
 }
 
-fn verdict(comparison: &Comparison, sentence: &str) -> Markup {
+fn verdict(row: &Row<'_>) -> Markup {
+    let comparison = row.comparison;
     let (value, interval) = verdict::ratio_cells(comparison);
     let judgement = &comparison.judgement;
     let class = match judgement.verdict {
@@ -131,7 +148,8 @@ fn verdict(comparison: &Comparison, sentence: &str) -> Markup {
         _ if verdict::too_few(comparison) => "so far".to_owned(),
         _ => format!("{interval} ({percent:.0}%)"),
     };
-    card(class, &value, &small, html! { (sentence) })
+    let class = if row.weakened { format!("{class} weakened") } else { class.to_owned() };
+    card(&class, &value, &small, html! { p { (marked(&row.marked())) } (caveats(&row.caveats)) })
 }
 
 /// A large figure with what it means beside it.
@@ -139,7 +157,7 @@ fn card(class: &str, value: &str, small: &str, words: Markup) -> Markup {
     html! {
         div class={ "verdict " (class) } {
             div.ratio { span { (value) } small { (small) } }
-            p { (words) }
+            div { (words) }
         }
     }
 }
@@ -153,7 +171,10 @@ fn ratios(part: &Part) -> Markup {
         }
         @if !others.is_empty() {
             @let data = charts::forest(part, &others);
-            (charted("Other ratios", |w| chart::forest(&data, w), "Unadjusted: one of several intervals of 95% may miss by chance. Of times, CPU and memory, less is better."))
+            (charted("Other ratios", |w| chart::forest(&data, w), html! {
+                "Unadjusted: one of several intervals of 95% may miss by chance. Of times, CPU and memory, less is better."
+                (charts::arrow_words(&data))
+            }))
         }
     }
 }
@@ -183,11 +204,11 @@ fn percentiles(part: &Part) -> Markup {
     }
 }
 
-fn over_time(part: &Part) -> Markup {
+fn over_time(run: &Run, part: &Part) -> Markup {
     let offers = view::offers(part);
     let offered = |wanted: Offer| offers.iter().any(|(offer, _)| *offer == wanted);
     html! {
-        @if let Some(data) = charts::strips(part) {
+        @if let Some(data) = charts::strips(run, part) {
             section {
                 h3 { "Requests per second over time" }
                 (both(|w| chart::strips(&data, w)))
@@ -196,6 +217,7 @@ fn over_time(part: &Part) -> Markup {
                     @if offered(Offer::Closed) && offered(Offer::Open) {
                         " In each block the closed loop comes first, then the open one."
                     }
+                    @if run.parts.len() > 1 { " All parts have the same time scale." }
                     @if !part.measured_blocks().all(record::Block::is_complete) {
                         " Grey blocks do not count and are not in the sums."
                     }

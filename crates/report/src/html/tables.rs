@@ -4,11 +4,11 @@ use base::format_count;
 use maud::{Markup, PreEscaped, html};
 use record::{Metric, Part, Run, RunKind};
 
-use super::{empty, note, section};
+use super::{empty, note, section, warning_mark};
 use crate::chart;
 use crate::load::{LoadReport, TIMES};
-use crate::text::{capitalised, time, time_interval};
-use crate::{disruption, fact, ledger, setting, validity, verdict, view};
+use crate::text::{self, capitalised, time};
+use crate::{caveat, disruption, fact, ledger, setting, validity, verdict, view};
 
 /// Longer names are commands, in a smaller font.
 const LONG_NAME: usize = 28;
@@ -21,7 +21,8 @@ fn key(index: usize) -> PreEscaped<String> {
 /// A table that scrolls where the window is too narrow for it.
 pub(super) fn table(head: Markup, rows: Markup) -> Markup {
     html! {
-        div.scroll { table { thead { tr { (head) } } tbody { (rows) } } }
+        // Who cannot swipe scrolls with the keyboard.
+        div.scroll tabindex="0" { table { thead { tr { (head) } } tbody { (rows) } } }
     }
 }
 
@@ -31,7 +32,7 @@ fn row(part: &Part, index: usize, columns: usize, cells: Markup) -> Markup {
     let long = part.variants.iter().any(|variant| variant.name.chars().count() > LONG_NAME);
     html! {
         @if long {
-            tr.title { td.name.long colspan=(columns) { (key(index)) (name) } }
+            tr.title { td.name.long colspan=(columns) { span.pin { (key(index)) (name) } } }
             tr { td {} (cells) }
         } @else {
             tr { td.name { (key(index)) (name) } (cells) }
@@ -42,8 +43,8 @@ fn row(part: &Part, index: usize, columns: usize, cells: Markup) -> Markup {
 /// Throughput, times, CPU and memory of every variant.
 pub(crate) fn figures(run: &Run, part: &Part) -> Markup {
     let head = html! {
-        th { "variant" } th { (view::throughput_unit(part)) } th { "p50" } th.extra { "p90" }
-        th { "p99" } th { "CPU/request" } th.extra { "memory" } th { "failed" }
+        th { "variant" } th { (view::throughput_unit(part)) } th { "p50" } th { "p90" } th { "p99" }
+        th { "CPU/request" } th { "memory" } th { "failed" }
     };
     let rows = html! {
         @for index in 0..part.variants.len() { (row(part, index, 8, figure_cells(part, index))) }
@@ -63,19 +64,18 @@ pub(crate) fn figures(run: &Run, part: &Part) -> Markup {
             }
             @if let Some(words) = view::bytes_in_words(part) { " " (words) "." }
         }
+        @if let Some(words) = caveat::footnote(part) { p.small.warned { (words) "." } }
     }
 }
 
 /// The times of a load.
 pub(crate) fn times(report: &LoadReport<'_>) -> Markup {
-    // These two go first where the window is narrow.
-    let class = |head: &str| matches!(head, "min" | "p99.99").then_some("extra");
-    let head = html! { th {} @for head in TIMES { th class=[class(head)] { (head) } } };
+    let head = html! { th {} @for head in TIMES { th { (head) } } };
     let rows = html! {
         @for (name, values) in report.times_rows() {
             tr {
                 td.name { (name) }
-                @for (head, value) in TIMES.iter().zip(values) { td class=[class(head)] { (value) } }
+                @for value in values { td { (value) } }
             }
         }
     };
@@ -100,35 +100,42 @@ fn figure_cells(part: &Part, index: usize) -> Markup {
     let Some(figures) = view::figures(part, index) else {
         return html! { td.words.muted colspan="7" { "no valid data" } };
     };
-    let shown = |e: &stats::Estimate| e.is_bounded() && !figures.so_far;
-    let cell = |metric: Metric, extra: bool, value: Markup, interval: Option<String>| {
-        let class = match (extra, validity::is_void(part, index, metric)) {
-            (false, false) => None,
-            (true, false) => Some("extra"),
-            (false, true) => Some("struck"),
-            (true, true) => Some("extra struck"),
-        };
+    let cell = |metric: Metric, value: Markup, interval: Option<String>| {
+        let class = validity::is_void(part, index, metric).then_some("struck");
+        let interval = interval.filter(|_| !figures.so_far);
         html! { td class=[class] { (value) @if let Some(interval) = interval { small { (interval) } } } }
     };
-    let times = |metric: Metric, extra: bool, e: &stats::Estimate| {
-        let interval = shown(e).then(|| time_interval(e.low, e.high));
-        cell(metric, extra, html! { (time(e.value)) }, interval)
+    let mark = html! {
+        @if !figures.mark().is_empty() {
+            sup.mark title="rate not sustained" { (figures.mark()) }
+            span.unseen { " (rate not sustained)" }
+        }
     };
-    let throughput = html! { b { (view::throughput(part, figures.throughput.value)) } };
-    let interval = shown(&figures.throughput).then(|| view::throughput_interval(part, &figures));
+    let times = |metric: Metric, e: &stats::Estimate, mark: &Markup| {
+        cell(metric, html! { (text::value(e, time)) (mark) }, text::interval(e, time))
+    };
+    // An INVALID figure is struck out instead.
+    let is_warned = !caveat::of_variant(part, index).is_empty()
+        && !validity::is_void(part, index, Metric::Throughput);
+    let throughput = html! {
+        @if is_warned { (warning_mark()) " " }
+        b { (figures.throughput(part)) }
+    };
+    let interval = |value: f64| view::throughput(part, value);
+    let interval = text::interval(&figures.throughput, interval);
     let memory = view::summaries(part, index).iter().filter_map(|s| s.peak_memory_bytes).max();
     let memory = memory.map_or("–".to_owned(), |bytes| base::Bytes(bytes).to_string());
     let failed = variant.ledger.counts.failed;
     html! {
-        (cell(Metric::Throughput, false, throughput, interval))
-        (times(Metric::P50, false, &figures.times.p50_ns))
-        (times(Metric::P99, true, &figures.times.p90_ns))
-        (times(Metric::P99, false, &figures.times.p99_ns))
+        (cell(Metric::Throughput, throughput, interval))
+        (times(Metric::P50, &figures.times.p50_ns, &mark))
+        (times(Metric::P99, &figures.times.p90_ns, &mark))
+        (times(Metric::P99, &figures.times.p99_ns, &mark))
         @match &figures.cpu_ns {
-            Some(cpu) => (times(Metric::Cpu, false, cpu)),
+            Some(cpu) => (times(Metric::Cpu, cpu, &html! {})),
             None => td { "–" },
         }
-        (cell(Metric::Memory, true, html! { (memory) }, None))
+        (cell(Metric::Memory, html! { (memory) }, None))
         td class=[(failed > 0).then_some("bad")] { (format_count(failed)) }
     }
 }
@@ -262,9 +269,6 @@ pub(crate) fn findings(run: &Run, part: &Part) -> Markup {
             }
         }
         @if let Some(words) = setting::disturbance(part, &run.machine) {
-            (note(capitalised(&words) + "."))
-        }
-        @if let Some(words) = setting::waking(&part.layout, &run.machine) {
             (note(capitalised(&words) + "."))
         }
     };

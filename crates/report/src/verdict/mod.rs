@@ -6,8 +6,9 @@ use base::Nanos;
 use record::{Comparison, Metric, Offer, Part, Run, RunKind};
 use stats::{DECIDING_BLOCKS_MIN, Judgement, Verdict};
 
+use crate::fact::FindingLine;
 use crate::text::{capitalised, ratio};
-use crate::{disruption, setting, validity, view};
+use crate::{caveat, disruption, setting, validity, view};
 use words::{Measure, Wording, few_in_words, is_few};
 
 /// From this number of comparisons with one baseline, an answer contains only the extremes.
@@ -69,10 +70,12 @@ fn claim(part: &Part, comparison: &Comparison) -> String {
     )
 }
 
-/// A verdict in one short line: `unix serves 1.14× tcp (1.12–1.17)`.
+/// A verdict in one short line: `unix serves 1.14× tcp (1.12–1.17)`, with a mark if a warning
+/// weakens it.
 fn headline(part: &Part, comparison: &Comparison) -> String {
     let names = (view::name(part, comparison.variant), view::name(part, comparison.baseline));
-    in_one_line(&comparison.judgement, measure(part, comparison), names)
+    let words = in_one_line(&comparison.judgement, measure(part, comparison), names);
+    caveat::marked(part, comparison, words)
 }
 
 /// The judgement on `variant ÷ baseline` in one short line.
@@ -134,7 +137,13 @@ fn part_name(part: &Part) -> &str {
 /// Capitalises the first word of a line unless it is a name.
 fn beginning(part: &Part, words: String) -> String {
     let is_name = part.variants.iter().any(|variant| words.starts_with(&variant.name));
-    if is_name { words } else { capitalised(&words) }
+    match words.strip_prefix(caveat::MARK) {
+        Some(marked) => {
+            format!("{} {}", caveat::MARK, beginning(part, marked.trim_start().to_owned()))
+        }
+        None if is_name => words,
+        None => capitalised(&words),
+    }
 }
 
 fn of_part(run: &Run, part: &Part) -> Vec<String> {
@@ -174,9 +183,13 @@ fn alone(run: &Run, part: &Part) -> String {
     let measured: Vec<_> = (0..part.variants.len()).filter_map(figures).collect();
     match measured.as_slice() {
         [(name, figures)] if run.kind == RunKind::Load || part.variants.len() == measured.len() => {
+            let mark = match caveat::lines(part).is_empty() {
+                true => String::new(),
+                false => format!("{} ", caveat::MARK),
+            };
             format!(
-                "{name} serves {} {}{}",
-                view::throughput(part, figures.throughput.value),
+                "{mark}{name} serves {} {}{}",
+                figures.throughput(part),
                 view::throughput_unit(part),
                 if figures.so_far { " so far" } else { "" }
             )
@@ -236,15 +249,16 @@ fn ranking(part: &Part, group: &[&Comparison]) -> String {
         () => format!("of {count} compared with {baseline}{metric}"),
     };
     let ratio_of = |c: &Comparison| if few { ratio_cells(c).0 } else { ratio_in_words(c) };
+    let name_of = |c: &Comparison| caveat::marked(part, c, view::name(part, c.variant).to_owned());
     for (word, comparison) in [(most, highest), (least, lowest)] {
-        let name = view::name(part, comparison.variant);
+        let name = name_of(comparison);
         words += &format!(", the {word} is {name}, {}", ratio_of(comparison));
         if !few && !decided(comparison) {
             words += &format!(", {}", in_short(comparison));
         }
     }
     for comparison in ceilings.iter().filter(|_| ceilings.len() < group.len()) {
-        let name = view::name(part, comparison.variant);
+        let name = name_of(comparison);
         words += &format!("; {name}, a null server, {}", ratio_of(comparison));
     }
     let between = ranked.get(1..count - 1).unwrap_or_default();
@@ -303,20 +317,48 @@ pub(crate) fn sentence(part: &Part, comparison: &Comparison) -> String {
 pub(crate) struct Verdicts<'a> {
     /// A sentence before the first verdict.
     pub(crate) lead: Option<String>,
-    /// The comparisons with their sentences.
-    pub(crate) rows: Vec<(&'a Comparison, String)>,
+    /// The verdicts.
+    pub(crate) rows: Vec<Row<'a>>,
+    /// What weakens several of the verdicts, or the figures of a part without verdicts.
+    pub(crate) caveats: Vec<FindingLine>,
+    /// Which percentiles were not compared and why, without a full stop.
+    pub(crate) uncompared: Option<String>,
     /// The circumstances that all verdicts share: `8 blocks; adjusted for 4 comparisons; …`.
     pub(crate) circumstances: Option<String>,
+}
+
+/// A primary verdict.
+pub(crate) struct Row<'a> {
+    /// The comparison.
+    pub(crate) comparison: &'a Comparison,
+    /// Its sentence, with a full stop.
+    pub(crate) sentence: String,
+    /// Whether a warning weakens it: one of its own, or one of several verdicts.
+    pub(crate) weakened: bool,
+    /// What weakens this verdict alone.
+    pub(crate) caveats: Vec<FindingLine>,
+}
+
+impl Row<'_> {
+    /// The sentence, with a mark if a warning weakens the verdict.
+    pub(crate) fn marked(&self) -> String {
+        match self.weakened {
+            true => format!("{} {}", caveat::MARK, self.sentence),
+            false => self.sentence.clone(),
+        }
+    }
 }
 
 /// The sentences of a part's primary verdicts; shared circumstances are given once.
 pub(crate) fn verdicts(part: &Part) -> Verdicts<'_> {
     let (mut primary, _) = view::split_comparisons(part);
+    let uncompared = caveat::uncompared(part, false);
     let compared = primary.len();
     primary.retain(|c| validity::is_refused(c) || is_known(c));
-    if primary.is_empty() && compared > 0 {
-        let lead = Some("No verdict: no block could be compared.".to_owned());
-        return Verdicts { lead, rows: Vec::new(), circumstances: None };
+    if primary.is_empty() {
+        let lead = (compared > 0).then(|| "No verdict: no block could be compared.".to_owned());
+        let caveats = caveat::lines(part);
+        return Verdicts { lead, rows: Vec::new(), caveats, uncompared, circumstances: None };
     }
     let mut valid = primary.iter().filter(|c| !validity::is_refused(c));
     let all_few = primary.len() > 1 && primary.iter().all(|c| too_few(c));
@@ -327,7 +369,7 @@ pub(crate) fn verdicts(part: &Part) -> Verdicts<'_> {
     let shared = valid.next().map(|first| circumstances(part, first)).filter(|first| {
         primary.len() > 1 && valid.all(|other| circumstances(part, other) == *first)
     });
-    let row = |comparison: &Comparison| {
+    let sentence_of = |comparison: &Comparison| {
         if validity::is_refused(comparison) {
             return format!("{}: INVALID (see above).", view::sides(part, comparison));
         }
@@ -339,8 +381,32 @@ pub(crate) fn verdicts(part: &Part) -> Verdicts<'_> {
             None => sentence(part, comparison),
         }
     };
-    let rows = primary.iter().map(|c| (*c, row(c))).collect();
-    Verdicts { lead, rows, circumstances: shared }
+    let mut rows: Vec<Row> = primary
+        .iter()
+        .map(|comparison| Row {
+            comparison,
+            sentence: sentence_of(comparison),
+            weakened: caveat::is_weakened(part, comparison),
+            caveats: Vec::new(),
+        })
+        .collect();
+    let mut of_several = Vec::new();
+    for mut line in caveat::lines(part) {
+        let weakens = |row: &&mut Row| {
+            caveat::weakening(part, row.comparison).iter().any(|i| line.findings.contains(i))
+        };
+        let all = rows.len();
+        let mut weakened: Vec<&mut Row> = rows.iter_mut().filter(weakens).collect();
+        match weakened.as_mut_slice() {
+            [only] => only.caveats.push(line),
+            several => {
+                let which = if several.len() == all { "all " } else { "" };
+                line.words = format!("{which}{} verdicts: {}", several.len(), line.words);
+                of_several.push(line);
+            }
+        }
+    }
+    Verdicts { lead, rows, caveats: of_several, uncompared, circumstances: shared }
 }
 
 /// `2 of 6 blocks`, for provisional figures.

@@ -5,7 +5,9 @@
 
 use base::Nanos;
 use record::{Metric, Offer};
-use stats::{DECIDING_BLOCKS_MIN, Estimate, Judgement, Opinion, Verdict};
+use stats::{BiasCause, DECIDING_BLOCKS_MIN, Estimate, Judgement, Opinion, Verdict};
+
+use crate::text;
 
 /// What is compared, with its wording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,10 +142,23 @@ pub(crate) fn circumstances(judgement: &Judgement, primary: bool, conditions: &s
     if judgement.anytime {
         parts.push("stopped early, interval widened accordingly".to_owned());
     }
+    for bias in &judgement.biases {
+        let cause = match bias.cause {
+            BiasCause::Steal => "uneven steal",
+            BiasCause::OtherProcesses => "other processes that ran beside one variant",
+            BiasCause::Lateness => "requests that were sent late to one variant",
+        };
+        parts.push(format!("interval widened by {} for {cause}", widening(bias.log_bound)));
+    }
     if !conditions.is_empty() {
         parts.push(conditions.to_owned());
     }
     parts.join("; ")
+}
+
+/// `±9%`: the bound on a bias, as a share of the ratio.
+pub(crate) fn widening(log_bound: f64) -> String {
+    format!("±{}", percent(log_bound.exp_m1(), Rounding::Up))
 }
 
 /// How the interval of a secondary metric is adjusted.
@@ -173,14 +188,11 @@ fn claim(judgement: &Judgement, wording: &Wording) -> String {
     let Judgement { ratio, .. } = judgement;
     let decimals = ratio_decimals(ratio);
     let value = format!("{:.decimals$}", ratio.value);
-    let interval = match ratio.is_bounded() {
-        true => format!(
-            "{} CI {:.decimals$}–{:.decimals$}",
-            percent(judgement.confidence, Rounding::Nearest),
-            ratio.low,
-            ratio.high
-        ),
-        false => "no interval".to_owned(),
+    let interval = match text::interval(ratio, |end| format!("{end:.decimals$}")) {
+        Some(ends) => {
+            format!("{} CI {ends}", percent(judgement.confidence, Rounding::Nearest))
+        }
+        None => "no interval".to_owned(),
     };
     format!(
         "{}{}.",
@@ -207,18 +219,19 @@ fn inconclusive(judgement: &Judgement, wording: &Wording) -> String {
     let subject =
         format!("{} ÷ {} in {}", wording.variant, wording.baseline, wording.measure.noun());
     let subject = bracket(&[&subject, wording.circumstances]);
-    if !ratio.is_bounded() {
-        return format!(
-            "Inconclusive: {} give no interval{subject}; a new run with more blocks is needed.",
-            count(judgement.blocks, "block")
-        );
-    }
+    let beyond = |end: f64| signed_percent(end - 1.0);
+    let interval = match text::bounds(ratio) {
+        [Some(low), Some(high)] => format!("{} to {}", beyond(low), beyond(high)),
+        [Some(low), None] => format!("{} or more", beyond(low)),
+        [None, Some(high)] => format!("{} or less", beyond(high)),
+        [None, None] => {
+            return format!(
+                "Inconclusive: {} give no interval{subject}; a new run with more blocks is needed.",
+                count(judgement.blocks, "block")
+            );
+        }
+    };
     let target = percent(judgement.precision, Rounding::Nearest);
-    let interval = format!(
-        "{} to {} with a target of ±{target}",
-        signed_percent(ratio.low - 1.0),
-        signed_percent(ratio.high - 1.0)
-    );
     let doubt = match judgement.second_opinion {
         Opinion::Disagrees if ratio.holds(1.0) => {
             "; the interval contains 1, but a sign-flip test finds a difference"
@@ -228,7 +241,8 @@ fn inconclusive(judgement: &Judgement, wording: &Wording) -> String {
         }
         _ => "",
     };
-    format!("Inconclusive: {interval}{subject}{doubt}{}.", remedy(judgement, wording))
+    let remedy = remedy(judgement, wording);
+    format!("Inconclusive: {interval} with a target of ±{target}{subject}{doubt}{remedy}.")
 }
 
 /// Provisional results. Student's interval on two or three blocks can range from nothing to
@@ -280,8 +294,10 @@ fn count(n: u32, noun: &str) -> String {
 fn ratio_decimals(ratio: &Estimate) -> usize {
     const DECIMALS_MAX: usize = 6;
     let half = (ratio.high - ratio.low) / 2.0;
-    let by_width = if half > 0.0 { (-half.log10()).ceil().max(0.0) as usize } else { 2 };
-    let least = if ratio.high < 10.0 { 2 } else { 1 };
+    let by_width =
+        if half > 0.0 && half.is_finite() { (-half.log10()).ceil().max(0.0) as usize } else { 2 };
+    let largest = if ratio.high.is_finite() { ratio.high } else { ratio.value };
+    let least = if largest < 10.0 { 2 } else { 1 };
     let one_is_lost = |decimals: usize| {
         [ratio.low, ratio.high].iter().any(|end| {
             let printed = format!("{end:.decimals$}");

@@ -16,6 +16,7 @@ fn judgement(verdict: Verdict, value: f64, low: f64, high: f64) -> Judgement {
         second_opinion: Opinion::Agrees,
         anytime: false,
         more_blocks: None,
+        biases: Vec::new(),
     }
 }
 
@@ -325,5 +326,42 @@ fn no_sentence_says_same_or_identical() {
                     && !sentence.contains("p=")
             );
         }
+    }
+}
+
+#[test]
+fn an_interval_that_is_unbounded_on_one_side() {
+    const UNBOUNDED: f64 = f64::INFINITY;
+    for (verdict, value, low, high, text) in [
+        (
+            Verdict::Slower,
+            4.5,
+            2.25,
+            UNBOUNDED,
+            "p99 latency of unix is 4.50× tcp's (95% CI ≥ 2.25; 24 blocks).",
+        ),
+        (
+            Verdict::Faster,
+            0.5,
+            0.0,
+            0.75,
+            "p99 latency of unix is 0.50× tcp's (95% CI ≤ 0.75; 24 blocks).",
+        ),
+        (
+            Verdict::Inconclusive,
+            1.2,
+            0.96,
+            UNBOUNDED,
+            "Inconclusive: −4% or more with a target of ±2% (unix ÷ tcp in p99 latency; 24 blocks).",
+        ),
+        (
+            Verdict::Inconclusive,
+            0.9,
+            0.0,
+            1.06,
+            "Inconclusive: +6% or less with a target of ±2% (unix ÷ tcp in p99 latency; 24 blocks).",
+        ),
+    ] {
+        assert_eq!(plain(&judgement(verdict, value, low, high), Measure::Latency("p99")), text);
     }
 }

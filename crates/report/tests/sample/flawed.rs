@@ -39,6 +39,7 @@ pub(crate) fn late() -> Run {
         here: 0.003,
         there: 0.000_04,
         p: 0.000_2,
+        log_bound: None,
     };
     let finding = Finding::of_variant(Severity::Invalid, 1, fact);
     forbid(&mut run.parts[0], finding, &[Metric::P50, Metric::P99]);
@@ -55,6 +56,7 @@ pub(crate) fn uneven() -> Run {
         here: 0.62,
         there: 0.03,
         p: 0.000_1,
+        log_bound: None,
     };
     forbid(&mut run.parts[0], Finding::of_variant(Severity::Invalid, 1, fact), &ALL);
     run
@@ -106,5 +108,42 @@ pub(crate) fn refused() -> Run {
     run.parts.push(part);
     run.plan = "[experiment]\nname = \"x\"\nabout = \"\"\"\nOne *socket* of two kinds.\n\"\"\"\n"
         .to_owned();
+    run
+}
+
+/// One variant did not sustain the rate of the open loop, so percentiles are not compared.
+pub(crate) fn overloaded() -> Run {
+    let mut run = tcp_unix();
+    run.id = RunId("20261121-094500-over".to_owned());
+    let part = &mut run.parts[0];
+    part.published.clear();
+    part.findings.clear();
+    part.comparisons.retain(|c| c.offer == Offer::Closed);
+    let fact =
+        Fact::Unsustained { achieved: 0.84, limit: 0.99, dropped: 7_823, connections_cap: None };
+    part.findings.push(Finding::of_variant(Severity::Warning, 0, fact));
+    run
+}
+
+/// The p99 of one variant is only known to be long: its interval and that of the ratio have no
+/// upper end, and the other variant's p50 has no lower one.
+pub(crate) fn unbounded() -> Run {
+    let mut run = tcp_unix();
+    run.id = RunId("20261121-094800-endl".to_owned());
+    let part = &mut run.parts[0];
+    part.published.clear();
+    part.findings.clear();
+    for summary in part.variants[1].summaries.iter_mut().filter(|s| s.offer == Offer::Open) {
+        summary.p99_ns = Estimate { value: 480e6, low: 410e6, high: f64::INFINITY };
+        summary.p90_ns = Estimate { value: f64::INFINITY, low: 37e6, high: f64::INFINITY };
+    }
+    for summary in part.variants[0].summaries.iter_mut().filter(|s| s.offer == Offer::Open) {
+        summary.p50_ns.low = 0.0;
+        summary.p90_ns = Estimate { value: f64::NAN, low: f64::NAN, high: f64::NAN };
+    }
+    for comparison in part.comparisons.iter_mut().filter(|c| c.metric == Metric::P99) {
+        comparison.judgement.ratio = Estimate { value: 193.0, low: 140.0, high: f64::INFINITY };
+        comparison.judgement.verdict = Verdict::Slower;
+    }
     run
 }

@@ -252,6 +252,7 @@ pub(super) fn comparison(
         second_opinion: Opinion::Agrees,
         anytime: false,
         more_blocks: (verdict == Verdict::Inconclusive).then_some(38),
+        biases: Vec::new(),
     };
     Comparison { baseline: 0, variant, metric, offer, primary, judgement, because: Vec::new() }
 }
@@ -302,6 +303,7 @@ pub(super) fn part(
         changes: Vec::new(),
         precision: 0.01,
         quick: false,
+        independent_starts: false,
         disturbance: Some(Disturbance {
             other_cpus: Some(0.01),
             stolen: Some(0.0),

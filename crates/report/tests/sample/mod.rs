@@ -40,6 +40,8 @@ pub(crate) fn all() -> Vec<(&'static str, Run)> {
         ("few_blocks", few_blocks()),
         ("hopeless", hopeless()),
         ("refused", refused()),
+        ("overloaded", overloaded()),
+        ("unbounded", unbounded()),
         ("changed", changed()),
     ]
 }

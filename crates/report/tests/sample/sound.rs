@@ -194,12 +194,15 @@ pub(crate) fn bulk() -> Run {
     let mut second = part(7, &[TCP, UNIX], 6, None, at());
     second.name = "oneshot".to_owned();
     second.question = "How many connections per second?".to_owned();
-    run(
+    let mut run = run(
         "20261121-130000-bulk",
         RunKind::Run,
         "raw-sockets",
         "A Unix socket against loopback IP, with nothing else in the way",
         "How much faster is a Unix socket than loopback TCP?",
         vec![first, second],
-    )
+    );
+    let (same_cpu, other_cpu) = (Nanos(2_940), Nanos(20_600));
+    run.machine.wake = Some(base::WakeCost { same_cpu, other_cpu });
+    run
 }

@@ -25,12 +25,15 @@ pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global)
     let seed = flags.schedule.machine.seed.unwrap_or_else(Seed::from_time);
     let width = output::style(global.color).width;
     let head = &experiment.experiment;
-    output::print(&format!("{}\n{}", head.title, report::indented(&head.question, 0, width)));
+    output::print(&format!("{}\n{}", head.title, report::indented(&head.question, 0, width)))?;
+    let mut printed = Ok(());
     let mut say = |text: &str| {
         for line in text.split('\n') {
             let wide = line.chars().count() > width;
             let line = if wide { report::indented(line, 0, width) } else { format!("{line}\n") };
-            output::print(&line);
+            if printed.is_ok() {
+                printed = output::print(&line);
+            }
         }
     };
     let outcome = accuracy::run(&experiment, seed, &mut say)?;
@@ -47,7 +50,7 @@ pub(crate) fn run(mut experiment: Experiment, flags: &RunFlags, global: &Global)
     for skipped in &outcome.skipped {
         text += &report::indented(&format!("skipped: {skipped}"), 0, width);
     }
-    output::print(&text);
+    printed.and_then(|()| output::print(&text))?;
     Ok(if outcome.wrong.is_empty() { Status::Well } else { Status::VerdictFailed })
 }
 
@@ -61,6 +64,7 @@ fn unfit(flags: &RunFlags) -> Option<&'static str> {
         (schedule.precision.is_some(), "--precision"),
         (schedule.max_time.is_some(), "--max-time"),
         (schedule.isolated, "--isolated"),
+        (schedule.independent_starts, "--independent-starts"),
         (schedule.margin.is_some(), "--margin"),
         (result.name.is_some(), "--name"),
         (!result.fail_if.is_empty(), "--fail-if"),

@@ -36,6 +36,10 @@ fn binary() -> Result<Binary, crate::failure::Failure> {
         version: crate::flags::VERSION.to_owned(),
         executable: super::measure::executable()?,
         machine: machine::describe(),
-        env: vec![("PYTHONPATH".to_owned(), super::measure::python_path()?)],
+        // Only Python servers need it, so a cache that cannot be written keeps no other from starting.
+        env: super::measure::python_path()
+            .map(|path| ("PYTHONPATH".to_owned(), path))
+            .into_iter()
+            .collect(),
     })
 }

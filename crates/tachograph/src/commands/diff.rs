@@ -10,7 +10,7 @@ use stage::{Stage, StageOptions};
 
 use super::compare::served_by;
 use super::hooks::around;
-use super::measure::{check_exports, check_measured, executable, measure};
+use super::measure::{check_exports, executable, measure, too_little};
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::diff::DiffFlags;
@@ -71,7 +71,6 @@ fn diff(flags: &DiffFlags, global: &Global) -> Outcome {
         let (base, head, primary) = (base.clone(), head.clone(), primary(flags));
         let diff = Diff { base, head, primary, margin, gates, outcome };
         publish(&run, &diff, flags, global)?;
-        check_measured(&plan, &run)?;
         status(&run, &diff, flags)
     })
 }
@@ -270,14 +269,15 @@ fn json(run: &Run, diff: &Diff) -> String {
 
 fn publish(run: &Run, diff: &Diff, flags: &DiffFlags, global: &Global) -> Result<(), Failure> {
     let result = &flags.comparison.result;
-    if result.json {
-        output::print(&json(run, diff));
-    } else {
-        let style = output::style(global.color);
-        output::print(&report::terminal(run, &style));
-        let answer = report::diff_sentence(run, diff);
-        output::print(&format!("\n{}\n", report::indented(&answer, 0, style.width)));
-    }
+    // A report that cannot be printed must not keep the files from being written.
+    let printed = output::print(&match result.json {
+        true => json(run, diff),
+        false => {
+            let style = output::style(global.color);
+            let answer = report::indented(&report::diff_sentence(run, diff), 0, style.width);
+            format!("{}\n{answer}\n", report::terminal(run, &style))
+        }
+    });
     let write = |file: &Option<PathBuf>, text: &dyn Fn() -> String| match file {
         Some(file) => output::write_file(file, &text()),
         None => Ok(()),
@@ -294,7 +294,8 @@ fn publish(run: &Run, diff: &Diff, flags: &DiffFlags, global: &Global) -> Result
     write(&flags.export_bigger_is_better, &|| {
         indented(report::tracked(run, diff, report::Direction::Bigger))
     })?;
-    write(&flags.export_bmf, &|| indented(report::metric_format(run, diff)))
+    write(&flags.export_bmf, &|| indented(report::metric_format(run, diff)))?;
+    printed
 }
 
 fn status(run: &Run, diff: &Diff, flags: &DiffFlags) -> Outcome {
@@ -305,6 +306,9 @@ fn status(run: &Run, diff: &Diff, flags: &DiffFlags) -> Outcome {
             Ok(Status::VerdictFailed)
         }
         DiffOutcome::Undecided => Ok(Status::Well),
+        DiffOutcome::NotMeasured => {
+            Err(too_little(run).unwrap_or_else(|| Failure::new(report::diff_sentence(run, diff))))
+        }
         DiffOutcome::Invalid => Err(Failure::new(report::diff_sentence(run, diff))),
     }
 }

@@ -18,25 +18,85 @@ pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
         return super::doctor_on::run(host, flags.experiment.as_deref());
     }
     let mut text = String::new();
-    if flags.experiment.is_none() {
-        text += &machine_text();
-        text += &format!("\nRecord: {}\n", Place::of(global)?.shown());
-        text += "\nExperiments:\n";
-    }
-    let mut all_there = true;
-    match &flags.experiment {
-        Some(name) => {
-            let experiment = experiments::find(name)?.experiment()?;
-            all_there &= Needs::of(&experiment).text(&mut text);
-        }
+    let all_there = match &flags.experiment {
+        Some(name) => Needs::of(&experiments::find(name)?.experiment()?).text(&mut text),
         None => {
+            let place = Place::of(global)?;
+            let all_ready = commands_text(&place, &mut text);
+            text += &format!("\n{}", machine_text());
+            text += &format!("\nRecord: {}\n", place.shown());
+            text += "\nExperiments, with what each needs:\n";
+            // What only some experiments need does not keep anybody from measuring.
             for found in experiments::built_in()? {
-                all_there &= Needs::of(&found.experiment()?).text(&mut text);
+                Needs::of(&found.experiment()?).text(&mut text);
             }
+            all_ready
         }
-    }
-    output::print(&text);
+    };
+    output::print(&text)?;
     Ok(if all_there { Status::Well } else { Status::VerdictFailed })
+}
+
+/// Which commands are ready; returns whether those that need nothing else are.
+fn commands_text(place: &Place, text: &mut String) -> bool {
+    let record = match place {
+        Place::File(path) => can_write(path).map_err(|error| {
+            format!(
+                "cannot write the record {}: {error}; --record FILE chooses another one",
+                path.display()
+            )
+        }),
+        Place::Postgres(_) => Ok(()),
+    };
+    let runs = match place {
+        Place::File(_) => record.clone(),
+        Place::Postgres(_) => Err(format!(
+            "runs need a record in a SQLite file, and {} stores only series; add --record FILE",
+            place.shown()
+        )),
+    };
+    let temp = std::env::temp_dir();
+    let stacks = runs
+        .clone()
+        .and_then(|()| {
+            can_write(&temp.join("x")).map_err(|error| {
+                let temp = temp.display();
+                format!("cannot write to {temp}: {error}; TMPDIR chooses another folder")
+            })
+        })
+        .and_then(|()| stage::lock_folder().map(drop).map_err(|error| error.to_string()));
+    *text += "Commands:\n";
+    let mut all_ready = true;
+    for (commands, state) in
+        [("compare, run", &stacks), ("load", &runs), ("serve, import, query", &record)]
+    {
+        *text += &match state {
+            Ok(()) => format!("  {OK} {commands}: ready\n"),
+            Err(why) => format!("  {MISSING} {commands}: {why}\n"),
+        };
+        all_ready &= state.is_ok();
+    }
+    *text += &match (&stacks, stage::find_need("git")) {
+        (Err(_), _) => String::new(),
+        (Ok(()), Some(_)) => format!("  {OK} diff: ready\n"),
+        (Ok(()), None) => {
+            format!("  {WARN} diff: needs git; install it with: sudo apt install git\n")
+        }
+    };
+    all_ready
+}
+
+/// Whether a file can be written, or created with its folders.
+fn can_write(path: &Path) -> std::io::Result<()> {
+    use rustix::fs::Access;
+    let mut existing = path.ancestors().filter(|p| !p.as_os_str().is_empty() && p.exists());
+    let (nearest, access) = match existing.next() {
+        Some(file) if file == path => (file, Access::WRITE_OK),
+        Some(folder) if !folder.is_dir() => return Err(std::io::ErrorKind::NotADirectory.into()),
+        Some(folder) => (folder, Access::WRITE_OK | Access::EXEC_OK),
+        None => (Path::new("."), Access::WRITE_OK | Access::EXEC_OK),
+    };
+    Ok(rustix::fs::access(nearest, access)?)
 }
 
 fn machine_text() -> String {

@@ -25,10 +25,10 @@ pub(crate) fn run(host: &str, experiment: Option<&str>) -> Outcome {
     output::print(&format!(
         "{host}, reached by ssh in {} ms; {copied}\n\n",
         facts.took.as_millis()
-    ));
+    ))?;
     let mut text = Vec::new();
     reader.read_to_end(&mut text)?;
-    output::print(&String::from_utf8_lossy(&text));
+    output::print(&String::from_utf8_lossy(&text))?;
     match ssh.wait(PATIENCE).and_then(|status| status.code()) {
         Some(0) => Ok(Status::Well),
         Some(1) => Ok(Status::VerdictFailed),

@@ -25,14 +25,16 @@ pub(crate) fn run(flags: &ExportFlags, global: &Global) -> Outcome {
     // A record that does not exist is not created.
     drop(stores::open_read_only(global)?);
     let mut store = stores::open(global)?;
+    let mut listed = Ok(());
     let mut each = |change: &Change| {
-        if flags.dry_run {
-            output::print(&format!("{}\n", change.partition.path.display()));
+        if flags.dry_run && listed.is_ok() {
+            listed = output::print(&format!("{}\n", change.partition.path.display()));
         }
     };
     let summary = export::export(&mut *store, &flags.parquet, &request, &mut each)?;
+    listed?;
     if !flags.dry_run {
-        output::print(&format!("{}: {}\n", flags.parquet.display(), text(&summary)));
+        output::print(&format!("{}: {}\n", flags.parquet.display(), text(&summary)))?;
         note(&summary);
     }
     Ok(Status::Well)

@@ -279,7 +279,7 @@ fn one(
         .map_err(|error| broken_off(error.into()))?;
     watcher.finish();
     let width = output::style(global.color).width;
-    output::print(&ImportResult { file, summary: &summary, watcher: &watcher, width }.text());
+    output::print(&ImportResult { file, summary: &summary, watcher: &watcher, width }.text())?;
     Ok(Ok(summary))
 }
 

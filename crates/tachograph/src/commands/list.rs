@@ -18,7 +18,7 @@ pub(crate) fn run(flags: &ListFlags, global: &Global) -> Outcome {
     }
     text += "\nRecorded runs, newest first (tachograph report RUN):\n";
     text += &recorded(flags, global)?;
-    output::print(&text);
+    output::print(&text)?;
     Ok(Status::Well)
 }
 
@@ -107,6 +107,7 @@ mod tests {
             second_opinion: Opinion::Agrees,
             anytime: false,
             more_blocks: None,
+            biases: Vec::new(),
         }
     }
 

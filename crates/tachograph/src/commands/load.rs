@@ -38,6 +38,7 @@ fn load(flags: &LoadFlags, global: &Global) -> Outcome {
         command_line: repeating_command(seed),
         machine: machine::describe(),
         cpus: flags.machine.cpus.clone().unwrap_or_default(),
+        neighbours: host::Neighbours::observe().ok(),
         live: live.clone(),
         stop: stage::signals::install().map_err(Failure::new)?,
     };
@@ -49,10 +50,11 @@ fn load(flags: &LoadFlags, global: &Global) -> Outcome {
     let report = LoadReport::from_run(&loaded.run)
         .filter(|report| report.ledger().counts.offered > 0)
         .ok_or_else(|| Failure::new("stopped before anything was measured"))?;
-    publish(&loaded.run, &flags.result, global)?;
+    let published = publish(&loaded.run, &flags.result, global);
     if let Some(file) = &flags.hdr {
         output::write_file(file, &hdr_log(&loaded)?)?;
     }
+    published?;
     if loaded.run.state == record::RunState::Interrupted && report.ledger().counts.completed == 0 {
         return Err(Failure::new("stopped before anything was measured"));
     }

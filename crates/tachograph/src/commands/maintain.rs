@@ -12,7 +12,7 @@ pub(crate) fn run(global: &Global) -> Outcome {
     let done = store.maintain(now_us())?;
     let record = store.place();
     if done.is_elsewhere {
-        output::print(&format!("{record}: another process is doing this now\n"));
+        output::print(&format!("{record}: another process is doing this now\n"))?;
         return Ok(Status::Well);
     }
     output::print(&format!(
@@ -20,6 +20,6 @@ pub(crate) fn run(global: &Global) -> Outcome {
         output::counted(done.dropped, "expired partition"),
         output::counted(done.sealed, "slot"),
         output::counted(done.made, "partition"),
-    ));
+    ))?;
     Ok(Status::Well)
 }

@@ -9,7 +9,7 @@ use crate::output;
 
 pub(crate) fn run(flags: &ManFlags) -> Outcome {
     match &flags.out {
-        None => output::print(&page(definition())?),
+        None => output::print(&page(definition())?)?,
         Some(folder) => {
             std::fs::create_dir_all(folder).map_err(|error| {
                 Failure::new(format!("cannot create {}: {error}", folder.display()))

@@ -5,9 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use base::Seed;
 use conduct::Recording;
-use record::{Run, RunKind, RunState};
+use record::{GateOutcome, Run, RunKind, RunState};
 use spec::Plan;
-use stats::Verdict;
 
 use super::neighbours;
 use crate::experiments;
@@ -34,8 +33,16 @@ pub(crate) fn carry_out(
     check_exports(result)?;
     let run = measure(plan, kind, keep_files, schedule, result, global)?;
     publish(&run, result, global)?;
-    check_measured(plan, &run)?;
-    Ok(gated(&run, &conditions, result))
+    if let Some(failure) = unmeasured(&run) {
+        return Err(failure);
+    }
+    let outcomes = decide(&run, &conditions);
+    // A failure that was seen stays one, however much more should have been measured.
+    let failed = report::is_invalid(&run) || outcomes.iter().any(|outcome| outcome.fails(false));
+    match too_little(&run).filter(|_| !failed) {
+        Some(failure) => Err(failure),
+        None => Ok(status(failed, &outcomes, result)),
+    }
 }
 
 /// Executes a plan and records the run.
@@ -52,6 +59,7 @@ pub(crate) fn measure(
     let _alone = alone(schedule, &stop)?;
     if !global.quiet {
         tell_of_neighbours(schedule);
+        tell_of_untold(plan, kind);
     }
     let seed = schedule.machine.seed.unwrap_or_else(Seed::from_time);
     let path_prepend = match plan.parts.iter().all(is_far) {
@@ -77,7 +85,7 @@ pub(crate) fn measure(
         keep_files: keep_files.map(folder_for_files).transpose()?,
         path_prepend,
         max_time: schedule.max_time,
-        extra_env: vec![("PYTHONPATH".to_owned(), python_path()?)],
+        extra_env: python_env(plan)?,
         machines,
         stop,
     };
@@ -90,11 +98,11 @@ fn is_far(part: &spec::Part) -> bool {
     part.variants.iter().all(|variant| variant.on.is_some())
 }
 
-/// The command line as typed.
+/// The command line as typed, without secrets: other measurements show it.
 fn typed_command() -> String {
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    words.join(" ")
+    base::redact_arguments(&words).join(" ")
 }
 
 /// Claims the CPUs of the run, after waiting for other measurements that use them. Prints whom it
@@ -126,6 +134,23 @@ fn tell_of_neighbours(schedule: &ScheduleFlags) {
     let Ok(seen) = host::Neighbours::observe() else { return };
     if let Some(words) = neighbours::words(&seen, &cpus) {
         output::note(&format!("note: {words}: {}", neighbours::COST));
+    }
+}
+
+/// Prints which commands of a comparison can learn their port only from the environment.
+fn tell_of_untold(plan: &Plan, kind: RunKind) {
+    let stacks = plan.parts.iter().flat_map(|part| &part.variants).map(|variant| &variant.stack);
+    let mut untold: Vec<&str> = stacks
+        .filter(|stack| kind == RunKind::Compare && !stack.names_place())
+        .flat_map(|stack| &stack.processes)
+        .map(|process| process.command.as_str())
+        .collect();
+    untold.dedup();
+    for command in untold {
+        output::note(&format!(
+            "note: the command '{command}' does not mention $PORT; it is given by the environment \
+             variable PORT"
+        ));
     }
 }
 
@@ -182,33 +207,37 @@ fn python_environments(plan: &Plan, global: &Global) -> Result<Vec<PathBuf>, Fai
 /// Renders a run in one format.
 pub(crate) type Render = fn(&Run) -> String;
 
-/// Fails if a run measured nothing of what was requested, or was stopped before it had an answer.
-pub(crate) fn check_measured(plan: &Plan, run: &Run) -> Result<(), Failure> {
-    if let Some(failure) = unmeasured(run) {
-        return Err(failure);
+/// Why a run has too little data for its verdicts, and what to do.
+pub(crate) fn too_little(run: &Run) -> Option<Failure> {
+    let shortfalls = report::shortfalls(run);
+    if shortfalls.is_empty() {
+        return None;
     }
-    if run.state == RunState::Interrupted && !has_every_verdict(plan, run) {
-        return Err(Failure::new(
+    Some(match run.state {
+        RunState::Interrupted => Failure::new(
             "stopped before every comparison had its verdict; the data so far are recorded",
-        ));
-    }
-    Ok(())
+        ),
+        _ => Failure::new(format!(
+            "{}; allow more time with --max-time (the data so far are recorded)",
+            shortfalls.join("; ")
+        )),
+    })
 }
 
 /// Prints a run's report and writes the requested files.
 pub(crate) fn publish(run: &Run, result: &ResultFlags, global: &Global) -> Result<(), Failure> {
-    if result.json {
-        output::print(&report_json(run));
-    } else {
-        output::print(&report::terminal(run, &output::style(global.color)));
-    }
+    // A report that cannot be printed must not keep the files from being written.
+    let printed = output::print(&match result.json {
+        true => report_json(run),
+        false => report::terminal(run, &output::style(global.color)),
+    });
     let renders: [Render; 4] = [report_json, report::markdown, report::csv, report::html];
     for (file, render) in exports(result).into_iter().zip(renders) {
         if let Some(file) = file {
             output::write_file(file, &render(run))?;
         }
     }
-    Ok(())
+    printed
 }
 
 /// Fails if a file cannot be written, before anything is measured.
@@ -222,20 +251,28 @@ fn exports(result: &ResultFlags) -> [Option<&PathBuf>; 4] {
     [export_json.as_ref(), export_markdown.as_ref(), export_csv.as_ref(), export_html.as_ref()]
 }
 
-/// The exit status of a run, including its conditions; prints each condition's outcome.
+/// The exit status of a load, including its conditions; prints each condition's outcome.
 pub(crate) fn gated(run: &Run, conditions: &[spec::FailIf], result: &ResultFlags) -> Status {
-    let mut status = status_of(run);
-    for outcome in crate::gate::gate(run, conditions) {
-        output::note(&report::gate(&outcome));
-        if outcome.fails(result.fail_if_inconclusive) {
-            status = Status::VerdictFailed;
-        }
+    let outcomes = decide(run, conditions);
+    status(report::is_invalid(run), &outcomes, result)
+}
+
+/// Decides the conditions on a run, and prints each outcome.
+fn decide(run: &Run, conditions: &[spec::FailIf]) -> Vec<GateOutcome> {
+    let outcomes = crate::gate::gate(run, conditions);
+    outcomes.iter().for_each(|outcome| output::note(&report::gate(outcome)));
+    outcomes
+}
+
+fn status(failed: bool, outcomes: &[GateOutcome], result: &ResultFlags) -> Status {
+    match failed || outcomes.iter().any(|outcome| outcome.fails(result.fail_if_inconclusive)) {
+        true => Status::VerdictFailed,
+        false => Status::Well,
     }
-    status
 }
 
 /// Why a run measured nothing of what was requested, whether complete or stopped.
-fn unmeasured(run: &Run) -> Option<Failure> {
+pub(crate) fn unmeasured(run: &Run) -> Option<Failure> {
     let skipped = |v: &record::Variant| v.skipped.is_some();
     let variants = || run.parts.iter().flat_map(|part| &part.variants);
     // With fewer than two runnable variants there is nothing to compare.
@@ -246,22 +283,6 @@ fn unmeasured(run: &Run) -> Option<Failure> {
     }
     (run.state != RunState::Interrupted && variants().all(skipped))
         .then(|| Failure::new("nothing was measured: no variant could be started"))
-}
-
-/// Whether a stopped run has all its verdicts: each part has comparisons, each with enough blocks.
-fn has_every_verdict(plan: &Plan, run: &Run) -> bool {
-    let is_open = |c: &record::Comparison| {
-        let judgement = &c.judgement;
-        c.primary && (judgement.verdict == Verdict::Inconclusive || !judgement.ratio.is_bounded())
-    };
-    let is_decided =
-        |part: &record::Part| !part.comparisons.is_empty() && !part.comparisons.iter().any(is_open);
-    run.parts.len() == plan.parts.len() && run.parts.iter().all(is_decided)
-}
-
-/// The exit status of a run.
-pub(crate) fn status_of(run: &Run) -> Status {
-    if report::is_invalid(run) { Status::VerdictFailed } else { Status::Well }
 }
 
 /// Our own binary, by a path that stays valid if the file is replaced during the run.
@@ -281,6 +302,19 @@ pub(crate) fn repeating_command(seed: Seed) -> Vec<String> {
         words.extend(["--seed".to_owned(), seed.to_string()]);
     }
     words
+}
+
+/// `PYTHONPATH` with our WSGI counter. Most servers are not in Python, so a cache that cannot be
+/// written is an error only for plans with Python packages or a declared WSGI counter.
+fn python_env(plan: &Plan) -> Result<Vec<(String, String)>, Failure> {
+    let mut variants = plan.parts.iter().flat_map(|part| &part.variants);
+    let is_needed = !plan.python.is_empty()
+        || variants.any(|v| v.on.is_none() && v.served_by == Some(spec::ServedBy::Wsgi));
+    match python_path() {
+        Ok(path) => Ok(vec![("PYTHONPATH".to_owned(), path)]),
+        Err(failure) if is_needed => Err(failure),
+        Err(_) => Ok(Vec::new()),
+    }
 }
 
 /// The folder of our WSGI counter, followed by the existing PYTHONPATH.

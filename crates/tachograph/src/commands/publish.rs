@@ -48,10 +48,10 @@ pub(crate) fn run(flags: &PublishFlags) -> Outcome {
         }
     }
     session.close()?;
-    output::print(&text(flags, &published, moved, &files));
+    output::print(&text(flags, &published, moved, &files))?;
     match parts.iter().find(|part| !is_equal(part, &files, &found)) {
         None => {
-            output::print("the server's totals are those of the files\n");
+            output::print("the server's totals are those of the files\n")?;
             Ok(Status::Well)
         }
         Some(part) => {

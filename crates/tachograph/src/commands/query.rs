@@ -75,7 +75,7 @@ fn print(
              a shorter range, or --format table"
         )));
     }
-    output::print(&text(&found, flags.format));
+    output::print(&text(&found, flags.format))?;
     Ok(Status::Well)
 }
 
@@ -108,6 +108,6 @@ fn rrd(store: &mut dyn Store, wanted: &[Series], flags: &QueryFlags) -> Outcome 
             text += &format!("{:>10}: {}\n", end_us / 1_000_000, format_value(*value));
         }
     }
-    output::print(&text);
+    output::print(&text)?;
     Ok(Status::Well)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use record::{Run, Store};
+use report::RunVerdict;
 use store::StoreError;
 
 use super::measure::{Render, report_json};
@@ -34,7 +35,7 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
             )));
         }
         let (a, b) = (read(&path, a)?, read(&path, b)?);
-        output::print(&report::beside(&a, &b, &output::style(global.color)));
+        output::print(&report::beside(&a, &b, &output::style(global.color)))?;
         return Ok(Status::Well);
     }
     if flags.runs.is_empty() {
@@ -69,9 +70,13 @@ pub(crate) fn run(flags: &ReportFlags, global: &Global) -> Outcome {
         exported = true;
     }
     if !exported {
-        output::print(&report::terminal(&run, &output::style(global.color)));
+        output::print(&report::terminal(&run, &output::style(global.color)))?;
     }
-    Ok(if report::is_invalid(&run) { Status::VerdictFailed } else { Status::Well })
+    Ok(match RunVerdict::of(&run) {
+        RunVerdict::Ok => Status::Well,
+        RunVerdict::Invalid => Status::VerdictFailed,
+        RunVerdict::Incomplete => Status::Incomplete,
+    })
 }
 
 /// In `report --html RUN`, the run is taken as the name of the file.

@@ -15,7 +15,7 @@ use crate::output;
 pub(crate) fn run(flags: &RunFlags, global: &Global) -> Outcome {
     let found = experiments::find(&flags.experiment)?;
     if flags.show {
-        output::print(&found.text());
+        output::print(&found.text())?;
         if let Some(words) = found.needs_in_words() {
             output::note(&format!(
                 "note: {words}; to copy all of it: tachograph run {} --eject FOLDER",
@@ -30,7 +30,7 @@ pub(crate) fn run(flags: &RunFlags, global: &Global) -> Outcome {
             "{}\nrun it with: tachograph run {}\n",
             ejected.files.join("\n"),
             ejected.experiment.display()
-        ));
+        ))?;
         return Ok(Status::Well);
     }
     let mut plan = match found.experiment()? {
@@ -112,6 +112,7 @@ fn shorten(part: &mut Part, flags: &ScheduleFlags) {
     }
     schedule.precision = flags.precision.unwrap_or(schedule.precision);
     schedule.isolated |= flags.isolated;
+    schedule.independent_starts |= flags.independent_starts;
     schedule.margin = flags.margin.map(Margin).or(schedule.margin);
 }
 

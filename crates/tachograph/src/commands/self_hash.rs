@@ -10,10 +10,13 @@ pub(crate) fn requested() -> Option<ExitCode> {
         return None;
     }
     Some(match reach::Program::own() {
-        Ok(program) => {
-            output::print(&format!("{}\n", program.sha256));
-            ExitCode::SUCCESS
-        }
+        Ok(program) => match output::print(&format!("{}\n", program.sha256)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                failure.print();
+                ExitCode::from(2)
+            }
+        },
         Err(error) => {
             output::error(&error.to_string());
             ExitCode::from(2)

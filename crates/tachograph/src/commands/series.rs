@@ -31,7 +31,7 @@ pub(crate) fn run(flags: &SeriesFlags, global: &Global) -> Outcome {
     if lines.len() > flags.limit {
         text += &format!("and {} more (--limit)\n", lines.len() - flags.limit);
     }
-    output::print(&text);
+    output::print(&text)?;
     Ok(Status::Well)
 }
 

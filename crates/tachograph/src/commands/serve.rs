@@ -121,7 +121,10 @@ fn tell(event: Event<'_>) {
     match event {
         Event::Listening(addresses) => {
             for address in addresses {
-                output::print(&format!("listening on {address}\n"));
+                // The daemon goes on whether or not anybody can read this.
+                if let Err(failure) = output::print(&format!("listening on {address}\n")) {
+                    failure.print();
+                }
             }
         }
         Event::Replaced { by } => output::note(&format!("process {by} has taken over")),

@@ -33,7 +33,7 @@ pub(crate) fn run(flags: &FixtureFlags) -> Outcome {
     let stop = stage::signals::install().map_err(Failure::new)?;
     fixture::allow_files();
     let server = Server::bind(config).map_err(Failure::new)?;
-    output::print(&format!("listening on {}\n", flags.listen));
+    output::print(&format!("listening on {}\n", flags.listen))?;
     let served = server.run(&stop).map_err(Failure::new)?;
     if !stop.load(Ordering::Relaxed) {
         output::note(&format!("served {served} requests"));

@@ -76,7 +76,8 @@ pub(crate) struct ComparisonFlags {
     pub(crate) request: RequestFlags,
     #[command(flatten)]
     pub(crate) schedule: ScheduleFlags,
-    /// Metric that decides: throughput, p50, p99, cpu or memory; the others are reported unadjusted
+    /// Metric that decides: throughput, p50, p99, cpu (per request) or memory (peak RSS of the
+    /// stack's processes); the others are reported unadjusted
     #[arg(long, default_value = "throughput", value_name = "METRIC", value_parser = parse_metric)]
     pub(crate) primary: Metric,
     #[command(flatten)]
@@ -112,6 +113,7 @@ impl ComparisonFlags {
             margin: self.schedule.margin,
             quick: self.schedule.quick,
             isolated: self.schedule.isolated,
+            independent_starts: self.schedule.independent_starts,
             max_time: self.schedule.max_time,
             layout: self.layout,
             offers,
@@ -137,6 +139,9 @@ pub(crate) struct ScheduleFlags {
     /// Run one variant at a time instead of all side by side
     #[arg(long)]
     pub(crate) isolated: bool,
+    /// Draw hash seed, environment size and path lengths for each variant, not once per block
+    #[arg(long)]
+    pub(crate) independent_starts: bool,
     /// Margin within which variants count as equivalent, e.g. 2%
     #[arg(long, value_name = "SHARE", value_parser = base::parse_fraction)]
     pub(crate) margin: Option<f64>,

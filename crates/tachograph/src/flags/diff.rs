@@ -22,7 +22,8 @@ Exit status:
   0  no evidence of a regression: excluded, or undecided
   1  head is slower beyond the margin, or a --fail-if condition holds, or requests to head
      failed; with --fail-if-inconclusive also if undecided
-  2  could not measure: no such commit, a failed build, an invalid comparison, …
+  2  could not measure: no such commit, a failed build, too few blocks, an invalid
+     comparison, …
 
 Examples:
   tachograph diff --build 'make' './server $PORT'

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use base::{Bytes, Nanos};
 use clap::Args;
-use spec::{Arrivals, EngineChoice, Exchange, Expect, HttpRequest, Load, Mode, ServedBy, Target};
+use spec::{
+    Arrivals, Check, EngineChoice, Exchange, Expect, HttpRequest, Load, Mode, ServedBy, Target,
+};
 
 use super::shared::{HookFlags, MachineFlags, OfferFlags, ResultFlags};
 use crate::failure::Failure;
@@ -48,7 +50,7 @@ pub(crate) struct RequestFlags {
     /// HTTP method
     #[arg(short, long, default_value = "GET", value_name = "METHOD")]
     pub(crate) method: String,
-    /// HTTP header, e.g. 'Accept: text/html'; repeatable
+    /// HTTP header, e.g. 'Accept: text/html', or @FILE with one header a line; repeatable
     #[arg(short = 'H', long, value_name = "HEADER")]
     pub(crate) header: Vec<String>,
     /// Request body, or @FILE to read it from a file
@@ -66,12 +68,37 @@ pub(crate) struct RequestFlags {
     /// Expected length of the body
     #[arg(long, value_name = "BYTES", value_parser = parse_length)]
     pub(crate) expect_length: Option<u64>,
+    /// What to compare with the first responses, besides status and framing [default: what did not
+    /// vary in the warm-up]
+    #[arg(long, value_name = "WHAT", conflicts_with_all = ["expect_body", "expect_length"])]
+    pub(crate) check: Option<CheckKind>,
     /// Kind of exchange with a raw target
     #[arg(long, value_name = "KIND")]
     pub(crate) exchange: Option<ExchangeKind>,
     /// Message size (echo), or bytes that count as one request (bulk)
     #[arg(long, default_value = "64", value_name = "SIZE", value_parser = Bytes::parse)]
     pub(crate) size: Bytes,
+}
+
+/// What of a response is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CheckKind {
+    /// Nothing else
+    Status,
+    /// Length of the body
+    Length,
+    /// Every byte of the body
+    Body,
+}
+
+impl From<CheckKind> for Check {
+    fn from(kind: CheckKind) -> Check {
+        match kind {
+            CheckKind::Status => Check::Status,
+            CheckKind::Length => Check::Length,
+            CheckKind::Body => Check::Body,
+        }
+    }
 }
 
 /// I/O backend.
@@ -258,6 +285,7 @@ impl RequestFlags {
             status: self.expect_status,
             body: self.expect_body.as_deref().map(text_or_file).transpose()?,
             length: self.expect_length,
+            check: self.check.map(Check::from),
         };
         Ok(Load {
             connections: self.connections(),
@@ -273,9 +301,22 @@ impl RequestFlags {
         })
     }
 
+    fn headers(&self) -> Result<Vec<(String, String)>, Failure> {
+        let mut headers = Vec::new();
+        for text in &self.header {
+            match text.strip_prefix('@') {
+                Some(path) => headers.extend(headers_of_file(path)?),
+                None => headers.push(parse_header(text).ok_or_else(|| {
+                    let shown = text.split_once(':').map_or("***", |(name, _)| name);
+                    Failure::new(format!("'{shown}' is not a header; write 'Name: value' or @FILE"))
+                })?),
+            }
+        }
+        Ok(headers)
+    }
+
     fn http(&self) -> Result<HttpRequest, Failure> {
-        let headers =
-            self.header.iter().map(|text| parse_header(text)).collect::<Result<Vec<_>, _>>()?;
+        let headers = self.headers()?;
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
         if self.method.is_empty() || !self.method.chars().all(token) {
             return Err(Failure::new(format!("'{}' is not an HTTP method", self.method)));
@@ -288,14 +329,28 @@ impl RequestFlags {
     }
 }
 
-fn parse_header(text: &str) -> Result<(String, String), Failure> {
-    let wanted = || Failure::new(format!("'{text}' is not a header; write 'Name: value'"));
-    let (name, value) = text.split_once(':').ok_or_else(wanted)?;
+/// The headers in the lines of a file; empty lines are skipped.
+fn headers_of_file(path: &str) -> Result<Vec<(String, String)>, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(format!("cannot read the headers from {path}: {error}")))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let header = |(at, line): (usize, &str)| {
+        parse_header(line).ok_or_else(|| {
+            let at = at + 1;
+            Failure::new(format!("line {at} of {path} is not a header; write 'Name: value'"))
+        })
+    };
+    lines.map(header).collect()
+}
+
+/// Name and value of a header.
+fn parse_header(text: &str) -> Option<(String, String)> {
+    let (name, value) = text.split_once(':')?;
     let (name, value) = (name.trim(), value.trim());
     let sound = !name.is_empty()
         && name.bytes().all(|b| b.is_ascii_graphic())
         && !value.bytes().any(|b| b == b'\r' || b == b'\n' || b == 0);
-    if sound { Ok((name.to_owned(), value.to_owned())) } else { Err(wanted()) }
+    sound.then(|| (name.to_owned(), value.to_owned()))
 }
 
 fn text_or_file(text: &str) -> Result<Vec<u8>, Failure> {

@@ -15,9 +15,12 @@ pub(crate) mod series;
 pub(crate) mod serve;
 pub(crate) mod shared;
 
+use std::io::Write as _;
+
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use crate::output::ColourWhen;
+use crate::failure::Failure;
+use crate::output::{self, ColourWhen};
 
 /// Version and commit of this build.
 pub(crate) const VERSION: &str = env!("TACHOGRAPH_VERSION");
@@ -38,12 +41,13 @@ pub(crate) const VERSION: &str = env!("TACHOGRAPH_VERSION");
 Exit status:\n\
 \x20 0  measured, and all is well\n\
 \x20 1  measured, but a check failed: errors, ledger, --fail-if\n\
-\x20 2  could not measure, or stopped before every comparison had its verdict\n\
+\x20 2  could not measure, too few blocks for a verdict, or stopped before every\n\
+\x20    comparison had its verdict; also if the result cannot be written\n\
 \n\
 Environment:\n\
 \x20 TACHOGRAPH_<OPTION>   Default of any option, e.g. TACHOGRAPH_CONNECTIONS=64\n\
 \x20 TACHOGRAPH_LOCK_DIR   Folder of the CPU locks\n\
-\x20                       [default: /run/user/UID/tachograph or /tmp/tachograph-UID]\n\
+\x20                       [default: /tmp/tachograph-UID]\n\
 \n\
 Ctrl-C or SIGTERM stops a run early and reports the data so far; a second one exits at once.\n\
 A second measurement waits for the first unless --cpus gives each its own CPUs.\n\
@@ -155,13 +159,18 @@ fn is_flag(arg: &clap::Arg) -> bool {
     matches!(arg.get_action(), clap::ArgAction::SetTrue)
 }
 
-/// Parses the command line; on `--help`, `--version` and errors the program ends here, with status
-/// 0 or 2.
-pub(crate) fn parse() -> Cli {
-    let matches = definition().get_matches();
-    match Cli::from_arg_matches(&matches) {
-        Ok(cli) => cli,
-        Err(error) => error.exit(),
+/// Parses the command line; `None` after `--help` and `--version`, which are printed here.
+///
+/// # Errors
+/// If they cannot be printed. On a command line that is wrong, the program ends here, with status 2.
+pub(crate) fn parse() -> Result<Option<Cli>, Failure> {
+    let parsed = definition().try_get_matches().and_then(|m| Cli::from_arg_matches(&m));
+    match parsed {
+        Ok(cli) => Ok(Some(cli)),
+        Err(error) if error.use_stderr() => error.exit(),
+        Err(help) => {
+            output::printed(help.print().and_then(|()| std::io::stdout().flush())).map(|()| None)
+        }
     }
 }
 

@@ -178,6 +178,16 @@ impl Ended {
         self
     }
 
+    /// Fails unless figures were measured: all is well, a check failed on a busy machine, or there
+    /// were too few blocks for a verdict.
+    #[track_caller]
+    pub(crate) fn measured(&self) -> &Ended {
+        match self.status {
+            Some(0 | 1) => self,
+            _ => self.status(2).says("error: ").says("too few blocks for a verdict ("),
+        }
+    }
+
     /// Fails unless standard error contains `text`.
     #[track_caller]
     pub(crate) fn says(&self, text: &str) -> &Ended {

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use ledger::{Counts, Discrepancy, Law, Ledger};
 use rand::RngExt;
 use record::*;
-use stats::{Estimate, Judgement, Opinion, Verdict};
+use stats::{Bias, BiasCause, Estimate, Judgement, Opinion, Verdict};
 
 /// Draws random values for every field, including unusual ones.
 pub(crate) struct Draw(Rng);
@@ -279,6 +279,7 @@ impl Draw {
             ]),
             anytime: self.flag(),
             more_blocks: self.some(|d| d.below(999) as u32),
+            biases: self.many(2, |_| Bias { cause: BiasCause::Steal, log_bound: 0.0625 }),
         }
     }
 
@@ -317,6 +318,7 @@ impl Draw {
                 here: 0.5,
                 there: 0.25,
                 p: 0.001,
+                log_bound: self.some(|_| 0.125),
             },
             3 => Fact::Unsustained {
                 achieved: 0.25,
@@ -434,6 +436,7 @@ impl Draw {
             changes: self.many(3, |d| Change { from: d.text(), what: d.text() }),
             precision: 0.01,
             quick: self.flag(),
+            independent_starts: self.flag(),
             disturbance: self.some(Draw::disturbance),
         }
     }

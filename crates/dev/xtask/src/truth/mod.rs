@@ -1,6 +1,7 @@
-//! `truth`: what load generators report about servers of known behaviour, beside what is true;
-//! writes docs/truth.md.
+//! `truth`: what load generators, and `compare`, report about servers of known behaviour, beside
+//! what is true; writes docs/truth.md.
 
+mod comparisons;
 mod load;
 mod options;
 mod page;
@@ -55,6 +56,15 @@ fn run(options: &Options) -> Result<(), String> {
     let folder = options.docs.join("results");
     std::fs::create_dir_all(&folder)
         .map_err(|error| format!("{} cannot be written: {error}", folder.display()))?;
+    let save = |results: &Results| {
+        results.save(&numbers(&options.docs))?;
+        save_page(&options.docs, results)
+    };
+    comparisons::measure(options, &mut results, save)?;
+    if options.scenarios.is_empty() {
+        return Ok(());
+    }
+    // From now on this program is limited to one CPU.
     let rounds = Rounds::new(options)?;
     results.missing = rounds.missing.clone();
     results.versions.extend(rounds.versions());
@@ -62,8 +72,7 @@ fn run(options: &Options) -> Result<(), String> {
         let measured = rounds.measure(scenario)?;
         results.scenarios.insert(scenario.id.to_owned(), measured);
         // After each scenario, so that a later failure loses nothing.
-        results.save(&numbers(&options.docs))?;
-        save_page(&options.docs, &results)?;
+        save(&results)?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use base::Seed;
 
+use super::comparisons::{COMPARISONS, Comparison};
 use super::scenarios::{SCENARIOS, Scenario};
 use super::tools::{TOOLS, Tool};
 use crate::bench;
@@ -12,6 +13,7 @@ use crate::bench;
 #[derive(Debug)]
 pub(super) struct Options {
     pub(super) scenarios: Vec<&'static Scenario>,
+    pub(super) comparisons: Vec<&'static Comparison>,
     pub(super) tools: Vec<&'static Tool>,
     pub(super) rounds: u32,
     pub(super) seed: Seed,
@@ -27,6 +29,7 @@ impl Options {
     pub(super) fn parse(mut words: &[&str]) -> Result<Options, String> {
         let mut options = Options {
             scenarios: Vec::new(),
+            comparisons: Vec::new(),
             tools: Vec::new(),
             rounds: 3,
             seed: Seed(1),
@@ -45,8 +48,12 @@ impl Options {
                 "--seed" => options.seed = value.parse().map_err(|_| unfit("a whole number"))?,
                 "--only" => {
                     let known = SCENARIOS.iter().map(|scenario| scenario.id);
-                    let found = Scenario::named(value);
-                    options.scenarios.push(found.ok_or_else(|| unfit(&one_of(known)))?);
+                    let known = known.chain(COMPARISONS.iter().map(|comparison| comparison.id));
+                    match (Scenario::named(value), Comparison::named(value)) {
+                        (Some(scenario), _) => options.scenarios.push(scenario),
+                        (_, Some(comparison)) => options.comparisons.push(comparison),
+                        _ => return Err(unfit(&one_of(known))),
+                    }
                 }
                 "--tool" => {
                     let known = TOOLS.iter().map(|tool| tool.name);
@@ -60,11 +67,16 @@ impl Options {
             }
             words = rest;
         }
-        if options.scenarios.is_empty() {
-            options.scenarios = SCENARIOS.iter().collect();
-        }
         if options.tools.is_empty() {
             options.tools = TOOLS.to_vec();
+        }
+        if options.scenarios.is_empty() && options.comparisons.is_empty() {
+            options.scenarios = SCENARIOS.iter().collect();
+            // The other tools do not compare.
+            if options.tools.iter().any(|tool| tool.name == "tachograph") {
+                let ids = COMPARISONS.map(|comparison| comparison.id);
+                options.comparisons = ids.into_iter().filter_map(Comparison::named).collect();
+            }
         }
         Ok(options)
     }
@@ -88,6 +100,10 @@ mod tests {
         );
         let all = Options::parse(&[]).unwrap();
         assert_eq!((all.scenarios.len(), all.tools.len(), all.rounds), (SCENARIOS.len(), 9, 3));
+        assert_eq!(all.comparisons.len(), COMPARISONS.len());
+        assert!(Options::parse(&["--tool", "wrk"]).unwrap().comparisons.is_empty());
+        let one = Options::parse(&["--only", "compare-stops-by-time"]).unwrap();
+        assert_eq!((one.scenarios.len(), one.comparisons[0].id), (0, "compare-stops-by-time"));
         for (words, sentence) in [
             (&["--rounds", "0"][..], "--rounds 0: a whole number from 1 to 100 is wanted"),
             (&["--seed", "x"], "--seed x: a whole number is wanted"),

@@ -7,6 +7,7 @@ use base::Nanos;
 use fixture::Tally;
 use serde::{Deserialize, Serialize};
 
+use super::comparisons::Told;
 use super::report::{Latency, Report};
 use crate::bench;
 
@@ -19,6 +20,9 @@ pub(super) struct Results {
     pub(super) missing: Vec<Missing>,
     /// By the scenario's name.
     pub(super) scenarios: BTreeMap<String, Measured>,
+    /// By the comparison's name.
+    #[serde(default)]
+    pub(super) comparisons: BTreeMap<String, Told>,
 }
 
 /// A tool that could not be had.

@@ -256,7 +256,7 @@ fn marked(reported: f64, truth: f64) -> String {
 }
 
 /// A time in milliseconds with three digits or more.
-fn time(millis: f64) -> String {
+pub(super) fn time(millis: f64) -> String {
     if millis >= 999.5 {
         return format!("{} ms", thousands(millis.round() as u64));
     }

@@ -23,6 +23,7 @@ fn orders(requests: u64, open: bool) -> Orders {
     expected.learn(&Learned { status: Some(200), body, length: Some(12), varies: false });
     let slice = Slice {
         mode,
+        start: LoopStart::Fresh,
         lead_in: Nanos::ZERO,
         window: Nanos::ZERO,
         requests: Some(requests),

@@ -13,4 +13,5 @@ mod open_loop;
 mod protocol;
 mod raw;
 mod sentences;
+mod slow_requests;
 mod trouble;

@@ -64,14 +64,31 @@ fn arrivals_that_could_not_be_sent_in_time_are_reported_as_dropped() {
     let mut rig = rig(On::V4, Service::hello(), faults);
     rig.load.connections = 1;
     let mut session = rig.session();
-    let seen = session.run(&open(2000.0, for_ms(0, 100))).unwrap();
+    let drain = Nanos::from_millis(20);
+    let seen = session.run(&open(2000.0, Slice { drain, ..for_ms(0, 100) })).unwrap();
     assert_laws(&seen);
     assert_eq!(seen.counts.offered, 200);
+    assert_eq!(seen.latency.len(), 200, "those without an answer took at least the timeout");
     assert!(seen.counts.dropped >= 185, "at most one request in 10 ms: {:?}", seen.counts);
-    assert_eq!(seen.counts.in_flight, 0, "the drain is long enough");
+    assert!(seen.counts.in_flight <= 1, "{:?}", seen.counts);
     let limit = ConnectionsLimit { connections: 1, by: LimitedBy::Load };
     assert_eq!((seen.connections_max_used, seen.connections_limit), (1, limit));
-    assert!(seen.dropped_for_want_of_connections >= seen.counts.dropped - 1, "{seen:?}");
+    assert!(seen.waiting_for_connections >= seen.counts.dropped - 1, "{seen:?}");
+}
+
+#[test]
+fn a_server_too_slow_for_its_rate_had_only_the_latencies_that_ended_in_time() {
+    let faults = Faults { delay: Nanos::from_millis(10), ..Faults::default() };
+    let mut rig = rig(On::V4, Service::hello(), faults);
+    rig.load.connections = 1;
+    let mut session = rig.session();
+    let seen = session.run(&open(2000.0, for_ms(0, 100))).unwrap();
+    assert_laws(&seen);
+    assert_eq!((seen.counts.completed, seen.counts.dropped), (200, 0), "all are sent in the drain");
+    assert_eq!((seen.latency.len(), seen.window.due), (200, 200));
+    // The last one waits for 199 others of 10 ms each, and was due after 100 ms.
+    assert!(seen.latency.max() > 1_880_000_000, "{}", seen.latency.max());
+    assert!(seen.window.completed <= 10, "{:?}", seen.window);
 }
 
 #[test]
@@ -106,11 +123,12 @@ fn the_cap_of_connections_is_kept_and_named() {
     let mut rig = rig(On::Unix, Service::hello(), faults);
     (rig.load.connections, rig.load.connections_max) = (1, Some(3));
     let mut session = rig.session();
-    let seen = session.run(&open(2000.0, for_ms(0, 300))).unwrap();
+    let drain = Nanos::from_millis(20);
+    let seen = session.run(&open(2000.0, Slice { drain, ..for_ms(0, 300) })).unwrap();
     assert_laws(&seen);
     let limit = ConnectionsLimit { connections: 3, by: LimitedBy::Load };
     assert_eq!((seen.connections_max_used, seen.connections_limit), (3, limit));
-    assert!(seen.dropped_for_want_of_connections > 0, "{:?}", seen.counts);
+    assert!(seen.waiting_for_connections > 0, "{:?}", seen.counts);
 }
 
 #[test]

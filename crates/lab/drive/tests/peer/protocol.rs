@@ -2,7 +2,7 @@
 
 use crate::helper::*;
 use fixture::{Answer, Faults, Framing, HttpAnswer, Service};
-use spec::{Exchange, Expect, HttpRequest};
+use spec::{Check, Exchange, Expect, HttpRequest};
 
 /// Runs 200 requests against a response of this shape; expects all to complete.
 fn assert_sound(shape: HttpAnswer, connects: u64) -> drive::Learned {
@@ -83,6 +83,55 @@ fn a_length_that_varies_is_not_checked() {
     let learned =
         assert_sound(HttpAnswer { body: Answer::Growing(100), ..HttpAnswer::default() }, 3);
     assert_eq!((learned.varies, learned.length, learned.status), (true, None, Some(200)));
+}
+
+#[test]
+fn three_probes_that_agreed_by_chance_made_every_later_answer_a_failure() {
+    // One body in five differs, but none of the probes'.
+    let faults = Faults { corrupt_every: 5, ..Faults::default() };
+    let rig = rig(On::V4, Service::hello(), faults);
+    let mut session = rig.session();
+    session.keep_learning();
+    let seen = session.run(&requests(300)).unwrap();
+    assert_eq!(seen.counts.completed, 300);
+    let learned = session.settle().unwrap();
+    assert_eq!((learned.varies, learned.length, learned.body), (true, Some(12), None));
+    let seen = session.run(&requests(300)).unwrap();
+    assert_laws(&seen);
+    assert_eq!(seen.counts.completed, 300, "{:?}", seen.errors);
+}
+
+#[test]
+fn a_body_that_seldom_differs_is_wrong_while_learning_and_afterwards() {
+    let faults = Faults { corrupt_every: 500, ..Faults::default() };
+    let rig = rig(On::V4, Service::hello(), faults);
+    let mut session = rig.session();
+    session.keep_learning();
+    session.run(&requests(1_000)).unwrap();
+    let learned = session.settle().unwrap();
+    assert!(!learned.varies && learned.body.is_some());
+    let (counts, errors) = session.life();
+    assert_counts(&counts);
+    assert_eq!((counts.failed, errors.get("body differs")), (2, Some(&2)));
+    let seen = session.run(&requests(1_000)).unwrap();
+    assert_laws(&seen);
+    assert_eq!(seen.errors.get("body differs"), Some(&2));
+}
+
+#[test]
+fn the_load_can_say_what_is_compared() {
+    for (check, failed) in [(Check::Status, 0), (Check::Length, 0), (Check::Body, 200)] {
+        let shape = HttpAnswer { body: Answer::Numbered, ..HttpAnswer::default() };
+        let mut rig = rig(On::V4, Service::Http(shape), Faults::default());
+        rig.load.expect.check = Some(check);
+        let mut session = rig.session();
+        session.keep_learning();
+        assert!(!session.is_learning());
+        session.run(&requests(200)).unwrap();
+        let (counts, _) = session.life();
+        assert_counts(&counts);
+        assert_eq!(counts.failed, failed, "{check:?}");
+    }
 }
 
 #[test]

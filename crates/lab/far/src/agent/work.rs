@@ -148,6 +148,11 @@ impl Work {
             }
             Ask::Open(open) => self.open(&open)?,
             Ask::Learn { session } => self.sessions.with(session, learn)??,
+            Ask::KeepLearning { session } => {
+                self.sessions.with(session, Session::keep_learning)?;
+                Answer::Done
+            }
+            Ask::Settle { session } => self.sessions.with(session, settle)??,
             Ask::Run { session, slice, begin } => {
                 let run = |session: &mut Session| -> Result<Answer, DriveError> {
                     let seen = Box::new(session.run_at(&slice, begin)?);
@@ -208,7 +213,7 @@ impl Work {
             StartOptions {
                 cpus: options.cpus,
                 client_cpus: options.client_cpus,
-                env_padding_bytes: options.env_padding_bytes,
+                draws: options.draws,
                 host: options.host,
                 path_prepend: options.path_prepend,
                 stop: Arc::clone(&self.stop),
@@ -271,6 +276,12 @@ fn learn(session: &mut Session) -> Result<Answer, DriveError> {
              {BODY_BYTES_MAX}"
         )));
     }
+    Ok(Answer::Learned { learned, life: session.life() })
+}
+
+fn settle(session: &mut Session) -> Result<Answer, DriveError> {
+    let nothing = || DriveError::Unfit("no response was learned".to_owned());
+    let learned = session.settle().ok_or_else(nothing)?;
     Ok(Answer::Learned { learned, life: session.life() })
 }
 

@@ -37,6 +37,15 @@ fn a_quick_look_is_shorter() {
 }
 
 #[test]
+fn starts_are_alike_unless_asked_otherwise() {
+    let independent = |given: &CompareArgs| {
+        compare_plan(given).expect("a plan").parts[0].schedule.independent_starts
+    };
+    assert!(!independent(&args(&["a", "b"])));
+    assert!(independent(&CompareArgs { independent_starts: true, ..args(&["a", "b"]) }));
+}
+
+#[test]
 fn names_and_paths_are_taken_as_given() {
     let given = CompareArgs {
         names: vec!["old".to_owned()],
@@ -88,6 +97,48 @@ fn errors_say_what_to_do() {
     ];
     for (args, message) in cases {
         assert_eq!(compare_plan(&args).expect_err("an error").to_string(), message);
+    }
+}
+
+#[test]
+fn a_port_that_the_shell_had_replaced_by_nothing_was_waited_for() {
+    // What `"… --port $PORT …"` in double quotes becomes.
+    for (command, option) in [
+        ("srv --port ", "--port"),
+        ("srv --port", "--port"),
+        ("srv --port  --debug", "--port"),
+        ("srv --port= --debug", "--port="),
+        ("srv -b ", "-b"),
+        ("srv -p  -v", "-p"),
+    ] {
+        let error = compare_plan(&args(&[command, "x"])).expect_err("an error").to_string();
+        let words = format!(
+            "the command '{command}' gives {option} no value\nhelp: put each command in single \
+             quotes to keep your shell from expanding $PORT and $SOCKET"
+        );
+        assert_eq!(error, words);
+    }
+    for address in ["srv --listen=:", "srv --bind=127.0.0.1:"] {
+        let error = compare_plan(&args(&[address, "x"])).expect_err("an error").to_string();
+        assert!(error.contains("contains an address without $PORT or $SOCKET"), "{error}");
+    }
+    for sound in ["srv -p", "srv --port 80", "srv --port=80", "srv --portable  x", "srv -b $PORT  "]
+    {
+        compare_plan(&args(&[sound, "x"])).expect("a plan");
+    }
+}
+
+#[test]
+fn only_a_stack_that_names_no_port_leaves_it_to_the_environment() {
+    let names = |command: &str| {
+        let part = compare_plan(&args(&[command, "x"])).expect("a plan").parts.remove(0);
+        part.variants[0].stack.names_place()
+    };
+    for told in ["srv $PORT", "srv ${PORT2}", "sh -c 'srv -u \"$SOCKET\"'"] {
+        assert!(names(told), "{told}");
+    }
+    for untold in ["srv 8080", "srv $DIR $PORTAL", "srv"] {
+        assert!(!names(untold), "{untold}");
     }
 }
 

@@ -6,9 +6,9 @@ use base::{Bytes, Nanos};
 
 use super::reader::{Scope, Table};
 use crate::error::SpecError;
-use crate::load::{EngineChoice, Exchange, Expect, HttpRequest, Lines, Load};
+use crate::load::{Check, EngineChoice, Exchange, Expect, HttpRequest, Lines, Load};
 
-pub(super) const LOAD_KEYS: [&str; 20] = [
+pub(super) const LOAD_KEYS: [&str; 21] = [
     "connections",
     "threads",
     "new_connection",
@@ -25,6 +25,7 @@ pub(super) const LOAD_KEYS: [&str; 20] = [
     "expect_status",
     "expect_body",
     "expect_length",
+    "check",
     "lines",
     "series",
     "prefix",
@@ -53,6 +54,9 @@ const ENGINES: [(&str, EngineChoice); 3] = [
     ("epoll", EngineChoice::Epoll),
     ("io-uring", EngineChoice::IoUring),
 ];
+
+const CHECKS: [(&str, Check); 3] =
+    [("status", Check::Status), ("length", Check::Length), ("body", Check::Body)];
 
 /// Reads the layers; later ones override earlier ones.
 pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecError> {
@@ -85,6 +89,7 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
         expect.status = status(table, scope)?.or(expect.status);
         expect.body = table.text("expect_body", scope)?.map(String::into_bytes).or(expect.body);
         expect.length = table.size("expect_length", scope)?.map(|size| size.0).or(expect.length);
+        expect.check = table.choice("check", &CHECKS, scope)?.or(expect.check);
     }
     for table in layers {
         set(&mut lines.per_message, table.number("lines", scope)?);
@@ -105,6 +110,15 @@ pub(super) fn load(layers: &[Table<'_>], scope: &Scope) -> Result<Load, SpecErro
     };
     for key in ["lines", "series", "prefix", "interval"] {
         belongs(key, "lines", kind == Kind::Lines, layers)?;
+    }
+    if expect.check.is_some() && (expect.body.is_some() || expect.length.is_some()) {
+        let message = "check says what to compare with the first responses, and expect_body and \
+                       expect_length what to compare instead; leave out one of them";
+        return Err(error_at("check", layers, message.to_owned()));
+    }
+    if expect.check.is_some() && !matches!(kind, Kind::Http | Kind::Oneshot) {
+        let message = "check belongs to exchange = \"http\" and \"oneshot\"";
+        return Err(error_at("check", layers, message.to_owned()));
     }
     for key in ["expect_body", "expect_length"] {
         if kind == Kind::Lines && last_span(key, layers).is_some() {

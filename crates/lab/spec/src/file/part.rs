@@ -39,7 +39,7 @@ pub(super) const PART_KEYS: [&str; 18] = [
     "changes",
 ];
 
-pub(super) const SCHEDULE_KEYS: [&str; 10] = [
+pub(super) const SCHEDULE_KEYS: [&str; 11] = [
     "precision",
     "confidence",
     "pilot_blocks",
@@ -49,6 +49,7 @@ pub(super) const SCHEDULE_KEYS: [&str; 10] = [
     "window",
     "warmup",
     "isolated",
+    "independent_starts",
     "margin",
 ];
 
@@ -435,6 +436,8 @@ fn read_schedule(
     schedule.window = table.time("window", scope)?.unwrap_or(schedule.window);
     schedule.warmup = table.time("warmup", scope)?.unwrap_or(schedule.warmup);
     schedule.isolated = table.flag("isolated")?.unwrap_or(schedule.isolated);
+    schedule.independent_starts =
+        table.flag("independent_starts")?.unwrap_or(schedule.independent_starts);
     schedule.margin = table.fraction("margin", scope)?.map(Margin).or(schedule.margin);
     Ok(())
 }

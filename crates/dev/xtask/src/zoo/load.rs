@@ -1,0 +1,124 @@
+//! The truth by formula and by simulation, beside what `tachograph load` reports.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use base::Seed;
+use serde_json::Value;
+use zoo::{Behaviour, Kind, Subject, simulate};
+
+use super::{Program, Wanted, describe};
+use crate::bench::Pinned;
+use crate::{binary, say};
+
+/// Share of the capacity that the open loop offers, as by `compare`.
+const OFFERED: f64 = 0.5;
+/// Loads of a server whose connections differ, each with new ones.
+const DRAWS: u32 = 15;
+/// Additional time for a load.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Prints a row for every subject.
+pub(super) fn table(wanted: &Wanted, seconds: u32, stop: &AtomicBool) -> Result<(), String> {
+    let loads = Loads {
+        folder: tempfile::tempdir().map_err(|error| error.to_string())?,
+        tachograph: wanted.binary.clone().map_or_else(binary::path, Ok)?,
+        own: std::env::current_exe().map_err(|error| error.to_string())?,
+        stop,
+    };
+    say(
+        "| kind | server | requests/s by formula | by simulation | by load | p99 at half of that, by simulation | by load |",
+    );
+    say("| --- | --- | --: | --: | --: | --: | --: |");
+    for (_, subject) in wanted.subjects() {
+        let Subject { kind, asyncio, behaviour, .. } = &subject;
+        let formula = behaviour.throughput_per_s(Subject::CONNECTIONS);
+        let simulated =
+            simulate::throughput_per_s(behaviour, Subject::CONNECTIONS, simulate::ANSWERS, Seed(1));
+        let rate = (OFFERED * formula).round();
+        let [p99] = simulate::latency_s(behaviour, Subject::CONNECTIONS, rate, [0.99], Seed(1));
+        let draws = if *kind == Kind::SlowConnections { DRAWS } else { 1 };
+        let each_s = (seconds / draws).max(1);
+        let (mut throughput, mut loaded_p99) = (0.0, 0.0);
+        for _ in 0..draws {
+            let server = loads.start(behaviour, *asyncio)?;
+            throughput += server.load(&[], each_s, &["throughput_per_s"])? / f64::from(draws);
+            let words = ["--rate", &format!("{rate}")].map(str::to_owned);
+            loaded_p99 += server.load(&words, each_s, &["latency_ns", "p99"])? / f64::from(draws);
+        }
+        let implementation = if *asyncio { "asyncio" } else { "threads" };
+        say(&format!(
+            "| {} | {} ({implementation}) | {formula:.1} | {:.1} ± {:.1} | {throughput:.1} ({:+.1}%) | {:.1} ± {:.1} ms | {:.1} ms |",
+            kind.name(),
+            describe(behaviour),
+            simulated.value,
+            2.0 * simulated.error,
+            100.0 * (throughput / formula - 1.0),
+            1e3 * p99.value,
+            2e3 * p99.error,
+            loaded_p99 / 1e6,
+        ));
+    }
+    Ok(())
+}
+
+struct Loads<'w> {
+    folder: tempfile::TempDir,
+    tachograph: PathBuf,
+    own: PathBuf,
+    stop: &'w AtomicBool,
+}
+
+/// A running server on the first CPU.
+struct Loaded<'l> {
+    loads: &'l Loads<'l>,
+    _server: Pinned,
+    port: u16,
+}
+
+impl Loads<'_> {
+    fn pinned(&self, cpu: usize, program: &Path, words: &[String]) -> Result<Pinned, String> {
+        Pinned::start_in(&self.own, cpu, program, words, self.folder.path())
+    }
+
+    fn start(&self, behaviour: &Behaviour, asyncio: bool) -> Result<Loaded<'_>, String> {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
+        let port = free.map_err(|error| error.to_string())?.port();
+        let Program { program, mut arguments } =
+            Program::new(behaviour, asyncio, self.folder.path(), "loaded")?;
+        for word in &mut arguments {
+            *word = word.replace("$PORT", &port.to_string());
+        }
+        let server = self.pinned(0, &program, &arguments)?;
+        let listens = (0..1_000).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            TcpStream::connect(("127.0.0.1", port)).is_ok()
+        });
+        match listens {
+            true => Ok(Loaded { loads: self, _server: server, port }),
+            false => Err("the server does not listen".to_owned()),
+        }
+    }
+}
+
+impl Loaded<'_> {
+    /// A figure of the JSON of `tachograph load`.
+    fn load(&self, further: &[String], seconds: u32, figure: &[&str]) -> Result<f64, String> {
+        let loads = self.loads;
+        let connections = Subject::CONNECTIONS.to_string();
+        let words = ["load", "--quiet", "--warmup", "1s", "--connections", &connections];
+        let time = ["--timeout", "30s", "--duration", &format!("{seconds}s")].map(str::to_owned);
+        let end = ["--export-json", "load.json", &format!("http://127.0.0.1:{}/", self.port)];
+        let words: Vec<String> =
+            [&words.map(str::to_owned)[..], further, &time, &end.map(str::to_owned)].concat();
+        let mut client = loads.pinned(1, &loads.tachograph, &words)?;
+        let limit = Duration::from_secs(seconds.into()) + PATIENCE;
+        let status = client.wait(limit, loads.stop)?;
+        let text = std::fs::read_to_string(loads.folder.path().join("load.json"));
+        let json: Option<Value> = text.ok().and_then(|text| serde_json::from_str(&text).ok());
+        let value = json.and_then(|json| figure.iter().fold(&json, |at, name| &at[*name]).as_f64());
+        value.filter(|_| status.is_some()).ok_or_else(|| client.printed().trim().to_owned())
+    }
+}

@@ -1,0 +1,86 @@
+//! The page docs/proofs/zoo.md.
+
+use super::tally::{
+    COVERAGE_MIN, KNOWN_TO, KNOWN_TO_BESIDE_NEIGHBOURS, LATENCY_KNOWN_TO, LATENCY_KNOWN_TO_S,
+    Tallies,
+};
+use super::{Wanted, binary};
+use crate::bench;
+
+pub(super) fn write(wanted: &Wanted, tallies: &Tallies) -> Result<(), String> {
+    let tachograph = wanted.binary.clone().map_or_else(binary::path, Ok)?;
+    let version = bench::version(&tachograph, &["--version"]);
+    let date = base::timestamp_now().strftime("%Y-%m-%d").to_string();
+    let measured = format!("`{}` on {date}, {version}, on {}.", wanted.command(), bench::machine());
+    bench::write(&bench::docs().join("proofs/zoo.md"), &page(&measured, tallies))
+}
+
+fn page(measured: &str, tallies: &Tallies) -> String {
+    let percent = |share: f64| 100.0 * share;
+    format!(
+        "# The zoo: servers that are uneven in known ways
+
+<!-- Made by `xtask prove zoo --page`. Do not edit. -->
+
+Real servers are not even: some requests are slow, and now and then everything stops. Here `tachograph compare` measures servers whose unevenness is known, so its intervals can be compared with the truth. `cargo run --release -p xtask -- prove zoo` draws the servers by a seed (`--runs`, `--seed`, `--seconds`, `--kind`, `--neighbours`; `--binary` measures another build). Each is compared with an even server, and with itself with 5% more of its trouble.
+
+| kind | what is uneven |
+| --- | --- |
+| slow-requests, nth-slow | 0.1 to 10% of the requests take 20 ms to 2 s, by independent draws or every n-th |
+| stops, periodic-stops | everything stops for 5 ms to 1 s, after a running time of 0.3 to 5 s that is exponential or fixed |
+| stops-by-count | everything stops for 5 ms to 1 s after every 50 to 2,000 requests |
+| lock | one request in a hundred holds a lock for 5 to 100 ms, and the others wait for it |
+| slow-start | the first 0.2 to 1 s of the process are 3 times as slow |
+| slow-connections | each accepted connection is fast or 3 times as slow |
+| phases | a second fast, a second 2 to 3 times as slow |
+| mixture | slow requests and stops |
+| computing | slow requests that compute instead of sleeping |
+
+A third of the servers run on asyncio, the others have a thread per connection. A fast request takes 2 to 5 ms (asyncio: 8 to 15 ms), so that no CPU is the limit.
+
+**The truth.** The throughput of a closed loop of 10 connections in the long run follows from a formula (`crates/dev/zoo/src/formula.rs`), which a test compares with a simulation. The 99th percentile of the open loop's latency, at the rate that `compare` chose, is simulated. `prove zoo --load 30` compares both with `tachograph load`. A throughput counts as known to ±{:.1}% (beside neighbours ±{:.0}%), a latency to ±{:.0}% and {:.1} ms, the way over loopback.
+
+**Goals.** At least {:.0}% of the intervals hold the truth, and no interval excludes 1 on the wrong side.
+
+## Results
+
+{measured}
+
+{}
+{}
+<details><summary>All comparisons</summary>
+
+{}
+
+</details>
+",
+        percent(KNOWN_TO),
+        percent(KNOWN_TO_BESIDE_NEIGHBOURS),
+        percent(LATENCY_KNOWN_TO),
+        1e3 * LATENCY_KNOWN_TO_S,
+        percent(COVERAGE_MIN),
+        tallies.table(),
+        tallies.without_verdict(),
+        tallies.rows(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zoo::Kind;
+
+    #[test]
+    fn the_page_describes_every_kind() {
+        let page = page("`prove zoo` on a day.", &Tallies::default());
+        let (kinds, _) = page.split_once("**The truth.**").unwrap();
+        for kind in Kind::ALL {
+            let named = |row: &str| {
+                row.split('|')
+                    .nth(1)
+                    .is_some_and(|cell| cell.split(',').any(|name| name.trim() == kind.name()))
+            };
+            assert!(kinds.lines().any(named), "{}", kind.name());
+        }
+    }
+}

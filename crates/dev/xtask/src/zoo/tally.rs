@@ -1,0 +1,374 @@
+//! The result of a comparison beside what is true, and the counts of all.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use base::Seed;
+use zoo::{Behaviour, Kind, Subject, simulate};
+
+use super::comparison::{Compared, Interval, Pair};
+use super::describe;
+
+/// Smallest share of intervals that hold the truth.
+pub(super) const COVERAGE_MIN: f64 = 0.93;
+/// Smallest share of comparisons with a verdict: a proof that judges little proves little.
+pub(super) const WITH_VERDICT_MIN: f64 = 0.5;
+/// Intervals of a ratio that exclude 1 on the wrong side.
+pub(super) const WRONG_SIGNS: u32 = 0;
+
+/// How well a throughput is known: what loopback and waking threads add to a request is not part of
+/// the behaviour, and neither are neighbours.
+pub(crate) const KNOWN_TO: f64 = 0.005;
+pub(super) const KNOWN_TO_BESIDE_NEIGHBOURS: f64 = 0.02;
+/// The same for a latency, besides the error of its simulation.
+pub(super) const LATENCY_KNOWN_TO: f64 = 0.01;
+pub(super) const LATENCY_KNOWN_TO_S: f64 = 0.000_5;
+
+/// A figure that `compare` reported, beside what is true.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Held {
+    pub(super) reported: Interval,
+    /// The range within which the truth is known to lie.
+    pub(super) truth: Interval,
+}
+
+impl Held {
+    fn new(reported: Option<Interval>, truth: f64, known_to: f64) -> Option<Held> {
+        let truth = Interval { low: truth * (1.0 - known_to), high: truth * (1.0 + known_to) };
+        Some(Held { reported: reported?, truth })
+    }
+
+    fn holds(&self) -> bool {
+        self.reported.meets(self.truth)
+    }
+}
+
+/// A comparison beside what is true.
+#[derive(Clone, Debug)]
+pub(super) struct Judged {
+    kind: Kind,
+    against: &'static str,
+    servers: String,
+    outcome: Result<Compared, String>,
+    true_ratio: f64,
+    pub(super) ratio: Option<Held>,
+    pub(super) levels: Vec<Held>,
+    pub(super) p99s: Vec<Held>,
+    wrong_sign: bool,
+}
+
+impl Judged {
+    pub(super) const HEAD: &str = "\
+| run | kind | against | servers | true ratio | verdict | interval | ratio | levels | p99 | blocks | warnings |
+| --: | --- | --- | --- | --: | --- | --- | --- | --- | --- | --: | --- |";
+
+    pub(super) fn new(
+        subject: &Subject,
+        against: &'static str,
+        pair: &Pair,
+        outcome: Result<Compared, String>,
+        neighbours: bool,
+    ) -> Judged {
+        let known_to = if neighbours { KNOWN_TO_BESIDE_NEIGHBOURS } else { KNOWN_TO };
+        let true_ratio = pair.true_ratio();
+        let [a, b] = pair.behaviours.map(describe);
+        let implementation = if subject.asyncio { "asyncio" } else { "threads" };
+        let mut judged = Judged {
+            kind: subject.kind,
+            against,
+            servers: format!("{a} → {b} ({implementation})"),
+            true_ratio,
+            ratio: None,
+            levels: Vec::new(),
+            p99s: Vec::new(),
+            wrong_sign: false,
+            outcome,
+        };
+        let Ok(compared) = &judged.outcome else { return judged };
+        if compared.verdict == "invalid" {
+            return judged;
+        }
+        judged.ratio = Held::new(compared.ratio, true_ratio, known_to);
+        judged.wrong_sign = judged.ratio.is_some_and(|held| {
+            (held.truth.low > 1.0 && held.reported.high < 1.0)
+                || (held.truth.high < 1.0 && held.reported.low > 1.0)
+        });
+        for (behaviour, level) in pair.behaviours.into_iter().zip(&compared.levels) {
+            let capacity = behaviour.throughput_per_s(Subject::CONNECTIONS);
+            judged.levels.extend(Held::new(level.throughput_per_s, capacity, known_to));
+            // What neighbours add to a latency is not known.
+            if let (false, Some(rate), Some(p99)) = (neighbours, level.rate_per_s, level.p99_s)
+                && rate < 0.95 * capacity
+            {
+                judged.p99s.push(Held { reported: p99, truth: true_p99(behaviour, rate) });
+            }
+        }
+        judged
+    }
+
+    fn has_verdict(&self) -> bool {
+        self.ratio.is_some()
+    }
+
+    /// Why there is no verdict.
+    fn reason(&self) -> String {
+        match &self.outcome {
+            Err(what) => what.clone(),
+            Ok(compared) if compared.forbidden_by.is_empty() => "no interval".to_owned(),
+            Ok(compared) => format!("INVALID: {}", compared.forbidden_by.join(", ")),
+        }
+    }
+
+    /// The row of one comparison.
+    pub(super) fn row(&self, run: u32) -> String {
+        let held = |all: &[Held]| {
+            let cells: Vec<String> = all
+                .iter()
+                .map(|held| if held.holds() { "holds".to_owned() } else { missed(held) })
+                .collect();
+            if cells.is_empty() { "–".to_owned() } else { cells.join(", ") }
+        };
+        let (verdict, blocks, warnings) = match &self.outcome {
+            Ok(compared) => {
+                (compared.verdict.clone(), compared.blocks, compared.warnings.join(", "))
+            }
+            Err(what) => (what.clone(), 0, String::new()),
+        };
+        let interval = self.ratio.map_or("–".to_owned(), |held| {
+            format!("{:.3}–{:.3}", held.reported.low, held.reported.high)
+        });
+        let ratio =
+            if self.wrong_sign { "**WRONG SIGN**".to_owned() } else { held(self.ratio.as_slice()) };
+        format!(
+            "| {run} | {} | {} | {} | {:.3} | {verdict} | {interval} | {ratio} | {} | {} | {blocks} | {warnings} |",
+            self.kind.name(),
+            self.against,
+            self.servers,
+            self.true_ratio,
+            held(&self.levels),
+            held(&self.p99s),
+        )
+    }
+}
+
+/// An interval without the truth, in digits that fit its size.
+fn missed(held: &Held) -> String {
+    let digits = |value: f64| match value {
+        value if value >= 100.0 => format!("{value:.0}"),
+        value => format!("{value:.4}"),
+    };
+    let Interval { low, high } = held.reported;
+    let truth = (held.truth.low * held.truth.high).sqrt();
+    format!("**{}–{} without {}**", digits(low), digits(high), digits(truth))
+}
+
+/// The 99th percentile of an open loop, from two standard errors of its simulation below to two
+/// above.
+pub(crate) fn true_p99(behaviour: &Behaviour, rate_per_s: f64) -> Interval {
+    let [p99] = simulate::latency_s(behaviour, Subject::CONNECTIONS, rate_per_s, [0.99], Seed(1));
+    let off = 2.0 * p99.error + LATENCY_KNOWN_TO * p99.value;
+    Interval { low: p99.value - off, high: p99.value + off + LATENCY_KNOWN_TO_S }
+}
+
+/// Intervals, and those that hold the truth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    held: u32,
+    of: u32,
+}
+
+impl Count {
+    fn add<'h>(&mut self, all: impl IntoIterator<Item = &'h Held>) {
+        for one in all {
+            self.of += 1;
+            self.held += u32::from(one.holds());
+        }
+    }
+
+    /// Whether no more miss the truth than the goal allows; one more is chance if there are few.
+    fn passes(self) -> bool {
+        f64::from(self.of - self.held) <= (1.0 - COVERAGE_MIN) * f64::from(self.of) + 1.0
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {}", self.held, self.of)
+    }
+}
+
+/// The counts of some comparisons.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    runs: u32,
+    with_verdict: u32,
+    ratio: Count,
+    levels: Count,
+    p99s: Count,
+    wrong_signs: u32,
+    half_widths: Vec<f64>,
+}
+
+impl Tally {
+    fn of<'j>(all: impl Iterator<Item = &'j Judged>) -> Tally {
+        let mut tally = Tally::default();
+        for judged in all {
+            tally.runs += 1;
+            tally.with_verdict += u32::from(judged.has_verdict());
+            tally.ratio.add(&judged.ratio);
+            tally.levels.add(&judged.levels);
+            tally.p99s.add(&judged.p99s);
+            tally.wrong_signs += u32::from(judged.wrong_sign);
+            tally.half_widths.extend(judged.ratio.map(|held| held.reported.half_width()));
+        }
+        tally
+    }
+
+    fn row(&self, name: &str) -> String {
+        let Tally { runs, with_verdict, ratio, levels, p99s, wrong_signs, half_widths } = self;
+        let width = stats::median(half_widths)
+            .map_or("–".to_owned(), |width| format!("±{:.1}%", 100.0 * width));
+        format!(
+            "| {name} | {runs} | {with_verdict} | {ratio} | {levels} | {p99s} | {wrong_signs} | {width} |\n"
+        )
+    }
+}
+
+/// All comparisons.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tallies(Vec<Judged>);
+
+impl Tallies {
+    pub(super) fn add(&mut self, judged: Judged) {
+        self.0.push(judged);
+    }
+
+    /// The counts by kind, and of all.
+    pub(super) fn table(&self) -> String {
+        let mut table = "\
+| kind | comparisons | with a verdict | ratio holds the truth | throughput holds it | p99 holds it | wrong sign | median half-width |
+| --- | --: | --: | --: | --: | --: | --: | --: |
+"
+        .to_owned();
+        for kind in Kind::ALL {
+            for against in ["even", "worse"] {
+                let of_kind =
+                    self.0.iter().filter(|one| one.kind == kind && one.against == against);
+                let tally = Tally::of(of_kind);
+                if tally.runs > 0 {
+                    table.push_str(&tally.row(&format!("{}, {against}", kind.name())));
+                }
+            }
+        }
+        table.push_str(&Tally::of(self.0.iter()).row("all"));
+        table
+    }
+
+    /// The comparisons without a verdict, by reason.
+    pub(super) fn without_verdict(&self) -> String {
+        let mut reasons: BTreeMap<String, u32> = BTreeMap::new();
+        for judged in self.0.iter().filter(|one| !one.has_verdict()) {
+            *reasons.entry(judged.reason()).or_default() += 1;
+        }
+        let mut text = format!("Without a verdict: {}\n", reasons.values().sum::<u32>());
+        for (reason, count) in reasons {
+            let _ = writeln!(text, "- {count}: {reason}");
+        }
+        text
+    }
+
+    /// The rows of all comparisons.
+    pub(super) fn rows(&self) -> String {
+        let rows = (2..).zip(&self.0).map(|(twice, judged)| judged.row(twice / 2));
+        [Judged::HEAD.to_owned()].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(super) fn meet_their_goals(&self) -> bool {
+        let all = Tally::of(self.0.iter());
+        let kinds_pass = Kind::ALL
+            .into_iter()
+            .all(|kind| Tally::of(self.0.iter().filter(|one| one.kind == kind)).ratio.passes());
+        kinds_pass
+            && self.0.iter().all(|one| one.outcome.is_ok())
+            && f64::from(all.with_verdict) >= WITH_VERDICT_MIN * f64::from(all.runs)
+            && all.wrong_signs == WRONG_SIGNS
+            && [all.ratio, all.levels, all.p99s].into_iter().all(Count::passes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::zoo::comparison::Level;
+
+    fn judged(verdict: &str, low: f64, high: f64) -> Judged {
+        let subject = Kind::SlowStart.draw(Seed(1));
+        let capacity = subject.behaviour.throughput_per_s(Subject::CONNECTIONS);
+        let throughput = Interval { low: 0.9 * capacity, high: 1.02 * capacity };
+        let level = Level { throughput_per_s: Some(throughput), ..Level::default() };
+        let compared = Compared {
+            verdict: verdict.to_owned(),
+            blocks: 8,
+            ratio: Some(Interval { low, high }),
+            levels: [level, Level::default()],
+            warnings: vec!["edges".to_owned()],
+            forbidden_by: if verdict == "invalid" { vec!["ledger".to_owned()] } else { Vec::new() },
+        };
+        let pair = Pair::worse(&subject);
+        Judged::new(&subject, "worse", &pair, Ok(compared), false)
+    }
+
+    #[test]
+    fn intervals_are_counted_beside_the_truth() {
+        // A slow start that is followed by 5% slower service: 1 ÷ 1.05 in the long run.
+        let mut tallies = Tallies::default();
+        tallies.add(judged("slower", 0.94, 0.96));
+        tallies.add(judged("inconclusive", 0.9, 1.1));
+        tallies.add(judged("slower", 0.8, 0.9));
+        tallies.add(judged("faster", 1.1, 1.2));
+        tallies.add(judged("invalid", 1.1, 1.2));
+        assert!(!tallies.meet_their_goals());
+        let table = tallies.table();
+        assert!(
+            table
+                .contains("| slow-start, worse | 5 | 4 | 2 of 4 | 4 of 4 | 0 of 0 | 1 | ±5.3% |\n"),
+            "{table}"
+        );
+        assert!(table.contains("| all | 5 | 4 |"), "{table}");
+        assert_eq!(tallies.without_verdict(), "Without a verdict: 1\n- 1: INVALID: ledger\n");
+        let rows = tallies.rows();
+        assert!(rows.contains("| 0.952 | faster | 1.100–1.200 | **WRONG SIGN** | holds | – | 8 |"));
+        assert!(rows.contains("| **0.8000–0.9000 without 0.9524** |"), "{rows}");
+    }
+
+    #[test]
+    fn few_comparisons_may_miss_once_but_not_with_the_wrong_sign() {
+        let mut tallies = Tallies::default();
+        tallies.add(judged("slower", 0.8, 0.9));
+        assert!(tallies.meet_their_goals());
+        tallies.add(judged("faster", 1.1, 1.2));
+        assert!(!tallies.meet_their_goals());
+    }
+
+    #[test]
+    fn comparisons_that_were_not_made_or_not_judged_prove_nothing() {
+        let mut tallies = Tallies::default();
+        tallies.add(judged("slower", 0.94, 0.96));
+        let failed =
+            Judged { outcome: Err("no result".to_owned()), ratio: None, ..judged("", 1.0, 1.0) };
+        let mut with_a_failure = tallies.clone();
+        with_a_failure.add(failed);
+        assert!(tallies.meet_their_goals() && !with_a_failure.meet_their_goals());
+        tallies.add(judged("invalid", 1.0, 1.0));
+        assert!(tallies.meet_their_goals());
+        tallies.add(judged("invalid", 1.0, 1.0));
+        assert!(!tallies.meet_their_goals());
+    }
+
+    #[test]
+    fn the_true_p99_of_a_stopping_server_is_in_its_stops() {
+        let stops = Behaviour::with_stops(0.002, zoo::When::Fixed(2.7), 0.3);
+        let truth = true_p99(&stops, 100.0);
+        assert!(truth.low > 0.26 && truth.high < 0.29, "{truth:?}");
+    }
+}

@@ -1,0 +1,103 @@
+//! The lengths of slices and warm-ups that follow from how long a server's slow requests take.
+//!
+//! A continued loop (see [`drive::LoopStart`]) is right about slow requests that wait, however short
+//! its slices are. Slow requests that compute are different: what they compute while the slice waits
+//! for its last requests would, without a break, slow down others. So slices are several times as
+//! long as that wait, which also keeps the share of time small that is spent waiting.
+
+use base::Nanos;
+use record::Offer;
+use spec::Part;
+
+use crate::block::BlockOutcome;
+use crate::calibrate::{Calibrated, Calibration};
+use crate::schedule::lead_in;
+use crate::trial_sum::TrialSum;
+
+/// Length of a closed loop's slice, in mean waits for its last requests. In simulations with slow
+/// requests that compute on one CPU, 4 leaves a bias of up to 10%, and 8 of up to 3%.
+const DRAINS: f64 = 8.0;
+
+/// Minimum length of an open loop's slice: its queue needs time to reach its usual length.
+const OPEN_SLICE_MIN: Nanos = Nanos::from_millis(100);
+
+/// Length of an open loop's slice, in latencies at the quantile below. A stop that is longer than a
+/// slice would be counted too seldom: other variants wait for its end.
+const LATENCIES: f64 = 2.0;
+const LATENCY_QUANTILE: f64 = 0.995;
+
+/// Limit on the part of a block's warm-up that outlasts long requests.
+const SETTLING_MAX: Nanos = Nanos::from_secs(5);
+
+/// The lengths of a part's slices and warm-ups.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Pace {
+    /// Length of a closed loop's slice.
+    pub(crate) closed: Nanos,
+    /// Length of an open loop's slice.
+    pub(crate) open: Nanos,
+    /// Lead-in required by the slowest variant.
+    pub(crate) lead_in: Nanos,
+    /// The requests that take most of the connections' time are over after this.
+    pub(crate) settling: Nanos,
+    /// Connections begin within this time of one another.
+    pub(crate) spread: Nanos,
+}
+
+/// The share of a slice that is loaded but not measured while caches and queues fill: at least the
+/// first value, and at most the second for slow requests.
+pub(crate) const LEAD_IN_SHARE: f64 = 0.2;
+pub(crate) const LEAD_IN_SHARE_MAX: f64 = 0.4;
+
+impl Pace {
+    /// From the calibration. Long requests in a few of its slices are those of a busy machine: they
+    /// make only the slices of open loops longer, for which more is at stake.
+    pub(crate) fn of(part: &Part, calibration: &Calibration) -> Pace {
+        let slowest = |of: &dyn Fn(&Calibrated) -> f64| {
+            calibration.variants.iter().map(of).fold(0.0, f64::max).min(3600.0)
+        };
+        let lead_in = lead_in(part, calibration);
+        let drain_s = slowest(&|c| c.drain.as_secs_f64());
+        let long_s = slowest(&|c| c.long_service_time.as_secs_f64());
+        let longest_s = slowest(&|c| c.longest_usual.as_secs_f64());
+        let (length, window) = (part.schedule.slice, part.schedule.window);
+        let seconds = Nanos::from_secs_f64;
+        Pace {
+            closed: length.max(seconds(DRAINS * drain_s)),
+            open: length
+                .max(OPEN_SLICE_MIN)
+                .max(seconds(LATENCIES * longest_s).min(Nanos(window.0 / 2))),
+            lead_in,
+            settling: seconds(long_s).min(SETTLING_MAX),
+            spread: seconds(drain_s),
+        }
+    }
+
+    /// Lengthens slices that turn out to be too short in a block.
+    pub(crate) fn learn(&mut self, outcome: &BlockOutcome) {
+        for sum in outcome.ended.iter().flat_map(|ended| &ended.trial_sums) {
+            self.learn_from(sum);
+        }
+    }
+
+    fn learn_from(&mut self, sum: &TrialSum) {
+        let seconds = |s: f64| Nanos::from_secs_f64(s.min(3600.0));
+        match sum.offer {
+            Offer::Closed => {
+                let drain = sum.usual_drain();
+                self.closed = self.closed.max(seconds(DRAINS * drain.as_secs_f64()));
+                self.spread = self.spread.max(drain);
+            }
+            Offer::Open => {
+                let long_s = sum.latency_at(LATENCY_QUANTILE).as_secs_f64();
+                self.open = self.open.max(seconds(LATENCIES * long_s));
+            }
+            Offer::WarmUp | Offer::Calibration => {}
+        }
+    }
+
+    /// Length of an offer's slice.
+    pub(crate) fn slice(&self, offer: Offer) -> Nanos {
+        if offer == Offer::Open { self.open } else { self.closed }
+    }
+}
