@@ -113,7 +113,7 @@ fn header(text: &str) -> String {
             redact(text)
         }
         Some((name, _)) => format!("{name}: {HIDDEN}"),
-        // Not a header, so nobody knows what it is.
+        // Not a header: anything in it may be a secret.
         None => HIDDEN.to_owned(),
     }
 }

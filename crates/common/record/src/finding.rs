@@ -302,7 +302,7 @@ pub enum Fact {
     },
     /// There is no server-side count.
     NotServed,
-    /// The 99th percentile rests on few requests.
+    /// The 99th percentile rests on few requests; only in runs of method 1.
     FewRequests {
         /// The smallest number in a trial.
         fewest: u64,

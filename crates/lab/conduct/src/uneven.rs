@@ -179,7 +179,7 @@ impl Unevenness {
 /// The bound on the bias of the metrics that have one; `None` if there is no bound.
 ///
 /// - Steal: both variants may have lost the share that was taken from them.
-/// - Other processes: a neighbour also takes what nobody needs, so its CPU time does not show what it
+/// - Other processes: a neighbour also uses idle CPU time, so its total does not show what it
 ///   would have taken from the other variant. Its presence does: had it been there as often as beside
 ///   the other, the variant would have lost the same share of as many slices.
 /// - Lateness: latency contains it, so it is off by at most the difference.

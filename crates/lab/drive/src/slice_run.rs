@@ -5,7 +5,6 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use base::{Clock, MonotonicClock, Nanos};
 use netio::{Connect, Ending, Failure, Handler, Wire};
-use rand::RngExt as _;
 
 use crate::Fault;
 use crate::answer::{Answer, Check, Expected, ProbeBody, Received};
@@ -66,10 +65,10 @@ pub(crate) struct Conn {
     pub(crate) seen: Received,
     /// How long it waits at the beginning of the next slice of a continued loop, in place of its
     /// last request, and that request if it completed.
-    carry: (Nanos, Option<Carried>),
+    pub(crate) carry: (Nanos, Option<Carried>),
     /// When the time begins that counts in this slice of a continued loop: after its first request,
     /// at a random moment of a later one.
-    counted_from: Option<Nanos>,
+    pub(crate) counted_from: Option<Nanos>,
 }
 
 impl Conn {
@@ -142,10 +141,10 @@ pub(crate) struct SliceRun<'a> {
     /// At most one entry per slot, never later than the slot's deadline.
     deadlines: BinaryHeap<Reverse<(Nanos, usize)>>,
     /// Pausing slots, by the instant at which they resume.
-    paused: BinaryHeap<Reverse<(Nanos, usize)>>,
+    pub(crate) paused: BinaryHeap<Reverse<(Nanos, usize)>>,
     /// How the closed loop begins.
-    start: LoopStart,
-    rng: base::Rng,
+    pub(crate) start: LoopStart,
+    pub(crate) rng: base::Rng,
     /// What is sent, if messages of lines are.
     pub(crate) one_way: Option<OneWay<'a>>,
     /// Slots that send their next message as soon as possible (closed loop, messages of lines).
@@ -239,50 +238,6 @@ impl<'a> SliceRun<'a> {
             Source::Closed(_) if self.is_continued() => self.carry_on(wire),
             Source::Closed(_) => (0..self.active).for_each(|slot| self.proceed(wire, slot)),
             Source::Open(_) => self.dispatch(wire),
-        }
-    }
-
-    fn is_continued(&self) -> bool {
-        self.start != LoopStart::Fresh
-    }
-
-    /// Lets every connection wait for as long as its last request exceeded the slice before. A slice
-    /// in which all of them would only wait is over at once.
-    fn carry_on<W: Wire>(&mut self, wire: &mut W) {
-        let Times { start, window_end: end, .. } = self.times;
-        let mut is_idle = true;
-        for slot in 0..self.active {
-            let conn = &mut self.conns[slot];
-            let (mut wait, carried) = std::mem::take(&mut conn.carry);
-            if let LoopStart::Spread(longest) = self.start {
-                wait = Nanos(self.rng.random_range(0..=longest.0));
-            }
-            let resume = start + wait;
-            let waited = self.times.overlap(start, resume);
-            self.slice_counts.continued(waited, waited);
-            if resume >= end {
-                conn.carry = (resume.saturating_sub(end), carried);
-                continue;
-            }
-            if let Some(carried) = carried.filter(|_| self.times.in_window(resume)) {
-                self.slice_counts.carried(&carried);
-            }
-            is_idle = false;
-            match wait {
-                Nanos::ZERO => self.proceed(wire, slot),
-                _ => self.paused.push(Reverse((resume, slot))),
-            }
-        }
-        self.stopping |= is_idle;
-    }
-
-    /// Adds up the time that counts in this slice of a continued loop.
-    pub(crate) fn settle(&mut self) {
-        for conn in &mut self.conns[..self.active] {
-            if let Some(from) = conn.counted_from.take() {
-                let counted = self.times.overlap(from, self.times.window_end);
-                self.slice_counts.continued(counted, Nanos::ZERO);
-            }
         }
     }
 
@@ -609,34 +564,6 @@ impl<'a> SliceRun<'a> {
                 self.slice_counts.failed(&self.times, fault, since, at, counted);
             }
         }
-    }
-
-    /// From when on the slot's request counts, which ends at `at`; `None` if it does not. In a
-    /// continued loop, all but the first one of a slice count. What it took beyond the slice is carried
-    /// into the next one.
-    fn counts_from(&mut self, slot: usize, completed: bool, at: Nanos) -> Option<Nanos> {
-        if !self.is_continued() || !matches!(self.source, Source::Closed(_)) {
-            return Some(Nanos::ZERO);
-        }
-        let conn = &mut self.conns[slot];
-        let Some(from) = conn.counted_from else {
-            // Counted from its end on, a request of constant length would be counted too seldom: the
-            // part of one that the window's end cuts off would have no counterpart.
-            let lead_in = self.times.lead_end.saturating_sub(self.times.start);
-            let longest = at.saturating_sub(conn.sent).min(lead_in);
-            conn.counted_from = Some(at + Nanos(self.rng.random_range(0..=longest.0)));
-            return None;
-        };
-        if at < from {
-            return None;
-        }
-        let (service_time, payload_bytes) = (at.saturating_sub(conn.sent), conn.seen.bytes);
-        let carried = completed.then_some(Carried { service_time, payload_bytes });
-        conn.carry = match at.saturating_sub(self.times.window_end) {
-            Nanos::ZERO => (Nanos::ZERO, None),
-            beyond => (beyond, carried),
-        };
-        Some(from)
     }
 
     /// The slot's request failed, and its connection is unusable.

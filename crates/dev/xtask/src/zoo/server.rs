@@ -70,6 +70,6 @@ fn serve(port: &str, file: &str) -> Result<(), String> {
         serde_json::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
     let listener = TcpListener::bind(format!("127.0.0.1:{port}"))
         .map_err(|error| format!("127.0.0.1:{port}: {error}"))?;
-    // Every start draws anew, as a real server's requests do.
+    // A new seed for every start, because the requests of a real server vary too.
     zoo::serve(&listener, behaviour, Seed::from_time()).map_err(|error| error.to_string())
 }
