@@ -125,8 +125,9 @@ fn each_command_had_flags_of_its_own_for_the_same_thing() {
 fn a_load_had_no_thresholds_no_exports_and_no_counts_by_status() {
     let _turn = turn();
     let place = Place::new();
-    // The three probes and 50 requests get a response; then there is an error page.
-    let (_server, url) = serve(&["--fail-after", "53"]);
+    // The three probes, a hundred requests to learn from, and 50 measured ones get a response; then
+    // there is an error page.
+    let (_server, url) = serve(&["--fail-after", "153"]);
     let load = |more: &[&str]| place.run(&[&["load", "-n", "100", "-c", "1", &url], more].concat());
     let ended =
         load(&["--fail-if", "failed > 40", "--export-csv", "a.csv", "--export-markdown", "a.md"]);

@@ -49,10 +49,11 @@ tasks:
         itself (4 comparisons of 60 s of each kind and profile by default): runs with a verdict,
         false alarms, coverage and half-widths, beside wrk; --binary measures another build
   prove zoo [--runs N] [--seed N] [--seconds S] [--kind NAME] [--quiet|--neighbours] [--binary FILE]
-            [--page] [--load S]
+            [--together N] [--keep FILE] [--page] [--load S]
         servers that are uneven in known ways (slow requests, stops, locks, …), drawn by the seed,
         each compared with an even one and with itself 5% worse (11 servers, 60 s a comparison by
-        default): intervals that hold the truth, wrong signs, half-widths; --page writes
+        default): intervals that hold the truth, wrong signs, half-widths; --together makes N
+        comparisons at a time, --keep continues with what is in FILE, --page writes
         docs/proofs/zoo.md, --load checks the truth against tachograph load instead
   prove diff [--runs N] [--seed N]
         tachograph diff on a repository whose head is equal, and on one whose head is 5% slower

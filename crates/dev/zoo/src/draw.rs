@@ -2,6 +2,7 @@
 
 use base::{Rng, Seed};
 use rand::RngExt as _;
+use serde::{Deserialize, Serialize};
 
 use crate::behaviour::{Behaviour, Lock, Pace, Slow, SlowConnections, When, Which};
 
@@ -9,7 +10,8 @@ use crate::behaviour::{Behaviour, Lock, Pace, Slow, SlowConnections, When, Which
 const WORSE: f64 = 1.05;
 
 /// A way to be uneven.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// 0.1 to 10% of the requests take 20 ms to 2 s, by independent draws.
     SlowRequests,

@@ -102,6 +102,11 @@ impl<'s> Pair<'s> {
         Pair { names: ["uneven", "worse"], behaviours, asyncio: subject.asyncio }
     }
 
+    /// What the subject is compared with: `even` or `worse`.
+    pub(super) fn against(&self) -> &'static str {
+        if self.names.contains(&"even") { "even" } else { "worse" }
+    }
+
     /// Throughput of the second ÷ the first.
     pub(super) fn true_ratio(&self) -> f64 {
         let [first, second] = self.behaviours.map(|one| one.throughput_per_s(Subject::CONNECTIONS));
@@ -137,6 +142,8 @@ pub(crate) fn compare(
         command.arg(Program::new(behaviour, asyncio, asked.folder, name)?.command());
     }
     let child = command
+        // So that several comparisons of the proof can run at the same time.
+        .env("TACHOGRAPH_LOCK_DIR", asked.folder.join("locks"))
         .env("TACHOGRAPH_RECORD", asked.folder.join("record.sqlite"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())

@@ -4,22 +4,25 @@
 //! its trouble. What the intervals should hold is computed (`crates/dev/zoo`).
 
 mod comparison;
+mod kept;
 mod load;
 mod page;
 mod server;
 mod tally;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use base::Seed;
 use zoo::{Behaviour, Kind, Subject};
 
 use crate::noise::{self, Neighbours};
 use crate::options::Options;
-use crate::{binary, say, task};
+use crate::{bench, binary, say, task};
 use comparison::Pair;
+use kept::{Conditions, Entry, Kept};
 use tally::{Judged, Tallies};
 
 #[cfg(test)]
@@ -48,6 +51,10 @@ struct Wanted {
     load_seconds: Option<u32>,
     binary: Option<PathBuf>,
     page: bool,
+    /// Comparisons at the same time.
+    together: u32,
+    /// Where judged comparisons are kept.
+    keep: Option<PathBuf>,
 }
 
 impl Wanted {
@@ -61,6 +68,8 @@ impl Wanted {
             load_seconds: None,
             binary: None,
             page: false,
+            together: 1,
+            keep: None,
         };
         let mut words = words.iter();
         while let Some(name) = words.next() {
@@ -82,6 +91,14 @@ impl Wanted {
                 "--quiet" => wanted.neighbours = false,
                 "--neighbours" => wanted.neighbours = true,
                 "--page" => wanted.page = true,
+                "--together" => {
+                    let text = value()?;
+                    let together = text.parse().ok().filter(|n| (1..=16).contains(n));
+                    wanted.together = together.ok_or(format!(
+                        "--together {text}: a whole number from 1 to 16 is wanted"
+                    ))?;
+                }
+                "--keep" => wanted.keep = Some(PathBuf::from(value()?)),
                 _ => shared.extend([*name, value()?]),
             }
         }
@@ -100,13 +117,14 @@ impl Wanted {
         })
     }
 
-    /// The words that repeat the proof.
-    fn command(&self) -> String {
-        let Options { runs, seed } = &self.options;
-        let kind = self.kind.map_or(String::new(), |kind| format!(" --kind {}", kind.name()));
-        let neighbours = if self.neighbours { "neighbours" } else { "quiet" };
-        let seconds = self.seconds;
-        format!("prove zoo --runs {runs} --seed {seed} --seconds {seconds}{kind} --{neighbours}")
+    fn conditions(&self, version: String) -> Conditions {
+        Conditions {
+            seed: self.options.seed.0,
+            seconds: self.seconds,
+            neighbours: self.neighbours,
+            together: self.together,
+            version,
+        }
     }
 }
 
@@ -122,45 +140,90 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
 }
 
 fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
-    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let tachograph = wanted.binary.clone().map_or_else(binary::path, Ok)?;
-    let mut tallies = Tallies::default();
+    let conditions = wanted.conditions(bench::version(&tachograph, &["--version"]));
+    let kept = Kept::open(wanted.keep.as_deref())?;
+    let missing: Vec<Asking> = wanted
+        .subjects()
+        .flat_map(|(run, subject)| {
+            ["even", "worse"].map(|against| Asking {
+                run: run + 1,
+                subject: subject.clone(),
+                against,
+            })
+        })
+        .filter(|asking| !kept.has(&conditions, asking.run, asking.against))
+        .collect();
     say(Judged::HEAD);
-    for (run, subject) in wanted.subjects() {
-        for (against, pair) in [("even", Pair::even(&subject)), ("worse", Pair::worse(&subject))] {
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            let seed = wanted.options.seed.derive(against, u64::from(run)).0 >> 12;
-            let _neighbours = match wanted.neighbours {
-                true => Some(Neighbours::start(&NEIGHBOURS, seed)?),
-                false => None,
+    let (missing, kept) = (Mutex::new(missing.into_iter()), Mutex::new(kept));
+    let worker = || -> Result<(), String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        loop {
+            let asking = locked(&missing).next();
+            let Some(asking) = asking.filter(|_| !stop.load(Ordering::Relaxed)) else {
+                return Ok(());
             };
-            let asked = Asked {
-                tachograph: &tachograph,
-                folder: folder.path(),
-                seconds: wanted.seconds,
-                further: &[format!("--seed={seed}")],
-                stop,
-            };
-            let compared = pair.compare(&asked);
+            let judged = asking.judge(&conditions, &tachograph, folder.path(), stop)?;
             if stop.load(Ordering::Relaxed) {
-                break;
+                return Ok(());
             }
-            let judged = Judged::new(&subject, against, &pair, compared, wanted.neighbours);
-            say(&judged.row(run + 1));
-            tallies.add(judged);
+            say(&judged.row());
+            locked(&kept).add(Entry { conditions: conditions.clone(), judged })?;
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..wanted.together).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().map_err(|_| "a worker panicked".to_owned()).flatten()
+        })
+    })?;
+    let kept = kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let of_these = kept.entries.iter().filter(|entry| entry.conditions == conditions);
+    let tallies: Tallies = of_these.map(|entry| entry.judged.clone()).collect();
     say(&format!("\n{}", tallies.table()));
     say(&tallies.without_verdict());
     if stop.load(Ordering::Relaxed) {
         return Err("stopped".to_owned());
     }
     if wanted.page {
-        page::write(wanted, &tallies)?;
+        page::write(&kept)?;
     }
     Ok(tallies.meet_their_goals())
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A comparison that is still to be made.
+struct Asking {
+    run: u32,
+    subject: Subject,
+    against: &'static str,
+}
+
+impl Asking {
+    fn judge(
+        &self,
+        conditions: &Conditions,
+        tachograph: &Path,
+        folder: &Path,
+        stop: &AtomicBool,
+    ) -> Result<Judged, String> {
+        let Asking { run, subject, against } = self;
+        let seed = Seed(conditions.seed).derive(against, u64::from(*run)).0 >> 12;
+        let _neighbours = match conditions.neighbours {
+            true => Some(Neighbours::start(&NEIGHBOURS, seed)?),
+            false => None,
+        };
+        let further = [format!("--seed={seed}")];
+        let seconds = conditions.seconds;
+        let asked = Asked { tachograph, folder, seconds, further: &further, stop };
+        let pair = if *against == "even" { Pair::even(subject) } else { Pair::worse(subject) };
+        let compared = pair.compare(&asked);
+        let is_disturbed = conditions.neighbours || conditions.together > 1;
+        Ok(Judged::new(*run, subject, &pair, compared, is_disturbed))
+    }
 }
 
 /// A server's behaviour in a few words.
@@ -213,13 +276,11 @@ mod tests {
     #[test]
     fn options_are_read_and_refused_with_a_sentence() {
         let wanted = Wanted::parse(&["--kind", "lock", "--runs", "3", "--neighbours"]).unwrap();
-        assert_eq!(
-            wanted.command(),
-            "prove zoo --runs 3 --seed 1 --seconds 60 --kind lock --neighbours"
-        );
+        assert_eq!((wanted.seconds, wanted.neighbours, wanted.together), (60, true, 1));
         assert_eq!(wanted.subjects().count(), 3);
         for (words, sentence) in [
             (&["--seconds", "0"][..], "--seconds 0: a whole number from 1 to 3600 is wanted"),
+            (&["--together", "17"], "--together 17: a whole number from 1 to 16 is wanted"),
             (&["--kind"], "--kind lacks its value"),
             (&["--what", "1"], "--what is no option of this task"),
         ] {

@@ -1,28 +1,70 @@
 //! The page docs/proofs/zoo.md.
 
+use super::kept::{Conditions, Kept};
 use super::tally::{
     COVERAGE_MIN, KNOWN_TO, KNOWN_TO_BESIDE_NEIGHBOURS, LATENCY_KNOWN_TO, LATENCY_KNOWN_TO_S,
     Tallies,
 };
-use super::{Wanted, binary};
 use crate::bench;
 
-pub(super) fn write(wanted: &Wanted, tallies: &Tallies) -> Result<(), String> {
-    let tachograph = wanted.binary.clone().map_or_else(binary::path, Ok)?;
-    let version = bench::version(&tachograph, &["--version"]);
+pub(super) fn write(kept: &Kept) -> Result<(), String> {
     let date = base::timestamp_now().strftime("%Y-%m-%d").to_string();
-    let measured = format!("`{}` on {date}, {version}, on {}.", wanted.command(), bench::machine());
-    bench::write(&bench::docs().join("proofs/zoo.md"), &page(&measured, tallies))
+    let mut results = format!("Measured up to {date} on {}.\n", bench::machine());
+    let mut all: Vec<&Conditions> = kept.entries.iter().map(|entry| &entry.conditions).collect();
+    all.sort();
+    all.dedup();
+    for conditions in all {
+        let of_these = kept.entries.iter().filter(|entry| entry.conditions == *conditions);
+        let tallies: Tallies = of_these.map(|entry| entry.judged.clone()).collect();
+        results.push_str(&section(conditions, &tallies));
+    }
+    bench::write(&bench::docs().join("proofs/zoo.md"), &page(&results))
 }
 
-fn page(measured: &str, tallies: &Tallies) -> String {
+/// The results under one set of conditions.
+fn section(conditions: &Conditions, tallies: &Tallies) -> String {
+    let Conditions { seed, seconds, neighbours, together, version } = conditions;
+    let beside = match (neighbours, together) {
+        (false, 1) => "Nothing beside it".to_owned(),
+        (true, 1) => "Beside bursts on both CPUs".to_owned(),
+        (false, n) => format!("{n} comparisons at a time"),
+        (true, n) => format!("{n} comparisons at a time, beside bursts on both CPUs"),
+    };
+    let command = match (neighbours, together) {
+        (false, 1) => String::new(),
+        (true, 1) => " --neighbours".to_owned(),
+        (false, n) => format!(" --together {n}"),
+        (true, n) => format!(" --neighbours --together {n}"),
+    };
+    format!(
+        "
+### {beside}
+
+`prove zoo --runs {} --seed {seed} --seconds {seconds}{command}`, {version}:
+
+{}
+{}
+<details><summary>All comparisons</summary>
+
+{}
+
+</details>
+",
+        tallies.runs(),
+        tallies.table(),
+        tallies.without_verdict(),
+        tallies.rows(),
+    )
+}
+
+fn page(results: &str) -> String {
     let percent = |share: f64| 100.0 * share;
     format!(
         "# The zoo: servers that are uneven in known ways
 
 <!-- Made by `xtask prove zoo --page`. Do not edit. -->
 
-Real servers are not even: some requests are slow, and now and then everything stops. Here `tachograph compare` measures servers whose unevenness is known, so its intervals can be compared with the truth. `cargo run --release -p xtask -- prove zoo` draws the servers by a seed (`--runs`, `--seed`, `--seconds`, `--kind`, `--neighbours`; `--binary` measures another build). Each is compared with an even server, and with itself with 5% more of its trouble.
+Real servers are not even: some requests are slow, and now and then everything stops. Here `tachograph compare` measures servers whose unevenness is known, so its intervals can be compared with the truth. `cargo run --release -p xtask -- prove zoo` draws the servers by a seed (`--runs`, `--seed`, `--seconds`, `--kind`, `--neighbours`; `--together` makes several comparisons at the same time, `--keep` continues a proof that was interrupted, `--binary` measures another build). Each is compared with an even server, and with itself with 5% more of its trouble.
 
 | kind | what is uneven |
 | --- | --- |
@@ -44,24 +86,12 @@ A third of the servers run on asyncio, the others have a thread per connection. 
 
 ## Results
 
-{measured}
-
-{}
-{}
-<details><summary>All comparisons</summary>
-
-{}
-
-</details>
-",
+{results}",
         percent(KNOWN_TO),
         percent(KNOWN_TO_BESIDE_NEIGHBOURS),
         percent(LATENCY_KNOWN_TO),
         1e3 * LATENCY_KNOWN_TO_S,
         percent(COVERAGE_MIN),
-        tallies.table(),
-        tallies.without_verdict(),
-        tallies.rows(),
     )
 }
 
@@ -72,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_page_describes_every_kind() {
-        let page = page("`prove zoo` on a day.", &Tallies::default());
+        let page = page("None.");
         let (kinds, _) = page.split_once("**The truth.**").unwrap();
         for kind in Kind::ALL {
             let named = |row: &str| {

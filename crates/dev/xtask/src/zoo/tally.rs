@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use base::Seed;
+use serde::{Deserialize, Serialize};
 use zoo::{Behaviour, Kind, Subject, simulate};
 
 use super::comparison::{Compared, Interval, Pair};
@@ -25,7 +26,7 @@ pub(super) const LATENCY_KNOWN_TO: f64 = 0.01;
 pub(super) const LATENCY_KNOWN_TO_S: f64 = 0.000_5;
 
 /// A figure that `compare` reported, beside what is true.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Held {
     pub(super) reported: Interval,
     /// The range within which the truth is known to lie.
@@ -44,10 +45,11 @@ impl Held {
 }
 
 /// A comparison beside what is true.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Judged {
+    pub(super) run: u32,
     kind: Kind,
-    against: &'static str,
+    pub(super) against: String,
     servers: String,
     outcome: Result<Compared, String>,
     true_ratio: f64,
@@ -63,8 +65,8 @@ impl Judged {
 | --: | --- | --- | --- | --: | --- | --- | --- | --- | --- | --: | --- |";
 
     pub(super) fn new(
+        run: u32,
         subject: &Subject,
-        against: &'static str,
         pair: &Pair,
         outcome: Result<Compared, String>,
         neighbours: bool,
@@ -74,8 +76,9 @@ impl Judged {
         let [a, b] = pair.behaviours.map(describe);
         let implementation = if subject.asyncio { "asyncio" } else { "threads" };
         let mut judged = Judged {
+            run,
             kind: subject.kind,
-            against,
+            against: pair.against().to_owned(),
             servers: format!("{a} → {b} ({implementation})"),
             true_ratio,
             ratio: None,
@@ -120,7 +123,7 @@ impl Judged {
     }
 
     /// The row of one comparison.
-    pub(super) fn row(&self, run: u32) -> String {
+    pub(super) fn row(&self) -> String {
         let held = |all: &[Held]| {
             let cells: Vec<String> = all
                 .iter()
@@ -140,7 +143,8 @@ impl Judged {
         let ratio =
             if self.wrong_sign { "**WRONG SIGN**".to_owned() } else { held(self.ratio.as_slice()) };
         format!(
-            "| {run} | {} | {} | {} | {:.3} | {verdict} | {interval} | {ratio} | {} | {} | {blocks} | {warnings} |",
+            "| {} | {} | {} | {} | {:.3} | {verdict} | {interval} | {ratio} | {} | {} | {blocks} | {warnings} |",
+            self.run,
             self.kind.name(),
             self.against,
             self.servers,
@@ -238,8 +242,20 @@ impl Tally {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tallies(Vec<Judged>);
 
+impl FromIterator<Judged> for Tallies {
+    fn from_iter<I: IntoIterator<Item = Judged>>(all: I) -> Tallies {
+        Tallies(all.into_iter().collect())
+    }
+}
+
 impl Tallies {
-    pub(super) fn add(&mut self, judged: Judged) {
+    /// The highest number of a run.
+    pub(super) fn runs(&self) -> u32 {
+        self.0.iter().map(|judged| judged.run).max().unwrap_or(0)
+    }
+
+    #[cfg(test)]
+    fn add(&mut self, judged: Judged) {
         self.0.push(judged);
     }
 
@@ -279,7 +295,7 @@ impl Tallies {
 
     /// The rows of all comparisons.
     pub(super) fn rows(&self) -> String {
-        let rows = (2..).zip(&self.0).map(|(twice, judged)| judged.row(twice / 2));
+        let rows = self.0.iter().map(Judged::row);
         [Judged::HEAD.to_owned()].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
     }
 
@@ -315,7 +331,7 @@ mod tests {
             forbidden_by: if verdict == "invalid" { vec!["ledger".to_owned()] } else { Vec::new() },
         };
         let pair = Pair::worse(&subject);
-        Judged::new(&subject, "worse", &pair, Ok(compared), false)
+        Judged::new(1, &subject, &pair, Ok(compared), false)
     }
 
     #[test]
