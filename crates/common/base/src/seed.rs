@@ -31,10 +31,22 @@ impl Seed {
         rng
     }
 
-    /// A separate seed for a numbered part of the run.
+    /// A separate seed for a numbered part of the run. Seeds of neighbouring numbers differ in all
+    /// bits, so that a part of their bits is a seed too.
     pub fn derive(self, label: &str, index: u64) -> Seed {
-        Seed((self.0 ^ fnv1a(label)).wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(index))
+        Seed(mixed((self.0 ^ fnv1a(label)).wrapping_add(index.wrapping_mul(GOLDEN))))
     }
+}
+
+/// 2^64 ÷ the golden ratio.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// The output function of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+fn mixed(state: u64) -> u64 {
+    let z = state.wrapping_add(GOLDEN);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
 }
 
 /// FNV-1a, 64 bits: <http://www.isthe.com/chongo/tech/comp/fnv/>.
@@ -68,5 +80,14 @@ mod tests {
         assert_eq!(seed.rng("order").next_u64(), seed.rng("order").next_u64());
         assert_ne!(seed.rng("order").next_u64(), seed.rng("port").next_u64());
         assert_ne!(seed.derive("block", 1), seed.derive("block", 2));
+    }
+
+    #[test]
+    fn seeds_of_neighbouring_numbers_differ_in_every_part() {
+        // The first output for the state 0, by the reference implementation.
+        assert_eq!(mixed(0), 0xE220_A839_7B1D_CDAF);
+        let upper: std::collections::BTreeSet<u64> =
+            (0..1_000).map(|run| Seed(1).derive("run", run).0 >> 12).collect();
+        assert_eq!(upper.len(), 1_000);
     }
 }

@@ -154,7 +154,9 @@ pub(crate) fn compare(
     let json = std::fs::read_to_string(&out).ok().and_then(|text| serde_json::from_str(&text).ok());
     json.as_ref().and_then(read).ok_or_else(|| {
         let said = std::fs::read_to_string(&errors).unwrap_or_default();
-        format!("no result: {}", said.trim().lines().next().unwrap_or("no message"))
+        let lines: Vec<&str> =
+            said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+        format!("no result: {}", lines.join(" / "))
     })
 }
 
