@@ -283,9 +283,9 @@ impl<'a> PartRunner<'a> {
             trials: Vec::new(),
             lives: Vec::new(),
         };
-        for c in &calibration.variants {
-            let trials = c.ended.trials(&|_, _| true);
-            self.write_life(run, &mut block, &c.ended, trials, context)?;
+        for ended in calibration.variants.iter().flat_map(|c| &c.ended) {
+            let trials = ended.trials(&|_, _| true);
+            self.write_life(run, &mut block, ended, trials, context)?;
         }
         context.recorder.block(run, self.index, &block).map_err(ConductError::Record)?;
         run.parts[self.index].blocks.push(block);

@@ -7,7 +7,7 @@ use spec::Mode;
 
 use crate::analyse;
 use crate::block::SettledOffer;
-use crate::calibrate::{Calibrated, Calibration};
+use crate::calibrate::{Calibrated, Calibration, warmup_for};
 use crate::pace::{LEAD_IN_SHARE, LEAD_IN_SHARE_MAX, Pace};
 
 /// Length of a lead-in, in mean service times of the slowest variant.
@@ -149,7 +149,7 @@ pub(crate) fn extended(
 /// 1.5 times the slowest variant's last change of level, or a second if a variant never settled, but at
 /// least the schedule's warm-up and at most three seconds more.
 pub(crate) fn warmup(plan: &spec::Part, calibration: &Calibration) -> Nanos {
-    let longer = settled_after(calibration).map(|at| Nanos(at.0 * 3 / 2));
+    let longer = settled_after(calibration).map(warmup_for);
     let shortest = plan.schedule.warmup;
     longer.unwrap_or(WARM_UP_UNSETTLED).clamp(shortest, shortest + WARM_UP_MORE)
 }
