@@ -313,3 +313,40 @@ fn eighty_columns_and_no_colour_on_a_pipe() {
         .collect();
     assert_eq!(long, Vec::<&str>::new());
 }
+
+/// Responds with `{"id": n}`, the commonest kind of body that varies in its length.
+const COUNTER: &str = r#"
+import http.server, itertools, sys
+ids = itertools.count()
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        body = b'{"id": %d}' % next(ids)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_):
+        pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"#;
+
+#[test]
+fn bodies_with_a_counter_are_no_failures() {
+    let _turn = turn();
+    let place = Place::new();
+    std::fs::write(place.path("counter.py"), COUNTER).unwrap();
+    let server = "python3 counter.py $PORT";
+    let compare = |more: &[&str]| {
+        let all = ["compare", "--quick", "--max-time", "8s", "--closed-only", server, server];
+        place.run(&[&all, more].concat())
+    };
+    let json = compare(&["--json"]).json();
+    for variant in json["variants"].as_array().unwrap() {
+        assert_eq!(variant["ledger"]["failed"], 0, "{json}");
+        assert!(variant["ledger"]["completed"].as_u64().unwrap() > 100, "{json}");
+    }
+    assert!(json["validity"].to_string().contains("body_varies"), "{}", json["validity"]);
+    // Declared to be equal, they are failures, and the error names the option.
+    compare(&["--check", "body"]).status(1).says("--check");
+}

@@ -44,11 +44,12 @@ const PLAIN_HEADERS: [&str; 14] = [
     "user-agent",
 ];
 
-/// The text with its secrets replaced by `***`: passwords in URLs, and the values of options,
+/// The text with its secrets replaced by `***`: passwords in URLs and after `-u USER:`, and the values of options,
 /// variables, keys and headers whose names tell that they are secret (`--password=…`, `PGPASSWORD=…`,
 /// `token = "…"`, `Authorization: …`).
 pub fn redact(text: &str) -> String {
     let mut spans = passwords_of_urls(text);
+    spans.extend(passwords_of_users(text));
     spans.extend(telling_values(text));
     spans.sort_by_key(|span| span.start);
     let mut shown = String::with_capacity(text.len());
@@ -146,6 +147,31 @@ fn passwords_of_urls(text: &str) -> Vec<Range<usize>> {
     found
 }
 
+/// The passwords in `curl -u user:password`. With other programs, `-u` may precede an address.
+fn passwords_of_users(text: &str) -> Vec<Range<usize>> {
+    const OPTIONS: [&str; 4] = ["-u", "--user", "-U", "--proxy-user"];
+    let mut words = text.split_inclusive([' ', '=']).scan(0, |at, word| {
+        *at += word.len();
+        Some((*at - word.len(), word.trim_end_matches([' ', '='])))
+    });
+    let mut found = Vec::new();
+    while let Some((_, option)) = words.next() {
+        if !OPTIONS.contains(&option) {
+            continue;
+        }
+        let Some((start, value)) = words.next() else { break };
+        let password =
+            value.split_once(':').map(|(_, password)| password.trim_matches(['\'', '"']));
+        if let Some(password) = password.filter(|password| !password.is_empty())
+            && text[..start].contains("curl")
+            && let Some(at) = value.find(':')
+        {
+            found.push(start + at + 1..start + at + 1 + password.len());
+        }
+    }
+    found
+}
+
 /// The values that follow a telling name.
 fn telling_values(text: &str) -> Vec<Range<usize>> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
@@ -226,6 +252,9 @@ mod tests {
             ("postgres://ada@db/x", "postgres://ada@db/x"),
             ("gunicorn -b 127.0.0.1:$PORT server:app", "gunicorn -b 127.0.0.1:$PORT server:app"),
             ("./app --password", "./app --password"),
+            ("curl -u ada:hunter2 http://h/", "curl -u ada:*** http://h/"),
+            ("curl --user='ada:hunter2' http://h/", "curl --user='ada:***' http://h/"),
+            ("./app -u 127.0.0.1:$PORT", "./app -u 127.0.0.1:$PORT"),
             ("grüße --passwort=ß", "grüße --passwort=ß"),
             ("--secret=ß é", "--secret=*** é"),
         ] {

@@ -9,7 +9,7 @@ use record::{BlockState, Offer, Trial};
 use spec::{Mode, Part};
 
 use crate::disturbance::kept_rounds;
-use crate::pace::{LEAD_IN_SHARE, LEAD_IN_SHARE_MAX, Pace};
+use crate::pace::{LEAD_IN_CONTINUED, LEAD_IN_SHARE, LEAD_IN_SHARE_MAX, Pace};
 use crate::running_variant::{RunningVariant, Setting, StartError, StartSeeds, VariantResult};
 use crate::watch::{Doing, Event, Watcher};
 
@@ -111,8 +111,15 @@ pub(crate) fn slice_of(
         return Slice { mode, start, lead_in: Nanos::ZERO, window: length, requests: None, drain };
     }
     let share = |share: f64| Nanos((length.0 as f64 * share) as u64);
-    let lead_in = wanted.max(share(LEAD_IN_SHARE)).min(share(LEAD_IN_SHARE_MAX));
+    let lead_in = wanted.max(shortest_lead_in(mode, start, length)).min(share(LEAD_IN_SHARE_MAX));
     Slice { mode, start, lead_in, window: length - lead_in, requests: None, drain }
+}
+
+/// The shortest lead-in of slices of this mean length.
+fn shortest_lead_in(mode: Mode, start: LoopStart, mean: Nanos) -> Nanos {
+    let share = Nanos((mean.0 as f64 * LEAD_IN_SHARE) as u64);
+    let continued = matches!(mode, Mode::Closed) && start != LoopStart::Fresh;
+    if continued { share.min(LEAD_IN_CONTINUED) } else { share }
 }
 
 /// How much longer or shorter than the mean a slice may be, as a share of it.
@@ -284,7 +291,8 @@ fn run_group(
             progress.report(Doing::Loading, &variants[v].name, length.0 as f64 / total);
             let start = if settling(v) { LoopStart::Continued } else { LoopStart::Fresh };
             // A short round has as long a lead-in as the others.
-            let lead_in = plan.pace.lead_in.max(Nanos((mean * LEAD_IN_SHARE) as u64));
+            let shortest = shortest_lead_in(offer.mode, start, Nanos(mean as u64));
+            let lead_in = plan.pace.lead_in.max(shortest);
             let mut slice = slice_of(&variants[v], offer.mode, start, length, lead_in);
             if plan.part.schedule.one_slice {
                 (slice.lead_in, slice.window) = (Nanos::ZERO, length);

@@ -45,9 +45,11 @@ pub(crate) struct Pace {
 }
 
 /// The share of a slice that is loaded but not measured while caches and queues fill: at least the
-/// first value, and at most the second for slow requests.
+/// first value, and at most the second for slow requests. In a continued loop the first is no more
+/// than the length below: what is left out of long slices would be left out of stops.
 pub(crate) const LEAD_IN_SHARE: f64 = 0.2;
-pub(crate) const LEAD_IN_SHARE_MAX: f64 = 0.4;
+pub(crate) const LEAD_IN_SHARE_MAX: f64 = 0.5;
+pub(crate) const LEAD_IN_CONTINUED: Nanos = Nanos::from_millis(5);
 
 impl Pace {
     /// From the calibration. Long requests in a few of its slices are those of a busy machine: they

@@ -8,14 +8,17 @@ use spec::Mode;
 use crate::analyse;
 use crate::block::SettledOffer;
 use crate::calibrate::{Calibrated, Calibration, warmup_for};
-use crate::pace::{LEAD_IN_SHARE, LEAD_IN_SHARE_MAX, Pace};
+use crate::pace::Pace;
 
-/// Length of a lead-in, in mean service times of the slowest variant.
-const LEAD_IN_SERVICE_TIMES: f64 = 2.0;
+/// Length of a lead-in, in mean service times of the slowest variant: a connection's first two
+/// requests end in it even if the server is twice as slow as usual at that moment.
+const LEAD_IN_SERVICE_TIMES: f64 = 4.0;
 
-/// Minimum length of a window, in mean service times of the slowest variant: two slices with their
-/// lead-ins.
-const WINDOW_SERVICE_TIMES: f64 = 2.0 * LEAD_IN_SERVICE_TIMES / LEAD_IN_SHARE;
+/// Minimum length of a slice, in mean service times of the slowest variant.
+const SLICE_SERVICE_TIMES: f64 = 10.0;
+
+/// Minimum length of a window, in mean service times of the slowest variant: two slices.
+const WINDOW_SERVICE_TIMES: f64 = 2.0 * SLICE_SERVICE_TIMES;
 
 /// Limit up to which windows are extended for slow requests, in a full and in a quick run.
 const WINDOW_MAX: Nanos = Nanos::from_secs(30);
@@ -105,20 +108,23 @@ pub(crate) fn settle_offers(
     plan.offers.iter().filter_map(settle).collect()
 }
 
-/// Length of a lead-in: two mean service times of the slowest variant. In a continued loop, the first
-/// request of a slice does not count, so little would be left of a slice that is not much longer.
+/// Length of a lead-in: four mean service times of the slowest variant.
 pub(crate) fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
-    let of_variant = |c: &Calibrated| LEAD_IN_SERVICE_TIMES * mean_service_time_s(plan, c);
-    let longest_s = calibration.variants.iter().map(of_variant).fold(0.0, f64::max);
-    Nanos::from_secs_f64(longest_s.min(3600.0))
+    service_times(plan, calibration, LEAD_IN_SERVICE_TIMES)
 }
 
 /// The schedule's slice, or a longer one for slow requests; at most half a window, so that each
 /// variant has two slices.
 fn settled_slice(plan: &spec::Part, calibration: &Calibration) -> Nanos {
-    let needed = Nanos((lead_in(plan, calibration).0 as f64 / LEAD_IN_SHARE_MAX) as u64);
+    let needed = service_times(plan, calibration, SLICE_SERVICE_TIMES);
     let schedule = &plan.schedule;
     schedule.slice.max(needed.min(Nanos(schedule.window.0 / 2)))
+}
+
+/// So many mean service times of the slowest variant; at most an hour.
+fn service_times(plan: &spec::Part, calibration: &Calibration, number: f64) -> Nanos {
+    let means = calibration.variants.iter().map(|c| number * mean_service_time_s(plan, c));
+    Nanos::from_secs_f64(means.fold(0.0, f64::max).min(3600.0))
 }
 
 /// The offers with windows for at least two slices of this pace each, or as long as fits into the
@@ -192,8 +198,7 @@ fn mean_service_time_s(plan: &spec::Part, calibrated: &Calibrated) -> f64 {
 
 /// The schedule's window, or a longer one if it would contain only a few requests.
 fn settled_window(plan: &spec::Part, calibration: &Calibration) -> Nanos {
-    let means = calibration.variants.iter().map(|c| mean_service_time_s(plan, c));
-    let needed_s = WINDOW_SERVICE_TIMES * means.fold(0.0, f64::max);
+    let needed = service_times(plan, calibration, WINDOW_SERVICE_TIMES);
     let longest = if plan.schedule.quick { QUICK_WINDOW_MAX } else { WINDOW_MAX };
-    plan.schedule.window.max(Nanos::from_secs_f64(needed_s).min(longest))
+    plan.schedule.window.max(needed.min(longest))
 }

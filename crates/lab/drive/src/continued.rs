@@ -54,10 +54,30 @@ impl SliceRun<'_> {
                 self.slice_counts.continued(counted, Nanos::ZERO);
             }
         }
+        self.wait_together();
+    }
+
+    /// Lets the loop's time pass for as long as all connections only wait, but for a lead-in, with
+    /// which the next slice begins.
+    ///
+    /// After a stop of the server, all of them wait. Otherwise their next slices would be over at
+    /// once, while other variants are loaded: the time after a stop would be seen too seldom, and
+    /// stops at equal intervals be met too often.
+    fn wait_together(&mut self) {
+        let lead_in = self.times.lead_end.saturating_sub(self.times.start);
+        let conns = &mut self.conns[..self.active];
+        let shortest = conns.iter().map(|conn| conn.carry.0).min().unwrap_or(Nanos::ZERO);
+        let together = shortest.saturating_sub(lead_in);
+        if together > Nanos::ZERO {
+            for conn in conns {
+                conn.carry.0 = conn.carry.0.saturating_sub(together);
+                self.slice_counts.continued(together, together);
+            }
+        }
     }
 
     /// From when on the slot's request counts, which ends at `at`; `None` if it does not. In a
-    /// continued loop, all but the first one of a slice count. What it took beyond the slice is carried
+    /// continued loop, all that end after the lead-in count, but the first one of a slice never does. What it took beyond the slice is carried
     /// into the next one.
     pub(crate) fn counts_from(&mut self, slot: usize, completed: bool, at: Nanos) -> Option<Nanos> {
         if !self.is_continued() || !matches!(self.source, Source::Closed(_)) {
@@ -65,11 +85,9 @@ impl SliceRun<'_> {
         }
         let conn = &mut self.conns[slot];
         let Some(from) = conn.counted_from else {
-            // Counted from its end on, a request of constant length would be counted too seldom: the
-            // part of one that the window's end cuts off would have no counterpart.
-            let lead_in = self.times.lead_end.saturating_sub(self.times.start);
-            let longest = at.saturating_sub(conn.sent).min(lead_in);
-            conn.counted_from = Some(at + Nanos(self.rng.random_range(0..=longest.0)));
+            // Usually the end of the lead-in, which does not depend on the server's state: if the time
+            // left out were longer where the server is slow, it would seem too fast.
+            conn.counted_from = Some(at.max(self.times.lead_end));
             return None;
         };
         if at < from {

@@ -66,8 +66,8 @@ pub(crate) struct Conn {
     /// How long it waits at the beginning of the next slice of a continued loop, in place of its
     /// last request, and that request if it completed.
     pub(crate) carry: (Nanos, Option<Carried>),
-    /// When the time begins that counts in this slice of a continued loop: after its first request,
-    /// at a random moment of a later one.
+    /// When the time begins that counts in this slice of a continued loop: after its first request
+    /// and the lead-in.
     pub(crate) counted_from: Option<Nanos>,
 }
 
