@@ -16,6 +16,7 @@ mod formula;
 mod model;
 mod server;
 pub mod simulate;
+pub mod slices;
 
 pub use behaviour::{Behaviour, Lock, Pace, Slow, SlowConnections, When, Which};
 pub use draw::{Kind, Subject};

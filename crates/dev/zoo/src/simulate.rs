@@ -18,11 +18,11 @@ const WARM_UP: u64 = 5;
 
 /// A request that a server works on.
 #[derive(Clone, Copy, Debug)]
-struct UnderWay {
-    due_work_s: f64,
-    connection: usize,
+pub(crate) struct UnderWay {
+    pub(crate) due_work_s: f64,
+    pub(crate) connection: usize,
     /// When it was due to be sent, in real time; unused in a closed loop.
-    since_s: f64,
+    pub(crate) since_s: f64,
 }
 
 impl PartialEq for UnderWay {

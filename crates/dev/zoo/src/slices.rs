@@ -1,0 +1,298 @@
+//! The continued loop over short slices, in simulated time: whether the throughput that `tachograph
+//! compare` computes from slices is that of the long run (docs/method.md, "Servers that are sometimes
+//! slow").
+//!
+//! The rules are those of the crates `drive` (continued.rs) and `conduct` (pace.rs, schedule.rs),
+//! written a second time. Two variants take turns, of which this simulates one.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use base::{Rng, Seed};
+use rand::RngExt as _;
+
+use crate::behaviour::{Behaviour, Pace};
+use crate::model::Model;
+use crate::simulate::{Simulated, UnderWay};
+
+/// Shortest slice, and shortest lead-in.
+const SLICE_MIN_S: f64 = 0.025;
+const LEAD_IN_MIN_S: f64 = 0.005;
+/// The same in mean service times.
+const SLICE_SERVICE_TIMES: f64 = 10.0;
+const LEAD_IN_SERVICE_TIMES: f64 = 4.0;
+/// Longest lead-in, as a share of its slice.
+const LEAD_IN_SHARE_MAX: f64 = 0.5;
+/// Length of a slice in mean waits for its last requests.
+const DRAINS: f64 = 8.0;
+/// How much longer or shorter than the mean a slice may be.
+const JITTER: f64 = 0.4;
+/// Shortest window of a block.
+const WINDOW_S: f64 = 1.5;
+/// Shortest warm-up.
+const WARM_UP_S: f64 = 0.3;
+/// Time between slices.
+const BETWEEN_S: f64 = 0.002;
+
+/// Answers per second of a closed loop, over all slices of so many blocks, each of which starts a
+/// process.
+pub fn throughput_per_s(
+    behaviour: &Behaviour,
+    connections: u32,
+    blocks: u64,
+    seed: Seed,
+) -> Simulated {
+    let mean_s = f64::from(connections) / behaviour.throughput_per_s(connections);
+    let mut slice_s = SLICE_MIN_S.max(SLICE_SERVICE_TIMES * mean_s);
+    let mut drain_s = slice_s / DRAINS;
+    // As in a calibration: the slices' length follows from their drains.
+    let pilot: Vec<Block> = (0..blocks.div_ceil(10))
+        .map(|block| Block::run(behaviour, connections, mean_s, slice_s, drain_s, seed, block))
+        .collect();
+    drain_s = pilot.iter().map(|block| block.drained_s).sum::<f64>()
+        / pilot.iter().map(|block| block.slices).sum::<f64>();
+    slice_s = slice_s.max(DRAINS * drain_s);
+    let all: Vec<Block> = (0..blocks)
+        .map(|block| Block::run(behaviour, connections, mean_s, slice_s, drain_s, seed, block))
+        .collect();
+    let completed: f64 = all.iter().map(|block| block.completed).sum();
+    let counted_s: f64 = all.iter().map(|block| block.counted_s).sum();
+    let rate = completed / counted_s;
+    let squares: f64 = all.iter().map(|b| (b.completed - rate * b.counted_s).powi(2)).sum();
+    let value = rate * f64::from(connections);
+    Simulated { value, error: value * squares.sqrt() / completed }
+}
+
+/// What a block has counted.
+#[derive(Default)]
+struct Block {
+    completed: f64,
+    /// Sum over the connections.
+    counted_s: f64,
+    drained_s: f64,
+    slices: f64,
+}
+
+/// A connection between slices.
+#[derive(Clone, Copy, Default)]
+struct Connection {
+    factor: f64,
+    /// For how long its next slice begins with its last request, and whether that has completed.
+    carry_s: f64,
+    carried: bool,
+    /// From when on its time counts in this slice.
+    from_s: Option<f64>,
+}
+
+/// A slice's limits in real time.
+#[derive(Clone, Copy)]
+struct Slice {
+    start_s: f64,
+    lead_end_s: f64,
+    end_s: f64,
+}
+
+impl Slice {
+    fn overlap(&self, from_s: f64, to_s: f64) -> f64 {
+        (to_s.min(self.end_s) - from_s.max(self.lead_end_s)).max(0.0)
+    }
+}
+
+impl Block {
+    fn run(
+        behaviour: &Behaviour,
+        connections: u32,
+        mean_s: f64,
+        slice_s: f64,
+        spread_s: f64,
+        seed: Seed,
+        number: u64,
+    ) -> Block {
+        let seed = seed.derive("block", number);
+        let mut rng = seed.rng("slices");
+        let mut model = Model::new(behaviour.clone(), seed);
+        let mut all: Vec<Connection> = (0..connections)
+            .map(|_| Connection {
+                factor: model.accept(),
+                carry_s: rng.random::<f64>() * spread_s,
+                ..Connection::default()
+            })
+            .collect();
+        let mut block = Block::default();
+        let mut now_s = 0.0;
+        let warm_up_s = warm_up_s(behaviour);
+        let mut left_s = 2.0 * slice_s.max(WINDOW_S / 2.0);
+        let mut is_second = rng.random_bool(0.5);
+        while left_s > 0.0 {
+            let is_warm_up = now_s < warm_up_s;
+            let length_s = slice_s * rng.random_range(1.0 - JITTER..1.0 + JITTER);
+            let lead_s = LEAD_IN_MIN_S.max(LEAD_IN_SERVICE_TIMES * mean_s);
+            let lead_s = lead_s.min(LEAD_IN_SHARE_MAX * length_s);
+            let (start_s, lead_end_s) = (now_s, now_s + lead_s);
+            let slice = Slice { start_s, lead_end_s, end_s: now_s + length_s };
+            let mut ignored = Block::default();
+            let counted = if is_warm_up { &mut ignored } else { &mut block };
+            now_s = counted.slice(&slice, &mut model, &mut all);
+            if !is_warm_up {
+                left_s -= length_s;
+            }
+            // Each round loads both variants in random order.
+            let was_second = std::mem::replace(&mut is_second, rng.random_bool(0.5));
+            let others = 1 + u32::from(is_second) - u32::from(was_second);
+            now_s += BETWEEN_S + others_s(others, slice_s, &mut rng);
+        }
+        block
+    }
+
+    /// Loads one slice; returns when it has drained.
+    fn slice(&mut self, slice: &Slice, model: &mut Model, all: &mut [Connection]) -> f64 {
+        let mut starting: Vec<(f64, usize)> = Vec::new();
+        for (index, connection) in all.iter_mut().enumerate() {
+            let resume_s = slice.start_s + std::mem::take(&mut connection.carry_s);
+            self.counted_s += slice.overlap(slice.start_s, resume_s);
+            if resume_s >= slice.end_s {
+                connection.carry_s = resume_s - slice.end_s;
+                continue;
+            }
+            let carried = std::mem::take(&mut connection.carried);
+            self.completed += f64::from(u8::from(carried && resume_s >= slice.lead_end_s));
+            starting.push((resume_s, index));
+        }
+        let last_s = if starting.is_empty() {
+            slice.start_s
+        } else {
+            self.exchange(slice, model, all, starting)
+        };
+        for connection in all.iter_mut() {
+            if let Some(from_s) = connection.from_s.take() {
+                self.counted_s += slice.overlap(from_s, slice.end_s);
+            }
+        }
+        let shortest_s = all.iter().map(|one| one.carry_s).fold(f64::INFINITY, f64::min);
+        let together_s = (shortest_s - (slice.lead_end_s - slice.start_s)).max(0.0);
+        for connection in all.iter_mut() {
+            connection.carry_s -= together_s;
+            self.counted_s += together_s;
+        }
+        self.slices += 1.0;
+        self.drained_s += (last_s - slice.end_s).max(0.0);
+        last_s
+    }
+
+    /// Sends and answers requests until the last one after the slice's end; returns when that was.
+    fn exchange(
+        &mut self,
+        slice: &Slice,
+        model: &mut Model,
+        all: &mut [Connection],
+        mut starting: Vec<(f64, usize)>,
+    ) -> f64 {
+        starting.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
+        let mut under_way: BinaryHeap<Reverse<UnderWay>> = BinaryHeap::new();
+        let mut last_s = slice.end_s;
+        loop {
+            let next = under_way.peek().map(|Reverse(request)| *request);
+            let done_s = next.map_or(f64::INFINITY, |request| model.real_at(request.due_work_s));
+            if let Some((at_s, index)) = starting.pop_if(|(at_s, _)| *at_s <= done_s) {
+                let due_work_s = {
+                    let at_work_s = model.work_at(at_s);
+                    model.receive(at_work_s, all[index].factor).due_work_s
+                };
+                under_way.push(Reverse(UnderWay { due_work_s, connection: index, since_s: at_s }));
+                continue;
+            }
+            let Some(Reverse(request)) = under_way.pop() else { return last_s };
+            model.answer(request.due_work_s);
+            last_s = last_s.max(done_s);
+            let connection = &mut all[request.connection];
+            match connection.from_s {
+                None => connection.from_s = Some(done_s.max(slice.lead_end_s)),
+                Some(_) if done_s < slice.lead_end_s => {}
+                Some(_) if done_s <= slice.end_s => self.completed += 1.0,
+                Some(_) => {
+                    connection.carry_s = done_s - slice.end_s;
+                    connection.carried = true;
+                }
+            }
+            if done_s < slice.end_s {
+                let due_work_s = model.receive(request.due_work_s, connection.factor).due_work_s;
+                under_way.push(Reverse(UnderWay { due_work_s, ..request }));
+            }
+        }
+    }
+}
+
+/// As the calibration would find it.
+fn warm_up_s(behaviour: &Behaviour) -> f64 {
+    let slow_s = behaviour.slow.as_ref().map_or(0.0, |slow| slow.length_s);
+    let slow_start_s = match behaviour.pace {
+        Pace::SlowStart { length_s, .. } => 1.5 * length_s,
+        _ => 0.0,
+    };
+    WARM_UP_S.max(slow_s).max(slow_start_s)
+}
+
+/// Slices of the other variant.
+fn others_s(number: u32, slice_s: f64, rng: &mut Rng) -> f64 {
+    (0..number).map(|_| slice_s * rng.random_range(1.0 - JITTER..1.0 + JITTER) + BETWEEN_S).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::behaviour::When;
+    use crate::{Kind, Subject};
+
+    /// Share by which slices are off, and twice its error.
+    fn off(behaviour: &Behaviour, blocks: u64) -> (f64, f64) {
+        let truth = behaviour.throughput_per_s(Subject::CONNECTIONS);
+        let seen = throughput_per_s(behaviour, Subject::CONNECTIONS, blocks, Seed(1));
+        (seen.value / truth - 1.0, 2.0 * seen.error / truth)
+    }
+
+    #[test]
+    fn slices_of_an_even_server_were_three_percent_too_fast() {
+        for fast_s in [0.000_5, 0.002, 0.003_4, 0.005, 0.010, 0.060] {
+            let (off, error) = off(&Behaviour::even(fast_s), 1_000);
+            assert!(off.abs() < 0.001 + error, "{fast_s} s: {off} ± {error}");
+        }
+    }
+
+    #[test]
+    fn phases_were_ten_percent_too_fast() {
+        for (fast_s, factor) in [(0.003_36, 2.8), (0.004_55, 2.6), (0.013, 3.0)] {
+            let pace = Pace::Phases { length_s: 1.0, factor };
+            let (off, error) = off(&Behaviour { pace, ..Behaviour::even(fast_s) }, 1_000);
+            assert!(off.abs() < 0.02 + error, "{fast_s} s: {off} ± {error}");
+        }
+    }
+
+    #[test]
+    fn stops_that_are_longer_than_slices_are_met_as_often_as_they_are() {
+        for (when, length_s) in [
+            (When::Fixed(1.0), 0.2),
+            (When::Fixed(3.0), 1.0),
+            (When::Fixed(0.315), 0.409),
+            (When::Fixed(0.5), 0.02),
+            (When::Exponential(2.0), 1.0),
+            (When::Exponential(0.383), 0.009_8),
+            (When::Requests(400), 0.06),
+        ] {
+            let behaviour = Behaviour::with_stops(0.003, when.clone(), length_s);
+            let (off, error) = off(&behaviour, 1_000);
+            assert!(off.abs() < 0.025 + error, "{when:?}, {length_s} s: {off} ± {error}");
+        }
+    }
+
+    #[test]
+    fn servers_of_every_kind_are_as_fast_in_slices_as_in_the_long_run() {
+        for kind in Kind::ALL {
+            for seed in 50..54 {
+                let subject = kind.draw(Seed(seed));
+                let (off, error) = off(&subject.behaviour, 300);
+                let name = kind.name();
+                assert!(off.abs() < 0.03 + 1.5 * error, "{name}: {off} ± {error} {subject:?}");
+            }
+        }
+    }
+}
