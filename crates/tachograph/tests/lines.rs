@@ -98,7 +98,7 @@ served_by = { url = "http://127.0.0.1:$PORT2/metrics", pattern = 'tachograph_upd
 [stack.recorder.process]
 command = "$TACHOGRAPH --record RECORDS/$PORT-$PORT2.sqlite serve --http 127.0.0.1:$PORT2 --graphite $LISTEN --no-pickle --no-statsd"
 ready = "http://127.0.0.1:$PORT2/health"
-stop_timeout = "60s"
+stop_timeout = "200s"
 "#;
     let file = place.write("x.toml", &text.replace("RECORDS", &records.display().to_string()));
     let report = run(&place, &[file.to_str().unwrap()]).json();

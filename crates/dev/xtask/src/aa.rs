@@ -9,8 +9,12 @@ use crate::{say, task};
 /// Maximum false alarms in 60 runs; proportional for other numbers. Binomial(60, 0.05) exceeds 7
 /// once in a hundred times.
 const ALARMS_MAX_OF_60: f64 = 7.0;
-/// Target half-width after a minute.
+/// Goals after a minute: the median half-width between equal servers, the share of false alarms (5 of
+/// 60), the share of intervals that hold the truth, and of differences of 1% that are found.
 const SIXTY_HALF_WIDTH: f64 = 0.005;
+const SIXTY_ALARMS_MAX: f64 = 5.0 / 60.0;
+const COVERAGE_MIN: f64 = 0.93;
+const POWER_MIN: f64 = 0.9;
 
 /// Two equal variants.
 const EXPERIMENT: &str = r#"
@@ -56,9 +60,8 @@ const MINUTE: &str = "max_time = \"60s\"\nprecision = \"0.5%\"";
 /// Counts how often a server seems to differ from itself.
 pub(crate) fn prove(words: &[&str]) -> ExitCode {
     task("prove aa", Options::parse(words, 60), |options| {
-        let outcomes = series(options, SHORT, &["--quick".to_owned()])?;
-        let alarms = outcomes.iter().filter(|o| ["faster", "slower"].contains(&o.verdict.as_str()));
-        let alarms = alarms.count();
+        let outcomes = series(options, EXPERIMENT, SHORT, &["--quick".to_owned()])?;
+        let alarms = outcomes.iter().filter(|o| o.is_different()).count();
         let allowed = ALARMS_MAX_OF_60 / 60.0 * outcomes.len() as f64;
         summary(&outcomes);
         say(&format!("false alarms: {alarms} of {}, allowed {allowed:.0}", outcomes.len()));
@@ -66,26 +69,109 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
     })
 }
 
-/// Measures the width of the interval between two equal servers after 60 seconds.
+/// Two servers that burn CPU time for each request, the second 1% more of it.
+const SLOWER: &str = r#"
+[experiment]
+name = "slower"
+title = "1% slower"
+question = "Is a server that needs 1% more CPU time slower?"
+baseline = "a"
+offers = ["closed"]
+
+[schedule]
+@@SCHEDULE@@
+
+[stack.fixture]
+target = "http://127.0.0.1:$PORT/"
+served_by = { counter_file = "$DIR/served" }
+process.command = "$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT --served-file $DIR/served --burn $BURN"
+process.ready = "127.0.0.1:$PORT"
+
+[[variant]]
+name = "a"
+stack = "fixture"
+vars = { BURN = "1ms" }
+
+[[variant]]
+name = "b"
+stack = "fixture"
+vars = { BURN = "1010us" }
+"#;
+
+/// Throughput of the slower one. The server's own work of about 15 µs per request is the same for
+/// both; 5 µs more or less of it would change the ratio by less than the second value.
+const SLOWER_RATIO: f64 = 1_015.0 / 1_025.0;
+const SLOWER_RATIO_OFF: f64 = 0.000_1;
+
+/// Two equal servers, and two that differ by 1%, compared for 60 seconds each.
 pub(crate) fn prove_sixty(words: &[&str]) -> ExitCode {
-    task("prove sixty", Options::parse(words, 3), |options| {
-        let outcomes = series(options, MINUTE, &[])?;
-        summary(&outcomes);
-        let mut widths: Vec<f64> = outcomes.iter().map(Outcome::half_width).collect();
-        widths.sort_by(f64::total_cmp);
-        let median = widths[widths.len() / 2];
-        say(&format!(
-            "median half-width after 60 s: {:.2}%, wanted at most {:.1}%",
-            100.0 * median,
-            100.0 * SIXTY_HALF_WIDTH
-        ));
-        Ok(median <= SIXTY_HALF_WIDTH)
+    let only = match words {
+        ["--equal", ..] | ["--slower", ..] => Some(words[0]),
+        _ => None,
+    };
+    let words = &words[usize::from(only.is_some())..];
+    task("prove sixty", Options::parse(words, 60), |options| {
+        let equal = match only {
+            Some("--slower") => true,
+            _ => equal_servers(&series(options, EXPERIMENT, MINUTE, &[])?),
+        };
+        let slower = match only {
+            Some("--equal") => true,
+            _ => slower_servers(&series(options, SLOWER, MINUTE, &[])?),
+        };
+        Ok(equal && slower)
     })
 }
 
-fn series(options: &Options, schedule: &str, flags: &[String]) -> Result<Vec<Outcome>, String> {
+/// Whether equal servers rarely seem to differ, and how well they can be told apart.
+fn equal_servers(outcomes: &[Outcome]) -> bool {
+    summary(outcomes);
+    let of = outcomes.len();
+    let alarms = outcomes.iter().filter(|o| o.is_different()).count();
+    let held = outcomes.iter().filter(|o| o.holds(1.0, 0.0)).count();
+    let median = stats::median(&widths(outcomes)).unwrap_or(f64::INFINITY);
+    say(&format!(
+        "gunicorn and itself: false alarms {alarms} of {of}, intervals that hold 1: {held} of {of}; \
+         median half-width {:.2}%, goal {:.1}%",
+        100.0 * median,
+        100.0 * SIXTY_HALF_WIDTH
+    ));
+    alarms as f64 <= SIXTY_ALARMS_MAX * of as f64 && covers(held, of) && median <= SIXTY_HALF_WIDTH
+}
+
+/// Whether a difference of 1% is found, with the right sign and size.
+fn slower_servers(outcomes: &[Outcome]) -> bool {
+    summary(outcomes);
+    let of = outcomes.len();
+    let found = outcomes.iter().filter(|o| o.verdict == "slower").count();
+    let wrong = outcomes.iter().filter(|o| o.verdict == "faster").count();
+    let held = outcomes.iter().filter(|o| o.holds(SLOWER_RATIO, SLOWER_RATIO_OFF)).count();
+    let median = stats::median(&widths(outcomes)).unwrap_or(f64::INFINITY);
+    say(&format!(
+        "1% slower: found {found} of {of}, wrong sign {wrong}, intervals that hold \
+         {SLOWER_RATIO:.4}: {held} of {of}; median half-width {:.2}%",
+        100.0 * median
+    ));
+    found as f64 >= POWER_MIN * of as f64 && wrong == 0 && covers(held, of)
+}
+
+fn widths(outcomes: &[Outcome]) -> Vec<f64> {
+    outcomes.iter().map(Outcome::half_width).filter(|width| width.is_finite()).collect()
+}
+
+/// Whether no more intervals miss the truth than the goal allows.
+fn covers(held: usize, of: usize) -> bool {
+    held as f64 >= COVERAGE_MIN * of as f64
+}
+
+fn series(
+    options: &Options,
+    experiment: &str,
+    schedule: &str,
+    flags: &[String],
+) -> Result<Vec<Outcome>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let toml = EXPERIMENT.replace("@@SCHEDULE@@", schedule);
+    let toml = experiment.replace("@@SCHEDULE@@", schedule);
     say("| run | verdict | ratio | interval | half-width | blocks |");
     say("| --: | --- | --: | --- | --: | --: |");
     let mut outcomes = Vec::new();

@@ -34,6 +34,16 @@ impl Outcome {
     pub(crate) fn half_width(&self) -> f64 {
         ((self.high / self.low).sqrt() - 1.0).abs()
     }
+
+    /// Whether the verdict is that the two differ.
+    pub(crate) fn is_different(&self) -> bool {
+        ["faster", "slower"].contains(&self.verdict.as_str())
+    }
+
+    /// Whether the interval holds a ratio that is known to a share of `off`.
+    pub(crate) fn holds(&self, truth: f64, off: f64) -> bool {
+        self.low * (1.0 - off) <= truth && truth <= self.high * (1.0 + off)
+    }
 }
 
 /// Runs an experiment file quietly with its own record, and returns the first comparison.

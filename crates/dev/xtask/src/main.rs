@@ -40,19 +40,21 @@ tasks:
         their coverage as a Markdown table; fails if a goal is missed
   prove aa [--runs N] [--seed N]
         compare the same gunicorn with itself (60 times by default) and count false alarms
-  prove sixty [--runs N] [--seed N]
-        how far apart two equal gunicorns can seem after 60 seconds (3 times by default)
+  prove sixty [--equal|--slower] [--runs N] [--seed N]
+        gunicorn compared with itself for 60 seconds, and two servers of which one needs 1% more
+        CPU time (60 times each by default): false alarms, coverage, half-width, power
   prove injection [--runs N] [--seed N]
         servers with exactly known differences of 2, 5 and 20% (60 comparisons by default)
   prove noise [--runs N] [--seed N] [--profile NAME] [--seconds S] [--closed-only] [--binary FILE]
         two equal servers, and two that differ by 5%, beside neighbours that the proof starts
         itself (4 comparisons of 60 s of each kind and profile by default): runs with a verdict,
         false alarms, coverage and half-widths, beside wrk; --binary measures another build
-  prove zoo [--runs N] [--seed N] [--seconds S] [--kind NAME] [--quiet|--neighbours] [--binary FILE]
-            [--together N] [--keep FILE] [--page] [--load S]
+  prove zoo [--runs N] [--seed N] [--seconds S] [--kind NAME] [--found] [--quiet|--neighbours]
+            [--binary FILE] [--together N] [--keep FILE] [--page] [--load S]
         servers that are uneven in known ways (slow requests, stops, locks, …), drawn by the seed,
         each compared with an even one and with itself 5% worse (11 servers, 60 s a comparison by
-        default): intervals that hold the truth, wrong signs, half-widths; --together makes N
+        default): intervals that hold the truth, wrong signs, half-widths; --found takes instead
+        the three servers about which an earlier method was wrong; --together makes N
         comparisons at a time, --keep continues with what is in FILE, --page writes
         docs/proofs/zoo.md, --load checks the truth against tachograph load instead
   prove diff [--runs N] [--seed N]

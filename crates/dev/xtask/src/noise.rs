@@ -156,13 +156,11 @@ impl ProfileResult {
             self.invalid += 1;
             return;
         }
-        let differs = ["faster", "slower"].contains(&o.verdict.as_str());
-        self.alarms += u32::from(truth == 1.0 && differs);
+        self.alarms += u32::from(truth == 1.0 && o.is_different());
         if o.low.is_finite() && o.high.is_finite() && o.low > 0.0 {
             self.with_interval += 1;
             let off = if truth == 1.0 { 0.0 } else { TRUTH_OFF };
-            let holds = o.low * (1.0 - off) <= truth && truth <= o.high * (1.0 + off);
-            self.covered += u32::from(holds);
+            self.covered += u32::from(o.holds(truth, off));
             self.half_widths.push(o.half_width());
         }
     }

@@ -75,9 +75,10 @@ impl Kind {
         let mut rng = seed.rng(self.name());
         // A computing request would stop all of asyncio's others.
         let asyncio = self != Kind::Computing && rng.random_bool(1.0 / 3.0);
-        // Ten connections then need at most a seventh of a CPU of either server.
+        // Ten connections then need at most a tenth of a CPU of either server, so that several
+        // comparisons can be made at the same time.
         let fast_s =
-            if asyncio { between(0.008, 0.015, &mut rng) } else { between(0.002, 0.005, &mut rng) };
+            if asyncio { between(0.012, 0.02, &mut rng) } else { between(0.004, 0.01, &mut rng) };
         let behaviour = self.behaviour(fast_s, &mut rng);
         let worse = self.worse(&behaviour, rng.random_bool(0.5));
         // An even server between twice as fast and half as fast.

@@ -67,22 +67,37 @@ const WATCHED_QUICK: Nanos = Nanos::from_secs(1);
 /// The share of a part's limited time that the calibration may spend loading variants.
 const WATCHED_SHARE: f64 = 1.0 / 15.0;
 
-/// How long the calibration of a part loads each variant; shorter, but at least as long as in a quick
-/// run, if little of the part's time is `left`.
-pub(crate) fn watched(part: &Part, left: Option<Nanos>) -> Nanos {
-    if part.schedule.quick {
-        return WATCHED_QUICK;
-    }
-    let variants = part.variants.len().max(1) as f64;
-    let share = |left: Nanos| Nanos((left.0 as f64 * WATCHED_SHARE / variants) as u64);
-    left.map_or(WATCHED, |left| share(left).clamp(WATCHED_QUICK, WATCHED))
+/// The share of a part's limited time that the calibration may spend on second starts as well.
+const WATCHED_SHARE_MAX: f64 = 0.25;
+
+/// How much the calibration of a part watches of each variant.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Effort {
+    /// How long it loads a start.
+    pub(crate) length: Nanos,
+    /// The number of starts if the first one seems to warm up for long.
+    pub(crate) starts: u32,
 }
 
-/// Tries every variant alone for `length`. One that cannot start is skipped, unless `all` are needed.
+impl Effort {
+    /// Less if little of the part's time is `left`, but at least one start for as long as in a quick
+    /// run.
+    pub(crate) fn of(part: &Part, left: Option<Nanos>) -> Effort {
+        let longest = if part.schedule.quick { WATCHED_QUICK } else { WATCHED };
+        let Some(left) = left else { return Effort { length: longest, starts: 2 } };
+        let of_each = left.as_secs_f64() / part.variants.len().max(1) as f64;
+        let seconds = Nanos::from_secs_f64;
+        let length = seconds(of_each * WATCHED_SHARE).clamp(WATCHED_QUICK, longest);
+        let fit = length * 2 <= seconds(of_each * WATCHED_SHARE_MAX);
+        Effort { length, starts: if fit { 2 } else { 1 } }
+    }
+}
+
+/// Tries every variant alone. One that cannot start is skipped, unless `all` are needed.
 pub(crate) fn calibrate(
     part: &Part,
     all: bool,
-    length: Nanos,
+    effort: Effort,
     around: &Setting<'_>,
     seed: Seed,
     watcher: &mut dyn Watcher,
@@ -104,7 +119,7 @@ pub(crate) fn calibrate(
         });
         let seed_here = seed.derive("calibrate", index as u64);
         let short_warmup = part.schedule.warmup;
-        match calibrate_one(index, variant, (length, short_warmup), around, seed_here) {
+        match calibrate_one(index, variant, (effort, short_warmup), around, seed_here) {
             Err(_) if around.stop.load(Ordering::Relaxed) => break,
             Err(error) => {
                 calibration.skipped.insert(index, base::redact(&error.to_string()));
@@ -136,18 +151,21 @@ pub(crate) fn calibrate(
     calibration
 }
 
-/// Calibrates a variant, with a second start if the first seems to need more than `short_warmup`: a
-/// server that has to warm up does so again, and a disturbance of the machine rarely repeats.
+/// Calibrates a variant, with a second start if the first seems to need more than `short_warmup` and
+/// there is time for it: a server that has to warm up does so again, and a disturbance of the machine
+/// rarely repeats.
 fn calibrate_one(
     index: usize,
     variant: &Variant,
-    (length, short_warmup): (Nanos, Nanos),
+    (effort, short_warmup): (Effort, Nanos),
     around: &Setting<'_>,
     seed: Seed,
 ) -> Result<Calibrated, StartError> {
+    let Effort { length, starts } = effort;
     let mut calibrated = calibrate_start(index, variant, length, around, seed)?;
     let needed = calibrated.settled_after.map(warmup_for);
-    if needed.is_none_or(|needed| needed > short_warmup) && !around.stop.load(Ordering::Relaxed) {
+    let seems_long = needed.is_none_or(|needed| needed > short_warmup);
+    if seems_long && starts > 1 && !around.stop.load(Ordering::Relaxed) {
         let seed = seed.derive("again", 0);
         let again = calibrate_start(index, variant, length, around, seed)?;
         calibrated.settled_after = match (calibrated.settled_after, again.settled_after) {
@@ -402,6 +420,23 @@ pub(crate) fn null_variant(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn second_starts_left_no_time_for_blocks() {
+        let part = |quick| {
+            let mut part = crate::part::tests::plan();
+            part.schedule.quick = quick;
+            part
+        };
+        let seconds = |s| Some(Nanos::from_secs(s));
+        let effort = |length_s, starts| Effort { length: Nanos::from_secs(length_s), starts };
+        assert_eq!(Effort::of(&part(true), seconds(1)), effort(1, 1));
+        assert_eq!(Effort::of(&part(true), seconds(6)), effort(1, 1));
+        assert_eq!(Effort::of(&part(true), seconds(20)), effort(1, 2));
+        assert_eq!(Effort::of(&part(false), seconds(60)), effort(2, 2));
+        assert_eq!(Effort::of(&part(false), seconds(600)), effort(4, 2));
+        assert_eq!(Effort::of(&part(false), None), effort(4, 2));
+    }
 
     #[test]
     fn a_server_that_was_stopped_for_a_while_seemed_fifty_times_as_slow() {

@@ -10,7 +10,7 @@ use spec::Contrast;
 
 use crate::analyse;
 use crate::block::{BlockOutcome, BlockPlan, SettledOffer, run_block};
-use crate::calibrate::{Calibration, calibrate, watched};
+use crate::calibrate::{Calibration, Effort, calibrate};
 use crate::disturbance::resolves;
 use crate::edges::Edges;
 use crate::error::ConductError;
@@ -94,11 +94,11 @@ impl<'a> PartRunner<'a> {
         let (started, clock) = (base::timestamp_now(), Instant::now());
         let all = run.kind == RunKind::Compare;
         let left = deadline.map(|deadline| deadline.aim.saturating_duration_since(Instant::now()));
-        let length = watched(&self.plan, left.map(Nanos::from));
+        let effort = Effort::of(&self.plan, left.map(Nanos::from));
         let calibration =
-            calibrate(&self.plan, all, length, &self.setting, self.seed, context.watcher);
+            calibrate(&self.plan, all, effort, &self.setting, self.seed, context.watcher);
         let elapsed = clock.elapsed().into();
-        self.record_calibration(run, &calibration, length, (started, elapsed), context)?;
+        self.record_calibration(run, &calibration, effort.length, (started, elapsed), context)?;
         let able: Vec<usize> = calibration.variants.iter().map(|c| c.variant).collect();
         self.stand_in_for_baseline(run, &able, context);
         let hopeless = all && !calibration.skipped.is_empty();
@@ -603,4 +603,4 @@ fn cool_down(machines: &Machines, stop: &drive::StopFlag) {
 
 #[cfg(test)]
 #[path = "part_tests.rs"]
-mod tests;
+pub(crate) mod tests;

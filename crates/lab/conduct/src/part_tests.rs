@@ -17,7 +17,7 @@ variant = [
 ]
 "#;
 
-fn plan() -> spec::Part {
+pub(crate) fn plan() -> spec::Part {
     let text = TEXT.replace("\nvariant = [", "\n[[part]]\nname = \"p\"\nvariant = [");
     spec::parse_plan(&text, "x.toml").unwrap().parts.remove(0)
 }

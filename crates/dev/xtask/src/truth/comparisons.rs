@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
-use zoo::{Behaviour, Subject, When};
+use zoo::{Behaviour, Kind, Subject, When};
 
 use super::options::Options;
 use super::results::Results;
 use super::tables;
-use crate::zoo::{Asked, Compared, Interval, KNOWN_TO, compare, true_p99};
+use crate::zoo::{Asked, Compared, Interval, KNOWN_TO, LATENCY_KNOWN_TO_S, compare, true_p99};
 use crate::{bench, binary, say};
 
 /// Limit on the time of a comparison.
@@ -18,6 +18,7 @@ const SECONDS: u32 = 60;
 #[derive(Debug)]
 pub(super) struct Comparison {
     pub(super) id: &'static str,
+    kind: Kind,
     /// What the second server does.
     server: &'static str,
     behaviour: Behaviour,
@@ -30,20 +31,35 @@ const EVEN: Behaviour = Behaviour::even(0.005);
 pub(super) const COMPARISONS: [Comparison; 3] = [
     Comparison {
         id: "compare-slow-requests",
+        kind: Kind::SlowRequests,
         server: "takes 500 ms for 2% of the requests, by independent draws, and answers the others at once",
         behaviour: Behaviour::with_slow(0.0, 0.02, 0.5),
     },
     Comparison {
         id: "compare-stops-by-count",
+        kind: Kind::StopsByCount,
         server: "holds every response for 1 ms, and stops everything for 60 ms after every 400 requests",
         behaviour: Behaviour::with_stops(0.001, When::Requests(400), 0.06),
     },
     Comparison {
         id: "compare-stops-by-time",
+        kind: Kind::PeriodicStops,
         server: "holds every response for 5 ms, and stops everything for 300 ms every 3 s",
         behaviour: Behaviour::with_stops(0.005, When::Fixed(2.7), 0.3),
     },
 ];
+
+/// The servers, as subjects of `prove zoo`.
+pub(crate) fn subjects() -> Vec<Subject> {
+    let subject = |Comparison { kind, behaviour, .. }| Subject {
+        kind,
+        asyncio: false,
+        worse: behaviour.clone(),
+        behaviour,
+        even: EVEN,
+    };
+    COMPARISONS.into_iter().map(subject).collect()
+}
 
 /// The result of a comparison, beside what is true.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,7 +117,7 @@ pub(super) fn measure(
         let [even, uneven] = comparison.behaviours();
         let compared = compare(&asked, [("a", even), ("b", uneven)], false)?;
         let p99 = |behaviour, i: usize| {
-            compared.levels[i].rate_per_s.map(|rate| true_p99(behaviour, rate))
+            compared.levels[i].rate_per_s.map(|rate| true_p99(behaviour, rate, LATENCY_KNOWN_TO_S))
         };
         let told = Told {
             date,

@@ -21,6 +21,8 @@ use self::results::Results;
 use self::rounds::Rounds;
 use crate::{bench, say, usage_error};
 
+pub(crate) use self::comparisons::subjects;
+
 /// Measures the requested scenarios, saves the results and writes the page.
 pub(crate) fn measure(words: &[&str]) -> ExitCode {
     with(words, run)

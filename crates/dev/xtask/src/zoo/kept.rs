@@ -15,6 +15,8 @@ use super::tally::Judged;
 pub(super) struct Conditions {
     pub(super) seed: u64,
     pub(super) seconds: u32,
+    /// The servers about which the method was wrong, instead of drawn ones.
+    pub(super) found: bool,
     /// Beside neighbours on both CPUs.
     pub(super) neighbours: bool,
     /// Comparisons at the same time.

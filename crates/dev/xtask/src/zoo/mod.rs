@@ -20,15 +20,15 @@ use zoo::{Behaviour, Kind, Subject};
 
 use crate::noise::{self, Neighbours};
 use crate::options::Options;
-use crate::{bench, binary, say, task};
+use crate::{bench, binary, say, task, truth};
 use comparison::Pair;
 use kept::{Conditions, Entry, Kept};
-use tally::{Judged, Tallies};
+use tally::{Beside, Judged, Tallies};
 
 #[cfg(test)]
 pub(crate) use comparison::Level;
 pub(crate) use comparison::{Asked, Compared, Interval, compare};
-pub(crate) use tally::{KNOWN_TO, true_p99};
+pub(crate) use tally::{KNOWN_TO, LATENCY_KNOWN_TO_S, true_p99};
 
 use server::Program;
 pub(crate) use server::become_server;
@@ -46,6 +46,8 @@ struct Wanted {
     options: Options,
     kind: Option<Kind>,
     seconds: u32,
+    /// Instead of drawn servers, those about which the method was wrong.
+    found: bool,
     neighbours: bool,
     /// Instead of comparing, loads every server for so many seconds.
     load_seconds: Option<u32>,
@@ -64,6 +66,7 @@ impl Wanted {
             options: Options::parse(&[], RUNS)?,
             kind: None,
             seconds: 60,
+            found: false,
             neighbours: false,
             load_seconds: None,
             binary: None,
@@ -88,6 +91,7 @@ impl Wanted {
                 "--seconds" => wanted.seconds = seconds(value()?)?,
                 "--load" => wanted.load_seconds = Some(seconds(value()?)?),
                 "--binary" => wanted.binary = Some(PathBuf::from(value()?)),
+                "--found" => wanted.found = true,
                 "--quiet" => wanted.neighbours = false,
                 "--neighbours" => wanted.neighbours = true,
                 "--page" => wanted.page = true,
@@ -108,19 +112,33 @@ impl Wanted {
 
     /// The subjects, kind by kind in turn. Those of a kind do not depend on the others.
     fn subjects(&self) -> impl Iterator<Item = (u32, Subject)> {
-        let kinds: Vec<Kind> = self.kind.map_or(Kind::ALL.to_vec(), |kind| vec![kind]);
-        let seed = self.options.seed;
-        (0..self.options.runs).map(move |run| {
+        let found = truth::subjects();
+        let mut kinds: Vec<Kind> = match self.found {
+            true => found.iter().map(|subject| subject.kind).collect(),
+            false => Kind::ALL.to_vec(),
+        };
+        kinds.retain(|kind| self.kind.is_none_or(|wanted| wanted == *kind));
+        let (seed, is_found) = (self.options.seed, self.found);
+        let runs = if kinds.is_empty() { 0 } else { self.options.runs };
+        (0..runs).map(move |run| {
             let kind = kinds[run as usize % kinds.len()];
             let round = u64::from(run) / kinds.len() as u64;
-            (run, kind.draw(seed.derive(kind.name(), round)))
+            let known = found.iter().find(|subject| is_found && subject.kind == kind);
+            let drawn = || kind.draw(seed.derive(kind.name(), round));
+            (run, known.cloned().unwrap_or_else(drawn))
         })
+    }
+
+    /// What each subject is compared with.
+    fn against(&self) -> &'static [&'static str] {
+        if self.found { &["even"] } else { &["even", "worse"] }
     }
 
     fn conditions(&self, version: String) -> Conditions {
         Conditions {
             seed: self.options.seed.0,
             seconds: self.seconds,
+            found: self.found,
             neighbours: self.neighbours,
             together: self.together,
             version,
@@ -146,7 +164,7 @@ fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     let missing: Vec<Asking> = wanted
         .subjects()
         .flat_map(|(run, subject)| {
-            ["even", "worse"].map(|against| Asking {
+            wanted.against().iter().copied().map(move |against| Asking {
                 run: run + 1,
                 subject: subject.clone(),
                 against,
@@ -221,8 +239,12 @@ impl Asking {
         let asked = Asked { tachograph, folder, seconds, further: &further, stop };
         let pair = if *against == "even" { Pair::even(subject) } else { Pair::worse(subject) };
         let compared = pair.compare(&asked);
-        let is_disturbed = conditions.neighbours || conditions.together > 1;
-        Ok(Judged::new(*run, subject, &pair, compared, is_disturbed))
+        let beside = match (conditions.neighbours, conditions.together) {
+            (false, 1) => Beside::Nothing,
+            (false, _) => Beside::OtherComparisons,
+            (true, _) => Beside::Neighbours,
+        };
+        Ok(Judged::new(*run, subject, &pair, compared, beside))
     }
 }
 
@@ -288,6 +310,18 @@ mod tests {
         }
         let unknown = Wanted::parse(&["--kind", "x"]).unwrap_err();
         assert!(unknown.starts_with("--kind x: one of slow-requests, nth-slow,"), "{unknown}");
+    }
+
+    #[test]
+    fn servers_that_were_found_are_compared_with_an_even_one() {
+        let wanted = Wanted::parse(&["--found", "--runs", "6"]).unwrap();
+        let kinds: Vec<Kind> = wanted.subjects().map(|(_, subject)| subject.kind).collect();
+        assert_eq!(kinds[..3], [Kind::SlowRequests, Kind::StopsByCount, Kind::PeriodicStops]);
+        assert_eq!((kinds.len(), wanted.against()), (6, &["even"][..]));
+        let one = Wanted::parse(&["--found", "--runs", "2", "--kind", "periodic-stops"]).unwrap();
+        let even: Vec<Behaviour> = one.subjects().map(|(_, subject)| subject.even).collect();
+        assert_eq!(even, [Behaviour::even(0.005), Behaviour::even(0.005)]);
+        assert!(Wanted::parse(&["--found", "--kind", "lock"]).unwrap().subjects().next().is_none());
     }
 
     #[test]

@@ -18,12 +18,38 @@ pub(super) const WITH_VERDICT_MIN: f64 = 0.5;
 pub(super) const WRONG_SIGNS: u32 = 0;
 
 /// How well a throughput is known: what loopback and waking threads add to a request is not part of
-/// the behaviour, and neither are neighbours.
+/// the behaviour. Beside others, only the ratio of two is known.
 pub(crate) const KNOWN_TO: f64 = 0.005;
-pub(super) const KNOWN_TO_BESIDE_NEIGHBOURS: f64 = 0.02;
-/// The same for a latency, besides the error of its simulation.
+pub(super) const RATIO_KNOWN_TO_BESIDE_OTHERS: f64 = 0.02;
+/// The same for a latency, besides the error of its simulation. Other comparisons add milliseconds, so
+/// beside them only long latencies are known.
 pub(super) const LATENCY_KNOWN_TO: f64 = 0.01;
-pub(super) const LATENCY_KNOWN_TO_S: f64 = 0.000_5;
+pub(crate) const LATENCY_KNOWN_TO_S: f64 = 0.000_5;
+pub(super) const LATENCY_KNOWN_TO_BESIDE_COMPARISONS_S: f64 = 0.02;
+pub(super) const LATENCY_MIN_BESIDE_COMPARISONS_S: f64 = 0.1;
+
+/// What ran beside a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    Nothing,
+    OtherComparisons,
+    Neighbours,
+}
+
+impl Beside {
+    /// The true 99th percentile of an open loop's latency, if it is known.
+    fn known_p99(self, behaviour: &Behaviour, rate_per_s: f64) -> Option<Interval> {
+        match self {
+            Beside::Nothing => Some(true_p99(behaviour, rate_per_s, LATENCY_KNOWN_TO_S)),
+            Beside::OtherComparisons => {
+                let way_s = LATENCY_KNOWN_TO_BESIDE_COMPARISONS_S;
+                let truth = true_p99(behaviour, rate_per_s, way_s);
+                (truth.low >= LATENCY_MIN_BESIDE_COMPARISONS_S).then_some(truth)
+            }
+            Beside::Neighbours => None,
+        }
+    }
+}
 
 /// A figure that `compare` reported, beside what is true.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -69,9 +95,10 @@ impl Judged {
         subject: &Subject,
         pair: &Pair,
         outcome: Result<Compared, String>,
-        neighbours: bool,
+        beside: Beside,
     ) -> Judged {
-        let known_to = if neighbours { KNOWN_TO_BESIDE_NEIGHBOURS } else { KNOWN_TO };
+        let known_to =
+            if beside == Beside::Nothing { KNOWN_TO } else { RATIO_KNOWN_TO_BESIDE_OTHERS };
         let true_ratio = pair.true_ratio();
         let [a, b] = pair.behaviours.map(describe);
         let implementation = if subject.asyncio { "asyncio" } else { "threads" };
@@ -98,12 +125,13 @@ impl Judged {
         });
         for (behaviour, level) in pair.behaviours.into_iter().zip(&compared.levels) {
             let capacity = behaviour.throughput_per_s(Subject::CONNECTIONS);
-            judged.levels.extend(Held::new(level.throughput_per_s, capacity, known_to));
-            // What neighbours add to a latency is not known.
-            if let (false, Some(rate), Some(p99)) = (neighbours, level.rate_per_s, level.p99_s)
-                && rate < 0.95 * capacity
-            {
-                judged.p99s.push(Held { reported: p99, truth: true_p99(behaviour, rate) });
+            if beside == Beside::Nothing {
+                judged.levels.extend(Held::new(level.throughput_per_s, capacity, known_to));
+            }
+            let rate = level.rate_per_s.filter(|rate| *rate < 0.95 * capacity);
+            if let (Some(rate), Some(reported)) = (rate, level.p99_s) {
+                let truth = beside.known_p99(behaviour, rate);
+                judged.p99s.extend(truth.map(|truth| Held { reported, truth }));
             }
         }
         judged
@@ -167,11 +195,11 @@ fn missed(held: &Held) -> String {
 }
 
 /// The 99th percentile of an open loop, from two standard errors of its simulation below to two
-/// above.
-pub(crate) fn true_p99(behaviour: &Behaviour, rate_per_s: f64) -> Interval {
+/// above, and at most `way_s` more for what is not part of the behaviour.
+pub(crate) fn true_p99(behaviour: &Behaviour, rate_per_s: f64, way_s: f64) -> Interval {
     let [p99] = simulate::latency_s(behaviour, Subject::CONNECTIONS, rate_per_s, [0.99], Seed(1));
     let off = 2.0 * p99.error + LATENCY_KNOWN_TO * p99.value;
-    Interval { low: p99.value - off, high: p99.value + off + LATENCY_KNOWN_TO_S }
+    Interval { low: p99.value - off, high: p99.value + off + way_s }
 }
 
 /// Intervals, and those that hold the truth.
@@ -331,7 +359,7 @@ mod tests {
             forbidden_by: if verdict == "invalid" { vec!["ledger".to_owned()] } else { Vec::new() },
         };
         let pair = Pair::worse(&subject);
-        Judged::new(1, &subject, &pair, Ok(compared), false)
+        Judged::new(1, &subject, &pair, Ok(compared), Beside::Nothing)
     }
 
     #[test]
@@ -384,7 +412,7 @@ mod tests {
     #[test]
     fn the_true_p99_of_a_stopping_server_is_in_its_stops() {
         let stops = Behaviour::with_stops(0.002, zoo::When::Fixed(2.7), 0.3);
-        let truth = true_p99(&stops, 100.0);
+        let truth = true_p99(&stops, 100.0, LATENCY_KNOWN_TO_S);
         assert!(truth.low > 0.26 && truth.high < 0.29, "{truth:?}");
     }
 }
