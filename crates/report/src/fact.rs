@@ -186,6 +186,7 @@ fn size(fact: &Fact) -> f64 {
         Fact::Unsustained { achieved, .. } => -achieved,
         Fact::FewRequests { fewest, .. } => -(*fewest as f64),
         Fact::Edges { mean, .. } => mean.abs(),
+        Fact::RareStalls { longest, .. } => longest.0 as f64,
         Fact::TimeWaitSockets { more, .. } => *more as f64,
         Fact::Baseline { .. }
         | Fact::ServedUnreadable { .. }
@@ -404,6 +405,7 @@ fn clause(part: &Part, finding: &Finding) -> String {
             signed_percent(*mean),
             share(*half_width)
         )),
+        Fact::RareStalls { measured, longest, .. } => of(rare_stalls(*measured, *longest)),
         Fact::Unchecked { what } => of(unchecked(*what).to_owned()),
         Fact::TimeWaitSockets { more, ports } => time_wait_sockets(*more, *ports),
         Fact::Tracked => {
@@ -411,6 +413,20 @@ fn clause(part: &Part, finding: &Finding) -> String {
              which costs time per connection; compare only with machines that do the same"
                 .to_owned()
         }
+    }
+}
+
+fn rare_stalls(measured: u32, longest: Nanos) -> String {
+    match measured {
+        0 => format!(
+            "a request took {longest}, but none that counts for its throughput stalled; the \
+             interval allows for stalls like this one"
+        ),
+        _ => format!(
+            "only {} of up to {longest} in what was measured; the interval of its throughput \
+             allows for more or fewer",
+            plural(measured.into(), "stall")
+        ),
     }
 }
 

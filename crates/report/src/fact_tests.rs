@@ -52,6 +52,10 @@ fn ms(n: u64) -> Nanos {
 
 #[test]
 fn what_every_check_saw() {
+    let rare_stalls = |measured| {
+        let (stalls, longest) = (stats::Stalls::default(), Nanos::from_millis(300));
+        Fact::RareStalls { stalls, measured, longest }
+    };
     let gap = |law, left, right| Fact::Ledger { gap: Discrepancy { law, left, right } };
     let uneven =
         |source, here, there, p| Fact::Uneven { source, other: 0, here, there, p, log_bound: None };
@@ -318,6 +322,14 @@ fn what_every_check_saw() {
         (
             Fact::Edges { mean: 0.012, half_width: 0.004 },
             "b: slow requests were cut off by the ends of slices: +1.2% (±0.4%) of the connections' time is unaccounted for; use longer slices",
+        ),
+        (
+            rare_stalls(2),
+            "b: only 2 stalls of up to 300 ms in what was measured; the interval of its throughput allows for more or fewer",
+        ),
+        (
+            rare_stalls(0),
+            "b: a request took 300 ms, but none that counts for its throughput stalled; the interval allows for stalls like this one",
         ),
         (
             Fact::Unchecked { what: Unchecked::MachineCpu },

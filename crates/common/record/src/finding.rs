@@ -337,6 +337,16 @@ pub enum Fact {
         /// Half-width of its 95% interval.
         half_width: f64,
     },
+    /// Stalls of the closed loop are so rare that blocks hardly show what they cost.
+    RareStalls {
+        /// What they cost, in shares of the connections' time.
+        stalls: stats::Stalls,
+        /// Number of stalls in the measured slices.
+        measured: u32,
+        /// The longest request under any load.
+        #[serde(rename = "longest_ns")]
+        longest: Nanos,
+    },
     /// A check could not read its input, so the result is unknown.
     Unchecked {
         /// The input.
@@ -433,6 +443,7 @@ impl Fact {
             Fact::BodyVaries { .. } => "body_varies",
             Fact::ErrorPage { .. } => "error_page",
             Fact::Edges { .. } => "edges",
+            Fact::RareStalls { .. } => "rare_stalls",
             Fact::Unchecked { .. } => "unchecked",
             Fact::TimeWaitSockets { .. } => "time_wait_sockets",
             Fact::Tracked => "tracked",

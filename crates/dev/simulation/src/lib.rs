@@ -17,8 +17,8 @@ use base::Seed;
 use world::{History, Order, REQUESTS_PER_SLICE};
 
 use stats::{
-    Aim, Better, Bias, Estimate, Evidence, Judgement, Spread, Stein, Sureness, Verdict,
-    anytime_half_width, judge, level_of, log_ratios, median,
+    Aim, Better, Bias, Estimate, Evidence, Judgement, Margins, Spread, Stein, Sureness, Total,
+    Verdict, anytime_half_width, judge, level_of, log_of_totals, log_ratios_of_totals, median,
 };
 
 /// Limit on the blocks of a simulated run.
@@ -151,19 +151,24 @@ impl Scenario {
     }
 
     fn play_planned(&self, history: &mut History, pilot: usize, difference: f64) -> Outcome {
-        let mut trials: Vec<Vec<f64>> =
+        let mut trials: Vec<Vec<Total>> =
             (0..pilot).map(|block| history.interleaved_block(block, self.rounds)).collect();
         let pilots = contrasts(&trials);
         let pilots: Vec<&[f64]> = pilots.iter().map(Vec::as_slice).collect();
-        let plan = Stein::plan_all(&pilots, &self.aim(), BLOCKS_MAX);
-        let blocks = plan.blocks as usize;
+        let by_spread = Stein::plan_all(&pilots, &self.aim(), BLOCKS_MAX).blocks;
+        let by_stalls = (1..self.variants)
+            .map(|variant| self.aim().blocks_for_margins(&self.margins(history, variant), pilot))
+            .max();
+        let blocks = by_spread.max(by_stalls.unwrap_or(0).min(BLOCKS_MAX.into()) as u32) as usize;
         trials.extend((pilot..blocks).map(|block| history.interleaved_block(block, self.rounds)));
         if self.order == Order::Sequential {
             trials = history.sequential(blocks);
         }
         if self.question == Question::Level {
-            let logs: Vec<f64> =
-                trials.iter().map(|trial| (trial[1] / REQUESTS_PER_SLICE).ln()).collect();
+            let in_slices =
+                |trial: &Vec<Total>| Total { per: trial[1].per * REQUESTS_PER_SLICE, ..trial[1] };
+            let levels: Vec<Total> = trials.iter().map(in_slices).collect();
+            let logs = log_of_totals(&levels).expect("a simulated server always serves something");
             let sureness = Sureness { alpha: 1.0 - self.aim().confidence, interrupted: false };
             let estimate = level_of(&logs, pilot, sureness);
             return Outcome::of_level(&estimate, blocks, difference);
@@ -171,30 +176,37 @@ impl Scenario {
         let judged = |(other, d): (usize, &Vec<f64>)| {
             let biases: Vec<Bias> =
                 history.bias(other + 1).filter(|_| self.widened).into_iter().collect();
-            judge(&Evidence { biases: &biases, ..self.evidence(d, pilot, false) })
+            let margins = self.margins(history, other + 1);
+            judge(&Evidence { biases: &biases, margins, ..self.evidence(d, pilot, false) })
         };
         let judgements: Vec<Judgement> =
             contrasts(&trials).iter().enumerate().map(judged).collect();
         Outcome::of(&judgements, difference)
     }
 
+    /// What rare stops may have cost a variant beyond what the blocks show.
+    fn margins(&self, history: &mut History, variant: usize) -> Margins {
+        match self.widened {
+            true => history.stalls(variant).margins(self.aim().alpha()),
+            false => Margins::default(),
+        }
+    }
+
     /// A person looks after every block. The worst moment to stop counts.
     fn play_watched(&self, history: &mut History, difference: f64) -> Outcome {
-        let trials: Vec<Vec<f64>> = (0..BLOCKS_MAX as usize)
+        let trials: Vec<Vec<Total>> = (0..BLOCKS_MAX as usize)
             .map(|block| history.interleaved_block(block, self.rounds))
             .collect();
-        let all = &contrasts(&trials)[0];
         let anytime = self.stop == Stop::AtTheWorst;
-        let look = |blocks: usize| {
-            let d = &all[..blocks];
-            Outcome::of(&[judge(&self.evidence(d, blocks, anytime))], difference)
-        };
-        let mut worst = look(all.len());
-        for blocks in LOOK_MIN..all.len() {
+        let look =
+            |d: &[f64]| Outcome::of(&[judge(&self.evidence(d, d.len(), anytime))], difference);
+        let mut worst = look(&contrasts(&trials)[0]);
+        for blocks in LOOK_MIN..trials.len() {
+            let d = &contrasts(&trials[..blocks])[0];
             // Judging costs more than the interval, and only an interval that excludes something
             // can mislead.
             let excludes = |value: f64| {
-                Spread::of(&all[..blocks]).is_some_and(|spread| {
+                Spread::of(d).is_some_and(|spread| {
                     let half = if anytime {
                         anytime_half_width(&spread, self.aim().alpha())
                     } else {
@@ -204,7 +216,7 @@ impl Scenario {
                 })
             };
             if excludes(difference) || excludes(0.0) {
-                worst = worst.or_worse(look(blocks));
+                worst = worst.or_worse(look(d));
             }
         }
         worst
@@ -221,18 +233,19 @@ impl Scenario {
             interrupted,
             invalid: false,
             biases: &[],
+            margins: Margins::default(),
         }
     }
 }
 
 /// The log ratios of every other variant to the first, by block.
-fn contrasts(trials: &[Vec<f64>]) -> Vec<Vec<f64>> {
+fn contrasts(trials: &[Vec<Total>]) -> Vec<Vec<f64>> {
     let variants = trials.first().map_or(0, Vec::len);
     (1..variants)
         .map(|variant| {
-            let pairs: Vec<(f64, f64)> =
+            let pairs: Vec<(Total, Total)> =
                 trials.iter().map(|trial| (trial[0], trial[variant])).collect();
-            log_ratios(&pairs).expect("a simulated server always serves something")
+            log_ratios_of_totals(&pairs).expect("a simulated server always serves something")
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use base::Seed;
 
-use crate::world::{Bursts, Order, Rounds, Start, World};
+use crate::world::{Bursts, Order, RareStops, Rounds, Start, World};
 use crate::{Question, ScenarioResult, Stop};
 
 /// A world, and how it is measured.
@@ -17,7 +17,8 @@ pub struct Scenario {
     pub(super) variants: usize,
     pub(super) order: Order,
     pub(super) stop: Stop,
-    /// Whether the bound on the bias of uneven steal widens the interval.
+    /// Whether the interval is widened by the bound on the bias of uneven steal, and by the margins of
+    /// rare stops.
     pub(super) widened: bool,
     pub(super) rounds: Rounds,
     pub(super) question: Question,
@@ -33,7 +34,10 @@ const NORMAL: World = World {
     wandering: (0.0, 0.0),
     bursts: None,
     steal: [0.0, 0.0],
+    stops: None,
 };
+/// One server stops for a slice, about once in a pilot of 6 blocks.
+const STOPPING: World = World { stops: Some(RareStops { begin: 0.02, length: 1.0 }), ..NORMAL };
 /// A tenth of a percent per slice: 2% per block.
 const DRIFTING: World = World { drift_per_slice: -0.001, ..NORMAL };
 /// The hypervisor stops the machine for 5% of the time beside one variant, and for 8% beside the
@@ -175,6 +179,25 @@ pub fn scenarios() -> Vec<Scenario> {
             noise: "uneven steal",
             goal: None,
             world: UNEVEN,
+            ..PLANNED
+        },
+        Scenario {
+            name: "rare stops",
+            about: "one server stops for 0.5 s, in 1 slice of 50; a pilot of 6 blocks",
+            noise: "rare stops",
+            goal: AT_LEAST_93,
+            world: STOPPING,
+            stop: Stop::Stein { pilot: 6 },
+            widened: true,
+            ..PLANNED
+        },
+        Scenario {
+            name: "rare stops, by their spread",
+            about: "the same without the margins of rare stops",
+            noise: "rare stops",
+            goal: None,
+            world: STOPPING,
+            stop: Stop::Stein { pilot: 6 },
             ..PLANNED
         },
         Scenario {

@@ -132,6 +132,7 @@ fn the_contrasts_are_played_on_the_noise_of_the_scenario_they_contrast_with() {
         ("AR(1)", "AR(1), one after the other"),
         ("Ctrl-C at the worst moment", "Ctrl-C, Student's interval"),
         ("uneven steal", "uneven steal, not widened"),
+        ("rare stops", "rare stops, by their spread"),
     ] {
         assert_eq!((of(with).noise, of(with).world), (of(without).noise, of(without).world));
     }
@@ -139,5 +140,5 @@ fn the_contrasts_are_played_on_the_noise_of_the_scenario_they_contrast_with() {
     let mut noises: Vec<&str> = scenarios.iter().map(|scenario| scenario.noise).collect();
     noises.sort_unstable();
     noises.dedup();
-    assert_eq!(noises.len(), scenarios.len() - 5);
+    assert_eq!(noises.len(), scenarios.len() - 6);
 }

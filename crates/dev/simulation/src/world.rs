@@ -4,7 +4,9 @@ use base::{Rng, Seed};
 use rand::RngExt as _;
 
 use crate::noise::{happens, normal, student_3};
-use stats::{Bias, BiasCause, bias_bound, kept_rounds, log_bias, lost_share, mirrored_order};
+use stats::{
+    Bias, BiasCause, Stalls, Total, bias_bound, kept_rounds, log_bias, lost_share, mirrored_order,
+};
 
 /// Requests per undisturbed slice of the baseline: half a second at 10,000/s.
 pub(super) const REQUESTS_PER_SLICE: f64 = 5_000.0;
@@ -35,6 +37,22 @@ pub(super) struct Bursts {
     pub(super) depth: f64,
 }
 
+/// Stops of every variant but the first, which is as fast as the others are in the long run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct RareStops {
+    /// Probability that one begins in a slice.
+    pub(super) begin: f64,
+    /// How long it lasts, in slices.
+    pub(super) length: f64,
+}
+
+impl RareStops {
+    /// What they cost in the long run, on the log scale.
+    fn cost(&self) -> f64 {
+        (self.begin * self.length).ln_1p()
+    }
+}
+
 /// The disturbances of a measurement. All sizes are on the log scale: 0.01 is about 1%.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct World {
@@ -54,6 +72,8 @@ pub(super) struct World {
     /// Share of the time for which the hypervisor stops the machine, beside the first variant and
     /// beside the others.
     pub(super) steal: [f64; 2],
+    /// Rare stops of the servers themselves.
+    pub(super) stops: Option<RareStops>,
 }
 
 /// The order of blocks and variants.
@@ -96,6 +116,11 @@ pub(super) struct History<'a> {
     block: f64,
     in_burst: bool,
     stops: Rng,
+    /// Slices so far, of one variant, in which rare stops could begin.
+    slices: f64,
+    /// Rare stops of each variant.
+    rare: Vec<u32>,
+    rare_stops: Rng,
     /// Share of the time that each variant lost in each block so far.
     lost: Vec<Vec<f64>>,
 }
@@ -117,13 +142,16 @@ impl<'a> History<'a> {
             block: 0.0,
             in_burst: false,
             stops: seed.rng("stops"),
+            slices: 0.0,
+            rare: vec![0; truth.len()],
+            rare_stops: seed.rng("rare stops"),
             lost: Vec::new(),
         }
     }
 
-    /// Throughput of every variant in an interleaved block, in requests per slice. Blocks must be
-    /// requested in order, from 0.
-    pub(super) fn interleaved_block(&mut self, block: usize, rounds: Rounds) -> Vec<f64> {
+    /// Requests and slices of every variant in an interleaved block. Blocks must be requested in
+    /// order, from 0.
+    pub(super) fn interleaved_block(&mut self, block: usize, rounds: Rounds) -> Vec<Total> {
         let variants = self.truth.len();
         let order = mirrored_order(variants, SLICES, &mut self.orders);
         let first = block * order.len();
@@ -145,7 +173,33 @@ impl<'a> History<'a> {
             trials[variant] += (completed[i] * (1.0 - stopped)).round();
         }
         self.lost.push(lost);
-        trials.iter().map(|completed| completed / count).collect()
+        self.slices += count;
+        let per: Vec<f64> = (0..variants).map(|v| count + self.stopped(v, count)).collect();
+        trials.into_iter().zip(per).map(|(amount, per)| Total { amount, per }).collect()
+    }
+
+    /// For how long rare stops lengthened so many slices of a variant.
+    fn stopped(&mut self, variant: usize, slices: f64) -> f64 {
+        let Some(RareStops { begin, length }) = self.world.stops.filter(|_| variant > 0) else {
+            return 0.0;
+        };
+        let begun = (0..slices as u32).filter(|_| happens(&mut self.rare_stops, begin)).count();
+        self.rare[variant] += begun as u32;
+        begun as f64 * length
+    }
+
+    /// The rare stops of a variant so far. As many slices of other loads show the length of one,
+    /// if one begins there.
+    pub(super) fn stalls(&mut self, variant: usize) -> Stalls {
+        let (Some(stops), true) = (self.world.stops, variant > 0) else {
+            return Stalls::default();
+        };
+        let number = f64::from(self.rare[variant]);
+        let each = stops.length / (self.slices + number * stops.length);
+        let seen = number > 0.0
+            || (0..self.slices as u32).any(|_| happens(&mut self.rare_stops, stops.begin));
+        let largest = if seen { each } else { 0.0 };
+        Stalls { sum: number * each, squares: number * each * each, largest }
     }
 
     /// CPUs that others were seen to use in each round of a block.
@@ -170,8 +224,9 @@ impl<'a> History<'a> {
         Some(Bias { cause: BiasCause::Steal, log_bound })
     }
 
-    /// Throughput of every variant in each of `blocks` blocks, measured one variant after the other.
-    pub(super) fn sequential(&mut self, blocks: usize) -> Vec<Vec<f64>> {
+    /// Requests and slices of every variant in each of `blocks` blocks, measured one variant after the
+    /// other.
+    pub(super) fn sequential(&mut self, blocks: usize) -> Vec<Vec<Total>> {
         (0..blocks)
             .map(|block| {
                 (0..self.truth.len())
@@ -180,7 +235,7 @@ impl<'a> History<'a> {
                         let trial: f64 = (first..first + SLICES)
                             .map(|moment| self.completed(variant, block, moment))
                             .sum();
-                        trial / SLICES as f64
+                        Total { amount: trial, per: SLICES as f64 }
                     })
                     .collect()
             })
@@ -190,7 +245,8 @@ impl<'a> History<'a> {
     /// Requests that a variant completes in the slice at a moment: an integer, as in reality.
     fn completed(&mut self, variant: usize, block: usize, moment: usize) -> f64 {
         let start = self.starts.level(self.world.start, self.truth.len(), variant, block);
-        let level = self.truth[variant] + start + self.machine(moment);
+        let stops = self.world.stops.filter(|_| variant > 0).map_or(0.0, |stops| stops.cost());
+        let level = self.truth[variant] + stops + start + self.machine(moment);
         (REQUESTS_PER_SLICE * level.exp()).round()
     }
 
@@ -272,14 +328,39 @@ mod tests {
         wandering: (0.0, 0.0),
         bursts: None,
         steal: [0.0, 0.0],
+        stops: None,
     };
+
+    /// Requests per slice.
+    fn rates(block: &[Total]) -> Vec<f64> {
+        block.iter().map(|total| total.amount / total.per).collect()
+    }
 
     #[test]
     fn a_still_world_shows_the_truth() {
         let truth = [0.0, 0.1_f64];
         let mut history = History::new(&STILL, &truth, Seed(1));
-        assert_eq!(history.interleaved_block(0, Rounds::All), [5000.0, 5526.0]);
-        assert_eq!(history.sequential(2), [[5000.0, 5526.0], [5000.0, 5526.0]]);
+        assert_eq!(rates(&history.interleaved_block(0, Rounds::All)), [5000.0, 5526.0]);
+        assert!(history.sequential(2).iter().all(|block| rates(block) == [5000.0, 5526.0]));
+    }
+
+    #[test]
+    fn stops_cost_what_the_stopping_server_is_faster_without_them() {
+        let stops = Some(RareStops { begin: 0.05, length: 0.6 });
+        let world = World { stops, ..STILL };
+        let mut history = History::new(&world, &[0.0, 0.0], Seed(1));
+        let mut sum = [Total { amount: 0.0, per: 0.0 }; 2];
+        for block in 0..2_000 {
+            for (sum, total) in sum.iter_mut().zip(history.interleaved_block(block, Rounds::All)) {
+                sum.amount += total.amount;
+                sum.per += total.per;
+            }
+        }
+        let rates = rates(&sum);
+        assert!((rates[1] / rates[0] - 1.0).abs() < 0.003, "{rates:?}");
+        let stalls = history.stalls(1);
+        assert!((stalls.sum - 0.03 / 1.03).abs() < 0.003, "{stalls:?}");
+        assert_eq!(history.stalls(0), Stalls::default());
     }
 
     #[test]
@@ -287,10 +368,11 @@ mod tests {
         let world = World { drift_per_slice: -0.001, ..STILL };
         let truth = [0.0, 0.0];
         let mut history = History::new(&world, &truth, Seed(1));
-        let block = history.interleaved_block(0, Rounds::All);
+        let block = rates(&history.interleaved_block(0, Rounds::All));
         assert!((block[1] / block[0] - 1.0).abs() < 1e-4, "{block:?}");
         let sequential = history.sequential(20);
-        let ratio = sequential[0][1] / sequential[0][0];
+        let first = rates(&sequential[0]);
+        let ratio = first[1] / first[0];
         assert!((ratio / (-0.2_f64).exp() - 1.0).abs() < 1e-3, "{ratio}");
     }
 
@@ -312,7 +394,7 @@ mod tests {
         let (mut all, mut quiet) =
             (History::new(&world, &truth, Seed(5)), History::new(&world, &truth, Seed(5)));
         let blocks = 0..200;
-        let even = |block: &Vec<f64>| *block == [5000.0, 5526.0];
+        let even = |block: &Vec<Total>| rates(block) == [5000.0, 5526.0];
         let undisturbed = |history: &mut History, rounds| {
             let blocks = blocks.clone().map(|block| history.interleaved_block(block, rounds));
             blocks.filter(even).count()

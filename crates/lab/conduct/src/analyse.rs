@@ -127,13 +127,15 @@ pub(crate) fn varying(calibration: &Calibration, plan: &spec::Part) -> Vec<Findi
     calibration.variants.iter().filter_map(varies).collect()
 }
 
-/// The number of blocks that the pilot calls for.
-pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part) -> u32 {
+/// The number of blocks that the pilot calls for, by the spread of the ratios or by the `stalls` of
+/// each variant that it contains.
+pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part, stalls: &[stats::Stalls]) -> u32 {
     let metric = metric_of(plan.primary);
     let offer = offer_of(plan, metric);
     let aim = aim(plan, true);
     let cap = plan.schedule.max_blocks.max(plan.schedule.pilot_blocks);
-    let all: Vec<Vec<f64>> = sound_contrasts(plan, part)
+    let contrasts = sound_contrasts(plan, part);
+    let all: Vec<Vec<f64>> = contrasts
         .iter()
         .map(|c| log_ratios(part, c, metric, offer, sureness(&aim, false)).0)
         .filter(|d| d.len() >= 2)
@@ -142,7 +144,38 @@ pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part) -> u32 {
         return plan.schedule.pilot_blocks;
     }
     let pilots: Vec<&[f64]> = all.iter().map(Vec::as_slice).collect();
-    stats::Stein::plan_all(&pilots, &aim, cap).blocks
+    let by_spread = stats::Stein::plan_all(&pilots, &aim, cap).blocks;
+    let by_stalls = contrasts.iter().map(|contrast| {
+        let margins = margins(stalls, contrast, metric, aim.alpha());
+        aim.blocks_for_margins(&margins, pilots[0].len())
+    });
+    let by_stalls = u32::try_from(by_stalls.max().unwrap_or(0)).unwrap_or(u32::MAX);
+    by_spread.max(by_stalls.min(cap))
+}
+
+/// The stalls of each variant, as found after the last block.
+fn stalls_of(part: &Part) -> Vec<stats::Stalls> {
+    let mut all = vec![stats::Stalls::default(); part.variants.len()];
+    for finding in &part.findings {
+        if let (Fact::RareStalls { stalls, .. }, Some(v)) = (&finding.fact, finding.variant) {
+            all[v as usize] = *stalls;
+        }
+    }
+    all
+}
+
+/// By how much rare stalls may bias a ratio: only throughput counts what they take.
+fn margins(
+    stalls: &[stats::Stalls],
+    contrast: &spec::Contrast,
+    metric: Metric,
+    alpha: f64,
+) -> stats::Margins {
+    if metric != Metric::Throughput {
+        return stats::Margins::default();
+    }
+    let of = |v: usize| stalls[v].margins(alpha);
+    of(contrast.variant).over(of(contrast.baseline))
 }
 
 fn sureness(aim: &Aim, interrupted: bool) -> Sureness {
@@ -322,6 +355,7 @@ fn summarise(plan: &spec::Part, part: &mut Part, interrupted: bool) {
     let alpha = 1.0 - plan.schedule.confidence;
     let sureness = Sureness { alpha, interrupted };
     let pilot_blocks = plan.schedule.pilot_blocks as usize;
+    let stalls = stalls_of(part);
     for v in 0..part.variants.len() {
         let mut summaries = Vec::new();
         for offer in [Offer::Closed, Offer::Open] {
@@ -334,7 +368,12 @@ fn summarise(plan: &spec::Part, part: &mut Part, interrupted: bool) {
             }
             trials.retain(|trial| trial.window > Nanos::ZERO);
             if !trials.is_empty() {
-                summaries.push(summary(offer, &trials, pilot_blocks, sureness));
+                let mut summary = summary(offer, &trials, pilot_blocks, sureness);
+                if offer == Offer::Closed {
+                    let margins = stalls[v].margins(alpha);
+                    summary.throughput_per_s = summary.throughput_per_s.at_least(margins);
+                }
+                summaries.push(summary);
             }
         }
         part.variants[v].summaries = summaries;
@@ -569,6 +608,10 @@ fn compare_one(
         interrupted,
         invalid: !because.is_empty(),
         biases: &biases,
+        margins: match offer {
+            Offer::Closed => margins(&stalls_of(part), contrast, metric, aim.alpha()),
+            _ => stats::Margins::default(),
+        },
     };
     let judgement = stats::judge(&evidence);
     let (baseline, variant) = (contrast.baseline as u32, contrast.variant as u32);

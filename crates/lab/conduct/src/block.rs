@@ -73,7 +73,7 @@ impl BlockOutcome {
     }
 
     /// Which rounds of an offer are kept. A round's size is the mean over its slices.
-    fn kept(&self, offer: Offer, resolved: bool) -> Vec<bool> {
+    pub(crate) fn kept(&self, offer: Offer, resolved: bool) -> Vec<bool> {
         let trial_sums = self.ended.iter().flat_map(|ended| &ended.trial_sums);
         let mut rounds: Vec<(f64, f64)> = Vec::new();
         for (round, taken) in trial_sums

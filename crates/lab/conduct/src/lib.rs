@@ -25,6 +25,7 @@ mod run;
 mod running_variant;
 mod schedule;
 mod slices;
+mod stalls;
 mod trial_sum;
 mod uneven;
 mod validity;

@@ -22,6 +22,7 @@ use crate::running_variant::{Setting, VariantResult};
 use crate::schedule::{
     extended, schedule_within, settle_offers, settled_after, warmup, with_learned,
 };
+use crate::stalls::Stalls;
 use crate::uneven::Unevenness;
 use crate::validity::{Inspector, VariantTotals, over_all_blocks};
 use crate::watch::{Event, Recorder, Watcher};
@@ -56,6 +57,7 @@ struct PartProgress {
     spent: Duration,
     edges: Edges,
     unevenness: Unevenness,
+    stalls: Stalls,
     all_totals: Vec<VariantTotals>,
     last_canary: Nanos,
 }
@@ -159,6 +161,7 @@ impl<'a> PartRunner<'a> {
             let contrasts = &self.plan.contrasts;
             found.extend(progress.unevenness.findings(contrasts, &complete, median, decides));
             found.extend(progress.edges.findings(&part.blocks, self.plan.variants.len()));
+            found.extend(progress.stalls.findings());
             part.findings.extend(found);
         }
         analyse::conclude(&self.plan, part, self.stopped());
@@ -200,6 +203,7 @@ impl<'a> PartRunner<'a> {
             spent: Duration::ZERO,
             edges: Edges::default(),
             unevenness: Unevenness::default(),
+            stalls: Stalls::of(&plan, calibration),
             all_totals: vec![VariantTotals::default(); plan.variants.len()],
             last_canary: self.canaries.run(),
             plan,
@@ -304,7 +308,9 @@ impl<'a> PartRunner<'a> {
             if complete >= progress.wanted && !progress.planned_after_pilot {
                 progress.planned_after_pilot = true;
                 let part = &run.parts[self.index];
-                progress.wanted = analyse::blocks_wanted(&progress.plan, part).max(complete);
+                let stalls = progress.stalls.so_far();
+                progress.wanted =
+                    analyse::blocks_wanted(&progress.plan, part, &stalls).max(complete);
             }
             let done = complete >= progress.wanted
                 || self.stopped()
@@ -363,6 +369,7 @@ impl<'a> PartRunner<'a> {
         inspector.inspect(&outcome, &progress.offers, change.as_ref(), compared);
         let mut findings = inspector.findings;
         progress.edges.note(number, &progress.plan, &outcome);
+        progress.stalls.note(&outcome, &outcome.kept(Offer::Closed, resolved));
         for ended in &outcome.ended {
             let v = ended.life.variant as usize;
             progress.all_totals[v].note(ended, &progress.plan.variants[v]);

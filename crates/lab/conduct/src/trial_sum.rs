@@ -8,6 +8,7 @@ use stage::served::Count;
 
 use crate::SliceSeen;
 use crate::disturbance::Activity;
+use crate::stalls::Stalled;
 use crate::validity::RESENT_AFTER;
 
 /// CPU time of the stack during a slice, and the machine's activity activity.
@@ -365,6 +366,21 @@ impl TrialSum {
         let mut all = empty();
         self.slices.iter().for_each(|slice| slice.latency.add_to(&mut all));
         Nanos(all.value_at_quantile(quantile))
+    }
+
+    /// Stalled requests of each slice: those that took longer than `limit`.
+    pub(crate) fn stalled(&self, limit: Nanos) -> impl Iterator<Item = Stalled> + '_ {
+        self.slices.iter().map(move |slice| {
+            let beyond = |value: u64| Nanos(value.saturating_sub(limit.0));
+            let long = slice.service_time.0.iter().filter(move |(value, _)| *value > limit.0);
+            let none = Stalled { round: slice.round, ..Stalled::default() };
+            long.fold(none, |sum, (value, count)| Stalled {
+                requests: sum.requests + count,
+                beyond: sum.beyond + beyond(*value) * *count,
+                longest: sum.longest.max(beyond(*value)),
+                ..sum
+            })
+        })
     }
 
     /// Requests completed in each step of all slices.

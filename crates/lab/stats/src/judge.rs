@@ -6,6 +6,7 @@ use crate::anytime::anytime_half_width;
 use crate::bias::Bias;
 use crate::sign_flip::{sign_flip_p, sign_flip_p_min};
 use crate::spread::{Spread, mean};
+use crate::stalls::Margins;
 use crate::stein::{Aim, half_width};
 use crate::{Estimate, Verdict};
 
@@ -51,6 +52,9 @@ pub struct Evidence<'a> {
     pub invalid: bool,
     /// Bounded biases. The interval is widened by the sum of their bounds.
     pub biases: &'a [Bias],
+    /// By how much the mean of `d` may be off because of rare stalls, which their spread over blocks
+    /// does not show. The interval contains at least these, and the biases beyond them.
+    pub margins: Margins,
 }
 
 /// The sign-flip test's second opinion on the interval.
@@ -118,9 +122,10 @@ impl Judgement {
 ///
 /// - The interval is exp(mean d ± half-width): Stein's, or Student's on all blocks if wider; the
 ///   anytime-valid one if a person stopped the run.
+/// - It contains the margins of rare stalls.
 /// - Bounded biases widen the interval by the sum of their bounds, on the log scale, on both sides.
 /// - The sign-flip test gives a second opinion at the same error probability: whether what the biases
-///   leave of the difference is one.
+///   and rare stalls leave of the difference is one.
 /// - **Equivalent** if a margin was declared and two one-sided tests put the ratio within it
 ///   (Schuirmann 1987): the interval at twice the error probability is between 1/(1 + margin) and 1
 ///   + margin.
@@ -131,13 +136,10 @@ impl Judgement {
 pub fn judge(evidence: &Evidence) -> Judgement {
     let spread = Spread::of(evidence.d);
     let alpha = evidence.aim.alpha();
-    let ratio = match evidence.interval {
-        Some(interval) => interval.widened(evidence.bias()),
-        None => {
-            let half = half_width_at(evidence, spread.as_ref(), alpha) + evidence.bias();
-            Estimate::from_log(mean(evidence.d), half)
-        }
-    };
+    let by_chance = evidence.interval.unwrap_or_else(|| {
+        Estimate::from_log(mean(evidence.d), half_width_at(evidence, spread.as_ref(), alpha))
+    });
+    let ratio = by_chance.at_least(evidence.margins).widened(evidence.bias());
     let half = ratio.half_width_log();
     let (second_opinion_p, second_opinion) =
         second_opinion(evidence, spread.as_ref(), !ratio.holds(1.0));
@@ -195,8 +197,10 @@ fn second_opinion(
 ) -> (Option<f64>, Opinion) {
     let Some(spread) = spread else { return (None, Opinion::Unavailable) };
     let alpha = evidence.aim.alpha();
-    // The bias that would explain the most of the difference, but not more than all of it.
-    let explained = spread.mean.signum() * spread.mean.abs().min(evidence.bias());
+    // What would explain the most of the difference, but not more than all of it.
+    let Margins { below, above } = evidence.margins;
+    let most = evidence.bias() + if spread.mean > 0.0 { below } else { above };
+    let explained = spread.mean.signum() * spread.mean.abs().min(most);
     let left: Vec<f64> = spread.groups.iter().map(|d| d - explained).collect();
     let p = sign_flip_p(&left);
     let opinion = if sign_flip_p_min(spread.groups.len()) > alpha {
@@ -250,7 +254,11 @@ fn is_within(evidence: &Evidence, spread: Option<&Spread>, margin: f64) -> bool 
         return interval.low > 1.0 / (1.0 + margin) && interval.high < 1.0 + margin;
     }
     let half = half_width_at(evidence, spread, alpha) + evidence.bias();
-    spread.is_some_and(|spread| spread.mean.abs() + half < margin.ln_1p())
+    let most = margin.ln_1p();
+    spread.is_some_and(|spread| {
+        let rare = evidence.margins.largest() + evidence.bias();
+        spread.mean.abs() + half.max(rare) < most
+    })
 }
 
 /// Blocks that a new run probably needs: what the spread of all blocks requires, and at least twice
@@ -262,7 +270,8 @@ fn blocks_of_new_run(evidence: &Evidence, spread: &Spread, opinion: Opinion) -> 
         return None;
     }
     let aim = Aim { precision: room, ..evidence.aim };
-    let wanted = u32::try_from(aim.blocks_for(spread)).unwrap_or(u32::MAX);
+    let rare = aim.blocks_for_margins(&evidence.margins, evidence.d.len());
+    let wanted = u32::try_from(aim.blocks_for(spread).max(rare)).unwrap_or(u32::MAX);
     let doubled = if opinion == Opinion::Disagrees { 2 * evidence.d.len() as u32 } else { 0 };
     let wanted = wanted.max(doubled).max(evidence.pilot_blocks as u32);
     Some(wanted.max(DECIDING_BLOCKS_MIN as u32))

@@ -17,6 +17,7 @@ fn evidence(d: &[f64]) -> Evidence<'_> {
         interrupted: false,
         invalid: false,
         biases: &[],
+        margins: Margins::default(),
     }
 }
 

@@ -6,6 +6,7 @@
 //! coverage whatever the number and its cap.
 
 use crate::spread::{Spread, product_or_zero};
+use crate::stalls::Margins;
 use crate::student::t_quantile;
 
 /// Target precision and confidence.
@@ -38,6 +39,16 @@ impl Aim {
         let blocks = (reach / self.half_width_log()).powi(2).ceil();
         // The cast saturates; the caller caps an infinite number.
         (blocks as u64).max(2)
+    }
+}
+
+impl Aim {
+    /// Number of blocks after which the margins of rare stalls, in so many blocks, shrink to the target
+    /// width: in proportion to the root of the number of stalls.
+    pub fn blocks_for_margins(&self, margins: &Margins, blocks: usize) -> u64 {
+        let shrink = (margins.largest() / self.half_width_log()).powi(2);
+        // The cast saturates.
+        (blocks as f64 * shrink).ceil() as u64
     }
 }
 

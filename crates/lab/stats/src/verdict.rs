@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::stalls::Margins;
+
 /// An estimate with its confidence interval, in the unit of the estimated quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -47,6 +49,15 @@ impl Estimate {
     pub fn widened(&self, log_bound: f64) -> Estimate {
         let factor = log_bound.exp();
         Estimate { low: self.low / factor, high: self.high * factor, ..*self }
+    }
+
+    /// The interval, at least as far from the value as these margins.
+    pub fn at_least(&self, margins: Margins) -> Estimate {
+        Estimate {
+            low: self.low.min(self.value * (-margins.below).exp()),
+            high: self.high.max(self.value * margins.above.exp()),
+            ..*self
+        }
     }
 
     /// The longer side of the interval on a logarithmic scale; infinite if a side is unbounded.
