@@ -355,8 +355,7 @@ fn summarise(plan: &spec::Part, part: &mut Part, interrupted: bool) {
     let alpha = 1.0 - plan.schedule.confidence;
     let sureness = Sureness { alpha, interrupted };
     let pilot_blocks = plan.schedule.pilot_blocks as usize;
-    let stalls = stalls_of(part);
-    for v in 0..part.variants.len() {
+    for (v, stalls) in stalls_of(part).iter().enumerate() {
         let mut summaries = Vec::new();
         for offer in [Offer::Closed, Offer::Open] {
             let mut trials: Vec<&Trial> =
@@ -370,7 +369,7 @@ fn summarise(plan: &spec::Part, part: &mut Part, interrupted: bool) {
             if !trials.is_empty() {
                 let mut summary = summary(offer, &trials, pilot_blocks, sureness);
                 if offer == Offer::Closed {
-                    let margins = stalls[v].margins(alpha);
+                    let margins = stalls.margins(alpha);
                     summary.throughput_per_s = summary.throughput_per_s.at_least(margins);
                 }
                 summaries.push(summary);
