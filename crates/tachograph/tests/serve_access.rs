@@ -6,14 +6,15 @@ mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use proofs::daemon::{Daemon, points};
 use rustix::process::Signal;
-use support::{Place, TACHOGRAPH, eventually};
+use support::{Place, eventually, not_run};
 
 const TOKEN: &str = "b1946ac92492d2347c6235b4d2611184";
 
@@ -402,19 +403,191 @@ daemon.send_signal(signal.SIGTERM)
 sys.exit(daemon.wait())
 "#;
 
+/// The same command, run by the arguments of another program.
+fn run_by(program: &str, args: &[&str], command: &Command) -> Command {
+    let mut by = Command::new(program);
+    by.args(args).arg(command.get_program()).args(command.get_args());
+    by.current_dir(command.get_current_dir().unwrap());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => by.env(name, value),
+            None => by.env_remove(name),
+        };
+    }
+    by
+}
+
+/// The permissions of a file.
+fn mode(path: &Path) -> u32 {
+    std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[test]
+fn links_of_other_users_in_a_shared_folder_are_not_followed() {
+    if !rustix::process::geteuid().is_root() {
+        return not_run("only root can give files to another user");
+    }
+    let place = Place::new();
+    let shared = place.path("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o1777)).unwrap();
+    std::fs::create_dir(place.path("target")).unwrap();
+    let foreign = |name: &str| {
+        let link = shared.join(name);
+        symlink(place.path("target").join(name), &link).unwrap();
+        lchown(&link, Some(65_534), Some(65_534)).unwrap();
+        link.to_str().unwrap().to_owned()
+    };
+    let (record, journal, folder) = (foreign("record"), foreign("journal"), foreign("folder"));
+    let read = foreign("read");
+    std::fs::create_dir(place.path("target/folder")).unwrap();
+    place.write("target/read", "");
+    let socket = format!("unix:{folder}/http.sock");
+    let http = ["serve", "--no-graphite", "--http", "127.0.0.1:0"];
+    let points = place.write("points.txt", "a 1 1700000000\n");
+    for (args, link) in [
+        ([&http[..], &["--record", &record]].concat(), &record),
+        ([&http[..], &["--journal", &journal]].concat(), &journal),
+        (vec!["serve", "--no-graphite", "--http", &socket], &folder),
+        (
+            vec!["import", "--record", &record, "--format", "graphite", points.to_str().unwrap()],
+            &record,
+        ),
+        (vec!["list", "--record", &read], &read),
+    ] {
+        let said = format!(
+            "error: {link} is a symbolic link of another user (uid 65534), in a folder where \
+             everyone can create files: remove it, or choose a path in a folder of your own\n"
+        );
+        let ended = place.run(&args);
+        assert_eq!((ended.status, ended.err), (Some(2), said), "{args:?}");
+    }
+    let found = |folder: PathBuf| std::fs::read_dir(folder).unwrap().count();
+    assert_eq!([found(place.path("target")), found(place.path("target/folder"))], [2, 0]);
+}
+
+#[test]
+fn record_journal_and_sockets_are_private_whatever_the_umask() {
+    let place = Place::new();
+    let socket = place.path("http.sock");
+    let unix = format!("unix:{}", socket.display());
+    let datagrams = place.path("graphite.sock");
+    let graphite = format!("unix-dgram:{}", datagrams.display());
+    let start = |further: &[&str]| {
+        let args = ["serve", "--http", &unix, "--graphite", &graphite];
+        let command = place.command(&[&args[..], further].concat());
+        let command = run_by("sh", &["-c", "umask 0; exec \"$0\" \"$@\""], &command);
+        Daemon::start(command, 2).unwrap()
+    };
+    let daemon = start(&[]);
+    assert_eq!([mode(&socket), mode(&datagrams)], [0o600; 2]);
+    for name in ["record.sqlite", "record.sqlite-wal", "record.sqlite-shm"] {
+        assert_eq!(mode(&place.path(name)), 0o600, "{name}");
+    }
+    let journal = place.path("record.sqlite.journal");
+    assert_eq!(mode(&journal), 0o700);
+    for entry in std::fs::read_dir(&journal).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(mode(&path), 0o600, "{}", path.display());
+    }
+    daemon.stop().unwrap();
+    let daemon = start(&["--socket-mode", "660"]);
+    assert_eq!([mode(&socket), mode(&datagrams)], [0o660; 2]);
+    daemon.stop().unwrap();
+    // What its owner has opened stays open.
+    std::fs::set_permissions(place.path("record.sqlite"), PermissionsExt::from_mode(0o644))
+        .unwrap();
+    let daemon = start(&[]);
+    assert_eq!(mode(&place.path("record.sqlite-wal")), 0o644);
+    daemon.stop().unwrap();
+    std::fs::set_permissions(&journal, PermissionsExt::from_mode(0o777)).unwrap();
+    let ended = place.run(&["serve", "--http", &unix, "--no-graphite"]);
+    let said = format!(
+        "error: everyone can create files in the folder {0} of the journal: chmod o-w {0}, or \
+         choose another --journal\n",
+        journal.display()
+    );
+    assert_eq!((ended.status, ended.err), (Some(2), said));
+}
+
+#[test]
+fn an_import_creates_a_private_record_whatever_the_umask() {
+    let place = Place::new();
+    let points = place.write("points.txt", "a 1 1700000000\n");
+    let command = place.command(&["import", "--format", "graphite", points.to_str().unwrap()]);
+    let command = run_by("sh", &["-c", "umask 0; exec \"$0\" \"$@\""], &command);
+    place.finish(command).status(0);
+    assert_eq!(mode(&place.path("record.sqlite")), 0o600);
+}
+
+#[test]
+fn a_body_in_chunks_of_one_byte_is_accepted() {
+    let place = Place::new();
+    let daemon = start(&place, &["--no-graphite"], 1);
+    // More chunks than there are units of memory for all requests.
+    let line = "chunks value=1 1700000000\n";
+    let body: String = line.repeat((70 << 10) / line.len());
+    let mut request =
+        b"POST /write?precision=s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+        Transfer-Encoding: chunked\r\n\r\n"
+            .to_vec();
+    for byte in body.bytes() {
+        request.extend_from_slice(&[b'1', b'\r', b'\n', byte, b'\r', b'\n']);
+    }
+    request.extend_from_slice(b"0\r\n\r\n");
+    let mut stream = connect(&daemon);
+    stream.write_all(&request).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert_eq!(status(&answer), 204, "{answer}");
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn a_client_that_has_closed_its_side_gets_its_answer() {
+    let place = Place::new();
+    let daemon = start(&place, &["--no-graphite"], 1);
+    let line = "half value=1\n";
+    for (request, wanted) in [
+        (format!("POST /write HTTP/1.1\r\nHost: x.localhost\r\n\r\n"), 421),
+        (
+            format!(
+                "POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{line}",
+                line.len()
+            ),
+            204,
+        ),
+        ("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(), 200),
+    ] {
+        let mut stream = connect(&daemon);
+        stream.write_all(request.as_bytes()).unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert_eq!(status(&answer), wanted, "{answer}");
+    }
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn a_request_with_two_hosts_is_refused() {
+    let place = Place::new();
+    let daemon = start(&place, &["--no-graphite"], 1);
+    for path in ["/health", "/ping"] {
+        let two = "Host: localhost\r\nHost: evil.example\r\n";
+        let answer = ask(connect(&daemon), &format!("GET {path}"), two);
+        assert_eq!(status(&answer), 400, "{answer}");
+        assert!(answer.contains("a request must have one Host header"), "{answer}");
+    }
+    daemon.stop().unwrap();
+}
+
 #[test]
 fn senders_that_are_not_allowed_are_turned_away_and_counted() {
     let place = Place::new();
     let template = place.command(&["serve"]);
-    let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--net", "python3", "-c", SENDERS, TACHOGRAPH]);
-    command.current_dir(place.dir.path());
-    for (name, value) in template.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    let args = ["--user", "--map-root-user", "--net", "python3", "-c", SENDERS];
+    let command = run_by("unshare", &args, &template);
     let ended = place.finish(command);
     ended.status(0);
     let has = |line: &str| assert!(ended.out.lines().any(|known| known == line), "{}", ended.out);

@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+use crate::Foreign;
+
 /// The record could not be opened, written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
@@ -25,6 +27,9 @@ pub enum RecordError {
         /// The system's error.
         cause: std::io::Error,
     },
+    /// A part of the path belongs to another user.
+    #[error(transparent)]
+    Foreign(#[from] Foreign),
     /// The file or its folder is read-only.
     #[error("the record {} cannot be written: make the file and its folder writable, or set TACHOGRAPH_RECORD to a file elsewhere", .0.display())]
     ReadOnly(PathBuf),

@@ -1,5 +1,7 @@
 //! Opening the SQLite file, and what a run writes while it is in progress.
 
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,6 +9,7 @@ use base::RunId;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::error::RecordError;
+use crate::owners::{Foreign, refuse_foreign, refuse_foreign_links};
 use crate::schema::{self, KNOWN, Stamp};
 use crate::{Block, Part, Run, RunLine, Trial, read, write};
 
@@ -37,6 +40,10 @@ fn path_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Reco
 /// SQLite's usual 4,096 bytes, half of the file was empty space behind packed rows of 1,100 bytes.
 const PAGE_BYTES: i64 = 8_192;
 
+/// Permissions of a new record, and of folders created for it: only its owner's.
+const OWN_FILE: u32 = 0o600;
+const OWN_FOLDER: u32 = 0o700;
+
 /// The record: a SQLite file of runs.
 ///
 /// Every call is one transaction that is on disk when it returns
@@ -54,10 +61,16 @@ impl Store {
         if path.is_dir() {
             return Err(RecordError::Folder(path));
         }
+        refuse_foreign_files(&path)?;
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            std::fs::create_dir_all(folder)
-                .map_err(|cause| RecordError::NoFolder { folder: folder.to_owned(), cause })?;
+            let made = DirBuilder::new().recursive(true).mode(OWN_FOLDER).create(folder);
+            made.map_err(|cause| RecordError::NoFolder { folder: folder.to_owned(), cause })?;
         }
+        // SQLite would create it with the permissions that the umask leaves. It gives its other files
+        // those of this one. Of an error it knows more to say.
+        let _ = File::options().write(true).create_new(true).mode(OWN_FILE).open(&path);
+        // Somebody may have been quicker; what is ours from now on, nobody else can replace.
+        refuse_foreign_files(&path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -68,6 +81,7 @@ impl Store {
         let mut store = Store { db: db.map_err(|e| RecordError::from_sqlite(&path, e))?, path };
         store.check_stamp()?;
         store.prepare()?;
+        refuse_foreign_files(&store.path)?;
         Ok(store)
     }
 
@@ -77,6 +91,7 @@ impl Store {
         if path.is_dir() {
             return Err(RecordError::Folder(path));
         }
+        refuse_foreign_links(&path)?;
         if !path.exists() {
             return Err(RecordError::Empty(path));
         }
@@ -235,6 +250,19 @@ impl Store {
     fn explain(&self, error: rusqlite::Error) -> RecordError {
         RecordError::from_sqlite(&self.path, error)
     }
+}
+
+/// Checks the file, and those that SQLite has beside it
+/// (<https://www.sqlite.org/tempfiles.html>).
+fn refuse_foreign_files(path: &Path) -> Result<(), Foreign> {
+    refuse_foreign(path)?;
+    // SQLite resolves links first.
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    ["-wal", "-shm", "-journal"].iter().try_for_each(|ending| {
+        let mut path = path.as_os_str().to_owned();
+        path.push(ending);
+        refuse_foreign(Path::new(&path))
+    })
 }
 
 fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {

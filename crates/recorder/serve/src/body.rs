@@ -69,7 +69,7 @@ async fn read_all(ingest: &Ingest, mut body: BodyDataStream) -> Result<Read, Fai
         if bytes.len() + part.len() > MESSAGE_MAX {
             return Err(too_large());
         }
-        room.merge(ingest.try_room(part.len()).ok_or_else(busy)?);
+        room.merge(ingest.try_more_room(&room, bytes.len() + part.len()).ok_or_else(busy)?);
         bytes.extend_from_slice(&part);
     }
     Ok(Read { bytes, room })

@@ -2,12 +2,15 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use record::refuse_foreign;
+use rustix::fs::Mode;
 use sd_notify::NotifyState;
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -52,6 +55,8 @@ pub struct Options {
     pub pickle: Vec<Address>,
     /// The folder of the journal.
     pub journal: PathBuf,
+    /// Permissions of Unix sockets.
+    pub socket_mode: u32,
     /// Size of the journal in bytes beyond which senders must wait.
     pub journal_max: u64,
     /// Time between two batches.
@@ -173,6 +178,8 @@ pub fn run(
     mount: impl FnOnce(&Readers) -> Router,
     tell: impl Fn(Event<'_>),
 ) -> Result<(), ServeError> {
+    // Everything that is created from here on is for this user only.
+    rustix::process::umask(Mode::RWXG | Mode::RWXO);
     let mut predecessor = Predecessor::find().map_err(ServeError::System)?;
     if predecessor.is_some() {
         // Finds out that the record cannot be used while the predecessor still serves it.
@@ -190,6 +197,7 @@ pub fn run(
     };
     loop {
         let (sockets, connections) = runtime.block_on(adopt(options, left))?;
+        prepare(&options.journal)?;
         let (ingest, threads) = ingest::start(options.ingest(), metrics.clone())?;
         if let Some(predecessor) = predecessor.take() {
             predecessor.confirm();
@@ -252,6 +260,21 @@ impl Options {
     }
 }
 
+/// Creates the folder of the journal, to which no other user may have access by way of a shared
+/// folder.
+fn prepare(journal: &Path) -> Result<(), ServeError> {
+    refuse_foreign(journal)?;
+    let failed = |cause| ServeError::NoFolder { folder: journal.to_owned(), cause };
+    fs::create_dir_all(journal).map_err(failed)?;
+    // Another user may have been quicker; what is ours from now on, nobody else can replace.
+    refuse_foreign(journal)?;
+    let found = fs::metadata(journal).map_err(failed)?;
+    match Mode::from_raw_mode(found.mode()).contains(Mode::WOTH) {
+        true => Err(ServeError::OpenFolder(journal.to_owned())),
+        false => Ok(()),
+    }
+}
+
 /// Binds all sockets, except for those that were handed over, so that a second daemon ends before
 /// it opens the journal. Returns connections that were handed over too.
 async fn adopt(
@@ -291,7 +314,13 @@ async fn adopt(
         let known = sockets.iter().position(|known| known.0 == service && known.1 == text);
         let (socket, given) = match known.map(|at| sockets.swap_remove(at)) {
             Some((.., given, fd)) => (Bound::adopted(fd, &wanted).map_err(failed)?, given),
-            None => (Bound::new(&wanted).await.map_err(failed)?, Given::No),
+            None => {
+                if let Address::Unix(path) | Address::UnixDatagram(path) = &wanted {
+                    refuse_foreign(path)?;
+                }
+                let socket = Bound::new(&wanted, options.socket_mode).await;
+                (socket.map_err(failed)?, Given::No)
+            }
         };
         let address = socket.address(&wanted).map_err(failed)?;
         listening.push(Listening { service, wanted, address, socket, given });

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_TYPE, HOST, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -73,6 +73,10 @@ async fn guard(
         return failure(StatusCode::FORBIDDEN, "the sender is not known");
     };
     let link = peer.link;
+    if request.headers().get_all(HOST).iter().nth(1).is_some() {
+        // A proxy before the daemon may have looked at the other one (RFC 9112, section 3.2).
+        return failure(StatusCode::BAD_REQUEST, "a request must have one Host header");
+    }
     // InfluxDB answers it without a token too: clients look whether they talk to InfluxDB.
     if request.uri().path() != "/ping" {
         match access.admit(link, request.uri(), request.headers()) {

@@ -58,6 +58,8 @@ pub(crate) async fn answer(
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(SILENCE_MAX);
+    // A client may close its side after its request, and still waits for the answer.
+    server.half_close(true);
     let mut connection = server.serve_connection(TokioIo::new(stream), service);
     let ended = tokio::select! {
         biased;

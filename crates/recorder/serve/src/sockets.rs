@@ -1,10 +1,10 @@
 //! Sockets of every kind, bound and connected.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -36,7 +36,9 @@ pub(crate) enum Bound {
 
 impl Bound {
     /// Binds a socket; one that a killed process left behind is replaced.
-    pub(crate) async fn new(address: &Address) -> io::Result<Bound> {
+    ///
+    /// Unix sockets get the permissions `mode`. The umask of the daemon keeps others out until then.
+    pub(crate) async fn new(address: &Address, mode: u32) -> io::Result<Bound> {
         Ok(match address {
             Address::Tcp(at) => Bound::Tcp(TcpListener::bind(at).await?),
             Address::Udp(at) => {
@@ -46,7 +48,9 @@ impl Bound {
             }
             Address::Unix(path) => {
                 remove_unused(path, || std::os::unix::net::UnixStream::connect(path).is_ok())?;
-                Bound::Unix(UnixListener::bind(path)?)
+                let socket = UnixListener::bind(path)?;
+                fs::set_permissions(path, Permissions::from_mode(mode))?;
+                Bound::Unix(socket)
             }
             Address::UnixDatagram(path) => {
                 let is_used = || {
@@ -54,7 +58,9 @@ impl Bound {
                     socket.and_then(|socket| socket.connect(path)).is_ok()
                 };
                 remove_unused(path, is_used)?;
-                Bound::UnixDatagram(UnixDatagram::bind(path)?)
+                let socket = UnixDatagram::bind(path)?;
+                fs::set_permissions(path, Permissions::from_mode(mode))?;
+                Bound::UnixDatagram(socket)
             }
         })
     }

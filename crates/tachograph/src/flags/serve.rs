@@ -48,6 +48,9 @@ pub(crate) struct ServeFlags {
     /// Don't listen for StatsD
     #[arg(long, conflicts_with = "statsd")]
     pub(crate) no_statsd: bool,
+    /// Permissions of Unix sockets, in octal; 660 lets the socket's group connect
+    #[arg(long, default_value = "600", value_name = "MODE", value_parser = parse_mode)]
+    pub(crate) socket_mode: u32,
     /// File with a name and a token in each line; every HTTP request over TCP must have one of them
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
@@ -112,6 +115,12 @@ fn parse_pickle(text: &str) -> Result<Address, AddressError> {
 
 fn parse_stream(text: &str) -> Result<Address, AddressError> {
     Address::parse_stream(text)
+}
+
+/// Permissions in octal.
+fn parse_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| format!("'{text}' is not a mode: write 600, 660 or 666"))
 }
 
 /// A network such as `192.0.2.0/24`, or a single address.

@@ -216,6 +216,16 @@ impl Ingest {
         self.room.clone().try_acquire_many_owned(units).ok()
     }
 
+    /// What is missing in `room` for these bytes, if there is as much now. Parts that are asked for
+    /// one by one would each be rounded up.
+    pub(crate) fn try_more_room(
+        &self,
+        room: &OwnedSemaphorePermit,
+        bytes: usize,
+    ) -> Option<OwnedSemaphorePermit> {
+        self.try_room(bytes.saturating_sub(room.num_permits() * ROOM_UNIT))
+    }
+
     /// Room for these bytes; waits for it. `None` if there is never as much.
     pub(crate) async fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let units = u32::try_from(bytes.div_ceil(ROOM_UNIT)).ok()?;
