@@ -384,6 +384,71 @@ fn influx_lines_are_acknowledged_when_they_are_in_the_journal() {
 }
 
 #[test]
+fn databases_of_influx_do_not_merge() {
+    let place = Place::new();
+    let from = an_hour_ago();
+    let daemon = Daemon::start(&place, &["--no-graphite"], 1);
+    let line = format!("cpu,host=a used=1 {from}\n");
+    for path in [
+        "/write?precision=s",
+        "/write?precision=s&db=foo",
+        "/write?precision=s&db=bar",
+        "/write?precision=s&db=bar&rp=week",
+        "/api/v2/write?precision=s&org=o&bucket=foo",
+        "/api/v2/write?precision=s&org=p&bucket=foo",
+    ] {
+        assert_eq!(write(&daemon, path, "", line.as_bytes()), (204, String::new()), "{path}");
+    }
+    // The tag is that of the request, and no line takes another one.
+    let other = format!("cpu,host=a,_db=bar used=2 {from}\n");
+    let (status, answer) = write(&daemon, "/write?precision=s&db=foo", "", other.as_bytes());
+    assert_eq!(status, 400);
+    assert!(answer.contains(&format!("line 1 ('{}')", other.trim_end())), "{answer}");
+    let (status, answer) = write(&daemon, "/write?db=a%0Ab", "", line.as_bytes());
+    assert_eq!(status, 400);
+    assert!(answer.contains("the name of the database or bucket cannot be used"), "{answer}");
+    assert_eq!(daemon.stop(), (Some(0), String::new()));
+    assert_eq!(place.rows("series WHERE measurement = 'cpu'"), 6);
+    for (selected, count) in [
+        ("cpu:used{_db=foo}", 1),
+        ("cpu:used{_db=bar}", 2),
+        ("cpu:used{_db=bar,_rp=week}", 1),
+        ("cpu:used{_org=o,_bucket=foo}", 1),
+        ("cpu:used{_bucket=foo}", 2),
+        ("cpu:used{host=a}", 6),
+    ] {
+        let ended = place.run(&["series", selected]);
+        assert_eq!(ended.status(0).out.matches("cpu:used").count(), count, "{selected}");
+    }
+}
+
+#[test]
+fn a_second_database_is_refused_where_one_is_configured() {
+    let place = Place::new();
+    let daemon = Daemon::start(&place, &["--no-graphite", "--database", "foo"], 1);
+    let said = "database not found: \"bar\"; this daemon takes foo: add --database bar to its \
+                options";
+    for (path, wanted, why) in [
+        ("/write?db=foo", 204, ""),
+        ("/api/v2/write?org=o&bucket=foo", 204, ""),
+        ("/write?db=bar", 404, said),
+        ("/api/v2/write?org=o&bucket=bar", 404, said),
+        ("/write", 400, "database is required: add db or bucket"),
+    ] {
+        let (status, answer) = write(&daemon, path, "", b"cpu used=1\n");
+        let answer: serde_json::Value = serde_json::from_str(&answer).unwrap_or_default();
+        assert_eq!((status, answer["error"].as_str().unwrap_or_default()), (wanted, why), "{path}");
+    }
+    let asked = "/query?q=CREATE+DATABASE+bar;CREATE+DATABASE+foo;SHOW+DATABASES";
+    let answer: serde_json::Value =
+        serde_json::from_str(&write(&daemon, asked, "", b"").1).unwrap();
+    assert_eq!(answer["results"][0]["error"], said);
+    assert_eq!(answer["results"][1], serde_json::json!({ "statement_id": 1 }));
+    assert_eq!(answer["results"][2]["series"][0]["values"], serde_json::json!([["foo"]]));
+    assert_eq!(daemon.stop(), (Some(0), String::new()));
+}
+
+#[test]
 fn systemd_is_told_when_the_daemon_is_ready() {
     let place = Place::new();
     let path = place.path("notify");

@@ -211,8 +211,9 @@ for gzip in (False, True):
 "#;
     run(&place, script, &[&daemon.at("tcp://", 0)]);
     daemon.stop().unwrap();
-    let expected = ["v1", "v2"].map(|name| {
-        ["False", "True"].map(|gzip| format!("{name} orders {{\"gzip\":\"{gzip}\"}} 5050"))
+    let places = [("v1", r#""_db":"shop""#), ("v2", r#""_bucket":"bucket","_org":"o""#)];
+    let expected = places.map(|(name, place)| {
+        ["False", "True"].map(|gzip| format!(r#"{name} orders {{{place},"gzip":"{gzip}"}} 5050"#))
     });
     assert_eq!(totals(&place), expected.concat());
 }

@@ -75,6 +75,27 @@ async fn read_all(ingest: &Ingest, mut body: BodyDataStream) -> Result<Read, Fai
     Ok(Read { bytes, room })
 }
 
+/// A body that is rewritten, for example longer than it was sent.
+pub(crate) fn rewrite(
+    ingest: &Ingest,
+    body: Read,
+    work: impl FnOnce(&[u8]) -> Option<Vec<u8>>,
+) -> Result<Read, Failed> {
+    let Read { bytes, mut room } = body;
+    // As long as both are in memory.
+    let _both = ingest.try_room(MESSAGE_MAX).ok_or_else(busy)?;
+    let bytes = work(&bytes).ok_or_else(|| {
+        let why = format!(
+            "with its database the body is longer than {MESSAGE_MAX} bytes, or a line than \
+             {}: send less at a time",
+            formats::LINE_MAX
+        );
+        Failed::new(StatusCode::PAYLOAD_TOO_LARGE, why)
+    })?;
+    room.merge(ingest.try_more_room(&room, bytes.len()).ok_or_else(busy)?);
+    Ok(Read { bytes, room })
+}
+
 /// A body after gzip.
 pub(crate) fn unpack_gzip(ingest: &Ingest, packed: &Read) -> Result<Read, Failed> {
     // A limit on the memory of all requests, not only on this one.

@@ -55,6 +55,8 @@ pub struct Options {
     pub pickle: Vec<Address>,
     /// The folder of the journal.
     pub journal: PathBuf,
+    /// Databases or buckets that clients of Influx may write; empty for all.
+    pub databases: Vec<String>,
     /// Permissions of Unix sockets.
     pub socket_mode: u32,
     /// Size of the journal in bytes beyond which senders must wait.
@@ -204,7 +206,8 @@ pub fn run(
         }
         let router = |ingest: &Ingest, drops: &Arc<Mutex<Vec<Drops>>>| {
             let (readers, ingest, drops) = (readers.clone(), ingest.clone(), drops.clone());
-            let shared = Shared { readers, ingest, drops, access: options.access.clone() };
+            let (access, databases) = (options.access.clone(), options.databases.clone().into());
+            let shared = Shared { readers, ingest, drops, access, databases };
             http::router(shared, mounted.clone())
         };
         let served = serve(options, sockets, connections, ingest, router, &tell);

@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::access::Denied;
 use crate::datagrams::Drops;
-use crate::influx::failure;
+use crate::influx::{Databases, failure};
 use crate::ingest::Ingest;
 use crate::metrics::{ByWay, Metrics, Sender, Way};
 use crate::requests::Peer;
@@ -37,19 +37,20 @@ pub(crate) struct Shared {
     pub(crate) ingest: Ingest,
     pub(crate) drops: Arc<Mutex<Vec<Drops>>>,
     pub(crate) access: Access,
+    pub(crate) databases: Databases,
 }
 
 /// The paths of the daemon, and those of `mounted`.
 pub(crate) fn router(shared: Shared, mounted: Router) -> Router {
     let ingest = shared.ingest.clone();
     let (metrics, access) = (ingest.metrics.clone(), shared.access.clone());
-    let readers = shared.readers.clone();
+    let (readers, databases) = (shared.readers.clone(), shared.databases.clone());
     let guarded = middleware::from_fn_with_state((access, metrics.clone()), guard);
     Router::new()
         .route("/health", get(health))
         .route("/metrics", get(show_metrics))
         .with_state(shared)
-        .merge(influx::router(ingest.clone(), readers))
+        .merge(influx::router(ingest.clone(), readers, databases))
         .merge(remote_write::router(ingest.clone()))
         .merge(otlp::router(ingest))
         .merge(mounted)

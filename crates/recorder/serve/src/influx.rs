@@ -1,8 +1,12 @@
 //! Influx line protocol over HTTP: `/write`, `/api/v2/write`, `/ping`, and of `/query` what clients
 //! need to start.
 //!
-//! As documented in "Write data with the InfluxDB API" for InfluxDB 1.x and 2.x. Databases, buckets
-//! and organisations are ignored: there is one record.
+//! As documented in "Write data with the InfluxDB API" for InfluxDB 1.x and 2.x. There is one record,
+//! so the names of database and retention policy, or organisation and bucket, become [tags](PLACES)
+//! of each series.
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -12,6 +16,7 @@ use axum::http::header::{CONTENT_ENCODING, HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use formats::Precision;
+use formats::text::CommonTags;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use series::SECOND_US;
@@ -19,7 +24,7 @@ use store::Retention;
 
 use crate::Readers;
 use crate::body::{self, Failed};
-use crate::ingest::{Format, Ingest};
+use crate::ingest::{Format, Ingest, MESSAGE_MAX};
 use crate::metrics::Way;
 use crate::requests::Peer;
 
@@ -29,20 +34,57 @@ const VERSION: &str = "1.8.10";
 /// The name of the record, for clients that ask for databases.
 const DATABASE: &str = "tachograph";
 
+/// The parameters of a request that say where its lines belong, and their tags. InfluxDB reserves
+/// names that begin with an underscore for itself.
+const PLACES: [(&str, &str); 5] =
+    [("db", "_db"), ("rp", "_rp"), ("org", "_org"), ("orgID", "_org"), ("bucket", "_bucket")];
+
+/// The databases or buckets that may be written; empty for all.
+pub(crate) type Databases = Arc<[String]>;
+
 /// The paths of InfluxDB's API.
-pub(crate) fn router(ingest: Ingest, readers: Readers) -> Router {
-    let queries = Router::new().route("/query", get(query).post(query)).with_state(readers);
+pub(crate) fn router(ingest: Ingest, readers: Readers, databases: Databases) -> Router {
+    let queries = Router::new()
+        .route("/query", get(query).post(query))
+        .with_state((readers, databases.clone()));
     Router::new()
         .route("/write", post(write))
         .route("/api/v2/write", post(write))
         .route("/ping", get(ping).head(ping))
-        .with_state(ingest)
+        .with_state((ingest, databases))
         .merge(queries)
 }
 
-#[derive(Debug, Deserialize)]
-struct WriteParameters {
-    precision: Option<String>,
+/// The tags of the lines of a request.
+fn tags(parameters: &HashMap<String, String>, databases: &Databases) -> Result<CommonTags, Failed> {
+    let named = |name: &str| parameters.get(name).filter(|value| !value.is_empty());
+    let database = named("db").or_else(|| named("bucket"));
+    if !databases.is_empty() && !database.is_some_and(|name| databases.contains(name)) {
+        return Err(match database {
+            Some(name) => Failed::new(StatusCode::NOT_FOUND, not_found(name, databases)),
+            None => Failed::new(StatusCode::BAD_REQUEST, "database is required: add db or bucket"),
+        });
+    }
+    let mut tags: Vec<(&str, &str)> = Vec::new();
+    for (name, tag) in PLACES {
+        if let Some(value) = named(name)
+            && !tags.iter().any(|(known, _)| *known == tag)
+        {
+            tags.push((tag, value));
+        }
+    }
+    CommonTags::new(tags).map_err(|reason| {
+        let why = format!("the name of the database or bucket cannot be used: {reason}");
+        Failed::new(StatusCode::BAD_REQUEST, why)
+    })
+}
+
+/// InfluxDB's words, by which clients know the case, and what can be done.
+fn not_found(name: &str, databases: &Databases) -> String {
+    format!(
+        "database not found: \"{name}\"; this daemon takes {}: add --database {name} to its options",
+        databases.join(", ")
+    )
 }
 
 /// An answer as clients of InfluxDB expect it.
@@ -80,15 +122,15 @@ pub(crate) fn failure(status: StatusCode, why: &str) -> Response {
 /// 204 once all lines are in the journal; 400 with the first refused line, when the other lines are
 /// in the journal.
 async fn write(
-    State(ingest): State<Ingest>,
+    State((ingest, databases)): State<(Ingest, Databases)>,
     Extension(peer): Extension<Peer>,
-    Query(parameters): Query<WriteParameters>,
+    Query(parameters): Query<HashMap<String, String>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<StatusCode, Shown> {
-    let precision = parameters.precision.as_deref().filter(|precision| !precision.is_empty());
-    let precision = match precision {
-        None => Precision::Nanoseconds,
+    let tags = tags(&parameters, &databases)?;
+    let precision = match parameters.get("precision").map(String::as_str) {
+        None | Some("") => Precision::Nanoseconds,
         Some(text) => Precision::parse(text).ok_or_else(|| {
             let why = format!("precision '{text}' is not supported: use ns, us, ms or s");
             Failed::new(StatusCode::BAD_REQUEST, why)
@@ -106,12 +148,15 @@ async fn write(
     if lines.bytes.is_empty() {
         return Ok(StatusCode::NO_CONTENT);
     }
+    if !tags.is_empty() {
+        lines = body::rewrite(&ingest, lines, |bytes| tags.add(bytes, MESSAGE_MAX))?;
+    }
     let way = (Way::influx_http, Format::Influx(precision));
     let refused = body::deliver(&ingest, peer, way, lines).await?;
     let Some((number, line, reason)) = refused.first else { return Ok(StatusCode::NO_CONTENT) };
     let why = format!(
-        "partial write: line {number} ('{line}'): {reason}; refused lines: {}, the others were \
-         written",
+        "partial write: line {number} ('{}'): {reason}; refused lines: {}, the others were written",
+        tags.remove(&line),
         refused.lines
     );
     Err(Failed::new(StatusCode::BAD_REQUEST, why).into())
@@ -134,20 +179,24 @@ async fn ping(Query(parameters): Query<PingParameters>) -> Response {
 }
 
 /// A statement of InfluxQL that clients send when they start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Statement {
-    /// There is one record, so there is nothing to create.
-    CreateDatabase,
+    /// Databases are tags, so there is nothing to create.
+    CreateDatabase(String),
     ShowDatabases,
     ShowRetentionPolicies,
 }
 
 impl Statement {
     fn parse(text: &str) -> Option<Statement> {
-        let mut words = text.split_ascii_whitespace().map(str::to_ascii_uppercase);
-        let words: [Option<String>; 4] = std::array::from_fn(|_| words.next());
-        match words.each_ref().map(Option::as_deref) {
-            [Some("CREATE"), Some("DATABASE"), Some(_), _] => Some(Statement::CreateDatabase),
+        let mut words = text.split_ascii_whitespace();
+        let words: [Option<&str>; 4] = std::array::from_fn(|_| words.next());
+        let upper = words.map(|word| word.map(str::to_ascii_uppercase));
+        match upper.each_ref().map(Option::as_deref) {
+            [Some("CREATE"), Some("DATABASE"), Some(_), _] => {
+                let name = words[2].unwrap_or_default().trim_matches('"');
+                Some(Statement::CreateDatabase(name.to_owned()))
+            }
             [Some("SHOW"), Some("DATABASES"), None, _] => Some(Statement::ShowDatabases),
             [Some("SHOW"), Some("RETENTION"), Some("POLICIES"), None | Some("ON")] => {
                 Some(Statement::ShowRetentionPolicies)
@@ -156,12 +205,22 @@ impl Statement {
         }
     }
 
-    /// Its rows.
-    fn rows(self, retentions: &[Retention]) -> Option<Value> {
+    /// Its answer, without its number.
+    fn answer(&self, retentions: &[Retention], databases: &Databases) -> Value {
         match self {
-            Statement::CreateDatabase => None,
+            Statement::CreateDatabase(name) => {
+                match databases.is_empty() || databases.contains(name) {
+                    true => json!({}),
+                    false => json!({ "error": not_found(name, databases) }),
+                }
+            }
             Statement::ShowDatabases => {
-                Some(json!({ "name": "databases", "columns": ["name"], "values": [[DATABASE]] }))
+                let names: Vec<[&str; 1]> = match databases.is_empty() {
+                    true => vec![[DATABASE]],
+                    false => databases.iter().map(|name| [name.as_str()]).collect(),
+                };
+                let rows = json!({ "name": "databases", "columns": ["name"], "values": names });
+                json!({ "series": [rows] })
             }
             Statement::ShowRetentionPolicies => {
                 let columns = ["name", "duration", "shardGroupDuration", "replicaN", "default"];
@@ -172,7 +231,8 @@ impl Statement {
                     let is_finest = Some(retention.step) == finest;
                     json!([name, duration(retention.age_us), "0s", 1, is_finest])
                 });
-                Some(json!({ "columns": columns, "values": values.collect::<Vec<_>>() }))
+                let rows = json!({ "columns": columns, "values": values.collect::<Vec<_>>() });
+                json!({ "series": [rows] })
             }
         }
     }
@@ -189,7 +249,7 @@ fn duration(age_us: Option<i64>) -> String {
 /// What clients ask when they start, in the query or in the body of a form; several statements are
 /// separated by semicolons.
 async fn query(
-    State(readers): State<Readers>,
+    State((readers, databases)): State<(Readers, Databases)>,
     RawQuery(query): RawQuery,
     body: String,
 ) -> Response {
@@ -213,10 +273,9 @@ async fn query(
         Err(error) => return failure(StatusCode::SERVICE_UNAVAILABLE, &error.to_string()),
     };
     let results = statements.iter().enumerate().map(|(number, statement)| {
-        match statement.rows(&retentions) {
-            Some(rows) => json!({ "statement_id": number, "series": [rows] }),
-            None => json!({ "statement_id": number }),
-        }
+        let mut answer = statement.answer(&retentions, &databases);
+        answer["statement_id"] = number.into();
+        answer
     });
     axum::Json(json!({ "results": results.collect::<Vec<_>>() })).into_response()
 }
@@ -227,11 +286,12 @@ mod tests {
 
     #[test]
     fn statements_that_clients_send_when_they_start_are_understood() {
+        let create = |name: &str| Some(Statement::CreateDatabase(name.to_owned()));
         for (text, statement) in [
             ("SHOW DATABASES", Some(Statement::ShowDatabases)),
             (" show  databases ", Some(Statement::ShowDatabases)),
-            ("CREATE DATABASE \"telegraf\"", Some(Statement::CreateDatabase)),
-            ("CREATE DATABASE a WITH DURATION 3d NAME b", Some(Statement::CreateDatabase)),
+            ("CREATE DATABASE \"telegraf\"", create("telegraf")),
+            ("create database A WITH DURATION 3d NAME b", create("A")),
             ("CREATE DATABASE", None),
             ("SHOW RETENTION POLICIES ON \"a\"", Some(Statement::ShowRetentionPolicies)),
             ("SHOW RETENTION POLICIES", Some(Statement::ShowRetentionPolicies)),

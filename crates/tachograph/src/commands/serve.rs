@@ -30,6 +30,7 @@ pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
         graphite: addresses(&flags.graphite, flags.no_graphite, &GRAPHITE)?,
         pickle: addresses(&flags.pickle, flags.no_pickle, &PICKLE)?,
         statsd: addresses(&flags.statsd, flags.no_statsd, &STATSD)?,
+        databases: flags.database.clone(),
         socket_mode: flags.socket_mode,
         journal_max: flags.journal_max.0,
         write_each: Duration::from_nanos(flags.write_each.0),

@@ -48,6 +48,9 @@ pub(crate) struct ServeFlags {
     /// Don't listen for StatsD
     #[arg(long, conflicts_with = "statsd")]
     pub(crate) no_statsd: bool,
+    /// Database or bucket that Influx clients may write to; repeatable [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) database: Vec<String>,
     /// Permissions of Unix sockets, in octal; 660 lets the socket's group connect
     #[arg(long, default_value = "600", value_name = "MODE", value_parser = parse_mode)]
     pub(crate) socket_mode: u32,

@@ -20,7 +20,11 @@
 use series::Kind;
 
 use super::{Out, Parser, is_of_points};
-use crate::{Arrival, FileError, Malformed, Number, Precision, Quotes, Reason, SeriesName, Update};
+use crate::quotes::is_comment;
+use crate::{
+    Arrival, FileError, LINE_MAX, Line, Lines, Malformed, Number, Precision, Quotes, Reason,
+    SeriesName, Update,
+};
 
 /// Parses Influx line protocol.
 #[derive(Clone, Debug)]
@@ -132,6 +136,92 @@ impl Parser for Influx {
         }
         Ok(())
     }
+}
+
+/// Tags of all lines of a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommonTags {
+    /// As they follow a measurement.
+    written: String,
+}
+
+impl CommonTags {
+    /// Tags with these keys and values.
+    ///
+    /// # Errors
+    /// [`Malformed::ControlCharacter`], and [`Malformed::BadTag`] for a text that ends with a
+    /// backslash, which line protocol cannot express.
+    pub fn new<'a>(
+        tags: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> Result<CommonTags, Malformed> {
+        let mut written = String::new();
+        for (key, value) in tags {
+            for (before, text) in [(',', key), ('=', value)] {
+                if text.chars().any(char::is_control) {
+                    return Err(Malformed::ControlCharacter);
+                }
+                if text.is_empty() || text.ends_with('\\') {
+                    return Err(Malformed::BadTag);
+                }
+                written.push(before);
+                for c in text.chars() {
+                    if matches!(c, ',' | '=' | ' ') {
+                        written.push('\\');
+                    }
+                    written.push(c);
+                }
+            }
+        }
+        Ok(CommonTags { written })
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.written.is_empty()
+    }
+
+    /// The text with these tags in every line; `None` if it would be longer than `bytes_max`, or a
+    /// line too long by them. Lines without a measurement stay as they are.
+    pub fn add(&self, text: &[u8], bytes_max: usize) -> Option<Vec<u8>> {
+        let mut lines = Lines::quoted(text, Quotes::Influx, true);
+        let mut tagged = Vec::with_capacity(text.len());
+        // Reading from memory does not fail.
+        while let Ok(Some(line)) = lines.next() {
+            let (before, after) = line.bytes.split_at(measurement_end(&line).unwrap_or(0));
+            tagged.extend_from_slice(before);
+            if !before.is_empty() {
+                tagged.extend_from_slice(self.written.as_bytes());
+                if !line.too_long && line.bytes.len() + self.written.len() > LINE_MAX {
+                    return None;
+                }
+            }
+            tagged.extend_from_slice(after);
+            if line.last {
+                tagged.push(b'\n');
+            }
+            if tagged.len() > bytes_max {
+                return None;
+            }
+        }
+        Some(tagged)
+    }
+
+    /// A line as it was before the tags were added.
+    #[must_use]
+    pub fn remove(&self, line: &str) -> String {
+        line.replacen(&self.written, "", 1)
+    }
+}
+
+/// Where tags follow in a line that has a measurement.
+fn measurement_end(line: &Line<'_>) -> Option<usize> {
+    if !line.first || is_comment(line.bytes) {
+        return None;
+    }
+    let mut scan = Scan { bytes: line.bytes, at: 0 };
+    scan.spaces();
+    let (start, end) = scan.take(b", ", b", ").ok()?;
+    (start < end && end < line.bytes.len()).then_some(end)
 }
 
 fn is_ours(key: &str) -> bool {

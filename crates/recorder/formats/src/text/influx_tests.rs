@@ -162,3 +162,32 @@ fn start_and_end_make_intervals() {
         assert_eq!(seconds(line), shown, "{line}");
     }
 }
+
+#[test]
+fn common_tags_become_a_part_of_every_line_and_of_nothing_else() {
+    let tags = CommonTags::new([("_db", "a b,c=\\d"), ("_rp", "x")]).unwrap();
+    let added = r",_db=a\ b\,c\=\d,_rp=x";
+    let text = concat!(
+        "cpu,host=a v=1 5\n",
+        "# a comment\n",
+        "\n",
+        "  disk\\ 1 v=2\r\n",
+        "note s=\"x\nmem v=3\",v=4\n",
+        "broken\n",
+        ",v=1\n",
+        "last v=5",
+    );
+    let wanted = format!(
+        "cpu{added},host=a v=1 5\n# a comment\n\n  disk\\ 1{added} v=2\nnote{added} s=\"x\nmem \
+         v=3\",v=4\nbroken\n,v=1\nlast{added} v=5\n"
+    );
+    let tagged = tags.add(text.as_bytes(), 1 << 20).unwrap();
+    assert_eq!(String::from_utf8_lossy(&tagged), wanted);
+    assert_eq!(tags.remove(&format!("cpu{added},host=a v=1 5")), "cpu,host=a v=1 5");
+    assert_eq!(tags.add(text.as_bytes(), wanted.len() - 1), None);
+    let longest = format!("a s=\"{}\"\n", "x".repeat(LINE_MAX - 6));
+    assert_eq!(tags.add(longest.as_bytes(), 1 << 20), None);
+    assert_eq!(CommonTags::new([("_db", "a\nb")]), Err(Malformed::ControlCharacter));
+    assert_eq!(CommonTags::new([("_db", "a\\")]), Err(Malformed::BadTag));
+    assert!(CommonTags::new([]).unwrap().is_empty());
+}

@@ -12,7 +12,7 @@ use series::{Kind, Limits};
 
 pub use csv::{Columns, Csv};
 pub use graphite::Graphite;
-pub use influx::Influx;
+pub use influx::{CommonTags, Influx};
 pub use statsd::Statsd;
 pub use window::{Carried, Held, Windowed, Windows};
 
