@@ -549,7 +549,7 @@ fn a_client_that_has_closed_its_side_gets_its_answer() {
     let daemon = start(&place, &["--no-graphite"], 1);
     let line = "half value=1\n";
     for (request, wanted) in [
-        (format!("POST /write HTTP/1.1\r\nHost: x.localhost\r\n\r\n"), 421),
+        ("POST /write HTTP/1.1\r\nHost: x.localhost\r\n\r\n".to_owned(), 421),
         (
             format!(
                 "POST /write HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{line}",
