@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use store::Store;
+use store::{Store, StoreError};
 
 use crate::failure::Failure;
 use crate::flags::Global;
@@ -93,15 +93,30 @@ pub(crate) fn open(global: &Global) -> Result<Box<dyn Store>, Failure> {
 
 /// Opens the store as it is; creates nothing.
 pub(crate) fn open_read_only(global: &Global) -> Result<Box<dyn Store>, Failure> {
-    Ok(match Place::of(global)? {
+    Ok(existing(&Place::of(global)?)??)
+}
+
+/// Opens the store for writing, if there are series in it; those of an older version are migrated.
+pub(crate) fn open_existing(global: &Global) -> Result<Box<dyn Store>, Failure> {
+    match existing(&Place::of(global)?)? {
+        Ok(_) | Err(StoreError::Older { .. }) => open(global),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The store, for reading.
+fn existing(place: &Place) -> Result<Result<Box<dyn Store>, StoreError>, Failure> {
+    Ok(match place {
         Place::File(path) if !path.exists() => {
             return Err(Failure::new(format!(
                 "no record at {} yet; 'tachograph import' and every run create it",
                 path.display()
             )));
         }
-        Place::File(path) => Box::new(store::Sqlite::open_read_only(path)?),
-        Place::Postgres(url) => Box::new(store::Postgres::open_read_only(&url)?),
+        Place::File(path) => store::Sqlite::open_read_only(path).map(|store| Box::new(store) as _),
+        Place::Postgres(url) => {
+            store::Postgres::open_read_only(url).map(|store| Box::new(store) as _)
+        }
     })
 }
 

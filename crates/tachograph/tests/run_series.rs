@@ -11,7 +11,7 @@ use support::{Place, Server, TACHOGRAPH, eventually, free_port, turn};
 
 /// Number of trials, of series of completed requests by block, and of those that agree exactly.
 fn trials_and_series(record: &Path) -> (i64, i64, i64) {
-    let db = record::Store::open(record).unwrap().into_connection();
+    let db = record::file::open(record).unwrap();
     let sums = "WITH sums AS (
         SELECT tags ->> 'run' AS run, tags ->> 'part' AS part, tags ->> 'variant' AS variant,
                tags ->> 'offer' AS offer, lane AS block, sum(integral) AS total
@@ -49,7 +49,7 @@ fn a_run_is_queried_and_a_changed_slot_is_caught() {
     let slots = queried["series"][0]["slots"].as_array().unwrap();
     assert!(slots.iter().any(|slot| slot["rate"].as_f64().is_some_and(|rate| rate > 100.0)));
 
-    let db = record::Store::open(place.path("record.sqlite")).unwrap().into_connection();
+    let db = record::file::open(&place.path("record.sqlite")).unwrap();
     let partition = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'slot#_1s#_%' ESCAPE '#'";
     let table: String = db.query_row(partition, (), |row| row.get(0)).unwrap();
     let changed = db.execute(
@@ -89,6 +89,31 @@ fn a_load_is_a_series_too() {
     let queried = place.run(&["query", "latency:p99_ns{experiment=load}", "--format", "json"]);
     assert!(queried.json()["series"][0]["slots"][0]["rate"].as_f64().unwrap() > 1e3);
     place.run(&["report", "last"]).prints("200 requests/s");
+}
+
+#[test]
+fn a_run_is_shown_beside_series_of_a_newer_version() {
+    let _turn = turn();
+    let place = Place::new();
+    let port = free_port();
+    let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
+    let target = format!("http://127.0.0.1:{port}/");
+    place.run(&["load", &target, "-d", "500ms", "--rate", "200"]).measured();
+    let db = record::file::open(&place.path("record.sqlite")).unwrap();
+    db.execute("UPDATE slots_schema SET version = version + 100", ()).unwrap();
+    place.run(&["list"]).status(0).prints("load");
+    let report = place.run(&["report", "last"]);
+    report.prints("200 requests/s");
+    report.says("the ledgers are shown without the recorded series: the series in ");
+    place.run(&["query", "requests"]).status(2).says("were written by a newer tachograph");
+    // And the other way round.
+    db.execute("UPDATE slots_schema SET version = version - 100", ()).unwrap();
+    db.pragma_update(None, "user_version", 1).unwrap();
+    place.run(&["query", "requests:completed"]).status(0).prints("requests:completed");
+    let points = place.write("points.txt", "a 1 1700000000\n");
+    place.run(&["import", "--format", "graphite", points.to_str().unwrap()]).status(0);
+    place.run(&["list"]).status(2).says("were written by an older tachograph");
+    place.run(&["load", &target, "-d", "500ms"]).status(2).says("to another file for runs");
 }
 
 #[test]

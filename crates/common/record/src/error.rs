@@ -60,24 +60,27 @@ pub enum RecordError {
     /// Another process holds the file.
     #[error("the record {} is locked by another process: wait for it to end, or set TACHOGRAPH_RECORD to another file", .0.display())]
     Locked(PathBuf),
-    /// A later version wrote the file.
-    #[error("the record {} was written by a newer tachograph (schema {found}; this version reads \
-        {known}): update tachograph, or set TACHOGRAPH_RECORD to another file", .path.display())]
+    /// A later version wrote the runs, or the series.
+    #[error("the {what} in {} were written by a newer tachograph (schema {found}; this version \
+        reads {known}): update tachograph, or set TACHOGRAPH_RECORD to another file", .path.display())]
     Newer {
+        /// `runs` or `series`.
+        what: &'static str,
         /// The file.
         path: PathBuf,
-        /// The file's schema.
+        /// Their schema.
         found: i64,
         /// The newest schema that this version knows.
         known: i64,
     },
-    /// An earlier version wrote the file, with a schema that is no longer read.
-    #[error("the record {} was written by an older tachograph (schema {found}; this version reads \
-        {known}): move it away, or set TACHOGRAPH_RECORD to another file", .path.display())]
+    /// An earlier version wrote the runs, with a schema that is no longer read.
+    #[error("the runs in {} were written by an older tachograph (schema {found}; this version \
+        reads {known}): set TACHOGRAPH_RECORD to another file for runs; series can still be \
+        written and read here", .path.display())]
     Older {
         /// The file.
         path: PathBuf,
-        /// The file's schema.
+        /// The schema of the runs.
         found: i64,
         /// The schema that this version reads.
         known: i64,

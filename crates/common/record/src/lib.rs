@@ -10,6 +10,7 @@ mod diff;
 mod disruption;
 mod distribution;
 mod error;
+pub mod file;
 mod finding;
 mod gate;
 mod line;

@@ -1,12 +1,8 @@
-//! The schema, and how a new file gets it.
+//! The schema of the runs, and how a file gets it.
 
 use rusqlite::{Connection, TransactionBehavior};
 
-/// Marks the file as ours in SQLite's header ("tach"), so that no other program's database is
-/// modified.
-pub(crate) const APPLICATION_ID: i64 = 0x7461_6368;
-
-/// The tables of a new record.
+/// The tables of the first run.
 const TABLES: &str = include_str!("schema/2.sql");
 
 /// Tables that were added later; files without them stay readable, also for older versions.
@@ -24,49 +20,20 @@ const COLUMNS: [(&str, &str, &str); 5] = [
     ("part", "independent_starts", "INTEGER NOT NULL DEFAULT 1"),
 ];
 
-/// The schema that this version writes. Schema 1 stored sentences instead of facts, so its records
+/// The schema that this version writes. Schema 1 stored sentences instead of facts, so its runs
 /// are refused, not migrated.
 pub(crate) const KNOWN: i64 = 2;
 
-/// Identification of a file.
-pub(crate) struct Stamp {
-    /// Application id; 0 if none is set.
-    pub(crate) application: i64,
-    /// Schema version; 0 if none is set.
-    pub(crate) schema: i64,
-    /// Number of tables and views.
-    pub(crate) objects: i64,
-}
-
-impl Stamp {
-    /// Reads the identification. This is the first real access, so a file that is no database fails
-    /// here.
-    pub(crate) fn read(db: &Connection) -> rusqlite::Result<Stamp> {
-        Ok(Stamp {
-            application: db.query_row("PRAGMA application_id", [], |row| row.get(0))?,
-            schema: db.query_row("PRAGMA user_version", [], |row| row.get(0))?,
-            objects: db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?,
-        })
-    }
-
-    /// Whether this is an empty file that may become a record.
-    pub(crate) fn is_blank(&self) -> bool {
-        self.application == 0 && self.schema == 0 && self.objects == 0
-    }
-
-    /// Whether this is one of our files.
-    pub(crate) fn is_ours(&self) -> bool {
-        self.application == APPLICATION_ID
-    }
+/// The schema of the file's runs; 0 if it has none.
+pub(crate) fn version(db: &Connection) -> rusqlite::Result<i64> {
+    db.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
 /// Creates the tables that a file lacks. Two processes may do this at once.
 pub(crate) fn create(db: &mut Connection) -> rusqlite::Result<()> {
     let step = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let version: i64 = step.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if version == 0 {
+    if version(&step)? == 0 {
         step.execute_batch(TABLES)?;
-        step.pragma_update(None, "application_id", APPLICATION_ID)?;
         step.pragma_update(None, "user_version", KNOWN)?;
     }
     step.execute_batch(ADDED)?;

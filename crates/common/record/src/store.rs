@@ -1,20 +1,13 @@
-//! Opening the SQLite file, and what a run writes while it is in progress.
+//! What a run writes while it is in progress, and how it is read.
 
-use std::fs::{DirBuilder, File};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use base::RunId;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::error::RecordError;
-use crate::owners::{Foreign, refuse_foreign, refuse_foreign_links};
-use crate::schema::{self, KNOWN, Stamp};
-use crate::{Block, Part, Run, RunLine, Trial, read, write};
-
-/// How long to wait for a process that is writing.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::schema::{self, KNOWN};
+use crate::{Block, Part, Run, RunLine, Trial, file, read, write};
 
 /// Default location of the record: `TACHOGRAPH_RECORD`, or `tachograph/record.sqlite` in the XDG
 /// data folder (`~/.local/share`).
@@ -35,15 +28,6 @@ fn path_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, Reco
         .ok_or(RecordError::NoPlace)
 }
 
-/// Size of a new file's pages. An entry of a table without rowids overflows into pages of its own
-/// beyond about a quarter of this (<https://www.sqlite.org/fileformat2.html>, section 1.6): with
-/// SQLite's usual 4,096 bytes, half of the file was empty space behind packed rows of 1,100 bytes.
-const PAGE_BYTES: i64 = 8_192;
-
-/// Permissions of a new record, and of folders created for it: only its owner's.
-const OWN_FILE: u32 = 0o600;
-const OWN_FOLDER: u32 = 0o700;
-
 /// The record: a SQLite file of runs.
 ///
 /// Every call is one transaction that is on disk when it returns
@@ -58,94 +42,31 @@ impl Store {
     /// Opens the record at `path` for writing; creates it and its parent folders if necessary.
     pub fn open(path: impl AsRef<Path>) -> Result<Store, RecordError> {
         let path = path.as_ref().to_owned();
-        if path.is_dir() {
-            return Err(RecordError::Folder(path));
-        }
-        refuse_foreign_files(&path)?;
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            let made = DirBuilder::new().recursive(true).mode(OWN_FOLDER).create(folder);
-            made.map_err(|cause| RecordError::NoFolder { folder: folder.to_owned(), cause })?;
-        }
-        // SQLite would create it with the permissions that the umask leaves. It gives its other files
-        // those of this one. Of an error it knows more to say.
-        let _ = File::options().write(true).create_new(true).mode(OWN_FILE).open(&path);
-        // Somebody may have been quicker; what is ours from now on, nobody else can replace.
-        refuse_foreign_files(&path)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(&path, flags).and_then(|db| {
-            db.busy_timeout(BUSY_TIMEOUT)?;
-            Ok(db)
-        });
-        let mut store = Store { db: db.map_err(|e| RecordError::from_sqlite(&path, e))?, path };
-        store.check_stamp()?;
-        store.prepare()?;
-        refuse_foreign_files(&store.path)?;
+        let mut store = Store { db: file::open(&path)?, path };
+        store.check_schema()?;
+        schema::create(&mut store.db).map_err(|e| store.explain(e))?;
         Ok(store)
     }
 
     /// Opens an existing record read-only; also works in a read-only folder.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Store, RecordError> {
         let path = path.as_ref().to_owned();
-        if path.is_dir() {
-            return Err(RecordError::Folder(path));
+        let store = Store { db: file::open_read_only(&path)?, path };
+        match store.check_schema()? {
+            0 => Err(RecordError::Empty(store.path)),
+            _ => Ok(store),
         }
-        refuse_foreign_links(&path)?;
-        if !path.exists() {
-            return Err(RecordError::Empty(path));
-        }
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let db = Connection::open_with_flags(&path, flags).and_then(|db| {
-            db.busy_timeout(BUSY_TIMEOUT)?;
-            Ok(db)
-        });
-        let mut store = Store { db: db.map_err(|e| RecordError::from_sqlite(&path, e))?, path };
-        if let Err(RecordError::CannotOpen { .. } | RecordError::ReadOnly(_)) = store.check_stamp()
-        {
-            // Without write access to the folder, SQLite cannot create the shared-memory file of a
-            // write-ahead log. Nor can anybody write there, so none is needed.
-            store.db = open_immutable(&store.path)
-                .map_err(|e| RecordError::from_sqlite(&store.path, e))?;
-        }
-        let stamp = store.check_stamp()?;
-        if stamp.is_blank() { Err(RecordError::Empty(store.path)) } else { Ok(store) }
     }
 
-    fn check_stamp(&self) -> Result<Stamp, RecordError> {
-        let stamp = Stamp::read(&self.db).map_err(|e| self.explain(e))?;
-        if !stamp.is_blank() && !stamp.is_ours() {
-            return Err(RecordError::NotARecord(self.path.clone()));
+    /// The schema of the runs; 0 if the file has none. Series have a schema of their own.
+    fn check_schema(&self) -> Result<i64, RecordError> {
+        let found = schema::version(&self.db).map_err(|e| self.explain(e))?;
+        let path = || self.path.clone();
+        match found {
+            0 | KNOWN => Ok(found),
+            1..KNOWN => Err(RecordError::Older { path: path(), found, known: KNOWN }),
+            _ => Err(RecordError::Newer { what: "runs", path: path(), found, known: KNOWN }),
         }
-        if stamp.schema > KNOWN {
-            let path = self.path.clone();
-            return Err(RecordError::Newer { path, found: stamp.schema, known: KNOWN });
-        }
-        if stamp.is_ours() && stamp.schema < KNOWN {
-            let path = self.path.clone();
-            return Err(RecordError::Older { path, found: stamp.schema, known: KNOWN });
-        }
-        Ok(stamp)
-    }
-
-    fn prepare(&mut self) -> Result<(), RecordError> {
-        let prepared = self
-            .db
-            // Only a new file takes it.
-            .pragma_update(None, "page_size", PAGE_BYTES)
-            .and_then(|()| {
-                let mode = "PRAGMA journal_mode = WAL";
-                self.db.query_row(mode, [], |row| row.get::<_, String>(0))
-            })
-            .and_then(|_| self.db.pragma_update(None, "synchronous", "FULL"))
-            .and_then(|()| self.db.pragma_update(None, "foreign_keys", true))
-            .and_then(|()| schema::create(&mut self.db));
-        prepared.map_err(|e| self.explain(e))
-    }
-
-    /// The connection, for other data in the same file.
-    pub fn into_connection(self) -> Connection {
-        self.db
     }
 
     /// Where the record is.
@@ -252,28 +173,6 @@ impl Store {
     }
 }
 
-/// Checks the file, and those that SQLite has beside it
-/// (<https://www.sqlite.org/tempfiles.html>).
-fn refuse_foreign_files(path: &Path) -> Result<(), Foreign> {
-    refuse_foreign(path)?;
-    // SQLite resolves links first.
-    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    ["-wal", "-shm", "-journal"].iter().try_for_each(|ending| {
-        let mut path = path.as_os_str().to_owned();
-        path.push(ending);
-        refuse_foreign(Path::new(&path))
-    })
-}
-
-fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
-    let escaped =
-        path.to_string_lossy().replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_URI;
-    Connection::open_with_flags(format!("file:{escaped}?immutable=1"), flags)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,22 +181,6 @@ mod tests {
         path_from(|name| {
             variables.iter().find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(value))
         })
-    }
-
-    #[test]
-    fn a_new_file_has_large_pages_and_an_old_one_keeps_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let size = |name: &str| -> i64 {
-            let store = Store::open(folder.path().join(name)).unwrap();
-            store.db.query_row("PRAGMA page_size", [], |row| row.get(0)).unwrap()
-        };
-        assert_eq!(size("new"), PAGE_BYTES);
-        drop(Store::open(folder.path().join("large")).unwrap());
-        let large = Connection::open(folder.path().join("large")).unwrap();
-        let old = folder.path().join("old");
-        let copy = format!("PRAGMA page_size = 4096; VACUUM INTO '{}'", old.display());
-        large.execute_batch(&copy).unwrap();
-        assert_eq!(size("old"), 4_096);
     }
 
     #[test]

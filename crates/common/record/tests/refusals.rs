@@ -60,7 +60,7 @@ fn a_newer_record_is_left_to_a_newer_tachograph() {
     assert_eq!(
         refusal(&path),
         format!(
-            "the record {} was written by a newer tachograph (schema 7; this version reads 2): \
+            "the runs in {} were written by a newer tachograph (schema 7; this version reads 2): \
              update tachograph, or set TACHOGRAPH_RECORD to another file",
             path.display()
         )
@@ -80,8 +80,9 @@ fn a_record_of_sentences_is_refused_and_left_alone() {
     assert_eq!(
         refusal(&path),
         format!(
-            "the record {} was written by an older tachograph (schema 1; this version reads 2): \
-             move it away, or set TACHOGRAPH_RECORD to another file",
+            "the runs in {} were written by an older tachograph (schema 1; this version reads 2): \
+             set TACHOGRAPH_RECORD to another file for runs; series can still be written and read \
+             here",
             path.display()
         )
     );

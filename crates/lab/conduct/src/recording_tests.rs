@@ -147,7 +147,7 @@ fn a_slot_that_was_changed_by_hand_makes_the_run_invalid() {
     assert_eq!(sound.parts[0].blocks, before.parts[0].blocks);
     assert_eq!(sound.parts[0].variants[1].ledger.series, Some(17 + 18));
 
-    let db = record::Store::open(&path).unwrap().into_connection();
+    let db = record::file::open(&path).unwrap();
     let table: String = db
         .query_row(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'slot\\_1s\\_%' ESCAPE '\\'",

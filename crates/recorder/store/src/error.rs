@@ -95,6 +95,19 @@ pub enum StoreError {
         /// The newest schema that this version knows.
         known: i64,
     },
+    /// An earlier version created the schema, and reading does not change it.
+    #[error(
+        "the series at {place} were written by an older tachograph (schema {found}; this version \
+         reads {known}): run `tachograph maintain` once, which migrates them"
+    )]
+    Older {
+        /// Where.
+        place: String,
+        /// The schema found.
+        found: i64,
+        /// The schema that this version reads.
+        known: i64,
+    },
     /// Any other PostgreSQL error.
     #[error("PostgreSQL at {place} failed ({cause}): nothing of this call was applied")]
     Postgres {

@@ -99,9 +99,11 @@ pub(crate) async fn one(State(shared): State<Shared>, Path(id): Path<String>) ->
         // The ledger's fourth column is read from the database again, as `tachograph report` does.
         match store::Sqlite::open_read_only(path) {
             Ok(mut series) => conduct::reread_series(&mut run, &mut series),
-            Err(StoreError::NoSeries(_)) => {
-                conduct::reread_series(&mut run, &mut store::Memory::new())
-            }
+            Err(
+                StoreError::NoSeries(_)
+                | StoreError::Older { .. }
+                | StoreError::Record(RecordError::Newer { .. }),
+            ) => conduct::reread_series(&mut run, &mut store::Memory::new()),
             Err(error) => return Err(unavailable(error)),
         }
         .map_err(unavailable)?;

@@ -1,7 +1,7 @@
 //! `tachograph list`: the built-in experiments and the recorded runs.
 
 use base::{Nanos, Timestamp};
-use record::{RunKind, RunLine, Store};
+use record::{RecordError, RunKind, RunLine, Store};
 
 use crate::experiments;
 use crate::failure::{Failure, Outcome, Status};
@@ -33,10 +33,10 @@ fn recorded(flags: &ListFlags, global: &Global) -> Result<String, Failure> {
             return Ok(report::indented(&text, 2, output::style(global.color).width));
         }
     };
-    if !path.exists() {
-        return Ok(format!("  none yet; they will be stored in {}\n", path.display()));
-    }
-    let runs = Store::open_read_only(&path)?.list(flags.limit)?;
+    let runs = match Store::open_read_only(&path) {
+        Err(RecordError::Empty(_)) => Vec::new(),
+        store => store?.list(flags.limit)?,
+    };
     if runs.is_empty() {
         return Ok(format!("  none yet; they will be stored in {}\n", path.display()));
     }

@@ -7,8 +7,7 @@ use crate::{output, stores};
 
 pub(crate) fn run(global: &Global) -> Outcome {
     // A record that does not exist is not created.
-    drop(stores::open_read_only(global)?);
-    let mut store = stores::open(global)?;
+    let mut store = stores::open_existing(global)?;
     let done = store.maintain(now_us())?;
     let record = store.place();
     if done.is_elsewhere {

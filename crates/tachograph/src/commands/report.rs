@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use record::{Run, Store};
+use record::{RecordError, Run, Store};
 use report::RunVerdict;
 use store::StoreError;
 
@@ -107,6 +107,10 @@ fn read(path: &Path, name: &str) -> Result<Run, Failure> {
     match store::Sqlite::open_read_only(path) {
         Ok(mut series) => conduct::reread_series(&mut run, &mut series)?,
         Err(StoreError::NoSeries(_)) => {
+            conduct::reread_series(&mut run, &mut store::Memory::new())?
+        }
+        Err(other @ (StoreError::Older { .. } | StoreError::Record(RecordError::Newer { .. }))) => {
+            output::note(&format!("the ledgers are shown without the recorded series: {other}"));
             conduct::reread_series(&mut run, &mut store::Memory::new())?
         }
         Err(error) => return Err(error.into()),

@@ -92,7 +92,12 @@ impl Postgres {
         let mut store = Postgres::new(url)?;
         let found = store.link.transaction(schema::version)?;
         store.check_version(found)?;
-        if found == 0 { Err(StoreError::NoSeries(store.place())) } else { Ok(store) }
+        let (place, known) = (store.place(), schema::KNOWN);
+        match found {
+            0 => Err(StoreError::NoSeries(place)),
+            _ if found < known => Err(StoreError::Older { place, found, known }),
+            _ => Ok(store),
+        }
     }
 
     fn new(url: &str) -> Result<Postgres, StoreError> {

@@ -35,10 +35,11 @@ impl Sqlite {
     /// Opens the file for writing; creates it and its parent folders if necessary.
     ///
     /// # Errors
-    /// [`StoreError::Record`], also for a file that a newer version wrote.
+    /// [`StoreError::Record`], also for series that a newer version wrote. The schema of runs in the
+    /// same file does not matter.
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
-        let db = record::Store::open(&path)?.into_connection();
+        let db = record::file::open(&path)?;
         let mut store = Sqlite { db, path, packing: Packing::USUAL, resume: None };
         store.check_version()?;
         store.db.set_prepared_statement_cache_capacity(256);
@@ -49,13 +50,17 @@ impl Sqlite {
     /// Opens an existing file read-only.
     ///
     /// # Errors
-    /// [`StoreError::Record`], and [`StoreError::NoSeries`] if none was ever recorded.
+    /// [`StoreError::Record`], [`StoreError::NoSeries`] if none was ever recorded, and
+    /// [`StoreError::Older`] for series that must be migrated first.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
-        let db = record::Store::open_read_only(&path)?.into_connection();
+        let db = record::file::open_read_only(&path)?;
         let store = Sqlite { db, path, packing: Packing::USUAL, resume: None };
-        match store.check_version()? {
-            0 => Err(StoreError::NoSeries(store.path.display().to_string())),
+        let found = store.check_version()?;
+        let (place, known) = (store.path.display().to_string(), schema::KNOWN);
+        match found {
+            0 => Err(StoreError::NoSeries(place)),
+            _ if found < known => Err(StoreError::Older { place, found, known }),
             _ => Ok(store),
         }
     }
@@ -70,7 +75,9 @@ impl Sqlite {
         let found = schema::version(&self.db).map_err(|e| self.explain(e))?;
         if found > schema::KNOWN {
             let path = self.path.clone();
-            return Err(RecordError::Newer { path, found, known: schema::KNOWN }.into());
+            return Err(
+                RecordError::Newer { what: "series", path, found, known: schema::KNOWN }.into()
+            );
         }
         Ok(found)
     }

@@ -155,7 +155,7 @@ fn a_schema_from_a_newer_version_is_left_alone() {
     let db = rusqlite::Connection::open(&path).unwrap();
     db.execute_batch("UPDATE slots_schema SET version = 99").unwrap();
     let newer = format!(
-        "the record {} was written by a newer tachograph (schema 99; this version reads 4): update tachograph, or set TACHOGRAPH_RECORD to another file",
+        "the series in {} were written by a newer tachograph (schema 99; this version reads 4): update tachograph, or set TACHOGRAPH_RECORD to another file",
         path.display()
     );
     assert_eq!(Sqlite::open(&path).unwrap_err().to_string(), newer);

@@ -1,6 +1,7 @@
 //! Data of an older version, migrated to the current schema.
 
 use postgres::{Client, NoTls};
+use record::RecordError;
 use series::{Delta, Interval, SECOND_US, SlotKey, Step};
 use store::{
     Applied, Changes, Identity, Packing, Postgres, Selector, Series, Sqlite, Store, Writer,
@@ -57,16 +58,85 @@ fn check(store: &mut dyn Store) {
     assert_eq!(acme.identity, Identity::new("shop.sold", [("customer", "acme")]));
 }
 
+/// Records as each version wrote them; the last one is of this version.
+const FILES: [&str; 4] = [
+    include_str!("../schemas/1.sqlite.sql"),
+    include_str!("../schemas/2.sqlite.sql"),
+    include_str!("../schemas/3.sqlite.sql"),
+    include_str!("../schemas/4.sqlite.sql"),
+];
+
+/// The runs of the first version, which stored sentences.
+const RUNS_1: &str = include_str!("../schemas/runs-1.sqlite.sql");
+
 #[test]
-fn a_file_of_schema_1_is_brought_to_the_present_one() {
+fn files_of_earlier_schemas_are_brought_to_the_present_one() {
+    for (number, tables) in (1..).zip(FILES) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.sqlite");
+        record::file::open(&path).unwrap().execute_batch(tables).unwrap();
+        let read = Sqlite::open_read_only(&path).map(|_| ());
+        match number {
+            4 => read.unwrap(),
+            _ => assert_eq!(
+                read.unwrap_err().to_string(),
+                format!(
+                    "the series at {} were written by an older tachograph (schema {number}; this \
+                     version reads 4): run `tachograph maintain` once, which migrates them",
+                    path.display()
+                )
+            ),
+        }
+        check(&mut Sqlite::open(&path).unwrap().with_packing(Packing::ALWAYS));
+        check_version_4(rusqlite::Connection::open(&path).unwrap());
+    }
+}
+
+#[test]
+fn series_are_used_beside_runs_of_any_version_and_leave_them_alone() {
+    for (runs, version) in [("", 0), (RUNS_1, 1), ("CREATE TABLE run (later TEXT);", 7)] {
+        for tables in FILES {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("record.sqlite");
+            let db = record::file::open(&path).unwrap();
+            db.execute_batch(tables).unwrap();
+            db.execute_batch(runs).unwrap();
+            db.pragma_update(None, "user_version", version).unwrap();
+            let layout = || -> Vec<String> {
+                let sql = "SELECT sql FROM sqlite_schema WHERE tbl_name IN ('run', 'part')
+                           AND sql IS NOT NULL";
+                let mut rows = db.prepare(sql).unwrap();
+                rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+            };
+            let before = layout();
+            check(&mut Sqlite::open(&path).unwrap().with_packing(Packing::ALWAYS));
+            assert_eq!(Sqlite::open_read_only(&path).unwrap().series_count().unwrap(), 2);
+            assert_eq!(layout(), before);
+            let stamp: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+            assert_eq!(stamp, version);
+            // A file without runs gets them beside its series.
+            match record::Store::open(&path) {
+                Ok(store) => assert_eq!((store.list(1).unwrap().len(), version), (0, 0)),
+                Err(RecordError::Older { found, .. } | RecordError::Newer { found, .. }) => {
+                    assert_eq!(found, version);
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn runs_are_used_beside_series_of_any_version() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record.sqlite");
-    drop(record::Store::open(&path).unwrap());
-    let db = rusqlite::Connection::open(&path).unwrap();
-    db.execute_batch(include_str!("../schemas/1.sqlite.sql")).unwrap();
-    drop(db);
-    check(&mut Sqlite::open(&path).unwrap().with_packing(Packing::ALWAYS));
-    check_version_4(rusqlite::Connection::open(&path).unwrap());
+    let db = record::file::open(&path).unwrap();
+    db.execute_batch(FILES[3]).unwrap();
+    for version in [1, 4, 99] {
+        db.execute("UPDATE slots_schema SET version = ?1", [version]).unwrap();
+        drop(record::Store::open(&path).unwrap());
+        assert_eq!(record::Store::open_read_only(&path).unwrap().list(1).unwrap().len(), 0);
+    }
 }
 
 fn check_version_4(db: rusqlite::Connection) {

@@ -1,0 +1,248 @@
+-- Tables of runs in schema 1, which stored sentences instead of facts.
+-- Times of day are RFC 3339 text in UTC with nine decimals, so that text order is time order.
+-- Lengths of time are integer nanoseconds (`_ns`). Lists and maps nobody filters by are JSON text.
+-- Unsigned 64-bit counts are stored as SQLite's signed 64-bit integers.
+
+CREATE TABLE run (
+    id           TEXT PRIMARY KEY,
+    kind         TEXT NOT NULL CHECK (kind IN ('load', 'compare', 'run')),
+    state        TEXT NOT NULL CHECK (state IN ('running', 'done', 'interrupted', 'failed')),
+    name         TEXT NOT NULL,
+    title        TEXT NOT NULL,
+    question     TEXT NOT NULL,
+    started      TEXT NOT NULL,
+    finished     TEXT,
+    command_line TEXT NOT NULL,             -- JSON array of arguments
+    version      TEXT NOT NULL,
+    seed         INTEGER NOT NULL,
+    plan         TEXT NOT NULL,
+    machine      TEXT NOT NULL,             -- JSON object
+    reasons      TEXT NOT NULL DEFAULT '[]' -- JSON array of sentences; empty means valid
+) STRICT;
+CREATE INDEX run_by_start ON run (started);
+
+CREATE TABLE part (
+    run       TEXT NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+    part      INTEGER NOT NULL,             -- from 0, in the order of the experiment
+    name      TEXT NOT NULL,
+    question  TEXT NOT NULL,
+    layout    TEXT NOT NULL,
+    load      TEXT NOT NULL,
+    precision REAL,
+    quick     INTEGER NOT NULL,
+    bulk      INTEGER NOT NULL,
+    published TEXT NOT NULL,                -- JSON array
+    reasons   TEXT NOT NULL,                -- JSON array of sentences; empty means valid
+    PRIMARY KEY (run, part)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE variant (
+    run       TEXT NOT NULL,
+    part      INTEGER NOT NULL,
+    variant   INTEGER NOT NULL,             -- from 0, in the order of the experiment
+    name      TEXT NOT NULL,
+    commands  TEXT NOT NULL,                -- JSON array
+    target    TEXT NOT NULL,
+    served_by TEXT,
+    skipped   TEXT,
+    offered   INTEGER NOT NULL,
+    dropped   INTEGER NOT NULL,
+    sent      INTEGER NOT NULL,
+    completed INTEGER NOT NULL,
+    failed    INTEGER NOT NULL,
+    in_flight INTEGER NOT NULL,
+    served    INTEGER,
+    series    INTEGER,
+    errors    TEXT NOT NULL,                -- JSON object: kind to count
+    PRIMARY KEY (run, part, variant),
+    FOREIGN KEY (run, part) REFERENCES part (run, part) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE summary (
+    run                         TEXT NOT NULL,
+    part                        INTEGER NOT NULL,
+    variant                     INTEGER NOT NULL,
+    ordinal                     INTEGER NOT NULL,
+    offer                       TEXT NOT NULL,
+    offered_per_s               REAL,
+    throughput_per_s            REAL,
+    throughput_per_s_low        REAL,
+    throughput_per_s_high       REAL,
+    bytes_per_s                 REAL,
+    p50_ns                      REAL,
+    p50_ns_low                  REAL,
+    p50_ns_high                 REAL,
+    p90_ns                      REAL,
+    p90_ns_low                  REAL,
+    p90_ns_high                 REAL,
+    p99_ns                      REAL,
+    p99_ns_low                  REAL,
+    p99_ns_high                 REAL,
+    cpu_known                   INTEGER NOT NULL,
+    cpu_ns_per_request          REAL,
+    cpu_ns_per_request_low      REAL,
+    cpu_ns_per_request_high     REAL,
+    machine_known               INTEGER NOT NULL,
+    machine_ns_per_request      REAL,
+    machine_ns_per_request_low  REAL,
+    machine_ns_per_request_high REAL,
+    peak_memory_bytes           INTEGER,
+    PRIMARY KEY (run, part, variant, ordinal),
+    FOREIGN KEY (run, part, variant) REFERENCES variant (run, part, variant) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE comparison (
+    run          TEXT NOT NULL,
+    part         INTEGER NOT NULL,
+    ordinal      INTEGER NOT NULL,
+    baseline     INTEGER NOT NULL,
+    variant      INTEGER NOT NULL,
+    metric       TEXT NOT NULL,
+    offer        TEXT NOT NULL,
+    is_primary   INTEGER NOT NULL,
+    ratio        REAL,
+    ratio_low    REAL,
+    ratio_high   REAL,
+    confidence   REAL,
+    adjusted_for INTEGER NOT NULL,
+    blocks       INTEGER NOT NULL,
+    verdict      TEXT NOT NULL,
+    sentence     TEXT NOT NULL,
+    anytime      INTEGER NOT NULL,
+    PRIMARY KEY (run, part, ordinal),
+    FOREIGN KEY (run, part) REFERENCES part (run, part) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE finding (
+    run        TEXT NOT NULL,
+    part       INTEGER NOT NULL,
+    ordinal    INTEGER NOT NULL,
+    check_name TEXT NOT NULL,
+    severity   TEXT NOT NULL,
+    block      INTEGER,
+    variant    INTEGER,
+    value      REAL,
+    limit_at   REAL,
+    sentence   TEXT NOT NULL,
+    PRIMARY KEY (run, part, ordinal),
+    FOREIGN KEY (run, part) REFERENCES part (run, part) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE block (
+    run              TEXT NOT NULL,
+    part             INTEGER NOT NULL,
+    block            INTEGER NOT NULL,      -- from 1, rejected ones counted; 0 is the calibration
+    started          TEXT NOT NULL,
+    elapsed_ns       INTEGER NOT NULL,
+    slice_order      TEXT NOT NULL,         -- JSON array of variant numbers
+    rejected         TEXT NOT NULL,         -- JSON array of sentences; empty means accepted
+    accepted         INTEGER GENERATED ALWAYS AS (rejected = '[]') VIRTUAL,
+    canary_before_ns INTEGER NOT NULL,
+    canary_after_ns  INTEGER NOT NULL,
+    steal            REAL,
+    PRIMARY KEY (run, part, block),
+    FOREIGN KEY (run, part) REFERENCES part (run, part) ON DELETE CASCADE
+) STRICT;
+
+-- The ledger of one variant in one block, from ready to stopped, with the server's own count.
+CREATE TABLE life (
+    run       TEXT NOT NULL,
+    part      INTEGER NOT NULL,
+    block     INTEGER NOT NULL,
+    ordinal   INTEGER NOT NULL,
+    variant   INTEGER NOT NULL,
+    offered   INTEGER NOT NULL,
+    dropped   INTEGER NOT NULL,
+    sent      INTEGER NOT NULL,
+    completed INTEGER NOT NULL,
+    failed    INTEGER NOT NULL,
+    in_flight INTEGER NOT NULL,
+    served    INTEGER,
+    series    INTEGER,
+    errors    TEXT NOT NULL,                -- JSON object: kind to count
+    PRIMARY KEY (run, part, block, ordinal),
+    FOREIGN KEY (run, part, block) REFERENCES block (run, part, block) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE trial (
+    id                  INTEGER PRIMARY KEY,
+    run                 TEXT NOT NULL,
+    part                INTEGER NOT NULL,
+    block               INTEGER NOT NULL,
+    ordinal             INTEGER NOT NULL,
+    variant             INTEGER NOT NULL,
+    offer               TEXT NOT NULL,
+    offered_per_s       REAL,
+    started             TEXT NOT NULL,
+    slices              INTEGER NOT NULL,
+    window_ns           INTEGER NOT NULL,
+    completed_in_window INTEGER NOT NULL,
+    throughput_per_s    REAL GENERATED ALWAYS AS (completed_in_window * 1e9 / nullif(window_ns, 0)) VIRTUAL,
+    payload_bytes       INTEGER NOT NULL,
+    offered             INTEGER NOT NULL,
+    dropped             INTEGER NOT NULL,
+    sent                INTEGER NOT NULL,
+    completed           INTEGER NOT NULL,
+    failed              INTEGER NOT NULL,
+    in_flight           INTEGER NOT NULL,
+    served              INTEGER,
+    series              INTEGER,
+    errors              TEXT NOT NULL,      -- JSON object: kind to count
+    stack_cpu_ns        INTEGER,
+    machine_busy_ns     INTEGER,
+    client_cpu_ns       INTEGER NOT NULL,
+    client_busy         REAL,
+    peak_memory_bytes   INTEGER,
+    step_ns             INTEGER NOT NULL,
+    steps               INTEGER NOT NULL,   -- length of the series, empty steps included
+    env_padding_bytes   INTEGER NOT NULL,
+    UNIQUE (run, part, block, ordinal),
+    FOREIGN KEY (run, part, block) REFERENCES block (run, part, block) ON DELETE CASCADE,
+    FOREIGN KEY (run, part, variant) REFERENCES variant (run, part, variant)
+        DEFERRABLE INITIALLY DEFERRED
+) STRICT;
+CREATE INDEX trial_by_variant ON trial (run, part, variant);
+
+-- Latency, service time and lateness of a trial. `hdr_v2` is HdrHistogram's V2 compressed form.
+CREATE TABLE distribution (
+    trial    INTEGER NOT NULL REFERENCES trial (id) ON DELETE CASCADE,
+    kind     TEXT NOT NULL CHECK (kind IN ('latency', 'service_time', 'lateness')),
+    count    INTEGER NOT NULL,
+    min_ns   INTEGER NOT NULL,
+    p50_ns   INTEGER NOT NULL,
+    p90_ns   INTEGER NOT NULL,
+    p99_ns   INTEGER NOT NULL,
+    p99_9_ns INTEGER NOT NULL,
+    p99_99_ns INTEGER NOT NULL,
+    max_ns   INTEGER NOT NULL,
+    mean_ns  REAL,
+    hdr_v2   BLOB NOT NULL,
+    PRIMARY KEY (trial, kind)
+) STRICT;
+
+-- Requests completed by step of time. Their sum is the trial's `completed`; steps without any have no row.
+CREATE TABLE trial_series (
+    trial     INTEGER NOT NULL REFERENCES trial (id) ON DELETE CASCADE,
+    step_ns   INTEGER NOT NULL,
+    slot      INTEGER NOT NULL,             -- the step's start is slot × step_ns after the first slice began
+    completed INTEGER NOT NULL,
+    PRIMARY KEY (trial, slot)
+) STRICT, WITHOUT ROWID;
+
+-- One row per trial with names in place of numbers: the place to start asking.
+CREATE VIEW trials AS
+SELECT t.run, r.name AS experiment, p.name AS part, t.block, b.accepted, v.name AS variant,
+       t.offer, t.offered_per_s, t.started, t.window_ns, t.throughput_per_s,
+       t.payload_bytes * 1e9 / nullif(t.window_ns, 0) AS bytes_per_s,
+       l.p50_ns AS latency_p50_ns, l.p99_ns AS latency_p99_ns,
+       s.p50_ns AS service_time_p50_ns, s.p99_ns AS service_time_p99_ns,
+       t.stack_cpu_ns * 1.0 / nullif(coalesce(t.served, t.completed), 0) AS cpu_ns_per_request,
+       t.peak_memory_bytes, t.offered, t.dropped, t.sent, t.completed, t.failed, t.in_flight,
+       t.served, t.series, t.id AS trial
+FROM trial t
+JOIN run r ON r.id = t.run
+JOIN part p ON p.run = t.run AND p.part = t.part
+JOIN block b ON b.run = t.run AND b.part = t.part AND b.block = t.block
+JOIN variant v ON v.run = t.run AND v.part = t.part AND v.variant = t.variant
+LEFT JOIN distribution l ON l.trial = t.id AND l.kind = 'latency'
+LEFT JOIN distribution s ON s.trial = t.id AND s.kind = 'service_time';
