@@ -11,7 +11,7 @@ use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use proofs::daemon::{Daemon, points};
 use rustix::process::Signal;
@@ -249,11 +249,11 @@ fn a_journal_that_cannot_be_made_and_limits_of_zero_are_refused_with_a_sentence(
 }
 
 /// A daemon that was started from a copy of the program, which can be exchanged.
-fn exchangeable(place: &Place) -> Daemon {
+fn exchangeable(place: &Place, graphite: &[&str]) -> Daemon {
     let program = place.path("tachograph");
     std::fs::copy(TACHOGRAPH, &program).unwrap();
     let mut command = Command::new(&program);
-    let template = place.command(&["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
+    let template = place.command(&[&["serve", "--http", "127.0.0.1:0"], graphite].concat());
     command.args(template.get_args());
     for (name, value) in template.get_envs() {
         match value {
@@ -262,7 +262,7 @@ fn exchangeable(place: &Place) -> Daemon {
         };
     }
     command.current_dir(place.dir.path());
-    Daemon::start(command, 1).unwrap()
+    Daemon::start(command, graphite.len()).unwrap()
 }
 
 fn exchange(place: &Place, script: &str) {
@@ -274,7 +274,7 @@ fn exchange(place: &Place, script: &str) {
 #[test]
 fn a_successor_that_hangs_is_killed_and_the_running_one_goes_on() {
     let place = Place::new();
-    let daemon = exchangeable(&place);
+    let daemon = exchangeable(&place, &["--no-graphite"]);
     exchange(&place, "#!/bin/sh\necho $$ > id\nexec sleep 1000\n");
     daemon.signal(Signal::USR2).unwrap();
     assert_eq!(
@@ -288,10 +288,73 @@ fn a_successor_that_hangs_is_killed_and_the_running_one_goes_on() {
     daemon.stop().unwrap();
 }
 
+/// Gets ready, and then reads nothing of what it is to take over.
+const STALLS: &str = "#!/bin/sh\nprintf R >&0\necho $$ > id\nexec sleep 1000\n";
+
+/// Connections with lines of which a half has arrived, more than a socket's buffer holds.
+fn half_lines(daemon: &Daemon) -> Vec<TcpStream> {
+    let half = |number: u32| {
+        let mut stream = TcpStream::connect(daemon.at("tcp://", 1)).unwrap();
+        write!(stream, "half.{number}{}", " ".repeat(45_000)).unwrap();
+        stream
+    };
+    (0..20).map(half).collect()
+}
+
+/// Whether the successor that stalls was ended.
+fn has_ended(place: &Place) -> bool {
+    let id = std::fs::read_to_string(place.path("id")).unwrap();
+    !Path::new("/proc").join(id.trim()).exists()
+}
+
+#[test]
+fn a_successor_that_stalls_in_the_handover_is_given_up_and_the_running_one_goes_on() {
+    let place = Place::new();
+    let daemon = exchangeable(&place, &["--graphite", "127.0.0.1:0"]);
+    let streams = half_lines(&daemon);
+    exchange(&place, STALLS);
+    daemon.signal(Signal::USR2).unwrap();
+    assert_eq!(
+        daemon.note().unwrap(),
+        "not replaced: the new process could not take over: it did not answer within 10 s; this \
+         process goes on"
+    );
+    assert!(has_ended(&place), "it was killed");
+    for mut stream in streams {
+        writeln!(stream, "1 -1").unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the line is acknowledged");
+    }
+    daemon.stop().unwrap();
+    let record = place.path("record.sqlite");
+    let names: Vec<String> = (0..20).map(|number| format!("half.{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    assert_eq!(points(record.to_str().unwrap(), &names).unwrap(), [1; 20]);
+}
+
+#[test]
+fn sigterm_works_while_a_successor_stalls() {
+    let place = Place::new();
+    let daemon = exchangeable(&place, &["--graphite", "127.0.0.1:0"]);
+    let _streams = half_lines(&daemon);
+    let read = format!("tachograph_connections{{way=\"graphite_stream\"}} 20\n");
+    let metrics = || ask(&daemon.at("tcp://", 0), "GET /metrics", "");
+    eventually("all are open", || metrics().contains(&read));
+    exchange(&place, STALLS);
+    daemon.signal(Signal::USR2).unwrap();
+    eventually("it is ready", || std::fs::read(place.path("id")).is_ok_and(|id| !id.is_empty()));
+    // Until the handover has begun.
+    std::thread::sleep(Duration::from_secs(1));
+    let asked = Instant::now();
+    daemon.stop().unwrap();
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert!(has_ended(&place), "it was killed");
+}
+
 #[test]
 fn a_successor_that_finds_a_newer_record_leaves_it_to_the_running_one() {
     let place = Place::new();
-    let daemon = exchangeable(&place);
+    let daemon = exchangeable(&place, &["--no-graphite"]);
     let set = |sql: &str| {
         let script = "import sqlite3, sys\ndb = sqlite3.connect(sys.argv[1], timeout=60)\n\
                       db.execute(sys.argv[2]); db.commit()";

@@ -4,13 +4,15 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
+use head::JournalError;
 use record::refuse_foreign;
 use rustix::fs::Mode;
+use rustix::process::{Pid, kill_process};
 use sd_notify::NotifyState;
 use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,7 +23,7 @@ use crate::datagrams::{Datagrams, Drops};
 use crate::given::{self, Given};
 use crate::handover::{Left, NoSuccessor, Predecessor, Successor, What};
 use crate::http::Shared;
-use crate::ingest::{Format, Ingest, IngestOptions};
+use crate::ingest::{Format, Ingest, IngestOptions, Threads};
 use crate::metrics::{ByWay, Metrics, NOT_ALLOWED, Sender, Way};
 use crate::places::{Place, Places};
 use crate::plaintext::Connection;
@@ -193,6 +195,10 @@ pub fn run(
     let metrics = Metrics::new();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(ServeError::System)?;
+    let entered = runtime.enter();
+    let mut signals = Signals::new(options).map_err(ServeError::System)?;
+    drop(entered);
+    let mut stops = false;
     let mut left = match &mut predecessor {
         Some(predecessor) => predecessor.take().map_err(ServeError::System)?,
         None => given::take(options)?,
@@ -210,7 +216,9 @@ pub fn run(
             let shared = Shared { readers, ingest, drops, access, databases };
             http::router(shared, mounted.clone())
         };
-        let served = serve(options, sockets, connections, ingest, router, &tell);
+        let left_over = (sockets, connections);
+        let told = (&mut signals, stops);
+        let served = serve(options, left_over, ingest, router, &tell, told);
         match runtime.block_on(served)? {
             Ended::Stopped => {
                 // Ends the last tasks, and with them the way in.
@@ -219,21 +227,57 @@ pub fn run(
             }
             Ended::HandsOver(successor, handed) => {
                 let by = successor.id();
-                let done = threads.join().map_err(|error| error.to_string());
-                let done = done
-                    .and_then(|()| successor.hand_over(&handed).map_err(|error| error.to_string()));
+                let handing = hand_over(threads, successor, handed, &mut signals);
+                let done;
+                (done, left, stops) = runtime.block_on(handing)?;
                 match done {
                     Ok(()) => {
+                        if stops {
+                            stop(by);
+                        }
                         tell(Event::Replaced { by });
                         return Ok(());
                     }
-                    Err(error) => {
-                        tell(Event::NotReplaced(error));
-                        left = handed;
-                    }
+                    // What is left is taken back, and stops in order.
+                    Err(_) if stops => {}
+                    Err(error) => tell(Event::NotReplaced(error)),
                 }
             }
         }
+    }
+}
+
+/// Hands everything over to a successor; gives up if this process is told to stop meanwhile. Returns
+/// why there is no successor, what was to be handed over, and whether to stop.
+async fn hand_over(
+    threads: Threads,
+    successor: Successor,
+    left: Vec<Left>,
+    signals: &mut Signals,
+) -> Result<(Result<(), String>, Vec<Left>, bool), ServeError> {
+    let give_up = Arc::new(AtomicBool::new(false));
+    let asked = give_up.clone();
+    let mut handing = tokio::task::spawn_blocking(move || {
+        let joined = threads.join().map_err(|error| error.to_string());
+        let hand_over = || successor.hand_over(&left, &asked).map_err(|error| error.to_string());
+        (joined.and_then(|()| hand_over()), left)
+    });
+    let ended = tokio::select! {
+        ended = &mut handing => ended,
+        () = signals.stopped() => {
+            give_up.store(true, Ordering::Relaxed);
+            handing.await
+        }
+    };
+    let (done, left) = ended.map_err(|_| ServeError::Panicked)?;
+    Ok((done, left, give_up.load(Ordering::Relaxed)))
+}
+
+/// Passes on to a successor that this process was told to stop.
+fn stop(successor: u32) {
+    if let Some(id) = i32::try_from(successor).ok().and_then(Pid::from_raw) {
+        // It may have ended already.
+        let _ = kill_process(id, rustix::process::Signal::TERM);
     }
 }
 
@@ -267,7 +311,7 @@ impl Options {
 /// folder.
 fn prepare(journal: &Path) -> Result<(), ServeError> {
     refuse_foreign(journal)?;
-    let failed = |cause| ServeError::NoFolder { folder: journal.to_owned(), cause };
+    let failed = |cause| JournalError::Open { path: journal.to_owned(), cause };
     fs::create_dir_all(journal).map_err(failed)?;
     // Another user may have been quicker; what is ours from now on, nobody else can replace.
     refuse_foreign(journal)?;
@@ -360,17 +404,22 @@ impl Signals {
             _ = self.replace.recv() => false,
         }
     }
+
+    /// Waits until the daemon is to stop, whatever other signals come before.
+    async fn stopped(&mut self) {
+        while !self.stops().await {}
+    }
 }
 
+/// Serves until a signal comes, or at once stops if one has come already.
 async fn serve(
     options: &Options,
-    sockets: Vec<Listening>,
-    connections: Vec<Left>,
+    (sockets, connections): (Vec<Listening>, Vec<Left>),
     ingest: Ingest,
     router: impl FnOnce(&Ingest, &Arc<Mutex<Vec<Drops>>>) -> Router,
     tell: &impl Fn(Event<'_>),
+    (signals, mut stops): (&mut Signals, bool),
 ) -> Result<Ended, ServeError> {
-    let mut signals = Signals::new(options).map_err(ServeError::System)?;
     let drops = Arc::new(Mutex::new(Vec::new()));
     let router = router(&ingest, &drops);
     let (phase, phases) = watch::channel(Phase::Run);
@@ -417,7 +466,7 @@ async fn serve(
     let main = NotifyState::MainPid(std::process::id());
     let _ = sd_notify::notify(&[NotifyState::Ready, main]);
     loop {
-        if signals.stops().await {
+        if stops || signals.stops().await {
             // The receivers are gone only if all tasks have ended.
             let _ = phase.send(Phase::Stop);
             drop(ingest);
@@ -426,7 +475,18 @@ async fn serve(
             remove_sockets(&own);
             return Ok(Ended::Stopped);
         }
-        let successor = match start(&options.program, &ingest).await {
+        let started = tokio::select! {
+            started = start(&options.program) => started,
+            () = signals.stopped() => {
+                stops = true;
+                continue;
+            }
+        };
+        let ready = match started {
+            Ok(successor) => write_last(&ingest).await.map(|()| successor),
+            Err(error) => Err(error),
+        };
+        let successor = match ready {
             Ok(successor) => successor,
             Err(error) => {
                 tell(Event::NotReplaced(error));
@@ -441,14 +501,17 @@ async fn serve(
     }
 }
 
-/// Starts a successor, and writes what has arrived, so that it has little to read.
-async fn start(program: &Path, ingest: &Ingest) -> Result<Successor, String> {
+/// Starts a successor. One that gets ready after this was dropped is ended.
+async fn start(program: &Path) -> Result<Successor, String> {
     let program = program.to_owned();
-    let started = tokio::task::spawn_blocking(move || Successor::start(&program)).await;
-    let successor = match started {
-        Ok(started) => started.map_err(|error: NoSuccessor| error.to_string())?,
-        Err(_) => return Err(ServeError::Panicked.to_string()),
-    };
+    match tokio::task::spawn_blocking(move || Successor::start(&program)).await {
+        Ok(started) => started.map_err(|error: NoSuccessor| error.to_string()),
+        Err(_) => Err(ServeError::Panicked.to_string()),
+    }
+}
+
+/// Writes what has arrived, so that a successor has little to read.
+async fn write_last(ingest: &Ingest) -> Result<(), String> {
     ingest.state.last_batch.store(true, Ordering::Relaxed);
     let flushed = async {
         while !ingest.state.is_flushed.load(Ordering::Relaxed) {
@@ -460,7 +523,7 @@ async fn start(program: &Path, ingest: &Ingest) -> Result<Successor, String> {
         let error = ingest.state.store_error().unwrap_or_else(|| "it is slow".to_owned());
         return Err(format!("the record could not be written ({error})"));
     }
-    Ok(successor)
+    Ok(())
 }
 
 /// The connection with TLS, if it needs it. A client that does not agree in time, or before the

@@ -36,18 +36,6 @@ pub enum ServeError {
     /// The journal, or a socket, would be at a path that another user controls.
     #[error(transparent)]
     Foreign(#[from] record::Foreign),
-    /// The folder of the journal cannot be created.
-    #[error(
-        "cannot create {} for the journal ({cause}): check the permissions, or choose another \
-         --journal",
-        .folder.display()
-    )]
-    NoFolder {
-        /// The folder.
-        folder: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
     /// Every user can create files in the folder of the journal.
     #[error(
         "everyone can create files in the folder {folder} of the journal: chmod o-w {folder}, or \

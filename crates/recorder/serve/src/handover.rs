@@ -11,6 +11,8 @@
 //!  YOURS, ends ───────────────────────────────────→ reads         daemon goes on
 //! ```
 //!
+//! Each step has a time limit, and the running daemon gives up as well if it is told to stop.
+//!
 //! They talk over a pair of Unix sockets; the successor's end is its standard input. Before YOURS
 //! it reads nothing from the connections, so the running daemon can go on with them as they are.
 
@@ -22,7 +24,8 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -39,8 +42,14 @@ const VARIABLE: &str = "TACHOGRAPH_SUCCESSOR";
 /// How long a successor may take to start.
 const START: Duration = Duration::from_secs(30);
 
+/// How long it may take to receive everything.
+const RECEIVE: Duration = Duration::from_secs(10);
+
 /// How long it may take to open the journal.
 const OPEN: Duration = Duration::from_secs(30);
+
+/// How often to look whether a step takes too long.
+const TICK: Duration = Duration::from_millis(20);
 
 /// Descriptors that are sent together; the kernel allows 253.
 const TOGETHER: usize = 64;
@@ -136,6 +145,8 @@ pub(crate) enum Ending {
     Late(Duration),
     /// It cannot be talked to.
     Broken(io::Error),
+    /// The running daemon is to stop, and needs none.
+    Unwanted,
 }
 
 impl fmt::Display for Ending {
@@ -144,8 +155,50 @@ impl fmt::Display for Ending {
             Ending::Ended(status) => write!(f, "it ended with {status}"),
             Ending::Late(limit) => write!(f, "it did not answer within {} s", limit.as_secs()),
             Ending::Broken(cause) => write!(f, "the connection to it failed ({cause})"),
+            Ending::Unwanted => f.write_str("this process was told to stop"),
         }
     }
+}
+
+impl From<io::Error> for Ending {
+    fn from(cause: io::Error) -> Ending {
+        Ending::Broken(cause)
+    }
+}
+
+/// The time that a step may take, and whether to give up before.
+struct Limit<'a> {
+    time: Duration,
+    until: Instant,
+    give_up: &'a AtomicBool,
+}
+
+impl<'a> Limit<'a> {
+    fn new(time: Duration, give_up: &'a AtomicBool) -> Limit<'a> {
+        Limit { time, until: Instant::now() + time, give_up }
+    }
+
+    /// The result of a read or write of a socket that waits for a [`TICK`] at most; it is repeated
+    /// while the other side is not ready.
+    fn wait<T>(&self, mut work: impl FnMut() -> io::Result<T>) -> Result<T, Ending> {
+        loop {
+            if self.give_up.load(Ordering::Relaxed) {
+                return Err(Ending::Unwanted);
+            }
+            if Instant::now() >= self.until {
+                return Err(Ending::Late(self.time));
+            }
+            match work() {
+                Ok(done) => return Ok(done),
+                Err(error) if is_not_ready(&error) => {}
+                Err(error) => return Err(Ending::Broken(error)),
+            }
+        }
+    }
+}
+
+fn is_not_ready(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
 /// A successor that is ready. It is killed when this is dropped before it has taken over.
@@ -160,6 +213,8 @@ impl Successor {
     pub(crate) fn start(program: &Path) -> Result<Successor, NoSuccessor> {
         let failed = |cause| NoSuccessor::Start { program: program.to_owned(), cause };
         let (socket, theirs) = UnixStream::pair().map_err(failed)?;
+        socket.set_read_timeout(Some(TICK)).map_err(failed)?;
+        socket.set_write_timeout(Some(TICK)).map_err(failed)?;
         let child = Command::new(program)
             .args(std::env::args_os().skip(1))
             .env(VARIABLE, "1")
@@ -167,7 +222,8 @@ impl Successor {
             .spawn()
             .map_err(failed)?;
         let mut successor = Successor { child: Some(child), socket };
-        successor.expect(READY, START).map_err(NoSuccessor::NotReady)?;
+        let never = AtomicBool::new(false);
+        successor.expect(READY, &Limit::new(START, &never)).map_err(NoSuccessor::NotReady)?;
         Ok(successor)
     }
 
@@ -176,11 +232,15 @@ impl Successor {
         self.child.as_ref().map(Child::id).unwrap_or_default()
     }
 
-    /// Hands everything over; then this process must end without touching it.
-    pub(crate) fn hand_over(mut self, left: &[Left]) -> Result<(), NoSuccessor> {
-        let sent = send(&self.socket, left);
-        sent.map_err(|cause| NoSuccessor::NotOpen(Ending::Broken(cause)))?;
-        self.expect(OPENED, OPEN).map_err(NoSuccessor::NotOpen)?;
+    /// Hands everything over, unless it is told to give up; then this process must end without
+    /// touching it.
+    pub(crate) fn hand_over(
+        mut self,
+        left: &[Left],
+        give_up: &AtomicBool,
+    ) -> Result<(), NoSuccessor> {
+        send(&self.socket, left, &Limit::new(RECEIVE, give_up)).map_err(NoSuccessor::NotOpen)?;
+        self.expect(OPENED, &Limit::new(OPEN, give_up)).map_err(NoSuccessor::NotOpen)?;
         // This fails only if the new process has died meanwhile. Nothing is lost then: what was read
         // is in the journal.
         let _ = self.socket.write_all(&[YOURS]);
@@ -188,15 +248,12 @@ impl Successor {
         Ok(())
     }
 
-    fn expect(&mut self, wanted: u8, limit: Duration) -> Result<(), Ending> {
-        self.socket.set_read_timeout(Some(limit)).map_err(Ending::Broken)?;
+    fn expect(&mut self, wanted: u8, limit: &Limit<'_>) -> Result<(), Ending> {
         let mut byte = [0];
-        match self.socket.read(&mut byte) {
-            Ok(1) if byte == [wanted] => Ok(()),
-            Ok(0) => Err(self.ended()),
-            Ok(_) => Err(Ending::Broken(io::ErrorKind::InvalidData.into())),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Ending::Late(limit)),
-            Err(error) => Err(Ending::Broken(error)),
+        match limit.wait(|| self.socket.read(&mut byte))? {
+            1 if byte == [wanted] => Ok(()),
+            0 => Err(self.ended()),
+            _ => Err(Ending::Broken(io::ErrorKind::InvalidData.into())),
         }
     }
 
@@ -253,21 +310,30 @@ impl Predecessor {
 
 /// Sends everything in parts: the length of a description with the descriptors, the description,
 /// what was read ahead of each connection.
-fn send(mut socket: &UnixStream, left: &[Left]) -> io::Result<()> {
+fn send(socket: &UnixStream, left: &[Left], limit: &Limit<'_>) -> Result<(), Ending> {
     for part in left.chunks(TOGETHER).chain([&[][..]]) {
         let what: Vec<(&What, usize)> =
             part.iter().map(|left| (&left.what, left.what.ahead().len())).collect();
-        let description = serde_json::to_vec(&what)?;
+        let description = serde_json::to_vec(&what).map_err(io::Error::from)?;
         let length = u32::try_from(description.len()).map_err(io::Error::other)?.to_le_bytes();
         let fds: Vec<BorrowedFd<'_>> = part.iter().map(|left| left.fd.as_fd()).collect();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(TOGETHER))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
         if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(&fds)) {
-            return Err(io::ErrorKind::OutOfMemory.into());
+            return Err(io::Error::from(io::ErrorKind::OutOfMemory).into());
         }
-        sendmsg(socket, &[IoSlice::new(&length)], &mut ancillary, SendFlags::empty())?;
-        socket.write_all(&description)?;
-        part.iter().try_for_each(|left| socket.write_all(left.what.ahead()))?;
+        let length = [IoSlice::new(&length)];
+        limit.wait(|| Ok(sendmsg(socket, &length, &mut ancillary, SendFlags::NOSIGNAL)?))?;
+        write_all(socket, &description, limit)?;
+        part.iter().try_for_each(|left| write_all(socket, left.what.ahead(), limit))?;
+    }
+    Ok(())
+}
+
+fn write_all(mut socket: &UnixStream, mut bytes: &[u8], limit: &Limit<'_>) -> Result<(), Ending> {
+    while !bytes.is_empty() {
+        let count = limit.wait(|| socket.write(bytes))?;
+        bytes = &bytes[count..];
     }
     Ok(())
 }
@@ -315,6 +381,24 @@ fn receive(mut socket: &UnixStream) -> io::Result<Vec<Left>> {
 mod tests {
     use super::*;
 
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
+    #[test]
+    fn a_stalled_successor_is_given_up_in_time_or_at_once() {
+        let left = [Left {
+            fd: std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into(),
+            what: What::Http { sender: String::new(), ahead: vec![1; 8 << 20] },
+        }];
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        ours.set_write_timeout(Some(TICK)).unwrap();
+        let short = Duration::from_millis(100);
+        let late = send(&ours, &left, &Limit::new(short, &NEVER)).unwrap_err();
+        assert!(matches!(late, Ending::Late(limit) if limit == short), "{late}");
+        let give_up = AtomicBool::new(true);
+        let unwanted = send(&ours, &left, &Limit::new(RECEIVE, &give_up)).unwrap_err();
+        assert!(matches!(unwanted, Ending::Unwanted), "{unwanted}");
+    }
+
     #[test]
     fn more_than_the_kernel_sends_at_a_time_arrives_in_order() {
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -326,7 +410,7 @@ mod tests {
             .collect();
         let received = std::thread::scope(|scope| {
             let received = scope.spawn(|| receive(&theirs).unwrap());
-            send(&ours, &left).unwrap();
+            send(&ours, &left, &Limit::new(RECEIVE, &NEVER)).unwrap();
             received.join().unwrap()
         });
         let whats = |left: &[Left]| left.iter().map(|left| left.what.clone()).collect::<Vec<_>>();
@@ -351,7 +435,7 @@ mod tests {
             .collect();
         std::thread::scope(|scope| {
             let received = scope.spawn(|| receive(&theirs).unwrap());
-            send(&ours, &left).unwrap();
+            send(&ours, &left, &Limit::new(RECEIVE, &NEVER)).unwrap();
             let received = received.join().unwrap();
             assert!(received.iter().map(|left| &left.what).eq(left.iter().map(|left| &left.what)));
         });
