@@ -337,9 +337,9 @@ fn sigterm_works_while_a_successor_stalls() {
     let place = Place::new();
     let daemon = exchangeable(&place, &["--graphite", "127.0.0.1:0"]);
     let _streams = half_lines(&daemon);
-    let read = format!("tachograph_connections{{way=\"graphite_stream\"}} 20\n");
+    let read = "tachograph_connections{way=\"graphite_stream\"} 20\n";
     let metrics = || ask(&daemon.at("tcp://", 0), "GET /metrics", "");
-    eventually("all are open", || metrics().contains(&read));
+    eventually("all are open", || metrics().contains(read));
     exchange(&place, STALLS);
     daemon.signal(Signal::USR2).unwrap();
     eventually("it is ready", || std::fs::read(place.path("id")).is_ok_and(|id| !id.is_empty()));
@@ -347,7 +347,11 @@ fn sigterm_works_while_a_successor_stalls() {
     std::thread::sleep(Duration::from_secs(1));
     let asked = Instant::now();
     daemon.stop().unwrap();
-    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() < Duration::from_secs(9),
+        "it waited for the limit: {:?}",
+        asked.elapsed()
+    );
     assert!(has_ended(&place), "it was killed");
 }
 
