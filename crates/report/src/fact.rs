@@ -420,11 +420,11 @@ fn rare_stalls(measured: u32, longest: Nanos) -> String {
     match measured {
         0 => format!(
             "a request took {longest}, but none that counts for its throughput stalled; the \
-             interval allows for stalls like this one"
+             intervals of its throughput and p99 allow for stalls like this one"
         ),
         _ => format!(
-            "only {} of up to {longest} in what was measured; the interval of its throughput \
-             allows for more or fewer",
+            "only {} of up to {longest} in what was measured; the intervals of its throughput and \
+             p99 allow for more or fewer",
             plural(measured.into(), "stall")
         ),
     }

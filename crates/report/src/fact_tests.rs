@@ -53,8 +53,8 @@ fn ms(n: u64) -> Nanos {
 #[test]
 fn what_every_check_saw() {
     let rare_stalls = |measured| {
-        let (stalls, longest) = (stats::Stalls::default(), Nanos::from_millis(300));
-        Fact::RareStalls { stalls, measured, longest }
+        let (lost, delayed) = (stats::Stalls::default(), stats::Stalls::default());
+        Fact::RareStalls { lost, delayed, measured, longest: Nanos::from_millis(300) }
     };
     let gap = |law, left, right| Fact::Ledger { gap: Discrepancy { law, left, right } };
     let uneven =
@@ -325,11 +325,11 @@ fn what_every_check_saw() {
         ),
         (
             rare_stalls(2),
-            "b: only 2 stalls of up to 300 ms in what was measured; the interval of its throughput allows for more or fewer",
+            "b: only 2 stalls of up to 300 ms in what was measured; the intervals of its throughput and p99 allow for more or fewer",
         ),
         (
             rare_stalls(0),
-            "b: a request took 300 ms, but none that counts for its throughput stalled; the interval allows for stalls like this one",
+            "b: a request took 300 ms, but none that counts for its throughput stalled; the intervals of its throughput and p99 allow for stalls like this one",
         ),
         (
             Fact::Unchecked { what: Unchecked::MachineCpu },

@@ -337,11 +337,13 @@ pub enum Fact {
         /// Half-width of its 95% interval.
         half_width: f64,
     },
-    /// Stalls of the closed loop are so rare that blocks hardly show what they cost.
+    /// Stalls are so rare that blocks hardly show what they cost.
     RareStalls {
-        /// What they cost, in shares of the connections' time.
-        stalls: stats::Stalls,
-        /// Number of stalls in the measured slices.
+        /// What they cost the closed loop, in shares of the connections' time.
+        lost: stats::Stalls,
+        /// What they delayed in the open loop, in shares of its requests.
+        delayed: stats::Stalls,
+        /// Number of stalls in the measured slices of the closed loop.
         measured: u32,
         /// The longest request under any load.
         #[serde(rename = "longest_ns")]

@@ -8,7 +8,7 @@ use record::{
     Block, BlockState, Comparison, Distribution, Disturbance, Fact, Finding, Metric, Offer, Part,
     Severity, Summary, Trial,
 };
-use stats::{Aim, Better, Estimate, Evidence, Quantile, Spread, Sureness, Total, Values};
+use stats::{Aim, Better, Estimate, Evidence, Margins, Quantile, Spread, Sureness, Total, Values};
 
 use crate::calibrate::Calibration;
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, biases, forbidding};
@@ -137,7 +137,7 @@ pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part, stalls: &[stats::Sta
     let contrasts = sound_contrasts(plan, part);
     let all: Vec<Vec<f64>> = contrasts
         .iter()
-        .map(|c| log_ratios(part, c, metric, offer, sureness(&aim, false)).0)
+        .map(|c| log_ratios(part, c, metric, offer, sureness(&aim, false)).d)
         .filter(|d| d.len() >= 2)
         .collect();
     if all.is_empty() {
@@ -146,36 +146,64 @@ pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part, stalls: &[stats::Sta
     let pilots: Vec<&[f64]> = all.iter().map(Vec::as_slice).collect();
     let by_spread = stats::Stein::plan_all(&pilots, &aim, cap).blocks;
     let by_stalls = contrasts.iter().map(|contrast| {
-        let margins = margins(stalls, contrast, metric, aim.alpha());
+        let of = |v: usize| match metric {
+            Metric::Throughput => stalls[v].margins(aim.alpha()),
+            _ => Margins::default(),
+        };
+        let margins = of(contrast.variant).over(of(contrast.baseline));
         aim.blocks_for_margins(&margins, pilots[0].len())
     });
     let by_stalls = u32::try_from(by_stalls.max().unwrap_or(0)).unwrap_or(u32::MAX);
     by_spread.max(by_stalls.min(cap))
 }
 
-/// The stalls of each variant, as found after the last block.
-fn stalls_of(part: &Part) -> Vec<stats::Stalls> {
-    let mut all = vec![stats::Stalls::default(); part.variants.len()];
-    for finding in &part.findings {
-        if let (Fact::RareStalls { stalls, .. }, Some(v)) = (&finding.fact, finding.variant) {
-            all[v as usize] = *stalls;
-        }
-    }
-    all
+/// What rare stalls took of a variant, as found after the last block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rare {
+    lost: stats::Stalls,
+    delayed: stats::Stalls,
+    longest: Nanos,
 }
 
-/// By how much rare stalls may bias a ratio: only throughput counts what they take.
-fn margins(
-    stalls: &[stats::Stalls],
-    contrast: &spec::Contrast,
-    metric: Metric,
-    alpha: f64,
-) -> stats::Margins {
-    if metric != Metric::Throughput {
-        return stats::Margins::default();
+fn rare_of(part: &Part, v: usize) -> Rare {
+    let of = |finding: &Finding| match &finding.fact {
+        Fact::RareStalls { lost, delayed, longest, .. } if finding.variant == Some(v as u32) => {
+            Some(Rare { lost: *lost, delayed: *delayed, longest: *longest })
+        }
+        _ => None,
+    };
+    part.findings.iter().find_map(of).unwrap_or_default()
+}
+
+impl Rare {
+    /// How far a percentile of the open loop's latency, in nanoseconds, may lie above `value`.
+    fn margins_of_quantile(&self, value: f64, q: f64, alpha: f64) -> Margins {
+        let at_most = self.delayed.quantile_at_most(q, self.longest.0 as f64, alpha);
+        let above = if value > 0.0 { (at_most / value).ln().max(0.0) } else { 0.0 };
+        Margins { below: 0.0, above }
     }
-    let of = |v: usize| stalls[v].margins(alpha);
-    of(contrast.variant).over(of(contrast.baseline))
+}
+
+/// By how much rare stalls may bias a ratio: of throughputs, or of percentiles of an open loop whose
+/// values are `quantiles`.
+fn margins(
+    part: &Part,
+    contrast: &spec::Contrast,
+    (metric, offer): (Metric, Offer),
+    quantiles: Option<[f64; 2]>,
+    alpha: f64,
+) -> Margins {
+    let [baseline, variant] = [contrast.baseline, contrast.variant].map(|v| rare_of(part, v));
+    match (metric, offer, quantile_of(metric).zip(quantiles)) {
+        (Metric::Throughput, Offer::Closed, _) => {
+            variant.lost.margins(alpha).over(baseline.lost.margins(alpha))
+        }
+        (_, Offer::Open, Some((q, [a, b]))) => {
+            let of = |rare: &Rare, value| rare.margins_of_quantile(value, q, alpha);
+            of(&variant, b).over(of(&baseline, a))
+        }
+        _ => Margins::default(),
+    }
 }
 
 fn sureness(aim: &Aim, interrupted: bool) -> Sureness {
@@ -292,21 +320,31 @@ fn pairs<'p>(part: &'p Part, contrast: &spec::Contrast, offer: Offer) -> [Vec<&'
     [baseline, variant]
 }
 
-/// One value per block whose mean is the logarithm of the ratio; empty if it is unknown. For a ratio
-/// of quantiles also its interval.
+/// The blocks of one comparison.
+#[derive(Debug, Default)]
+struct Compared {
+    /// One value per block whose mean is the logarithm of the ratio; empty if it is unknown.
+    d: Vec<f64>,
+    /// For quantiles: their ratio with its interval, and those of baseline and variant.
+    quantiles: Option<(Estimate, [f64; 2])>,
+}
+
 fn log_ratios(
     part: &Part,
     contrast: &spec::Contrast,
     metric: Metric,
     offer: Offer,
     sureness: Sureness,
-) -> (Vec<f64>, Option<Estimate>) {
+) -> Compared {
     let [baseline, variant] = pairs(part, contrast, offer);
     if let Some(q) = quantile_of(metric) {
         let (a, b) = (quantile(&baseline, q, sureness), quantile(&variant, q, sureness));
-        let (Some(a), Some(b)) = (a, b) else { return (Vec::new(), None) };
-        let d = a.values.iter().zip(&b.values).map(|(a, b)| b - a).collect();
-        return (d, Some(stats::ratio_of_quantiles(&a, &b)));
+        let (Some(a), Some(b)) = (a, b) else { return Compared::default() };
+        let values = [a.estimate.value, b.estimate.value];
+        return Compared {
+            d: a.values.iter().zip(&b.values).map(|(a, b)| b - a).collect(),
+            quantiles: Some((stats::ratio_of_quantiles(&a, &b), values)),
+        };
     }
     let pairs = baseline.iter().zip(&variant);
     let d = if metric == Metric::Memory {
@@ -319,7 +357,7 @@ fn log_ratios(
             pairs.map(|(a, b)| Some((total(a, metric)?, total(b, metric)?))).collect();
         pairs.and_then(|pairs| stats::log_ratios_of_totals(&pairs).ok())
     };
-    (d.unwrap_or_default(), None)
+    Compared { d: d.unwrap_or_default(), quantiles: None }
 }
 
 /// Completes a part after its last block: ledgers, summaries, comparisons, findings about the whole
@@ -355,7 +393,8 @@ fn summarise(plan: &spec::Part, part: &mut Part, interrupted: bool) {
     let alpha = 1.0 - plan.schedule.confidence;
     let sureness = Sureness { alpha, interrupted };
     let pilot_blocks = plan.schedule.pilot_blocks as usize;
-    for (v, stalls) in stalls_of(part).iter().enumerate() {
+    for v in 0..part.variants.len() {
+        let rare = rare_of(part, v);
         let mut summaries = Vec::new();
         for offer in [Offer::Closed, Offer::Open] {
             let mut trials: Vec<&Trial> =
@@ -368,14 +407,31 @@ fn summarise(plan: &spec::Part, part: &mut Part, interrupted: bool) {
             trials.retain(|trial| trial.window > Nanos::ZERO);
             if !trials.is_empty() {
                 let mut summary = summary(offer, &trials, pilot_blocks, sureness);
-                if offer == Offer::Closed {
-                    let margins = stalls.margins(alpha);
-                    summary.throughput_per_s = summary.throughput_per_s.at_least(margins);
-                }
+                allow_for(&mut summary, &rare, alpha);
                 summaries.push(summary);
             }
         }
         part.variants[v].summaries = summaries;
+    }
+}
+
+/// Widens a summary's intervals by what rare stalls may have cost.
+fn allow_for(summary: &mut Summary, rare: &Rare, alpha: f64) {
+    match summary.offer {
+        Offer::Closed => {
+            let margins = rare.lost.margins(alpha);
+            summary.throughput_per_s = summary.throughput_per_s.at_least(margins);
+        }
+        Offer::Open => {
+            for (q, of) in [
+                (0.5, &mut summary.p50_ns),
+                (0.9, &mut summary.p90_ns),
+                (0.99, &mut summary.p99_ns),
+            ] {
+                *of = of.at_least(rare.margins_of_quantile(of.value, q, alpha));
+            }
+        }
+        Offer::WarmUp | Offer::Calibration => {}
     }
 }
 
@@ -536,7 +592,8 @@ fn half_width_if_quiet(plan: &spec::Part, part: &Part) -> Option<f64> {
     let contrast = plan.contrasts.first()?;
     let aim = aim(plan, true);
     let offer = offer_of(plan, metric);
-    let (d, _) = log_ratios(&only_quiet, contrast, metric, offer, sureness(&aim, false));
+    let Compared { d, .. } =
+        log_ratios(&only_quiet, contrast, metric, offer, sureness(&aim, false));
     let all = part.complete_blocks().count();
     let spread = Spread::of(&d).filter(|_| d.len() >= QUIET_BLOCKS_MIN && d.len() < all)?;
     let t = stats::t_quantile(aim.alpha(), all - 1);
@@ -593,13 +650,14 @@ fn compare_one(
         return None;
     }
     let aim = aim(plan, primary);
-    let (d, interval) = log_ratios(part, contrast, metric, offer, sureness(&aim, interrupted));
+    let Compared { d, quantiles } =
+        log_ratios(part, contrast, metric, offer, sureness(&aim, interrupted));
     if d.len() < 2 && !primary {
         return None;
     }
     let evidence = Evidence {
         d: &d,
-        interval,
+        interval: quantiles.map(|(interval, _)| interval),
         pilot_blocks: (plan.schedule.pilot_blocks as usize).min(d.len()),
         aim,
         margin: plan.schedule.margin.filter(|_| primary).map(|m| m.0),
@@ -607,10 +665,13 @@ fn compare_one(
         interrupted,
         invalid: !because.is_empty(),
         biases: &biases,
-        margins: match offer {
-            Offer::Closed => margins(&stalls_of(part), contrast, metric, aim.alpha()),
-            _ => stats::Margins::default(),
-        },
+        margins: margins(
+            part,
+            contrast,
+            (metric, offer),
+            quantiles.map(|(_, values)| values),
+            aim.alpha(),
+        ),
     };
     let judgement = stats::judge(&evidence);
     let (baseline, variant) = (contrast.baseline as u32, contrast.variant as u32);

@@ -22,7 +22,7 @@ use crate::running_variant::{Setting, VariantResult};
 use crate::schedule::{
     extended, schedule_within, settle_offers, settled_after, warmup, with_learned,
 };
-use crate::stalls::Stalls;
+use crate::stalls::{Kept, Stalls};
 use crate::uneven::Unevenness;
 use crate::validity::{Inspector, VariantTotals, over_all_blocks};
 use crate::watch::{Event, Recorder, Watcher};
@@ -369,7 +369,9 @@ impl<'a> PartRunner<'a> {
         inspector.inspect(&outcome, &progress.offers, change.as_ref(), compared);
         let mut findings = inspector.findings;
         progress.edges.note(number, &progress.plan, &outcome);
-        progress.stalls.note(&outcome, &outcome.kept(Offer::Closed, resolved));
+        let kept = |offer| outcome.kept(offer, resolved);
+        let kept = Kept { closed: kept(Offer::Closed), open: kept(Offer::Open) };
+        progress.stalls.note(&outcome, &kept);
         for ended in &outcome.ended {
             let v = ended.life.variant as usize;
             progress.all_totals[v].note(ended, &progress.plan.variants[v]);

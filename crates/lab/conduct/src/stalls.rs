@@ -1,5 +1,5 @@
-//! Rare stalls of a closed loop: requests that take much longer than the others, so seldom that the
-//! spread over blocks does not show what they cost. See [`stats::Stalls`].
+//! Rare stalls: requests that take much longer than the others, so seldom that the spread over blocks
+//! does not show what they cost. See [`stats::Stalls`].
 
 use base::Nanos;
 use record::{BlockState, Fact, Finding, Offer, Severity};
@@ -17,17 +17,35 @@ const LONG_MIN: Nanos = Nanos::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Stalls(Vec<OfVariant>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct OfVariant {
     connections: u32,
     /// What a request takes beyond this is a stall.
     long: Nanos,
-    /// What each stall that counts took, over all connections.
-    lost_s: Vec<f64>,
-    /// The time for which the connections were measured, added up.
-    measured_s: f64,
-    /// The longest stall of a request anywhere: in other loads, and in rounds that were left out.
+    /// Of the closed loop: seconds that stalls took, of all connections' seconds.
+    lost: Measured,
+    /// Of the open loop: requests that stalls delayed, of all requests.
+    delayed: Measured,
+    /// Rate of the open loop.
+    rate_per_s: f64,
+    /// The longest stall of a request anywhere: also in other loads, and in rounds that were left out.
     longest: Nanos,
+    /// Whether a stall has hit many connections at once.
+    hits_many: bool,
+}
+
+/// What stalls took of all that counts.
+#[derive(Debug, Default)]
+struct Measured {
+    by_stalls: Vec<f64>,
+    all: f64,
+}
+
+/// The rounds that count, by offer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) closed: Vec<bool>,
+    pub(crate) open: Vec<bool>,
 }
 
 /// Stalled requests of a slice.
@@ -39,17 +57,17 @@ pub(crate) struct Stalled {
     pub(crate) beyond: Nanos,
     /// The longest of these times.
     pub(crate) longest: Nanos,
+    /// All requests of the slice.
+    pub(crate) of: u64,
 }
 
 impl Stalls {
     /// From the calibration, which shows how long requests usually take.
     pub(crate) fn of(plan: &spec::Part, calibration: &Calibration) -> Stalls {
         let blank = |variant: &spec::Variant| OfVariant {
-            connections: variant.load.connections,
+            connections: variant.load.connections.max(1),
             long: Nanos(u64::MAX),
-            lost_s: Vec::new(),
-            measured_s: 0.0,
-            longest: Nanos::ZERO,
+            ..OfVariant::default()
         };
         let mut stalls = Stalls(plan.variants.iter().map(blank).collect());
         for calibrated in &calibration.variants {
@@ -61,69 +79,107 @@ impl Stalls {
         stalls
     }
 
-    /// Adds a block, in which `kept` says which rounds of the closed loop count.
-    pub(crate) fn note(&mut self, outcome: &BlockOutcome, kept: &[bool]) {
+    /// Adds a block.
+    pub(crate) fn note(&mut self, outcome: &BlockOutcome, kept: &Kept) {
         let counts = outcome.state() == BlockState::Complete;
         for ended in &outcome.ended {
             self.0[ended.life.variant as usize].note(ended, counts.then_some(kept));
         }
     }
 
-    /// The stalls of each variant so far.
+    /// What stalls took of the closed loop of each variant so far.
     pub(crate) fn so_far(&self) -> Vec<stats::Stalls> {
-        self.0.iter().map(OfVariant::shares).collect()
+        self.0.iter().map(OfVariant::lost).collect()
     }
 
     /// A note about each variant whose stalls are rare.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let of_variant = |(v, of): (usize, &OfVariant)| {
-            let stalls = of.shares();
+            let (lost, delayed) = (of.lost(), of.delayed());
             let fact = Fact::RareStalls {
-                stalls,
-                measured: of.lost_s.len() as u32,
+                lost,
+                delayed,
+                measured: of.lost.by_stalls.len() as u32,
                 longest: of.longest + of.long,
             };
-            stalls.are_rare().then(|| Finding::of_variant(Severity::Note, v, fact))
+            let are_rare = lost.are_rare() || delayed.are_rare();
+            are_rare.then(|| Finding::of_variant(Severity::Note, v, fact))
         };
         self.0.iter().enumerate().filter_map(of_variant).collect()
     }
 }
 
 impl OfVariant {
-    /// Adds the slices of a start; `kept` says which rounds of its closed loop count, if any do.
-    fn note(&mut self, ended: &VariantResult, kept: Option<&[bool]>) {
+    /// Adds the slices of a start; `kept` says which rounds of measured loads count, if any do.
+    fn note(&mut self, ended: &VariantResult, kept: Option<&Kept>) {
         for trial_sum in &ended.trial_sums {
-            let kept = kept.filter(|_| trial_sum.offer == Offer::Closed);
+            let kept = kept.and_then(|kept| match trial_sum.offer {
+                Offer::Closed => Some(&kept.closed),
+                Offer::Open => Some(&kept.open),
+                Offer::WarmUp | Offer::Calibration => None,
+            });
             let counts = |round: u32| {
                 kept.is_some_and(|kept| kept.get(round as usize).copied().unwrap_or(true))
             };
+            self.rate_per_s = trial_sum.offered_per_s.unwrap_or(self.rate_per_s);
             for slice in trial_sum.slices.iter().filter(|slice| counts(slice.round)) {
-                self.measured_s += f64::from(self.connections) * slice.window.length.as_secs_f64();
+                if trial_sum.offer == Offer::Closed {
+                    self.lost.all +=
+                        f64::from(self.connections) * slice.window.length.as_secs_f64();
+                }
             }
             for stalled in trial_sum.stalled(self.long) {
-                self.add(stalled, counts(stalled.round));
+                self.see(stalled);
+                match (trial_sum.offer, counts(stalled.round)) {
+                    (Offer::Closed, true) => self.add_lost(stalled),
+                    (Offer::Open, true) => self.add_delayed(stalled),
+                    _ => {}
+                }
             }
         }
+    }
+
+    fn see(&mut self, stalled: Stalled) {
+        self.longest = self.longest.max(stalled.longest);
+        self.hits_many |= 2 * stalled.requests >= u64::from(self.connections);
     }
 
     /// A stall of the server hits all connections at once: as many stalled requests as there are
     /// connections may be one stall, so they count as one.
-    fn add(&mut self, stalled: Stalled, counts: bool) {
-        self.longest = self.longest.max(stalled.longest);
-        let stalls = stalled.requests.div_ceil(u64::from(self.connections.max(1)));
-        if counts && stalls > 0 {
-            let each_s = stalled.beyond.as_secs_f64() / stalls as f64;
-            self.lost_s.extend((0..stalls).map(|_| each_s));
-        }
+    fn add_lost(&mut self, stalled: Stalled) {
+        let stalls = stalled.requests.div_ceil(u64::from(self.connections));
+        let each_s = stalled.beyond.as_secs_f64() / stalls.max(1) as f64;
+        self.lost.by_stalls.extend((0..stalls).map(|_| each_s));
     }
 
-    fn shares(&self) -> stats::Stalls {
-        let time_s = self.measured_s.max(1e-9);
-        let shares = || self.lost_s.iter().map(|lost_s| lost_s / time_s);
-        let seen_s = f64::from(self.connections) * self.longest.as_secs_f64();
-        let largest = match self.lost_s.is_empty() {
+    /// One stall may have delayed all delayed requests of a slice.
+    fn add_delayed(&mut self, stalled: Stalled) {
+        self.delayed.all += stalled.of as f64;
+        self.delayed.by_stalls.extend((stalled.requests > 0).then_some(stalled.requests as f64));
+    }
+
+    fn lost(&self) -> stats::Stalls {
+        let hit = if self.hits_many { f64::from(self.connections) } else { 1.0 };
+        self.lost.shares(hit * self.longest.as_secs_f64())
+    }
+
+    fn delayed(&self) -> stats::Stalls {
+        let due = self.rate_per_s * self.longest.as_secs_f64();
+        let hit = if self.hits_many { due.max(1.0) } else { 1.0 };
+        self.delayed.shares(if self.longest > Nanos::ZERO { hit } else { 0.0 })
+    }
+}
+
+impl Measured {
+    /// Shares of all that was measured, with what one more stall would have taken if there was none.
+    fn shares(&self, unseen: f64) -> stats::Stalls {
+        if self.all <= 0.0 {
+            return stats::Stalls::default();
+        }
+        let shares = || self.by_stalls.iter().map(|taken| taken / self.all);
+        let largest = match self.by_stalls.is_empty() {
             false => shares().fold(0.0, f64::max),
-            true => (seen_s / time_s).min(1.0),
+            true => (unseen / self.all).min(1.0),
         };
         stats::Stalls {
             sum: shares().sum(),
@@ -141,33 +197,39 @@ mod tests {
         OfVariant {
             connections: 10,
             long: Nanos::from_millis(20),
-            lost_s: Vec::new(),
-            measured_s: 60.0,
-            longest: Nanos::ZERO,
+            lost: Measured { all: 60.0, ..Measured::default() },
+            delayed: Measured { all: 2_000.0, ..Measured::default() },
+            rate_per_s: 500.0,
+            ..OfVariant::default()
         }
     }
 
     fn stalled(requests: u64, each: Nanos) -> Stalled {
-        Stalled { round: 0, requests, beyond: each * requests, longest: each }
+        Stalled { round: 0, requests, beyond: each * requests, longest: each, of: 100 }
     }
 
     #[test]
     fn requests_that_all_connections_waited_for_are_one_stall() {
         let mut of = variant();
-        of.add(stalled(10, Nanos::from_millis(300)), true);
-        of.add(stalled(25, Nanos::from_millis(60)), true);
-        assert_eq!(of.lost_s, [3.0, 0.5, 0.5, 0.5]);
-        let shares = of.shares();
+        of.add_lost(stalled(10, Nanos::from_millis(300)));
+        of.add_lost(stalled(25, Nanos::from_millis(60)));
+        assert_eq!(of.lost.by_stalls, [3.0, 0.5, 0.5, 0.5]);
+        let shares = of.lost();
         assert!((shares.sum - 4.5 / 60.0).abs() < 1e-12 && (shares.largest - 0.05).abs() < 1e-12);
+        of.add_delayed(stalled(80, Nanos::from_millis(300)));
+        assert_eq!((of.delayed().sum, of.delayed.all), (80.0 / 2_100.0, 2_100.0));
     }
 
     #[test]
-    fn a_stall_that_only_the_open_loop_met_was_forgotten() {
+    fn a_stall_that_only_another_load_met_was_forgotten() {
         let mut of = variant();
-        of.add(stalled(80, Nanos::from_millis(300)), false);
-        let shares = of.shares();
-        assert_eq!((shares.sum, shares.effective()), (0.0, 0.0));
-        assert!((shares.largest - 0.05).abs() < 1e-12, "{shares:?}");
+        of.see(stalled(3, Nanos::from_millis(300)));
+        assert!((of.lost().largest - 0.3 / 60.0).abs() < 1e-12, "three slow requests, not a stop");
+        of.see(stalled(80, Nanos::from_millis(300)));
+        let lost = of.lost();
+        assert_eq!((lost.sum, lost.effective()), (0.0, 0.0));
+        assert!((lost.largest - 0.05).abs() < 1e-12, "{lost:?}");
+        assert!((of.delayed().largest - 0.075).abs() < 1e-12, "150 of 2,000 requests");
         let finding = Stalls(vec![of]).findings().remove(0);
         let Fact::RareStalls { measured, longest, .. } = finding.fact else { panic!() };
         assert_eq!((measured, longest), (0, Nanos::from_millis(320)));

@@ -368,12 +368,16 @@ impl TrialSum {
         Nanos(all.value_at_quantile(quantile))
     }
 
-    /// Stalled requests of each slice: those that took longer than `limit`.
+    /// Stalled requests of each slice: those that took longer than `limit`, in an open loop from the
+    /// instant at which they were due.
     pub(crate) fn stalled(&self, limit: Nanos) -> impl Iterator<Item = Stalled> + '_ {
         self.slices.iter().map(move |slice| {
             let beyond = |value: u64| Nanos(value.saturating_sub(limit.0));
-            let long = slice.service_time.0.iter().filter(move |(value, _)| *value > limit.0);
-            let none = Stalled { round: slice.round, ..Stalled::default() };
+            let is_open = !slice.latency.0.is_empty();
+            let times = if is_open { &slice.latency.0 } else { &slice.service_time.0 };
+            let of = times.iter().map(|(_, count)| count).sum();
+            let long = times.iter().filter(move |(value, _)| *value > limit.0);
+            let none = Stalled { round: slice.round, of, ..Stalled::default() };
             long.fold(none, |sum, (value, count)| Stalled {
                 requests: sum.requests + count,
                 beyond: sum.beyond + beyond(*value) * *count,
