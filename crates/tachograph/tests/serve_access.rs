@@ -194,6 +194,71 @@ fn hundreds_of_slow_clients_hinder_no_other_and_are_closed() {
 }
 
 #[test]
+fn one_user_cannot_hold_all_places_of_a_unix_socket() {
+    let place = Place::new();
+    let socket = place.path("http.sock");
+    let unix = format!("unix:{}", socket.display());
+    let args = ["--no-graphite", "--http", &unix, "--max-connections", "20"];
+    let daemon = start(&place, &[&args[..], &["--socket-mode", "666"]].concat(), 2);
+    let slow: Vec<UnixStream> = (0..30)
+        .map(|_| {
+            let mut stream = UnixStream::connect(&socket).unwrap();
+            // One that is turned away may be closed already.
+            let _ = stream.write_all(b"GET /health HTTP/1.1\r\nX: ");
+            stream
+        })
+        .collect();
+    let turned_away = "tachograph_turned_away_total{way=\"http\",sender=\"unix\",\
+                       reason=\"too_many_connections_of_sender\"}";
+    eventually("further ones are turned away", || figure(&daemon, turned_away) == Some(20.0));
+    if rustix::process::geteuid().is_root() {
+        let open = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(place.dir.path(), open).unwrap();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+        command.args(["curl", "-s", "http://localhost/health", "--unix-socket"]).arg(&socket);
+        let other = command.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&other.stdout), "ok\n", "{other:?}");
+    } else {
+        not_run("only root can connect as another user");
+    }
+    drop(slow);
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn a_request_with_very_many_series_is_refused_before_it_takes_memory() {
+    let place = Place::new();
+    let daemon = start(&place, &["--no-graphite"], 1);
+    let write = |body: &str| {
+        let headers = format!("Host: localhost\r\nContent-Length: {}\r\n", body.len());
+        let mut stream = connect(&daemon);
+        let head = format!("POST /write HTTP/1.1\r\n{headers}Connection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let before = resident(daemon.id());
+    let lines: String = (0..700_000).map(|i| format!("s{i} v=1\n")).collect();
+    // As many series in a few lines.
+    let fields: Vec<String> = (0..600_000).map(|i| format!("f{i}=1")).collect();
+    let wide: String = fields.chunks(5_000).map(|some| format!("w {}\n", some.join(","))).collect();
+    for body in [&lines, &wide] {
+        let answer = write(body);
+        assert_eq!(status(&answer), 413, "{answer}");
+        let said = "the request has more than 262144 lines, or more than 524288 tags and fields: \
+                    send less at a time";
+        assert!(answer.contains(said), "{answer}");
+    }
+    let taken = resident(daemon.id()).saturating_sub(before);
+    assert!(taken < 64 << 20, "{taken} bytes");
+    assert_eq!(status(&write("s value=1\n")), 204);
+    daemon.stop().unwrap();
+}
+
+#[test]
 fn a_sender_that_lies_about_its_length_is_not_acknowledged_and_spoils_nothing() {
     let place = Place::new();
     let daemon = start(&place, &["--no-graphite"], 1);

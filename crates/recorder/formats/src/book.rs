@@ -15,8 +15,8 @@ pub struct Series(pub u32);
 /// The series seen so far.
 #[derive(Clone, Debug)]
 pub struct Book {
-    names: Vec<SeriesName>,
-    numbers: HashMap<SeriesName, Series>,
+    names: Vec<Arc<SeriesName>>,
+    numbers: HashMap<Arc<SeriesName>, Series>,
     /// The same by their text in the input; a series may have several.
     texts: HashMap<Arc<str>, Series>,
     /// For each series, the text that followed its own in the input, with its series. Data that
@@ -110,7 +110,8 @@ impl Book {
         }
         self.names_bytes = bytes;
         let series = Series(self.names.len() as u32);
-        self.names.push(name.clone());
+        let name = Arc::new(name);
+        self.names.push(Arc::clone(&name));
         self.numbers.insert(name, series);
         Ok(series)
     }

@@ -67,7 +67,7 @@ pub struct Options {
     pub write_each: Duration,
     /// Maximum number of connections of each address.
     pub connections_max: usize,
-    /// Maximum number of these from one sender; those over Unix sockets have no limit of their own.
+    /// Maximum number of these from one sender, or from one user over a Unix socket.
     pub connections_of_sender_max: usize,
     /// Who may talk to the daemon.
     pub access: Access,
@@ -583,7 +583,7 @@ impl Listener {
             let Left { fd, what } = adopted;
             // A connection that is closed by now cannot be used.
             let Ok(stream) = Stream::adopted(fd) else { continue };
-            let place = self.places.take(what.sender()).ok();
+            let place = self.places.take(stream.holder(what.sender())).ok();
             self.spawn(&mut connections, (stream, what), place, &ingest, &phase);
         }
         let is_over = |service: Service, phase: Phase| match phase {
@@ -608,7 +608,7 @@ impl Listener {
             };
             let place = match sender {
                 Some(sender) if !self.access.allows(sender) => Err(NOT_ALLOWED),
-                sender => self.places.take(sender),
+                sender => self.places.take(stream.holder(sender)),
             };
             let sender = name_of(sender);
             let place = match place {

@@ -123,7 +123,7 @@ fn in_time(body: Body) -> Body {
 
 /// 200 if the store can be read and written, otherwise 503 with the reason.
 async fn health(State(shared): State<Shared>) -> Response {
-    let error = match shared.readers.read(|store| store.retentions()).await {
+    let error = match shared.readers.probe(|store| store.retentions()).await {
         Ok(_) => shared.ingest.state.store_error(),
         Err(error) => Some(error.to_string()),
     };

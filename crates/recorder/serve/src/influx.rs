@@ -31,6 +31,11 @@ use crate::requests::Peer;
 /// The version of InfluxDB whose API this is, for clients that ask.
 const VERSION: &str = "1.8.10";
 
+/// Limits on the lines of a request, and on their tags and fields: each may be a new series, which
+/// takes about a kilobyte of memory.
+const LINES_MAX: usize = 262_144;
+const PAIRS_MAX: usize = 524_288;
+
 /// The name of the record, for clients that ask for databases.
 const DATABASE: &str = "tachograph";
 
@@ -147,6 +152,14 @@ async fn write(
     }
     if lines.bytes.is_empty() {
         return Ok(StatusCode::NO_CONTENT);
+    }
+    let count = |byte| memchr::memchr_iter(byte, &lines.bytes).count();
+    if count(b'\n') > LINES_MAX || count(b'=') > PAIRS_MAX {
+        let why = format!(
+            "the request has more than {LINES_MAX} lines, or more than {PAIRS_MAX} tags and \
+             fields: send less at a time"
+        );
+        return Err(Failed::new(StatusCode::PAYLOAD_TOO_LARGE, why).into());
     }
     if !tags.is_empty() {
         lines = body::rewrite(&ingest, lines, |bytes| tags.add(bytes, MESSAGE_MAX))?;

@@ -1,4 +1,5 @@
-//! How many connections an address may have, in all and from one sender.
+//! How many connections an address may have, in all and from one sender: a machine or a network, or a
+//! user of this machine over a Unix socket.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -18,14 +19,29 @@ pub(crate) struct Places {
 #[derive(Debug, Default)]
 struct Taken {
     all: usize,
-    by_sender: HashMap<IpAddr, usize>,
+    by_sender: HashMap<Holder, usize>,
+}
+
+/// Who holds places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Holder {
+    /// A sender's network.
+    Network(IpAddr),
+    /// A user of this machine, by number.
+    User(u32),
+}
+
+impl Holder {
+    pub(crate) fn network(sender: IpAddr) -> Holder {
+        Holder::Network(network_of(sender))
+    }
 }
 
 /// A connection's place, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     shared: Arc<Mutex<Taken>>,
-    sender: Option<IpAddr>,
+    sender: Option<Holder>,
 }
 
 impl Places {
@@ -33,12 +49,11 @@ impl Places {
         Places { shared: Arc::default(), places_max, of_sender_max }
     }
 
-    /// A place for a connection; Unix sockets have no sender.
+    /// A place for a connection; one of which no sender is known counts only in all.
     ///
     /// # Errors
     /// The reason in `/metrics`, if there is none.
-    pub(crate) fn take(&self, sender: Option<IpAddr>) -> Result<Place, &'static str> {
-        let sender = sender.map(network_of);
+    pub(crate) fn take(&self, sender: Option<Holder>) -> Result<Place, &'static str> {
         let mut taken = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if taken.all >= self.places_max {
             return Err("too_many_connections");
@@ -85,7 +100,7 @@ mod tests {
     #[test]
     fn one_sender_cannot_take_all_places() {
         let places = Places::new(3, 2);
-        let sender = |text: &str| Some(text.parse().unwrap());
+        let sender = |text: &str| Some(Holder::network(text.parse().unwrap()));
         let first = places.take(sender("192.0.2.1")).unwrap();
         let _second = places.take(sender("::ffff:192.0.2.1")).unwrap();
         let refused = places.take(sender("192.0.2.1")).unwrap_err();
@@ -103,8 +118,9 @@ mod tests {
     #[test]
     fn addresses_of_one_ipv6_network_are_one_sender() {
         let places = Places::new(3, 1);
-        let _one = places.take(Some("2001:db8::1".parse().unwrap())).unwrap();
-        assert!(places.take(Some("2001:db8::2".parse().unwrap())).is_err());
-        assert!(places.take(Some("2001:db8:0:1::2".parse().unwrap())).is_ok());
+        let sender = |text: &str| Some(Holder::network(text.parse().unwrap()));
+        let _one = places.take(sender("2001:db8::1")).unwrap();
+        assert!(places.take(sender("2001:db8::2")).is_err());
+        assert!(places.take(sender("2001:db8:0:1::2")).is_ok());
     }
 }

@@ -27,8 +27,20 @@ pub struct Readers {
 
 struct Shared {
     place: String,
+    queries: Connections,
+    probes: Connections,
+}
+
+/// Connections that wait for a read, and how many reads may run at a time.
+struct Connections {
     idle: Mutex<Vec<Box<dyn Store>>>,
     turns: Semaphore,
+}
+
+impl Connections {
+    fn new(count: usize) -> Connections {
+        Connections { idle: Mutex::new(Vec::new()), turns: Semaphore::new(count) }
+    }
 }
 
 impl std::fmt::Debug for Readers {
@@ -43,8 +55,8 @@ impl Readers {
     pub fn new(place: &str) -> Readers {
         let shared = Shared {
             place: place.to_owned(),
-            idle: Mutex::new(Vec::new()),
-            turns: Semaphore::new(CONNECTIONS),
+            queries: Connections::new(CONNECTIONS),
+            probes: Connections::new(1),
         };
         Readers { shared: Arc::new(shared) }
     }
@@ -59,10 +71,31 @@ impl Readers {
         &self,
         read: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, ReadError> {
+        self.read_with(|shared| &shared.queries, read).await
+    }
+
+    /// The same with a connection of its own, so that it does not wait for queries: for reads that
+    /// take no time.
+    ///
+    /// # Errors
+    /// [`ReadError`].
+    pub(crate) async fn probe<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, ReadError> {
+        self.read_with(|shared| &shared.probes, read).await
+    }
+
+    async fn read_with<T: Send + 'static>(
+        &self,
+        connections: fn(&Shared) -> &Connections,
+        read: impl FnOnce(&mut dyn Store) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, ReadError> {
         let shared = self.shared.clone();
-        let turn = self.shared.turns.acquire().await.map_err(|_| ReadError::Stopped)?;
+        let turns = &connections(&self.shared).turns;
+        let turn = turns.acquire().await.map_err(|_| ReadError::Stopped)?;
         let done = tokio::task::spawn_blocking(move || {
-            let idle = || shared.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let idle = || connections(&shared).idle.lock().unwrap_or_else(PoisonError::into_inner);
             let known = idle().pop();
             let mut store = match known {
                 Some(store) => store,
@@ -103,7 +136,38 @@ mod tests {
         for read in many.collect::<Vec<_>>() {
             assert_eq!(read.await.unwrap(), (0, 3));
         }
-        let idle = readers.shared.idle.lock().unwrap().len();
+        let idle = readers.shared.queries.idle.lock().unwrap().len();
         assert!((1..=CONNECTIONS).contains(&idle), "{idle} connections are open");
+    }
+
+    #[tokio::test]
+    async fn a_probe_does_not_wait_for_queries() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.sqlite");
+        Sqlite::open(&path).unwrap().retain(&Retention::usual()).unwrap();
+        let readers = Readers::new(path.to_str().unwrap());
+        let (release, wait) = std::sync::mpsc::channel::<()>();
+        let wait = Arc::new(Mutex::new(wait));
+        let slow: Vec<_> = (0..2 * CONNECTIONS)
+            .map(|_| {
+                let (readers, wait) = (readers.clone(), wait.clone());
+                tokio::spawn(async move {
+                    let read = readers.read(move |_| {
+                        // Until the sender is dropped.
+                        let _ = wait.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                        Ok(())
+                    });
+                    read.await.unwrap();
+                })
+            })
+            .collect();
+        while readers.shared.queries.turns.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(readers.probe(|store| store.retentions()).await.unwrap().len(), 3);
+        drop(release);
+        for slow in slow {
+            slow.await.unwrap();
+        }
     }
 }

@@ -18,6 +18,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::Address;
 use crate::access::Link;
+use crate::places::Holder;
 
 /// Wanted size of the kernel's buffer for datagrams; the kernel may give less.
 const RECEIVE_BUFFER: usize = 4 << 20;
@@ -142,6 +143,17 @@ impl Stream {
             Stream::Tcp(stream) => stream.readable().await,
             Stream::Unix(stream) => stream.readable().await,
             Stream::Tls(stream) => stream.get_ref().0.readable().await,
+        }
+    }
+
+    /// Who holds its place: the network of the sender, or the user over a Unix socket.
+    pub(crate) fn holder(&self, sender: Option<IpAddr>) -> Option<Holder> {
+        match (sender, self) {
+            (Some(sender), _) => Some(Holder::network(sender)),
+            (None, Stream::Unix(stream)) => {
+                stream.peer_cred().ok().map(|peer| Holder::User(peer.uid()))
+            }
+            (None, _) => None,
         }
     }
 

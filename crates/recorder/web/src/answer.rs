@@ -1,5 +1,6 @@
 //! Answers and errors of handlers.
 
+use axum::body::Bytes;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -50,6 +51,6 @@ impl IntoResponse for Refusal {
 pub(crate) type Answer = Result<Response, Refusal>;
 
 /// JSON as it is.
-pub(crate) fn json(text: String) -> Response {
-    ([(CONTENT_TYPE, "application/json")], text).into_response()
+pub(crate) fn json(text: impl Into<Bytes>) -> Response {
+    ([(CONTENT_TYPE, "application/json")], text.into()).into_response()
 }

@@ -1,12 +1,13 @@
 //! Series of a query, read from a store at the resolution that serves it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use graphite::{Entry, GraphiteError, Selection, Series, Source};
 use series::{Accumulator, Flavor, SECOND_US, Step, combine};
 use store::{Retention, Store, StoreError};
 
+use crate::budget::{Budget, SLOTS_BESIDE_OTHERS};
 use crate::catalogue::Names;
 use crate::sql::Read;
 
@@ -34,6 +35,9 @@ type Key = (String, i64, i64);
 /// Reads series from a store, for one query.
 pub(crate) struct Reader<'s> {
     store: &'s mut dyn Store,
+    budget: &'s Budget,
+    /// Held by a query that reads many slots.
+    turn: Option<MutexGuard<'s, ()>>,
     names: Arc<Names>,
     retentions: Vec<Retention>,
     now_us: i64,
@@ -53,7 +57,7 @@ pub(crate) struct Reader<'s> {
 impl<'s> Reader<'s> {
     /// A reader for a query that wants so many points.
     pub(crate) fn new(
-        store: &'s mut dyn Store,
+        (store, budget): (&'s mut dyn Store, &'s Budget),
         names: Arc<Names>,
         now_s: i64,
         points: Option<usize>,
@@ -61,6 +65,8 @@ impl<'s> Reader<'s> {
         let retentions = store.retentions()?;
         Ok(Reader {
             store,
+            budget,
+            turn: None,
             names,
             retentions,
             now_us: now_s.saturating_mul(SECOND_US),
@@ -153,6 +159,9 @@ impl<'s> Reader<'s> {
             });
         };
         self.slots_left = left;
+        if SLOTS_MAX - left > SLOTS_BESIDE_OTHERS && self.turn.is_none() {
+            self.turn = Some(self.budget.turn());
+        }
         let mut rows: HashMap<i64, Rows> = HashMap::new();
         for some in ids.chunks((SLOTS_AT_ONCE / each.max(1)).max(1)) {
             let read = self.store.slots(step, some, from_us, until_us);

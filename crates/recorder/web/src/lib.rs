@@ -14,6 +14,7 @@
 //! Listening (crate `serve`), the functions (crate `graphite`), databases (crate `store`).
 
 mod answer;
+mod budget;
 mod catalogue;
 mod fetch;
 mod find;
@@ -33,6 +34,7 @@ use axum::response::IntoResponse as _;
 use axum::routing::get;
 use serve::Readers;
 
+use budget::Budget;
 use catalogue::Catalogue;
 
 /// The version of Graphite whose API this is, for clients that ask.
@@ -52,12 +54,14 @@ pub struct Places {
 pub(crate) struct Shared {
     readers: Readers,
     catalogue: Catalogue,
+    budget: Budget,
     places: Places,
 }
 
 /// The page and Graphite's API, over the store of `readers`.
 pub fn router(readers: &Readers, places: Places) -> Router {
-    let shared = Shared { readers: readers.clone(), catalogue: Catalogue::default(), places };
+    let (readers, catalogue, budget) = (readers.clone(), Catalogue::default(), Budget::default());
+    let shared = Shared { readers, catalogue, budget, places };
     Router::new()
         .route("/", get(page::index))
         .route("/page.css", get(page::style))

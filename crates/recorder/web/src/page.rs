@@ -115,15 +115,17 @@ pub(crate) async fn curves(State(shared): State<Shared>, parameters: Parameters)
     let request = Request::new(&parameters)?;
     let names = shared.catalogue.names(&shared.readers).await?;
     let is_postgres = shared.places.is_postgres;
+    let budget = shared.budget;
     let done = shared.readers.read(move |store| {
-        let mut reader = Reader::new(store, names, request.now_s(), request.points())?;
+        let mut reader = Reader::new((store, &budget), names, request.now_s(), request.points())?;
         let found = request.evaluate_whole(&mut reader);
         if let Some(failure) = reader.failure.take() {
             return Err(failure);
         }
-        Ok::<_, StoreError>(found.map(|found| as_json(found, &request, &reader, is_postgres)))
+        let text = found.map(|found| as_json(found, &request, &reader, is_postgres));
+        Ok::<_, StoreError>(text.map(|text| budget.answer(text)))
     });
-    let text = done.await?.map_err(|error: GraphiteError| error)?;
+    let text = done.await?.map_err(|error: GraphiteError| error)??;
     Ok(answer(text))
 }
 

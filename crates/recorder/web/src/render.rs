@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse as _, Response};
@@ -141,25 +142,30 @@ pub(crate) async fn render(State(shared): State<Shared>, parameters: Parameters)
     let (from_s, until_s) = (request.from_s, request.until_s);
     let kind = format.kind();
     let names = shared.catalogue.names(&shared.readers).await?;
+    let budget = shared.budget;
     let done = shared.readers.read(move |store| {
-        let mut reader = Reader::new(store, names, request.now_s(), request.points())?;
+        let mut reader = Reader::new((store, &budget), names, request.now_s(), request.points())?;
         let found = request.evaluate(&mut reader);
         match reader.failure.take() {
             Some(failure) => Err(failure),
-            None => Ok::<_, StoreError>(found.map(|found| match &format {
-                Format::Json => as_json(&found, known_only),
-                Format::Csv => as_csv(&found, &zone),
-                Format::Raw => as_raw(&found),
-                Format::Svg(canvas) => {
-                    let are_counts = found
-                        .iter()
-                        .all(|series| reader.flavor(&series.path) == Some(Flavor::Flow));
-                    canvas.draw(&found, (from_s, until_s), &zone, are_counts)
-                }
+            None => Ok::<_, StoreError>(found.map(|found| {
+                let text = match &format {
+                    Format::Json => as_json(&found, known_only),
+                    Format::Csv => as_csv(&found, &zone),
+                    Format::Raw => as_raw(&found),
+                    Format::Svg(canvas) => {
+                        let are_counts = found
+                            .iter()
+                            .all(|series| reader.flavor(&series.path) == Some(Flavor::Flow));
+                        canvas.draw(&found, (from_s, until_s), &zone, are_counts)
+                    }
+                };
+                drop(found);
+                budget.answer(text)
             })),
         }
     });
-    let text = done.await??;
+    let text = done.await???;
     Ok(match kind {
         None => json(text),
         Some(kind) => typed(kind, text),
@@ -178,7 +184,7 @@ impl Format {
     }
 }
 
-fn typed(kind: &'static str, text: String) -> Response {
+fn typed(kind: &'static str, text: Bytes) -> Response {
     // A picture has its style in itself, and nothing else.
     let policy = "default-src 'none'; style-src 'unsafe-inline'";
     ([(CONTENT_TYPE, kind), (CONTENT_SECURITY_POLICY, policy)], text).into_response()
