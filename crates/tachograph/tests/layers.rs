@@ -20,7 +20,7 @@ const ORDER: &[&str] = &[
     "record",
     "store",
     "export",
-    "head",
+    "engine",
     "import",
     "serve",
     "kerberos",

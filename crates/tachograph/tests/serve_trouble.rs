@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpStream, UdpSocket};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -124,13 +125,53 @@ fn what_a_journal_on_a_full_disk_does_not_take_is_not_acknowledged() {
     stream.write_all(text.as_bytes()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert!(stream.read_to_end(&mut Vec::new()).is_err(), "the connection is reset");
+    let health = ask(&at, "GET /health", "");
+    assert_eq!(status(&health), 503, "{health}");
+    assert!(health.contains("No space left on device"), "{health}");
     remount(&place, "size=100m");
+    // Senders who look at it first would otherwise never come back.
+    eventually("the journal has room", || status(&ask(&at, "GET /health", "")) == 200);
     assert_eq!(status(&write(&at, "full", acknowledged)), 204);
     acknowledged += 1;
     daemon.stop().unwrap();
     let record = place.path("record.sqlite");
     let found = points(record.to_str().unwrap(), &["full", "lost.to.the.sender"]).unwrap();
     assert_eq!(found, [50 * acknowledged as i64, 0]);
+}
+
+#[test]
+fn systemd_is_told_that_the_daemon_works_and_so_does_a_successor() {
+    let place = Place::new();
+    let socket = UnixDatagram::bind(place.path("notify")).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let serve = place.command(&["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"WATCHDOG_PID=$$ exec "$@""#, "sh"]);
+    command.arg(serve.get_program()).args(serve.get_args());
+    for (name, value) in serve.get_envs() {
+        command.env(name, value.unwrap_or_default());
+    }
+    command.current_dir(place.dir.path());
+    command.env("NOTIFY_SOCKET", place.path("notify")).env("WATCHDOG_USEC", "200000");
+    let mut daemon = Daemon::start(command, 1).unwrap();
+    let told = |wanted: &str| {
+        let mut text = [0; 4_096];
+        loop {
+            let length = socket.recv(&mut text).unwrap();
+            let text = String::from_utf8_lossy(&text[..length]).into_owned();
+            if text.contains(wanted) {
+                return text;
+            }
+        }
+    };
+    told("READY=1");
+    told("WATCHDOG=1");
+    told("WATCHDOG=1");
+    daemon.replace().unwrap();
+    told("MAINPID=");
+    told("WATCHDOG=1");
+    told("WATCHDOG=1");
+    daemon.stop().unwrap();
 }
 
 #[test]

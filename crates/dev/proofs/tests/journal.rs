@@ -5,7 +5,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
-use head::{Journal, JournalError};
+use engine::{Journal, JournalError};
 
 const KILLS: u64 = 25;
 
@@ -31,7 +31,7 @@ fn what_was_acknowledged_survives_kill_9() {
             acknowledged = line.parse::<u64>().unwrap_or(acknowledged);
         }
         let mut next = 1;
-        let journal = Journal::open(folder.path(), 0, |position, bytes| {
+        let journal = Journal::open(folder.path(), |position, bytes| {
             assert_eq!(position, next);
             assert_eq!(bytes, next.to_le_bytes().repeat((next % 900) as usize));
             next += 1;

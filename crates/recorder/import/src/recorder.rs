@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use formats::files::Resumed;
 use formats::{Book, Malformed, Reason, Update, What};
-use head::{Frozen, Head, Place};
+use engine::{Frozen, Head, Place};
 use series::rrd;
 use series::{Accumulator, Interval, Kind, Refusal, Sense, Spec, Step};
 use store::{Changes, RrdChange, Store, StoreError, Writer};

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread;
 use std::time::Duration;
 
-use head::Frozen;
+use engine::Frozen;
 use store::{Applied, Store, StoreError};
 
 use crate::BackfillError;

@@ -465,8 +465,14 @@ async fn serve(
     // Does nothing without systemd. After a restart the main process has a new id.
     let main = NotifyState::MainPid(std::process::id());
     let _ = sd_notify::notify(&[NotifyState::Ready, main]);
+    let state = ingest.state.clone();
     loop {
-        if stops || signals.stops().await {
+        // Without one of its threads, the daemon would refuse everything for ever.
+        let stops = stops || tokio::select! {
+            stops = signals.stops() => stops,
+            () = state.ended.notified() => true,
+        };
+        if stops {
             // The receivers are gone only if all tasks have ended.
             let _ = phase.send(Phase::Stop);
             drop(ingest);

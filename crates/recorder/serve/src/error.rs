@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use head::JournalError;
+use engine::JournalError;
 use import::BackfillError;
 use store::StoreError;
 

@@ -218,6 +218,8 @@ impl Successor {
         let child = Command::new(program)
             .args(std::env::args_os().skip(1))
             .env(VARIABLE, "1")
+            // It names this process. The successor is watched like it.
+            .env_remove("WATCHDOG_PID")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .spawn()
             .map_err(failed)?;

@@ -121,10 +121,10 @@ fn in_time(body: Body) -> Body {
     Body::from_stream(parts)
 }
 
-/// 200 if the store can be read and written, otherwise 503 with the reason.
+/// 200 if the store can be read, and the journal and the store can be written, otherwise 503 with the reason.
 async fn health(State(shared): State<Shared>) -> Response {
     let error = match shared.readers.probe(|store| store.retentions()).await {
-        Ok(_) => shared.ingest.state.store_error(),
+        Ok(_) => shared.ingest.state.trouble(),
         Err(error) => Some(error.to_string()),
     };
     match error {

@@ -4,7 +4,7 @@
 use std::io::{Write as _, stdout};
 use std::process::ExitCode;
 
-use head::{Journal, JournalError};
+use engine::{Journal, JournalError};
 
 fn main() -> ExitCode {
     let Some(folder) = std::env::args_os().nth(1) else { return ExitCode::from(2) };
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
 }
 
 fn write(folder: &std::path::Path) -> Result<(), JournalError> {
-    let mut journal = Journal::open(folder, 0, |_, _| Ok::<(), JournalError>(()))?;
+    let mut journal = Journal::open(folder, |_, _| Ok::<(), JournalError>(()))?;
     loop {
         // Groups of several records are committed together.
         for _ in 0..journal.last() % 7 + 1 {

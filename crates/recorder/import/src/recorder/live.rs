@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use formats::text::Windowed;
 use formats::{Book, Reason, Update};
-use head::{Frozen, Head, Place};
+use engine::{Frozen, Head, Place};
 use series::{Kind, Refusal};
 use store::{Maintained, Store, StoreError, Writer};
 

@@ -7,9 +7,10 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use engine::journal::Follower;
+use engine::{Folder, Journal};
 use formats::text::{Graphite, Influx, Parser, Reader, Statsd};
 use formats::{Arrival, Line, Lines, Messages, Protocol, Reason, RefusalCounts, Taken, Update};
-use head::{Journal, JournalError};
 use import::{BackfillError, Live};
 use series::Kind;
 use store::{Retention, Store, StoreError, Writer};
@@ -20,6 +21,7 @@ use super::journal::Group;
 use super::record::{FORMATS, Format, Record, read_windows};
 use super::session::{Session, begin};
 use super::upkeep::Upkeep;
+use super::watchdog::Watchdog;
 use super::{Answer, IngestOptions, Message, Refused, Shared, State, now_us};
 use crate::ServeError;
 use crate::metrics::{ByWay, Metrics, Sender};
@@ -127,8 +129,11 @@ pub(super) struct Apply<'a, 'r, 's> {
     pub(super) writing: u64,
     pub(super) written: Instant,
     pub(super) retried: Instant,
+    /// When the journal was last tried after an error.
+    pub(super) tried: Instant,
     pub(super) begun: Instant,
     pub(super) upkeep: Upkeep,
+    pub(super) watchdog: Watchdog,
     /// Set when a successor is to take over.
     pub(super) last: Option<Last>,
     /// Whether the journal has been opened: until then nothing works without the store.
@@ -191,8 +196,10 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             writing: 0,
             written: Instant::now(),
             retried: Instant::now(),
+            tried: Instant::now(),
             begun: Instant::now(),
             upkeep: Upkeep::default(),
+            watchdog: Watchdog::new(),
             last: None,
             is_open: false,
             patience: Duration::MAX,
@@ -213,18 +220,19 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         upto: u64,
         windows: Option<Vec<u8>>,
     ) -> Result<Journal, ServeError> {
-        if upto > 0 {
+        let mut journal = Journal::open(folder, |position, bytes| {
             // What the store has may be sent again by those who did not get their answer.
-            Journal::open(folder, 0, |position, bytes| {
-                if let Some(Record::Lines { format, arrival_us, lines }) = Record::read(bytes)
-                    && format == Format::Message(Protocol::Otlp)
-                    && position <= upto
+            match Record::read(bytes) {
+                Some(Record::Lines { format, arrival_us, lines })
+                    if format == Format::Message(Protocol::Otlp) && position <= upto =>
                 {
                     self.remember(arrival_us, lines);
+                    Ok(())
                 }
-                Ok::<(), JournalError>(())
-            })?;
-        }
+                Some(_) => Ok(()),
+                None => Err(ServeError::Record(folder.to_owned())),
+            }
+        })?;
         let mut carried = None;
         if let Some((bytes, (windows, book))) = windows.zip(self.statsd().windows()) {
             let unknown = || ServeError::Record(folder.to_owned());
@@ -233,27 +241,19 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             self.windows = Some((bytes, read.from));
             carried = Some(read);
         }
-        let after =
-            carried.as_ref().map_or(upto, |carried| upto.min(carried.from.saturating_sub(1)));
-        let mut journal =
-            Journal::open(folder, after, |position, bytes| match Record::read(bytes) {
-                Some(Record::Lines { format, arrival_us, lines }) if position <= upto => {
+        if let Some(carried) = carried {
+            let after = upto.min(carried.from.saturating_sub(1)).max(journal.first() - 1);
+            let mut follower = Follower::new(Folder::new(folder), after);
+            while let Some((position, bytes)) = follower.next(upto.min(journal.last()))? {
+                if let Some(Record::Lines { format, arrival_us, lines }) = Record::read(bytes) {
                     let at = At { position, arrival_us, is_known: true };
                     self.lines(format, at, lines, &mut |_| ())?;
-                    Ok(())
                 }
-                Some(_) => Ok(()),
-                None => Err(ServeError::Record(folder.to_owned())),
-            })?;
-        if let Some(carried) = carried {
+            }
             self.continue_windows(carried.owed);
         }
-        if journal.last() < upto {
-            // Positions that the store knows are not used again.
-            drop(journal);
-            journal = Journal::open(folder, upto, |_, _| Ok::<(), JournalError>(()))?;
-        }
-        (self.applied, self.replayed) = (upto, journal.last());
+        journal.skip_to(upto)?;
+        (self.applied, self.writing, self.replayed) = (upto, upto, journal.last());
         self.behind = Behind::since_start(folder, upto, journal.last());
         (self.is_open, self.patience) = (true, PATIENCE);
         self.state.journal_bytes.store(journal.size(), Ordering::Relaxed);
@@ -263,6 +263,8 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
     fn work(&mut self, groups: &Receiver<Group>, journal: &Shared) -> Result<(), ServeError> {
         loop {
             self.advance(journal)?;
+            self.try_journal(journal);
+            self.watchdog.feed();
             self.show();
             let must_wait = self.must_wait();
             self.state.full.store(must_wait, Ordering::Relaxed);
@@ -287,7 +289,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         let is_last = self.state.last_batch.load(Ordering::Relaxed);
         let is_due = if is_last { self.is_last_due(journal) } else { self.is_due() };
         if is_due {
-            self.write(journal)?;
+            self.write(journal);
         }
         self.catch_up()
     }

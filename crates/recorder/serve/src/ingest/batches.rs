@@ -4,6 +4,8 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use engine::{Journal, JournalError};
+
 use super::apply::{Apply, Last, RETRY, TICK};
 use super::behind::Behind;
 use super::record::{Record, write_windows};
@@ -35,6 +37,7 @@ impl Apply<'_, '_, '_> {
                 // It is slow, but it answers.
                 deadline = Instant::now() + LAST_BATCH;
             }
+            self.watchdog.feed();
             if self.live.is_writing() {
                 self.poll(journal, TICK)?;
             } else if !self.can_catch_up() {
@@ -46,45 +49,77 @@ impl Apply<'_, '_, '_> {
             }
         }
         if self.live.is_empty() && !self.has_new_windows {
-            return self.shorten(journal);
+            self.shorten(journal);
+            return Ok(());
         }
-        while !self.write(journal)? {
+        while !self.write(journal) {
             std::thread::sleep(TICK);
+            self.watchdog.feed();
             if Instant::now() > deadline {
                 return Err(self.unwritten());
             }
         }
         while self.live.is_writing() {
             self.poll(journal, TICK)?;
+            self.watchdog.feed();
             // A store that fails now may be gone for long, and the journal has everything.
             if self.state.store_error().is_some() {
                 return Err(self.unwritten());
             }
         }
-        self.shorten(journal)
+        self.shorten(journal);
+        Ok(())
     }
 
     fn unwritten(&self) -> ServeError {
-        let error = self.state.store_error().unwrap_or_else(|| "it does not answer".to_owned());
+        let error = self.state.trouble().unwrap_or_else(|| "it does not answer".to_owned());
         ServeError::Unwritten { journal: self.options.journal.clone(), error }
     }
 
     /// Deletes all that the record has from the journal, so that the next start reads little. The
-    /// journal still tells the last batch.
-    fn shorten(&self, journal: &Shared) -> Result<(), ServeError> {
+    /// journal still tells the last batch. If it cannot be shortened, the next start reads more.
+    fn shorten(&self, journal: &Shared) {
         let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
         // Nothing but records of batches follows the last message.
         let upto = journal.last();
-        journal.start_file()?;
-        if let Some((windows, _)) = &self.windows {
-            journal.append(windows)?;
+        let mut done = journal.start_file();
+        done =
+            done.and_then(|()| self.note_batch(&mut journal, (self.number, upto), self.windows()));
+        if done.and_then(|()| journal.release(self.releasable(upto))).is_err() {
+            self.metrics.journal_errors.inc();
         }
+    }
+
+    fn windows(&self) -> Option<&Vec<u8>> {
+        self.windows.as_ref().map(|(bytes, _)| bytes)
+    }
+
+    /// Writes the record of a batch, after that of its windows.
+    fn note_batch(
+        &self,
+        journal: &mut Journal,
+        (number, upto): (u64, u64),
+        windows: Option<&Vec<u8>>,
+    ) -> Result<(), JournalError> {
         let mut bytes = Vec::new();
-        Record::Batch { writer: self.writer, number: self.number, upto }.write(&mut bytes);
-        journal.append(&bytes)?;
-        journal.commit()?;
-        journal.release(self.releasable(upto))?;
-        Ok(())
+        Record::Batch { writer: self.writer, number, upto }.write(&mut bytes);
+        windows
+            .into_iter()
+            .chain([&bytes])
+            .try_for_each(|bytes| journal.append(bytes).map(|_| ()))?;
+        journal.commit().map(|_| ())
+    }
+
+    /// Tries whether a journal that failed accepts records again, so that senders who wait for it
+    /// need not try.
+    pub(super) fn try_journal(&mut self, journal: &Shared) {
+        if !self.state.has_journal_error() || self.tried.elapsed() < RETRY {
+            return;
+        }
+        self.tried = Instant::now();
+        let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = self.note_batch(&mut journal, (self.number, self.writing), self.windows());
+        self.state.set_journal_error(done.err().map(|error| error.to_string()));
     }
 
     /// Whether the last batch before a successor takes over is to be written now.
@@ -128,42 +163,37 @@ impl Apply<'_, '_, '_> {
 
     /// Begins to write a batch, after its record is on disk; false if that must wait, because the
     /// journal's disk is full.
-    pub(super) fn write(&mut self, journal: &Shared) -> Result<bool, ServeError> {
+    pub(super) fn write(&mut self, journal: &Shared) -> bool {
         let (upto, writer, number) = (self.upto(), self.writer, self.number + 1);
         self.flush_windows(false);
-        if let Some((windows, book)) = self.statsd().windows()
-            && windows.is_used()
+        let mut windows = None;
+        if let Some((open, book)) = self.statsd().windows()
+            && open.is_used()
         {
             let mut bytes = Vec::new();
-            let from = write_windows(windows, book, upto + 1, &mut bytes);
-            self.windows = Some((bytes, from));
+            let from = write_windows(open, book, upto + 1, &mut bytes);
+            windows = Some((bytes, from));
         }
-        let mut bytes = Vec::new();
-        Record::Batch { writer, number, upto }.write(&mut bytes);
         let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-        let windows = self.windows.iter().map(|(bytes, _)| bytes);
-        let append = || {
-            if journal.size() >= self.options.journal_max / 2 {
-                // Only whole files are released.
-                journal.start_file()?;
-            }
-            windows.chain([&bytes]).try_for_each(|bytes| journal.append(bytes).map(|_| ()))?;
-            journal.commit()
-        };
-        let done = append();
+        if journal.size() >= self.options.journal_max / 2 {
+            // Only whole files are released. Without a new file, that is done later.
+            let _ = journal.start_file();
+        }
+        let bytes = windows.as_ref().map(|(bytes, _)| bytes).or(self.windows());
+        let done = self.note_batch(&mut journal, (number, upto), bytes);
+        self.state.set_journal_error(done.as_ref().err().map(ToString::to_string));
         self.written = Instant::now();
-        if let Err(error) = done {
-            journal.undo()?;
+        if done.is_err() {
             self.metrics.journal_errors.inc();
-            self.state.set_store_error(Some(error.to_string()));
-            return Ok(false);
+            return false;
         }
         drop(journal);
         self.live.write(&[(writer, number)]);
         self.number = number;
+        self.windows = windows.or(self.windows.take());
         self.writing = upto;
         self.oldest_writing_us = self.oldest_us.take();
-        Ok(true)
+        true
     }
 
     /// Looks at the batch that is being written, and tries again one that failed.

@@ -8,8 +8,9 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
+use engine::Folder;
+use engine::journal::Follower;
 use formats::{Arrival, ElementKind, Protocol};
-use head::journal::Follower;
 
 use super::apply::{Apply, At, each_line};
 use super::record::{Format, Record};
@@ -27,7 +28,7 @@ const RUNS_MAX: usize = 1 << 20;
 /// What waits in the journal.
 #[derive(Debug)]
 pub(super) struct Behind {
-    follower: Follower,
+    follower: Follower<Folder>,
     /// The position of the last message.
     upto: u64,
     /// When the oldest message arrived, in microseconds since the epoch.
@@ -39,7 +40,7 @@ pub(super) struct Behind {
 impl Behind {
     /// Nothing after a position yet.
     pub(super) fn new(journal: &Path, after: u64) -> Behind {
-        let follower = Follower::new(journal, after);
+        let follower = Follower::new(Folder::new(journal), after);
         Behind { follower, upto: after, oldest_us: None, runs: VecDeque::new() }
     }
 

@@ -46,7 +46,9 @@ pub(super) fn run(
             Record::Lines { format: *format, arrival_us: *arrival_us, lines }.write(&mut bytes);
             journal.append(&bytes).map(|_| ())
         });
+        // The records of a group are in the journal, or none of them.
         let committed = written.and_then(|()| journal.commit());
+        state.set_journal_error(committed.as_ref().err().map(ToString::to_string));
         state.journal_bytes.store(journal.size(), Ordering::Relaxed);
         match committed {
             Ok(last) => {
@@ -59,17 +61,12 @@ pub(super) fn run(
             }
             Err(error) => {
                 metrics.journal_errors.inc();
-                let undone = journal.undo();
                 drop(journal);
                 let why = error.to_string();
                 for message in group {
                     let answer = message.answer.map(|to| to.send(Answer::Failed(why.clone())));
                     // A sender that is gone does not wait for its answer.
                     drop(answer);
-                }
-                if undone.is_err() {
-                    // Nothing more can be acknowledged: a later record would follow a torn one.
-                    return;
                 }
             }
         }

@@ -21,6 +21,7 @@ mod record;
 mod session;
 mod statsd;
 mod upkeep;
+mod watchdog;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -29,9 +30,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use engine::Journal;
 use formats::Reason;
-use head::Journal;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 pub(crate) use record::Format;
 
@@ -53,7 +54,7 @@ const ROOM: usize = 64 << 20;
 /// Bytes that are counted together.
 const ROOM_UNIT: usize = 1 << 10;
 
-const _: () = assert!(MESSAGE_MAX + record::LINES_HEAD <= head::journal::RECORD_MAX);
+const _: () = assert!(MESSAGE_MAX + record::LINES_HEAD <= engine::journal::RECORD_MAX);
 
 /// Options of the way in.
 #[derive(Clone, Debug)]
@@ -128,6 +129,10 @@ pub(crate) struct State {
     pub(crate) is_flushed: AtomicBool,
     /// The last error of the store, until it accepts a batch.
     store_error: Mutex<Option<String>>,
+    /// The last error of the journal, until it accepts a message.
+    journal_error: Mutex<Option<String>>,
+    /// Told when a thread has ended.
+    pub(crate) ended: Notify,
 }
 
 impl State {
@@ -138,6 +143,20 @@ impl State {
 
     fn set_store_error(&self, error: Option<String>) {
         *self.store_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    fn set_journal_error(&self, error: Option<String>) {
+        *self.journal_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    fn has_journal_error(&self) -> bool {
+        self.journal_error.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Why messages are not written to the journal or to the store at the moment, if so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let journal = self.journal_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        journal.or_else(|| self.store_error())
     }
 
     /// Age of the oldest line that no store has.
@@ -180,9 +199,10 @@ pub(crate) fn start(
     let journal_max = options.journal_max;
     metrics.limits(journal_max, options.import.head_bytes);
     let (shared, counted) = (state.clone(), metrics.clone());
-    let apply = std::thread::Builder::new()
-        .name("apply".to_owned())
-        .spawn(move || apply::run(&options, &shared, &counted, to_apply, &opened));
+    let apply = std::thread::Builder::new().name("apply".to_owned()).spawn(move || {
+        let _ends = Ends(shared.clone());
+        apply::run(&options, &shared, &counted, to_apply, &opened)
+    });
     let apply = apply.map_err(ServeError::System)?;
     let Ok(journal) = journal.recv() else {
         // The thread ended before it had opened the journal.
@@ -192,12 +212,22 @@ pub(crate) fn start(
     let (messages, waiting) = mpsc::channel(WAITING);
     let (shared, counted) = (state.clone(), metrics.clone());
     let writer = std::thread::Builder::new().name("journal".to_owned()).spawn(move || {
+        let _ends = Ends(shared.clone());
         journal::run(&journal, waiting, &groups, &shared, &counted);
     });
     let journal = writer.map_err(ServeError::System)?;
     let room = Arc::new(Semaphore::new(ROOM / ROOM_UNIT));
     let ingest = Ingest { messages, state, metrics, journal_max, room };
     Ok((ingest, Threads { journal, apply }))
+}
+
+/// Tells the daemon that a thread has ended, also if it has panicked.
+struct Ends(Arc<State>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.ended.notify_one();
+    }
 }
 
 /// A journal that two threads append to.

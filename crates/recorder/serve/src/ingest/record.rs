@@ -14,9 +14,9 @@
 //! open windows as they were then; to continue them, the lines from an earlier position on are read
 //! again ([`Carried`]).
 
+use engine::journal::RECORD_MAX;
 use formats::text::Carried;
 use formats::{Book, Precision, Protocol, SeriesName};
-use head::journal::RECORD_MAX;
 use store::Writer;
 
 /// How lines are to be read.

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use head::{Journal, JournalError};
+use engine::{Journal, JournalError};
 use store::{Store, StoreError, Writer};
 
 use super::record::Record;
@@ -51,7 +51,7 @@ pub(super) fn begin(store: &mut dyn Store, folder: &Path) -> Result<Session, Ser
         }
         let upto = latest.map_or(0, |batch| batch.upto);
         let windows = latest.and_then(|batch| batch.windows.clone());
-        let mut journal = Journal::open(folder, 0, |_, _| Ok::<(), JournalError>(()))?;
+        let mut journal = Journal::open(folder, |_, _| Ok::<(), JournalError>(()))?;
         if let Some(windows) = &windows {
             journal.append(windows)?;
         }
@@ -93,7 +93,7 @@ struct Batch {
 fn batches(folder: &Path) -> Result<(Vec<Batch>, u64), ServeError> {
     let (mut batches, mut first) = (Vec::new(), 0);
     let mut windows: Option<(u64, Vec<u8>)> = None;
-    let journal = Journal::open(folder, 0, |position, bytes| {
+    let journal = Journal::open(folder, |position, bytes| {
         if first == 0 {
             first = position;
         }

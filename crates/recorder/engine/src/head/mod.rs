@@ -18,18 +18,16 @@
 //! - **Recent points**: those that a late point may still come between ([`series::Lane`]).
 //! - **Claim**: the batch of a writer that the updates represent. Claims are written in the same
 //!   transaction as the slots, so an interrupted writer can find out what is stored.
-//! - **Journal**: acknowledged updates on disk, until a store has them ([`journal`]).
+//! - **Journal**: acknowledged updates on disk, until a store has them ([`crate::journal`]).
 //!
-//! # Not in this crate
+//! # Not in this module
 //!
 //! Names of series, protocols, databases, and when to write: the caller checks [`Head::bytes`].
 
 mod frozen;
-pub mod journal;
 mod open;
 mod recent;
 
 pub use frozen::Frozen;
-pub use journal::{Journal, JournalError};
 pub use open::Head;
 pub use recent::Place;

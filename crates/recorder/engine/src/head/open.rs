@@ -7,9 +7,9 @@ use series::{
 };
 use store::Writer;
 
-use crate::Frozen;
-use crate::frozen::Written;
-use crate::recent::{Late, Place, Recent, SLOT_BYTES};
+use super::Frozen;
+use super::frozen::Written;
+use super::recent::{Late, Place, Recent, SLOT_BYTES};
 
 /// A count of this size may lead to one that a double does not hold exactly. Smaller counts would
 /// need thousands in one slot.

@@ -1,3 +1,5 @@
+use std::fs;
+
 use super::*;
 
 type Records = Vec<(u64, Vec<u8>)>;
@@ -10,23 +12,35 @@ fn bytes_of(position: u64) -> Vec<u8> {
     vec![position as u8; (position * 7 % 50) as usize]
 }
 
-/// Opens a journal of short files, and returns its records after a position.
-fn open(folder: &Path, after: u64) -> Result<(Journal, Records), JournalError> {
+/// Opens a journal of short files, and returns its records.
+fn open(folder: &Path) -> Result<(Journal, Records), JournalError> {
     let mut found = Records::new();
-    let journal = Journal::open_with(folder, 200, after, |position, bytes| {
+    let disk = Folder::locked(folder).unwrap().ok_or(JournalError::Locked(folder.to_owned()))?;
+    let journal = Journal::open_on(disk, 200, |position, bytes| {
         found.push((position, bytes.to_vec()));
         Ok::<(), JournalError>(())
     })?;
     Ok((journal, found))
 }
 
+/// The first positions of the files in a folder, in order.
+fn files(folder: &Path) -> Vec<u64> {
+    let mut firsts = firsts(&Folder::new(folder).list().unwrap());
+    firsts.sort_unstable();
+    firsts
+}
+
+fn path_of(folder: &Path, first: u64) -> PathBuf {
+    folder.join(name_of(first))
+}
+
 fn fill(folder: &Path, count: u64) {
-    let (mut journal, _) = open(folder, 0).unwrap();
+    let (mut journal, _) = open(folder).unwrap();
     let from = journal.last();
     for position in from + 1..=from + count {
         assert_eq!(journal.append(&bytes_of(position)).unwrap(), position);
+        assert_eq!(journal.commit().unwrap(), position);
     }
-    assert_eq!(journal.commit().unwrap(), from + count);
 }
 
 fn records(positions: std::ops::RangeInclusive<u64>) -> Records {
@@ -34,37 +48,45 @@ fn records(positions: std::ops::RangeInclusive<u64>) -> Records {
 }
 
 fn last_file(folder: &Path) -> PathBuf {
-    path_of(folder, *files(folder).unwrap().last().unwrap())
+    path_of(folder, *files(folder).last().unwrap())
 }
 
 #[test]
-fn records_come_back_in_order_behind_a_position() {
+fn records_come_back_in_order() {
     let folder = folder();
     fill(folder.path(), 30);
-    assert!(files(folder.path()).unwrap().len() > 3);
-    for after in [0, 1, 17, 30] {
-        let (journal, found) = open(folder.path(), after).unwrap();
-        assert_eq!((journal.last(), found), (30, records(after + 1..=30)));
-    }
+    assert!(files(folder.path()).len() > 3);
+    let (journal, found) = open(folder.path()).unwrap();
+    assert_eq!((journal.last(), found), (30, records(1..=30)));
+    drop(journal);
     fill(folder.path(), 5);
-    assert_eq!(open(folder.path(), 0).unwrap().1, records(1..=35));
+    assert_eq!(open(folder.path()).unwrap().1, records(1..=35));
 }
 
 #[test]
 fn a_journal_that_is_cut_at_any_byte_holds_what_is_whole_and_goes_on() {
     let folder = folder();
     fill(folder.path(), 12);
-    let path = last_file(folder.path());
-    let whole = fs::read(&path).unwrap();
-    let first = *files(folder.path()).unwrap().last().unwrap();
+    let whole: Vec<_> = files(folder.path())
+        .into_iter()
+        .map(|first| (first, fs::read(path_of(folder.path(), first)).unwrap()))
+        .collect();
+    let (first, last_file) = whole.last().unwrap();
     let mut seen = std::collections::BTreeSet::new();
-    for cut in 0..=whole.len() {
+    for cut in 0..=last_file.len() {
         for garbage in [&[][..], &[0; 40], &[0xff; 3]] {
             if (cut < HEADER_BYTES as usize || cut % 5 != 0) && !garbage.is_empty() {
                 continue;
             }
-            fs::write(&path, [&whole[..cut], garbage].concat()).unwrap();
-            let (mut journal, found) = open(folder.path(), 0).unwrap();
+            for first in files(folder.path()) {
+                fs::remove_file(path_of(folder.path(), first)).unwrap();
+            }
+            for (first, bytes) in &whole {
+                fs::write(path_of(folder.path(), *first), bytes).unwrap();
+            }
+            let path = path_of(folder.path(), *first);
+            fs::write(path, [&last_file[..cut], garbage].concat()).unwrap();
+            let (mut journal, found) = open(folder.path()).unwrap();
             let last = journal.last();
             assert_eq!(found, records(1..=last), "{cut} bytes");
             assert!((first - 1..=12).contains(&last));
@@ -72,10 +94,7 @@ fn a_journal_that_is_cut_at_any_byte_holds_what_is_whole_and_goes_on() {
             assert_eq!(journal.append(&bytes_of(last + 1)).unwrap(), last + 1);
             journal.commit().unwrap();
             drop(journal);
-            assert_eq!(open(folder.path(), 0).unwrap().1, records(1..=last + 1), "{cut} bytes");
-            for first in files(folder.path()).unwrap().into_iter().filter(|f| *f > first) {
-                fs::remove_file(path_of(folder.path(), first)).unwrap();
-            }
+            assert_eq!(open(folder.path()).unwrap().1, records(1..=last + 1), "{cut} bytes");
         }
     }
     assert_eq!(seen.len() as u64, 12 - first + 2, "every number of whole records was met");
@@ -85,7 +104,7 @@ fn a_journal_that_is_cut_at_any_byte_holds_what_is_whole_and_goes_on() {
 fn a_flipped_bit_is_damage_in_the_middle_and_an_end_in_the_last_file() {
     let folder = folder();
     fill(folder.path(), 30);
-    let firsts = files(folder.path()).unwrap();
+    let firsts = files(folder.path());
     let flip = |first: u64| {
         let path = path_of(folder.path(), first);
         let mut bytes = fs::read(&path).unwrap();
@@ -94,51 +113,51 @@ fn a_flipped_bit_is_damage_in_the_middle_and_an_end_in_the_last_file() {
     };
     let last = *firsts.last().unwrap();
     flip(last);
-    assert_eq!(open(folder.path(), 0).unwrap().1, records(1..=last - 1));
+    assert_eq!(open(folder.path()).unwrap().1, records(1..=last - 1));
     flip(firsts[1]);
-    let error = open(folder.path(), 0).unwrap_err().to_string();
+    let error = open(folder.path()).unwrap_err().to_string();
     let wanted = format!(
         "the journal {} is damaged after record {}: restore it from a backup, or move it away and lose the later records",
         path_of(folder.path(), firsts[1]).display(),
         firsts[1] - 1
     );
     assert_eq!(error, wanted);
-    assert!(open(folder.path(), firsts[2] - 1).is_ok(), "a store has what is damaged");
 }
 
 #[test]
 fn files_that_a_store_has_go_and_positions_go_on() {
     let folder = folder();
     fill(folder.path(), 30);
-    let firsts = files(folder.path()).unwrap();
-    let (mut journal, _) = open(folder.path(), 0).unwrap();
+    let firsts = files(folder.path());
+    let (mut journal, _) = open(folder.path()).unwrap();
     journal.release(firsts[2] - 2).unwrap();
-    assert_eq!(files(folder.path()).unwrap(), firsts[1..]);
+    assert_eq!(files(folder.path()), firsts[1..]);
+    assert_eq!(journal.first(), firsts[1]);
     journal.release(1_000).unwrap();
-    assert_eq!(files(folder.path()).unwrap(), firsts[firsts.len() - 1..]);
+    assert_eq!(files(folder.path()), firsts[firsts.len() - 1..]);
     drop(journal);
     // The folder was lost, but not the store: no position is used twice.
-    for first in files(folder.path()).unwrap() {
+    for first in files(folder.path()) {
         fs::remove_file(path_of(folder.path(), first)).unwrap();
     }
-    let (mut journal, found) = open(folder.path(), 30).unwrap();
+    let (mut journal, found) = open(folder.path()).unwrap();
+    journal.skip_to(30).unwrap();
     assert_eq!((found, journal.append(b"").unwrap()), (Records::new(), 31));
     journal.commit().unwrap();
-    drop(journal);
     // Nor if the store is ahead of the remaining records.
-    let (mut journal, _) = open(folder.path(), 40).unwrap();
+    journal.skip_to(40).unwrap();
     assert_eq!(journal.append(&bytes_of(41)).unwrap(), 41);
     journal.commit().unwrap();
     drop(journal);
-    assert_eq!(open(folder.path(), 40).unwrap().1, records(41..=41));
+    assert_eq!(open(folder.path()).unwrap().1, records(41..=41));
 }
 
 #[test]
 fn what_is_not_ours_is_refused_with_a_sentence() {
     let folder = folder();
     fill(folder.path(), 3);
-    let (journal, _) = open(folder.path(), 0).unwrap();
-    let locked = open(folder.path(), 0).unwrap_err().to_string();
+    let (journal, _) = open(folder.path()).unwrap();
+    let locked = open(folder.path()).unwrap_err().to_string();
     let place = folder.path().display();
     assert_eq!(locked, format!("another process writes to the journal in {place}: stop it first"));
     drop(journal);
@@ -146,7 +165,7 @@ fn what_is_not_ours_is_refused_with_a_sentence() {
     let mut bytes = fs::read(&path).unwrap();
     bytes[12] = 9;
     fs::write(&path, bytes).unwrap();
-    let foreign = open(folder.path(), 0).unwrap_err().to_string();
+    let foreign = open(folder.path()).unwrap_err().to_string();
     assert!(
         foreign.ends_with(
             "is not a journal of this version: it was changed by another \
@@ -155,7 +174,7 @@ fn what_is_not_ours_is_refused_with_a_sentence() {
         "{foreign}"
     );
     fs::remove_file(&path).unwrap();
-    let (mut journal, _) = open(folder.path(), 0).unwrap();
+    let (mut journal, _) = open(folder.path()).unwrap();
     let error = journal.append(&vec![0; RECORD_MAX + 1]).unwrap_err().to_string();
     assert_eq!(error, "a record of 16777217 bytes is longer than 16777216: send it in parts");
     assert_eq!(journal.append(b"x").unwrap(), 1, "and took no position");
@@ -170,30 +189,15 @@ fn the_checksum_is_that_of_rfc_3720() {
 
 /// Length of all files of a journal.
 fn on_disk(folder: &Path) -> u64 {
-    let firsts = files(folder).unwrap();
+    let firsts = files(folder);
     firsts.iter().map(|first| path_of(folder, *first).metadata().unwrap().len()).sum()
-}
-
-#[test]
-fn what_was_not_committed_is_undone_and_its_positions_are_used_again() {
-    let folder = folder();
-    fill(folder.path(), 20);
-    let (mut journal, _) = open(folder.path(), 0).unwrap();
-    journal.append(b"never acknowledged").unwrap();
-    journal.undo().unwrap();
-    assert_eq!((journal.last(), journal.size()), (20, on_disk(folder.path())));
-    assert_eq!(journal.append(&bytes_of(21)).unwrap(), 21);
-    journal.commit().unwrap();
-    journal.undo().unwrap();
-    drop(journal);
-    assert_eq!(open(folder.path(), 0).unwrap().1, records(1..=21));
 }
 
 #[test]
 fn the_size_is_that_of_the_files() {
     let folder = folder();
     fill(folder.path(), 30);
-    let (mut journal, _) = open(folder.path(), 0).unwrap();
+    let (mut journal, _) = open(folder.path()).unwrap();
     assert_eq!(journal.size(), on_disk(folder.path()));
     journal.start_file().unwrap();
     journal.start_file().unwrap();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use series::{Batch, Delta, Lane, Mark, Point, SlotKey, Spec, Step};
 use store::{Changes, RrdChange, Source, Writer};
 
-use crate::recent::{Place, Recent};
+use super::recent::{Place, Recent};
 
 /// A piece ends with the series in which it reaches this many updates.
 const PIECE: usize = 10_000;

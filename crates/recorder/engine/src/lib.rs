@@ -1,0 +1,21 @@
+//! From acknowledged messages to committed slots.
+//!
+//! ```text
+//!  messages ─→ journal ─→ head ─→ batch ─→ store
+//!              (on disk,   (in memory, series
+//!              then        by series)
+//!              acknowledged)
+//! ```
+//!
+//! - [`journal`]: acknowledged updates on disk, until a store has them.
+//! - [`head`]: recent updates in memory, series by series, until they are written in one batch.
+//! - [`disk`]: the disk as a trait, so that a simulator can tear writes, fill the disk, and cut the
+//!   power (`tests/simulation`).
+
+pub mod disk;
+pub mod head;
+pub mod journal;
+
+pub use disk::{Disk, Folder};
+pub use head::{Frozen, Head, Place};
+pub use journal::{Journal, JournalError};
