@@ -568,3 +568,118 @@ fn maintain_drops_what_has_expired_and_packs_what_is_old() {
     ended.status(0).prints(&format!("{record}: dropped 0 expired partitions, packed "));
     assert_eq!(points(&record, &["m"]).unwrap(), before);
 }
+
+#[test]
+fn a_clock_that_is_years_ahead_of_the_record_expires_nothing_at_once() {
+    let place = Place::new();
+    let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite", "--no-statsd"];
+    let daemon = Daemon::start(place.command(&args), 1).unwrap();
+    // The record ends in 2021; for it, today's clock is one that jumped ahead.
+    let old = |i: u64| format!("m value={i} {}\n", 1_609_459_200 + 10 * i);
+    let text: String = (0..200).map(old).collect();
+    let at = daemon.at("tcp://", 0);
+    assert_eq!(status(&ask(&at, "POST /write?precision=s", &text)), 204);
+    daemon.stop().unwrap();
+    let record = place.path("record.sqlite").display().to_string();
+    assert_eq!(points(&record, &["m"]).unwrap(), [200]);
+    let copy = place.path("copy.sqlite").display().to_string();
+    std::fs::copy(&record, &copy).unwrap();
+    let ended = place.run(&["maintain", "--record", &copy]);
+    ended.status(0);
+    assert!(
+        ended.out.contains(": nothing is recorded after 2021-01-01T03:00:00Z, so a clock"),
+        "{}",
+        ended.out
+    );
+    assert_eq!(points(&copy, &["m"]).unwrap(), [200]);
+    let daemon = Daemon::start(place.command(&args), 1).unwrap();
+    let at = daemon.at("tcp://", 0);
+    let figure = |name: &str| {
+        let text = ask(&at, "GET /metrics", "");
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+        line.unwrap_or(0)
+    };
+    assert_eq!(status(&write(&at, "new", 0)), 204);
+    let step = store::Retention::usual()[0].step;
+    eventually("the upkeep has been done", || {
+        let mut store = store::open_read_only(&record).unwrap();
+        store.digests(step, 0, 0).unwrap().horizon_us > i64::MIN
+    });
+    assert_eq!(figure("tachograph_partitions_expired_total"), 0);
+    daemon.stop().unwrap();
+    assert_eq!(points(&record, &["m", "new"]).unwrap(), [200, 50]);
+}
+
+#[test]
+fn an_expiry_that_a_clock_has_moved_to_the_future_is_moved_back() {
+    let place = Place::new();
+    let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite", "--no-statsd"];
+    let daemon = Daemon::start(place.command(&args), 1).unwrap();
+    assert_eq!(status(&write(&daemon.at("tcp://", 0), "m", 0)), 204);
+    daemon.stop().unwrap();
+    let record = place.path("record.sqlite").display().to_string();
+    // 1,500 days ahead for more than an hour.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let ahead_us = (now as i64 + 1_500 * 86_400) * 1_000_000;
+    store::open(&record).unwrap().maintain(ahead_us).unwrap();
+    assert_eq!(points(&record, &["m"]).unwrap(), [0]);
+    let daemon = Daemon::start(place.command(&args), 1).unwrap();
+    assert_eq!(status(&write(&daemon.at("tcp://", 0), "new", 0)), 204);
+    daemon.stop().unwrap();
+    assert_eq!(points(&record, &["new"]).unwrap(), [50]);
+}
+
+#[test]
+fn an_open_window_does_not_keep_the_journal_full() {
+    let place = Place::new();
+    let args = [
+        "serve",
+        "--http",
+        "127.0.0.1:0",
+        "--no-graphite",
+        "--statsd",
+        "127.0.0.1:0",
+        "--journal-max",
+        "200KiB",
+        "--write-each",
+        "20ms",
+        "--step",
+        "1h",
+    ];
+    let mut daemon = Daemon::start(place.command(&args), 2).unwrap();
+    let count = |daemon: &Daemon| {
+        let mut stream = TcpStream::connect(daemon.at("tcp://", 1)).unwrap();
+        stream.write_all(b"one:1|c\n").unwrap();
+        stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
+    };
+    let mut second = 0;
+    let mut counted = 0;
+    for _ in 0..3 {
+        for _ in 0..5 {
+            count(&daemon);
+            counted += 1;
+            // Twice as much as the journal takes, within one window of an hour.
+            for _ in 0..40 {
+                let at = daemon.at("tcp://", 0);
+                eventually("the journal has room", || status(&write(&at, "m", second)) == 204);
+                second += 1;
+            }
+        }
+        // By SIGKILL.
+        drop(daemon);
+        daemon = Daemon::start(place.command(&args), 2).unwrap();
+    }
+    daemon.stop().unwrap();
+    let record = place.path("record.sqlite");
+    let mut store = store::open(record.to_str().unwrap()).unwrap();
+    let (mut total, mut points) = (0.0, 0);
+    for series in store.find(&store::Selector::default()).unwrap() {
+        let rows = store.slots(series.spec.step, &[series.id], i64::MIN, i64::MAX).unwrap();
+        match series.identity.measurement.as_str() {
+            "one" => total += rows.iter().map(|(_, row)| row.integral.as_f64()).sum::<f64>(),
+            _ => points += rows.iter().map(|(_, row)| row.n).sum::<i64>(),
+        }
+    }
+    assert_eq!((total, points), (f64::from(counted), 50 * second as i64));
+}

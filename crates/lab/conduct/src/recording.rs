@@ -175,7 +175,9 @@ impl Recording {
             // Finer retentions of other writers may have expired partitions that were never
             // dropped.
             Err(StoreError::TooManyPartitions { .. }) => {
-                self.series.maintain(base::timestamp_now().as_microsecond())?;
+                let clock_us = base::timestamp_now().as_microsecond();
+                let now_us = store::believed_us(&mut self.series, clock_us)?;
+                self.series.maintain(now_us)?;
                 apply(&mut self.series)?
             }
             applied => applied?,

@@ -9,13 +9,16 @@
 //!
 //! - [`journal`]: acknowledged updates on disk, until a store has them.
 //! - [`head`]: recent updates in memory, series by series, until they are written in one batch.
+//! - [`clock`]: which time to believe, when the machine's clock may be wrong.
 //! - [`disk`]: the disk as a trait, so that a simulator can tear writes, fill the disk, and cut the
 //!   power (`tests/simulation`).
 
+pub mod clock;
 pub mod disk;
 pub mod head;
 pub mod journal;
 
+pub use clock::{Clock, Moment};
 pub use disk::{Disk, Folder};
 pub use head::{Frozen, Head, Place};
 pub use journal::{Journal, JournalError};

@@ -3,9 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
+use engine::{Frozen, Head, Place};
 use formats::files::Resumed;
 use formats::{Book, Malformed, Reason, Update, What};
-use engine::{Frozen, Head, Place};
 use series::rrd;
 use series::{Accumulator, Interval, Kind, Refusal, Sense, Spec, Step};
 use store::{Changes, RrdChange, Store, StoreError, Writer};
@@ -13,7 +13,7 @@ use store::{Changes, RrdChange, Store, StoreError, Writer};
 mod find;
 mod live;
 
-pub use live::{Live, live};
+pub use live::{Batch, Live, live};
 
 use crate::advance::Advance;
 use crate::placed::Placed;

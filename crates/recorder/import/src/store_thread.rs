@@ -88,7 +88,8 @@ impl StoreWorker<'_> {
                 // Expired slots are not kept, and need no partitions.
                 Err(StoreError::TooManyPartitions { .. }) if !self.maintained => {
                     self.maintained = true;
-                    self.store.maintain(self.now_us)?;
+                    let now_us = store::believed_us(self.store, self.now_us)?;
+                    self.store.maintain(now_us)?;
                 }
                 Err(error) => return Err(error),
             }

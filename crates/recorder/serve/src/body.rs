@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use futures_util::StreamExt as _;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::ingest::{Answer, Format, Ingest, MESSAGE_MAX, Message, Refused, now_us};
+use crate::ingest::{Answer, Format, Ingest, MESSAGE_MAX, Message, Refused};
 use crate::metrics::{Sender, Way};
 use crate::requests::Peer;
 
@@ -138,7 +138,7 @@ pub(crate) async fn deliver(
     let message = Message {
         format,
         lines: bytes,
-        arrival_us: now_us(),
+        arrival_us: ingest.state.now_us(),
         sender: Sender { way, name: peer.name },
         answer: Some(answer),
         room,

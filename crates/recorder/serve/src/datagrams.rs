@@ -18,7 +18,7 @@ use crate::Access;
 use crate::daemon::{Phase, Service};
 use crate::given::Given;
 use crate::handover::{Left, What};
-use crate::ingest::{Format, Ingest, Message, now_us};
+use crate::ingest::{Format, Ingest, Message};
 use crate::metrics::{ByWay, NOT_ALLOWED, Sender, Way};
 use crate::plaintext::FULL_TICK;
 use crate::sockets::{Bound, name_of};
@@ -166,7 +166,7 @@ impl Datagrams {
             let Some(room) = ingest.room(lines.len()).await else { continue };
             let sender = Sender { way: self.way, name: name_of(from).into() };
             let format = self.format;
-            let arrival_us = now_us();
+            let arrival_us = ingest.state.now_us();
             ingest.send(Message { format, lines, arrival_us, sender, answer: None, room }).await;
         }
     }

@@ -87,6 +87,7 @@ pub(crate) struct Metrics {
     pub(crate) updates: Counter,
     pub(crate) batches: Counter,
     pub(crate) series_omitted: Counter,
+    pub(crate) slots_expired: Counter,
     pub(crate) windows_refused: Counter,
     pub(crate) store_errors: Counter,
     pub(crate) journal_commits: Counter,
@@ -118,6 +119,10 @@ impl Metrics {
             "series_omitted",
             "Series omitted from a batch after they were acknowledged, because a count would \
              exceed 2^53",
+        );
+        let slots_expired = counter(
+            "slots_expired",
+            "Slots that were not written because they are older than any retention keeps",
         );
         let windows_refused = counter(
             "windows_refused",
@@ -198,6 +203,7 @@ impl Metrics {
             updates,
             batches,
             series_omitted,
+            slots_expired,
             windows_refused,
             store_errors,
             journal_commits,

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 
 use crate::daemon::{Phase, Service};
 use crate::handover::{Left, What};
-use crate::ingest::{Answer, Format, Ingest, Message, now_us};
+use crate::ingest::{Answer, Format, Ingest, Message};
 use crate::metrics::{ByWay, Sender};
 use crate::sockets::Stream;
 
@@ -241,7 +241,7 @@ impl Connection {
         let message = Message {
             format: self.format,
             lines,
-            arrival_us: now_us(),
+            arrival_us: ingest.state.now_us(),
             sender: self.sender.clone(),
             answer: Some(answer),
             room,

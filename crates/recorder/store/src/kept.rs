@@ -9,6 +9,15 @@ use crate::Retention;
 /// Number of slots in a span; the last one of a partition may have fewer.
 pub(crate) const SPAN_SLOTS: i64 = 180;
 
+/// The latest time that retentions know, each with the start of its newest partition.
+pub(crate) fn last_us(newest: impl IntoIterator<Item = (Kept, Option<i64>)>) -> Option<i64> {
+    let ends = newest
+        .into_iter()
+        .filter_map(|(kept, newest_us)| Some(newest_us?.saturating_add(kept.partition_us)));
+    // The shortest partitions tell it best.
+    ends.min()
+}
+
 /// A retention in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Kept {
@@ -64,10 +73,12 @@ impl Kept {
         [present_us, next_us].into_iter().filter(|us| *us >= self.horizon_us).collect()
     }
 
-    /// The horizon at `now_us`, which never moves back.
+    /// The horizon at `now_us`. It moves back only if a clock that was far ahead has moved it: what
+    /// arrives from then on would otherwise not be kept until that time has come.
     pub(crate) fn horizon_at(&self, now_us: i64) -> i64 {
-        let expired =
-            self.retention.age_us.map(|age_us| self.partition_of(now_us.saturating_sub(age_us)));
-        expired.map_or(self.horizon_us, |us| us.max(self.horizon_us))
+        let Some(age_us) = self.retention.age_us else { return self.horizon_us };
+        let wanted_us = self.partition_of(now_us.saturating_sub(age_us));
+        let present_us = self.partition_of(now_us);
+        if self.horizon_us > present_us { wanted_us } else { wanted_us.max(self.horizon_us) }
     }
 }

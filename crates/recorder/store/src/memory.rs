@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use series::{Accumulator, Integral, Lane, SlotKey, Step, rrd};
 
-use crate::kept::Kept;
+use crate::kept::{self, Kept};
 use crate::plan::{self, Plan};
 use crate::scan::{Gather, row_bytes};
 use crate::{
@@ -189,6 +189,14 @@ impl Store for Memory {
 
     fn last_batch(&mut self, writer: Writer) -> Result<u64, StoreError> {
         Ok(self.writers.get(&writer).copied().unwrap_or(0))
+    }
+
+    fn last_us(&mut self) -> Result<Option<i64>, StoreError> {
+        let newest = |kept: &Kept| {
+            let partitions = self.partitions.get(&kept.step().us());
+            (*kept, partitions.and_then(|starts| starts.last().copied()))
+        };
+        Ok(kept::last_us(self.kept.iter().map(newest)))
     }
 
     fn apply_all(

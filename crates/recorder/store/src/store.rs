@@ -71,6 +71,16 @@ impl Source for Whole<'_> {
     }
 }
 
+/// The time that the expiry of one command believes, in microseconds since the epoch: the clock's,
+/// unless that is ahead of [what the store knows](Store::last_us). A command cannot wait whether a
+/// clock stays where it is.
+///
+/// # Errors
+/// Those of the store.
+pub fn believed_us(store: &mut dyn Store, clock_us: i64) -> Result<i64, StoreError> {
+    Ok(store.last_us()?.map_or(clock_us, |last_us| clock_us.min(last_us)))
+}
+
 /// A place for series and their slots. Every call is one transaction, which is on disk when the
 /// call returns, if the store has a disk.
 pub trait Store: Send {
@@ -111,6 +121,13 @@ pub trait Store: Send {
 
     /// The number of the writer's last batch; 0 without one.
     fn last_batch(&mut self, writer: Writer) -> Result<u64, StoreError>;
+
+    /// The latest time that the store knows, in microseconds since the epoch: about that of its
+    /// newest slot or of its last maintenance, whichever is later, and at most two partitions of the
+    /// finest retention after that. `None` without slots.
+    ///
+    /// A clock that is far ahead of it may be wrong.
+    fn last_us(&mut self) -> Result<Option<i64>, StoreError>;
 
     /// Applies batch number `seq` of a writer, which numbers its batches 1, 2, 3 …: once and
     /// completely, or not at all.

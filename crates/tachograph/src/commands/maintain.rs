@@ -1,14 +1,21 @@
 //! `tachograph maintain`: expires and packs what is due.
 
+use series::SECOND_US;
+
 use crate::failure::{Outcome, Status};
 use crate::flags::Global;
 use crate::flags::series::now_us;
 use crate::{output, stores};
 
+/// How far ahead of the record a clock is worth a word, in microseconds.
+const FAR_US: i64 = 86_400 * SECOND_US;
+
 pub(crate) fn run(global: &Global) -> Outcome {
     // A record that does not exist is not created.
     let mut store = stores::open_existing(global)?;
-    let done = store.maintain(now_us())?;
+    let clock_us = now_us();
+    let believed_us = store::believed_us(&mut *store, clock_us)?;
+    let done = store.maintain(believed_us)?;
     let record = store.place();
     if done.is_elsewhere {
         output::print(&format!("{record}: another process is doing this now\n"))?;
@@ -20,5 +27,13 @@ pub(crate) fn run(global: &Global) -> Outcome {
         output::counted(done.sealed, "slot"),
         output::counted(done.made, "partition"),
     ))?;
+    if clock_us.saturating_sub(believed_us) > FAR_US {
+        let last = jiff::Timestamp::from_microsecond(believed_us);
+        let last = last.map_or_else(|_| format!("{believed_us} µs"), |time| time.to_string());
+        output::print(&format!(
+            "{record}: nothing is recorded after {last}, so a clock beyond that was not believed; \
+             what has expired since then is kept\n"
+        ))?;
+    }
     Ok(Status::Well)
 }

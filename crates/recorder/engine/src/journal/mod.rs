@@ -316,6 +316,12 @@ impl<D: Disk> Journal<D> {
         self.files.iter().map(|file| file.length).sum()
     }
 
+    /// Length of the files that are needed for the records from position `from` on, in bytes.
+    pub fn size_from(&self, from: u64) -> u64 {
+        let before = self.files.iter().skip(1).take_while(|next| next.first <= from).count();
+        self.files[before..].iter().map(|file| file.length).sum()
+    }
+
     /// Deletes the files whose records a store has, up to position `upto`.
     ///
     /// # Errors

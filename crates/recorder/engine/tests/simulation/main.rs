@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
+mod clock;
 mod disk;
 mod journal;
 mod random;
@@ -51,5 +52,22 @@ fn every_fault_of_the_journal_is_found() {
     for omission in Omission::ALL {
         let found = (0..20_000).find(|seed| journal::run(*seed, Some(omission)).is_err());
         assert!(found.is_some(), "{omission:?} is not found");
+    }
+}
+
+#[test]
+fn a_clock_that_jumps_moves_nothing_that_it_should_not() {
+    for seed in seeds() {
+        if let Err(script) = clock::run(seed, None) {
+            panic!("seed {seed}:\n{script}");
+        }
+    }
+}
+
+#[test]
+fn every_rule_about_clocks_is_needed() {
+    for rule in clock::Disbelief::ALL {
+        let found = (0..20_000).find(|seed| clock::run(*seed, Some(rule)).is_err());
+        assert!(found.is_some(), "without {rule:?} nothing is found");
     }
 }

@@ -234,6 +234,16 @@ impl Reader {
         &self.parsed
     }
 
+    /// Emits the current values of open windows, and forgets them: later values of their time are
+    /// added to what was emitted, and do not replace it.
+    pub fn cut(&mut self) -> &Parsed {
+        self.parsed.clear();
+        if let Some(windows) = self.parser.windows() {
+            windows.cut(&mut self.parsed);
+        }
+        &self.parsed
+    }
+
     /// The open windows, for a format that has them, and the series.
     pub fn windows(&mut self) -> Option<(&mut Windows, &mut Book)> {
         Some((self.parser.windows()?, &mut self.book))

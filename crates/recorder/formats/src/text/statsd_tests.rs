@@ -242,6 +242,59 @@ fn at_a_daemon_a_window_closes_once_the_one_after_it_is_over() {
 }
 
 #[test]
+fn a_clock_that_is_set_right_after_a_year_leaves_no_window_in_that_year() {
+    let year = 365 * 86_400;
+    // What arrived at the wrong time stays there, and what follows is at the right one.
+    assert_eq!(
+        live(&[
+            (5, "a:1|c"),
+            (year + 5, "a:2|c"),
+            (year + 9, "a:4|c"),
+            (100, "a:8|c"),
+            (111, "a:16|c"),
+            (130, "")
+        ]),
+        ["0 1.0 None", "31536000 6.0 None", "100 8.0 None", "110 16.0 None"]
+    );
+    // A message that was delayed is no wrong clock: it counts in the oldest open window.
+    assert_eq!(live(&[(105, "a:1|c"), (55, "a:2|c"), (119, "a:4|c")]), ["90 2.0 None"]);
+}
+
+#[test]
+fn windows_that_are_cut_go_on_in_the_same_time() {
+    let mut reader = Reader::new(
+        Box::new(Statsd::live(Step::from_secs(10).unwrap())),
+        series::Limits { past_us: i64::MAX / 4, ..series::Limits::DEFAULT },
+        100,
+    );
+    let mut counted = 0.0;
+    for (position, text) in (1..).zip(["a:1|c|@0.4", "a:2|c|@0.4", "a:4|c|@0.4"]) {
+        reader.windows().unwrap().0.mark(position);
+        let line = crate::Line {
+            number: 1,
+            bytes: text.as_bytes(),
+            too_long: false,
+            first: true,
+            last: true,
+            torn: false,
+        };
+        reader.line(line, Arrival::live(5_000_000)).unwrap();
+        assert_eq!(reader.windows().unwrap().0.first(), Some(position), "only its own lines count");
+        for windowed in reader.cut().windows.clone() {
+            assert_eq!(windowed.instead, None);
+            let crate::What::Interval(interval) = windowed.update.unwrap().what else {
+                panic!("a count is an interval")
+            };
+            assert_eq!(interval.cover().span.start_us(), 0);
+            counted += interval.cover().amount.as_f64();
+        }
+        assert_eq!(reader.windows().unwrap().0.first(), None);
+    }
+    // 7 ÷ 0.4 is 17.5, of which half a count is owed to the next window.
+    assert!((17.0..=18.0).contains(&counted), "{counted}");
+}
+
+#[test]
 fn times_at_a_daemon_are_those_of_open_windows() {
     assert_eq!(
         live(&[(5, "a:1|c"), (15, "a:2|c|T6"), (20, "a:2|c|T9"), (20, "a:2|c|T30")]),

@@ -33,6 +33,10 @@ const LATE_US: i64 = 600_000_000;
 /// moment.
 const OPEN_WINDOWS_LIVE: i64 = 1;
 
+/// In a daemon, how far beside the open windows arrival times may go back before that means that
+/// the clock was wrong, in microseconds. Messages wait for less than this on their way.
+const SET_BACK_US: i64 = 60_000_000;
+
 /// Limit on the bytes of open windows; beyond it the oldest is closed.
 const HELD_MAX: usize = 256 << 20;
 
@@ -158,6 +162,8 @@ pub struct Windows {
     newest_us: i64,
     /// Windows that start before this are closed.
     closed_us: i64,
+    /// When the last message arrived, in a daemon.
+    arrived_us: Option<i64>,
     /// The message that is being read.
     mark: Mark,
     /// The fraction carried over to each series' next window: counts are whole.
@@ -202,6 +208,7 @@ impl Windows {
             open: BTreeMap::new(),
             newest_us,
             closed_us,
+            arrived_us: None,
             mark: START,
             owed: HashMap::new(),
             bytes: 0,
@@ -225,13 +232,38 @@ impl Windows {
         self.mark = Mark { position, newest_us, closed_us };
     }
 
-    /// Closes the windows that are over when a message arrives, of any format.
+    /// Closes the windows that are over when a message arrives, of any format; all of them if the
+    /// clock was set back from a time that was wrong, so that the next ones begin at the right time.
     pub(super) fn pass(&mut self, now_us: i64, out: &mut Parsed) {
         let start_us = self.length.slot_of(now_us);
-        if self.is_used() && start_us > self.newest_us {
+        let arrived_us = self.arrived_us.replace(now_us);
+        if !self.is_used() {
+            return;
+        }
+        let back_us = SET_BACK_US.saturating_add(self.length.us().saturating_mul(2));
+        let is_before = |us: i64| now_us.saturating_add(back_us) < us;
+        if self.is_live && is_before(self.newest_us) && arrived_us.is_none_or(is_before) {
+            self.close_before(i64::MAX, out);
+            (self.newest_us, self.closed_us) = (start_us, i64::MIN);
+        } else if start_us > self.newest_us {
             self.newest_us = start_us;
             self.close_before(self.closes_at(start_us), out);
         }
+    }
+
+    /// Emits the current values of open windows, and forgets them: what follows in their time is
+    /// added to it, like the values of another sender. Counts stay exact.
+    pub(super) fn cut(&mut self, out: &mut Parsed) {
+        for (start_us, mut window) in std::mem::take(&mut self.open) {
+            let updates = window.updates(start_us, self.length, &mut self.owed);
+            window.give(updates, out);
+        }
+        self.bytes = 0;
+    }
+
+    /// The first message of which an open window has a part.
+    pub fn first(&self) -> Option<u64> {
+        self.open.values().map(|window| window.first.position).min()
     }
 
     /// Whether there ever was a window.

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use engine::{Frozen, Head, Place};
 use formats::text::Windowed;
 use formats::{Book, Reason, Update};
-use engine::{Frozen, Head, Place};
 use series::{Kind, Refusal};
 use store::{Maintained, Store, StoreError, Writer};
 
@@ -31,6 +31,15 @@ pub struct Live<'r, 's> {
     /// Series that were omitted from the current batch.
     omitted: HashSet<i64>,
     pending: Option<Pending>,
+}
+
+/// What was not written of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Series that had to be omitted because a slot of theirs would overflow.
+    pub omitted: usize,
+    /// Slots that are older than any retention keeps.
+    pub expired: u64,
 }
 
 /// What the store was asked for, and has not answered yet.
@@ -239,17 +248,19 @@ impl<'s> Live<'_, 's> {
         self.recorder.store_thread.begin(Box::new(frozen));
     }
 
-    /// The result of the batch, if it has ended since the last call: the number of series that had
-    /// to be omitted because a slot of theirs would overflow. After an error the batch waits to be
-    /// [written again](Live::again).
-    pub fn ended(&mut self, limit: Duration) -> Option<Result<usize, StoreError>> {
+    /// The result of the batch, if it has ended since the last call. After an error the batch waits
+    /// to be [written again](Live::again).
+    pub fn ended(&mut self, limit: Duration) -> Option<Result<Batch, StoreError>> {
         loop {
             let ended = match limit {
                 Duration::ZERO => self.recorder.store_thread.ended(),
                 limit => self.recorder.store_thread.ended_within(limit),
             };
             match ended? {
-                Ok(_) => return Some(Ok(std::mem::take(&mut self.omitted).len())),
+                Ok(expired) => {
+                    let omitted = std::mem::take(&mut self.omitted).len();
+                    return Some(Ok(Batch { omitted, expired }));
+                }
                 Err((StoreError::Overflow { slots }, mut frozen)) => {
                     let before = self.omitted.len();
                     self.omitted.extend(slots.iter().map(|(_, key)| key.series));

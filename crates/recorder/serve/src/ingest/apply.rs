@@ -22,7 +22,7 @@ use super::record::{FORMATS, Format, Record, read_windows};
 use super::session::{Session, begin};
 use super::upkeep::Upkeep;
 use super::watchdog::Watchdog;
-use super::{Answer, IngestOptions, Message, Refused, Shared, State, now_us};
+use super::{Answer, IngestOptions, Message, Refused, Shared, State};
 use crate::ServeError;
 use crate::metrics::{ByWay, Metrics, Sender};
 
@@ -55,7 +55,11 @@ pub(super) fn run(
     let mut store = store::open(&options.place)?;
     retain(&mut *store, options)?;
     let Session { writer, upto, windows } = begin(&mut *store, &options.journal)?;
-    let result = import::live(&mut *store, options.import.clone(), now_us(), |live| {
+    if let Some(last_us) = store.last_us()? {
+        state.compare_clock(last_us);
+    }
+    let now_us = state.now_us();
+    let result = import::live(&mut *store, options.import.clone(), now_us, |live| {
         let mut apply = Apply::new(options, state, metrics, (live, writer));
         let begin = |apply: &mut Apply<'_, '_, '_>| {
             let journal = Arc::new(Mutex::new(apply.replay(&options.journal, upto, windows)?));

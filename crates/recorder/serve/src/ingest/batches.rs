@@ -9,7 +9,7 @@ use engine::{Journal, JournalError};
 use super::apply::{Apply, Last, RETRY, TICK};
 use super::behind::Behind;
 use super::record::{Record, write_windows};
-use super::{Shared, now_us, upkeep};
+use super::{Shared, upkeep};
 use crate::ServeError;
 
 /// How long a last batch may take when the daemon ends.
@@ -158,14 +158,34 @@ impl Apply<'_, '_, '_> {
         let is_late = since >= self.options.write_each;
         let is_time = is_late || is_half_full && since >= TICK;
         let has_any = !self.live.is_empty() || self.has_new_windows;
-        !self.live.is_writing() && has_any && is_time
+        // An empty batch lets go of the journal too.
+        let is_pressed = self.is_journal_pressed() && since >= RETRY;
+        !self.live.is_writing() && (has_any && is_time || is_pressed)
+    }
+
+    /// Whether the journal is to be released.
+    fn is_journal_pressed(&self) -> bool {
+        self.state.journal_bytes.load(Ordering::Relaxed) >= self.options.journal_max / 2
+    }
+
+    /// Adds the open windows to the head. If they alone keep half of a full journal, they are cut,
+    /// because their lines are needed no more then.
+    fn give_windows(&mut self, journal: &Shared) {
+        let first = self.statsd().windows().and_then(|(windows, _)| windows.first());
+        let pinned = first.map_or(0, |first| {
+            journal.lock().unwrap_or_else(PoisonError::into_inner).size_from(first)
+        });
+        match pinned >= self.options.journal_max / 2 {
+            true => self.cut_windows(),
+            false => self.flush_windows(false),
+        }
     }
 
     /// Begins to write a batch, after its record is on disk; false if that must wait, because the
     /// journal's disk is full.
     pub(super) fn write(&mut self, journal: &Shared) -> bool {
         let (upto, writer, number) = (self.upto(), self.writer, self.number + 1);
-        self.flush_windows(false);
+        self.give_windows(journal);
         let mut windows = None;
         if let Some((open, book)) = self.statsd().windows()
             && open.is_used()
@@ -204,11 +224,12 @@ impl Apply<'_, '_, '_> {
                 self.live.again();
             }
             None => {}
-            Some(Ok(omitted)) => {
+            Some(Ok(import::Batch { omitted, expired })) => {
                 self.state.set_store_error(None);
                 self.oldest_writing_us = None;
                 self.metrics.batches.inc();
                 self.metrics.series_omitted.inc_by(omitted as u64);
+                self.metrics.slots_expired.inc_by(expired);
                 let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
                 // A file that cannot be deleted now is deleted with the next batch.
                 if journal.release(self.releasable(self.writing)).is_err() {
@@ -230,7 +251,10 @@ impl Apply<'_, '_, '_> {
         if self.live.is_writing() {
             return;
         }
-        let Some(now_us) = self.upkeep.due(self.begun.elapsed(), now_us()) else { return };
+        if !self.upkeep.is_due(self.begun.elapsed()) {
+            return;
+        }
+        let Some(now_us) = self.state.expiry_us() else { return };
         let (metrics, ended) = (self.metrics.clone(), self.upkeep.begin());
         self.live.maintain(now_us, upkeep::PART, move |done| {
             metrics.upkeep(&done);

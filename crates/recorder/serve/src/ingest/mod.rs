@@ -28,10 +28,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use engine::Journal;
+use engine::{Clock, Journal, Moment};
 use formats::Reason;
+use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 pub(crate) use record::Format;
@@ -109,7 +110,7 @@ pub(crate) struct Refused {
 }
 
 /// What the threads and the listeners know of each other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct State {
     /// Size of the journal's files.
     pub(crate) journal_bytes: AtomicU64,
@@ -131,11 +132,46 @@ pub(crate) struct State {
     store_error: Mutex<Option<String>>,
     /// The last error of the journal, until it accepts a message.
     journal_error: Mutex<Option<String>>,
+    /// Which time it is.
+    clock: Mutex<Clock>,
     /// Told when a thread has ended.
     pub(crate) ended: Notify,
 }
 
+impl Default for State {
+    fn default() -> State {
+        State {
+            journal_bytes: AtomicU64::default(),
+            oldest_us: AtomicI64::default(),
+            head_bytes: AtomicU64::default(),
+            full: AtomicBool::default(),
+            last_batch: AtomicBool::default(),
+            journaled: AtomicU64::default(),
+            is_flushed: AtomicBool::default(),
+            store_error: Mutex::default(),
+            journal_error: Mutex::default(),
+            clock: Mutex::new(Clock::new(moment())),
+            ended: Notify::default(),
+        }
+    }
+}
+
 impl State {
+    /// The time at which something arrives now, in microseconds since the epoch.
+    pub(crate) fn now_us(&self) -> i64 {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).now_us(moment())
+    }
+
+    /// The time at which it is to be judged what has expired; `None` while that is unknown.
+    fn expiry_us(&self) -> Option<i64> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).expiry_us(moment())
+    }
+
+    /// Compares the clock with the latest time that the record knows.
+    fn compare_clock(&self, last_us: i64) {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).compare(moment(), last_us);
+    }
+
     /// Why the store does not accept batches at the moment, if so.
     pub(crate) fn store_error(&self) -> Option<String> {
         self.store_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -163,7 +199,9 @@ impl State {
     pub(crate) fn oldest_age(&self) -> Duration {
         match self.oldest_us.load(Ordering::Relaxed) {
             0 => Duration::ZERO,
-            oldest_us => Duration::from_micros(now_us().saturating_sub(oldest_us).max(0) as u64),
+            oldest_us => {
+                Duration::from_micros(self.now_us().saturating_sub(oldest_us).max(0) as u64)
+            }
         }
     }
 }
@@ -282,8 +320,12 @@ impl Threads {
     }
 }
 
-/// The clock, in microseconds since the epoch.
-pub(crate) fn now_us() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+/// A reading of the clocks.
+fn moment() -> Moment {
+    let us = |clock: ClockId| {
+        let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+        tv_sec.saturating_mul(series::SECOND_US).saturating_add(tv_nsec / 1_000)
+    };
+    // It goes on while the machine is suspended.
+    Moment { passed_us: us(ClockId::Boottime), shown_us: us(ClockId::Realtime) }
 }

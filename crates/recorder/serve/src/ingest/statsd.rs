@@ -28,6 +28,13 @@ impl Apply<'_, '_, '_> {
         self.has_new_windows = false;
     }
 
+    /// Adds the open windows to the head, and forgets them.
+    pub(super) fn cut_windows(&mut self) {
+        let windows = self.statsd().cut().windows.clone();
+        self.give(&windows, false);
+        self.has_new_windows = false;
+    }
+
     /// Adds the results of windows to the head.
     pub(super) fn give(&mut self, windows: &[Windowed], are_known: bool) {
         if !windows.is_empty() {

@@ -336,6 +336,10 @@ impl Store for Postgres {
         self.link.transaction(|session| read::last_batch(session, writer))
     }
 
+    fn last_us(&mut self) -> Result<Option<i64>, StoreError> {
+        self.link.transaction(schema::last_us)
+    }
+
     fn apply_all(
         &mut self,
         claims: &[(Writer, u64)],

@@ -8,7 +8,7 @@ use super::lanes::Lanes;
 use super::link::{Failure, Session};
 use super::packed;
 use super::types::Time;
-use crate::kept::{Kept, SPAN_SLOTS};
+use crate::kept::{self, Kept, SPAN_SLOTS};
 use crate::packed::postgres_slots;
 use crate::plan::retained;
 use crate::{Maintained, Retention, StoreError, names};
@@ -253,6 +253,15 @@ pub(super) fn partitions(
     let sql = "SELECT start_us FROM slot_partition WHERE step_us = $1";
     let rows = session.query(sql, &[&step_us])?;
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+}
+
+/// The latest time that the partitions know.
+pub(super) fn last_us(session: &mut Session<'_>) -> Result<Option<i64>, Failure> {
+    let mut newest = Vec::new();
+    for kept in retentions(session)? {
+        newest.push((kept, partitions(session, kept.step().us())?.last().copied()));
+    }
+    Ok(kept::last_us(newest))
 }
 
 /// Creates missing partitions, in a separate transaction.

@@ -244,6 +244,10 @@ impl Store for Sqlite {
         self.read(|db| read::last_batch(db, writer))
     }
 
+    fn last_us(&mut self) -> Result<Option<i64>, StoreError> {
+        self.read(schema::last_us)
+    }
+
     fn apply_all(
         &mut self,
         claims: &[(Writer, u64)],

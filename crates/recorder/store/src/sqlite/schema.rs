@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBe
 use series::{Lane, SECOND_US, Step};
 
 use super::packed;
-use crate::kept::Kept;
+use crate::kept::{self, Kept};
 use crate::names;
 use crate::packed::{SERIES_COLUMNS, no_rows, sqlite_numbers, sqlite_slots, sqlite_spans};
 use crate::plan::retained;
@@ -188,6 +188,15 @@ pub(super) fn retain(tx: &Transaction<'_>, wanted: &[Retention]) -> Result<()> {
 pub(super) fn partitions(db: &Connection, step_us: i64) -> Result<BTreeSet<i64>> {
     let sql = "SELECT start_us FROM slot_partition WHERE step_us = ?1 ORDER BY start_us";
     db.prepare_cached(sql)?.query_map([step_us], |row| row.get(0))?.collect()
+}
+
+/// The latest time that the partitions know.
+pub(super) fn last_us(db: &Connection) -> Result<Option<i64>> {
+    let mut newest = Vec::new();
+    for kept in retentions(db)? {
+        newest.push((kept, partitions(db, kept.step().us())?.last().copied()));
+    }
+    Ok(kept::last_us(newest))
 }
 
 /// Creates missing partitions; returns their number.

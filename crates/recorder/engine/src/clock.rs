@@ -1,0 +1,191 @@
+//! Which time to believe, when the machine's clock may be wrong.
+//!
+//! A clock that jumps by years for one message would give all later values of StatsD to another
+//! year, and one that is wrong at the start would expire a whole record. So the clock is compared
+//! with the time that has passed since the process began, and with the record:
+//!
+//! - **Arrivals** follow a small step of the clock at once, and a larger one after [`PATIENCE_US`].
+//! - **Expiry**, which destroys data, follows a clock that is more than an hour ahead of what is
+//!   known only after an hour in which it stayed there. Until then it sees the time that would have
+//!   passed without the jump. A clock that is set back is believed at once, because it expires
+//!   nothing.
+
+use series::SECOND_US;
+
+/// A difference between the clock and the time that has passed that is followed at once.
+pub const STEP_US: i64 = 10 * SECOND_US;
+
+/// How long a larger difference must last before arrivals follow it.
+pub const PATIENCE_US: i64 = 60 * SECOND_US;
+
+/// How far the clock may be ahead of what is known before expiry does not believe it, and for how
+/// long it does not.
+pub const DISTRUST_US: i64 = 3_600 * SECOND_US;
+
+/// A reading of two clocks, in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The time that has passed since any instant, also while the machine was suspended.
+    pub passed_us: i64,
+    /// What the clock shows, since the epoch.
+    pub shown_us: i64,
+}
+
+impl Moment {
+    fn offset_us(self) -> i64 {
+        self.shown_us.saturating_sub(self.passed_us)
+    }
+}
+
+/// What is believed of the time. Offsets are those of the clock to the time that has passed.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// The offset that arrivals believe.
+    offset_us: i64,
+    /// Another offset, and since when the clock has it.
+    other: Option<(i64, i64)>,
+    /// The offset that expiry believes; `None` while the record knows no time.
+    safe_us: Option<i64>,
+    /// Since when the clock is ahead of it.
+    ahead_since_us: Option<i64>,
+}
+
+impl Clock {
+    /// Begins at a moment. Until the clock [is compared](Clock::compare) with the record, nothing
+    /// expires before [`DISTRUST_US`] have passed.
+    pub fn new(at: Moment) -> Clock {
+        Clock { offset_us: at.offset_us(), other: None, safe_us: None, ahead_since_us: None }
+    }
+
+    /// Compares the clock with the latest time that the record knows, in microseconds since the
+    /// epoch. The time since then may have been an outage, or the clock may be wrong.
+    pub fn compare(&mut self, at: Moment, last_us: i64) {
+        self.safe_us = Some(last_us.saturating_sub(at.passed_us).min(self.offset_us));
+    }
+
+    /// The time at which something arrives, in microseconds since the epoch.
+    pub fn now_us(&mut self, at: Moment) -> i64 {
+        let is_near = |a: i64, b: i64| a.abs_diff(b) <= STEP_US.unsigned_abs();
+        let shown_us = at.offset_us();
+        if is_near(shown_us, self.offset_us) {
+            (self.offset_us, self.other) = (shown_us, None);
+        } else {
+            let since_us = match self.other {
+                Some((other_us, since_us)) if is_near(other_us, shown_us) => since_us,
+                _ => at.passed_us,
+            };
+            self.other = Some((shown_us, since_us));
+            if at.passed_us.saturating_sub(since_us) >= PATIENCE_US {
+                (self.offset_us, self.other) = (shown_us, None);
+            }
+        }
+        at.passed_us.saturating_add(self.offset_us)
+    }
+
+    /// The time at which it is to be judged what has expired, in microseconds since the epoch;
+    /// `None` while that is unknown.
+    pub fn expiry_us(&mut self, at: Moment) -> Option<i64> {
+        let now_us = self.now_us(at);
+        let ahead_us = self.safe_us.map(|safe_us| self.offset_us.saturating_sub(safe_us));
+        if ahead_us.is_none_or(|ahead_us| ahead_us > 0) {
+            if self.other.is_some() {
+                // It does not stay there.
+                self.ahead_since_us = None;
+            }
+            let since_us = *self.ahead_since_us.get_or_insert(at.passed_us);
+            if at.passed_us.saturating_sub(since_us) < DISTRUST_US {
+                let is_near = ahead_us? <= DISTRUST_US;
+                let safe_us = at.passed_us.saturating_add(self.safe_us?);
+                return Some(if is_near { now_us } else { safe_us });
+            }
+        }
+        (self.safe_us, self.ahead_since_us) = (Some(self.offset_us), None);
+        Some(now_us)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START_US: i64 = 1_767_225_600 * SECOND_US;
+    const DAY_US: i64 = 86_400 * SECOND_US;
+
+    /// A moment so many seconds after the start, with the clock so far ahead.
+    fn at(seconds: i64, ahead_us: i64) -> Moment {
+        let passed_us = seconds * SECOND_US;
+        Moment { passed_us, shown_us: START_US + passed_us + ahead_us }
+    }
+
+    fn right(seconds: i64) -> i64 {
+        START_US + seconds * SECOND_US
+    }
+
+    #[test]
+    fn a_clock_that_is_years_ahead_for_one_message_moves_no_arrival() {
+        for jump_us in [365 * DAY_US, -365 * DAY_US, -3_600 * SECOND_US, 11 * SECOND_US] {
+            let mut clock = Clock::new(at(0, 0));
+            assert_eq!(clock.now_us(at(5, 0)), right(5));
+            assert_eq!(clock.now_us(at(6, jump_us)), right(6));
+            assert_eq!(clock.now_us(at(65, jump_us)), right(65));
+            assert_eq!(clock.now_us(at(66, 0)), right(66));
+            // Another jump does not continue the first one.
+            assert_eq!(clock.now_us(at(100, jump_us)), right(100));
+            assert_eq!(clock.now_us(at(159, jump_us)), right(159));
+            assert_eq!(clock.now_us(at(160, jump_us)), right(160) + jump_us, "it stays there");
+        }
+    }
+
+    #[test]
+    fn small_steps_are_followed_at_once() {
+        let mut clock = Clock::new(at(0, 0));
+        for (seconds, ahead_us) in [(1, 10 * SECOND_US), (2, 0), (3, -10 * SECOND_US), (4, -7)] {
+            assert_eq!(clock.now_us(at(seconds, ahead_us)), right(seconds) + ahead_us);
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_wrong_at_the_start_expires_nothing_for_an_hour() {
+        for ahead_us in [2 * DAY_US, 1_500 * DAY_US] {
+            let mut clock = Clock::new(at(0, ahead_us));
+            // The record was written until a minute ago.
+            clock.compare(at(0, ahead_us), right(-60));
+            assert_eq!(clock.expiry_us(at(7, ahead_us)), Some(right(-53)));
+            assert_eq!(clock.expiry_us(at(3_600, ahead_us)), Some(right(3_540)));
+            assert_eq!(clock.expiry_us(at(3_700, ahead_us)), Some(right(3_700) + ahead_us));
+        }
+        // Set right in time, it is believed.
+        let mut clock = Clock::new(at(0, 2 * DAY_US));
+        clock.compare(at(0, 2 * DAY_US), right(-60));
+        assert_eq!(clock.expiry_us(at(1, 2 * DAY_US)), Some(right(-59)));
+        assert_eq!(clock.now_us(at(4, 0)), right(4) + 2 * DAY_US, "it may be a jump back");
+        assert_eq!(clock.expiry_us(at(90, 0)), Some(right(90)));
+        assert_eq!(clock.expiry_us(at(9_000, 0)), Some(right(9_000)));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_ahead_expires_nothing_for_an_hour() {
+        let mut clock = Clock::new(at(0, 0));
+        clock.compare(at(0, 0), right(600));
+        assert_eq!(clock.expiry_us(at(0, 0)), Some(right(0)), "a record is not ahead of the clock");
+        let ahead_us = 10 * 365 * DAY_US;
+        for minute in 1..61 {
+            let seconds = minute * 60;
+            assert_eq!(clock.expiry_us(at(seconds, ahead_us)), Some(right(seconds)), "{minute}");
+        }
+        assert_eq!(clock.expiry_us(at(3_800, 0)), Some(right(3_800)), "it was set right");
+        assert_eq!(clock.expiry_us(at(4_000, ahead_us)), Some(right(4_000)));
+        // Half an hour, as after a pause of the machine, is no jump.
+        let mut clock = Clock::new(at(0, 0));
+        clock.compare(at(0, 0), right(-1_800));
+        assert_eq!(clock.expiry_us(at(0, 0)), Some(right(0)));
+    }
+
+    #[test]
+    fn without_a_time_in_the_record_nothing_expires_for_an_hour() {
+        let mut clock = Clock::new(at(0, 0));
+        assert_eq!(clock.expiry_us(at(1, 0)), None);
+        assert_eq!(clock.expiry_us(at(3_600, 0)), None);
+        assert_eq!(clock.expiry_us(at(3_601, 0)), Some(right(3_601)));
+    }
+}

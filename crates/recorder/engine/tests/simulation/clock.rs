@@ -1,0 +1,130 @@
+//! Clocks that jump by seconds to years, in both directions, for any time, over restarts.
+
+use engine::clock::{Clock, DISTRUST_US, Moment, PATIENCE_US, STEP_US};
+use series::SECOND_US;
+
+use super::journal::law;
+use super::random::Random;
+
+/// The right time at the beginning, in microseconds since the epoch.
+const START_US: i64 = 1_767_225_600 * SECOND_US;
+
+/// The longest time between two looks at the clock.
+const EACH_MAX_US: i64 = 2_500 * SECOND_US;
+
+/// A rule that is left out on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disbelief {
+    /// Arrivals have the time that the clock shows.
+    NoPatience,
+    /// Expiry believes what arrivals believe.
+    NoDistrust,
+    /// The record is not asked.
+    NoRecord,
+    /// After a jump, the clock is never believed again.
+    ForEver,
+}
+
+impl Disbelief {
+    pub(crate) const ALL: [Disbelief; 4] =
+        [Disbelief::NoPatience, Disbelief::NoDistrust, Disbelief::NoRecord, Disbelief::ForEver];
+}
+
+/// Runs a seed.
+///
+/// # Errors
+/// The law that was broken, after the events before it.
+pub(crate) fn run(seed: u64, without: Option<Disbelief>) -> Result<(), String> {
+    let mut random = Random::new(seed);
+    let mut script = Vec::new();
+    check(&mut random, without, &mut script).map_err(|law| format!("{}\n{law}", script.join("\n")))
+}
+
+fn check(
+    random: &mut Random,
+    without: Option<Disbelief>,
+    script: &mut Vec<String>,
+) -> Result<(), String> {
+    let (mut passed_us, mut wrong_us) = (0, 0_i64);
+    // Since when the clock has been as it is, and what expiry has seen of the right time.
+    let mut since_us = 0;
+    let mut recorded_us = START_US;
+    let mut long_wrong = false;
+    let first = Moment { passed_us, shown_us: START_US };
+    let mut clock = Clock::new(first);
+    let mut started_us = 0;
+    clock.compare(first, recorded_us);
+    for _ in 0..60 {
+        let longest_s = [5, 59, 70, 900, 4_000, 100_000][random.below(6) as usize];
+        let pause_us = (1 + random.below(longest_s)) as i64 * SECOND_US;
+        let end_us = passed_us + pause_us;
+        // The daemon looks at its clock every few seconds.
+        let each_us = (pause_us / 40).max(SECOND_US);
+        while passed_us < end_us {
+            passed_us = (passed_us + each_us).min(end_us);
+            let right_us = START_US + passed_us;
+            let at = Moment { passed_us, shown_us: right_us.saturating_add(wrong_us) };
+            let now_us = match without {
+                Some(Disbelief::NoPatience) => at.shown_us,
+                _ => clock.now_us(at),
+            };
+            let expiry_us = match without {
+                Some(Disbelief::NoDistrust) => Some(now_us),
+                Some(Disbelief::ForEver) if wrong_us != 0 => None,
+                _ => clock.expiry_us(at),
+            };
+            let lasted_us = passed_us - since_us;
+            let was_wrong = wrong_us.abs() > STEP_US;
+            long_wrong |= was_wrong && lasted_us + 2 * each_us >= PATIENCE_US;
+            if !long_wrong && passed_us > started_us {
+                let is_right = now_us.abs_diff(right_us) <= 2 * STEP_US.unsigned_abs();
+                law(is_right, &format!("a short jump moves no arrival: {now_us} at {right_us}"))?;
+            }
+            if !was_wrong && lasted_us >= PATIENCE_US + 2 * each_us {
+                let is_right = now_us.abs_diff(right_us) <= STEP_US.unsigned_abs();
+                law(is_right, &format!("a right clock is believed: {now_us} at {right_us}"))?;
+                long_wrong = false;
+            }
+            let is_trusted = lasted_us >= DISTRUST_US + PATIENCE_US + 2 * EACH_MAX_US;
+            if !was_wrong || lasted_us < DISTRUST_US {
+                let most_us = right_us + DISTRUST_US + 2 * STEP_US;
+                let is_safe = expiry_us.is_none_or(|us| us <= most_us.max(recorded_us));
+                law(is_safe, &format!("nothing expires early: {expiry_us:?} at {right_us}"))?;
+            }
+            if is_trusted {
+                let shown_us = at.shown_us;
+                let is_shown =
+                    expiry_us.is_some_and(|us| us.abs_diff(shown_us) <= STEP_US.unsigned_abs());
+                law(is_shown, "a clock that stays where it is is believed after an hour")?;
+            }
+            if was_wrong && lasted_us >= DISTRUST_US && wrong_us > 0 {
+                // An hour was enough time to set it right.
+                return Ok(());
+            }
+            recorded_us = recorded_us.max(expiry_us.unwrap_or(recorded_us)).min(right_us);
+        }
+        let jump_s = [1, 9, 11, 3_599, 3_601, 86_400, 40_000_000, 315_000_000];
+        let longest_s = jump_s[random.below(8) as usize];
+        let jump_us = (random.below(longest_s) + 1) as i64 * SECOND_US;
+        match random.below(6) {
+            0 | 1 => wrong_us = if random.one_in(2) { jump_us } else { -jump_us },
+            2 | 3 => wrong_us = 0,
+            4 => {
+                script.push(format!("{passed_us} a restart, and the record ends at {recorded_us}"));
+                let at = Moment { passed_us, shown_us: START_US + passed_us + wrong_us };
+                clock = Clock::new(at);
+                match without {
+                    Some(Disbelief::NoRecord) => clock.compare(at, at.shown_us),
+                    _ => clock.compare(at, recorded_us),
+                }
+                (started_us, since_us) = (passed_us, passed_us);
+                long_wrong |= wrong_us.abs() > STEP_US;
+                continue;
+            }
+            _ => continue,
+        }
+        script.push(format!("{passed_us} the clock is {wrong_us} µs ahead"));
+        since_us = passed_us;
+    }
+    Ok(())
+}
