@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use head::JournalError;
+use engine::JournalError;
 use record::refuse_foreign;
 use rustix::fs::Mode;
 use rustix::process::{Pid, kill_process};
@@ -468,10 +468,11 @@ async fn serve(
     let state = ingest.state.clone();
     loop {
         // Without one of its threads, the daemon would refuse everything for ever.
-        let stops = stops || tokio::select! {
-            stops = signals.stops() => stops,
-            () = state.ended.notified() => true,
-        };
+        stops = stops
+            || tokio::select! {
+                stops = signals.stops() => stops,
+                () = state.ended.notified() => true,
+            };
         if stops {
             // The receivers are gone only if all tasks have ended.
             let _ = phase.send(Phase::Stop);
