@@ -16,7 +16,7 @@ use crate::{
 type Rows = BTreeMap<SlotKey, Accumulator>;
 
 /// Series and slots in memory.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Memory {
     kept: Vec<Kept>,
     series: Vec<Series>,

@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
+mod batches;
 mod clock;
 mod disk;
 mod journal;
@@ -68,6 +69,33 @@ fn a_clock_that_jumps_moves_nothing_that_it_should_not() {
 fn every_rule_about_clocks_is_needed() {
     for rule in clock::Disbelief::ALL {
         let found = (0..20_000).find(|seed| clock::run(*seed, Some(rule)).is_err());
+        assert!(found.is_some(), "without {rule:?} nothing is found");
+    }
+}
+
+#[test]
+fn what_is_acknowledged_is_in_the_store_once() {
+    let mut all = disk::Injected::default();
+    let (mut acknowledged, mut written, mut lost, mut late) = (0, 0, 0, 0);
+    for seed in seeds() {
+        match batches::run(seed, None) {
+            Ok(seen) => {
+                acknowledged += seen.acknowledged;
+                (written, lost, late) =
+                    (written + seen.batches, lost + seen.lost_answers, late + seen.late_commits);
+                all.add(&seen.injected);
+            }
+            Err(script) => panic!("seed {seed}:\n{script}"),
+        }
+    }
+    let counted = [acknowledged as u64, written, lost, late];
+    assert!(counted.iter().all(|count| *count > 1_000), "{counted:?} {all:?}");
+}
+
+#[test]
+fn every_rule_about_batches_is_needed() {
+    for rule in batches::Leniency::ALL {
+        let found = (0..20_000).find(|seed| batches::run(*seed, Some(rule)).is_err());
         assert!(found.is_some(), "without {rule:?} nothing is found");
     }
 }

@@ -1,14 +1,17 @@
 //! The thread that applies committed messages, and writes batches to the store.
 
 use std::collections::HashSet;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use engine::journal::FILE_BYTES;
 use engine::journal::Follower;
-use engine::{Folder, Journal};
+use engine::{Batches, Folder, Journal, JournalError, Session, SessionError, session};
 use formats::text::{Graphite, Influx, Parser, Reader, Statsd};
 use formats::{Arrival, Line, Lines, Messages, Protocol, Reason, RefusalCounts, Taken, Update};
 use import::{BackfillError, Live};
@@ -18,13 +21,12 @@ use store::{Retention, Store, StoreError, Writer};
 use super::behind::Behind;
 use super::elements::{self, Repeats};
 use super::journal::Group;
-use super::record::{FORMATS, Format, Record, read_windows};
-use super::session::{Session, begin};
 use super::upkeep::Upkeep;
 use super::watchdog::Watchdog;
 use super::{Answer, IngestOptions, Message, Refused, Shared, State};
 use crate::ServeError;
 use crate::metrics::{ByWay, Metrics, Sender};
+use engine::record::{FORMATS, Format, Record, read_windows};
 
 /// How often to look whether a batch is due.
 pub(super) const TICK: Duration = Duration::from_millis(50);
@@ -54,15 +56,17 @@ pub(super) fn run(
 ) -> Result<(), ServeError> {
     let mut store = store::open(&options.place)?;
     retain(&mut *store, options)?;
-    let Session { writer, upto, windows } = begin(&mut *store, &options.journal)?;
+    let session = begin(&mut *store, &options.journal)?;
     if let Some(last_us) = store.last_us()? {
         state.compare_clock(last_us);
     }
     let now_us = state.now_us();
     let result = import::live(&mut *store, options.import.clone(), now_us, |live| {
-        let mut apply = Apply::new(options, state, metrics, (live, writer));
+        let Session { journal, batches, windows } = session;
+        let mut apply = Apply::new(options, state, metrics, (live, batches));
         let begin = |apply: &mut Apply<'_, '_, '_>| {
-            let journal = Arc::new(Mutex::new(apply.replay(&options.journal, upto, windows)?));
+            apply.replay(&journal, windows)?;
+            let journal = Arc::new(Mutex::new(journal));
             apply.catch_up_first(&journal)?;
             Ok(journal)
         };
@@ -75,6 +79,29 @@ pub(super) fn run(
         Ok(apply.work(&groups, &journal))
     });
     result?
+}
+
+/// Begins a session with a new, random writer.
+fn begin(store: &mut dyn Store, folder: &Path) -> Result<Session<Folder>, ServeError> {
+    let mut random = File::open("/dev/urandom").map_err(ServeError::System)?;
+    let mut new_writer = || {
+        let mut bytes = [0; 16];
+        random.read_exact(&mut bytes).map(|()| Writer(u128::from_le_bytes(bytes)))
+    };
+    let mut writers = Vec::new();
+    for _ in 0..session::ATTEMPTS {
+        writers.push(new_writer().map_err(ServeError::System)?);
+    }
+    let disk = Folder::locked(folder);
+    let disk = disk.map_err(|(path, cause)| JournalError::Open { path, cause })?;
+    let disk = disk.ok_or_else(|| JournalError::Locked(folder.to_owned()))?;
+    session::begin(disk, FILE_BYTES, store, writers).map_err(|error| match error {
+        SessionError::Journal(error) => error.into(),
+        SessionError::Store(error) => error.into(),
+        SessionError::OtherRecord => {
+            ServeError::OtherRecord { journal: folder.to_owned(), record: store.place() }
+        }
+    })
 }
 
 /// Ensures that the step has a retention; a new store gets the usual ones.
@@ -113,9 +140,7 @@ pub(super) struct Apply<'a, 'r, 's> {
     pub(super) taken: Taken,
     pub(super) accepted: (u64, u64),
     pub(super) repeats: Repeats,
-    /// Who writes the batches, and the number of the last one.
-    pub(super) writer: Writer,
-    pub(super) number: u64,
+    pub(super) batches: Batches,
     /// The position of the last message that was applied.
     pub(super) applied: u64,
     /// Messages in the journal that are not applied yet, if there are any.
@@ -129,8 +154,6 @@ pub(super) struct Apply<'a, 'r, 's> {
     /// When the oldest line arrived that is in the head, and in the batch that is being written.
     pub(super) oldest_us: Option<i64>,
     pub(super) oldest_writing_us: Option<i64>,
-    /// The position up to which the batch that is being written contains the journal.
-    pub(super) writing: u64,
     pub(super) written: Instant,
     pub(super) retried: Instant,
     /// When the journal was last tried after an error.
@@ -148,9 +171,6 @@ pub(super) struct Apply<'a, 'r, 's> {
     is_unasked: bool,
     /// Whether lines have changed windows since these were last added to the head.
     pub(super) has_new_windows: bool,
-    /// The last windows record, and the first message that is needed with it; if there are none,
-    /// every message before the next batch can be released.
-    pub(super) windows: Option<(Vec<u8>, u64)>,
     /// The gauges whose last value the parser has.
     pub(super) gauges: HashSet<formats::Series>,
     /// The updates of a message, and the number and the count of updates of each line.
@@ -163,7 +183,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         options: &'a IngestOptions,
         state: &'a State,
         metrics: &'a Metrics,
-        (live, writer): (&'a mut Live<'r, 's>, Writer),
+        (live, batches): (&'a mut Live<'r, 's>, Batches),
     ) -> Apply<'a, 'r, 's> {
         let import = &options.import;
         let series_max = usize::try_from(import.series.series).unwrap_or(usize::MAX);
@@ -187,9 +207,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             taken: Taken::default(),
             accepted: (0, 0),
             repeats: Repeats::default(),
-            writer,
-            // The session's first batch was empty.
-            number: 1,
+            batches,
             applied: 0,
             behind: None,
             replayed: 0,
@@ -197,7 +215,6 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             full_since: None,
             oldest_us: None,
             oldest_writing_us: None,
-            writing: 0,
             written: Instant::now(),
             retried: Instant::now(),
             tried: Instant::now(),
@@ -209,59 +226,46 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             patience: Duration::MAX,
             is_unasked: false,
             has_new_windows: false,
-            windows: None,
             gauges: HashSet::new(),
             updates: Vec::new(),
             lines: Vec::new(),
         }
     }
 
-    /// Opens the journal for writing. StatsD lines before a position are read again if their windows
-    /// are open; the records after it are left [behind](Behind).
-    fn replay(
-        &mut self,
-        folder: &Path,
-        upto: u64,
-        windows: Option<Vec<u8>>,
-    ) -> Result<Journal, ServeError> {
-        let mut journal = Journal::open(folder, |position, bytes| {
-            // What the store has may be sent again by those who did not get their answer.
-            match Record::read(bytes) {
-                Some(Record::Lines { format, arrival_us, lines })
-                    if format == Format::Message(Protocol::Otlp) && position <= upto =>
-                {
-                    self.remember(arrival_us, lines);
-                    Ok(())
-                }
-                Some(_) => Ok(()),
-                None => Err(ServeError::Record(folder.to_owned())),
-            }
-        })?;
+    /// Reads what is known to the store and needed again: elements that may be repeated, and StatsD
+    /// lines whose windows are open. The records after it are left [behind](Behind).
+    fn replay(&mut self, journal: &Journal, windows: Option<Vec<u8>>) -> Result<(), ServeError> {
+        let folder = &self.options.journal;
+        let (upto, first) = (self.batches.upto(), journal.first());
+        let unknown = || ServeError::Record(folder.clone());
         let mut carried = None;
         if let Some((bytes, (windows, book))) = windows.zip(self.statsd().windows()) {
-            let unknown = || ServeError::Record(folder.to_owned());
             let read = read_windows(&bytes, book).ok_or_else(unknown)?;
             windows.go_back(&read);
-            self.windows = Some((bytes, read.from));
             carried = Some(read);
         }
-        if let Some(carried) = carried {
-            let after = upto.min(carried.from.saturating_sub(1)).max(journal.first() - 1);
-            let mut follower = Follower::new(Folder::new(folder), after);
-            while let Some((position, bytes)) = follower.next(upto.min(journal.last()))? {
-                if let Some(Record::Lines { format, arrival_us, lines }) = Record::read(bytes) {
-                    let at = At { position, arrival_us, is_known: true };
-                    self.lines(format, at, lines, &mut |_| ())?;
-                }
+        let needed = carried.as_ref().map_or(upto + 1, |carried| carried.from);
+        let mut follower = Follower::new(Folder::new(folder), first - 1);
+        while let Some((position, bytes)) = follower.next(journal.last())? {
+            let read = Record::read(bytes).ok_or_else(unknown)?;
+            let Record::Lines { format, arrival_us, lines } = read else { continue };
+            if position <= upto && format == Format::Message(Protocol::Otlp) {
+                // It may be sent again by those who did not get their answer.
+                self.remember(arrival_us, lines);
             }
+            if (needed..=upto).contains(&position) {
+                let at = At { position, arrival_us, is_known: true };
+                self.lines(format, at, lines, &mut |_| ())?;
+            }
+        }
+        if let Some(carried) = carried {
             self.continue_windows(carried.owed);
         }
-        journal.skip_to(upto)?;
-        (self.applied, self.writing, self.replayed) = (upto, upto, journal.last());
+        (self.applied, self.replayed) = (upto, journal.last());
         self.behind = Behind::since_start(folder, upto, journal.last());
         (self.is_open, self.patience) = (true, PATIENCE);
         self.state.journal_bytes.store(journal.size(), Ordering::Relaxed);
-        Ok(journal)
+        Ok(())
     }
 
     fn work(&mut self, groups: &Receiver<Group>, journal: &Shared) -> Result<(), ServeError> {

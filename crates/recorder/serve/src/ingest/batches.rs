@@ -4,24 +4,18 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use engine::{Journal, JournalError};
+use engine::WindowsRecord;
 
 use super::apply::{Apply, Last, RETRY, TICK};
 use super::behind::Behind;
-use super::record::{Record, write_windows};
 use super::{Shared, upkeep};
 use crate::ServeError;
+use engine::record::write_windows;
 
 /// How long a last batch may take when the daemon ends.
 const LAST_BATCH: Duration = Duration::from_secs(60);
 
 impl Apply<'_, '_, '_> {
-    /// The position up to which the journal can be released after a batch with everything up to
-    /// `upto`.
-    fn releasable(&self, upto: u64) -> u64 {
-        self.windows.as_ref().map_or(upto, |(_, from)| upto.min(from.saturating_sub(1)))
-    }
-
     /// Writes what remains.
     pub(super) fn finish(&mut self, journal: &Shared) -> Result<(), ServeError> {
         if self.state.last_batch.load(Ordering::Relaxed) {
@@ -76,38 +70,12 @@ impl Apply<'_, '_, '_> {
         ServeError::Unwritten { journal: self.options.journal.clone(), error }
     }
 
-    /// Deletes all that the record has from the journal, so that the next start reads little. The
-    /// journal still tells the last batch. If it cannot be shortened, the next start reads more.
-    fn shorten(&self, journal: &Shared) {
+    /// Shortens the journal at the end; if that fails, the next start reads more.
+    fn shorten(&mut self, journal: &Shared) {
         let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nothing but records of batches follows the last message.
-        let upto = journal.last();
-        let mut done = journal.start_file();
-        done =
-            done.and_then(|()| self.note_batch(&mut journal, (self.number, upto), self.windows()));
-        if done.and_then(|()| journal.release(self.releasable(upto))).is_err() {
+        if self.batches.shorten(&mut journal).is_err() {
             self.metrics.journal_errors.inc();
         }
-    }
-
-    fn windows(&self) -> Option<&Vec<u8>> {
-        self.windows.as_ref().map(|(bytes, _)| bytes)
-    }
-
-    /// Writes the record of a batch, after that of its windows.
-    fn note_batch(
-        &self,
-        journal: &mut Journal,
-        (number, upto): (u64, u64),
-        windows: Option<&Vec<u8>>,
-    ) -> Result<(), JournalError> {
-        let mut bytes = Vec::new();
-        Record::Batch { writer: self.writer, number, upto }.write(&mut bytes);
-        windows
-            .into_iter()
-            .chain([&bytes])
-            .try_for_each(|bytes| journal.append(bytes).map(|_| ()))?;
-        journal.commit().map(|_| ())
     }
 
     /// Tries whether a journal that failed accepts records again, so that senders who wait for it
@@ -118,7 +86,7 @@ impl Apply<'_, '_, '_> {
         }
         self.tried = Instant::now();
         let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = self.note_batch(&mut journal, (self.number, self.writing), self.windows());
+        let done = self.batches.note(&mut journal);
         self.state.set_journal_error(done.err().map(|error| error.to_string()));
     }
 
@@ -136,7 +104,7 @@ impl Apply<'_, '_, '_> {
             let _ = journal.start_file();
             Last { lines: self.state.journaled.load(Ordering::Relaxed), upto: journal.last() }
         });
-        if self.writing >= last.upto {
+        if self.batches.upto() >= last.upto {
             self.state.is_flushed.store(true, Ordering::Relaxed);
             return false;
         }
@@ -184,7 +152,7 @@ impl Apply<'_, '_, '_> {
     /// Begins to write a batch, after its record is on disk; false if that must wait, because the
     /// journal's disk is full.
     pub(super) fn write(&mut self, journal: &Shared) -> bool {
-        let (upto, writer, number) = (self.upto(), self.writer, self.number + 1);
+        let upto = self.upto();
         self.give_windows(journal);
         let mut windows = None;
         if let Some((open, book)) = self.statsd().windows()
@@ -192,26 +160,22 @@ impl Apply<'_, '_, '_> {
         {
             let mut bytes = Vec::new();
             let from = write_windows(open, book, upto + 1, &mut bytes);
-            windows = Some((bytes, from));
+            windows = Some(WindowsRecord { bytes, from });
         }
         let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
         if journal.size() >= self.options.journal_max / 2 {
             // Only whole files are released. Without a new file, that is done later.
             let _ = journal.start_file();
         }
-        let bytes = windows.as_ref().map(|(bytes, _)| bytes).or(self.windows());
-        let done = self.note_batch(&mut journal, (number, upto), bytes);
+        let done = self.batches.begin(&mut journal, upto, windows);
         self.state.set_journal_error(done.as_ref().err().map(ToString::to_string));
         self.written = Instant::now();
-        if done.is_err() {
+        let Ok(claim) = done else {
             self.metrics.journal_errors.inc();
             return false;
-        }
+        };
         drop(journal);
-        self.live.write(&[(writer, number)]);
-        self.number = number;
-        self.windows = windows.or(self.windows.take());
-        self.writing = upto;
+        self.live.write(&[claim]);
         self.oldest_writing_us = self.oldest_us.take();
         true
     }
@@ -232,7 +196,7 @@ impl Apply<'_, '_, '_> {
                 self.metrics.slots_expired.inc_by(expired);
                 let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
                 // A file that cannot be deleted now is deleted with the next batch.
-                if journal.release(self.releasable(self.writing)).is_err() {
+                if self.batches.release(&mut journal).is_err() {
                     self.metrics.journal_errors.inc();
                 }
                 self.state.journal_bytes.store(journal.size(), Ordering::Relaxed);

@@ -13,10 +13,10 @@ use engine::journal::Follower;
 use formats::{Arrival, ElementKind, Protocol};
 
 use super::apply::{Apply, At, each_line};
-use super::record::{Format, Record};
 use super::{Answer, Message, Refused};
 use crate::ServeError;
 use crate::metrics::Sender;
+use engine::{Format, Record};
 
 /// Bytes that are applied before messages are looked at again: twice as many as those have at most,
 /// so that the daemon catches up.

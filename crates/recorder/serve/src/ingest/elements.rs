@@ -7,7 +7,7 @@ use series::{Kind, Point, Reading, SECOND_US};
 use store::StoreError;
 
 use super::apply::Apply;
-use super::record::Format;
+use engine::Format;
 
 /// The least heartbeat of series from binary messages. Their senders say when a series ends, and
 /// Prometheus shows a value for as long.

@@ -5,9 +5,9 @@ use std::sync::mpsc::SyncSender;
 
 use tokio::sync::mpsc::Receiver;
 
-use super::record::Record;
 use super::{Answer, Message, Shared, State};
 use crate::metrics::Metrics;
+use engine::Record;
 use std::sync::atomic::Ordering;
 
 /// A commit waits for no further messages once it has this many bytes.

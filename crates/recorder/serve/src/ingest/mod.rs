@@ -17,8 +17,6 @@ mod batches;
 mod behind;
 mod elements;
 mod journal;
-mod record;
-mod session;
 mod statsd;
 mod upkeep;
 mod watchdog;
@@ -35,7 +33,7 @@ use formats::Reason;
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-pub(crate) use record::Format;
+pub(crate) use engine::Format;
 
 use crate::ServeError;
 use crate::metrics::{Metrics, Sender};
@@ -55,7 +53,7 @@ const ROOM: usize = 64 << 20;
 /// Bytes that are counted together.
 const ROOM_UNIT: usize = 1 << 10;
 
-const _: () = assert!(MESSAGE_MAX + record::LINES_HEAD <= engine::journal::RECORD_MAX);
+const _: () = assert!(MESSAGE_MAX + engine::record::LINES_HEAD <= engine::journal::RECORD_MAX);
 
 /// Options of the way in.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use formats::{Arrival, Reason};
 use store::StoreError;
 
 use super::apply::{Apply, At, each_line};
-use super::record::Format;
+use engine::Format;
 
 impl Apply<'_, '_, '_> {
     pub(super) fn statsd(&mut self) -> &mut Reader {

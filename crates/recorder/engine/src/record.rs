@@ -14,14 +14,15 @@
 //! open windows as they were then; to continue them, the lines from an earlier position on are read
 //! again ([`Carried`]).
 
-use engine::journal::RECORD_MAX;
 use formats::text::Carried;
 use formats::{Book, Precision, Protocol, SeriesName};
 use store::Writer;
 
+use crate::journal::RECORD_MAX;
+
 /// How lines are to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Format {
+pub enum Format {
     /// Graphite plaintext.
     Graphite,
     /// Influx line protocol with times of a precision.
@@ -33,7 +34,7 @@ pub(crate) enum Format {
 }
 
 /// All formats, in the order of their codes.
-pub(super) const FORMATS: [Format; 9] = [
+pub const FORMATS: [Format; 9] = [
     Format::Graphite,
     Format::Influx(Precision::Nanoseconds),
     Format::Influx(Precision::Microseconds),
@@ -53,29 +54,52 @@ const BATCH: u8 = 255;
 const OWED_MAX: usize = RECORD_MAX - 1024;
 
 /// Length of what precedes the lines.
-pub(super) const LINES_HEAD: usize = 9;
+pub const LINES_HEAD: usize = 9;
 
 impl Format {
     /// Its index in [`FORMATS`].
-    pub(super) fn code(self) -> usize {
+    pub fn code(self) -> usize {
         FORMATS.iter().position(|format| *format == self).unwrap_or_default()
     }
 }
 
 /// A record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Record<'a> {
+pub enum Record<'a> {
     /// Lines with their arrival time in microseconds since the epoch.
-    Lines { format: Format, arrival_us: i64, lines: &'a [u8] },
+    Lines {
+        /// How they are to be read.
+        format: Format,
+        /// When they arrived.
+        arrival_us: i64,
+        /// The lines, or a message.
+        lines: &'a [u8],
+    },
     /// What must be known to continue the windows of the next batch, besides lines.
-    Windows { from: u64, newest_us: i64, closed_us: i64, owed: &'a [u8] },
+    Windows {
+        /// [`Carried::from`].
+        from: u64,
+        /// [`Carried::newest_us`].
+        newest_us: i64,
+        /// [`Carried::closed_us`].
+        closed_us: i64,
+        /// [`Carried::owed`], as JSON.
+        owed: &'a [u8],
+    },
     /// A batch that contains everything up to a position.
-    Batch { writer: Writer, number: u64, upto: u64 },
+    Batch {
+        /// Who writes it.
+        writer: Writer,
+        /// Its number.
+        number: u64,
+        /// The position.
+        upto: u64,
+    },
 }
 
 impl Record<'_> {
     /// Writes it into an empty buffer.
-    pub(super) fn write(&self, to: &mut Vec<u8>) {
+    pub fn write(&self, to: &mut Vec<u8>) {
         to.clear();
         match self {
             Record::Lines { format, arrival_us, lines } => {
@@ -100,7 +124,7 @@ impl Record<'_> {
     }
 
     /// Reads it; `None` for one that this version does not know.
-    pub(super) fn read(bytes: &[u8]) -> Option<Record<'_>> {
+    pub fn read(bytes: &[u8]) -> Option<Record<'_>> {
         let (kind, rest) = bytes.split_first()?;
         if *kind == BATCH {
             let (writer, rest) = rest.split_first_chunk()?;
@@ -133,7 +157,7 @@ type Owed = (String, Vec<(String, String)>, String, u64);
 
 /// Writes what windows carry over a restart as a record; `next` is the position of the next
 /// message. Fractions that do not fit are dropped.
-pub(super) fn write_windows(
+pub fn write_windows(
     windows: &mut formats::text::Windows,
     book: &Book,
     next: u64,
@@ -153,7 +177,7 @@ pub(super) fn write_windows(
 }
 
 /// Reads such a record; `None` for another one.
-pub(super) fn read_windows(bytes: &[u8], book: &mut Book) -> Option<Carried> {
+pub fn read_windows(bytes: &[u8], book: &mut Book) -> Option<Carried> {
     let Some(Record::Windows { from, newest_us, closed_us, owed }) = Record::read(bytes) else {
         return None;
     };

@@ -1,0 +1,226 @@
+//! Sessions: a process that writes batches, after another one that may have been killed.
+//!
+//! ```text
+//!  journal   … lines ─ batch 6 upto 40 ─ lines ─ batch 7 upto 52 ─ lines ─┤ killed
+//!  store       … ─ 5 ─ 6 ─                       └ has it, or never will
+//! ```
+//!
+//! The record of a batch is in the journal before the store gets the batch, and the store has the
+//! number of a batch in the transaction of its slots. So the latest record whose number the store
+//! has tells where to continue: the messages after its position are in no batch.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use store::{Store, StoreError, Writer};
+
+use crate::disk::Disk;
+use crate::journal::{Journal, JournalError};
+use crate::record::Record;
+
+/// Attempts to begin a session while another process that was killed still commits.
+pub const ATTEMPTS: usize = 10;
+
+/// Why a session could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum SessionError {
+    /// The journal cannot be opened or written.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The store cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The journal continues batches that the store does not have.
+    #[error("the journal belongs to another record")]
+    OtherRecord,
+}
+
+/// A session of a writer.
+#[derive(Debug)]
+pub struct Session<D> {
+    /// The journal.
+    pub journal: Journal<D>,
+    /// The batches, the first of which was empty.
+    pub batches: Batches,
+    /// The windows record of the last batch that the store has, if any.
+    pub windows: Option<Vec<u8>>,
+}
+
+/// Begins a session with a new writer: the first of `writers`, or a later one if another process
+/// still commits.
+///
+/// The first batch of the session is empty, and claims the next number of each earlier session too,
+/// so a batch of a killed process that PostgreSQL is still committing either comes before, or never.
+///
+/// # Errors
+/// [`SessionError`].
+pub fn begin<D: Disk>(
+    disk: D,
+    file_bytes: u64,
+    store: &mut dyn Store,
+    writers: impl IntoIterator<Item = Writer>,
+) -> Result<Session<D>, SessionError> {
+    let (mut noted, mut first) = (Vec::new(), None);
+    let mut windows: Option<(u64, Vec<u8>)> = None;
+    let mut journal = Journal::open_on(disk, file_bytes, |position, bytes| {
+        first.get_or_insert(position);
+        match Record::read(bytes) {
+            Some(Record::Windows { .. }) => windows = Some((position, bytes.to_owned())),
+            Some(Record::Batch { writer, number, upto }) => {
+                // A kill between the two leaves a record that belongs to no batch.
+                let windows = windows.take().filter(|(before, _)| before + 1 == position);
+                let windows = windows.map(|(_, bytes)| bytes);
+                noted.push(Noted { writer, number, upto, windows });
+            }
+            _ => {}
+        }
+        Ok::<(), JournalError>(())
+    })?;
+    let first = first.unwrap_or(journal.last() + 1);
+    for writer in writers.into_iter().take(ATTEMPTS) {
+        let mut latest = None;
+        // The writers that may still be committing. A session that the store knows has fenced off
+        // those before it, but not one that was killed before it could claim its first batch.
+        let mut others = BTreeSet::new();
+        for batch in noted.iter().rev() {
+            others.insert(batch.writer);
+            if store.last_batch(batch.writer)? >= batch.number {
+                latest = Some(batch);
+                break;
+            }
+        }
+        if latest.is_none() && first > 1 {
+            return Err(SessionError::OtherRecord);
+        }
+        let (upto, windows) = latest.map_or((0, None), |batch| (batch.upto, batch.windows.clone()));
+        let mut batches = Batches { writer, number: 1, upto, windows: None };
+        let mut claims = vec![(batches.writer, 1)];
+        for other in others {
+            claims.push((other, store.last_batch(other)? + 1));
+        }
+        if let Some(Record::Windows { from, .. }) = windows.as_deref().and_then(Record::read) {
+            batches.windows = windows.clone().map(|bytes| WindowsRecord { bytes, from });
+        }
+        // Positions that the store knows are not used again.
+        journal.skip_to(upto)?;
+        batches.note(&mut journal)?;
+        match store.apply_all(&claims, &mut Nothing) {
+            Ok(_) => return Ok(Session { journal, batches, windows }),
+            Err(StoreError::Overtaken) => {
+                let (writer, number) = batches.claim();
+                noted.push(Noted { writer, number, upto, windows });
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(StoreError::Overtaken.into())
+}
+
+/// An empty batch.
+#[derive(Debug)]
+struct Nothing;
+
+impl store::Source for Nothing {
+    fn restart(&mut self) {}
+
+    fn next(&mut self) -> Option<Cow<'_, store::Changes>> {
+        None
+    }
+}
+
+/// A batch by its record: its writer and number, up to which position it contains the journal, and
+/// the windows record before its own.
+struct Noted {
+    writer: Writer,
+    number: u64,
+    upto: u64,
+    windows: Option<Vec<u8>>,
+}
+
+/// A windows record, and the first message that is needed with it.
+#[derive(Clone, Debug)]
+pub struct WindowsRecord {
+    /// The record.
+    pub bytes: Vec<u8>,
+    /// The position; the messages before it can be released.
+    pub from: u64,
+}
+
+/// The batches of a session: the last one is being written, or the store has it.
+#[derive(Debug)]
+pub struct Batches {
+    writer: Writer,
+    number: u64,
+    /// The position up to which it and its predecessors contain the journal.
+    upto: u64,
+    windows: Option<WindowsRecord>,
+}
+
+impl Batches {
+    /// The writer and the number of the last batch.
+    pub fn claim(&self) -> (Writer, u64) {
+        (self.writer, self.number)
+    }
+
+    /// The position up to which the last batch and its predecessors contain the journal.
+    pub fn upto(&self) -> u64 {
+        self.upto
+    }
+
+    /// Begins the next batch, which contains everything up to a position, after the store has the
+    /// last one; returns what the store is to claim with it. Its record is on disk then.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`]: then the batch must not be written, and can be begun again.
+    pub fn begin<D: Disk>(
+        &mut self,
+        journal: &mut Journal<D>,
+        upto: u64,
+        windows: Option<WindowsRecord>,
+    ) -> Result<(Writer, u64), JournalError> {
+        let windows = windows.or_else(|| self.windows.clone());
+        let next = Batches { writer: self.writer, number: self.number + 1, upto, windows };
+        next.note(journal)?;
+        *self = next;
+        Ok(self.claim())
+    }
+
+    /// Writes the record of the last batch, after that of its windows.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`].
+    pub fn note<D: Disk>(&self, journal: &mut Journal<D>) -> Result<(), JournalError> {
+        if let Some(windows) = &self.windows {
+            journal.append(&windows.bytes)?;
+        }
+        let mut bytes = Vec::new();
+        let Batches { writer, number, upto, .. } = *self;
+        Record::Batch { writer, number, upto }.write(&mut bytes);
+        journal.append(&bytes)?;
+        journal.commit().map(|_| ())
+    }
+
+    /// Deletes what is not needed of the journal, once the store has the last batch.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`]: it is deleted after the next batch.
+    pub fn release<D: Disk>(&self, journal: &mut Journal<D>) -> Result<(), JournalError> {
+        let windows = self.windows.as_ref();
+        let upto =
+            windows.map_or(self.upto, |windows| self.upto.min(windows.from.saturating_sub(1)));
+        journal.release(upto)
+    }
+
+    /// Deletes all that the store has from the journal at the end of a session, once it has all
+    /// messages, so that the next start reads little. The journal still tells the last batch.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`]: then the next start reads more.
+    pub fn shorten<D: Disk>(&mut self, journal: &mut Journal<D>) -> Result<(), JournalError> {
+        // Nothing but records of batches follows the last message.
+        self.upto = journal.last();
+        journal.start_file()?;
+        self.note(journal)?;
+        self.release(journal)
+    }
+}
