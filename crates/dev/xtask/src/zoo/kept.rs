@@ -7,6 +7,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use zoo::Kind;
+
 use super::tally::Judged;
 
 /// Under which conditions a comparison was made. Only comparisons of one method and length belong
@@ -54,9 +56,12 @@ impl Kept {
         Ok(Kept { entries, file: Some(file) })
     }
 
-    pub(super) fn has(&self, conditions: &Conditions, run: u32, against: &str) -> bool {
+    /// Whether it has a comparison; runs are numbered anew for each `--kind`.
+    pub(super) fn has(&self, conditions: &Conditions, run: u32, kind: Kind, against: &str) -> bool {
         self.entries.iter().any(|Entry { conditions: made, judged }| {
-            made == conditions && judged.run == run && judged.against == against
+            made == conditions
+                && (judged.run, judged.kind) == (run, kind)
+                && judged.against == against
         })
     }
 

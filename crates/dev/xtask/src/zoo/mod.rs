@@ -170,7 +170,7 @@ fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
                 against,
             })
         })
-        .filter(|asking| !kept.has(&conditions, asking.run, asking.against))
+        .filter(|asking| !kept.has(&conditions, asking.run, asking.subject.kind, asking.against))
         .collect();
     say(Judged::HEAD);
     let (missing, kept) = (Mutex::new(missing.into_iter()), Mutex::new(kept));

@@ -74,7 +74,7 @@ impl Held {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Judged {
     pub(super) run: u32,
-    kind: Kind,
+    pub(super) kind: Kind,
     pub(super) against: String,
     servers: String,
     outcome: Result<Compared, String>,
