@@ -250,7 +250,7 @@ fn is_within(evidence: &Evidence, spread: Option<&Spread>, margin: f64) -> bool 
     let alpha = if evidence.interrupted { alpha } else { 2.0 * alpha };
     if let Some(interval) = evidence.interval {
         // At full confidence, for both sides together.
-        let interval = interval.widened(evidence.bias());
+        let interval = interval.at_least(evidence.margins).widened(evidence.bias());
         return interval.low > 1.0 / (1.0 + margin) && interval.high < 1.0 + margin;
     }
     let half = half_width_at(evidence, spread, alpha) + evidence.bias();

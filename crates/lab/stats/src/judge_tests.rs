@@ -267,6 +267,35 @@ fn equivalence_holds_only_if_the_bias_fits_into_the_margin() {
 }
 
 #[test]
+fn rare_stalls_leave_no_difference_and_no_equivalence_that_they_could_undo() {
+    let d = blocks(12, 0.001, 0.004);
+    let judged =
+        |margins, margin, interval| judge(&Evidence { margins, margin, interval, ..evidence(&d) });
+    let rare = Margins { below: 0.1, above: 0.0 };
+    let plain = judged(Margins::default(), None, None);
+    let widened = judged(rare, None, None);
+    assert_eq!((plain.verdict, widened.verdict), (Verdict::NoDifference, Verdict::Inconclusive));
+    assert!((widened.ratio.low.ln() - (0.001 - 0.1)).abs() < 1e-9, "{:?}", widened.ratio);
+    assert_eq!(widened.ratio.high, plain.ratio.high);
+    assert!(widened.more_blocks > Some(100), "{:?}", widened.more_blocks);
+    let interval = Some(plain.ratio);
+    for interval in [None, interval] {
+        let equivalent = |margins| judged(margins, Some(0.02), interval).verdict;
+        assert_eq!(equivalent(Margins::default()), Verdict::Equivalent);
+        assert_ne!(equivalent(rare), Verdict::Equivalent);
+    }
+    // A difference that a stall could explain is none.
+    let faster = blocks(12, 0.05, 0.004);
+    let judged = |margins| judge(&Evidence { margins, ..evidence(&faster) });
+    assert_eq!(judged(Margins::default()).verdict, Verdict::Faster);
+    let explained = judged(rare);
+    assert_eq!(
+        (explained.verdict, explained.second_opinion),
+        (Verdict::Inconclusive, Opinion::Agrees)
+    );
+}
+
+#[test]
 fn a_judgement_of_before_biases_reads_as_one_without() {
     let mut json = serde_json::to_value(judge(&evidence(&blocks(12, 0.1, 0.01)))).unwrap();
     assert!(json.as_object_mut().unwrap().remove("biases").is_none(), "none is not written");
