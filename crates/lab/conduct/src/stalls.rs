@@ -13,6 +13,11 @@ use crate::running_variant::VariantResult;
 const SERVICE_TIMES: f64 = 4.0;
 const LONG_MIN: Nanos = Nanos::from_millis(10);
 
+/// Stalls that change an interval's ends by less than this, on a logarithmic scale, are not worth a
+/// word: those of a machine that takes 20 ms to wake a thread once in a while.
+const MARGIN_MIN: f64 = 0.002;
+const ALPHA: f64 = 0.05;
+
 /// The stalls of each variant.
 #[derive(Debug)]
 pub(crate) struct Stalls(Vec<OfVariant>);
@@ -92,7 +97,7 @@ impl Stalls {
         self.0.iter().map(OfVariant::lost).collect()
     }
 
-    /// A note about each variant whose stalls are rare.
+    /// A note about each variant whose stalls are rare, and may have cost something.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let of_variant = |(v, of): (usize, &OfVariant)| {
             let (lost, delayed) = (of.lost(), of.delayed());
@@ -102,8 +107,9 @@ impl Stalls {
                 measured: of.lost.by_stalls.len() as u32,
                 longest: of.longest + of.long,
             };
-            let are_rare = lost.are_rare() || delayed.are_rare();
-            are_rare.then(|| Finding::of_variant(Severity::Note, v, fact))
+            let matters = lost.margins(ALPHA).largest() >= MARGIN_MIN
+                || delayed.quantile_at_most(0.99, 1.0, ALPHA) > 0.0;
+            matters.then(|| Finding::of_variant(Severity::Note, v, fact))
         };
         self.0.iter().enumerate().filter_map(of_variant).collect()
     }
@@ -234,5 +240,8 @@ mod tests {
         let Fact::RareStalls { measured, longest, .. } = finding.fact else { panic!() };
         assert_eq!((measured, longest), (0, Nanos::from_millis(320)));
         assert!(Stalls(vec![variant()]).findings().is_empty());
+        let mut late = variant();
+        late.see(stalled(1, Nanos::from_millis(2)));
+        assert!(Stalls(vec![late]).findings().is_empty(), "2 of 60,000 ms");
     }
 }
