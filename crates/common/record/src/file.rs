@@ -71,7 +71,7 @@ pub fn open(path: &Path) -> Result<Connection, RecordError> {
     // SQLite would create it with the permissions that the umask leaves. It gives its other files
     // those of this one. Of an error it knows more to say.
     let _ = File::options().write(true).create_new(true).mode(OWN_FILE).open(path);
-    // Somebody may have been quicker; what is ours from now on, nobody else can replace.
+    // Another user may have been quicker. What belongs to us now, others cannot replace.
     refuse_foreign_files(path)?;
     let explain = |error| RecordError::from_sqlite(path, error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE

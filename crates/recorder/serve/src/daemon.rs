@@ -313,7 +313,7 @@ fn prepare(journal: &Path) -> Result<(), ServeError> {
     refuse_foreign(journal)?;
     let failed = |cause| JournalError::Open { path: journal.to_owned(), cause };
     fs::create_dir_all(journal).map_err(failed)?;
-    // Another user may have been quicker; what is ours from now on, nobody else can replace.
+    // Another user may have been quicker. What belongs to us now, others cannot replace.
     refuse_foreign(journal)?;
     let found = fs::metadata(journal).map_err(failed)?;
     match Mode::from_raw_mode(found.mode()).contains(Mode::WOTH) {

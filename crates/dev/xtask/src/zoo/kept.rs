@@ -56,7 +56,7 @@ impl Kept {
         Ok(Kept { entries, file: Some(file) })
     }
 
-    /// Whether it has a comparison; runs are numbered anew for each `--kind`.
+    /// Whether it has a comparison; each `--kind` numbers its runs from 1.
     pub(super) fn has(&self, conditions: &Conditions, run: u32, kind: Kind, against: &str) -> bool {
         self.entries.iter().any(|Entry { conditions: made, judged }| {
             made == conditions

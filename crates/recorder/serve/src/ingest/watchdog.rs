@@ -23,7 +23,7 @@ impl Watchdog {
         let Some(each) = self.each else { return };
         if self.fed.is_none_or(|fed| fed.elapsed() >= each) {
             self.fed = Some(Instant::now());
-            // Without systemd nobody listens.
+            // Without systemd, the notification goes nowhere.
             let _ = sd_notify::notify(&[NotifyState::Watchdog]);
         }
     }
