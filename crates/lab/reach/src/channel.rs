@@ -127,6 +127,16 @@ impl Ssh {
         String::from_utf8_lossy(&said).into_owned()
     }
 
+    /// [`Ssh::said`] once it has ended. A process may end before its last message has been read, so
+    /// this waits for the end of the messages, up to two seconds.
+    pub fn last_words(&self) -> String {
+        if let Some(said_all) = &self.said_all {
+            // The pipe may be kept open by a shared connection of the user's.
+            let _ = said_all.recv_timeout(GRACE);
+        }
+        self.said()
+    }
+
     /// Waits for its end; its status is that of the program at the far end, or 255 if ssh itself
     /// failed. `None` if it has not ended within the limit.
     pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
@@ -155,10 +165,7 @@ impl Ssh {
     /// The cause of the end; [`Cause::NoShell`] with the last message if ssh did not fail.
     pub(crate) fn cause_of_end(&mut self) -> Cause {
         let status = self.wait(GRACE);
-        if let Some(said_all) = &self.said_all {
-            let _ = said_all.recv_timeout(Duration::from_millis(500));
-        }
-        let said = self.said();
+        let said = self.last_words();
         let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
         let last = last.unwrap_or_default().to_owned();
         match status.map(|status| status.code()) {

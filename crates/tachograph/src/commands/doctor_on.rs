@@ -34,7 +34,7 @@ pub(crate) fn run(host: &str, experiment: Option<&str>) -> Outcome {
         Some(1) => Ok(Status::VerdictFailed),
         // The far doctor printed its own error.
         Some(2) => {
-            let said = ssh.said();
+            let said = ssh.last_words();
             let said = said.trim();
             Err(Failure::new(said.strip_prefix("error: ").unwrap_or(said)))
         }
