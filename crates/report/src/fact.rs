@@ -186,6 +186,7 @@ fn size(fact: &Fact) -> f64 {
         Fact::Unsustained { achieved, .. } => -achieved,
         Fact::FewRequests { fewest, .. } => -(*fewest as f64),
         Fact::Edges { mean, .. } => mean.abs(),
+        Fact::ShortSlices { p99, .. } => p99.0 as f64,
         Fact::RareStalls { longest, .. } => longest.0 as f64,
         Fact::TimeWaitSockets { more, .. } => *more as f64,
         Fact::Baseline { .. }
@@ -404,6 +405,10 @@ fn clause(part: &Part, finding: &Finding) -> String {
              unaccounted for; use longer slices",
             signed_percent(*mean),
             share(*half_width)
+        )),
+        Fact::ShortSlices { window, p99 } => of(format!(
+            "p99 ({p99}) may be too low, because its slices were measured for only {window} on \
+             average; allow more time (--max-time)"
         )),
         Fact::RareStalls { measured, longest, .. } => of(rare_stalls(*measured, *longest)),
         Fact::Unchecked { what } => of(unchecked(*what).to_owned()),

@@ -324,6 +324,10 @@ fn what_every_check_saw() {
             "b: slow requests were cut off by the ends of slices: +1.2% (±0.4%) of the connections' time is unaccounted for; use longer slices",
         ),
         (
+            Fact::ShortSlices { window: Nanos::from_millis(450), p99: Nanos::from_millis(930) },
+            "b: p99 (930 ms) may be too low, because its slices were measured for only 450 ms on average; allow more time (--max-time)",
+        ),
+        (
             rare_stalls(2),
             "b: only 2 stalls of up to 300 ms in what was measured; the intervals of its throughput and p99 allow for more or fewer",
         ),

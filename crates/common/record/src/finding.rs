@@ -337,6 +337,15 @@ pub enum Fact {
         /// Half-width of its 95% interval.
         half_width: f64,
     },
+    /// An open loop's windows are shorter than the waits of its slowest requests.
+    ShortSlices {
+        /// Mean length of a window.
+        #[serde(rename = "window_ns")]
+        window: Nanos,
+        /// The latency that 1% of the requests reach.
+        #[serde(rename = "p99_ns")]
+        p99: Nanos,
+    },
     /// Stalls are so rare that blocks hardly show what they cost.
     RareStalls {
         /// What they cost the closed loop, in shares of the connections' time.
@@ -445,6 +454,7 @@ impl Fact {
             Fact::BodyVaries { .. } => "body_varies",
             Fact::ErrorPage { .. } => "error_page",
             Fact::Edges { .. } => "edges",
+            Fact::ShortSlices { .. } => "short_slices",
             Fact::RareStalls { .. } => "rare_stalls",
             Fact::Unchecked { .. } => "unchecked",
             Fact::TimeWaitSockets { .. } => "time_wait_sockets",

@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BinaryHeap, VecDeque};
 
-use base::Seed;
+use base::{Rng, Seed};
 use rand::RngExt as _;
 
 use crate::behaviour::Behaviour;
@@ -133,47 +133,81 @@ fn open(behaviour: &Behaviour, connections: usize, rate_per_s: f64, seed: Seed) 
     let mut model = Model::new(behaviour.clone(), seed);
     let mut arrivals = seed.rng("arrivals");
     let factors: Vec<f64> = (0..connections).map(|_| model.accept()).collect();
-    // As in the client: the connection that has been idle for longest is used first.
-    let mut idle: VecDeque<usize> = (0..connections).collect();
-    let mut under_way: BinaryHeap<Reverse<UnderWay>> = BinaryHeap::new();
-    let mut waiting: VecDeque<f64> = VecDeque::new();
-    let mut latencies = Vec::with_capacity((ANSWERS / STARTS) as usize);
-    let mut gap = move || -(1.0 - arrivals.random::<f64>()).ln() / rate_per_s;
-    let mut arrival_s = gap();
-    let mut answered = 0;
-    while answered < ANSWERS / STARTS {
-        let next = under_way.peek().map(|Reverse(request)| *request);
-        let done_s = next.map_or(f64::INFINITY, |request| model.real_at(request.due_work_s));
-        if done_s <= arrival_s
-            && let Some(request) = next
-        {
-            under_way.pop();
-            answered += 1;
-            if answered > ANSWERS / STARTS / WARM_UP {
-                latencies.push(done_s - request.since_s);
+    let end_s = (ANSWERS / STARTS) as f64 / rate_per_s;
+    let slice = OpenSlice { start_s: 0.0, lead_end_s: end_s / WARM_UP as f64, end_s };
+    slice.run(&mut model, &factors, rate_per_s, &mut arrivals).latencies_s
+}
+
+/// A stretch of an open loop in real time.
+pub(crate) struct OpenSlice {
+    pub(crate) start_s: f64,
+    pub(crate) lead_end_s: f64,
+    pub(crate) end_s: f64,
+}
+
+/// What an open loop has measured.
+pub(crate) struct OpenSeen {
+    /// Of the requests that were due in the window.
+    pub(crate) latencies_s: Vec<f64>,
+    /// When the last one was answered.
+    pub(crate) last_s: f64,
+}
+
+impl OpenSlice {
+    /// Loads an idle server with Poisson arrivals.
+    pub(crate) fn run(
+        &self,
+        model: &mut Model,
+        factors: &[f64],
+        rate_per_s: f64,
+        arrivals: &mut Rng,
+    ) -> OpenSeen {
+        // As in the client: the connection that has been idle for longest is used first.
+        let mut idle: VecDeque<usize> = (0..factors.len()).collect();
+        let mut under_way: BinaryHeap<Reverse<UnderWay>> = BinaryHeap::new();
+        let mut waiting: VecDeque<f64> = VecDeque::new();
+        let mut seen = OpenSeen { latencies_s: Vec::new(), last_s: self.end_s };
+        let mut gap = move || -(1.0 - arrivals.random::<f64>()).ln() / rate_per_s;
+        let mut arrival_s = self.start_s + gap();
+        loop {
+            let next = under_way.peek().map(|Reverse(request)| *request);
+            let done_s = next.map_or(f64::INFINITY, |request| model.real_at(request.due_work_s));
+            let is_over = arrival_s >= self.end_s;
+            if let Some(request) = next.filter(|_| is_over || done_s <= arrival_s) {
+                under_way.pop();
+                seen.last_s = seen.last_s.max(done_s);
+                if request.since_s >= self.lead_end_s {
+                    seen.latencies_s.push(done_s - request.since_s);
+                }
+                model.answer(request.due_work_s);
+                match waiting.pop_front() {
+                    None => idle.push_back(request.connection),
+                    Some(since_s) => {
+                        let factor = factors[request.connection];
+                        let due_work_s = model.receive(request.due_work_s, factor).due_work_s;
+                        under_way.push(Reverse(UnderWay { due_work_s, since_s, ..request }));
+                    }
+                }
+                continue;
             }
-            model.answer(request.due_work_s);
-            match waiting.pop_front() {
-                None => idle.push_back(request.connection),
-                Some(since_s) => {
-                    let service = model.receive(request.due_work_s, factors[request.connection]);
-                    let due_work_s = service.due_work_s;
-                    under_way.push(Reverse(UnderWay { due_work_s, since_s, ..request }));
+            if is_over {
+                return seen;
+            }
+            match idle.pop_front() {
+                None => waiting.push_back(arrival_s),
+                Some(connection) => {
+                    let at_work_s = model.work_at(arrival_s);
+                    let due_work_s = model.receive(at_work_s, factors[connection]).due_work_s;
+                    under_way.push(Reverse(UnderWay {
+                        due_work_s,
+                        connection,
+                        since_s: arrival_s,
+                    }));
                 }
             }
-            continue;
+            arrival_s += gap();
         }
-        match idle.pop_front() {
-            None => waiting.push_back(arrival_s),
-            Some(connection) => {
-                let at_work_s = model.work_at(arrival_s);
-                let due_work_s = model.receive(at_work_s, factors[connection]).due_work_s;
-                under_way.push(Reverse(UnderWay { due_work_s, connection, since_s: arrival_s }));
-            }
-        }
-        arrival_s += gap();
     }
-    latencies
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The continued loop over short slices, in simulated time: whether the throughput that `tachograph
-//! compare` computes from slices is that of the long run (docs/method.md, "Servers that are sometimes
-//! slow").
+//! Loads in short slices, in simulated time: whether the throughput of a continued loop and the latency
+//! of an open one, as `tachograph compare` computes them from slices, are those of the long run
+//! (docs/method.md, "Servers that are sometimes slow").
 //!
 //! The rules are those of the crates `drive` (continued.rs) and `conduct` (pace.rs, schedule.rs),
 //! written a second time. Two variants take turns, of which this simulates one.
@@ -13,7 +13,7 @@ use rand::RngExt as _;
 
 use crate::behaviour::{Behaviour, Pace};
 use crate::model::Model;
-use crate::simulate::{Simulated, UnderWay};
+use crate::simulate::{OpenSlice, Simulated, UnderWay};
 
 /// Shortest slice, and shortest lead-in.
 const SLICE_MIN_S: f64 = 0.025;
@@ -27,6 +27,13 @@ const LEAD_IN_SHARE_MAX: f64 = 0.5;
 const DRAINS: f64 = 8.0;
 /// How much longer or shorter than the mean a slice may be.
 const JITTER: f64 = 0.4;
+/// Shortest slice of an open loop, and its length in latencies at the quantile below, of which the
+/// first is the lead-in.
+const OPEN_SLICE_MIN_S: f64 = 0.1;
+const LATENCIES: f64 = 3.0;
+const LATENCY_QUANTILE: f64 = 0.995;
+/// Shortest lead-in of an open loop, as a share of its slice.
+const LEAD_IN_SHARE: f64 = 0.2;
 /// Shortest window of a block.
 const WINDOW_S: f64 = 1.5;
 /// Shortest warm-up.
@@ -61,6 +68,47 @@ pub fn throughput_per_s(
     let squares: f64 = all.iter().map(|b| (b.completed - rate * b.counted_s).powi(2)).sum();
     let value = rate * f64::from(connections);
     Simulated { value, error: value * squares.sqrt() / completed }
+}
+
+/// A quantile of the latency of an open loop, in seconds, over all slices of so many blocks.
+pub fn latency_s(
+    behaviour: &Behaviour,
+    connections: u32,
+    rate_per_s: f64,
+    quantile: f64,
+    blocks: u64,
+    seed: Seed,
+) -> f64 {
+    // Blocks that turn out to have too short slices lengthen those of later blocks.
+    let mut long_s = 0.0;
+    let mut all_s = Vec::new();
+    for block in 0..blocks {
+        let seed = seed.derive("block", block);
+        let mut rng = seed.rng("slices");
+        let mut model = Model::new(behaviour.clone(), seed);
+        let factors: Vec<f64> = (0..connections).map(|_| model.accept()).collect();
+        let slice_s = OPEN_SLICE_MIN_S.max(LATENCIES * long_s);
+        let lead_s = long_s.min(slice_s / 3.0).max(LEAD_IN_SHARE * slice_s);
+        let (mut left_s, mut now_s) = (WINDOW_S.max(2.0 * slice_s), warm_up_s(behaviour));
+        let mut block_s = Vec::new();
+        while left_s > 0.0 {
+            let length_s = slice_s * rng.random_range(1.0 - JITTER..1.0 + JITTER);
+            let lead_end_s = now_s + lead_s.min(LEAD_IN_SHARE_MAX * length_s);
+            let slice = OpenSlice { start_s: now_s, lead_end_s, end_s: now_s + length_s };
+            let seen = slice.run(&mut model, &factors, rate_per_s, &mut rng);
+            block_s.extend(seen.latencies_s);
+            left_s -= length_s;
+            now_s = seen.last_s + BETWEEN_S + others_s(1, slice_s, &mut rng);
+        }
+        long_s = long_s.max(quantile_of(&mut block_s, LATENCY_QUANTILE));
+        all_s.append(&mut block_s);
+    }
+    quantile_of(&mut all_s, quantile)
+}
+
+fn quantile_of(values: &mut [f64], quantile: f64) -> f64 {
+    let rank = (quantile * (values.len().max(1) - 1) as f64) as usize;
+    if values.is_empty() { 0.0 } else { *values.select_nth_unstable_by(rank, f64::total_cmp).1 }
 }
 
 /// What a block has counted.
@@ -241,7 +289,7 @@ fn others_s(number: u32, slice_s: f64, rng: &mut Rng) -> f64 {
 mod tests {
     use super::*;
     use crate::behaviour::When;
-    use crate::{Kind, Subject};
+    use crate::{Kind, Subject, simulate};
 
     /// Share by which slices are off, and twice its error.
     fn off(behaviour: &Behaviour, blocks: u64) -> (f64, f64) {
@@ -281,6 +329,27 @@ mod tests {
             let behaviour = Behaviour::with_stops(0.003, when.clone(), length_s);
             let (off, error) = off(&behaviour, 1_000);
             assert!(off.abs() < 0.025 + error, "{when:?}, {length_s} s: {off} ± {error}");
+        }
+    }
+
+    /// Phases are the exception: a queue that grows for a second is longer than slices allow.
+    #[test]
+    fn a_percentile_was_that_of_queues_that_begin_empty() {
+        for (behaviour, most) in [
+            (Behaviour::with_stops(0.005_7, When::Exponential(1.276), 0.521), 0.06),
+            (Behaviour::with_stops(0.014, When::Exponential(0.798), 0.268), 0.06),
+            (Behaviour::with_stops(0.005, When::Fixed(2.7), 0.3), 0.02),
+            (Behaviour::with_stops(0.005, When::Requests(1_968), 0.66), 0.02),
+            (Kind::Lock.draw(Seed(50)).behaviour, 0.06),
+            (Kind::Phases.draw(Seed(50)).behaviour, 0.15),
+        ] {
+            let rate_per_s = 0.5 * behaviour.throughput_per_s(Subject::CONNECTIONS);
+            let of = Subject::CONNECTIONS;
+            let [truth] = simulate::latency_s(&behaviour, of, rate_per_s, [0.99], Seed(1));
+            let seen = latency_s(&behaviour, of, rate_per_s, 0.99, 600, Seed(2));
+            let off = seen / truth.value - 1.0;
+            let error = 3.0 * truth.error / truth.value;
+            assert!(off.abs() < most + error, "{off} ± {error} of {truth:?} {behaviour:?}");
         }
     }
 

@@ -476,6 +476,7 @@ fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
         let (closed, open) = (trials(Offer::Closed), trials(Offer::Open));
         found.extend(client_busy(plan, v, &closed));
         found.extend(unsustained(plan, v, &open));
+        found.extend(short_slices(v, &part.variants[v], &open));
         found.extend([&closed, &open].into_iter().filter_map(|trials| discarded(v, trials)));
         let served = part.variants[v].ledger.served.is_some();
         if part.variants[v].skipped.is_none() && !served && !closed.is_empty() {
@@ -519,6 +520,18 @@ fn unsustained(plan: &spec::Part, v: usize, open: &[&Trial]) -> Option<Finding> 
         (false, false) => Severity::Note,
     };
     Some(Finding::of_variant(severity, v, fact))
+}
+
+/// The finding about an open loop whose windows are shorter than its p99: stops that follow each other
+/// closely are met too seldom, because each slice begins with an empty queue.
+fn short_slices(v: usize, variant: &record::Variant, open: &[&Trial]) -> Option<Finding> {
+    let kept = || open.iter().flat_map(|trial| &trial.slices).filter(|slice| slice.kept);
+    let total = kept().fold(Nanos::ZERO, |sum, slice| sum + slice.window);
+    let window = Nanos(total.0.checked_div(kept().count() as u64)?);
+    let summary = variant.summaries.iter().find(|summary| summary.offer == Offer::Open)?;
+    let p99 = Nanos(summary.p99_ns.value as u64);
+    let fact = Fact::ShortSlices { window, p99 };
+    (p99 > window).then(|| Finding::of_variant(Severity::Warning, v, fact))
 }
 
 fn is_latency(metric: Metric, offer: Offer) -> bool {

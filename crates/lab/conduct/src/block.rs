@@ -291,8 +291,9 @@ fn run_group(
             progress.report(Doing::Loading, &variants[v].name, length.0 as f64 / total);
             let start = if settling(v) { LoopStart::Continued } else { LoopStart::Fresh };
             // A short round has as long a lead-in as the others.
-            let shortest = shortest_lead_in(offer.mode, start, Nanos(mean as u64));
-            let lead_in = plan.pace.lead_in.max(shortest);
+            let mean = Nanos(mean as u64);
+            let shortest = shortest_lead_in(offer.mode, start, mean);
+            let lead_in = plan.pace.lead_in_of(offer.offer, mean).max(shortest);
             let mut slice = slice_of(&variants[v], offer.mode, start, length, lead_in);
             if plan.part.schedule.one_slice {
                 (slice.lead_in, slice.window) = (Nanos::ZERO, length);

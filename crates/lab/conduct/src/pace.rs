@@ -22,8 +22,9 @@ const DRAINS: f64 = 8.0;
 const OPEN_SLICE_MIN: Nanos = Nanos::from_millis(100);
 
 /// Length of an open loop's slice, in latencies at the quantile below. A stop that is longer than a
-/// slice would be counted too seldom: other variants wait for its end.
-const LATENCIES: f64 = 2.0;
+/// slice would be counted too seldom: other variants wait for its end. The first third is its lead-in,
+/// because the queue begins empty: the longest latencies are those of requests that find a queue.
+const LATENCIES: f64 = 3.0;
 const LATENCY_QUANTILE: f64 = 0.995;
 
 /// Limit on the part of a block's warm-up that outlasts long requests.
@@ -38,6 +39,8 @@ pub(crate) struct Pace {
     pub(crate) open: Nanos,
     /// Lead-in required by the slowest variant.
     pub(crate) lead_in: Nanos,
+    /// The same in an open loop whose slices are as long as they should be.
+    pub(crate) open_lead_in: Nanos,
     /// The requests that take most of the connections' time are over after this.
     pub(crate) settling: Nanos,
     /// Connections begin within this time of one another.
@@ -70,6 +73,7 @@ impl Pace {
                 .max(OPEN_SLICE_MIN)
                 .max(seconds(LATENCIES * longest_s).min(Nanos(window.0 / 2))),
             lead_in,
+            open_lead_in: lead_in.max(seconds(longest_s)),
             settling: seconds(long_s).min(SETTLING_MAX),
             spread: seconds(drain_s),
         }
@@ -91,15 +95,46 @@ impl Pace {
                 self.spread = self.spread.max(drain);
             }
             Offer::Open => {
-                let long_s = sum.latency_at(LATENCY_QUANTILE).as_secs_f64();
-                self.open = self.open.max(seconds(LATENCIES * long_s));
+                let long = sum.latency_at(LATENCY_QUANTILE);
+                self.open = self.open.max(seconds(LATENCIES * long.as_secs_f64()));
+                self.open_lead_in = self.open_lead_in.max(seconds(long.as_secs_f64()));
             }
             Offer::WarmUp | Offer::Calibration => {}
+        }
+    }
+
+    /// The lead-in of an offer's slices, whose mean length is `mean`: an open loop's is at most a
+    /// third, so that slices which are too short for both are not even shorter windows.
+    pub(crate) fn lead_in_of(&self, offer: Offer, mean: Nanos) -> Nanos {
+        match offer {
+            Offer::Open => self.open_lead_in.min(Nanos(mean.0 / 3)).max(self.lead_in),
+            Offer::Closed | Offer::WarmUp | Offer::Calibration => self.lead_in,
         }
     }
 
     /// Length of an offer's slice.
     pub(crate) fn slice(&self, offer: Offer) -> Nanos {
         if offer == Offer::Open { self.open } else { self.closed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_open_loops_queue_grows_before_it_is_measured() {
+        let ms = Nanos::from_millis;
+        let pace = Pace {
+            closed: ms(25),
+            open: ms(900),
+            lead_in: ms(20),
+            open_lead_in: ms(300),
+            settling: Nanos::ZERO,
+            spread: Nanos::ZERO,
+        };
+        assert_eq!(pace.lead_in_of(Offer::Open, ms(900)), ms(300));
+        assert_eq!(pace.lead_in_of(Offer::Open, ms(450)), ms(150), "no time for more");
+        assert_eq!(pace.lead_in_of(Offer::Closed, ms(900)), ms(20));
     }
 }

@@ -180,3 +180,33 @@ fn more_time_was_said_to_be_left_than_there_was() {
     assert_eq!(within(room, Some(wanted)), Nanos::from_secs(45));
     assert_eq!(within(wanted, None), Nanos::from_secs(140));
 }
+
+#[test]
+fn a_percentile_of_slices_shorter_than_itself_was_not_marked() {
+    let latency = |ms: u64| {
+        let mut histogram = crate::trial_sum::empty();
+        histogram.record_n(ms * 1_000_000, 1_000).unwrap();
+        Some(record::Distribution::from_histogram(&histogram))
+    };
+    let slice = record::Slice {
+        round: 0,
+        window: Nanos::from_millis(450),
+        completed: 1_000,
+        other_cpus: None,
+        stolen: None,
+        kept: true,
+    };
+    let mut part = eight_blocks();
+    for trial in part.blocks.iter_mut().flat_map(|block| &mut block.trials) {
+        let ms = if trial.variant == 0 { 440 } else { 460 };
+        *trial = Trial {
+            offer: Offer::Open,
+            slices: vec![slice],
+            latency: latency(ms),
+            ..trial.clone()
+        };
+    }
+    let part = concluded(part, Vec::new());
+    let short = part.findings.iter().filter(|f| matches!(f.fact, Fact::ShortSlices { .. }));
+    assert_eq!(short.map(|finding| finding.variant).collect::<Vec<_>>(), [Some(1)]);
+}
