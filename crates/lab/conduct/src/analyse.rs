@@ -157,27 +157,36 @@ pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part, stalls: &[stats::Sta
     by_spread.max(by_stalls.min(cap))
 }
 
-/// What rare stalls took of a variant, as found after the last block.
+/// What a variant's slices may not have shown of its stalls, as found after the last block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rare {
     lost: stats::Stalls,
     delayed: stats::Stalls,
     longest: Nanos,
+    /// Mean length of the open loop's windows, if that is shorter than p99.
+    short_window: Option<Nanos>,
 }
 
 fn rare_of(part: &Part, v: usize) -> Rare {
-    let of = |finding: &Finding| match &finding.fact {
-        Fact::RareStalls { lost, delayed, longest, .. } if finding.variant == Some(v as u32) => {
-            Some(Rare { lost: *lost, delayed: *delayed, longest: *longest })
+    let mut rare = Rare::default();
+    for finding in part.findings.iter().filter(|finding| finding.variant == Some(v as u32)) {
+        match finding.fact {
+            Fact::RareStalls { lost, delayed, longest, .. } => {
+                rare = Rare { lost, delayed, longest, ..rare };
+            }
+            Fact::ShortSlices { window, .. } => rare.short_window = Some(window),
+            _ => {}
         }
-        _ => None,
-    };
-    part.findings.iter().find_map(of).unwrap_or_default()
+    }
+    rare
 }
 
 impl Rare {
     /// How far a percentile of the open loop's latency, in nanoseconds, may lie above `value`.
     fn margins_of_quantile(&self, value: f64, q: f64, alpha: f64) -> Margins {
+        if self.short_window.is_some_and(|window| value > window.0 as f64) {
+            return Margins { below: 0.0, above: f64::INFINITY };
+        }
         let at_most = self.delayed.quantile_at_most(q, self.longest.0 as f64, alpha);
         let above = if value > 0.0 { (at_most / value).ln().max(0.0) } else { 0.0 };
         Margins { below: 0.0, above }
@@ -364,7 +373,11 @@ fn log_ratios(
 /// part.
 pub(crate) fn conclude(plan: &spec::Part, part: &mut Part, interrupted: bool) {
     add_up_ledgers(part);
-    summarise(plan, part, interrupted);
+    let sureness = Sureness { alpha: 1.0 - plan.schedule.confidence, interrupted };
+    let variants = 0..part.variants.len();
+    let short: Vec<Finding> = variants.filter_map(|v| short_slices(part, v, sureness)).collect();
+    part.findings.extend(short);
+    summarise(plan, part, sureness);
     findings_of_the_whole(plan, part);
     part.comparisons = compare(plan, part, interrupted);
     part.disturbance = disturbance(plan, part);
@@ -389,9 +402,7 @@ pub(crate) fn add_up_ledgers(part: &mut Part) {
     }
 }
 
-fn summarise(plan: &spec::Part, part: &mut Part, interrupted: bool) {
-    let alpha = 1.0 - plan.schedule.confidence;
-    let sureness = Sureness { alpha, interrupted };
+fn summarise(plan: &spec::Part, part: &mut Part, sureness: Sureness) {
     let pilot_blocks = plan.schedule.pilot_blocks as usize;
     for v in 0..part.variants.len() {
         let rare = rare_of(part, v);
@@ -407,7 +418,7 @@ fn summarise(plan: &spec::Part, part: &mut Part, interrupted: bool) {
             trials.retain(|trial| trial.window > Nanos::ZERO);
             if !trials.is_empty() {
                 let mut summary = summary(offer, &trials, pilot_blocks, sureness);
-                allow_for(&mut summary, &rare, alpha);
+                allow_for(&mut summary, &rare, sureness.alpha);
                 summaries.push(summary);
             }
         }
@@ -476,7 +487,6 @@ fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
         let (closed, open) = (trials(Offer::Closed), trials(Offer::Open));
         found.extend(client_busy(plan, v, &closed));
         found.extend(unsustained(plan, v, &open));
-        found.extend(short_slices(v, &part.variants[v], &open));
         found.extend([&closed, &open].into_iter().filter_map(|trials| discarded(v, trials)));
         let served = part.variants[v].ledger.served.is_some();
         if part.variants[v].skipped.is_none() && !served && !closed.is_empty() {
@@ -524,12 +534,13 @@ fn unsustained(plan: &spec::Part, v: usize, open: &[&Trial]) -> Option<Finding> 
 
 /// The finding about an open loop whose windows are shorter than its p99: stops that follow each other
 /// closely are met too seldom, because each slice begins with an empty queue.
-fn short_slices(v: usize, variant: &record::Variant, open: &[&Trial]) -> Option<Finding> {
+fn short_slices(part: &Part, v: usize, sureness: Sureness) -> Option<Finding> {
+    let blocks = part.complete_blocks();
+    let open: Vec<&Trial> = blocks.filter_map(|block| trial_of(block, v, Offer::Open)).collect();
     let kept = || open.iter().flat_map(|trial| &trial.slices).filter(|slice| slice.kept);
     let total = kept().fold(Nanos::ZERO, |sum, slice| sum + slice.window);
     let window = Nanos(total.0.checked_div(kept().count() as u64)?);
-    let summary = variant.summaries.iter().find(|summary| summary.offer == Offer::Open)?;
-    let p99 = Nanos(summary.p99_ns.value as u64);
+    let p99 = Nanos(quantile(&open, 0.99, sureness)?.estimate.value as u64);
     let fact = Fact::ShortSlices { window, p99 };
     (p99 > window).then(|| Finding::of_variant(Severity::Warning, v, fact))
 }

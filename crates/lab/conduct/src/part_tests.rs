@@ -209,4 +209,6 @@ fn a_percentile_of_slices_shorter_than_itself_was_not_marked() {
     let part = concluded(part, Vec::new());
     let short = part.findings.iter().filter(|f| matches!(f.fact, Fact::ShortSlices { .. }));
     assert_eq!(short.map(|finding| finding.variant).collect::<Vec<_>>(), [Some(1)]);
+    let highs = part.variants.iter().map(|variant| variant.summaries[0].p99_ns.high);
+    assert_eq!(highs.map(f64::is_finite).collect::<Vec<_>>(), [true, false]);
 }

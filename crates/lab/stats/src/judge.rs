@@ -262,11 +262,11 @@ fn is_within(evidence: &Evidence, spread: Option<&Spread>, margin: f64) -> bool 
 }
 
 /// Blocks that a new run probably needs: what the spread of all blocks requires, and at least twice
-/// the current number if the two tests disagree. `None` if biases alone are too wide for the target:
-/// no number of blocks narrows them.
+/// the current number if the two tests disagree. `None` if biases alone are too wide for the target,
+/// or margins have no limit: no number of blocks narrows them.
 fn blocks_of_new_run(evidence: &Evidence, spread: &Spread, opinion: Opinion) -> Option<u32> {
     let room = (evidence.aim.half_width_log() - evidence.bias()).exp_m1();
-    if room <= 0.0 {
+    if room <= 0.0 || evidence.margins.largest().is_infinite() {
         return None;
     }
     let aim = Aim { precision: room, ..evidence.aim };

@@ -277,7 +277,7 @@ fn remedy(judgement: &Judgement, wording: &Wording) -> String {
     let Some(blocks) = judgement.more_blocks else { return String::new() };
     let secs = wording.block_time.map(|block| block.as_secs_f64() * f64::from(blocks));
     if secs.is_some_and(|secs| secs > REMEDY_SECS_MAX) {
-        return "; a new run would need more than a day: the machine is too noisy, \
+        return "; a new run would need more than a day: the measurements vary too much, \
                 or the difference too small, for this target"
             .to_owned();
     }

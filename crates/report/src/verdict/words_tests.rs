@@ -170,7 +170,7 @@ fn no_remedy_takes_longer_than_a_day() {
     assert_eq!(
         plain(&noisy, Measure::Throughput),
         "Inconclusive: −60% to +150% with a target of ±2% (unix ÷ tcp in requests/s; 24 blocks); \
-         a new run would need more than a day: the machine is too noisy, \
+         a new run would need more than a day: the measurements vary too much, \
          or the difference too small, for this target."
     );
     let a_day = Judgement { more_blocks: Some(2_880), ..noisy };

@@ -207,6 +207,8 @@ pub(crate) fn true_p99(behaviour: &Behaviour, rate_per_s: f64, way_s: f64) -> In
 struct Count {
     held: u32,
     of: u32,
+    /// Those without an upper end.
+    unbounded: u32,
 }
 
 impl Count {
@@ -214,6 +216,7 @@ impl Count {
         for one in all {
             self.of += 1;
             self.held += u32::from(one.holds());
+            self.unbounded += u32::from(one.reported.is_unbounded());
         }
     }
 
@@ -225,7 +228,11 @@ impl Count {
 
 impl std::fmt::Display for Count {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of {}", self.held, self.of)
+        write!(f, "{} of {}", self.held, self.of)?;
+        match self.unbounded {
+            0 => Ok(()),
+            n => write!(f, " ({n} without an upper end)"),
+        }
     }
 }
 
