@@ -35,8 +35,19 @@ pub struct Recording {
     runs: record::Store,
     series: Sqlite,
     known: HashMap<Identity, i64>,
+    /// What is in lanes so far, by series and lane: a variant that was calibrated twice has two trials
+    /// in one.
+    lanes: HashMap<(i64, i32), InLane>,
     /// Trials written so far.
     trials: u64,
+}
+
+/// What the trials so far have added to a lane.
+#[derive(Clone, Copy, Debug)]
+struct InLane {
+    from_us: i64,
+    completed: u64,
+    total: u64,
 }
 
 /// The retention of runs' series, which are kept as long as the runs.
@@ -89,7 +100,7 @@ impl Recording {
         let runs = record::Store::open(path)?;
         let mut series = Sqlite::open(path)?;
         series.retain(&retention().into_iter().collect::<Vec<_>>())?;
-        Ok(Recording { runs, series, known: HashMap::new(), trials: 0 })
+        Ok(Recording { runs, series, known: HashMap::new(), lanes: HashMap::new(), trials: 0 })
     }
 
     fn write(
@@ -121,9 +132,15 @@ impl Recording {
         let starts = slices.iter().map(|slice| slice.span_us().0);
         let ends = slices.iter().map(|slice| slice.span_us().1);
         let (from_us, until_us) = (starts.min().unwrap_or(0), ends.max().unwrap_or(0));
+        let earlier = self.lanes.get(&(id, lane)).copied();
+        let earlier = earlier.unwrap_or(InLane { from_us, completed: 0, total: 0 });
+        let from_us = from_us.min(earlier.from_us);
+        let completed = earlier.completed + trial.ledger.counts.completed;
         let rows = self.series.slots(step, &[id], step.slot_of(from_us), until_us).map_err(text)?;
         let mine = rows.iter().filter(|(key, _)| key.lane == lane).map(|(_, row)| row);
-        Ok(Some(total(mine, trial.ledger.counts.completed)))
+        let total = total(mine, completed);
+        self.lanes.insert((id, lane), InLane { from_us, completed, total });
+        Ok(Some(total.saturating_sub(earlier.total)))
     }
 
     /// Creates all missing series at once.

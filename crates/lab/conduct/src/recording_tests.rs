@@ -67,10 +67,15 @@ fn run() -> Run {
 
 /// Records a run of two blocks of two variants.
 fn recorded(path: &Path) -> Run {
+    recorded_blocks(path, &[(1, 1), (2, 1)])
+}
+
+/// Records these blocks, each with so many trials of each variant.
+fn recorded_blocks(path: &Path, blocks: &[(u32, usize)]) -> Run {
     let mut recording = Recording::open(path).unwrap();
     let mut run = run();
     recording.begin(&run).unwrap();
-    for index in [1, 2] {
+    for (index, trials) in blocks.iter().copied() {
         let mut block = Block {
             index,
             started: run.started,
@@ -82,7 +87,7 @@ fn recorded(path: &Path) -> Run {
             trials: Vec::new(),
             lives: Vec::new(),
         };
-        for variant in [0, 1] {
+        for variant in [0, 1].into_iter().flat_map(|variant| std::iter::repeat_n(variant, trials)) {
             let (mut trial, seen) = trial(variant, &[&[3, 0, 5], &[7, u64::from(index), 1]]);
             let total = recording.trial(&run, 0, index, &trial, &seen).unwrap();
             assert_eq!(total, Some(16 + u64::from(index)), "of this trial alone");
@@ -135,6 +140,20 @@ fn a_run_is_in_the_series_with_every_count_once() {
     assert_eq!(times.len(), 3);
     let rows = store.slots(step, &[times[2].id], i64::MIN, i64::MAX).unwrap();
     assert!(rows.iter().all(|(_, row)| row.rate(step, 1.0) == Some(9e6)));
+}
+
+#[test]
+fn the_slots_of_a_variant_that_was_calibrated_twice_seemed_to_have_been_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("record.sqlite");
+    let before = recorded_blocks(&path, &[(0, 2), (1, 1)]);
+    let sound = reread(&path);
+    assert_eq!(sound.parts[0].findings, []);
+    let series = |run: &Run| -> Vec<Option<u64>> {
+        let trials = run.parts[0].blocks.iter().flat_map(|block| &block.trials);
+        trials.map(|trial| trial.ledger.series).collect()
+    };
+    assert_eq!(series(&sound), series(&before));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Reads the ledger's fourth column again from the database.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use ledger::Ledger;
-use record::{Block, Fact, Finding, Offer, Part, Run, Severity};
+use record::{Block, Fact, Finding, Offer, Part, Run, Severity, Trial};
 use series::{Accumulator, SECOND_US, SlotKey, Step};
 use stats::Verdict;
 use store::{Selector, Store, StoreError};
@@ -105,20 +105,38 @@ fn reread_block(
     of: impl Fn(u32, Offer) -> Option<i64>,
     findings: &mut Vec<Finding>,
 ) -> Result<(), StoreError> {
+    // A variant that was calibrated twice has two trials in one series.
+    let mut all: BTreeMap<(u32, Offer), Vec<&mut Trial>> = BTreeMap::new();
     for trial in &mut block.trials {
-        let completed = trial.ledger.counts.completed;
-        let before = trial.ledger.series.unwrap_or(completed);
-        trial.ledger.series = match of(trial.variant, trial.offer) {
-            Some(id) => Some(rows.total(id, block.index, completed)?),
-            None => None,
+        all.entry((trial.variant, trial.offer)).or_default().push(trial);
+    }
+    for ((variant, offer), mut trials) in all {
+        let completed = trials.iter().map(|trial| trial.ledger.counts.completed).sum();
+        let Some(id) = of(variant, offer) else {
+            trials.iter_mut().for_each(|trial| trial.ledger.series = None);
+            continue;
         };
-        let Some(now) = trial.ledger.series.filter(|now| *now != before) else { continue };
-        findings.push(Finding {
-            severity: Severity::Invalid,
-            block: Some(block.index),
-            variant: Some(trial.variant),
-            fact: Fact::SeriesChanged { offer: trial.offer, before, now, completed },
-        });
+        let now = rows.total(id, block.index, completed)?;
+        let before =
+            |trial: &&mut Trial| trial.ledger.series.unwrap_or(trial.ledger.counts.completed);
+        let of_each: Vec<u64> = trials.iter().map(before).collect();
+        let before: u64 = of_each.iter().sum();
+        // What has changed is shown at the last one.
+        let mut left = now;
+        let last = trials.len() - 1;
+        for (i, (trial, before)) in trials.iter_mut().zip(of_each).enumerate() {
+            let mine = if i == last { left } else { before.min(left) };
+            trial.ledger.series = Some(mine);
+            left -= mine;
+        }
+        if now != before {
+            findings.push(Finding {
+                severity: Severity::Invalid,
+                block: Some(block.index),
+                variant: Some(variant),
+                fact: Fact::SeriesChanged { offer, before, now, completed },
+            });
+        }
     }
     for life in &mut block.lives {
         let trials = block.trials.iter().filter(|trial| trial.variant == life.variant);
