@@ -552,6 +552,28 @@ fn two_daemons_that_are_killed_again_and_again_share_one_postgresql_database() {
 }
 
 #[test]
+fn a_daemon_and_an_import_on_one_series_cover_every_second_once() {
+    let place = Place::new();
+    let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite", "--no-statsd"];
+    let daemon = Daemon::start(place.command(&args), 1).unwrap();
+    let at = daemon.at("tcp://", 0);
+    let from = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 10 * 10 - 3_600;
+    let line = |second: u64| format!("level value=1 {}\n", from + second);
+    // The daemon has the first point and the last ones; its batch is written when it stops.
+    assert_eq!(status(&ask(&at, "POST /write?precision=s", &line(0))), 204);
+    let read = (line(4) + &line(8)).replace('\n', "000000000\n");
+    place.write("level.txt", &read);
+    place.run(&["import", "-f", "influx", "level.txt"]).status(0);
+    assert_eq!(status(&ask(&at, "POST /write?precision=s", &(line(6) + &line(10)))), 204);
+    daemon.stop().unwrap();
+    let ended = place.run(&["query", "level", "--step", "10s", "--format", "json"]);
+    let level = &ended.status(0).json()["series"][0];
+    let slots = level["slots"].as_array().unwrap();
+    let known: i64 = slots.iter().filter_map(|slot| slot["covered_us"].as_i64()).sum();
+    assert_eq!((&level["total"], known), (&10.0.into(), 10_000_000), "{level:#}");
+}
+
+#[test]
 fn maintain_drops_what_has_expired_and_packs_what_is_old() {
     let place = Place::new();
     let ended = place.run(&["maintain"]);

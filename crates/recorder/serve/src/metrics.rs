@@ -88,6 +88,7 @@ pub(crate) struct Metrics {
     pub(crate) batches: Counter,
     pub(crate) series_omitted: Counter,
     pub(crate) slots_expired: Counter,
+    pub(crate) points_overtaken: Counter,
     pub(crate) windows_refused: Counter,
     pub(crate) store_errors: Counter,
     pub(crate) journal_commits: Counter,
@@ -123,6 +124,11 @@ impl Metrics {
         let slots_expired = counter(
             "slots_expired",
             "Slots that were not written because they are older than any retention keeps",
+        );
+        let points_overtaken = counter(
+            "points_overtaken",
+            "Points that were refused after their acknowledgement, because another process had \
+             written later ones to the same lane",
         );
         let windows_refused = counter(
             "windows_refused",
@@ -204,6 +210,7 @@ impl Metrics {
             batches,
             series_omitted,
             slots_expired,
+            points_overtaken,
             windows_refused,
             store_errors,
             journal_commits,

@@ -1,6 +1,6 @@
 //! Errors of a store; each says what to do.
 
-use series::SlotKey;
+use series::{Lane, SlotKey};
 
 use crate::Writer;
 
@@ -152,6 +152,15 @@ pub enum StoreError {
         "another import of the same data has written a part of it: run this one again to resume"
     )]
     Overtaken,
+    /// Lanes are not as they were when the batch was computed: another writer has changed them.
+    #[error(
+        "another process keeps writing the same {} series: give each writer its own --lane, or stop \
+         one of them and run this again", .lanes.len()
+    )]
+    Stale {
+        /// The lanes as they are now, by series and lane.
+        lanes: Vec<((i64, i32), Lane)>,
+    },
     /// A count would exceed what a double holds exactly, which must stay below 2^53.
     #[error("the counts of {} slots would reach 2^53, the first in series {} at {} µs: omit the \
         updates of these series", .slots.len(), first_series(.slots), first_slot_us(.slots))]

@@ -130,7 +130,7 @@ fn together(source: &mut dyn Source) -> Changes {
             let known = all.slots.entry(*step_us).or_default();
             batch.iter().for_each(|(key, delta)| known.add(*key, *delta));
         }
-        all.lanes.extend(piece.lanes.iter().map(|(lane, state)| (*lane, state.clone())));
+        all.lanes.extend(piece.lanes.iter().map(|(lane, change)| (*lane, change.clone())));
         all.rrd.extend(piece.rrd.iter().cloned());
     }
     all
@@ -218,6 +218,14 @@ impl Store for Memory {
             _ => {}
         }
         let changes = together(source);
+        let stale = changes.lanes.iter().filter_map(|(lane, change)| {
+            let now = self.lane_states.get(lane).cloned().unwrap_or_default();
+            (now != change.before).then_some((*lane, now))
+        });
+        let lanes: Vec<_> = stale.collect();
+        if !lanes.is_empty() {
+            return Err(StoreError::Stale { lanes });
+        }
         let plan = Plan::new(&changes, &self.kept)?;
         let changed = self.changed(&plan)?;
         self.writers.extend(claims.iter().copied());
@@ -227,8 +235,8 @@ impl Store for Memory {
         for part in &plan.parts {
             self.partitions.entry(part.kept.step().us()).or_default().extend(part.partitions());
         }
-        for (lane, state) in &changes.lanes {
-            self.lane_states.insert(*lane, state.clone());
+        for (lane, change) in &changes.lanes {
+            self.lane_states.insert(*lane, change.after.clone());
         }
         for change in &changes.rrd {
             let definition = self.series.iter().find(|s| s.id == change.series);

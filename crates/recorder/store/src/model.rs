@@ -246,6 +246,23 @@ pub struct RrdChange {
     pub rows: Vec<rrd::Row>,
 }
 
+/// The change of a lane by a batch. A store applies it only to a lane that is as it was `before`, so
+/// that of several writers none builds on what another one has changed meanwhile.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LaneChange {
+    /// The lane from which the changes of the slots were computed.
+    pub before: Lane,
+    /// The lane after the batch.
+    pub after: Lane,
+}
+
+impl LaneChange {
+    /// No change yet.
+    pub fn of(lane: Lane) -> LaneChange {
+        LaneChange { before: lane.clone(), after: lane }
+    }
+}
+
 /// One batch: everything written in one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
@@ -255,8 +272,8 @@ pub struct Changes {
     /// History that is only known at a coarser step is given at that step, and must not overlap
     /// with finer data.
     pub slots: BTreeMap<i64, Batch>,
-    /// The state of lanes after the batch, by series and lane.
-    pub lanes: BTreeMap<(i64, i32), Lane>,
+    /// The changes of lanes, by series and lane.
+    pub lanes: BTreeMap<(i64, i32), LaneChange>,
     /// The changes of series in RRD mode.
     pub rrd: Vec<RrdChange>,
 }

@@ -135,7 +135,8 @@ pub trait Store: Send {
     /// # Errors
     /// [`StoreError::Missing`] if the previous batch has not been applied; [`StoreError::Overflow`]
     /// if a count would reach 2^53; [`StoreError::NoRetention`] for a step without retention. After
-    /// any error the same batch may be sent again.
+    /// any of these the same batch may be sent again. [`StoreError::Stale`] if another writer has
+    /// changed a lane since: then the batch must be computed again from the lanes in the error.
     fn apply(
         &mut self,
         writer: Writer,

@@ -9,7 +9,7 @@ use store::Writer;
 
 use super::Frozen;
 use super::frozen::Written;
-use super::recent::{Late, Place, Recent, SLOT_BYTES};
+use super::recent::{Place, Recent, SLOT_BYTES};
 
 /// A count of this size may lead to one that a double does not hold exactly. Smaller counts would
 /// need thousands in one slot.
@@ -106,18 +106,14 @@ impl Head {
     pub fn newest_us(&self, place: Place) -> Option<i64> {
         match &self.series[place.0 as usize].recent {
             Recent::Intervals(_) => None,
+            Recent::Points { late: Some(late), .. } => late.lane.newest().map(|point| point.at_us),
             Recent::Points { log, .. } => log.last_us(),
-            Recent::Late(late) => late.lane.newest().map(|point| point.at_us),
         }
     }
 
     /// The value of that point. All recent points are read for it.
     pub fn newest(&self, place: Place) -> Option<f64> {
-        let newest = match &self.series[place.0 as usize].recent {
-            Recent::Intervals(_) => None,
-            Recent::Points { log, .. } => log.points().last(),
-            Recent::Late(late) => late.lane.newest().copied(),
-        };
+        let newest = self.series[place.0 as usize].recent.newest();
         // One without a value is NaN.
         newest.map(|point| point.reading.as_f64()).filter(|value| !value.is_nan())
     }
@@ -129,23 +125,12 @@ impl Head {
     pub fn point(&mut self, place: Place, point: Point) -> Result<(), Refusal> {
         let open = &mut self.series[place.0 as usize];
         let spec = &self.specs[open.spec as usize];
-        if let Recent::Points { log, .. } = &mut open.recent
-            && log.last_us().is_none_or(|last_us| point.at_us > last_us)
-        {
-            let reading = point.reading.checked(spec.kind)?;
-            let before = log.size();
-            log.push_point(Point { reading, ..point });
-            self.bytes += log.size() - before;
-        } else {
-            let before = open.recent.bytes();
-            let (series, lane) = (open.id, self.lane);
-            let key = |slot_us| SlotKey { slot_us, series, lane };
-            let taken = open.recent.late(spec, key).and_then(|Late { lane, slots, .. }| {
-                lane.push(spec, point, |slot_us, delta| slots.add(key(slot_us), delta))
-            });
-            self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
-            taken?;
-        }
+        let (series, lane) = (open.id, self.lane);
+        let before = open.recent.bytes();
+        let key = |slot_us| SlotKey { slot_us, series, lane };
+        let taken = open.recent.point(spec, key, point);
+        self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
+        taken?;
         if !std::mem::replace(&mut open.touched, true) {
             self.touched.push(place);
         }
@@ -159,16 +144,10 @@ impl Head {
     pub fn admits(&mut self, place: Place, point: Point) -> Result<(), Refusal> {
         let open = &mut self.series[place.0 as usize];
         let spec = &self.specs[open.spec as usize];
-        if let Recent::Points { log, .. } = &open.recent
-            && log.last_us().is_none_or(|last_us| point.at_us > last_us)
-        {
-            return point.reading.checked(spec.kind).map(|_| ());
-        }
-        let before = open.recent.bytes();
         let (series, lane) = (open.id, self.lane);
+        let before = open.recent.bytes();
         let key = |slot_us| SlotKey { slot_us, series, lane };
-        let late = open.recent.late(spec, key);
-        let admitted = late.and_then(|late| late.lane.admits(spec, point));
+        let admitted = open.recent.admits(spec, key, point);
         self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
         admitted
     }
@@ -253,12 +232,14 @@ impl Head {
         let open = &self.series[place.0 as usize];
         let kind = self.specs[open.spec as usize].kind;
         let last = match &open.recent {
+            Recent::Points { late: Some(late), .. } => {
+                late.lane.newest().map(|point| match point.reading {
+                    Reading::Unsigned(value) => value as i64,
+                    Reading::Signed(value) => value,
+                    Reading::Level(_) | Reading::Unknown => 0,
+                })
+            }
             Recent::Points { log, .. } if !log.is_empty() => Some(log.last_whole()),
-            Recent::Late(late) => late.lane.newest().map(|point| match point.reading {
-                Reading::Unsigned(value) => value as i64,
-                Reading::Signed(value) => value,
-                Reading::Level(_) | Reading::Unknown => 0,
-            }),
             _ => None,
         };
         match (kind, point.reading) {
@@ -313,6 +294,19 @@ impl Head {
             coarse,
             std::mem::take(&mut self.claims),
         )
+    }
+
+    /// Continues a series, by its number in the store, from the lane that a store has after another
+    /// writer has changed it; returns the number of points that it refuses.
+    pub fn rebase(&mut self, id: i64, lane: &Lane) -> u64 {
+        let Some(place) = self.places.get(&id) else { return 0 };
+        let open = &mut self.series[place.0 as usize];
+        let before = open.recent.bytes();
+        let (series, number) = (open.id, self.lane);
+        let key = |slot_us| SlotKey { slot_us, series, lane: number };
+        let refused = open.recent.rebase(&self.specs[open.spec as usize], key, lane);
+        self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
+        refused
     }
 
     /// Resets the recent points to those of a store, if a frozen batch was not written.

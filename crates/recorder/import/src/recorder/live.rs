@@ -11,7 +11,7 @@ use series::{Kind, Refusal};
 use store::{Maintained, Store, StoreError, Writer};
 
 use super::find::{Asked, Found};
-use super::{Known, Recorder};
+use super::{Known, Recorder, Unstored};
 use crate::placed::{Placed, placed};
 use crate::{BackfillError, Options};
 
@@ -38,8 +38,8 @@ pub struct Live<'r, 's> {
 pub struct Batch {
     /// Series that had to be omitted because a slot of theirs would overflow.
     pub omitted: usize,
-    /// Slots that are older than any retention keeps.
-    pub expired: u64,
+    /// What of the others was not stored.
+    pub unstored: Unstored,
 }
 
 /// What the store was asked for, and has not answered yet.
@@ -257,9 +257,11 @@ impl<'s> Live<'_, 's> {
                 limit => self.recorder.store_thread.ended_within(limit),
             };
             match ended? {
-                Ok(expired) => {
+                Ok(stored) => {
+                    self.recorder.stored(stored);
                     let omitted = std::mem::take(&mut self.omitted).len();
-                    return Some(Ok(Batch { omitted, expired }));
+                    let unstored = std::mem::take(&mut self.recorder.unstored);
+                    return Some(Ok(Batch { omitted, unstored }));
                 }
                 Err((StoreError::Overflow { slots }, mut frozen)) => {
                     let before = self.omitted.len();

@@ -188,12 +188,13 @@ impl Apply<'_, '_, '_> {
                 self.live.again();
             }
             None => {}
-            Some(Ok(import::Batch { omitted, expired })) => {
+            Some(Ok(import::Batch { omitted, unstored })) => {
                 self.state.set_store_error(None);
                 self.oldest_writing_us = None;
                 self.metrics.batches.inc();
                 self.metrics.series_omitted.inc_by(omitted as u64);
-                self.metrics.slots_expired.inc_by(expired);
+                self.metrics.slots_expired.inc_by(unstored.expired);
+                self.metrics.points_overtaken.inc_by(unstored.overtaken);
                 let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
                 // A file that cannot be deleted now is deleted with the next batch.
                 if self.batches.release(&mut journal).is_err() {

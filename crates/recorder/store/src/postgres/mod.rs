@@ -270,9 +270,6 @@ impl Postgres {
                 write::apply(session, &plan, &changes, &kept, &mut batch)?;
                 expired += plan.expired;
             }
-            if !batch.over.is_empty() {
-                return Err(StoreError::Overflow { slots: batch.over }.into());
-            }
             replaced = batch.finish(session)?;
             Ok(Applied::Now { expired })
         });

@@ -11,7 +11,7 @@ use super::types::Time;
 use crate::kept::{self, Kept, SPAN_SLOTS};
 use crate::packed::postgres_slots;
 use crate::plan::retained;
-use crate::{Maintained, Retention, StoreError, names};
+use crate::{LaneChange, Maintained, Retention, StoreError, names};
 
 /// Each entry migrates a database from schema `index` to `index + 1`.
 ///
@@ -150,7 +150,8 @@ fn gather_lanes(session: &mut Session<'_>) -> Result<(), Failure> {
             last = (row.try_get(0)?, row.try_get(1)?);
             let state = Lane::from_bytes(row.try_get(2)?);
             let state = state.ok_or_else(|| Failure::Value("the points of a lane".to_owned()))?;
-            lanes.add(last.0, last.1, &state);
+            let change = LaneChange { before: Lane::default(), after: state };
+            lanes.add(last.0, last.1, &change);
         }
         lanes.write(session)?;
     }

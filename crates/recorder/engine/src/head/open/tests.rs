@@ -1,6 +1,9 @@
 use proptest::prelude::*;
 use series::SECOND_US;
-use store::{Applied, Changes, Identity, Memory, NewSeries, Retention, SeriesLimit, Source, Store};
+use store::{
+    Applied, Changes, Identity, LaneChange, Memory, NewSeries, Retention, SeriesLimit, Source,
+    Store,
+};
 
 use super::*;
 
@@ -64,10 +67,10 @@ fn directly(store: &mut Memory, ids: &[(i64, Spec)], seq: u64, update: Update) -
     let taken = match update {
         Update::Point(series, point) => {
             let (id, spec) = &ids[series];
-            let mut lane = store.lane_states(&[(*id, 0)]).unwrap().remove(0);
+            let mut change = LaneChange::of(store.lane_states(&[(*id, 0)]).unwrap().remove(0));
             let sink = |slot_us, delta| changes.add(spec.step, key(*id, slot_us), delta);
-            let taken = lane.push(spec, point, sink).is_ok();
-            changes.lanes.insert((*id, 0), lane);
+            let taken = change.after.push(spec, point, sink).is_ok();
+            changes.lanes.insert((*id, 0), change);
             taken
         }
         Update::Interval(series, interval) => {
