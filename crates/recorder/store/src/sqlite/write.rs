@@ -156,11 +156,19 @@ fn save_lanes(
     changes: &Changes,
     stale: &mut Vec<((i64, i32), Lane)>,
 ) -> Result<()> {
+    let mut update = tx.prepare_cached(
+        "UPDATE lane_state SET state = ?3 WHERE series = ?1 AND lane = ?2 AND state = ?4",
+    )?;
     let mut save = tx.prepare_cached("INSERT OR REPLACE INTO lane_state VALUES (?1, ?2, ?3)")?;
     for ((series, lane), change) in &changes.lanes {
+        let (before, after) = (change.before.to_bytes(), change.after.to_bytes());
+        if update.execute(params![series, lane, after, before])? == 1 {
+            continue;
+        }
+        // A new lane, or points that an earlier version wrote in another form.
         let now = read::lane_state(tx, *series, *lane)?;
         if now == change.before {
-            save.execute(params![series, lane, change.after.to_bytes()])?;
+            save.execute(params![series, lane, after])?;
         } else {
             stale.push(((*series, *lane), now));
         }
