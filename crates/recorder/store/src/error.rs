@@ -147,10 +147,8 @@ pub enum StoreError {
         /// The number of the last batch that was applied.
         last: u64,
     },
-    /// Some of the batches to be applied together are already stored.
-    #[error(
-        "another import of the same data has written a part of it: run this one again to resume"
-    )]
+    /// Some of the batches to be applied together, or some of their requests, are already stored.
+    #[error("another process has written a part of the same data: run this one again to resume")]
     Overtaken,
     /// Lanes are not as they were when the batch was computed: another writer has changed them.
     #[error(

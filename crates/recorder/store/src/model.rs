@@ -263,6 +263,15 @@ impl LaneChange {
     }
 }
 
+/// A request that its sender has named, so that its repetition can be told from another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Request {
+    /// Its name.
+    pub key: Writer,
+    /// When it arrived, in microseconds since the epoch.
+    pub at_us: i64,
+}
+
 /// One batch: everything written in one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
@@ -276,6 +285,8 @@ pub struct Changes {
     pub lanes: BTreeMap<(i64, i32), LaneChange>,
     /// The changes of series in RRD mode.
     pub rrd: Vec<RrdChange>,
+    /// The requests whose updates these are, which no other batch may have.
+    pub requests: Vec<Request>,
 }
 
 impl Changes {
@@ -286,7 +297,10 @@ impl Changes {
 
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.slots.values().all(Batch::is_empty) && self.lanes.is_empty() && self.rrd.is_empty()
+        self.slots.values().all(Batch::is_empty)
+            && self.lanes.is_empty()
+            && self.rrd.is_empty()
+            && self.requests.is_empty()
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use series::{Batch, Delta, Lane, Mark, Point, SlotKey, Spec, Step};
-use store::{Changes, LaneChange, RrdChange, Source, Writer};
+use store::{Changes, LaneChange, Request, RrdChange, Source, Writer};
 
 use super::recent::{Place, Recent};
 
@@ -23,6 +23,7 @@ pub struct Frozen {
     written: Vec<Written>,
     coarse: BTreeMap<i64, Batch>,
     rrd: Vec<RrdChange>,
+    requests: Vec<Request>,
     claims: Vec<(Writer, u64)>,
     /// Series whose lanes another writer had changed.
     rebased: BTreeSet<i64>,
@@ -69,6 +70,7 @@ impl Frozen {
             written,
             coarse,
             rrd: Vec::new(),
+            requests: Vec::new(),
             claims,
             rebased: BTreeSet::new(),
             refused: 0,
@@ -81,6 +83,10 @@ impl Frozen {
     #[must_use]
     pub fn with_rrd(self, rrd: Vec<RrdChange>) -> Frozen {
         Frozen { rrd, ..self }
+    }
+
+    pub(crate) fn with_requests(self, requests: Vec<Request>) -> Frozen {
+        Frozen { requests, ..self }
     }
 
     /// The batches that it represents.
@@ -106,6 +112,7 @@ impl Frozen {
             && self.coarse.is_empty()
             && self.rrd.is_empty()
             && self.claims.is_empty()
+            && self.requests.is_empty()
     }
 
     /// Computes the batch again from these lanes, by series and lane, which another writer has
@@ -222,6 +229,7 @@ impl Frozen {
             }
         }
         self.piece.rrd.clone_from(&self.rrd);
+        self.piece.requests.clone_from(&self.requests);
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use series::{
     Batch, Cover, Delta, Interval, Kind, Lane, Point, Reading, Refusal, SlotKey, Spec, Step,
 };
-use store::Writer;
+use store::{Request, Writer};
 
 use super::Frozen;
 use super::frozen::Written;
@@ -14,6 +14,9 @@ use super::recent::{Place, Recent, SLOT_BYTES};
 /// A count of this size may lead to one that a double does not hold exactly. Smaller counts would
 /// need thousands in one slot.
 const LARGE: u64 = 1 << 40;
+
+/// Approximate memory of a request, here and with its caller.
+const REQUEST_BYTES: usize = 128;
 
 /// Updates of one lane of many series that no store has yet, and their recent points.
 #[derive(Debug, Default)]
@@ -28,6 +31,7 @@ pub struct Head {
     /// are written after all logs.
     coarse: BTreeMap<i64, Batch>,
     claims: Vec<(Writer, u64)>,
+    requests: Vec<Request>,
     /// Memory of logs and slots in bytes.
     bytes: usize,
 }
@@ -70,7 +74,10 @@ impl Head {
 
     /// Whether a store has everything.
     pub fn is_empty(&self) -> bool {
-        self.touched.is_empty() && self.coarse.is_empty() && self.claims.is_empty()
+        self.touched.is_empty()
+            && self.coarse.is_empty()
+            && self.claims.is_empty()
+            && self.requests.is_empty()
     }
 
     /// The position of a series, by its number in the store. `lane` contains the recent points in
@@ -221,6 +228,12 @@ impl Head {
         self.claims.push((writer, seq));
     }
 
+    /// Declares that updates since the last freeze are those of a request.
+    pub fn request(&mut self, request: Request) {
+        self.requests.push(request);
+        self.bytes += REQUEST_BYTES;
+    }
+
     /// Whether this writer's batch was claimed since the last freeze.
     pub fn has_claim(&self, writer: Writer) -> bool {
         self.claims.iter().any(|(claimed, _)| *claimed == writer)
@@ -286,7 +299,9 @@ impl Head {
         }
         let coarse = std::mem::take(&mut self.coarse);
         let slots: usize = coarse.values().map(Batch::len).sum();
-        self.bytes = self.bytes.saturating_sub(slots * SLOT_BYTES);
+        let requests = std::mem::take(&mut self.requests);
+        let bytes = slots * SLOT_BYTES + requests.len() * REQUEST_BYTES;
+        self.bytes = self.bytes.saturating_sub(bytes);
         Frozen::new(
             self.lane,
             self.specs.clone(),
@@ -294,6 +309,7 @@ impl Head {
             coarse,
             std::mem::take(&mut self.claims),
         )
+        .with_requests(requests)
     }
 
     /// Continues a series, by its number in the store, from the lane that a store has after another

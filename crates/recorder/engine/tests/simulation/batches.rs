@@ -278,7 +278,7 @@ impl World {
             let message = self.next_message;
             self.next_message += 1;
             let lines = message.to_le_bytes();
-            Record::Lines { format: Format::Graphite, arrival_us: 0, lines: &lines }
+            Record::Lines { format: Format::Graphite, arrival_us: 0, key: None, lines: &lines }
                 .write(&mut bytes);
             journal.append(&bytes).map_err(|error| error.to_string())?;
             messages.push(message);

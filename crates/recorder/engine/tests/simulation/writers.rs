@@ -150,7 +150,7 @@ impl World {
         for process in &mut processes {
             while process.sent.is_some() || !process.points.is_empty() {
                 self.begin_batch(process);
-                _ = self.write(process)?;
+                self.write(process)?;
             }
         }
         let (wanted, found) = (contents(&mut self.model, &self.series)?, self.contents()?);

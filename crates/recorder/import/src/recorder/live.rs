@@ -8,7 +8,7 @@ use engine::{Frozen, Head, Place};
 use formats::text::Windowed;
 use formats::{Book, Reason, Update};
 use series::{Kind, Refusal};
-use store::{Maintained, Store, StoreError, Writer};
+use store::{Maintained, Request, Store, StoreError, Writer};
 
 use super::find::{Asked, Found};
 use super::{Known, Recorder, Unstored};
@@ -175,6 +175,11 @@ impl<'s> Live<'_, 's> {
         }
     }
 
+    /// Declares that updates since the last batch are those of a request, with which it is written.
+    pub fn request(&mut self, request: Request) {
+        self.recorder.head.request(request);
+    }
+
     /// Whether a series that was [found](Live::find) in the selected book accepts updates of a kind.
     ///
     /// # Errors
@@ -300,6 +305,15 @@ impl<'s> Live<'_, 's> {
             let begun = Instant::now();
             done(store.maintain_while(now_us, &mut || begun.elapsed() < limit));
         });
+    }
+
+    /// Starts [`Store::forget_requests`], and calls `done` on the store's thread with the result.
+    pub fn forget_requests(
+        &self,
+        until_us: i64,
+        done: impl FnOnce(Result<u64, StoreError>) + Send + 's,
+    ) {
+        self.recorder.store_thread.start(move |store| done(store.forget_requests(until_us)));
     }
 
     fn head(&self) -> &Head {

@@ -52,7 +52,7 @@ const ALONE: &str =
     "SELECT pg_advisory_xact_lock(1952539496, current_schema()::regnamespace::oid::int)";
 
 /// The lock of the database for whoever creates tables that every store has.
-const MIGRATING: &str = "SELECT pg_advisory_xact_lock(1952539496, 0)";
+pub(super) const MIGRATING: &str = "SELECT pg_advisory_xact_lock(1952539496, 0)";
 
 /// The lock of the process that does the upkeep; false if another process has it. The number spells
 /// "upke".

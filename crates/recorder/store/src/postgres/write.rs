@@ -8,7 +8,7 @@ use series::{Accumulator, Batch, Bounds, Delta, Flavor, SlotKey, rrd};
 use super::lanes::{self, Lanes};
 use super::link::{Failure, Session};
 use super::types::Time;
-use super::{packed, read, schema};
+use super::{packed, read, requests, schema};
 use crate::kept::Kept;
 use crate::packed::Packing;
 use crate::plan::{self, Plan, RetentionChanges};
@@ -247,6 +247,7 @@ pub(super) fn apply(
     if batch.lanes.is_full() {
         batch.replaced += batch.lanes.write(session)?;
     }
+    requests::add(session, &changes.requests)?;
     changes.rrd.iter().try_for_each(|change| advance(session, change))
 }
 

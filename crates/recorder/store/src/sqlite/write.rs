@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use rusqlite::{CachedStatement, OptionalExtension, Result, Statement, Transaction, params};
 use series::{Accumulator, Batch, Bounds, Delta, Flavor, Lane, SlotKey};
 
-use super::{Failure, packed, read, schema};
+use super::{Failure, packed, read, requests, schema};
 use crate::kept::Kept;
 use crate::packed::Packing;
 use crate::plan::{self, Plan, RetentionChanges};
@@ -115,6 +115,7 @@ pub(super) fn apply(
     while let Some(changes) = source.next() {
         expired += apply_piece(tx, &changes, &kept, packing, &mut writing, &mut over)?;
         save_lanes(tx, &changes, &mut stale)?;
+        requests::add(tx, &changes.requests)?;
     }
     if !stale.is_empty() {
         return Err(StoreError::Stale { lanes: stale }.into());
