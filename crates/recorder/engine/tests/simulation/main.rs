@@ -78,19 +78,20 @@ fn every_rule_about_clocks_is_needed() {
 #[test]
 fn what_is_acknowledged_is_in_the_store_once() {
     let mut all = disk::Injected::default();
-    let (mut acknowledged, mut written, mut lost, mut late) = (0, 0, 0, 0);
+    let (mut acknowledged, mut written, mut lost, mut late, mut repeated) = (0, 0, 0, 0, 0);
     for seed in seeds() {
         match batches::run(seed, None) {
             Ok(seen) => {
                 acknowledged += seen.acknowledged;
                 (written, lost, late) =
                     (written + seen.batches, lost + seen.lost_answers, late + seen.late_commits);
+                repeated += seen.repetitions;
                 all.add(&seen.injected);
             }
             Err(script) => panic!("seed {seed}:\n{script}"),
         }
     }
-    let counted = [acknowledged as u64, written, lost, late];
+    let counted = [acknowledged as u64, written, lost, late, repeated];
     assert!(counted.iter().all(|count| *count > 1_000), "{counted:?} {all:?}");
 }
 
