@@ -1,4 +1,4 @@
-//! `tachograph serve`: HTTP requests with an `Idempotency-Key` count once, over restarts, kills and
+//! `tachograph serve`: HTTP requests with an `Idempotency-Key` count once, over restarts, kills, outages and
 //! two daemons on one database.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
@@ -133,4 +133,22 @@ fn a_request_that_is_repeated_to_another_daemon_counts_once() {
     start(&first, &record, &[]).stop().unwrap();
     other.stop().unwrap();
     assert_eq!(total(&record), 1_110.0);
+}
+
+#[test]
+fn repetitions_that_are_acknowledged_without_the_database_count_once() {
+    let mut server = Throwaway::start(&[]).unwrap();
+    let record = server.database("repeats").unwrap();
+    let place = Place::new();
+    let daemon = start(&place, &record, &["--write-each", "1ms"]);
+    assert_eq!(send(&daemon, "a", 1), NEW);
+    eventually("it is in the record", || total(&record) == 1.0);
+    server.crash();
+    // Whether they are repetitions is not known yet.
+    assert_eq!([send(&daemon, "a", 1), send(&daemon, "b", 10), send(&daemon, "b", 10)], [NEW; 3]);
+    server.resume().unwrap();
+    eventually("all is in the record", || total(&record) == 11.0);
+    assert_eq!([send(&daemon, "a", 1), send(&daemon, "b", 10)], [REPEATED; 2]);
+    daemon.stop().unwrap();
+    assert_eq!(total(&record), 11.0);
 }
