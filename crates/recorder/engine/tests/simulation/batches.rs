@@ -94,7 +94,7 @@ struct Process {
 
 /// The name of the request of a message; the others have none.
 fn key(message: u64) -> Option<Writer> {
-    (message % 3 == 0).then_some(Writer(u128::from(message) << 64))
+    message.is_multiple_of(3).then_some(Writer(u128::from(message) << 64))
 }
 
 struct World {
