@@ -324,6 +324,52 @@ fn a_counter_counts_exactly_from_its_start_and_not_over_a_stale_marker() {
     assert_eq!(total(&place, "level", "value"), (60.0, 20.0));
 }
 
+/// Two daemons on one record receive the samples of one cumulative sum in turn.
+fn counted_by_two_daemons(record: &str) -> Vec<series::Accumulator> {
+    let places = [Place::new(), Place::new()];
+    let daemons = places.each_ref().map(|place| {
+        let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite", "--write-each", "1ms"];
+        let mut command = place.command(&args);
+        command.args(["--journal", place.path("journal").to_str().unwrap()]);
+        command.env("TACHOGRAPH_RECORD", record);
+        Daemon::start(command, 1).unwrap()
+    });
+    let from = an_hour_ago();
+    for (daemon, second, value) in [(0, 3, 10.0), (1, 6, 20.0), (0, 9, 30.0), (1, 10, 31.0)] {
+        let mut request = Request::default();
+        let sample = Sample { value, timestamp: from + second * 1_000, start_timestamp: from };
+        request.series(&[("__name__", "hits_total")]).samples = vec![sample];
+        assert_eq!(write_2(&daemons[daemon], &request).status, 204);
+        let has_it = || slots(record).iter().any(|slot| slot.last().is_some_and(|l| l.1 == value));
+        eventually("it is in the record", has_it);
+    }
+    daemons.into_iter().for_each(|daemon| daemon.stop().unwrap());
+    slots(record)
+}
+
+/// The slots of `hits_total`.
+fn slots(record: &str) -> Vec<series::Accumulator> {
+    let Ok(mut store) = store::open_read_only(record) else { return Vec::new() };
+    let measurement = Some("hits_total".to_owned());
+    let found = store.find(&Selector { measurement, ..Selector::default() }).unwrap();
+    let ids: Vec<i64> = found.iter().map(|series| series.id).collect();
+    let slots = store.slots(Step::from_secs(10).unwrap(), &ids, i64::MIN, i64::MAX);
+    slots.unwrap_or_default().into_iter().map(|(_, slot)| slot).collect()
+}
+
+#[test]
+fn two_daemons_count_a_cumulative_sum_as_one_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = throwaway::Throwaway::start(&["fsync=off"]).unwrap();
+    let sqlite = folder.path().join("record.sqlite").display().to_string();
+    for record in [sqlite, server.database("shared").unwrap()] {
+        let slots = counted_by_two_daemons(&record);
+        let counted: f64 = slots.iter().map(|slot| slot.integral.as_f64()).sum();
+        let known: i64 = slots.iter().map(|slot| slot.covered_us).sum();
+        assert_eq!((counted, known), (31.0, 10_000_000), "{record}");
+    }
+}
+
 fn delta(name: &str, from_ms: i64, (start, end): (i64, i64), count: i64) -> Export {
     let nanos = |second: i64| ((from_ms + second * 1_000) * 1_000_000) as u64;
     let point = NumberDataPoint {

@@ -552,6 +552,73 @@ fn two_daemons_that_are_killed_again_and_again_share_one_postgresql_database() {
 }
 
 #[test]
+fn two_daemons_that_are_killed_again_and_again_share_one_lane() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = throwaway::Throwaway::start(&["fsync=off"]).unwrap();
+    let sqlite = folder.path().join("record.sqlite").display().to_string();
+    for record in [sqlite, server.database("lane").unwrap()] {
+        let from = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() - 3_600;
+        std::thread::scope(|scope| {
+            for offset in 0..2 {
+                let record = &record;
+                scope.spawn(move || {
+                    let place = Place::new();
+                    let start = || {
+                        let mut command = place.command(&["serve", "--http", "127.0.0.1:0"]);
+                        command.args(["--no-graphite", "--write-each", "20ms", "--journal"]);
+                        command.arg(place.path("journal")).env("TACHOGRAPH_RECORD", record);
+                        Daemon::start(command, 1).unwrap()
+                    };
+                    let mut daemon = start();
+                    for round in 0..ROUNDS {
+                        let line = format!("level value=1 {}\n", from + 2 * round + offset);
+                        let answer = ask(&daemon.at("tcp://", 0), "POST /write?precision=s", &line);
+                        assert_eq!(status(&answer), 204, "{answer}");
+                        if round % 3 == 2 {
+                            // By SIGKILL.
+                            drop(daemon);
+                            daemon = start();
+                        }
+                    }
+                    daemon.stop().unwrap();
+                });
+            }
+        });
+        let mut store = store::open_read_only(&record).unwrap();
+        let level = store.find(&store::Selector::default()).unwrap().remove(0);
+        let slots = store.slots(level.spec.step, &[level.id], i64::MIN, i64::MAX).unwrap();
+        let known: i64 = slots.iter().map(|(_, slot)| slot.covered_us).sum();
+        let area: f64 = slots.iter().map(|(_, slot)| slot.integral.as_f64()).sum();
+        let points: i64 = slots.iter().map(|(_, slot)| slot.n).sum();
+        let seconds = 2 * ROUNDS as i64 - 1;
+        let found = (known, area, points);
+        assert_eq!(found, (seconds * 1_000_000, seconds as f64, seconds + 1), "{record}");
+    }
+}
+
+#[test]
+fn a_daemon_and_an_import_on_one_series_cover_every_second_once() {
+    let place = Place::new();
+    let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite", "--no-statsd"];
+    let daemon = Daemon::start(place.command(&args), 1).unwrap();
+    let at = daemon.at("tcp://", 0);
+    let from = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 10 * 10 - 3_600;
+    let line = |second: u64| format!("level value=1 {}\n", from + second);
+    // The daemon has the first point and the last ones; its batch is written when it stops.
+    assert_eq!(status(&ask(&at, "POST /write?precision=s", &line(0))), 204);
+    let read = (line(4) + &line(8)).replace('\n', "000000000\n");
+    place.write("level.txt", &read);
+    place.run(&["import", "-f", "influx", "level.txt"]).status(0);
+    assert_eq!(status(&ask(&at, "POST /write?precision=s", &(line(6) + &line(10)))), 204);
+    daemon.stop().unwrap();
+    let ended = place.run(&["query", "level", "--step", "10s", "--format", "json"]);
+    let level = &ended.status(0).json()["series"][0];
+    let slots = level["slots"].as_array().unwrap();
+    let known: i64 = slots.iter().filter_map(|slot| slot["covered_us"].as_i64()).sum();
+    assert_eq!((&level["total"], known), (&10.0.into(), 10_000_000), "{level:#}");
+}
+
+#[test]
 fn maintain_drops_what_has_expired_and_packs_what_is_old() {
     let place = Place::new();
     let ended = place.run(&["maintain"]);

@@ -19,8 +19,8 @@ use rand::RngExt as _;
 use series::{Accumulator, Delta, Interval, Kind, Point, Reading, SECOND_US, SlotKey, Spec, Step};
 
 use store::{
-    Applied, Changes, Identity, Memory, NewSeries, Packing, Postgres, Retention, Series,
-    SeriesLimit, Sqlite, Store, StoreError, Writer, is_postgres, open,
+    Applied, Changes, Identity, LaneChange, Memory, NewSeries, Packing, Postgres, Retention,
+    Series, SeriesLimit, Sqlite, Store, StoreError, Writer, is_postgres, open,
 };
 
 /// Number of writers, each with its own connection and thread.
@@ -130,7 +130,8 @@ fn batch(
         }
     }
     for series in [counter, gauge] {
-        let mut state = store.lane_states(&[(series.id, lane)])?.pop().unwrap_or_default();
+        let lane_now = store.lane_states(&[(series.id, lane)])?.pop().unwrap_or_default();
+        let mut change = LaneChange::of(lane_now);
         for _ in 0..rng.random_range(1..4) {
             // Some of them late.
             let at_us = from_us - rng.random_range(0..60 * SECOND_US);
@@ -140,11 +141,11 @@ fn batch(
                 _ => Reading::Level(value as f64),
             };
             // A refused point is refused in memory too.
-            let _ = state.push(&series.spec, Point { at_us, reading }, |slot_us, delta| {
+            let _ = change.after.push(&series.spec, Point { at_us, reading }, |slot_us, delta| {
                 changes.add(series.spec.step, key(series, slot_us, lane), delta);
             });
         }
-        changes.lanes.insert((series.id, lane), state);
+        changes.lanes.insert((series.id, lane), change);
     }
     Ok(changes)
 }

@@ -1,10 +1,12 @@
 //! The records of the journal.
 //!
 //! ```text
-//!  lines    kind (u8) · arrival (i64, µs) · lines, or a message      little-endian
+//!  lines    kind (u8) · arrival (i64, µs) · [key (u128)] · lines, or a message      little-endian
 //!  windows  254 (u8) · from (u64) · newest (i64, µs) · closed (i64, µs) · fractions (JSON)
 //!  batch    255 (u8) · writer (u128) · number (u64) · position (u64)
 //! ```
+//!
+//! The kind of lines with a key, by which their sender names the request, is larger by 128.
 //!
 //! A batch record precedes every batch that is written to the store. It says up to which position
 //! the batch and its predecessors contain the journal. After a crash the store knows which batches
@@ -46,6 +48,9 @@ pub const FORMATS: [Format; 9] = [
     Format::Message(Protocol::Otlp),
 ];
 
+/// Marks the kind of lines with a key.
+const KEYED: u8 = 128;
+
 const WINDOWS: u8 = 254;
 
 const BATCH: u8 = 255;
@@ -53,8 +58,8 @@ const BATCH: u8 = 255;
 /// Limit on the fractions in a record, in bytes of JSON.
 const OWED_MAX: usize = RECORD_MAX - 1024;
 
-/// Length of what precedes the lines.
-pub const LINES_HEAD: usize = 9;
+/// Length of what precedes the lines, with a key.
+pub const LINES_HEAD: usize = 25;
 
 impl Format {
     /// Its index in [`FORMATS`].
@@ -72,6 +77,8 @@ pub enum Record<'a> {
         format: Format,
         /// When they arrived.
         arrival_us: i64,
+        /// The name of their request.
+        key: Option<Writer>,
         /// The lines, or a message.
         lines: &'a [u8],
     },
@@ -102,9 +109,10 @@ impl Record<'_> {
     pub fn write(&self, to: &mut Vec<u8>) {
         to.clear();
         match self {
-            Record::Lines { format, arrival_us, lines } => {
-                to.push(format.code() as u8);
+            Record::Lines { format, arrival_us, key, lines } => {
+                to.push(format.code() as u8 | if key.is_some() { KEYED } else { 0 });
                 to.extend(arrival_us.to_le_bytes());
+                to.extend(key.iter().flat_map(|key| key.0.to_le_bytes()));
                 to.extend_from_slice(lines);
             }
             Record::Windows { from, newest_us, closed_us, owed } => {
@@ -145,9 +153,15 @@ impl Record<'_> {
                 owed,
             });
         }
-        let format = *FORMATS.get(usize::from(*kind))?;
-        let (arrival_us, lines) = rest.split_first_chunk()?;
-        Some(Record::Lines { format, arrival_us: i64::from_le_bytes(*arrival_us), lines })
+        let format = *FORMATS.get(usize::from(kind & !KEYED))?;
+        let (arrival_us, mut lines) = rest.split_first_chunk()?;
+        let mut key = None;
+        if kind & KEYED != 0 {
+            let (bytes, rest) = lines.split_first_chunk()?;
+            (key, lines) = (Some(Writer(u128::from_le_bytes(*bytes))), rest);
+        }
+        let arrival_us = i64::from_le_bytes(*arrival_us);
+        Some(Record::Lines { format, arrival_us, key, lines })
     }
 }
 
@@ -201,15 +215,17 @@ mod tests {
         batch.write(&mut bytes);
         assert_eq!(Record::read(&bytes), Some(batch));
         for format in FORMATS {
-            let lines = Record::Lines { format, arrival_us: -5, lines: b"a 1 2\n" };
-            lines.write(&mut bytes);
-            assert_eq!(Record::read(&bytes), Some(lines));
-            assert_eq!(bytes.len(), LINES_HEAD + 6);
+            for (key, length) in [(None, 15), (Some(Writer(7)), LINES_HEAD + 6)] {
+                let lines = Record::Lines { format, arrival_us: -5, key, lines: b"a 1 2\n" };
+                lines.write(&mut bytes);
+                assert_eq!(Record::read(&bytes), Some(lines));
+                assert_eq!(bytes.len(), length);
+            }
         }
         let windows = Record::Windows { from: 3, newest_us: i64::MIN, closed_us: -7, owed: b"[]" };
         windows.write(&mut bytes);
         assert_eq!(Record::read(&bytes), Some(windows));
-        for unknown in [&b""[..], &[254, 0], &[200, 0, 0], &[0, 1], &[255, 1]] {
+        for unknown in [&b""[..], &[254, 0], &[200, 0, 0], &[0, 1], &[128; 24], &[255, 1]] {
             assert_eq!(Record::read(unknown), None);
         }
     }

@@ -131,7 +131,7 @@ pub fn import(
             }
         }
         import.watch.writing();
-        import.summary.expired += import.recorder.finish()?;
+        import.summary.unstored += import.recorder.finish()?;
         Ok(import.summary)
     })
 }
@@ -343,7 +343,7 @@ impl Import<'_, '_, '_> {
         }
         let written = self.recorder.write(&[writer], &self.book, &updates, refuse)?;
         self.summary.updates += written.updates;
-        self.summary.expired += written.expired;
+        self.summary.unstored += written.unstored;
         if let Some((from_us, to_us)) = written.span_us {
             self.summary.widen(from_us, to_us);
         }

@@ -39,5 +39,5 @@ pub use error::BackfillError;
 pub use fingerprint::Fingerprint;
 pub use lines::{Lines, import};
 pub use options::{HEAD_BYTES, Options, RrdMode, WRITTEN_EACH};
-pub use recorder::{Batch, Live, live};
+pub use recorder::{Batch, Live, Unstored, live};
 pub use summary::{Refused, Summary, Watch};

@@ -159,7 +159,7 @@ impl Import<'_, '_, '_> {
                     import.end(&at)?;
                 }
                 import.watch.writing();
-                import.summary.expired += import.recorder.finish()?;
+                import.summary.unstored += import.recorder.finish()?;
                 return Ok(import.summary);
             }
         }
@@ -424,7 +424,7 @@ impl Import<'_, '_, '_> {
         };
         let written = self.recorder.write(writers, book, &said.updates, refuse)?;
         self.summary.updates += written.updates;
-        self.summary.expired += written.expired;
+        self.summary.unstored += written.unstored;
         if let Some((from_us, to_us)) = written.span_us {
             self.summary.widen(from_us, to_us);
         }

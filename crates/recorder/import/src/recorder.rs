@@ -17,7 +17,7 @@ pub use live::{Batch, Live, live};
 
 use crate::advance::Advance;
 use crate::placed::Placed;
-use crate::store_thread::{self, StoreThread};
+use crate::store_thread::{self, StoreThread, Stored};
 use crate::{BackfillError, Options};
 
 /// A head with fewer updates is not written early.
@@ -46,7 +46,23 @@ pub(crate) struct Recorder<'s> {
     whole: bool,
     /// Whether a series with RRDtool's semantics is refused, and does not end the stream.
     refuses_mode: bool,
-    expired: u64,
+    unstored: Unstored,
+}
+
+/// What of accepted updates was not stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unstored {
+    /// Slots that are older than any retention keeps.
+    pub expired: u64,
+    /// Points that arrived late after those which another process has written to the same lane.
+    pub overtaken: u64,
+}
+
+impl std::ops::AddAssign for Unstored {
+    fn add_assign(&mut self, other: Unstored) {
+        self.expired += other.expired;
+        self.overtaken += other.overtaken;
+    }
 }
 
 /// What is known about a series of the book.
@@ -63,8 +79,8 @@ enum Known {
 pub(crate) struct Written {
     /// Updates written.
     pub(crate) updates: u64,
-    /// Slots that no retention keeps, of this piece or of earlier ones.
-    pub(crate) expired: u64,
+    /// What was not stored, of this piece or of earlier ones.
+    pub(crate) unstored: Unstored,
     /// The time range that they cover.
     pub(crate) span_us: Option<(i64, i64)>,
 }
@@ -107,7 +123,7 @@ impl Recorder<'_> {
                 wrote: false,
                 whole: true,
                 refuses_mode: false,
-                expired: 0,
+                unstored: Unstored::default(),
             };
             let done = work(&mut recorder);
             match &done {
@@ -227,7 +243,7 @@ impl Recorder<'_> {
         self.whole = true;
         self.updates += written.updates;
         self.flush_if_due()?;
-        written.expired = std::mem::take(&mut self.expired);
+        written.unstored = std::mem::take(&mut self.unstored);
         Ok(written)
     }
 
@@ -253,10 +269,10 @@ impl Recorder<'_> {
             writers.iter().for_each(|writer| self.head.claim(*writer, 1));
             let frozen = self.freeze();
             match self.store_thread.apply(frozen) {
-                Ok(expired) => {
+                Ok(stored) => {
                     self.whole = true;
-                    self.expired += expired;
-                    written.expired = std::mem::take(&mut self.expired);
+                    self.stored(stored);
+                    written.unstored = std::mem::take(&mut self.unstored);
                     return Ok(written);
                 }
                 Err((StoreError::Overflow { slots }, frozen)) => {
@@ -273,20 +289,37 @@ impl Recorder<'_> {
         }
     }
 
-    /// Writes the head, and waits until it is stored; returns the number of slots that no retention
-    /// keeps.
-    pub(crate) fn finish(&mut self) -> Result<u64, BackfillError> {
+    /// Writes the head, and waits until it is stored; returns what was not.
+    pub(crate) fn finish(&mut self) -> Result<Unstored, BackfillError> {
         self.settle()?;
-        Ok(std::mem::take(&mut self.expired))
+        Ok(std::mem::take(&mut self.unstored))
     }
 
     fn settle(&mut self) -> Result<(), BackfillError> {
         if !self.head.is_empty() {
-            let frozen = self.freeze();
-            self.expired += self.store_thread.send(frozen)?;
+            self.send()?;
         }
-        self.expired += self.store_thread.settle()?;
+        let stored = self.store_thread.settle()?;
+        self.stored(stored);
         Ok(())
+    }
+
+    /// Starts to write the head, once the previous batch is written.
+    fn send(&mut self) -> Result<(), BackfillError> {
+        let stored = self.store_thread.settle()?;
+        self.stored(stored);
+        let frozen = self.freeze();
+        self.store_thread.begin(Box::new(frozen));
+        Ok(())
+    }
+
+    /// Notes the result of a batch, and continues from the lanes that another writer had changed.
+    fn stored(&mut self, stored: Stored) {
+        let Stored { expired, refused, rebased } = stored;
+        self.unstored += Unstored { expired, overtaken: refused };
+        for (id, lane) in rebased {
+            self.unstored.overtaken += self.head.rebase(id, &lane);
+        }
     }
 
     /// Hands the head to the store if it is full, or if the store is idle and it is worthwhile.
@@ -294,7 +327,8 @@ impl Recorder<'_> {
         let grown = self.head.bytes().saturating_sub(self.bytes_before);
         let is_full = grown >= self.options.head_bytes / 2;
         if !is_full {
-            self.expired += self.store_thread.poll()?;
+            let stored = self.store_thread.poll()?;
+            self.stored(stored);
             let each = self.head.touched() as u64 * ENOUGH_EACH;
             let is_worth_it = self.updates >= ENOUGH.max(each);
             let each = self.options.written_each;
@@ -303,9 +337,7 @@ impl Recorder<'_> {
                 return Ok(());
             }
         }
-        let frozen = self.freeze();
-        self.expired += self.store_thread.send(frozen)?;
-        Ok(())
+        self.send()
     }
 
     fn freeze(&mut self) -> Frozen {

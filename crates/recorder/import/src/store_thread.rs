@@ -5,15 +5,29 @@ use std::thread;
 use std::time::Duration;
 
 use engine::Frozen;
+use series::Lane;
 use store::{Applied, Store, StoreError};
 
 use crate::BackfillError;
 
-/// Result of a batch: number of its slots that no retention keeps.
-type Outcome = Result<u64, StoreError>;
+/// Attempts to write a batch to lanes that another writer keeps changing.
+const ATTEMPTS: usize = 20;
+
+/// Result of a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Stored {
+    /// Number of its slots that no retention keeps.
+    pub(crate) expired: u64,
+    /// Number of its points that were refused, because another writer had changed their lanes.
+    pub(crate) refused: u64,
+    /// The lanes of these series after the batch, by their numbers in the store.
+    pub(crate) rebased: Vec<(i64, Lane)>,
+}
+
+type Outcome = Result<Stored, StoreError>;
 
 /// The same, with the batch if it was not written.
-pub(crate) type Written = Result<u64, (StoreError, Box<Frozen>)>;
+pub(crate) type Written = Result<Stored, (StoreError, Box<Frozen>)>;
 
 /// A job for the thread.
 enum Job<'s> {
@@ -80,11 +94,23 @@ impl StoreWorker<'_> {
 
     fn write(&mut self, frozen: &mut Frozen) -> Outcome {
         let claims = frozen.claims().to_vec();
+        let mut attempts = 1;
         loop {
             match store::apply_ahead(self.store, &claims, frozen) {
-                Ok(Applied::Now { expired }) => return Ok(expired),
-                // Another import of the same data was faster.
-                Ok(Applied::Before) => return Ok(0),
+                Ok(applied) => {
+                    let expired = match applied {
+                        Applied::Now { expired } => expired,
+                        // Its answer was lost, or another import of the same data was faster.
+                        Applied::Before => 0,
+                    };
+                    let (refused, rebased) = (frozen.refused(), frozen.rebased());
+                    return Ok(Stored { expired, refused, rebased });
+                }
+                Err(StoreError::Stale { lanes })
+                    if frozen.rebase(&lanes) && attempts < ATTEMPTS =>
+                {
+                    attempts += 1;
+                }
                 // Expired slots are not kept, and need no partitions.
                 Err(StoreError::TooManyPartitions { .. }) if !self.maintained => {
                     self.maintained = true;
@@ -116,13 +142,6 @@ impl<'s> StoreThread<'s> {
         answer.recv().unwrap_or_else(|_| gone())
     }
 
-    /// Starts writing a batch, once the previous one is written.
-    pub(crate) fn send(&mut self, frozen: Frozen) -> Outcome {
-        let outcome = self.settle()?;
-        self.begin(Box::new(frozen));
-        Ok(outcome)
-    }
-
     /// Starts writing a batch while none is being written.
     pub(crate) fn begin(&mut self, frozen: Box<Frozen>) {
         debug_assert!(!self.busy, "one batch at a time");
@@ -138,14 +157,14 @@ impl<'s> StoreThread<'s> {
     /// Waits until nothing is being written.
     pub(crate) fn settle(&mut self) -> Outcome {
         if !std::mem::take(&mut self.busy) {
-            return Ok(0);
+            return Ok(Stored::default());
         }
         self.outcomes.recv().unwrap_or_else(|_| gone()).map_err(|(error, _)| error)
     }
 
     /// Result of the batch that was being written, if finished.
     pub(crate) fn poll(&mut self) -> Outcome {
-        self.ended().unwrap_or(Ok(0)).map_err(|(error, _)| error)
+        self.ended().unwrap_or_else(|| Ok(Stored::default())).map_err(|(error, _)| error)
     }
 
     /// Result of the batch that was being written, if it has ended since the last call.

@@ -4,6 +4,8 @@ use std::io;
 
 use formats::{Line, Reason, RefusalCounts};
 
+use crate::Unstored;
+
 /// The result of an import.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
@@ -25,8 +27,8 @@ pub struct Summary {
     pub texts: u64,
     /// The number of an incomplete last line that was left for the next import.
     pub torn: Option<u64>,
-    /// Slots older than any retention keeps.
-    pub expired: u64,
+    /// What of accepted updates was not stored.
+    pub unstored: Unstored,
     /// Earliest start and latest end of what was written, in microseconds since the epoch.
     pub span_us: Option<(i64, i64)>,
     /// Whether it was stopped before the end.
@@ -51,7 +53,7 @@ impl Summary {
         self.refused.merge(&other.refused);
         self.texts += other.texts;
         self.torn = self.torn.or(other.torn);
-        self.expired += other.expired;
+        self.unstored += other.unstored;
         self.stopped |= other.stopped;
         if let Some((from_us, to_us)) = other.span_us {
             self.widen(from_us, to_us);

@@ -186,5 +186,5 @@ fn rows_that_a_retention_no_longer_keeps_are_not_written_again() {
     let newer = |value| field(Kind::Level, vec![stretch(newest, newest + 300, value)]);
     run(&mut store, newer(2.0));
     let (again, _) = run(&mut store, old());
-    assert_eq!((again.known, again.updates, again.expired), (2, 0, 0));
+    assert_eq!((again.known, again.updates, again.unstored.expired), (2, 0, 0));
 }

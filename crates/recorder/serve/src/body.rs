@@ -4,8 +4,10 @@ use std::io::Read as _;
 use std::time::Duration;
 
 use axum::body::{Body, BodyDataStream};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use futures_util::StreamExt as _;
+use import::Fingerprint;
+use store::Writer;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::ingest::{Answer, Format, Ingest, MESSAGE_MAX, Message, Refused};
@@ -17,6 +19,16 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// When a client that was refused may try again, in seconds.
 const RETRY_S: &str = "5";
+
+/// By which a client names its request, so that a repetition counts once (the draft
+/// draft-ietf-httpapi-idempotency-key-header).
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// Limit on its length.
+const KEY_MAX: usize = 255;
+
+/// Tells that a request is a repetition, as other APIs do.
+const IDEMPOTENT_REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 
 /// Why a request is refused.
 #[derive(Debug)]
@@ -127,18 +139,43 @@ pub(crate) fn unpack_snappy(ingest: &Ingest, packed: &Read) -> Result<Read, Fail
     Ok(Read { bytes, room })
 }
 
+/// The name of a request by its `Idempotency-Key`, if it has one. Its content belongs to it, so that
+/// two senders that use the same keys do not lose anything.
+fn key(headers: &HeaderMap, format: Format, bytes: &[u8]) -> Result<Option<Writer>, Failed> {
+    let Some(key) = headers.get(&IDEMPOTENCY_KEY) else { return Ok(None) };
+    let key = key.to_str().ok().filter(|key| !key.is_empty() && key.len() <= KEY_MAX);
+    let key = key.ok_or_else(|| {
+        let why = format!("an Idempotency-Key has 1 to {KEY_MAX} characters of ASCII");
+        Failed::new(StatusCode::BAD_REQUEST, why)
+    })?;
+    let mut fingerprint = Fingerprint::new(key);
+    fingerprint.add(&[format.code() as u8]);
+    fingerprint.add(bytes);
+    Ok(Some(fingerprint.writer("request")))
+}
+
+/// Tells a client that its request repeats an earlier one.
+pub(crate) fn mark_repeated(refused: &Refused, headers: &mut HeaderMap) {
+    if refused.is_repeated {
+        headers.insert(IDEMPOTENT_REPLAYED, HeaderValue::from_static("true"));
+    }
+}
+
 /// Hands over a message, and waits until it is in the journal; returns what was refused.
 pub(crate) async fn deliver(
     ingest: &Ingest,
     peer: Peer,
+    headers: &HeaderMap,
     (way, format): (Way, Format),
     Read { bytes, room }: Read,
 ) -> Result<Refused, Failed> {
+    let key = key(headers, format, &bytes)?;
     let (answer, answered) = oneshot::channel();
     let message = Message {
         format,
         lines: bytes,
         arrival_us: ingest.state.now_us(),
+        key,
         sender: Sender { way, name: peer.name },
         answer: Some(answer),
         room,

@@ -65,6 +65,9 @@ pub struct Options {
     pub journal_max: u64,
     /// Time between two batches.
     pub write_each: Duration,
+    /// How long an HTTP request with an `Idempotency-Key` is remembered, so that a repetition does
+    /// not count.
+    pub remember: Duration,
     /// Maximum number of connections of each address.
     pub connections_max: usize,
     /// Maximum number of these from one sender, or from one user over a Unix socket.
@@ -302,6 +305,7 @@ impl Options {
             journal: self.journal.clone(),
             journal_max: self.journal_max,
             write_each: self.write_each,
+            remember: self.remember,
             import: self.import.clone(),
         }
     }

@@ -132,7 +132,7 @@ async fn write(
     Query(parameters): Query<HashMap<String, String>>,
     headers: HeaderMap,
     body: Body,
-) -> Result<StatusCode, Shown> {
+) -> Result<Response, Shown> {
     let tags = tags(&parameters, &databases)?;
     let precision = match parameters.get("precision").map(String::as_str) {
         None | Some("") => Precision::Nanoseconds,
@@ -151,7 +151,7 @@ async fn write(
         }
     }
     if lines.bytes.is_empty() {
-        return Ok(StatusCode::NO_CONTENT);
+        return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let count = |byte| memchr::memchr_iter(byte, &lines.bytes).count();
     if count(b'\n') > LINES_MAX || count(b'=') > PAIRS_MAX {
@@ -165,14 +165,21 @@ async fn write(
         lines = body::rewrite(&ingest, lines, |bytes| tags.add(bytes, MESSAGE_MAX))?;
     }
     let way = (Way::influx_http, Format::Influx(precision));
-    let refused = body::deliver(&ingest, peer, way, lines).await?;
-    let Some((number, line, reason)) = refused.first else { return Ok(StatusCode::NO_CONTENT) };
-    let why = format!(
-        "partial write: line {number} ('{}'): {reason}; refused lines: {}, the others were written",
-        tags.remove(&line),
-        refused.lines
-    );
-    Err(Failed::new(StatusCode::BAD_REQUEST, why).into())
+    let refused = body::deliver(&ingest, peer, &headers, way, lines).await?;
+    let mut response = match &refused.first {
+        None => StatusCode::NO_CONTENT.into_response(),
+        Some((number, line, reason)) => {
+            let why = format!(
+                "partial write: line {number} ('{}'): {reason}; refused lines: {}, the others were \
+                 written",
+                tags.remove(line),
+                refused.lines
+            );
+            failure(StatusCode::BAD_REQUEST, &why)
+        }
+    };
+    body::mark_repeated(&refused, response.headers_mut());
+    Ok(response)
 }
 
 #[derive(Debug, Deserialize)]

@@ -88,6 +88,9 @@ pub(crate) struct Metrics {
     pub(crate) batches: Counter,
     pub(crate) series_omitted: Counter,
     pub(crate) slots_expired: Counter,
+    pub(crate) points_overtaken: Counter,
+    pub(crate) requests_repeated: Counter,
+    requests_forgotten: Counter,
     pub(crate) windows_refused: Counter,
     pub(crate) store_errors: Counter,
     pub(crate) journal_commits: Counter,
@@ -124,6 +127,17 @@ impl Metrics {
             "slots_expired",
             "Slots that were not written because they are older than any retention keeps",
         );
+        let points_overtaken = counter(
+            "points_overtaken",
+            "Points that were refused after their acknowledgement, because another process had \
+             written later ones to the same lane",
+        );
+        let requests_repeated = counter(
+            "requests_repeated",
+            "Requests that were not counted again, because their Idempotency-Key was known",
+        );
+        let requests_forgotten =
+            counter("requests_forgotten", "Requests whose Idempotency-Key is no longer remembered");
         let windows_refused = counter(
             "windows_refused",
             "Results of StatsD windows outside the bounds of their series, which are unknown there",
@@ -204,6 +218,9 @@ impl Metrics {
             batches,
             series_omitted,
             slots_expired,
+            points_overtaken,
+            requests_repeated,
+            requests_forgotten,
             windows_refused,
             store_errors,
             journal_commits,
@@ -224,6 +241,14 @@ impl Metrics {
             }
             Err(_) => _ = self.upkeep_errors.inc(),
         }
+    }
+
+    /// Counts forgotten requests.
+    pub(crate) fn forgotten(&self, done: &Result<u64, StoreError>) {
+        match done {
+            Ok(count) => self.requests_forgotten.inc_by(*count),
+            Err(_) => self.upkeep_errors.inc(),
+        };
     }
 
     /// Counts refused lines of a sender.

@@ -31,8 +31,12 @@ async fn export(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
+    let mut refused = Refused::default();
     let (status, answer) = match take(&ingest, peer, &headers, body).await {
-        Ok(refused) => (StatusCode::OK, partial_success(&refused)),
+        Ok(taken) => {
+            refused = taken;
+            (StatusCode::OK, partial_success(&refused))
+        }
         // Clients repeat a request after 503, but not after 408.
         Err(Failed { status: StatusCode::REQUEST_TIMEOUT, why }) => {
             (StatusCode::SERVICE_UNAVAILABLE, status_message(&why))
@@ -41,6 +45,7 @@ async fn export(
     };
     let mut response = (status, [(CONTENT_TYPE, PROTOBUF)], answer).into_response();
     body::retry_after(status, response.headers_mut());
+    body::mark_repeated(&refused, response.headers_mut());
     response
 }
 
@@ -72,7 +77,7 @@ async fn take(
         return Ok(Refused::default());
     }
     let way = (Way::otlp_http, Format::Message(Protocol::Otlp));
-    body::deliver(ingest, peer, way, message).await
+    body::deliver(ingest, peer, headers, way, message).await
 }
 
 /// `ExportMetricsServiceResponse`: empty if everything was accepted, otherwise `partial_success`

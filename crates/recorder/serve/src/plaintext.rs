@@ -242,6 +242,7 @@ impl Connection {
             format: self.format,
             lines,
             arrival_us: ingest.state.now_us(),
+            key: None,
             sender: self.sender.clone(),
             answer: Some(answer),
             room,

@@ -60,6 +60,7 @@ async fn write(
     }
     let to = response.headers_mut();
     body::retry_after(status, to);
+    body::mark_repeated(&refused, to);
     for (name, written) in [
         ("x-prometheus-remote-write-samples-written", refused.samples),
         ("x-prometheus-remote-write-histograms-written", refused.histograms),
@@ -97,7 +98,7 @@ async fn take(
         return Ok(Refused::default());
     }
     let way = (Way::remote_write_http, Format::Message(protocol));
-    body::deliver(ingest, peer, way, message).await
+    body::deliver(ingest, peer, headers, way, message).await
 }
 
 /// The message of a content type. Without one it is 1.0's, as for Prometheus's receiver.

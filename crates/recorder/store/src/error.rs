@@ -1,6 +1,6 @@
 //! Errors of a store; each says what to do.
 
-use series::SlotKey;
+use series::{Lane, SlotKey};
 
 use crate::Writer;
 
@@ -147,11 +147,18 @@ pub enum StoreError {
         /// The number of the last batch that was applied.
         last: u64,
     },
-    /// Some of the batches to be applied together are already stored.
-    #[error(
-        "another import of the same data has written a part of it: run this one again to resume"
-    )]
+    /// Some of the batches to be applied together, or some of their requests, are already stored.
+    #[error("another process has written a part of the same data: run this one again to resume")]
     Overtaken,
+    /// Lanes are not as they were when the batch was computed: another writer has changed them.
+    #[error(
+        "another process keeps writing the same {} series: give each writer its own --lane, or stop \
+         one of them and run this again", .lanes.len()
+    )]
+    Stale {
+        /// The lanes as they are now, by series and lane.
+        lanes: Vec<((i64, i32), Lane)>,
+    },
     /// A count would exceed what a double holds exactly, which must stay below 2^53.
     #[error("the counts of {} slots would reach 2^53, the first in series {} at {} µs: omit the \
         updates of these series", .slots.len(), first_series(.slots), first_slot_us(.slots))]

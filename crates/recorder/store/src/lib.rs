@@ -42,8 +42,8 @@ pub use ahead::apply_ahead;
 pub use error::StoreError;
 pub use memory::Memory;
 pub use model::{
-    Changes, Identity, NewSeries, NotMade, Retention, RrdChange, Selector, Series, SeriesLimit,
-    Writer,
+    Changes, Identity, LaneChange, NewSeries, NotMade, Request, Retention, RrdChange, Selector,
+    Series, SeriesLimit, Writer,
 };
 pub use scan::{Digests, OfSeries, SlotSum, SpanDigest, Take};
 pub use sqlite::Sqlite;

@@ -25,6 +25,8 @@ pub struct Memory {
     lane_states: HashMap<(i64, i32), Lane>,
     rrd: HashMap<i64, rrd::Rrd>,
     writers: HashMap<Writer, u64>,
+    /// When they arrived.
+    requests: HashMap<Writer, i64>,
     /// By step.
     slots: BTreeMap<i64, Rows>,
     /// The starts of existing partitions, by step; only counted in memory.
@@ -130,8 +132,9 @@ fn together(source: &mut dyn Source) -> Changes {
             let known = all.slots.entry(*step_us).or_default();
             batch.iter().for_each(|(key, delta)| known.add(*key, *delta));
         }
-        all.lanes.extend(piece.lanes.iter().map(|(lane, state)| (*lane, state.clone())));
+        all.lanes.extend(piece.lanes.iter().map(|(lane, change)| (*lane, change.clone())));
         all.rrd.extend(piece.rrd.iter().cloned());
+        all.requests.extend(&piece.requests);
     }
     all
 }
@@ -191,6 +194,16 @@ impl Store for Memory {
         Ok(self.writers.get(&writer).copied().unwrap_or(0))
     }
 
+    fn has_request(&mut self, key: Writer) -> Result<bool, StoreError> {
+        Ok(self.requests.contains_key(&key))
+    }
+
+    fn forget_requests(&mut self, until_us: i64) -> Result<u64, StoreError> {
+        let before = self.requests.len();
+        self.requests.retain(|_, at_us| *at_us >= until_us);
+        Ok((before - self.requests.len()) as u64)
+    }
+
     fn last_us(&mut self) -> Result<Option<i64>, StoreError> {
         let newest = |kept: &Kept| {
             let partitions = self.partitions.get(&kept.step().us());
@@ -218,17 +231,29 @@ impl Store for Memory {
             _ => {}
         }
         let changes = together(source);
+        if changes.requests.iter().any(|request| self.requests.contains_key(&request.key)) {
+            return Err(StoreError::Overtaken);
+        }
+        let stale = changes.lanes.iter().filter_map(|(lane, change)| {
+            let now = self.lane_states.get(lane).cloned().unwrap_or_default();
+            (now != change.before).then_some((*lane, now))
+        });
+        let lanes: Vec<_> = stale.collect();
+        if !lanes.is_empty() {
+            return Err(StoreError::Stale { lanes });
+        }
         let plan = Plan::new(&changes, &self.kept)?;
         let changed = self.changed(&plan)?;
         self.writers.extend(claims.iter().copied());
+        self.requests.extend(changes.requests.iter().map(|request| (request.key, request.at_us)));
         for (step_us, rows) in changed {
             self.slots.entry(step_us).or_default().extend(rows);
         }
         for part in &plan.parts {
             self.partitions.entry(part.kept.step().us()).or_default().extend(part.partitions());
         }
-        for (lane, state) in &changes.lanes {
-            self.lane_states.insert(*lane, state.clone());
+        for (lane, change) in &changes.lanes {
+            self.lane_states.insert(*lane, change.after.clone());
         }
         for change in &changes.rrd {
             let definition = self.series.iter().find(|s| s.id == change.series);

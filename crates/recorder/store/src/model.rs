@@ -246,6 +246,32 @@ pub struct RrdChange {
     pub rows: Vec<rrd::Row>,
 }
 
+/// The change of a lane by a batch. A store applies it only to a lane that is as it was `before`, so
+/// that of several writers none builds on what another one has changed meanwhile.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LaneChange {
+    /// The lane from which the changes of the slots were computed.
+    pub before: Lane,
+    /// The lane after the batch.
+    pub after: Lane,
+}
+
+impl LaneChange {
+    /// No change yet.
+    pub fn of(lane: Lane) -> LaneChange {
+        LaneChange { before: lane.clone(), after: lane }
+    }
+}
+
+/// A request that its sender has named, so that its repetition can be told from another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Request {
+    /// Its name.
+    pub key: Writer,
+    /// When it arrived, in microseconds since the epoch.
+    pub at_us: i64,
+}
+
 /// One batch: everything written in one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
@@ -255,10 +281,12 @@ pub struct Changes {
     /// History that is only known at a coarser step is given at that step, and must not overlap
     /// with finer data.
     pub slots: BTreeMap<i64, Batch>,
-    /// The state of lanes after the batch, by series and lane.
-    pub lanes: BTreeMap<(i64, i32), Lane>,
+    /// The changes of lanes, by series and lane.
+    pub lanes: BTreeMap<(i64, i32), LaneChange>,
     /// The changes of series in RRD mode.
     pub rrd: Vec<RrdChange>,
+    /// The requests whose updates these are, which no other batch may have.
+    pub requests: Vec<Request>,
 }
 
 impl Changes {
@@ -269,7 +297,10 @@ impl Changes {
 
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.slots.values().all(Batch::is_empty) && self.lanes.is_empty() && self.rrd.is_empty()
+        self.slots.values().all(Batch::is_empty)
+            && self.lanes.is_empty()
+            && self.rrd.is_empty()
+            && self.requests.is_empty()
     }
 }
 

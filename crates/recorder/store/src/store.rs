@@ -122,6 +122,13 @@ pub trait Store: Send {
     /// The number of the writer's last batch; 0 without one.
     fn last_batch(&mut self, writer: Writer) -> Result<u64, StoreError>;
 
+    /// Whether a batch has the request of this name, and it is not yet forgotten.
+    fn has_request(&mut self, key: Writer) -> Result<bool, StoreError>;
+
+    /// Forgets the requests that arrived before `until_us`, in microseconds since the epoch; returns
+    /// their number.
+    fn forget_requests(&mut self, until_us: i64) -> Result<u64, StoreError>;
+
     /// The latest time that the store knows, in microseconds since the epoch: about that of its
     /// newest slot or of its last maintenance, whichever is later, and at most two partitions of the
     /// finest retention after that. `None` without slots.
@@ -135,7 +142,8 @@ pub trait Store: Send {
     /// # Errors
     /// [`StoreError::Missing`] if the previous batch has not been applied; [`StoreError::Overflow`]
     /// if a count would reach 2^53; [`StoreError::NoRetention`] for a step without retention. After
-    /// any error the same batch may be sent again.
+    /// any of these the same batch may be sent again. [`StoreError::Stale`] if another writer has
+    /// changed a lane since: then the batch must be computed again from the lanes in the error.
     fn apply(
         &mut self,
         writer: Writer,
@@ -150,7 +158,7 @@ pub trait Store: Send {
     ///
     /// # Errors
     /// Those of [`Store::apply`], and [`StoreError::Overtaken`] if some of the batches were
-    /// applied before and others were not.
+    /// applied before and others were not, or if another batch has one of the requests.
     fn apply_all(
         &mut self,
         claims: &[(Writer, u64)],

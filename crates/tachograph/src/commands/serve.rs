@@ -34,6 +34,7 @@ pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
         socket_mode: flags.socket_mode,
         journal_max: flags.journal_max.0,
         write_each: Duration::from_nanos(flags.write_each.0),
+        remember: Duration::from_nanos(flags.remember.0),
         connections_max: flags.max_connections,
         connections_of_sender_max: flags
             .max_connections_per_sender

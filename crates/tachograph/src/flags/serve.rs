@@ -85,6 +85,9 @@ pub(crate) struct ServeFlags {
     /// How often received data is written to the record
     #[arg(long, default_value = "5s", value_name = "TIME", value_parser = parse_length)]
     pub(crate) write_each: Nanos,
+    /// How long the Idempotency-Key of an HTTP request is remembered
+    #[arg(long, default_value = "1d", value_name = "TIME", value_parser = parse_length)]
+    pub(crate) remember: Nanos,
     /// Maximum number of connections per address
     #[arg(long, default_value_t = 1_000, value_name = "N")]
     pub(crate) max_connections: usize,

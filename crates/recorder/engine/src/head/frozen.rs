@@ -1,10 +1,10 @@
 //! What a head hands to a store.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use series::{Batch, Delta, Lane, Mark, Point, SlotKey, Spec, Step};
-use store::{Changes, RrdChange, Source, Writer};
+use store::{Changes, LaneChange, Request, RrdChange, Source, Writer};
 
 use super::recent::{Place, Recent};
 
@@ -23,7 +23,12 @@ pub struct Frozen {
     written: Vec<Written>,
     coarse: BTreeMap<i64, Batch>,
     rrd: Vec<RrdChange>,
+    requests: Vec<Request>,
     claims: Vec<(Writer, u64)>,
+    /// Series whose lanes another writer had changed.
+    rebased: BTreeSet<i64>,
+    /// Points that were refused because of that.
+    refused: u64,
     at: At,
     piece: Changes,
 }
@@ -59,14 +64,29 @@ impl Frozen {
         coarse: BTreeMap<i64, Batch>,
         claims: Vec<(Writer, u64)>,
     ) -> Frozen {
-        let (rrd, at, piece) = (Vec::new(), At::default(), Changes::default());
-        Frozen { lane, specs, written, coarse, rrd, claims, at, piece }
+        Frozen {
+            lane,
+            specs,
+            written,
+            coarse,
+            rrd: Vec::new(),
+            requests: Vec::new(),
+            claims,
+            rebased: BTreeSet::new(),
+            refused: 0,
+            at: At::default(),
+            piece: Changes::default(),
+        }
     }
 
     /// Adds the changes of series in RRD mode.
     #[must_use]
     pub fn with_rrd(self, rrd: Vec<RrdChange>) -> Frozen {
         Frozen { rrd, ..self }
+    }
+
+    pub(crate) fn with_requests(self, requests: Vec<Request>) -> Frozen {
+        Frozen { requests, ..self }
     }
 
     /// The batches that it represents.
@@ -92,6 +112,43 @@ impl Frozen {
             && self.coarse.is_empty()
             && self.rrd.is_empty()
             && self.claims.is_empty()
+            && self.requests.is_empty()
+    }
+
+    /// Computes the batch again from these lanes, by series and lane, which another writer has
+    /// changed; false if that is impossible, because one of the series is in RRD mode.
+    #[must_use]
+    pub fn rebase(&mut self, lanes: &[((i64, i32), Lane)]) -> bool {
+        for ((series, number), lane) in lanes {
+            if self.rrd.iter().any(|change| change.series == *series) {
+                return false;
+            }
+            let place = self.written.binary_search_by_key(series, |written| written.id);
+            let Some(written) = place.ok().and_then(|place| self.written.get_mut(place)) else {
+                continue;
+            };
+            let Some(spec) = self.specs.get(written.spec as usize) else { continue };
+            let key = |slot_us| SlotKey { slot_us, series: *series, lane: *number };
+            self.refused += written.recent.rebase(spec, key, lane);
+            self.rebased.insert(*series);
+        }
+        true
+    }
+
+    /// The series whose lanes another writer had changed, by their numbers in the store, with their
+    /// lanes after the batch.
+    pub fn rebased(&self) -> Vec<(i64, Lane)> {
+        let rebased = self.written.iter().filter(|written| self.rebased.contains(&written.id));
+        let after = rebased.filter_map(|written| {
+            let spec = self.specs.get(written.spec as usize)?;
+            Some((written.id, written.recent.after(spec)))
+        });
+        after.collect()
+    }
+
+    /// Number of points that were refused, because another writer had changed their lanes.
+    pub fn refused(&self) -> u64 {
+        self.refused
     }
 
     pub(crate) fn into_written(self) -> Vec<Written> {
@@ -122,7 +179,16 @@ impl Frozen {
                 at.read += added;
                 at.read >= log.len()
             }
-            Recent::Points { log, known, forgotten } => {
+            Recent::Points { late: Some(late), .. } => {
+                for (key, delta) in late.slots.iter() {
+                    sink(key.slot_us, *delta);
+                    added += 1;
+                }
+                let change = LaneChange { before: recent.before(), after: late.lane.clone() };
+                self.piece.lanes.insert((series, lane), change);
+                true
+            }
+            Recent::Points { log, known, forgotten, late: None } => {
                 let mut points = log.points_from(at.mark);
                 if at.read == 0 {
                     let known: Vec<Point> = points.by_ref().take(*known).collect();
@@ -141,17 +207,11 @@ impl Frozen {
                 at.read += added;
                 let is_over = at.read >= log.len();
                 if is_over {
-                    self.piece.lanes.insert((series, lane), std::mem::take(&mut at.lane));
+                    let after = std::mem::take(&mut at.lane);
+                    let change = LaneChange { before: recent.before(), after };
+                    self.piece.lanes.insert((series, lane), change);
                 }
                 is_over
-            }
-            Recent::Late(late) => {
-                for (key, delta) in late.slots.iter() {
-                    sink(key.slot_us, *delta);
-                    added += 1;
-                }
-                self.piece.lanes.insert((series, lane), late.lane.clone());
-                true
             }
         };
         if is_over {
@@ -169,6 +229,7 @@ impl Frozen {
             }
         }
         self.piece.rrd.clone_from(&self.rrd);
+        self.piece.requests.clone_from(&self.requests);
     }
 }
 

@@ -5,15 +5,18 @@ use std::collections::{BTreeMap, HashMap};
 use series::{
     Batch, Cover, Delta, Interval, Kind, Lane, Point, Reading, Refusal, SlotKey, Spec, Step,
 };
-use store::Writer;
+use store::{Request, Writer};
 
 use super::Frozen;
 use super::frozen::Written;
-use super::recent::{Late, Place, Recent, SLOT_BYTES};
+use super::recent::{Place, Recent, SLOT_BYTES};
 
 /// A count of this size may lead to one that a double does not hold exactly. Smaller counts would
 /// need thousands in one slot.
 const LARGE: u64 = 1 << 40;
+
+/// Approximate memory of a request, here and with its caller.
+const REQUEST_BYTES: usize = 128;
 
 /// Updates of one lane of many series that no store has yet, and their recent points.
 #[derive(Debug, Default)]
@@ -28,6 +31,7 @@ pub struct Head {
     /// are written after all logs.
     coarse: BTreeMap<i64, Batch>,
     claims: Vec<(Writer, u64)>,
+    requests: Vec<Request>,
     /// Memory of logs and slots in bytes.
     bytes: usize,
 }
@@ -70,7 +74,10 @@ impl Head {
 
     /// Whether a store has everything.
     pub fn is_empty(&self) -> bool {
-        self.touched.is_empty() && self.coarse.is_empty() && self.claims.is_empty()
+        self.touched.is_empty()
+            && self.coarse.is_empty()
+            && self.claims.is_empty()
+            && self.requests.is_empty()
     }
 
     /// The position of a series, by its number in the store. `lane` contains the recent points in
@@ -106,18 +113,14 @@ impl Head {
     pub fn newest_us(&self, place: Place) -> Option<i64> {
         match &self.series[place.0 as usize].recent {
             Recent::Intervals(_) => None,
+            Recent::Points { late: Some(late), .. } => late.lane.newest().map(|point| point.at_us),
             Recent::Points { log, .. } => log.last_us(),
-            Recent::Late(late) => late.lane.newest().map(|point| point.at_us),
         }
     }
 
     /// The value of that point. All recent points are read for it.
     pub fn newest(&self, place: Place) -> Option<f64> {
-        let newest = match &self.series[place.0 as usize].recent {
-            Recent::Intervals(_) => None,
-            Recent::Points { log, .. } => log.points().last(),
-            Recent::Late(late) => late.lane.newest().copied(),
-        };
+        let newest = self.series[place.0 as usize].recent.newest();
         // One without a value is NaN.
         newest.map(|point| point.reading.as_f64()).filter(|value| !value.is_nan())
     }
@@ -129,23 +132,12 @@ impl Head {
     pub fn point(&mut self, place: Place, point: Point) -> Result<(), Refusal> {
         let open = &mut self.series[place.0 as usize];
         let spec = &self.specs[open.spec as usize];
-        if let Recent::Points { log, .. } = &mut open.recent
-            && log.last_us().is_none_or(|last_us| point.at_us > last_us)
-        {
-            let reading = point.reading.checked(spec.kind)?;
-            let before = log.size();
-            log.push_point(Point { reading, ..point });
-            self.bytes += log.size() - before;
-        } else {
-            let before = open.recent.bytes();
-            let (series, lane) = (open.id, self.lane);
-            let key = |slot_us| SlotKey { slot_us, series, lane };
-            let taken = open.recent.late(spec, key).and_then(|Late { lane, slots, .. }| {
-                lane.push(spec, point, |slot_us, delta| slots.add(key(slot_us), delta))
-            });
-            self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
-            taken?;
-        }
+        let (series, lane) = (open.id, self.lane);
+        let before = open.recent.bytes();
+        let key = |slot_us| SlotKey { slot_us, series, lane };
+        let taken = open.recent.point(spec, key, point);
+        self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
+        taken?;
         if !std::mem::replace(&mut open.touched, true) {
             self.touched.push(place);
         }
@@ -159,16 +151,10 @@ impl Head {
     pub fn admits(&mut self, place: Place, point: Point) -> Result<(), Refusal> {
         let open = &mut self.series[place.0 as usize];
         let spec = &self.specs[open.spec as usize];
-        if let Recent::Points { log, .. } = &open.recent
-            && log.last_us().is_none_or(|last_us| point.at_us > last_us)
-        {
-            return point.reading.checked(spec.kind).map(|_| ());
-        }
-        let before = open.recent.bytes();
         let (series, lane) = (open.id, self.lane);
+        let before = open.recent.bytes();
         let key = |slot_us| SlotKey { slot_us, series, lane };
-        let late = open.recent.late(spec, key);
-        let admitted = late.and_then(|late| late.lane.admits(spec, point));
+        let admitted = open.recent.admits(spec, key, point);
         self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
         admitted
     }
@@ -242,6 +228,12 @@ impl Head {
         self.claims.push((writer, seq));
     }
 
+    /// Declares that updates since the last freeze are those of a request.
+    pub fn request(&mut self, request: Request) {
+        self.requests.push(request);
+        self.bytes += REQUEST_BYTES;
+    }
+
     /// Whether this writer's batch was claimed since the last freeze.
     pub fn has_claim(&self, writer: Writer) -> bool {
         self.claims.iter().any(|(claimed, _)| *claimed == writer)
@@ -253,12 +245,14 @@ impl Head {
         let open = &self.series[place.0 as usize];
         let kind = self.specs[open.spec as usize].kind;
         let last = match &open.recent {
+            Recent::Points { late: Some(late), .. } => {
+                late.lane.newest().map(|point| match point.reading {
+                    Reading::Unsigned(value) => value as i64,
+                    Reading::Signed(value) => value,
+                    Reading::Level(_) | Reading::Unknown => 0,
+                })
+            }
             Recent::Points { log, .. } if !log.is_empty() => Some(log.last_whole()),
-            Recent::Late(late) => late.lane.newest().map(|point| match point.reading {
-                Reading::Unsigned(value) => value as i64,
-                Reading::Signed(value) => value,
-                Reading::Level(_) | Reading::Unknown => 0,
-            }),
             _ => None,
         };
         match (kind, point.reading) {
@@ -305,7 +299,9 @@ impl Head {
         }
         let coarse = std::mem::take(&mut self.coarse);
         let slots: usize = coarse.values().map(Batch::len).sum();
-        self.bytes = self.bytes.saturating_sub(slots * SLOT_BYTES);
+        let requests = std::mem::take(&mut self.requests);
+        let bytes = slots * SLOT_BYTES + requests.len() * REQUEST_BYTES;
+        self.bytes = self.bytes.saturating_sub(bytes);
         Frozen::new(
             self.lane,
             self.specs.clone(),
@@ -313,6 +309,20 @@ impl Head {
             coarse,
             std::mem::take(&mut self.claims),
         )
+        .with_requests(requests)
+    }
+
+    /// Continues a series, by its number in the store, from the lane that a store has after another
+    /// writer has changed it; returns the number of points that it refuses.
+    pub fn rebase(&mut self, id: i64, lane: &Lane) -> u64 {
+        let Some(place) = self.places.get(&id) else { return 0 };
+        let open = &mut self.series[place.0 as usize];
+        let before = open.recent.bytes();
+        let (series, number) = (open.id, self.lane);
+        let key = |slot_us| SlotKey { slot_us, series, lane: number };
+        let refused = open.recent.rebase(&self.specs[open.spec as usize], key, lane);
+        self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
+        refused
     }
 
     /// Resets the recent points to those of a store, if a frozen batch was not written.

@@ -1,6 +1,6 @@
 //! What a head holds of one series.
 
-use series::{Batch, Kind, Lane, Log, Refusal, SlotKey, Spec};
+use series::{Batch, Kind, Lane, Log, Point, Refusal, SlotKey, Spec};
 
 /// Approximate memory of a slot in a [`Batch`] or in a map.
 pub(crate) const SLOT_BYTES: usize = 128;
@@ -17,22 +17,20 @@ pub struct Place(pub(crate) u32);
 pub(crate) enum Recent {
     /// Intervals; they need no predecessors.
     Intervals(Log),
-    /// Points in order of time; a store has the first `known` of them.
+    /// Points in the order in which they came; a store has the first `known` of them.
     Points {
         log: Log,
         known: usize,
         /// Whether there were others before the first.
         forgotten: bool,
+        /// What follows from them, if one of them arrived late.
+        late: Option<Box<Late>>,
     },
-    /// Points, one of which arrived late.
-    Late(Box<Late>),
 }
 
 /// A series with a late point: its lane, and the changes of its slots.
 #[derive(Clone, Debug)]
 pub(crate) struct Late {
-    /// The recent points that a store has.
-    before: Lane,
     pub(crate) lane: Lane,
     pub(crate) slots: Batch,
 }
@@ -44,18 +42,28 @@ impl Recent {
             _ => {
                 let mut log = Log::default();
                 lane.points().for_each(|point| log.push_point(*point));
-                Recent::Points { known: log.len(), log, forgotten: lane.has_forgotten() }
+                let forgotten = lane.has_forgotten();
+                Recent::Points { known: log.len(), log, forgotten, late: None }
             }
         }
     }
 
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Recent::Intervals(log) | Recent::Points { log, .. } => log.size(),
-            Recent::Late(late) => {
-                let points = late.lane.remembered() + late.before.remembered();
-                size_of::<Late>() + points * POINT_BYTES + late.slots.len() * SLOT_BYTES
+            Recent::Intervals(log) | Recent::Points { log, late: None, .. } => log.size(),
+            Recent::Points { log, late: Some(late), .. } => {
+                let points = late.lane.remembered() * POINT_BYTES;
+                log.size() + size_of::<Late>() + points + late.slots.len() * SLOT_BYTES
             }
+        }
+    }
+
+    /// The newest point that the store or the head has. Without a late point, all are read for it.
+    pub(crate) fn newest(&self) -> Option<Point> {
+        match self {
+            Recent::Intervals(_) => None,
+            Recent::Points { late: Some(late), .. } => late.lane.newest().copied(),
+            Recent::Points { log, .. } => log.points().last(),
         }
     }
 
@@ -63,10 +71,9 @@ impl Recent {
     pub(crate) fn before(&self) -> Lane {
         match self {
             Recent::Intervals(_) => Lane::default(),
-            Recent::Points { log, known, forgotten } => {
+            Recent::Points { log, known, forgotten, .. } => {
                 Lane::remembering(log.points().take(*known), *forgotten)
             }
-            Recent::Late(late) => late.before.clone(),
         }
     }
 
@@ -74,30 +81,81 @@ impl Recent {
     pub(crate) fn after(&self, spec: &Spec) -> Lane {
         match self {
             Recent::Intervals(_) => Lane::default(),
+            Recent::Points { late: Some(late), .. } => late.lane.clone(),
             Recent::Points { log, forgotten, .. } => {
                 Lane::followed(Lane::remembering([], *forgotten), spec, log.points())
             }
-            Recent::Late(late) => late.lane.clone(),
         }
     }
 
-    /// Converts it to one that accepts late points; `key` returns the key of a slot.
-    pub(crate) fn late(
+    /// Adds a point; `key` returns the key of a slot.
+    ///
+    /// # Errors
+    /// Those of [`Lane::push`].
+    pub(crate) fn point(
         &mut self,
         spec: &Spec,
         key: impl Fn(i64) -> SlotKey,
-    ) -> Result<&mut Late, Refusal> {
-        if let Recent::Points { log, known, .. } = &*self {
-            let before = self.before();
-            let (mut lane, mut slots) = (before.clone(), Batch::default());
-            for point in log.points().skip(*known) {
+        point: Point,
+    ) -> Result<(), Refusal> {
+        let point = Point { reading: point.reading.checked(spec.kind)?, ..point };
+        if !self.is_next(point) {
+            let Late { lane, slots } = self.late(spec, &key)?;
+            lane.push(spec, point, |slot_us, delta| slots.add(key(slot_us), delta))?;
+        }
+        if let Recent::Points { log, .. } = self {
+            log.push_point(point);
+        }
+        Ok(())
+    }
+
+    /// Whether a point would be accepted.
+    ///
+    /// # Errors
+    /// Those of [`Lane::push`].
+    pub(crate) fn admits(
+        &mut self,
+        spec: &Spec,
+        key: impl Fn(i64) -> SlotKey,
+        point: Point,
+    ) -> Result<(), Refusal> {
+        match self.is_next(point) {
+            true => point.reading.checked(spec.kind).map(|_| ()),
+            false => self.late(spec, key)?.lane.admits(spec, point),
+        }
+    }
+
+    /// Whether a point follows all others, none of which was late.
+    fn is_next(&self, point: Point) -> bool {
+        let Recent::Points { log, late: None, .. } = self else { return false };
+        log.last_us().is_none_or(|last_us| point.at_us > last_us)
+    }
+
+    /// What follows from the points, for one that arrives late.
+    fn late(&mut self, spec: &Spec, key: impl Fn(i64) -> SlotKey) -> Result<&mut Late, Refusal> {
+        if let Recent::Points { log, known, forgotten, late } = self
+            && late.is_none()
+        {
+            let mut points = log.points();
+            let mut lane = Lane::remembering(points.by_ref().take(*known), *forgotten);
+            let mut slots = Batch::default();
+            for point in points {
                 lane.push(spec, point, |slot_us, delta| slots.add(key(slot_us), delta))?;
             }
-            *self = Recent::Late(Box::new(Late { before, lane, slots }));
+            *late = Some(Box::new(Late { lane, slots }));
         }
         match self {
-            Recent::Late(late) => Ok(late),
+            Recent::Points { late: Some(late), .. } => Ok(late),
             _ => Err(Refusal::WrongKind),
         }
+    }
+
+    /// Adds the points that no store has to a lane which another writer has changed; returns the
+    /// number of those that it refuses.
+    pub(crate) fn rebase(&mut self, spec: &Spec, key: impl Fn(i64) -> SlotKey, lane: &Lane) -> u64 {
+        let earlier = std::mem::replace(self, Recent::new(spec, lane));
+        let Recent::Points { log, known, .. } = earlier else { return 0 };
+        let added = log.points().skip(known).map(|point| self.point(spec, &key, point));
+        added.filter(Result::is_err).count() as u64
     }
 }

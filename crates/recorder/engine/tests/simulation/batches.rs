@@ -7,8 +7,8 @@ use engine::journal::Follower;
 use engine::{Format, JournalError, Record, Session, SessionError, session};
 use series::{Interval, Kind, SlotKey, Spec, Step};
 use store::{
-    Applied, Changes, Identity, Memory, NewSeries, Retention, SeriesLimit, Store, StoreError,
-    Writer,
+    Applied, Changes, Identity, Memory, NewSeries, Request, Retention, SeriesLimit, Store,
+    StoreError, Writer,
 };
 
 use super::disk::{Condition, Injected, SimulatedDisk};
@@ -41,10 +41,14 @@ pub(crate) enum Leniency {
     AnswersEarly,
     /// A new process does not claim the next number of its predecessor.
     NoFence,
+    /// The names of requests are written after the transaction of their updates.
+    KeysAfter,
+    /// A new process does not ask the store for the names of requests.
+    KeysInMemory,
 }
 
 impl Leniency {
-    pub(crate) const ALL: [Leniency; 9] = [
+    pub(crate) const ALL: [Leniency; 11] = [
         Leniency::RecordAfterBatch,
         Leniency::ReleaseBeforeBatch,
         Leniency::ClaimOutside,
@@ -54,6 +58,8 @@ impl Leniency {
         Leniency::BelievesTheJournal,
         Leniency::AnswersEarly,
         Leniency::NoFence,
+        Leniency::KeysAfter,
+        Leniency::KeysInMemory,
     ];
 }
 
@@ -63,6 +69,7 @@ pub(crate) struct Seen {
     pub(crate) batches: u64,
     pub(crate) lost_answers: u64,
     pub(crate) late_commits: u64,
+    pub(crate) repetitions: u64,
     pub(crate) injected: Injected,
 }
 
@@ -81,6 +88,13 @@ struct Process {
     /// Messages that no batch has.
     head: Vec<u64>,
     sent: Option<Sent>,
+    /// The requests that it has applied.
+    keys: BTreeSet<Writer>,
+}
+
+/// The name of the request of a message; the others have none.
+fn key(message: u64) -> Option<Writer> {
+    message.is_multiple_of(3).then_some(Writer(u128::from(message) << 64))
 }
 
 struct World {
@@ -126,7 +140,14 @@ pub(crate) fn run(seed: u64, without: Option<Leniency>) -> Result<Seen, String> 
         next_message: 1,
         next_writer: 1,
         late: None,
-        seen: Seen { acknowledged: 0, batches: 0, lost_answers: 0, late_commits: 0, injected },
+        seen: Seen {
+            acknowledged: 0,
+            batches: 0,
+            lost_answers: 0,
+            late_commits: 0,
+            repetitions: 0,
+            injected,
+        },
         script: Vec::new(),
     };
     let mut result = world.live();
@@ -239,7 +260,8 @@ impl World {
             after = 0;
         }
         let after = after.max(session.journal.first() - 1);
-        let mut process = Process { session, applied: after, head: Vec::new(), sent: None };
+        let (head, keys) = (Vec::new(), BTreeSet::new());
+        let mut process = Process { session, applied: after, head, sent: None, keys };
         let mut follower = Follower::new(self.disk.clone(), after);
         let mut last_upto = 0;
         loop {
@@ -248,7 +270,8 @@ impl World {
                 Ok(Some((position, bytes))) => {
                     match Record::read(bytes) {
                         Some(Record::Lines { lines, .. }) => {
-                            process.head.extend(lines.try_into().map(u64::from_le_bytes).ok());
+                            let message = lines.try_into().map(u64::from_le_bytes);
+                            self.take(&mut process, message.map_err(|e| e.to_string())?)?;
                         }
                         Some(Record::Batch { upto, .. }) => last_upto = last_upto.max(upto),
                         _ => {}
@@ -269,16 +292,33 @@ impl World {
         Ok(Some(process))
     }
 
-    /// Messages arrive.
+    /// Adds a message to the head, unless its request was applied before.
+    fn take(&mut self, process: &mut Process, message: u64) -> Result<(), String> {
+        if let Some(key) = key(message) {
+            let is_asked = self.without != Some(Leniency::KeysInMemory);
+            let is_stored = is_asked && self.store.has_request(key).map_err(text)?;
+            if !process.keys.insert(key) || is_stored {
+                self.seen.repetitions += 1;
+                return Ok(());
+            }
+        }
+        process.head.push(message);
+        Ok(())
+    }
+
+    /// Messages arrive, some of them again.
     fn receive(&mut self, process: &mut Process) -> Result<(), String> {
         let journal = &mut process.session.journal;
         let mut messages = Vec::new();
         let mut bytes = Vec::new();
         for _ in 0..1 + self.random.below(3) {
-            let message = self.next_message;
-            self.next_message += 1;
-            let lines = message.to_le_bytes();
-            Record::Lines { format: Format::Graphite, arrival_us: 0, lines: &lines }
+            let mut message = self.random.below(self.next_message);
+            if key(message).is_none() || message == 0 {
+                message = self.next_message;
+                self.next_message += 1;
+            }
+            let (key, lines) = (key(message), message.to_le_bytes());
+            Record::Lines { format: Format::Graphite, arrival_us: 0, key, lines: &lines }
                 .write(&mut bytes);
             journal.append(&bytes).map_err(|error| error.to_string())?;
             messages.push(message);
@@ -296,8 +336,10 @@ impl World {
         self.note(format!("messages {messages:?}: {committed:?}"));
         if let Ok(last) = committed {
             process.applied = last;
-            process.head.extend(&messages);
-            self.acknowledged.extend(messages);
+            for message in messages {
+                self.take(process, message)?;
+                self.acknowledged.insert(message);
+            }
         }
         Ok(())
     }
@@ -382,6 +424,17 @@ impl World {
             }
         }
         let (writer, number) = sent.claim;
+        let keys = sent.messages.iter().filter_map(|message| key(*message));
+        let requests = keys.map(|key| Request { key, at_us: 0 }).collect();
+        if self.without == Some(Leniency::KeysAfter) {
+            let applied = self.store.apply(writer, number, &changes);
+            if matches!(applied, Ok(Applied::Now { .. })) && !self.random.one_in(8) {
+                let requests = Changes { requests, ..Changes::default() };
+                self.store.apply_all(&[], &mut Whole(Some(requests))).map_err(text)?;
+            }
+            return Ok(applied.ok());
+        }
+        changes.requests = requests;
         if self.without == Some(Leniency::ClaimOutside) {
             let claimed = self.store.apply(writer, number, &Changes::default());
             if !matches!(claimed, Ok(Applied::Now { .. })) || self.random.one_in(8) {

@@ -1,5 +1,6 @@
 //! Runs of the engine in a world of which every accident comes from a seed: torn and unsynced writes
-//! that vanish, full disks, errors of reads, writes and syncs, kills between any two calls. After
+//! that vanish, full disks, errors of reads, writes and syncs, kills between any two calls, two
+//! processes that write the same lane. After
 //! each run the laws are checked: what was acknowledged is there once, what failed does not come
 //! back, and it starts again.
 //!
@@ -12,6 +13,7 @@ mod clock;
 mod disk;
 mod journal;
 mod random;
+mod writers;
 
 use disk::Omission;
 
@@ -76,19 +78,20 @@ fn every_rule_about_clocks_is_needed() {
 #[test]
 fn what_is_acknowledged_is_in_the_store_once() {
     let mut all = disk::Injected::default();
-    let (mut acknowledged, mut written, mut lost, mut late) = (0, 0, 0, 0);
+    let (mut acknowledged, mut written, mut lost, mut late, mut repeated) = (0, 0, 0, 0, 0);
     for seed in seeds() {
         match batches::run(seed, None) {
             Ok(seen) => {
                 acknowledged += seen.acknowledged;
                 (written, lost, late) =
                     (written + seen.batches, lost + seen.lost_answers, late + seen.late_commits);
+                repeated += seen.repetitions;
                 all.add(&seen.injected);
             }
             Err(script) => panic!("seed {seed}:\n{script}"),
         }
     }
-    let counted = [acknowledged as u64, written, lost, late];
+    let counted = [acknowledged as u64, written, lost, late, repeated];
     assert!(counted.iter().all(|count| *count > 1_000), "{counted:?} {all:?}");
 }
 
@@ -96,6 +99,26 @@ fn what_is_acknowledged_is_in_the_store_once() {
 fn every_rule_about_batches_is_needed() {
     for rule in batches::Leniency::ALL {
         let found = (0..20_000).find(|seed| batches::run(*seed, Some(rule)).is_err());
+        assert!(found.is_some(), "without {rule:?} nothing is found");
+    }
+}
+
+#[test]
+fn two_processes_on_one_lane_write_the_sums_of_one() {
+    let mut all = writers::Seen::default();
+    for seed in seeds() {
+        match writers::run(seed, None) {
+            Ok(seen) => all.add(&seen),
+            Err(script) => panic!("seed {seed}:\n{script}"),
+        }
+    }
+    assert!(all.each().iter().all(|count| *count > 1_000), "{:?}", all.each());
+}
+
+#[test]
+fn every_rule_about_lanes_is_needed() {
+    for rule in writers::Leniency::ALL {
+        let found = (0..20_000).find(|seed| writers::run(*seed, Some(rule)).is_err());
         assert!(found.is_some(), "without {rule:?} nothing is found");
     }
 }

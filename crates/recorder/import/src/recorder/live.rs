@@ -8,10 +8,10 @@ use engine::{Frozen, Head, Place};
 use formats::text::Windowed;
 use formats::{Book, Reason, Update};
 use series::{Kind, Refusal};
-use store::{Maintained, Store, StoreError, Writer};
+use store::{Maintained, Request, Store, StoreError, Writer};
 
 use super::find::{Asked, Found};
-use super::{Known, Recorder};
+use super::{Known, Recorder, Unstored};
 use crate::placed::{Placed, placed};
 use crate::{BackfillError, Options};
 
@@ -38,8 +38,8 @@ pub struct Live<'r, 's> {
 pub struct Batch {
     /// Series that had to be omitted because a slot of theirs would overflow.
     pub omitted: usize,
-    /// Slots that are older than any retention keeps.
-    pub expired: u64,
+    /// What of the others was not stored.
+    pub unstored: Unstored,
 }
 
 /// What the store was asked for, and has not answered yet.
@@ -175,6 +175,11 @@ impl<'s> Live<'_, 's> {
         }
     }
 
+    /// Declares that updates since the last batch are those of a request, with which it is written.
+    pub fn request(&mut self, request: Request) {
+        self.recorder.head.request(request);
+    }
+
     /// Whether a series that was [found](Live::find) in the selected book accepts updates of a kind.
     ///
     /// # Errors
@@ -257,9 +262,11 @@ impl<'s> Live<'_, 's> {
                 limit => self.recorder.store_thread.ended_within(limit),
             };
             match ended? {
-                Ok(expired) => {
+                Ok(stored) => {
+                    self.recorder.stored(stored);
                     let omitted = std::mem::take(&mut self.omitted).len();
-                    return Some(Ok(Batch { omitted, expired }));
+                    let unstored = std::mem::take(&mut self.recorder.unstored);
+                    return Some(Ok(Batch { omitted, unstored }));
                 }
                 Err((StoreError::Overflow { slots }, mut frozen)) => {
                     let before = self.omitted.len();
@@ -298,6 +305,15 @@ impl<'s> Live<'_, 's> {
             let begun = Instant::now();
             done(store.maintain_while(now_us, &mut || begun.elapsed() < limit));
         });
+    }
+
+    /// Starts [`Store::forget_requests`], and calls `done` on the store's thread with the result.
+    pub fn forget_requests(
+        &self,
+        until_us: i64,
+        done: impl FnOnce(Result<u64, StoreError>) + Send + 's,
+    ) {
+        self.recorder.store_thread.start(move |store| done(store.forget_requests(until_us)));
     }
 
     fn head(&self) -> &Head {

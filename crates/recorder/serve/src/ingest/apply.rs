@@ -16,11 +16,12 @@ use formats::text::{Graphite, Influx, Parser, Reader, Statsd};
 use formats::{Arrival, Line, Lines, Messages, Protocol, Reason, RefusalCounts, Taken, Update};
 use import::{BackfillError, Live};
 use series::Kind;
-use store::{Retention, Store, StoreError, Writer};
+use store::{Request, Retention, Store, StoreError, Writer};
 
 use super::behind::Behind;
 use super::elements::{self, Repeats};
 use super::journal::Group;
+use super::keys::Keys;
 use super::upkeep::Upkeep;
 use super::watchdog::Watchdog;
 use super::{Answer, IngestOptions, Message, Refused, Shared, State};
@@ -60,10 +61,10 @@ pub(super) fn run(
     if let Some(last_us) = store.last_us()? {
         state.compare_clock(last_us);
     }
-    let now_us = state.now_us();
+    let (keys, now_us) = (Keys::of(&options.place)?, state.now_us());
     let result = import::live(&mut *store, options.import.clone(), now_us, |live| {
         let Session { journal, batches, windows } = session;
-        let mut apply = Apply::new(options, state, metrics, (live, batches));
+        let mut apply = Apply::new(options, state, metrics, (live, batches, keys));
         let begin = |apply: &mut Apply<'_, '_, '_>| {
             apply.replay(&journal, windows)?;
             let journal = Arc::new(Mutex::new(journal));
@@ -167,8 +168,11 @@ pub(super) struct Apply<'a, 'r, 's> {
     is_open: bool,
     /// How long to wait for the numbers of new series.
     patience: Duration,
-    /// Whether the store could not be asked for them.
+    /// Whether the store could not be asked for them, or for the keys of requests.
     is_unasked: bool,
+    pub(super) keys: Keys,
+    /// When old keys were last forgotten.
+    pub(super) forgotten: Option<Instant>,
     /// Whether lines have changed windows since these were last added to the head.
     pub(super) has_new_windows: bool,
     /// The gauges whose last value the parser has.
@@ -183,7 +187,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         options: &'a IngestOptions,
         state: &'a State,
         metrics: &'a Metrics,
-        (live, batches): (&'a mut Live<'r, 's>, Batches),
+        (live, batches, keys): (&'a mut Live<'r, 's>, Batches, Keys),
     ) -> Apply<'a, 'r, 's> {
         let import = &options.import;
         let series_max = usize::try_from(import.series.series).unwrap_or(usize::MAX);
@@ -225,6 +229,8 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             is_open: false,
             patience: Duration::MAX,
             is_unasked: false,
+            keys,
+            forgotten: None,
             has_new_windows: false,
             gauges: HashSet::new(),
             updates: Vec::new(),
@@ -248,13 +254,13 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         let mut follower = Follower::new(Folder::new(folder), first - 1);
         while let Some((position, bytes)) = follower.next(journal.last())? {
             let read = Record::read(bytes).ok_or_else(unknown)?;
-            let Record::Lines { format, arrival_us, lines } = read else { continue };
+            let Record::Lines { format, arrival_us, lines, .. } = read else { continue };
             if position <= upto && format == Format::Message(Protocol::Otlp) {
                 // It may be sent again by those who did not get their answer.
                 self.remember(arrival_us, lines);
             }
             if (needed..=upto).contains(&position) {
-                let at = At { position, arrival_us, is_known: true };
+                let at = At { position, arrival_us, key: None, is_known: true };
                 self.lines(format, at, lines, &mut |_| ())?;
             }
         }
@@ -341,8 +347,8 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         }
         for (position, message) in (first..).zip(group.messages) {
             if self.behind.is_none() {
-                let Message { format, lines, arrival_us, sender, .. } = &message;
-                let at = At { position, arrival_us: *arrival_us, is_known: false };
+                let Message { format, lines, arrival_us, key, sender, .. } = &message;
+                let at = At { position, arrival_us: *arrival_us, key: *key, is_known: false };
                 if let Some(refused) = self.message(*format, at, lines, Some(sender))? {
                     self.applied = position;
                     // A sender that is gone does not wait for its answer.
@@ -377,12 +383,28 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         lines: &[u8],
         sender: Option<&Sender>,
     ) -> Result<Option<Refused>, ServeError> {
+        if let Some(key) = at.key {
+            match self.is_repeated(key) {
+                None => return Ok(None),
+                Some(true) => {
+                    self.metrics.requests_repeated.inc();
+                    let refused = self.judge(format, at.arrival_us, lines);
+                    return Ok(Some(Refused { is_repeated: true, ..refused }));
+                }
+                Some(false) => {}
+            }
+        }
         let (mut counts, mut first) = (RefusalCounts::default(), None);
         let count = self.lines(format, at, lines, &mut |(number, reason)| {
             counts.add(reason);
             first.get_or_insert((number, reason));
         })?;
         let Some(count) = count else { return Ok(None) };
+        if let Some(key) = at.key {
+            self.live.request(Request { key, at_us: at.arrival_us });
+            self.keys.add(key);
+            self.oldest_us.get_or_insert(at.arrival_us);
+        }
         if let Some(sender) = sender {
             counts.iter().for_each(|(reason, lines)| {
                 self.metrics.refuse(sender, reason.name(), lines);
@@ -397,7 +419,8 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             Format::Message(_) => self.accepted,
             _ => (0, 0),
         };
-        Ok(Some(Refused { lines: counts.total(), first, samples, histograms }))
+        let lines = counts.total();
+        Ok(Some(Refused { lines, first, samples, histograms, is_repeated: false }))
     }
 
     /// Parses lines and adds their updates to the head; `refuse` is called with the number of each
@@ -411,7 +434,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         refuse: &mut dyn FnMut((u64, Reason)),
     ) -> Result<Option<u64>, StoreError> {
         let code = format.code();
-        let At { position, arrival_us, is_known } = at;
+        let At { position, arrival_us, is_known, .. } = at;
         let statsd = self.statsd();
         if let Some((windows, _)) = statsd.windows() {
             windows.mark(position);
@@ -482,9 +505,7 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
         };
         match self.live.find((code, book), touched, self.patience) {
             Ok(true) => {
-                if std::mem::take(&mut self.is_unasked) && !self.live.is_writing() {
-                    self.state.set_store_error(None);
-                }
+                self.answered();
                 Ok(true)
             }
             Ok(false) => {
@@ -493,13 +514,43 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
             }
             Err(BackfillError::Store(error)) if !self.is_open => Err(error),
             Err(error) => {
-                self.metrics.store_errors.inc();
-                self.state.set_store_error(Some(error.to_string()));
-                self.is_unasked = true;
-                self.ask_at = Instant::now() + RETRY;
+                self.unanswered(&error.to_string());
                 Ok(false)
             }
         }
+    }
+
+    /// Whether a request was applied before; `None` if the store has not answered.
+    fn is_repeated(&mut self, key: Writer) -> Option<bool> {
+        match self.keys.has(key, self.patience) {
+            Some(Ok(known)) => {
+                self.answered();
+                Some(known)
+            }
+            Some(Err(error)) => {
+                self.unanswered(&error.to_string());
+                None
+            }
+            None => {
+                self.ask_at = Instant::now() + TICK;
+                None
+            }
+        }
+    }
+
+    /// The store has answered a question.
+    fn answered(&mut self) {
+        if std::mem::take(&mut self.is_unasked) && !self.live.is_writing() {
+            self.state.set_store_error(None);
+        }
+    }
+
+    /// The store could not be asked.
+    fn unanswered(&mut self, error: &str) {
+        self.metrics.store_errors.inc();
+        self.state.set_store_error(Some(error.to_owned()));
+        self.is_unasked = true;
+        self.ask_at = Instant::now() + RETRY;
     }
 
     /// Whether the store is to be asked for series again, but not now.
@@ -508,11 +559,13 @@ impl<'a, 'r, 's> Apply<'a, 'r, 's> {
     }
 }
 
-/// A message: its position in the journal, when it arrived, and whether the store has it.
+/// A message: its position in the journal, when it arrived, the name of its request, and whether the
+/// store has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct At {
     pub(super) position: u64,
     pub(super) arrival_us: i64,
+    pub(super) key: Option<Writer>,
     pub(super) is_known: bool,
 }
 

@@ -11,6 +11,10 @@ use super::behind::Behind;
 use super::{Shared, upkeep};
 use crate::ServeError;
 use engine::record::write_windows;
+use store::StoreError;
+
+/// Time between two searches for keys that are no longer remembered.
+const FORGOTTEN_EACH: Duration = Duration::from_secs(3_600);
 
 /// How long a last batch may take when the daemon ends.
 const LAST_BATCH: Duration = Duration::from_secs(60);
@@ -176,6 +180,7 @@ impl Apply<'_, '_, '_> {
         };
         drop(journal);
         self.live.write(&[claim]);
+        self.keys.write();
         self.oldest_writing_us = self.oldest_us.take();
         true
     }
@@ -188,12 +193,14 @@ impl Apply<'_, '_, '_> {
                 self.live.again();
             }
             None => {}
-            Some(Ok(import::Batch { omitted, expired })) => {
+            Some(Ok(import::Batch { omitted, unstored })) => {
                 self.state.set_store_error(None);
                 self.oldest_writing_us = None;
+                self.keys.written();
                 self.metrics.batches.inc();
                 self.metrics.series_omitted.inc_by(omitted as u64);
-                self.metrics.slots_expired.inc_by(expired);
+                self.metrics.slots_expired.inc_by(unstored.expired);
+                self.metrics.points_overtaken.inc_by(unstored.overtaken);
                 let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
                 // A file that cannot be deleted now is deleted with the next batch.
                 if self.batches.release(&mut journal).is_err() {
@@ -201,6 +208,8 @@ impl Apply<'_, '_, '_> {
                 }
                 self.state.journal_bytes.store(journal.size(), Ordering::Relaxed);
             }
+            // Another daemon has one of the requests. After a new start they are told apart.
+            Some(Err(error @ StoreError::Overtaken)) => return Err(error.into()),
             Some(Err(error)) => {
                 self.metrics.store_errors.inc();
                 self.retried = Instant::now();
@@ -219,6 +228,14 @@ impl Apply<'_, '_, '_> {
             return;
         }
         let Some(now_us) = self.state.expiry_us() else { return };
+        if self.forgotten.is_none_or(|forgotten| forgotten.elapsed() >= FORGOTTEN_EACH) {
+            self.forgotten = Some(Instant::now());
+            let remember_us = i64::try_from(self.options.remember.as_micros()).unwrap_or(i64::MAX);
+            let metrics = self.metrics.clone();
+            self.live.forget_requests(now_us.saturating_sub(remember_us), move |done| {
+                metrics.forgotten(&done);
+            });
+        }
         let (metrics, ended) = (self.metrics.clone(), self.upkeep.begin());
         self.live.maintain(now_us, upkeep::PART, move |done| {
             metrics.upkeep(&done);

@@ -102,9 +102,9 @@ impl Apply<'_, '_, '_> {
             bytes += record.len();
             let read = Record::read(record);
             let read = read.ok_or_else(|| ServeError::Record(self.options.journal.clone()))?;
-            if let Record::Lines { format, arrival_us, lines } = read {
+            if let Record::Lines { format, arrival_us, key, lines } = read {
                 *oldest_us = Some(arrival_us);
-                let at = At { position, arrival_us, is_known: false };
+                let at = At { position, arrival_us, key, is_known: false };
                 let sender = sender(runs, position, self.replayed);
                 if self.message(format, at, lines, sender)?.is_none() {
                     follower.again();
@@ -121,7 +121,7 @@ impl Apply<'_, '_, '_> {
 
     /// Answers a message that is in the journal, and leaves it there.
     pub(super) fn defer(&mut self, message: Message, position: u64) {
-        let Message { format, lines, arrival_us, sender, answer, room } = message;
+        let Message { format, lines, arrival_us, sender, answer, room, .. } = message;
         if let Some(to) = answer {
             // A sender that is gone does not wait for its answer.
             let _ = to.send(Answer::Written(self.judge(format, arrival_us, &lines)));
@@ -133,7 +133,7 @@ impl Apply<'_, '_, '_> {
     }
 
     /// What of a message cannot be read; what the store would refuse is not known.
-    fn judge(&mut self, format: Format, arrival_us: i64, lines: &[u8]) -> Refused {
+    pub(super) fn judge(&mut self, format: Format, arrival_us: i64, lines: &[u8]) -> Refused {
         match format {
             Format::Influx(_) => self.judge_lines(format, arrival_us, lines),
             Format::Message(protocol) => self.judge_elements(protocol, arrival_us, lines),

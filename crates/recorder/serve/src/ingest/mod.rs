@@ -17,6 +17,7 @@ mod batches;
 mod behind;
 mod elements;
 mod journal;
+mod keys;
 mod statsd;
 mod upkeep;
 mod watchdog;
@@ -31,6 +32,7 @@ use std::time::Duration;
 use engine::{Clock, Journal, Moment};
 use formats::Reason;
 use rustix::time::{ClockId, Timespec, clock_gettime};
+use store::Writer;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 pub(crate) use engine::Format;
@@ -66,6 +68,8 @@ pub(crate) struct IngestOptions {
     pub(crate) journal_max: u64,
     /// Time between two batches.
     pub(crate) write_each: Duration,
+    /// How long the keys of requests are remembered.
+    pub(crate) remember: Duration,
     /// Step, limits and memory, as for an import.
     pub(crate) import: import::Options,
 }
@@ -78,6 +82,8 @@ pub(crate) struct Message {
     pub(crate) lines: Vec<u8>,
     /// When they arrived, in microseconds since the epoch.
     pub(crate) arrival_us: i64,
+    /// The name of the request, if its sender has given it one.
+    pub(crate) key: Option<Writer>,
     pub(crate) sender: Sender,
     /// Who waits for the answer.
     pub(crate) answer: Option<oneshot::Sender<Answer>>,
@@ -105,6 +111,8 @@ pub(crate) struct Refused {
     pub(crate) samples: u64,
     /// Native histograms that were accepted.
     pub(crate) histograms: u64,
+    /// Whether nothing was recorded, because the message repeats an earlier one.
+    pub(crate) is_repeated: bool,
 }
 
 /// What the threads and the listeners know of each other.

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use series::Lane;
 
 use super::link::{Failure, Session};
+use crate::LaneChange;
 
 /// The table of runs.
 pub(super) const TABLE: &str = "lane_run";
@@ -26,11 +27,20 @@ type RunKey = (i64, i32);
 /// The states of a run, by series.
 type Run = BTreeMap<i64, Vec<u8>>;
 
-/// States that are not written yet.
+/// Changes that are not written yet.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    runs: BTreeMap<RunKey, Run>,
+    runs: BTreeMap<RunKey, BTreeMap<i64, Change>>,
     bytes: usize,
+    /// The lanes that were not as they were when the batch was computed, as they are.
+    pub(super) stale: Vec<((i64, i32), Lane)>,
+}
+
+/// The states of a lane before and after a batch.
+#[derive(Debug)]
+struct Change {
+    before: Vec<u8>,
+    after: Vec<u8>,
 }
 
 fn run_of(series: i64, lane: i32) -> RunKey {
@@ -38,11 +48,11 @@ fn run_of(series: i64, lane: i32) -> RunKey {
 }
 
 impl Lanes {
-    /// Adds the state of a lane after a batch.
-    pub(super) fn add(&mut self, series: i64, lane: i32, state: &Lane) {
-        let state = state.to_bytes();
-        self.bytes += state.len();
-        self.runs.entry(run_of(series, lane)).or_default().insert(series, state);
+    /// Adds the change of a lane.
+    pub(super) fn add(&mut self, series: i64, lane: i32, change: &LaneChange) {
+        let change = Change { before: change.before.to_bytes(), after: change.after.to_bytes() };
+        self.bytes += change.before.len() + change.after.len();
+        self.runs.entry(run_of(series, lane)).or_default().insert(series, change);
     }
 
     /// Whether there are enough to write.
@@ -50,8 +60,8 @@ impl Lanes {
         self.bytes >= WRITTEN_AT_ONCE
     }
 
-    /// Writes the states; others in the same runs stay. Returns the number of series in the
-    /// replaced runs.
+    /// Writes the states of the lanes that are as they were when the batch was computed; others in
+    /// the same runs stay. Returns the number of series in the replaced runs.
     pub(super) fn write(&mut self, session: &mut Session<'_>) -> Result<u64, Failure> {
         if self.runs.is_empty() {
             return Ok(0);
@@ -71,8 +81,14 @@ impl Lanes {
         )?;
         let known = find(session, &firsts, &lanes, true)?;
         let mut merged: BTreeMap<RunKey, Run> = known.into_iter().collect();
-        for (key, run) in runs {
-            merged.entry(key).or_default().extend(run);
+        for ((first, lane), changes) in runs {
+            let run = merged.entry((first, lane)).or_default();
+            for (series, change) in changes {
+                match stale(run.get(&series), &change.before)? {
+                    Some(now) => self.stale.push(((series, lane), now)),
+                    None => _ = run.insert(series, change.after),
+                }
+            }
         }
         let replaced = (merged.len() as u64).saturating_sub(made) * SERIES as u64;
         let (firsts, lanes): (Vec<i64>, Vec<i32>) = merged.keys().copied().unzip();
@@ -85,6 +101,19 @@ impl Lanes {
         )?;
         Ok(replaced)
     }
+}
+
+/// The stored lane, if it is not the one `before`.
+fn stale(stored: Option<&Vec<u8>>, before: &Vec<u8>) -> Result<Option<Lane>, Failure> {
+    if stored == Some(before) {
+        return Ok(None);
+    }
+    // A new lane, or points that an earlier version wrote in another form.
+    let now = match stored {
+        Some(bytes) => Lane::from_bytes(bytes).ok_or_else(broken)?,
+        None => Lane::default(),
+    };
+    Ok(Some(now).filter(|now| Lane::from_bytes(before).as_ref() != Some(now)))
 }
 
 /// The states of lanes, by series and lane; a new one for each that was never saved.

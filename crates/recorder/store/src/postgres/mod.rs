@@ -6,6 +6,7 @@ mod lanes;
 mod link;
 mod packed;
 mod read;
+mod requests;
 mod scan;
 mod schema;
 mod types;
@@ -270,9 +271,6 @@ impl Postgres {
                 write::apply(session, &plan, &changes, &kept, &mut batch)?;
                 expired += plan.expired;
             }
-            if !batch.over.is_empty() {
-                return Err(StoreError::Overflow { slots: batch.over }.into());
-            }
             replaced = batch.finish(session)?;
             Ok(Applied::Now { expired })
         });
@@ -334,6 +332,14 @@ impl Store for Postgres {
 
     fn last_batch(&mut self, writer: Writer) -> Result<u64, StoreError> {
         self.link.transaction(|session| read::last_batch(session, writer))
+    }
+
+    fn has_request(&mut self, key: Writer) -> Result<bool, StoreError> {
+        self.link.transaction(|session| requests::has(session, key))
+    }
+
+    fn forget_requests(&mut self, until_us: i64) -> Result<u64, StoreError> {
+        self.link.transaction(|session| requests::forget(session, until_us))
     }
 
     fn last_us(&mut self) -> Result<Option<i64>, StoreError> {

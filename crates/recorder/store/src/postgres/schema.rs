@@ -11,7 +11,7 @@ use super::types::Time;
 use crate::kept::{self, Kept, SPAN_SLOTS};
 use crate::packed::postgres_slots;
 use crate::plan::retained;
-use crate::{Maintained, Retention, StoreError, names};
+use crate::{LaneChange, Maintained, Retention, StoreError, names};
 
 /// Each entry migrates a database from schema `index` to `index + 1`.
 ///
@@ -52,7 +52,7 @@ const ALONE: &str =
     "SELECT pg_advisory_xact_lock(1952539496, current_schema()::regnamespace::oid::int)";
 
 /// The lock of the database for whoever creates tables that every store has.
-const MIGRATING: &str = "SELECT pg_advisory_xact_lock(1952539496, 0)";
+pub(super) const MIGRATING: &str = "SELECT pg_advisory_xact_lock(1952539496, 0)";
 
 /// The lock of the process that does the upkeep; false if another process has it. The number spells
 /// "upke".
@@ -150,7 +150,8 @@ fn gather_lanes(session: &mut Session<'_>) -> Result<(), Failure> {
             last = (row.try_get(0)?, row.try_get(1)?);
             let state = Lane::from_bytes(row.try_get(2)?);
             let state = state.ok_or_else(|| Failure::Value("the points of a lane".to_owned()))?;
-            lanes.add(last.0, last.1, &state);
+            let change = LaneChange { before: Lane::default(), after: state };
+            lanes.add(last.0, last.1, &change);
         }
         lanes.write(session)?;
     }

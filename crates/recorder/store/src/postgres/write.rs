@@ -8,7 +8,7 @@ use series::{Accumulator, Batch, Bounds, Delta, Flavor, SlotKey, rrd};
 use super::lanes::{self, Lanes};
 use super::link::{Failure, Session};
 use super::types::Time;
-use super::{packed, read, schema};
+use super::{packed, read, requests, schema};
 use crate::kept::Kept;
 use crate::packed::Packing;
 use crate::plan::{self, Plan, RetentionChanges};
@@ -195,7 +195,7 @@ pub(super) struct InBatch {
     /// Number of series in the replaced runs.
     replaced: u64,
     /// The slots whose counts are too large, with their steps.
-    pub(super) over: Vec<(i64, SlotKey)>,
+    over: Vec<(i64, SlotKey)>,
 }
 
 impl InBatch {
@@ -204,13 +204,20 @@ impl InBatch {
         InBatch { packed, lanes: Lanes::default(), replaced: 0, over: Vec::new() }
     }
 
-    /// Writes everything unwritten; returns the number of replaced rows, by table.
+    /// Writes everything unwritten; returns the number of replaced rows, by table. Fails if lanes
+    /// have changed or slots are too large.
     pub(super) fn finish(
         mut self,
         session: &mut Session<'_>,
     ) -> Result<BTreeMap<String, u64>, Failure> {
         let mut replaced = self.packed.finish(session)?;
         self.replaced += self.lanes.write(session)?;
+        if !self.lanes.stale.is_empty() {
+            return Err(StoreError::Stale { lanes: self.lanes.stale }.into());
+        }
+        if !self.over.is_empty() {
+            return Err(StoreError::Overflow { slots: self.over }.into());
+        }
         replaced.insert(lanes::TABLE.to_owned(), self.replaced);
         Ok(replaced)
     }
@@ -234,12 +241,13 @@ pub(super) fn apply(
         batch.over.extend(beyond.into_iter().map(|key| (step_us, key)));
         recompute_bounds(session, part, kept, &mut batch.packed)?;
     }
-    for ((series, lane), state) in &changes.lanes {
-        batch.lanes.add(*series, *lane, state);
+    for ((series, lane), change) in &changes.lanes {
+        batch.lanes.add(*series, *lane, change);
     }
     if batch.lanes.is_full() {
         batch.replaced += batch.lanes.write(session)?;
     }
+    requests::add(session, &changes.requests)?;
     changes.rrd.iter().try_for_each(|change| advance(session, change))
 }
 

@@ -2,6 +2,7 @@
 
 mod packed;
 mod read;
+mod requests;
 mod scan;
 mod schema;
 mod write;
@@ -242,6 +243,14 @@ impl Store for Sqlite {
 
     fn last_batch(&mut self, writer: Writer) -> Result<u64, StoreError> {
         self.read(|db| read::last_batch(db, writer))
+    }
+
+    fn has_request(&mut self, key: Writer) -> Result<bool, StoreError> {
+        self.read(|db| requests::has(db, key))
+    }
+
+    fn forget_requests(&mut self, until_us: i64) -> Result<u64, StoreError> {
+        self.write(|tx| Ok(requests::forget(tx, until_us)?))
     }
 
     fn last_us(&mut self) -> Result<Option<i64>, StoreError> {

@@ -64,17 +64,18 @@ pub(super) fn find(db: &Connection, selector: &Selector) -> Result<Vec<Series>> 
 
 /// The states of lanes; a new one for each that was never saved.
 pub(super) fn lane_states(db: &Connection, lanes: &[(i64, i32)]) -> Result<Vec<Lane>> {
+    lanes.iter().map(|(series, lane)| lane_state(db, *series, *lane)).collect()
+}
+
+/// The state of a lane; a new one if it was never saved.
+pub(super) fn lane_state(db: &Connection, series: i64, lane: i32) -> Result<Lane> {
     let mut statement =
         db.prepare_cached("SELECT state FROM lane_state WHERE series = ?1 AND lane = ?2")?;
-    let mut states = Vec::with_capacity(lanes.len());
-    for (series, lane) in lanes {
-        let state = statement.query_row(params![series, lane], |row| {
-            let bytes = row.get_ref(0)?.as_blob()?;
-            Lane::from_bytes(bytes).ok_or_else(|| broken(0, "the points of a lane".to_owned()))
-        });
-        states.push(state.optional()?.unwrap_or_default());
-    }
-    Ok(states)
+    let state = statement.query_row(params![series, lane], |row| {
+        let bytes = row.get_ref(0)?.as_blob()?;
+        Lane::from_bytes(bytes).ok_or_else(|| broken(0, "the points of a lane".to_owned()))
+    });
+    Ok(state.optional()?.unwrap_or_default())
 }
 
 /// A series in RRD mode with its rows.

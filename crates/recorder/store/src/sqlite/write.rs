@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use rusqlite::{CachedStatement, OptionalExtension, Result, Statement, Transaction, params};
-use series::{Accumulator, Batch, Bounds, Delta, Flavor, SlotKey};
+use series::{Accumulator, Batch, Bounds, Delta, Flavor, Lane, SlotKey};
 
-use super::{Failure, packed, read, schema};
+use super::{Failure, packed, read, requests, schema};
 use crate::kept::Kept;
 use crate::packed::Packing;
 use crate::plan::{self, Plan, RetentionChanges};
@@ -109,10 +109,16 @@ pub(super) fn apply(
     }
     let kept = schema::retentions(tx)?;
     let (mut expired, mut over) = (0, Vec::new());
+    let mut stale = Vec::new();
     let mut writing = packed::Writing::default();
     source.restart();
     while let Some(changes) = source.next() {
         expired += apply_piece(tx, &changes, &kept, packing, &mut writing, &mut over)?;
+        save_lanes(tx, &changes, &mut stale)?;
+        requests::add(tx, &changes.requests)?;
+    }
+    if !stale.is_empty() {
+        return Err(StoreError::Stale { lanes: stale }.into());
     }
     if !over.is_empty() {
         return Err(StoreError::Overflow { slots: over }.into());
@@ -138,14 +144,37 @@ fn apply_piece(
         over.extend(beyond.into_iter().map(|key| (step_us, key)));
         recompute_bounds(tx, part, kept, packing, writing)?;
     }
-    let mut save = tx.prepare_cached("INSERT OR REPLACE INTO lane_state VALUES (?1, ?2, ?3)")?;
-    for ((series, lane), state) in &changes.lanes {
-        save.execute(params![series, lane, state.to_bytes()])?;
-    }
     for change in &changes.rrd {
         advance(tx, change)?;
     }
     Ok(plan.expired)
+}
+
+/// Saves the lanes that are as they were when the batch was computed; the others are added to
+/// `stale`.
+fn save_lanes(
+    tx: &Transaction<'_>,
+    changes: &Changes,
+    stale: &mut Vec<((i64, i32), Lane)>,
+) -> Result<()> {
+    let mut update = tx.prepare_cached(
+        "UPDATE lane_state SET state = ?3 WHERE series = ?1 AND lane = ?2 AND state = ?4",
+    )?;
+    let mut save = tx.prepare_cached("INSERT OR REPLACE INTO lane_state VALUES (?1, ?2, ?3)")?;
+    for ((series, lane), change) in &changes.lanes {
+        let (before, after) = (change.before.to_bytes(), change.after.to_bytes());
+        if update.execute(params![series, lane, after, before])? == 1 {
+            continue;
+        }
+        // A new lane, or points that an earlier version wrote in another form.
+        let now = read::lane_state(tx, *series, *lane)?;
+        if now == change.before {
+            save.execute(params![series, lane, after])?;
+        } else {
+            stale.push(((*series, *lane), now));
+        }
+    }
+    Ok(())
 }
 
 /// Claims the writers' next numbers; false if all were claimed before.

@@ -1,14 +1,14 @@
 //! Crashes, full disks, and schemas from the future.
 
 use postgres::{Client, NoTls};
-use series::{Delta, Interval, Kind, SECOND_US, SlotKey, Spec, Step};
+use series::{Delta, Interval, Kind, Lane, Point, Reading, SECOND_US, SlotKey, Spec, Step};
 use store::{
-    Applied, Changes, Identity, Maintained, NewSeries, Packing, Postgres, Retention, SeriesLimit,
-    Sqlite, Store, StoreError, Writer,
+    Applied, Changes, Identity, LaneChange, Maintained, NewSeries, Packing, Postgres, Request,
+    Retention, Series, SeriesLimit, Sqlite, Store, StoreError, Writer,
 };
 use throwaway::Throwaway;
 
-use crate::place::server;
+use crate::place::{Place, server};
 
 fn requests(store: &mut dyn Store) -> i64 {
     store.retain(&[Retention::from_secs(10, None).unwrap()]).unwrap();
@@ -115,6 +115,118 @@ fn writers_who_pack_the_same_slots_at_the_same_moment_add_up_in_postgresql() {
     assert_eq!(total(&mut open(), series), 300.0);
     open().seal(i64::MAX).unwrap();
     assert_eq!(total(&mut open(), series), 300.0);
+}
+
+fn level(store: &mut dyn Store) -> Series {
+    store.retain(&[Retention::from_secs(10, None).unwrap()]).unwrap();
+    let spec = Spec::new(Kind::Gauge, Step::from_secs(10).unwrap());
+    let wanted = NewSeries::new(Identity::new("level", []), spec);
+    store.series(&[wanted], &SeriesLimit::DEFAULT).unwrap().remove(0).unwrap()
+}
+
+/// A batch with a point of the value 1, computed from a lane; and the lane after it.
+fn point(series: &Series, lane: &Lane, second: i64) -> (Changes, Lane) {
+    let mut changes = Changes::default();
+    let mut change = LaneChange::of(lane.clone());
+    let point = Point { at_us: second * SECOND_US, reading: Reading::Level(1.0) };
+    let sink = |slot_us, delta| {
+        changes.add(series.spec.step, SlotKey { slot_us, series: series.id, lane: 0 }, delta);
+    };
+    change.after.push(&series.spec, point, sink).unwrap();
+    let after = change.after.clone();
+    changes.lanes.insert((series.id, 0), change);
+    (changes, after)
+}
+
+#[test]
+fn a_batch_on_a_lane_that_another_writer_has_changed_is_refused_with_the_lane_as_it_is() {
+    for mut place in [Place::memory(), Place::sqlite(), Place::postgres("stale")] {
+        let store = place.store();
+        let series = level(store);
+        let (first, after_first) = point(&series, &Lane::default(), 1);
+        store.apply(Writer(1), 1, &first).unwrap();
+        let stale = |done: Result<Applied, StoreError>| match done {
+            Err(StoreError::Stale { lanes }) => lanes,
+            done => panic!("{done:?}"),
+        };
+        // Another new lane, and one that is a point ahead.
+        let (second, after_second) = point(&series, &Lane::default(), 3);
+        let now = vec![((series.id, 0), after_first.clone())];
+        assert_eq!(stale(store.apply(Writer(2), 1, &second)), now);
+        let (third, _) = point(&series, &after_second, 5);
+        assert_eq!(stale(store.apply(Writer(2), 1, &third)), now);
+        assert_eq!((store.last_batch(Writer(2)).unwrap(), total(store, series.id)), (0, 0.0));
+        let (again, after_both) = point(&series, &after_first, 3);
+        store.apply(Writer(2), 1, &again).unwrap();
+        assert_eq!(store.apply(Writer(2), 1, &again).unwrap(), Applied::Before);
+        assert_eq!(store.lane_states(&[(series.id, 0)]).unwrap(), [after_both]);
+        assert_eq!(total(store, series.id), 2.0);
+    }
+}
+
+#[test]
+fn a_request_is_in_one_batch_until_it_is_forgotten() {
+    for mut place in [Place::memory(), Place::sqlite(), Place::postgres("requests")] {
+        let store = place.store();
+        let series = requests(store);
+        assert!(!store.has_request(Writer(5)).unwrap());
+        assert_eq!(store.forget_requests(i64::MAX).unwrap(), 0);
+        let batch = |keys: &[u128]| {
+            let request =
+                |key: &u128| Request { key: Writer(*key), at_us: *key as i64 * SECOND_US };
+            Changes { requests: keys.iter().map(request).collect(), ..count(series, 3) }
+        };
+        store.apply(Writer(1), 1, &batch(&[5, 9])).unwrap();
+        assert_eq!(store.apply(Writer(1), 1, &batch(&[5, 9])).unwrap(), Applied::Before);
+        let error = store.apply(Writer(1), 2, &batch(&[7, 9])).unwrap_err();
+        assert!(matches!(error, StoreError::Overtaken), "{error}");
+        let known =
+            |store: &mut dyn Store| [5, 7, 9].map(|key| store.has_request(Writer(key)).unwrap());
+        assert_eq!((known(store), total(store, series)), ([true, false, true], 3.0));
+        store.apply(Writer(1), 2, &batch(&[7])).unwrap();
+        assert_eq!(store.forget_requests(8 * SECOND_US).unwrap(), 2);
+        assert_eq!(known(store), [false, false, true]);
+        store.apply(Writer(1), 3, &batch(&[7])).unwrap();
+        assert_eq!((known(store), total(store, series)), ([false, true, true], 9.0));
+    }
+}
+
+#[test]
+fn writers_of_one_lane_at_the_same_time_cover_every_second_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("record.sqlite").display().to_string();
+    for place in [file, server().database("one_lane").unwrap()] {
+        let series = level(&mut *store::open(&place).unwrap());
+        std::thread::scope(|scope| {
+            for writer in 0..3 {
+                let (place, series) = (&place, &series);
+                scope.spawn(move || {
+                    let mut store = store::open(place).unwrap();
+                    let mut known = Lane::default();
+                    for seq in 1..=30 {
+                        let second = seq as i64 * 3 + writer;
+                        loop {
+                            let (changes, after) = point(series, &known, second);
+                            match store.apply(Writer(writer as u128), seq, &changes) {
+                                Err(StoreError::Stale { mut lanes }) => known = lanes.remove(0).1,
+                                done => {
+                                    assert_eq!(done.unwrap(), Applied::Now { expired: 0 });
+                                    known = after;
+                                    break;
+                                }
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        let mut store = store::open(&place).unwrap();
+        let rows = store.slots(series.spec.step, &[series.id], i64::MIN, i64::MAX).unwrap();
+        let known: i64 = rows.iter().map(|(_, row)| row.covered_us).sum();
+        let points: i64 = rows.iter().map(|(_, row)| row.n).sum();
+        let found = (total(&mut *store, series.id), known / SECOND_US, points);
+        assert_eq!(found, (89.0, 89, 90), "{place}");
+    }
 }
 
 #[test]

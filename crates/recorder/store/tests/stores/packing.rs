@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use series::{Delta, Interval, Kind, Point, Reading, SECOND_US, SlotKey, Spec, Step};
-use store::{Changes, Identity, NewSeries, Retention, Series, SeriesLimit, Writer};
+use store::{Changes, Identity, LaneChange, NewSeries, Retention, Series, SeriesLimit, Writer};
 
 use crate::place::{Mode, Place};
 
@@ -93,15 +93,15 @@ impl Run {
     }
 
     fn point(&mut self, series: &Series, lane: i32, at_s: i64, value: f64, changes: &mut Changes) {
-        let mut state = changes.lanes.remove(&(series.id, lane)).unwrap_or_else(|| {
-            self.place.store().lane_states(&[(series.id, lane)]).unwrap().remove(0)
+        let mut change = changes.lanes.remove(&(series.id, lane)).unwrap_or_else(|| {
+            LaneChange::of(self.place.store().lane_states(&[(series.id, lane)]).unwrap().remove(0))
         });
         let point = Point { at_us: at_s * SECOND_US, reading: Reading::Level(value) };
         // A point that is refused is refused by every store.
-        let _ = state.push(&series.spec, point, |slot_us, delta| {
+        let _ = change.after.push(&series.spec, point, |slot_us, delta| {
             changes.add(series.spec.step, SlotKey { slot_us, series: series.id, lane }, delta);
         });
-        changes.lanes.insert((series.id, lane), state);
+        changes.lanes.insert((series.id, lane), change);
     }
 }
 

@@ -25,7 +25,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use series::{Delta, Interval, Kind, Point, SlotKey, Spec};
 use store::{
-    Applied, Changes, Identity, NewSeries, Retention, Selector, Series, SeriesLimit, Writer,
+    Applied, Changes, Identity, LaneChange, NewSeries, Retention, Selector, Series, SeriesLimit,
+    Writer,
 };
 
 use crate::place::Place;
@@ -189,18 +190,18 @@ impl Run {
                 let reading =
                     series.spec.kind.reading(number(value)?).map_err(|e| e.to_string())?;
                 let point = Point { at_us: time_us(time)?, reading };
-                let mut state = match changes.lanes.remove(&(series.id, lane)) {
-                    Some(state) => state,
+                let mut change = match changes.lanes.remove(&(series.id, lane)) {
+                    Some(change) => change,
                     None => {
                         let states = self.place.store().lane_states(&[(series.id, lane)]);
-                        states.map_err(|e| e.to_string())?.remove(0)
+                        LaneChange::of(states.map_err(|e| e.to_string())?.remove(0))
                     }
                 };
-                let pushed = state.push(&series.spec, point, |slot_us, delta| {
+                let pushed = change.after.push(&series.spec, point, |slot_us, delta| {
                     changes.add(at, key(slot_us), delta);
                 });
                 pushed.map_err(|e| e.to_string())?;
-                changes.lanes.insert((series.id, lane), state);
+                changes.lanes.insert((series.id, lane), change);
             }
             _ => return Err("is not an update".to_owned()),
         }

@@ -40,7 +40,8 @@ impl ImportResult<'_> {
             ("lines already imported", summary.known),
             ("comments and empty lines", summary.comments),
             ("text values omitted", summary.texts),
-            ("slots older than every retention, omitted", summary.expired),
+            ("slots older than every retention, omitted", summary.unstored.expired),
+            ("points refused because another process wrote later ones", summary.unstored.overtaken),
         ];
         for (what, count) in counts.into_iter().filter(|(_, count)| *count > 0) {
             text += &self.line(&format!("{what}: {count}"));

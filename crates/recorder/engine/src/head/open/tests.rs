@@ -1,6 +1,9 @@
 use proptest::prelude::*;
 use series::SECOND_US;
-use store::{Applied, Changes, Identity, Memory, NewSeries, Retention, SeriesLimit, Source, Store};
+use store::{
+    Applied, Changes, Identity, LaneChange, Memory, NewSeries, Retention, SeriesLimit, Source,
+    Store,
+};
 
 use super::*;
 
@@ -64,10 +67,10 @@ fn directly(store: &mut Memory, ids: &[(i64, Spec)], seq: u64, update: Update) -
     let taken = match update {
         Update::Point(series, point) => {
             let (id, spec) = &ids[series];
-            let mut lane = store.lane_states(&[(*id, 0)]).unwrap().remove(0);
+            let mut change = LaneChange::of(store.lane_states(&[(*id, 0)]).unwrap().remove(0));
             let sink = |slot_us, delta| changes.add(spec.step, key(*id, slot_us), delta);
-            let taken = lane.push(spec, point, sink).is_ok();
-            changes.lanes.insert((*id, 0), lane);
+            let taken = change.after.push(spec, point, sink).is_ok();
+            changes.lanes.insert((*id, 0), change);
             taken
         }
         Update::Interval(series, interval) => {
@@ -220,4 +223,40 @@ fn updates_of_another_kind_are_refused_and_large_counts_are_known() {
     assert!(!head.is_large(places[1], &point(2, (1 << 60) + 5)));
     assert!(head.is_large(places[1], &point(2, 1 << 61)));
     assert!(!head.is_empty() && !head.freeze().is_empty());
+}
+
+#[test]
+fn a_batch_of_a_series_in_rrd_mode_is_not_computed_again() {
+    use series::rrd::{Archive, Consolidation, Definition, SourceKind, State};
+    let archive = Archive { consolidation: Consolidation::Average, xff: 0.5, steps: 1, rows: 10 };
+    let definition = Definition {
+        kind: SourceKind::Gauge,
+        step: step(),
+        heartbeat_us: 20 * SECOND_US,
+        min: None,
+        max: None,
+        archives: vec![archive],
+    };
+    let (_, ids) = store(&KINDS);
+    let mut head = Head::new(0);
+    let places = open(&mut head, &ids);
+    let point = |at_s| Point { at_us: at_s * SECOND_US, reading: Reading::Level(1.0) };
+    head.point(places[0], point(10)).unwrap();
+    let other = Lane::remembering([point(5)], false);
+    let now = [((ids[0].0, 0), other.clone())];
+    let mut frozen = head.freeze();
+    assert!(frozen.rebase(&now));
+    let after = Lane::remembering([point(5), point(10)], false);
+    assert_eq!((frozen.rebased(), frozen.refused()), (vec![(ids[0].0, after)], 0));
+    let state = State::new(&definition, 1_700_000_000 * SECOND_US).unwrap();
+    let change = store::RrdChange { series: ids[0].0, state, rows: Vec::new() };
+    assert!(!frozen.with_rrd(vec![change]).rebase(&now));
+    // What follows in the head continues from there; a point that is too late is counted.
+    head.point(places[0], point(20)).unwrap();
+    head.point(places[0], point(90)).unwrap();
+    let later = Lane::remembering([point(100)], true);
+    assert_eq!(
+        (head.rebase(ids[0].0, &later), head.newest_us(places[0])),
+        (2, Some(100 * SECOND_US))
+    );
 }

@@ -1,0 +1,154 @@
+//! `tachograph serve`: HTTP requests with an `Idempotency-Key` count once, over restarts, kills, outages and
+//! two daemons on one database.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
+
+mod support;
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use proofs::daemon::Daemon;
+use series::Step;
+use store::Selector;
+use support::{Place, eventually};
+use throwaway::Throwaway;
+
+/// A daemon with a journal of its own.
+fn start(place: &Place, record: &str, args: &[&str]) -> Daemon {
+    let mut command = place.command(&["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
+    command.args(["--journal", place.path("journal").to_str().unwrap()]).args(args);
+    command.env("TACHOGRAPH_RECORD", record);
+    Daemon::start(command, 1).unwrap()
+}
+
+/// The answer to a request with these lines of headers.
+fn ask(daemon: &Daemon, request: &str, headers: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(daemon.at("tcp://", 0)).unwrap();
+    let length = body.len();
+    let head = format!(
+        "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: \
+         {length}\r\n\r\n"
+    );
+    stream.write_all((head + body).as_bytes()).unwrap();
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+/// Sends a count of an interval; returns the status, and whether the answer says that the request was
+/// a repetition.
+fn send(daemon: &Daemon, key: &str, count: i64) -> (u32, bool) {
+    let line = format!("sold n={count}i,_start=1700000000i,_end=1700000010i\n");
+    let headers =
+        if key.is_empty() { String::new() } else { format!("Idempotency-Key: {key}\r\n") };
+    let answer = ask(daemon, "POST /write?precision=s", &headers, &line);
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+    (status, answer.contains("\r\nidempotent-replayed: true\r\n"))
+}
+
+/// What was counted.
+fn total(record: &str) -> f64 {
+    let Ok(mut store) = store::open_read_only(record) else { return 0.0 };
+    let measurement = Some("sold".to_owned());
+    let found = store.find(&Selector { measurement, ..Selector::default() }).unwrap();
+    let ids: Vec<i64> = found.iter().map(|series| series.id).collect();
+    let slots = store.slots(Step::from_secs(10).unwrap(), &ids, i64::MIN, i64::MAX);
+    slots.unwrap_or_default().iter().map(|(_, slot)| slot.integral.as_f64()).sum()
+}
+
+const NEW: (u32, bool) = (204, false);
+const REPEATED: (u32, bool) = (204, true);
+
+#[test]
+fn a_request_with_a_key_counts_once_over_stops_replacements_and_kills() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Throwaway::start(&["fsync=off"]).unwrap();
+    let sqlite = folder.path().join("record.sqlite").display().to_string();
+    for record in [sqlite, server.database("repeats").unwrap()] {
+        let place = Place::new();
+        let mut daemon = start(&place, &record, &["--write-each", "1h"]);
+        // Without a key, with one, with another one, and with the same one for something else.
+        assert_eq!([send(&daemon, "", 1), send(&daemon, "", 1)], [NEW, NEW]);
+        assert_eq!([send(&daemon, "a", 10), send(&daemon, "a", 10)], [NEW, REPEATED]);
+        assert_eq!([send(&daemon, "b", 10), send(&daemon, "a", 100)], [NEW, NEW]);
+        let figures = ask(&daemon, "GET /metrics", "", "");
+        assert!(figures.contains("\ntachograph_requests_repeated_total 1\n"), "{figures}");
+        daemon.replace().unwrap();
+        assert_eq!([send(&daemon, "a", 10), send(&daemon, "c", 1_000)], [REPEATED, NEW]);
+        // By SIGKILL: the last one is in the journal only.
+        drop(daemon);
+        let daemon = start(&place, &record, &[]);
+        assert_eq!([send(&daemon, "c", 1_000), send(&daemon, "b", 10)], [REPEATED, REPEATED]);
+        daemon.stop().unwrap();
+        // After an orderly stop the journal no longer has it.
+        let daemon = start(&place, &record, &[]);
+        assert_eq!([send(&daemon, "c", 1_000), send(&daemon, "a", 10)], [REPEATED, REPEATED]);
+        daemon.stop().unwrap();
+        assert_eq!(total(&record), 1_122.0, "{record}");
+    }
+}
+
+#[test]
+fn a_repetition_is_answered_as_the_first_request_was() {
+    let place = Place::new();
+    let daemon = start(&place, place.path("record.sqlite").to_str().unwrap(), &[]);
+    let body = "sold n=5i,_start=1700000000i,_end=1700000010i\nsold n=\n";
+    let ask = |headers: &str| ask(&daemon, "POST /write?precision=s", headers, body);
+    let key = "Idempotency-Key: \"8e03978e-40d5-43dd-bc93-6894a57f9324\"\r\n";
+    let (first, second) = (ask(key), ask(key));
+    assert!(first.starts_with("HTTP/1.1 400 "), "{first}");
+    assert!(second.contains("\r\nidempotent-replayed: true\r\n"), "{second}");
+    let said = |answer: &str| answer.split_once("\r\n\r\n").unwrap().1.to_owned();
+    assert_eq!(said(&first), said(&second));
+    let long = format!("Idempotency-Key: {}\r\n", "k".repeat(256));
+    for wrong in [&long, "Idempotency-Key: \r\n", "Idempotency-Key: é\r\n"] {
+        let answer = ask(wrong);
+        assert!(answer.contains("an Idempotency-Key has 1 to 255 characters of ASCII"), "{answer}");
+    }
+    daemon.stop().unwrap();
+    assert_eq!(total(place.path("record.sqlite").to_str().unwrap()), 5.0);
+}
+
+#[test]
+fn a_request_that_is_repeated_to_another_daemon_counts_once() {
+    let server = Throwaway::start(&["fsync=off"]).unwrap();
+    let record = server.database("repeats").unwrap();
+    let (first, second) = (Place::new(), Place::new());
+    let daemon = start(&first, &record, &["--write-each", "1h"]);
+    let other = start(&second, &record, &["--write-each", "1ms"]);
+    // The first daemon acknowledges a request that the record does not have, and is killed.
+    assert_eq!(send(&daemon, "a", 10), NEW);
+    drop(daemon);
+    assert_eq!(send(&other, "a", 10), NEW);
+    eventually("it is in the record", || total(&record) == 10.0);
+    let daemon = start(&first, &record, &["--write-each", "1h"]);
+    assert_eq!(send(&daemon, "a", 10), REPEATED);
+    // Both have a request that the record does not have.
+    assert_eq!([send(&daemon, "b", 100), send(&daemon, "c", 1_000)], [NEW, NEW]);
+    assert_eq!(send(&other, "b", 100), NEW);
+    eventually("it is in the record", || total(&record) == 110.0);
+    let error = daemon.stop().unwrap_err();
+    assert!(error.contains("another process has written a part of the same data"), "{error}");
+    start(&first, &record, &[]).stop().unwrap();
+    other.stop().unwrap();
+    assert_eq!(total(&record), 1_110.0);
+}
+
+#[test]
+fn repetitions_that_are_acknowledged_without_the_database_count_once() {
+    let mut server = Throwaway::start(&[]).unwrap();
+    let record = server.database("repeats").unwrap();
+    let place = Place::new();
+    let daemon = start(&place, &record, &["--write-each", "1ms"]);
+    assert_eq!(send(&daemon, "a", 1), NEW);
+    eventually("it is in the record", || total(&record) == 1.0);
+    server.crash();
+    // Whether they are repetitions is not known yet.
+    assert_eq!([send(&daemon, "a", 1), send(&daemon, "b", 10), send(&daemon, "b", 10)], [NEW; 3]);
+    server.resume().unwrap();
+    eventually("all is in the record", || total(&record) == 11.0);
+    assert_eq!([send(&daemon, "a", 1), send(&daemon, "b", 10)], [REPEATED; 2]);
+    daemon.stop().unwrap();
+    assert_eq!(total(&record), 11.0);
+}
