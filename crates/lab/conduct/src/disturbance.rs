@@ -5,8 +5,9 @@ use host::{Identity, Reading};
 
 pub(crate) use stats::kept_rounds;
 
-/// A slice shorter than this many steps of the meter says nothing about other activity.
-const STEPS_MIN: u64 = 2;
+/// A slice shorter than this many steps of the meter says nothing about other activity: a step too
+/// many would be taken for a disturbance.
+const STEPS_MIN: u64 = 20;
 
 /// The activity of a machine between two instants, or of several machines together.
 #[derive(Clone, Debug, Default)]
