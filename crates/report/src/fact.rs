@@ -407,8 +407,8 @@ fn clause(part: &Part, finding: &Finding) -> String {
             share(*half_width)
         )),
         Fact::ShortSlices { window, p99 } => of(format!(
-            "p99 has no upper limit: slices were measured for only {window} on average, less than \
-             the p99 of {p99} that they show; allow more time (--max-time)"
+            "p99 has no upper limit: its slices measured {window} each on average, which is shorter \
+             than the p99 itself ({p99}); allow more time (--max-time)"
         )),
         Fact::RareStalls { measured, longest, .. } => of(rare_stalls(*measured, *longest)),
         Fact::Unchecked { what } => of(unchecked(*what).to_owned()),

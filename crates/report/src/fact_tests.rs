@@ -325,7 +325,7 @@ fn what_every_check_saw() {
         ),
         (
             Fact::ShortSlices { window: Nanos::from_millis(450), p99: Nanos::from_millis(930) },
-            "b: p99 has no upper limit: slices were measured for only 450 ms on average, less than the p99 of 930 ms that they show; allow more time (--max-time)",
+            "b: p99 has no upper limit: its slices measured 450 ms each on average, which is shorter than the p99 itself (930 ms); allow more time (--max-time)",
         ),
         (
             rare_stalls(2),

@@ -18,7 +18,7 @@ use proofs::daemon::Daemon;
 use prost::Message;
 use series::Step;
 use store::Selector;
-use support::{Place, eventually};
+use support::{Place, eventually, slots};
 
 const REMOTE_WRITE_1: &str = "application/x-protobuf";
 const REMOTE_WRITE_2: &str = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
@@ -340,21 +340,13 @@ fn counted_by_two_daemons(record: &str) -> Vec<series::Accumulator> {
         let sample = Sample { value, timestamp: from + second * 1_000, start_timestamp: from };
         request.series(&[("__name__", "hits_total")]).samples = vec![sample];
         assert_eq!(write_2(&daemons[daemon], &request).status, 204);
-        let has_it = || slots(record).iter().any(|slot| slot.last().is_some_and(|l| l.1 == value));
+        let has_it = || {
+            slots(record, "hits_total").iter().any(|slot| slot.last().is_some_and(|l| l.1 == value))
+        };
         eventually("it is in the record", has_it);
     }
     daemons.into_iter().for_each(|daemon| daemon.stop().unwrap());
-    slots(record)
-}
-
-/// The slots of `hits_total`.
-fn slots(record: &str) -> Vec<series::Accumulator> {
-    let Ok(mut store) = store::open_read_only(record) else { return Vec::new() };
-    let measurement = Some("hits_total".to_owned());
-    let found = store.find(&Selector { measurement, ..Selector::default() }).unwrap();
-    let ids: Vec<i64> = found.iter().map(|series| series.id).collect();
-    let slots = store.slots(Step::from_secs(10).unwrap(), &ids, i64::MIN, i64::MAX);
-    slots.unwrap_or_default().into_iter().map(|(_, slot)| slot).collect()
+    slots(record, "hits_total")
 }
 
 #[test]

@@ -5,13 +5,8 @@
 
 mod support;
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-
 use proofs::daemon::Daemon;
-use series::Step;
-use store::Selector;
-use support::{Place, eventually};
+use support::{Place, ask, eventually, slots, status};
 use throwaway::Throwaway;
 
 /// A daemon with a journal of its own.
@@ -22,39 +17,19 @@ fn start(place: &Place, record: &str, args: &[&str]) -> Daemon {
     Daemon::start(command, 1).unwrap()
 }
 
-/// The answer to a request with these lines of headers.
-fn ask(daemon: &Daemon, request: &str, headers: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(daemon.at("tcp://", 0)).unwrap();
-    let length = body.len();
-    let head = format!(
-        "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: \
-         {length}\r\n\r\n"
-    );
-    stream.write_all((head + body).as_bytes()).unwrap();
-    let mut answer = String::new();
-    let _ = stream.read_to_string(&mut answer);
-    answer
-}
-
 /// Sends a count of an interval; returns the status, and whether the answer says that the request was
 /// a repetition.
 fn send(daemon: &Daemon, key: &str, count: i64) -> (u32, bool) {
     let line = format!("sold n={count}i,_start=1700000000i,_end=1700000010i\n");
     let headers =
         if key.is_empty() { String::new() } else { format!("Idempotency-Key: {key}\r\n") };
-    let answer = ask(daemon, "POST /write?precision=s", &headers, &line);
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    (status, answer.contains("\r\nidempotent-replayed: true\r\n"))
+    let answer = ask(&daemon.at("tcp://", 0), "POST /write?precision=s", &headers, &line);
+    (status(&answer), answer.contains("\r\nidempotent-replayed: true\r\n"))
 }
 
 /// What was counted.
 fn total(record: &str) -> f64 {
-    let Ok(mut store) = store::open_read_only(record) else { return 0.0 };
-    let measurement = Some("sold".to_owned());
-    let found = store.find(&Selector { measurement, ..Selector::default() }).unwrap();
-    let ids: Vec<i64> = found.iter().map(|series| series.id).collect();
-    let slots = store.slots(Step::from_secs(10).unwrap(), &ids, i64::MIN, i64::MAX);
-    slots.unwrap_or_default().iter().map(|(_, slot)| slot.integral.as_f64()).sum()
+    slots(record, "sold").iter().map(|slot| slot.integral.as_f64()).sum()
 }
 
 const NEW: (u32, bool) = (204, false);
@@ -72,7 +47,7 @@ fn a_request_with_a_key_counts_once_over_stops_replacements_and_kills() {
         assert_eq!([send(&daemon, "", 1), send(&daemon, "", 1)], [NEW, NEW]);
         assert_eq!([send(&daemon, "a", 10), send(&daemon, "a", 10)], [NEW, REPEATED]);
         assert_eq!([send(&daemon, "b", 10), send(&daemon, "a", 100)], [NEW, NEW]);
-        let figures = ask(&daemon, "GET /metrics", "", "");
+        let figures = ask(&daemon.at("tcp://", 0), "GET /metrics", "", "");
         assert!(figures.contains("\ntachograph_requests_repeated_total 1\n"), "{figures}");
         daemon.replace().unwrap();
         assert_eq!([send(&daemon, "a", 10), send(&daemon, "c", 1_000)], [REPEATED, NEW]);
@@ -94,7 +69,8 @@ fn a_repetition_is_answered_as_the_first_request_was() {
     let place = Place::new();
     let daemon = start(&place, place.path("record.sqlite").to_str().unwrap(), &[]);
     let body = "sold n=5i,_start=1700000000i,_end=1700000010i\nsold n=\n";
-    let ask = |headers: &str| ask(&daemon, "POST /write?precision=s", headers, body);
+    let ask =
+        |headers: &str| ask(&daemon.at("tcp://", 0), "POST /write?precision=s", headers, body);
     let key = "Idempotency-Key: \"8e03978e-40d5-43dd-bc93-6894a57f9324\"\r\n";
     let (first, second) = (ask(key), ask(key));
     assert!(first.starts_with("HTTP/1.1 400 "), "{first}");

@@ -16,35 +16,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use proofs::daemon::{Daemon, points};
 use rustix::process::Signal;
-use support::{Place, TACHOGRAPH, eventually};
-
-/// The answer to a request, whole.
-fn ask(at: &str, request: &str, body: &str) -> String {
-    let mut stream = TcpStream::connect(at).unwrap();
-    let length = body.len();
-    let head = format!(
-        "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: \
-         {length}\r\n\r\n"
-    );
-    stream.write_all((head + body).as_bytes()).unwrap();
-    let mut answer = String::new();
-    let _ = stream.read_to_string(&mut answer);
-    answer
-}
-
-fn status(answer: &str) -> u32 {
-    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
-}
-
-/// Lines of 50 series with a point at a second of the last hour.
-fn lines(name: &str, second: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let at = now / 10 * 10 - 3_600 + second;
-    (0..50).map(|series| format!("{name},n={series} value={second} {at}\n")).collect()
-}
+use support::{Place, TACHOGRAPH, ask, eventually, lines, status};
 
 fn write(at: &str, name: &str, second: u64) -> String {
-    ask(at, "POST /write?precision=s", &lines(name, second))
+    ask(at, "POST /write?precision=s", "", &lines(name, second))
 }
 
 /// A daemon whose folder `disk` is a small disk of its own; it becomes what `mount -o remount` takes
@@ -125,12 +100,12 @@ fn what_a_journal_on_a_full_disk_does_not_take_is_not_acknowledged() {
     stream.write_all(text.as_bytes()).unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert!(stream.read_to_end(&mut Vec::new()).is_err(), "the connection is reset");
-    let health = ask(&at, "GET /health", "");
+    let health = ask(&at, "GET /health", "", "");
     assert_eq!(status(&health), 503, "{health}");
     assert!(health.contains("No space left on device"), "{health}");
     remount(&place, "size=100m");
     // Senders who look at it first would otherwise never come back.
-    eventually("the journal has room", || status(&ask(&at, "GET /health", "")) == 200);
+    eventually("the journal has room", || status(&ask(&at, "GET /health", "", "")) == 200);
     assert_eq!(status(&write(&at, "full", acknowledged)), 204);
     acknowledged += 1;
     daemon.stop().unwrap();
@@ -203,12 +178,12 @@ fn a_record_on_a_full_disk_is_reported_and_catches_up_when_there_is_room() {
     let _shell = Shell(&place);
     let at = daemon.at("tcp://", 0);
     let mut acknowledged = 0;
-    while status(&ask(&at, "GET /health", "")) == 200 {
+    while status(&ask(&at, "GET /health", "", "")) == 200 {
         assert_eq!(status(&write(&at, "full", acknowledged)), 204);
         acknowledged += 1;
         assert!(acknowledged < 3_000, "the disk does not fill up");
     }
-    let health = ask(&at, "GET /health", "");
+    let health = ask(&at, "GET /health", "", "");
     assert_eq!(status(&health), 503);
     assert!(health.contains("no space left for the record"), "{health}");
     // Known series are still received.
@@ -217,7 +192,7 @@ fn a_record_on_a_full_disk_is_reported_and_catches_up_when_there_is_room() {
         acknowledged += 1;
     }
     remount(&place, "size=200m");
-    eventually("the record is written", || status(&ask(&at, "GET /health", "")) == 200);
+    eventually("the record is written", || status(&ask(&at, "GET /health", "", "")) == 200);
     assert_eq!(status(&write(&at, "full", acknowledged)), 204);
     acknowledged += 1;
     let copied = place.path("copy.sqlite");
@@ -379,7 +354,7 @@ fn sigterm_works_while_a_successor_stalls() {
     let daemon = exchangeable(&place, &["--graphite", "127.0.0.1:0"]);
     let _streams = half_lines(&daemon);
     let read = "tachograph_connections{way=\"graphite_stream\"} 20\n";
-    let metrics = || ask(&daemon.at("tcp://", 0), "GET /metrics", "");
+    let metrics = || ask(&daemon.at("tcp://", 0), "GET /metrics", "", "");
     eventually("all are open", || metrics().contains(read));
     exchange(&place, STALLS);
     daemon.signal(Signal::USR2).unwrap();
@@ -463,7 +438,7 @@ fn sockets_of_systemd_are_used_by_name_and_by_address_and_survive_a_restart() {
     let mut daemon = Daemon::start(command, 3).unwrap();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 10 * 10;
     for second in 0..3 {
-        assert_eq!(status(&ask(&daemon.at("tcp://", 0), "GET /health", "")), 200);
+        assert_eq!(status(&ask(&daemon.at("tcp://", 0), "GET /health", "", "")), 200);
         let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let line = format!("activated {second} {}", now + second);
         udp.send_to(line.as_bytes(), daemon.at("udp://", 0)).unwrap();
@@ -497,127 +472,6 @@ fn a_socket_of_systemd_that_fits_nothing_is_refused() {
     assert!(ended.err.contains(" cannot be used for HTTP"), "{}", ended.err);
 }
 
-/// Requests of each of two daemons, and points of each request.
-const ROUNDS: u64 = 24;
-
-#[test]
-fn two_daemons_that_are_killed_again_and_again_share_one_postgresql_database() {
-    let server = throwaway::Throwaway::start(&["fsync=off"]).unwrap();
-    let places = [Place::new(), Place::new()];
-    let url = server.database("shared").unwrap();
-    let start = |place: &Place, lane: &str| {
-        let args = [
-            "serve",
-            "--http",
-            "127.0.0.1:0",
-            "--no-graphite",
-            "--no-statsd",
-            "--write-each",
-            "20ms",
-        ];
-        let mut command = place.command(&args);
-        command.args(["--lane", lane]).env("TACHOGRAPH_RECORD", &url);
-        Daemon::start(command, 1).unwrap()
-    };
-    std::thread::scope(|scope| {
-        for (place, lane) in places.iter().zip(["a", "b"]) {
-            scope.spawn(move || {
-                let mut daemon = start(place, lane);
-                for round in 0..ROUNDS {
-                    // Both create the same series at the same time, and others are written again.
-                    let name = format!("r{}", round / 3);
-                    assert_eq!(status(&write(&daemon.at("tcp://", 0), &name, round)), 204);
-                    assert_eq!(status(&write(&daemon.at("tcp://", 0), "all", round)), 204);
-                    if round % 3 == 2 {
-                        // By SIGKILL.
-                        drop(daemon);
-                        daemon = start(place, lane);
-                    }
-                }
-                daemon.stop().unwrap();
-            });
-        }
-    });
-    let names: Vec<String> = (0..ROUNDS / 3).map(|round| format!("r{round}")).collect();
-    let names: Vec<&str> = names.iter().map(String::as_str).chain(["all"]).collect();
-    let mut wanted = vec![2 * 3 * 50; names.len() - 1];
-    wanted.push(2 * 50 * ROUNDS as i64);
-    assert_eq!(points(&url, &names).unwrap(), wanted);
-    let mut maintain = places[0].command(&["maintain"]);
-    maintain.env("TACHOGRAPH_RECORD", &url);
-    let ended = places[0].finish(maintain);
-    assert_eq!(ended.status, Some(0), "{}", ended.err);
-    assert!(ended.out.contains(": dropped 0 expired partitions, packed "), "{}", ended.out);
-    assert_eq!(points(&url, &names).unwrap(), wanted);
-}
-
-#[test]
-fn two_daemons_that_are_killed_again_and_again_share_one_lane() {
-    let folder = tempfile::tempdir().unwrap();
-    let server = throwaway::Throwaway::start(&["fsync=off"]).unwrap();
-    let sqlite = folder.path().join("record.sqlite").display().to_string();
-    for record in [sqlite, server.database("lane").unwrap()] {
-        let from = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() - 3_600;
-        std::thread::scope(|scope| {
-            for offset in 0..2 {
-                let record = &record;
-                scope.spawn(move || {
-                    let place = Place::new();
-                    let start = || {
-                        let mut command = place.command(&["serve", "--http", "127.0.0.1:0"]);
-                        command.args(["--no-graphite", "--write-each", "20ms", "--journal"]);
-                        command.arg(place.path("journal")).env("TACHOGRAPH_RECORD", record);
-                        Daemon::start(command, 1).unwrap()
-                    };
-                    let mut daemon = start();
-                    for round in 0..ROUNDS {
-                        let line = format!("level value=1 {}\n", from + 2 * round + offset);
-                        let answer = ask(&daemon.at("tcp://", 0), "POST /write?precision=s", &line);
-                        assert_eq!(status(&answer), 204, "{answer}");
-                        if round % 3 == 2 {
-                            // By SIGKILL.
-                            drop(daemon);
-                            daemon = start();
-                        }
-                    }
-                    daemon.stop().unwrap();
-                });
-            }
-        });
-        let mut store = store::open_read_only(&record).unwrap();
-        let level = store.find(&store::Selector::default()).unwrap().remove(0);
-        let slots = store.slots(level.spec.step, &[level.id], i64::MIN, i64::MAX).unwrap();
-        let known: i64 = slots.iter().map(|(_, slot)| slot.covered_us).sum();
-        let area: f64 = slots.iter().map(|(_, slot)| slot.integral.as_f64()).sum();
-        let points: i64 = slots.iter().map(|(_, slot)| slot.n).sum();
-        let seconds = 2 * ROUNDS as i64 - 1;
-        let found = (known, area, points);
-        assert_eq!(found, (seconds * 1_000_000, seconds as f64, seconds + 1), "{record}");
-    }
-}
-
-#[test]
-fn a_daemon_and_an_import_on_one_series_cover_every_second_once() {
-    let place = Place::new();
-    let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite", "--no-statsd"];
-    let daemon = Daemon::start(place.command(&args), 1).unwrap();
-    let at = daemon.at("tcp://", 0);
-    let from = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 10 * 10 - 3_600;
-    let line = |second: u64| format!("level value=1 {}\n", from + second);
-    // The daemon has the first point and the last ones; its batch is written when it stops.
-    assert_eq!(status(&ask(&at, "POST /write?precision=s", &line(0))), 204);
-    let read = (line(4) + &line(8)).replace('\n', "000000000\n");
-    place.write("level.txt", &read);
-    place.run(&["import", "-f", "influx", "level.txt"]).status(0);
-    assert_eq!(status(&ask(&at, "POST /write?precision=s", &(line(6) + &line(10)))), 204);
-    daemon.stop().unwrap();
-    let ended = place.run(&["query", "level", "--step", "10s", "--format", "json"]);
-    let level = &ended.status(0).json()["series"][0];
-    let slots = level["slots"].as_array().unwrap();
-    let known: i64 = slots.iter().filter_map(|slot| slot["covered_us"].as_i64()).sum();
-    assert_eq!((&level["total"], known), (&10.0.into(), 10_000_000), "{level:#}");
-}
-
 #[test]
 fn maintain_drops_what_has_expired_and_packs_what_is_old() {
     let place = Place::new();
@@ -645,7 +499,7 @@ fn a_clock_that_is_years_ahead_of_the_record_expires_nothing_at_once() {
     let old = |i: u64| format!("m value={i} {}\n", 1_609_459_200 + 10 * i);
     let text: String = (0..200).map(old).collect();
     let at = daemon.at("tcp://", 0);
-    assert_eq!(status(&ask(&at, "POST /write?precision=s", &text)), 204);
+    assert_eq!(status(&ask(&at, "POST /write?precision=s", "", &text)), 204);
     daemon.stop().unwrap();
     let record = place.path("record.sqlite").display().to_string();
     assert_eq!(points(&record, &["m"]).unwrap(), [200]);
@@ -662,7 +516,7 @@ fn a_clock_that_is_years_ahead_of_the_record_expires_nothing_at_once() {
     let daemon = Daemon::start(place.command(&args), 1).unwrap();
     let at = daemon.at("tcp://", 0);
     let figure = |name: &str| {
-        let text = ask(&at, "GET /metrics", "");
+        let text = ask(&at, "GET /metrics", "", "");
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
         line.unwrap_or(0)
     };

@@ -11,13 +11,7 @@ use record::{
 use stats::{Aim, Better, Estimate, Evidence, Margins, Quantile, Spread, Sureness, Total, Values};
 
 use crate::calibrate::Calibration;
-use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, biases, forbidding};
-
-/// Two-sided error probability with which a rate is called unsustained.
-const ACHIEVED_ALPHA: f64 = 0.05;
-
-/// A variant whose level changes within more than this share of its trials is not steady.
-const NOT_STEADY_SHARE: f64 = 0.25;
+use crate::validity::{biases, forbidding};
 
 /// Blocks in which others used fewer CPUs than this, and in which at most this share of CPU time
 /// was stolen, count as quiet.
@@ -263,7 +257,7 @@ fn better(metric: Metric) -> Better {
     }
 }
 
-fn trial_of(block: &Block, variant: usize, offer: Offer) -> Option<&Trial> {
+pub(crate) fn trial_of(block: &Block, variant: usize, offer: Offer) -> Option<&Trial> {
     block.trials.iter().find(|t| t.variant as usize == variant && t.offer == offer)
 }
 
@@ -314,7 +308,7 @@ fn times_of(trial: &Trial) -> Option<Values> {
 }
 
 /// A quantile of the times of all trials together.
-fn quantile(trials: &[&Trial], q: f64, sureness: Sureness) -> Option<Quantile> {
+pub(crate) fn quantile(trials: &[&Trial], q: f64, sureness: Sureness) -> Option<Quantile> {
     let values: Option<Vec<Values>> = trials.iter().map(|trial| times_of(trial)).collect();
     stats::quantile(&values?, q, sureness)
 }
@@ -369,20 +363,6 @@ fn log_ratios(
     Compared { d: d.unwrap_or_default(), quantiles: None }
 }
 
-/// Completes a part after its last block: ledgers, summaries, comparisons, findings about the whole
-/// part.
-pub(crate) fn conclude(plan: &spec::Part, part: &mut Part, interrupted: bool) {
-    add_up_ledgers(part);
-    let sureness = Sureness { alpha: 1.0 - plan.schedule.confidence, interrupted };
-    let variants = 0..part.variants.len();
-    let short: Vec<Finding> = variants.filter_map(|v| short_slices(part, v, sureness)).collect();
-    part.findings.extend(short);
-    summarise(plan, part, sureness);
-    findings_of_the_whole(plan, part);
-    part.comparisons = compare(plan, part, interrupted);
-    part.disturbance = disturbance(plan, part);
-}
-
 pub(crate) fn add_up_ledgers(part: &mut Part) {
     for v in 0..part.variants.len() {
         let mut sum: Option<Ledger> = None;
@@ -402,7 +382,7 @@ pub(crate) fn add_up_ledgers(part: &mut Part) {
     }
 }
 
-fn summarise(plan: &spec::Part, part: &mut Part, sureness: Sureness) {
+pub(crate) fn summarise(plan: &spec::Part, part: &mut Part, sureness: Sureness) {
     let pilot_blocks = plan.schedule.pilot_blocks as usize;
     for v in 0..part.variants.len() {
         let rare = rare_of(part, v);
@@ -477,101 +457,12 @@ fn summary(offer: Offer, trials: &[&Trial], pilot_blocks: usize, sureness: Suren
     }
 }
 
-/// Findings that need the trials of all blocks.
-fn findings_of_the_whole(plan: &spec::Part, part: &mut Part) {
-    let mut found = Vec::new();
-    for v in 0..part.variants.len() {
-        let trials = |offer: Offer| -> Vec<&Trial> {
-            part.complete_blocks().filter_map(|block| trial_of(block, v, offer)).collect()
-        };
-        let (closed, open) = (trials(Offer::Closed), trials(Offer::Open));
-        found.extend(client_busy(plan, v, &closed));
-        found.extend(unsustained(plan, v, &open));
-        found.extend([&closed, &open].into_iter().filter_map(|trials| discarded(v, trials)));
-        let served = part.variants[v].ledger.served.is_some();
-        if part.variants[v].skipped.is_none() && !served && !closed.is_empty() {
-            found.push(Finding::of_variant(Severity::Note, v, Fact::NotServed));
-        }
-    }
-    found.extend(not_steady(part));
-    part.findings.extend(found);
-}
-
-/// What the server's kernel discarded in these trials of a variant.
-fn discarded(v: usize, trials: &[&Trial]) -> Option<Finding> {
-    let offer = trials.first()?.offer;
-    let discarded = trials.iter().filter_map(|trial| trial.ledger.discarded).sum();
-    let completed = trials.iter().map(|trial| trial.ledger.counts.completed).sum();
-    let fact = Fact::Discarded { offer, discarded, completed };
-    (discarded > 0).then(|| Finding::of_variant(Severity::Note, v, fact))
-}
-
-fn client_busy(plan: &spec::Part, v: usize, closed: &[&Trial]) -> Option<Finding> {
-    let share = closed.iter().map(|trial| trial.client_busy()).fold(0.0, f64::max);
-    let load = &plan.variants[v].load;
-    // A client that spins is always busy.
-    (share > CLIENT_BUSY_MAX && !load.busy_poll).then(|| {
-        let fact = Fact::ClientBusy { share, threads: load.threads };
-        Finding::of_variant(Severity::Warning, v, fact)
-    })
-}
-
-/// The finding about an open loop whose rate was not achieved. Its latency is not compared, and if
-/// latency is the primary metric, there is no verdict.
-fn unsustained(plan: &spec::Part, v: usize, open: &[&Trial]) -> Option<Finding> {
-    let (achieved, _) = achieved(open).filter(|(_, at_most)| *at_most < ACHIEVED_MIN)?;
-    let dropped = open.iter().map(|trial| trial.ledger.counts.dropped).sum();
-    let fact = Fact::Unsustained { achieved, limit: ACHIEVED_MIN, dropped, connections_cap: None };
-    let decides = is_latency(metric_of(plan.primary), offer_of(plan, metric_of(plan.primary)));
-    let severity = match (decides, plan.variants[v].actions.is_empty()) {
-        (true, _) => Severity::Invalid,
-        (false, true) => Severity::Warning,
-        // A consequence of the actions, which have their own table.
-        (false, false) => Severity::Note,
-    };
-    Some(Finding::of_variant(severity, v, fact))
-}
-
-/// The finding about an open loop whose windows are shorter than its p99: stops that follow each other
-/// closely are met too seldom, because each slice begins with an empty queue.
-fn short_slices(part: &Part, v: usize, sureness: Sureness) -> Option<Finding> {
-    let blocks = part.complete_blocks();
-    let open: Vec<&Trial> = blocks.filter_map(|block| trial_of(block, v, Offer::Open)).collect();
-    let kept = || open.iter().flat_map(|trial| &trial.slices).filter(|slice| slice.kept);
-    let total = kept().fold(Nanos::ZERO, |sum, slice| sum + slice.window);
-    let window = Nanos(total.0.checked_div(kept().count() as u64)?);
-    let p99 = Nanos(quantile(&open, 0.99, sureness)?.estimate.value as u64);
-    let fact = Fact::ShortSlices { window, p99 };
-    (p99 > window).then(|| Finding::of_variant(Severity::Warning, v, fact))
-}
-
-fn is_latency(metric: Metric, offer: Offer) -> bool {
+pub(crate) fn is_latency(metric: Metric, offer: Offer) -> bool {
     offer == Offer::Open && matches!(metric, Metric::P50 | Metric::P99)
 }
 
-/// Finds variants whose level changes within many of their trials, unless all other variants'
-/// levels change in the same blocks: then the machine is the cause.
-fn not_steady(part: &Part) -> Vec<Finding> {
-    let drifting = |v: usize| -> BTreeSet<u32> {
-        let drifts = part.findings.iter().filter(|f| matches!(f.fact, Fact::Drift { .. }));
-        drifts.filter(|f| f.variant == Some(v as u32)).filter_map(|f| f.block).collect()
-    };
-    let all: Vec<BTreeSet<u32>> = (0..part.variants.len()).map(drifting).collect();
-    let blocks = part.measured_blocks().count();
-    let of_variant = |(v, mine): (usize, &BTreeSet<u32>)| {
-        let others = all.iter().enumerate().filter(|(w, _)| *w != v);
-        let by_itself = |block: &&u32| others.clone().all(|(_, theirs)| !theirs.contains(block));
-        let trials = mine.iter().filter(by_itself).count();
-        (trials >= 2 && trials as f64 > NOT_STEADY_SHARE * blocks as f64).then(|| {
-            let fact = Fact::NotSteady { trials: trials as u32, of: blocks as u32 };
-            Finding::of_variant(Severity::Warning, v, fact)
-        })
-    };
-    all.iter().enumerate().filter_map(of_variant).collect()
-}
-
 /// How busy the machine was with other work, and what that cost.
-fn disturbance(plan: &spec::Part, part: &Part) -> Option<Disturbance> {
+pub(crate) fn disturbance(plan: &spec::Part, part: &Part) -> Option<Disturbance> {
     let trials = || part.complete_blocks().flat_map(|block| block.measured_trials());
     let slices: Vec<&record::Slice> = trials().flat_map(|trial| &trial.slices).collect();
     if slices.is_empty() {
@@ -624,24 +515,7 @@ fn half_width_if_quiet(plan: &spec::Part, part: &Part) -> Option<f64> {
     Some(t * spread.sd() / (all as f64).sqrt())
 }
 
-/// The share of the requests due in an open loop's windows that as many completed in them, and the
-/// largest share compatible with how it varied between blocks.
-///
-/// In windows in which a rate is sustained, as many requests complete as are due. Which ones are cut
-/// off by the ends of a window does not matter: as many are brought in at its beginning.
-pub(crate) fn achieved(open: &[&Trial]) -> Option<(f64, f64)> {
-    let due = |trial: &&Trial| trial.latency.as_ref().map_or(0, |latency| latency.count);
-    let totals: Vec<Total> = open
-        .iter()
-        .map(|trial| Total { amount: trial.completed_in_window as f64, per: due(trial) as f64 })
-        .collect();
-    let (sum, of) = totals.iter().fold((0.0, 0.0), |(a, p), t| (a + t.amount, p + t.per));
-    let half = stats::log_of_totals(&totals).ok().and_then(|logs| Spread::of(&logs));
-    let half = half.map_or(0.0, |spread| spread.t_half_width(ACHIEVED_ALPHA));
-    (of > 0.0).then(|| (sum / of, sum / of * half.exp()))
-}
-
-fn compare(plan: &spec::Part, part: &Part, interrupted: bool) -> Vec<Comparison> {
+pub(crate) fn compare(plan: &spec::Part, part: &Part, interrupted: bool) -> Vec<Comparison> {
     let primary = metric_of(plan.primary);
     let all = [Metric::Throughput, Metric::P50, Metric::P99, Metric::Cpu, Metric::Memory];
     let metrics = std::iter::once(primary).chain(all.into_iter().filter(|m| *m != primary));

@@ -9,6 +9,7 @@ mod acting;
 mod analyse;
 mod block;
 mod calibrate;
+mod conclude;
 mod counter;
 mod disturbance;
 mod edges;

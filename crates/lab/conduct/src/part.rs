@@ -11,6 +11,7 @@ use spec::Contrast;
 use crate::analyse;
 use crate::block::{BlockOutcome, BlockPlan, SettledOffer, run_block};
 use crate::calibrate::{Calibration, Effort, calibrate};
+use crate::conclude;
 use crate::disturbance::resolves;
 use crate::edges::Edges;
 use crate::error::ConductError;
@@ -164,7 +165,7 @@ impl<'a> PartRunner<'a> {
             found.extend(progress.stalls.findings());
             part.findings.extend(found);
         }
-        analyse::conclude(&self.plan, part, self.stopped());
+        conclude::conclude(&self.plan, part, self.stopped());
         context
             .recorder
             .part_done(run, self.index, &run.parts[self.index])

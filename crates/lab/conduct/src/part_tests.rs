@@ -59,7 +59,7 @@ fn eight_blocks() -> Part {
 
 fn concluded(mut part: Part, findings: Vec<Finding>) -> Part {
     part.findings = findings;
-    analyse::conclude(&plan(), &mut part, false);
+    conclude::conclude(&plan(), &mut part, false);
     part
 }
 

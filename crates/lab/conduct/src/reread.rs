@@ -117,17 +117,17 @@ fn reread_block(
             continue;
         };
         let now = rows.total(id, block.index, completed)?;
-        let before =
-            |trial: &&mut Trial| trial.ledger.series.unwrap_or(trial.ledger.counts.completed);
-        let of_each: Vec<u64> = trials.iter().map(before).collect();
-        let before: u64 = of_each.iter().sum();
-        // What has changed is shown at the last one.
+        let recorded = |ledger: &Ledger| ledger.series.unwrap_or(ledger.counts.completed);
+        let before = trials.iter().map(|trial| recorded(&trial.ledger)).sum();
+        // A change is shown in the last trial.
         let mut left = now;
-        let last = trials.len() - 1;
-        for (i, (trial, before)) in trials.iter_mut().zip(of_each).enumerate() {
-            let mine = if i == last { left } else { before.min(left) };
-            trial.ledger.series = Some(mine);
-            left -= mine;
+        if let Some((last, others)) = trials.split_last_mut() {
+            for trial in others {
+                let mine = recorded(&trial.ledger).min(left);
+                trial.ledger.series = Some(mine);
+                left -= mine;
+            }
+            last.ledger.series = Some(left);
         }
         if now != before {
             findings.push(Finding {

@@ -5,11 +5,12 @@
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Concurrent measurements would disturb each other, so tests that measure take turns.
 static TURN: Mutex<()> = Mutex::new(());
@@ -265,4 +266,42 @@ pub(crate) fn processes_with_environment(text: &str) -> Vec<u32> {
                 .is_ok_and(|environ| String::from_utf8_lossy(&environ).contains(text))
         })
         .collect()
+}
+
+/// The whole answer of a daemon's HTTP server; `headers` are further lines, each with its end.
+pub(crate) fn ask(at: &str, request: &str, headers: &str, body: &str) -> String {
+    let mut stream = TcpStream::connect(at).unwrap();
+    let length = body.len();
+    let head = format!(
+        "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: \
+         {length}\r\n\r\n"
+    );
+    stream.write_all((head + body).as_bytes()).unwrap();
+    let mut answer = String::new();
+    // The daemon may be killed meanwhile.
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+/// The status of an answer; 0 without one.
+pub(crate) fn status(answer: &str) -> u32 {
+    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
+}
+
+/// The slots of ten seconds of a measurement's series; none before the record can be read.
+pub(crate) fn slots(record: &str, measurement: &str) -> Vec<series::Accumulator> {
+    let Ok(mut store) = store::open_read_only(record) else { return Vec::new() };
+    let measurement = Some(measurement.to_owned());
+    let selector = store::Selector { measurement, ..store::Selector::default() };
+    let ids: Vec<i64> = store.find(&selector).unwrap().iter().map(|series| series.id).collect();
+    let step = series::Step::from_secs(10).unwrap();
+    let slots = store.slots(step, &ids, i64::MIN, i64::MAX);
+    slots.unwrap_or_default().into_iter().map(|(_, slot)| slot).collect()
+}
+
+/// Lines of 50 series with a point at a second of the last hour.
+pub(crate) fn lines(name: &str, second: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    let at = now / 10 * 10 - 3_600 + second;
+    (0..50).map(|series| format!("{name},n={series} value={second} {at}\n")).collect()
 }

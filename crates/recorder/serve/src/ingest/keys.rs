@@ -39,7 +39,7 @@ impl Keys {
                     Some(store) => Ok(store),
                     None => store::open_read_only(&place).map(|opened| store.insert(opened)),
                 };
-                // If nobody waits any more, the next question ends the thread.
+                // Without a receiver there are no more questions either, and the loop ends.
                 let _ = reply.send((key, known.and_then(|store| store.has_request(key))));
             }
         });
