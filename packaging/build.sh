@@ -5,6 +5,11 @@
 #
 # TARGET chooses the target of the static binary and of the wheel, by default this machine's gnu
 # target. The tools come from packaging/tools.sh.
+#
+# The program is built twice: statically for images and for machines without glibc, and for
+# glibc 2.17 for the wheel and the Debian package. The modules that /etc/nsswitch.conf names crash a
+# static program of another version of glibc, so at its start it is told to use only glibc's builtin
+# lookups (crates/lab/netio/src/names.rs).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,4 +1,5 @@
-//! The version that `--version` prints: the package's, and the commit where it is known without git.
+//! The version that `--version` prints: the package's, and the commit where it is known without git:
+//! asking git would compile a checkout again after every commit.
 
 use std::path::Path;
 

@@ -1,4 +1,8 @@
 //! What one change does: the same ratio in two parts that differ in one thing.
+//!
+//! A part declares what it changes; nothing is derived from the differences between two parts, which
+//! may concern load, layout, variables and variants at once. The effect is computed from two recorded
+//! comparisons.
 
 use record::{Comparison, Metric, Part, Run};
 use serde_json::{Value, json};

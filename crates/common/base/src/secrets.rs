@@ -2,6 +2,9 @@
 //!
 //! A run is recorded, exported and passed on. Its commands may contain passwords and its requests
 //! tokens, which [`redact`] and [`redact_arguments`] replace by `***` before anything is recorded.
+//!
+//! That happens where the record is made (`conduct`; for errors and log lines `stage`), so no exporter
+//! has to know about it. Of unknown headers only the name is recorded.
 
 use std::ops::Range;
 

@@ -4,6 +4,10 @@
 //! under the name that we are about to use. Only its owner and the folder's can remove it, so an
 //! entry is as trustworthy as its owner. This is the rule of the kernel's `fs.protected_symlinks`
 //! and `fs.protected_regular` (proc_sys_fs(5)), which many systems have switched off.
+//!
+//! Refusing all symbolic links (`O_NOFOLLOW`) would also refuse the user's own, such as `/data` →
+//! `/mnt/data`. The owner of each entry is checked before a file is created and after: what is ours
+//! then, nobody else can replace.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

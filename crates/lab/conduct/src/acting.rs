@@ -1,4 +1,9 @@
 //! Actions during the load: a thread beside the client does what the plan says, at its moments.
+//!
+//! Signals are sent by the guard: it is the reaper of the stack's processes, so a pid that it signals
+//! cannot have been reused, and it adopts the new master of a binary upgrade, which then is the process
+//! to signal. A trial with actions is one slice. Losses are attributed to an action by the client's
+//! live counts at its beginning, so they always add up to the ledger.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};

@@ -1,4 +1,7 @@
 //! The server-side count of a variant in a block.
+//!
+//! It is read until it settles: at least the client's completed count, and unchanged for 200 ms, so that
+//! a late double count is detected.
 
 use base::Nanos;
 use spec::{ServedBy, Variant};

@@ -4,6 +4,9 @@
 //! between two variants, it came with one of them, and the ratio of the two is biased. The test
 //! uses the machine's activity, never the metric. Where the bias has a bound ([`stats::bias_bound`]),
 //! the interval is widened by it; otherwise there is no verdict.
+//!
+//! What is tested is how often others were active, not how much they used: a neighbour that uses the
+//! rest of a CPU uses more of it beside a variant that leaves more, which is no unfairness.
 
 use base::Nanos;
 use record::{Disturber, Fact, Finding, Metric, Offer, Severity};

@@ -4,6 +4,11 @@
 //! What affects one variant can bias a ratio, so it forbids the verdicts that it affects. What
 //! disturbs every variant alike does not: the rounds of slices distribute it, and the rest is in
 //! the interval.
+//!
+//! TCPTimeouts and TCPSynRetrans are counters of the whole machine, which also rise when a port is
+//! reused whose old connection still lingers. A lost packet costs 200 ms, a lost SYN a second, so they
+//! forbid a verdict only if they affect a single variant. Full accept queues always do: connections
+//! were turned away from that variant.
 
 use base::Nanos;
 use ledger::{Law, Tolerance};

@@ -1,4 +1,7 @@
 //! Waking up in time for the next arrival: sleep, then spin for the last microseconds.
+//!
+//! How long it spins follows from how late the kernel has woken it. While spinning it yields, so that a
+//! server on the same CPU can work.
 
 use base::Nanos;
 

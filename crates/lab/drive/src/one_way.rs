@@ -11,6 +11,12 @@
 //! unknown. Of a datagram, the server's side must say whether it arrived.
 //!
 //! The service time of a message ends when the socket has taken it: so long was the sender held up.
+//!
+//! That the kernel took a message says nothing about its receiver: a stream's buffers hold megabytes.
+//! Otherwise UDP would be fastest when it loses most. So of datagrams, `conduct` reads after every
+//! slice what the server's side counted and what its kernel discarded, takes the latter from the
+//! window, and extends the window until everything else is counted. A slice has no lead-in, because
+//! when a single message arrived is unknown.
 
 use base::{Clock, MonotonicClock, Nanos};
 use netio::{Ending, Failure, Wire};

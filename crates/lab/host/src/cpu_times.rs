@@ -1,4 +1,7 @@
 //! Busy time of each CPU, from the most precise source of the kernel.
+//!
+//! It is read around every slice, and so is the stack's CPU time, from one short file each. Reading the
+//! memory of every process takes 6 ms, a quarter of a slice, and is done four times a second.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,11 @@
 //! One ssh process, from its start until our program runs at the far end.
+//!
+//! Not the crate `openssh` or an SSH library: a library reads neither `~/.ssh/config` with its jump
+//! hosts and `Match exec` nor every kind of key, and the crate's multiplexing leaves a master process
+//! that outlives a kill −9. One channel is all that is needed: a script of POSIX sh answers in lines
+//! after a marker, takes the binary from the channel if it lacks it, and becomes it, so a start costs
+//! one handshake. ssh runs in a session of its own, because the ssh of a jump host does not inherit
+//! `BatchMode` and would ask on the terminal.
 
 use std::fs::File;
 use std::io::{ErrorKind, Read as _, Write as _};

@@ -4,6 +4,13 @@
 //! (`.git/worktrees/NAME`, gitrepository-layout(5)). The repositories are listed in the run's
 //! folder. Whatever removes that folder (the run itself, its watch, or a later sweep) removes these
 //! entries too.
+//!
+//! They delete exactly the entries that point into that folder: `git worktree prune` would also delete
+//! the user's stale ones, and would keep those that git was still creating when it was killed.
+//! A worktree shares the objects and the configuration of the user's repository and needs no copy of
+//! it. Checkouts and builds run below a guard, without the user's hooks. `git submodule update` runs
+//! without `--init`, which would write to the shared configuration. `--dirty` copies files into a
+//! worktree of HEAD instead of making a commit, so that the repository gets no object.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;

@@ -1,4 +1,9 @@
 //! Reads the slots of an exported file that the store no longer has.
+//!
+//! Of a day of which the record has dropped a part, the old slots come from the exported file and the
+//! others from the record, which alone would give less. Which days have changed is told by digests of
+//! the stored rows, not by counters that writers keep: writers pay nothing, and a repair by hand is
+//! noticed.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs::File;

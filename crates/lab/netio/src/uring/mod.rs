@@ -4,6 +4,9 @@
 //! share. A request then costs one send entry, which posts no completion on success, and one
 //! completion of the receive. The sends of all connections that received a response in a turn are
 //! submitted with the system call that starts the next turn.
+//!
+//! Datagrams do not go through the ring. When one found no room, the kernel's retry sent an empty one
+//! instead (Linux 6.18); they are sent by a system call and received after a poll.
 
 mod buffers;
 mod ring;

@@ -4,6 +4,9 @@
 //! several variants), `[[variant]]` (what is compared) and, if a question has several parts,
 //! `[[part]]`. Everything is checked here, so every plan that is returned can run. Stacks and
 //! variants may be in separate files, see [`includes`].
+//!
+//! A file and its includes become one text, which is recorded with the run and printed by `--show`;
+//! errors name the original file.
 
 mod action;
 mod axes;

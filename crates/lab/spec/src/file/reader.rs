@@ -1,4 +1,9 @@
 //! Reads TOML tables strictly: every key is known, every value has a position.
+//!
+//! It works on `toml`'s values with their spans, without serde. Values contain variables, which differ
+//! between variants and parts: a table is read once for each, a number may be written as
+//! `"$workers"`, and an error points at the variable inside its text. Unknown keys are reported with
+//! the nearest known one, in words about the file instead of about Rust's types.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};

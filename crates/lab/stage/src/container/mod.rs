@@ -12,6 +12,11 @@
 //! port) are moved to the stack's control group and CPUs, so that their cost is counted. Containers
 //! and networks carry the run's folder as a label; if the attendant is killed, the run's watch removes
 //! them, and if that is killed too, the next run.
+//!
+//! Without a control group, a container's processes are counted by their list. A container whose
+//! processes are not on this machine is refused, because its cost cannot be measured. Podman's service
+//! supports the same calls (`ENGINE=podman scripts/with-docker.sh`); its health checks are run by
+//! systemd, so without systemd `ready = "healthy"` never succeeds.
 
 mod attend;
 mod engine;

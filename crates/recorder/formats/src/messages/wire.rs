@@ -2,6 +2,9 @@
 //!
 //! As documented in "Encoding" of the Protocol Buffers documentation. A message is never
 //! represented as a whole: an empty element takes two bytes on the wire, but a hundred in memory.
+//!
+//! So structs generated from `.proto` files could make a gigabyte of 8 MiB before any limit is checked.
+//! The tests write their messages with `prost`, which shares no code with this reader.
 
 use super::MessageError;
 

@@ -7,6 +7,10 @@
 //!
 //! Times are RFC 3339, or numbers since 1970. An empty value is unknown: nothing is recorded or
 //! refused. A quoted cell may span several lines.
+//!
+//! The crate `csv` accepts broken quotes silently: `"5"x` becomes `5x`, and an open quote swallows the
+//! rest of the file. Such rows are refused here, with their line. A file that has grown is read on from
+//! its last complete record, so records are framed line by line (`quotes.rs`).
 
 use std::borrow::Cow;
 
