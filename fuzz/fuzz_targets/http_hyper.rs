@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use drive::Fault;
-use drive::http::{Flow, Reader, Sink};
+use drive::http::{Flow, ResponseReader, Sink};
 use http_body_util::{BodyExt, Empty};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -69,7 +69,7 @@ impl Sink for Kept {
 }
 
 fn read_ours(bytes: &[u8], cut: usize) -> Result<Answer, Fault> {
-    let mut reader = Reader::parsing_every_head(false);
+    let mut reader = ResponseReader::parsing_every_head(false);
     let mut kept = Kept::default();
     reader.begin();
     let mut flow = reader.push(&bytes[..cut], &mut kept)?;

@@ -6,7 +6,7 @@ use crate::fact::FindingLine;
 use crate::html::{Picture, pictures};
 use crate::load::{LoadReport, TIMES};
 use crate::text::{capitalised, one_line, shell};
-use crate::verdict::{self, Answer, ratio_cells};
+use crate::verdict::{self, AnswerLine, ratio_cells};
 use crate::{caveat, changes, disruption, fact, ledger, place, setting, validity, view};
 
 /// The report as Markdown.
@@ -112,7 +112,7 @@ fn image(picture: &Picture, folder: &str) -> String {
 
 fn answers(run: &Run) -> String {
     let lines = verdict::answer(run);
-    let line = |answer: &Answer<'_>| match answer.part {
+    let line = |answer: &AnswerLine<'_>| match answer.part {
         "" => format!("- {}.\n", escape(&answer.words)),
         part => format!("- **{}**: {}.\n", escape(part), escape(&answer.words)),
     };

@@ -1,7 +1,7 @@
 //! Which machine is what, in words, for a run on several machines.
 
 use base::CpuSet;
-use record::{ClockOffset, Layout, Link, Place, Run};
+use record::{ClockOffset, Layout, Link, PartMachine, Run};
 
 use crate::text::{self, listed};
 use crate::view;
@@ -9,7 +9,7 @@ use crate::view;
 /// What the machine that tachograph was started on is called.
 const HERE: &str = "this machine";
 
-fn name(place: &Place) -> &str {
+fn name(place: &PartMachine) -> &str {
     place.name.as_deref().unwrap_or(HERE)
 }
 
@@ -27,10 +27,11 @@ pub(crate) fn layout(layout: &Layout) -> Option<String> {
     if layout.machines.is_empty() {
         return None;
     }
-    let of = |is: &dyn Fn(&Place) -> bool, cpus: &dyn Fn(&Place) -> CpuSet| -> Vec<String> {
-        let places = layout.machines.iter().filter(|place| is(place));
-        places.map(|place| format!("{}{}", name(place), on_cpus(&cpus(place)))).collect()
-    };
+    let of =
+        |is: &dyn Fn(&PartMachine) -> bool, cpus: &dyn Fn(&PartMachine) -> CpuSet| -> Vec<String> {
+            let places = layout.machines.iter().filter(|place| is(place));
+            places.map(|place| format!("{}{}", name(place), on_cpus(&cpus(place)))).collect()
+        };
     let clients = of(&|place| place.is_client, &|place| place.client_cpus.clone());
     let stacks = of(&|place| !place.stacks.is_empty(), &|place| place.stack_cpus.clone());
     let role = |singular: &str, places: &[String]| {
@@ -61,7 +62,7 @@ pub(crate) fn lines(run: &Run) -> Vec<String> {
     lines
 }
 
-fn line(place: &Place) -> String {
+fn line(place: &PartMachine) -> String {
     let mut roles = Vec::new();
     if place.is_client {
         roles.push(format!("client{}", on_cpus(&place.client_cpus)));
@@ -80,7 +81,7 @@ fn line(place: &Place) -> String {
 }
 
 /// `; it sent 12 of 34,567 TCP segments again`, for a machine that did.
-fn resent(place: &Place) -> String {
+fn resent(place: &PartMachine) -> String {
     match (place.segments_sent, place.segments_resent) {
         (Some(sent), Some(again @ 1..)) => format!(
             "; it sent {} of {} again",
@@ -132,11 +133,11 @@ mod tests {
 
     use super::*;
 
-    fn place(name: Option<&str>) -> Place {
-        Place { name: name.map(str::to_owned), ..Place::default() }
+    fn place(name: Option<&str>) -> PartMachine {
+        PartMachine { name: name.map(str::to_owned), ..PartMachine::default() }
     }
 
-    fn layout_of(machines: Vec<Place>) -> Option<String> {
+    fn layout_of(machines: Vec<PartMachine>) -> Option<String> {
         layout(&Layout { machines, ..Layout::default() })
     }
 
@@ -163,16 +164,17 @@ mod tests {
             "{}",
             link_line(&unknown)
         );
-        let place = Place { segments_sent: Some(1_234), segments_resent: Some(1), ..place(None) };
+        let place =
+            PartMachine { segments_sent: Some(1_234), segments_resent: Some(1), ..place(None) };
         assert_eq!(resent(&place), "; it sent 1 of 1,234 TCP segments again");
-        assert_eq!(resent(&Place { segments_resent: Some(0), ..place }), "");
+        assert_eq!(resent(&PartMachine { segments_resent: Some(0), ..place }), "");
     }
 
     #[test]
     fn it_is_said_which_machine_is_what() {
         assert_eq!(layout_of(Vec::new()), None);
-        let here = Place { is_client: true, client_cpus: (0..2).collect(), ..place(None) };
-        let there = Place {
+        let here = PartMachine { is_client: true, client_cpus: (0..2).collect(), ..place(None) };
+        let there = PartMachine {
             stacks: vec!["old".to_owned(), "new".to_owned()],
             stack_cpus: (0..4).collect(),
             address: Some("10.0.0.2".to_owned()),
@@ -183,7 +185,7 @@ mod tests {
             layout_of(vec![here, there.clone()]).unwrap(),
             "client on this machine (CPUs 0-1), stack on user@server (CPUs 0-3)"
         );
-        let client = |name| Place { is_client: true, ..place(Some(name)) };
+        let client = |name| PartMachine { is_client: true, ..place(Some(name)) };
         assert_eq!(
             layout_of(vec![place(None), there.clone(), client("a"), client("b")]).unwrap(),
             "clients on a and b, stack on user@server (CPUs 0-3)"

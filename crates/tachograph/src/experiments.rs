@@ -13,7 +13,7 @@ static EXPERIMENTS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/experiments");
 static PYTHON: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/python");
 
 /// An experiment's files, and the folder of `$FILES`.
-pub(crate) struct Found {
+pub(crate) struct ExperimentFiles {
     main: SourceFile,
     included: Vec<SourceFile>,
     files: Option<PathBuf>,
@@ -47,7 +47,7 @@ impl Experiment {
     }
 }
 
-impl Found {
+impl ExperimentFiles {
     /// The experiment as one self-contained text.
     pub(crate) fn text(&self) -> String {
         spec::join_files(&self.main, &self.included)
@@ -67,7 +67,7 @@ impl Found {
 }
 
 /// The built-in experiments in alphabetical order.
-pub(crate) fn built_in() -> Result<Vec<Found>, Failure> {
+pub(crate) fn built_in() -> Result<Vec<ExperimentFiles>, Failure> {
     let mut names = built_in_names();
     names.sort_unstable();
     names.into_iter().map(|name| from_binary(name, None)).collect()
@@ -80,7 +80,7 @@ fn built_in_names() -> Vec<&'static str> {
 }
 
 /// Finds an experiment by file path or built-in name.
-pub(crate) fn find(name: &str) -> Result<Found, Failure> {
+pub(crate) fn find(name: &str) -> Result<ExperimentFiles, Failure> {
     let path = Path::new(name);
     if name.contains('/') || name.ends_with(".toml") || path.is_file() {
         return from_disk(name, path);
@@ -97,7 +97,7 @@ pub(crate) fn find(name: &str) -> Result<Found, Failure> {
     )))
 }
 
-fn from_binary(name: &str, files: Option<PathBuf>) -> Result<Found, Failure> {
+fn from_binary(name: &str, files: Option<PathBuf>) -> Result<ExperimentFiles, Failure> {
     let read = |path: &str| {
         let text = EXPERIMENTS.get_file(path).and_then(File::contents_utf8).unwrap_or_default();
         SourceFile { path: path.to_owned(), text: text.to_owned() }
@@ -116,7 +116,7 @@ fn from_binary(name: &str, files: Option<PathBuf>) -> Result<Found, Failure> {
             }
         }
     }
-    Ok(Found { main, included, files, built_in: true })
+    Ok(ExperimentFiles { main, included, files, built_in: true })
 }
 
 /// The patterns of included files; an experiment for recorders has none.
@@ -127,7 +127,7 @@ fn includes(main: &SourceFile) -> Result<Vec<String>, Failure> {
     Ok(spec::includes(&main.text, &main.path)?)
 }
 
-fn from_disk(name: &str, path: &Path) -> Result<Found, Failure> {
+fn from_disk(name: &str, path: &Path) -> Result<ExperimentFiles, Failure> {
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -150,7 +150,7 @@ fn from_disk(name: &str, path: &Path) -> Result<Found, Failure> {
     let files = folder
         .canonicalize()
         .map_err(|error| Failure::new(format!("cannot find the folder of {name}: {error}")))?;
-    Ok(Found { main, included, files: Some(files), built_in: false })
+    Ok(ExperimentFiles { main, included, files: Some(files), built_in: false })
 }
 
 /// The files that match an `include` pattern, in alphabetical order.

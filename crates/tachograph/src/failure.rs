@@ -60,9 +60,9 @@ macro_rules! from_errors {
 }
 
 from_errors!(
-    reach::HostError,
-    reach::OptionsError,
-    reach::ReachError,
+    far::reach::HostError,
+    far::reach::OptionsError,
+    far::reach::ReachError,
     spec::SpecError,
     spec::TargetError,
     stage::StageError,

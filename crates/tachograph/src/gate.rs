@@ -109,10 +109,10 @@ fn decide(run: &Run, test: &Test) -> (Truth, GateTest) {
 }
 
 /// The decision on a test, with its figures.
-type Found = Result<(Truth, Vec<GateFigure>), GateUnknown>;
+type GateTruth = Result<(Truth, Vec<GateFigure>), GateUnknown>;
 
 /// Decides a test of a ratio that was compared; `None` for any other test.
-fn by_ratio(run: &Run, test: &Test) -> Option<Found> {
+fn by_ratio(run: &Run, test: &Test) -> Option<GateTruth> {
     let ratio = test.as_ratio()?;
     let part = part_of(run, ratio.of)?;
     let metric = compared(ratio.of.metric)?;
@@ -143,7 +143,7 @@ fn by_ratio(run: &Run, test: &Test) -> Option<Found> {
 }
 
 /// Decides a test by the interval of each figure.
-fn by_figures(run: &Run, test: &Test) -> Found {
+fn by_figures(run: &Run, test: &Test) -> GateTruth {
     let mut known: Vec<(&Measured, Estimate)> = Vec::new();
     for measured in test.measured() {
         known.push((measured, estimate(run, measured)?));

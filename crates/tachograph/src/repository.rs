@@ -24,13 +24,13 @@ pub(crate) struct Repository {
 }
 
 /// The output of a git command.
-struct Answer {
+struct GitOutput {
     is_success: bool,
     out: Vec<u8>,
     err: String,
 }
 
-impl Answer {
+impl GitOutput {
     fn line(&self) -> String {
         String::from_utf8_lossy(&self.out).trim_end_matches('\n').to_owned()
     }
@@ -178,13 +178,13 @@ impl Repository {
         Ok(found.is_success)
     }
 
-    fn git(&self, args: &[&str]) -> Result<Answer, Failure> {
+    fn git(&self, args: &[&str]) -> Result<GitOutput, Failure> {
         git(&self.root, args)
     }
 }
 
-impl Answer {
-    fn checked(self, command: &str) -> Result<Answer, Failure> {
+impl GitOutput {
+    fn checked(self, command: &str) -> Result<GitOutput, Failure> {
         match self.is_success {
             true => Ok(self),
             false => Err(Failure::new(format!("{command} failed: {}", self.err))),
@@ -213,7 +213,7 @@ pub(crate) fn without_git_variables() -> Vec<String> {
 }
 
 /// Runs git in a folder. It must not even refresh the user's index.
-fn git(folder: &Path, args: &[&str]) -> Result<Answer, Failure> {
+fn git(folder: &Path, args: &[&str]) -> Result<GitOutput, Failure> {
     let mut command = Command::new("git");
     for name in GIT_VARIABLES {
         command.env_remove(name);
@@ -226,7 +226,7 @@ fn git(folder: &Path, args: &[&str]) -> Result<Answer, Failure> {
         .stdin(Stdio::null())
         .output();
     match output {
-        Ok(output) => Ok(Answer {
+        Ok(output) => Ok(GitOutput {
             is_success: output.status.success(),
             out: output.stdout,
             err: String::from_utf8_lossy(&output.stderr).trim().to_owned(),

@@ -8,46 +8,46 @@ use crate::failure::Failure;
 use crate::flags::Global;
 
 /// Location of the record.
-pub(crate) enum Place {
+pub(crate) enum RecordLocation {
     /// A SQLite file with runs and series.
     File(PathBuf),
     /// The URL of a PostgreSQL database with series only. It may contain a password.
     Postgres(String),
 }
 
-impl Place {
+impl RecordLocation {
     /// The location in `--record` or TACHOGRAPH_RECORD, or the default file.
-    pub(crate) fn of(global: &Global) -> Result<Place, Failure> {
+    pub(crate) fn of(global: &Global) -> Result<RecordLocation, Failure> {
         let path = match &global.record {
             Some(path) => path.clone(),
-            None => return Ok(Place::File(record::default_path()?)),
+            None => return Ok(RecordLocation::File(record::default_path()?)),
         };
         let text = path.to_string_lossy();
         if store::is_postgres(&text) {
-            return Ok(Place::Postgres(text.into_owned()));
+            return Ok(RecordLocation::Postgres(text.into_owned()));
         }
         match scheme(&text) {
             Some(scheme) => Err(Failure::new(format!(
                 "{scheme}:// is not supported for the record: use the path of a SQLite file, or \
                  postgres://user@host/database"
             ))),
-            None => Ok(Place::File(path)),
+            None => Ok(RecordLocation::File(path)),
         }
     }
 
     /// The location as [`store::open`] takes it. It may contain a password.
     pub(crate) fn text(&self) -> String {
         match self {
-            Place::File(path) => path.to_string_lossy().into_owned(),
-            Place::Postgres(url) => url.clone(),
+            RecordLocation::File(path) => path.to_string_lossy().into_owned(),
+            RecordLocation::Postgres(url) => url.clone(),
         }
     }
 
     /// The location for messages: without user, password and options.
     pub(crate) fn shown(&self) -> String {
         match self {
-            Place::File(path) => path.display().to_string(),
-            Place::Postgres(url) => {
+            RecordLocation::File(path) => path.display().to_string(),
+            RecordLocation::Postgres(url) => {
                 let address = url.split_once("://").map_or(url.as_str(), |(_, address)| address);
                 // A question mark may be in a password, and an @ in an option: then nothing is safe
                 // to show.
@@ -73,9 +73,9 @@ fn scheme(text: &str) -> Option<&str> {
 /// The file of recorded runs, for the command `what`; refused if the record is a PostgreSQL
 /// database.
 pub(crate) fn runs_file(global: &Global, what: &str) -> Result<PathBuf, Failure> {
-    match Place::of(global)? {
-        Place::File(path) => Ok(path),
-        place @ Place::Postgres(_) => Err(Failure::new(format!(
+    match RecordLocation::of(global)? {
+        RecordLocation::File(path) => Ok(path),
+        place @ RecordLocation::Postgres(_) => Err(Failure::new(format!(
             "{what} only in a SQLite file, but the record is {}, which stores only series \
              (import, query, series): add --record FILE",
             place.shown()
@@ -85,36 +85,38 @@ pub(crate) fn runs_file(global: &Global, what: &str) -> Result<PathBuf, Failure>
 
 /// Opens the store; creates it if it does not exist.
 pub(crate) fn open(global: &Global) -> Result<Box<dyn Store>, Failure> {
-    Ok(match Place::of(global)? {
-        Place::File(path) => Box::new(store::Sqlite::open(path)?),
-        Place::Postgres(url) => Box::new(store::Postgres::open(&url)?),
+    Ok(match RecordLocation::of(global)? {
+        RecordLocation::File(path) => Box::new(store::Sqlite::open(path)?),
+        RecordLocation::Postgres(url) => Box::new(store::Postgres::open(&url)?),
     })
 }
 
 /// Opens the store as it is; creates nothing.
 pub(crate) fn open_read_only(global: &Global) -> Result<Box<dyn Store>, Failure> {
-    Ok(existing(&Place::of(global)?)??)
+    Ok(existing(&RecordLocation::of(global)?)??)
 }
 
 /// Opens the store for writing, if there are series in it; those of an older version are migrated.
 pub(crate) fn open_existing(global: &Global) -> Result<Box<dyn Store>, Failure> {
-    match existing(&Place::of(global)?)? {
+    match existing(&RecordLocation::of(global)?)? {
         Ok(_) | Err(StoreError::Older { .. }) => open(global),
         Err(error) => Err(error.into()),
     }
 }
 
 /// The store, for reading.
-fn existing(place: &Place) -> Result<Result<Box<dyn Store>, StoreError>, Failure> {
+fn existing(place: &RecordLocation) -> Result<Result<Box<dyn Store>, StoreError>, Failure> {
     Ok(match place {
-        Place::File(path) if !path.exists() => {
+        RecordLocation::File(path) if !path.exists() => {
             return Err(Failure::new(format!(
                 "no record at {} yet; 'tachograph import' and every run create it",
                 path.display()
             )));
         }
-        Place::File(path) => store::Sqlite::open_read_only(path).map(|store| Box::new(store) as _),
-        Place::Postgres(url) => {
+        RecordLocation::File(path) => {
+            store::Sqlite::open_read_only(path).map(|store| Box::new(store) as _)
+        }
+        RecordLocation::Postgres(url) => {
             store::Postgres::open_read_only(url).map(|store| Box::new(store) as _)
         }
     })
@@ -132,7 +134,7 @@ mod tests {
             ("postgres://db/m", "PostgreSQL at db/m"),
             ("postgres://ada:sec?ret@db/m", "PostgreSQL"),
         ] {
-            assert_eq!(Place::Postgres(url.to_owned()).shown(), shown);
+            assert_eq!(RecordLocation::Postgres(url.to_owned()).shown(), shown);
         }
     }
 

@@ -11,7 +11,6 @@ const ORDER: &[&str] = &[
     "graphite",
     "spec",
     "host",
-    "reach",
     "stage",
     "netio",
     "drive",

@@ -120,7 +120,7 @@ pub struct Layout {
     pub apart: bool,
     /// The machines, this one first; empty if this one was the only one.
     #[serde(default)]
-    pub machines: Vec<Place>,
+    pub machines: Vec<PartMachine>,
     /// The longest time between the beginnings of several clients in a measured slice, as far as
     /// the clock offsets tell; `None` with one client.
     #[serde(default, rename = "clients_apart_ns")]
@@ -157,7 +157,7 @@ pub struct Link {
 
 /// A machine of a part, and what ran on it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct PartMachine {
     /// Its name as given to ssh; `None` for the machine that tachograph was started on.
     pub name: Option<String>,
     /// The machine.

@@ -100,7 +100,7 @@ pub(crate) fn note_differing_answers(calibration: &Calibration, part: &mut Part)
 
 /// Variants whose first response was an undeclared redirect.
 pub(crate) fn redirects(calibration: &Calibration, plan: &spec::Part) -> Vec<Finding> {
-    let redirect = |c: &crate::calibrate::Calibrated| {
+    let redirect = |c: &crate::calibrate::VariantCalibration| {
         let status = c.learned.as_ref()?.status.filter(|status| (300..400).contains(status))?;
         let declared = plan.variants[c.variant].load.expect.status.is_some();
         let fact = Fact::ErrorPage { status };
@@ -111,7 +111,7 @@ pub(crate) fn redirects(calibration: &Calibration, plan: &spec::Part) -> Vec<Fin
 
 /// Variants whose body varies, unless the plan says what to check.
 pub(crate) fn varying(calibration: &Calibration, plan: &spec::Part) -> Vec<Finding> {
-    let varies = |c: &crate::calibrate::Calibrated| {
+    let varies = |c: &crate::calibrate::VariantCalibration| {
         let learned = c.learned.as_ref().filter(|learned| learned.varies)?;
         let expect = &plan.variants[c.variant].load.expect;
         let is_given = expect.check.is_some() || expect.body.is_some() || expect.length.is_some();

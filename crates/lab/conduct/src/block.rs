@@ -9,8 +9,11 @@ use record::{BlockState, Offer, Trial};
 use spec::{Mode, Part};
 
 use crate::disturbance::kept_rounds;
-use crate::pace::{LEAD_IN_CONTINUED, LEAD_IN_SHARE, LEAD_IN_SHARE_MAX, Pace};
-use crate::running_variant::{RunningVariant, Setting, StartError, StartSeeds, VariantResult};
+use crate::error::StartError;
+use crate::lead_in::{shortest_lead_in, slice_of};
+use crate::pace::Pace;
+use crate::running_variant::{RunningVariant, Setting, StartSeeds, VariantResult};
+use crate::trial_sum::TrialSum;
 use crate::watch::{Doing, Event, Watcher};
 
 /// An offer with its rate and window determined.
@@ -72,11 +75,16 @@ impl BlockOutcome {
         self.ended.iter().map(|ended| ended.trials(&kept)).collect()
     }
 
+    /// The trials of all variants, before any round is left out.
+    pub(crate) fn trial_sums(&self) -> impl Iterator<Item = &TrialSum> {
+        self.ended.iter().flat_map(|ended| &ended.trial_sums)
+    }
+
     /// Which rounds of an offer are kept. A round's size is the mean over its slices.
     pub(crate) fn kept(&self, offer: Offer, resolved: bool) -> Vec<bool> {
-        let trial_sums = self.ended.iter().flat_map(|ended| &ended.trial_sums);
         let mut rounds: Vec<(f64, f64)> = Vec::new();
-        for (round, taken) in trial_sums
+        for (round, taken) in self
+            .trial_sums()
             .filter(|trial_sum| trial_sum.offer == offer)
             .flat_map(|trial_sum| trial_sum.taken_cpus())
         {
@@ -88,38 +96,6 @@ impl BlockOutcome {
         let means: Vec<f64> = rounds.iter().map(|(sum, n)| sum / n.max(1.0)).collect();
         if resolved { kept_rounds(&means) } else { vec![true; means.len()] }
     }
-}
-
-/// How long to wait for outstanding requests after a slice; the load's own timeout limits it too.
-fn drain_of(variant: &spec::Variant) -> Nanos {
-    variant.load.timeout
-}
-
-/// A slice of this length, with a lead-in as long as `wanted` within limits, or without one if
-/// requests have no response.
-pub(crate) fn slice_of(
-    variant: &spec::Variant,
-    mode: Mode,
-    start: LoopStart,
-    length: Nanos,
-    wanted: Nanos,
-) -> Slice {
-    let drain = drain_of(variant);
-    if variant.is_one_way() {
-        // When a single message arrived is unknown, so the whole slice is the window.
-        let start = LoopStart::Fresh;
-        return Slice { mode, start, lead_in: Nanos::ZERO, window: length, requests: None, drain };
-    }
-    let share = |share: f64| Nanos((length.0 as f64 * share) as u64);
-    let lead_in = wanted.max(shortest_lead_in(mode, start, length)).min(share(LEAD_IN_SHARE_MAX));
-    Slice { mode, start, lead_in, window: length - lead_in, requests: None, drain }
-}
-
-/// The shortest lead-in of slices of this mean length.
-fn shortest_lead_in(mode: Mode, start: LoopStart, mean: Nanos) -> Nanos {
-    let share = Nanos((mean.0 as f64 * LEAD_IN_SHARE) as u64);
-    let continued = matches!(mode, Mode::Closed) && start != LoopStart::Fresh;
-    if continued { share.min(LEAD_IN_CONTINUED) } else { share }
 }
 
 /// How much longer or shorter than the mean a slice may be, as a share of it.

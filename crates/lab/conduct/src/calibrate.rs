@@ -10,11 +10,13 @@ use std::sync::atomic::Ordering;
 use base::{Nanos, Seed};
 use drive::{Learned, LoopStart, Window};
 use record::Offer;
-use spec::{Endpoint, Exchange, Mode, Part, Process, Ready, Stack, Target, Variant};
+use spec::{Endpoint, Exchange, Mode, Part, Target, Variant};
 
-use crate::block::slice_of;
+use crate::error::StartError;
+use crate::lead_in::slice_of;
 use crate::network;
-use crate::running_variant::{RunningVariant, Setting, StartError, StartSeeds, VariantResult};
+use crate::null_server::{null_variant, slice_of_null};
+use crate::running_variant::{RunningVariant, Setting, StartSeeds, VariantResult};
 use crate::trial_sum::TrialSum;
 use crate::watch::{Doing, Event, Watcher};
 
@@ -32,7 +34,7 @@ const SLOW_FACTOR: u64 = 6;
 const LONG_SHARE: f64 = 0.02;
 
 /// Calibration of one variant.
-pub(crate) struct Calibrated {
+pub(crate) struct VariantCalibration {
     pub(crate) variant: usize,
     pub(crate) learned: Option<Learned>,
     /// Verified responses per second in the closed loop; see [`capacity`].
@@ -53,7 +55,7 @@ pub(crate) struct Calibrated {
 
 /// Calibration of all variants.
 pub(crate) struct Calibration {
-    pub(crate) variants: Vec<Calibrated>,
+    pub(crate) variants: Vec<VariantCalibration>,
     /// Variants that could not start, with the reason.
     pub(crate) skipped: BTreeMap<usize, String>,
     /// The networks between clients and stacks.
@@ -160,7 +162,7 @@ fn calibrate_one(
     (effort, short_warmup): (Effort, Nanos),
     around: &Setting<'_>,
     seed: Seed,
-) -> Result<Calibrated, StartError> {
+) -> Result<VariantCalibration, StartError> {
     let Effort { length, starts } = effort;
     let mut calibrated = calibrate_start(index, variant, length, around, seed)?;
     let needed = calibrated.settled_after.map(warmup_for);
@@ -188,7 +190,7 @@ fn calibrate_start(
     length: Nanos,
     around: &Setting<'_>,
     seed: Seed,
-) -> Result<Calibrated, StartError> {
+) -> Result<VariantCalibration, StartError> {
     let mut running = RunningVariant::start(index, variant, around, StartSeeds::alone(seed))?;
     let refusal = running.learned.as_ref().and_then(|learned| wrong_answer(variant, learned));
     if let Some(sentence) = refusal {
@@ -204,20 +206,20 @@ fn calibrate_start(
         for round in 1..SLICES {
             trial_sum = running.load(Offer::Calibration, round as u32, &short, around.meter)?;
         }
-        Seen::of_slices(trial_sum, short.lead_in + short.window)
+        CalibrationSlices::of_slices(trial_sum, short.lead_in + short.window)
     } else {
         let mut long = slice_of(variant, Mode::Closed, LoopStart::Fresh, length, Nanos::ZERO);
         long.lead_in = Nanos::ZERO;
         let before = Before::of(trial_sum);
         trial_sum = running.load(Offer::Calibration, 1, &long, around.meter)?;
-        let mut seen = Seen::of_last_slice(trial_sum, &before, around.step);
+        let mut seen = CalibrationSlices::of_last_slice(trial_sum, &before, around.step);
         if trial_sum.counts.completed < 4 * connections {
             // Such slow requests that the loop had hardly begun.
             let before = Before::of(trial_sum);
             long.window = Nanos(SLOW_FACTOR * length.0);
             trial_sum = running.load(Offer::Calibration, 2, &long, around.meter)?;
             let settled_after = seen.settled_after;
-            seen = Seen::of_last_slice(trial_sum, &before, around.step);
+            seen = CalibrationSlices::of_last_slice(trial_sum, &before, around.step);
             seen.settled_after = settled_after;
         }
         seen
@@ -232,7 +234,7 @@ fn calibrate_start(
     running.check_alive()?;
     let learned = running.settle(Offer::Calibration)?;
     let ended = running.end();
-    Ok(Calibrated {
+    Ok(VariantCalibration {
         variant: index,
         learned,
         capacity_per_s: seen.capacity_per_s,
@@ -246,7 +248,7 @@ fn calibrate_start(
 }
 
 /// What the calibration learns of one variant.
-struct Seen {
+struct CalibrationSlices {
     capacity_per_s: f64,
     long_service_time: Nanos,
     settled_after: Option<Nanos>,
@@ -264,11 +266,11 @@ impl Before {
     }
 }
 
-impl Seen {
+impl CalibrationSlices {
     /// From many slices of `length`.
-    fn of_slices(trial_sum: &TrialSum, length: Nanos) -> Seen {
+    fn of_slices(trial_sum: &TrialSum, length: Nanos) -> CalibrationSlices {
         let rates = trial_sum.slice_rates();
-        Seen {
+        CalibrationSlices {
             capacity_per_s: capacity(&rates),
             long_service_time: trial_sum.usual_long_service_time(LONG_SHARE),
             settled_after: stats::warmed_up_after(&rates).map(|at| length * at as u64),
@@ -277,7 +279,7 @@ impl Seen {
 
     /// From the last slice, for a server too slow for short ones; its `steps` are put together to as
     /// many buckets as there would be slices.
-    fn of_last_slice(trial_sum: &TrialSum, before: &Before, step: Nanos) -> Seen {
+    fn of_last_slice(trial_sum: &TrialSum, before: &Before, step: Nanos) -> CalibrationSlices {
         let length = trial_sum.window.length - before.window.length;
         let completed = trial_sum.window.completed - before.window.completed;
         let steps_per_bucket = (length.0 / SLICES / step.0.max(1)).max(1);
@@ -289,7 +291,7 @@ impl Seen {
             .map(|steps| steps.iter().sum::<u64>() as f64 / bucket.as_secs_f64())
             .collect();
         let all = completed as f64 / length.as_secs_f64().max(1e-9);
-        Seen {
+        CalibrationSlices {
             capacity_per_s: capacity(&rates).max(all),
             long_service_time: trial_sum.long_service_time(LONG_SHARE),
             settled_after: stats::warmed_up_after(&rates).map(|at| bucket * at as u64),
@@ -374,47 +376,6 @@ fn null_capacity(
     let rate = running.load(Offer::Calibration, 0, &slice, around.meter)?.throughput_per_s();
     running.end();
     Ok(rate)
-}
-
-/// The slice that measures a null server.
-pub(crate) fn slice_of_null(variant: &Variant, part: &Part) -> drive::Slice {
-    let length = if part.schedule.quick { 400 } else { 800 };
-    slice_of(variant, Mode::Closed, LoopStart::Fresh, Nanos::from_millis(length), Nanos::ZERO)
-}
-
-/// A null server in the place of a variant's stack.
-pub(crate) fn null_variant(
-    like: &Variant,
-    listen: &str,
-    target: &str,
-    mode: &str,
-    body_bytes: u64,
-) -> Variant {
-    let ready = match listen.strip_prefix("unix:") {
-        Some(path) => Ready::Socket(path.into()),
-        None => Ready::Port("$HOST:$PORT".into()),
-    };
-    let process = Process {
-        name: "null server".into(),
-        command: format!(
-            "$TACHOGRAPH serve-fixture --listen {listen} --mode {mode} --body-size {body_bytes}"
-        ),
-        env: BTreeMap::new(),
-        ready: vec![ready],
-        ready_timeout: Nanos::from_secs(5),
-        stop_signal: spec::StopSignal::Term,
-        stop_timeout: Nanos::from_secs(2),
-        beside_client: false,
-    };
-    let mut variant = Variant {
-        name: "null server".into(),
-        stack: Stack { processes: vec![process], ..Stack::default() },
-        target: target.into(),
-        served_by: None,
-        ..like.clone()
-    };
-    variant.load.expect = spec::Expect::default();
-    variant
 }
 
 #[cfg(test)]

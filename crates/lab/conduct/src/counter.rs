@@ -7,8 +7,8 @@ use base::Nanos;
 use spec::{ServedBy, Variant};
 use stage::served;
 
-use crate::running_variant::StartError;
-use crate::wherever::{Reader, Stack};
+use crate::error::StartError;
+use crate::wherever::{CountReader, Stack};
 
 /// How long the server-side count may lag behind the client's after the last response: nginx writes
 /// its log, and WSGI closes the response, after the last byte is sent; an idle nxweb keeps the last
@@ -20,7 +20,7 @@ const QUIET: Nanos = Nanos::from_millis(200);
 
 /// A source of the server-side count.
 pub(crate) struct Counter {
-    reader: Reader,
+    reader: CountReader,
     base: served::Count,
     /// How long the count may lag behind the client's.
     patience: Nanos,
@@ -45,7 +45,7 @@ impl Counter {
             return Ok(counter.map(|counter| counter.patient_with(variant)));
         }
         let by = variant.served_by.clone().unwrap_or(ServedBy::Wsgi);
-        let reader = Reader::new(&by, stack)?;
+        let reader = CountReader::new(&by, stack)?;
         let counter = Counter::from_now(reader, variant.served_by.is_some())?;
         Ok(Some(counter.patient_with(variant)))
     }
@@ -60,10 +60,10 @@ impl Counter {
 
     /// The counter of a server that was already running.
     pub(crate) fn external(by: &ServedBy) -> Result<Counter, StartError> {
-        Counter::from_now(Reader::Near(served::Reader::external(by)?), true)
+        Counter::from_now(CountReader::Near(served::CountReader::external(by)?), true)
     }
 
-    fn from_now(mut reader: Reader, declared: bool) -> Result<Counter, StartError> {
+    fn from_now(mut reader: CountReader, declared: bool) -> Result<Counter, StartError> {
         // A log line may be written after its response is sent.
         let base = reader.read_settled(Nanos::from_millis(20), Nanos::from_secs(1))?;
         let arrived = Some(served::Count::default());
@@ -71,21 +71,21 @@ impl Counter {
     }
 
     /// Reads the count once it has reached `completed` and is unchanged, or when time is up.
-    pub(crate) fn settle(&mut self, completed: u64) -> Settled {
+    pub(crate) fn settle(&mut self, completed: u64) -> FinalCount {
         let is_silent = matches!(self.reader.read(), Ok(count) if count.served <= self.base.served);
         if !self.declared && is_silent {
-            return Settled::default();
+            return FinalCount::default();
         }
         match self.reader.read_settled_from(self.base, completed, QUIET, self.patience) {
-            Ok(count) => Settled {
+            Ok(count) => FinalCount {
                 served: Some(self.in_requests(count, completed)),
                 discarded: self.reader.counts_discarded().then_some(count.discarded),
                 error: None,
             },
             Err(error) if self.declared => {
-                Settled { error: Some(error.to_string()), ..Settled::default() }
+                FinalCount { error: Some(error.to_string()), ..FinalCount::default() }
             }
-            Err(_) => Settled::default(),
+            Err(_) => FinalCount::default(),
         }
     }
 
@@ -123,7 +123,7 @@ fn in_requests(counted: u64, per_request: u64, expected: u64) -> u64 {
 
 /// A server-side count at the end.
 #[derive(Debug, Default)]
-pub(crate) struct Settled {
+pub(crate) struct FinalCount {
     /// Requests served, if they are counted.
     pub(crate) served: Option<u64>,
     /// Requests that the server's kernel discarded, if they are counted.

@@ -1,9 +1,7 @@
-//! Errors that end a run.
+//! Errors that end a run, and those that end a start.
 
 use drive::DriveError;
 use stage::StageError;
-
-use crate::running_variant::StartError;
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +38,30 @@ impl From<StartError> for ConductError {
             StartError::Drive(error) => ConductError::Drive(error),
             StartError::Far(error) => ConductError::Far(error),
             StartError::Unfit(why) => ConductError::Host(why),
+        }
+    }
+}
+
+/// Why a variant could not start.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    #[error(transparent)]
+    Stage(#[from] StageError),
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    #[error(transparent)]
+    Far(#[from] far::FarError),
+    #[error("{0}")]
+    Unfit(String),
+}
+
+impl StartError {
+    /// Whether an address was in use, so that another start with other ports may succeed.
+    pub(crate) fn is_address_in_use(&self) -> bool {
+        match self {
+            StartError::Stage(error) => error.is_address_in_use(),
+            StartError::Far(error) => error.is_address_in_use(),
+            StartError::Drive(_) | StartError::Unfit(_) => false,
         }
     }
 }

@@ -1,48 +1,13 @@
-//! The CPUs of the client and the stacks.
+//! Where the clients and stacks of a part run, for the record.
 
 use std::sync::Arc;
 
-use base::{CpuSet, Nanos};
+use base::Nanos;
 use host::Segments;
-use record::{ClockOffset, Place};
-use spec::{Layout, Part, Variant};
+use record::{ClockOffset, PartMachine};
+use spec::{Part, Variant};
 
 use crate::machines::{Machines, Near, Site};
-
-/// A division of a machine's CPUs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Cpus {
-    /// CPUs of the client's threads.
-    pub(crate) client: CpuSet,
-    /// CPUs of every stack.
-    pub(crate) stack: CpuSet,
-}
-
-impl Cpus {
-    /// Divides the `online` CPUs: the client gets the last `threads` of them, but at most half; the
-    /// stacks get the rest.
-    pub(crate) fn divide(layout: Layout, online: &CpuSet, threads: u32) -> Cpus {
-        let all: Vec<usize> = online.iter().collect();
-        match layout {
-            Layout::Free => Cpus { client: CpuSet::default(), stack: CpuSet::default() },
-            Layout::Same => {
-                let one: CpuSet = all.first().copied().into_iter().collect();
-                Cpus { client: one.clone(), stack: one }
-            }
-            Layout::Split if all.len() < 2 => {
-                Cpus { client: online.clone(), stack: online.clone() }
-            }
-            Layout::Split => {
-                let client = (threads.max(1) as usize).min(all.len() / 2);
-                let cut = all.len() - client;
-                Cpus {
-                    client: all[cut..].iter().copied().collect(),
-                    stack: all[..cut].iter().copied().collect(),
-                }
-            }
-        }
-    }
-}
 
 /// Where the clients and stacks of a part run, as recorded: the CPUs are those of its first variant,
 /// and the machines are listed if there are several.
@@ -76,11 +41,11 @@ pub(crate) fn layout(part: &Part, near: &Near, machines: &Machines) -> record::L
 }
 
 /// This machine and the others, with what runs on each.
-fn places(sites: &[(&Variant, Site)], near: &Near, machines: &Machines) -> Vec<Place> {
-    let mut here = Place {
+fn places(sites: &[(&Variant, Site)], near: &Near, machines: &Machines) -> Vec<PartMachine> {
+    let mut here = PartMachine {
         stacks: of_stacks(sites, |site| site.stack.is_none()),
         machine: near.machine.clone(),
-        ..Place::default()
+        ..PartMachine::default()
     };
     if let Some((_, site)) = sites.iter().find(|(_, site)| site.clients.is_empty()) {
         here.is_client = true;
@@ -98,13 +63,13 @@ fn places(sites: &[(&Variant, Site)], near: &Near, machines: &Machines) -> Vec<P
     std::iter::once(here).chain(others).collect()
 }
 
-fn far_place(machine: &Arc<far::Machine>, sites: &[(&Variant, Site)]) -> Place {
+fn far_place(machine: &Arc<far::Machine>, sites: &[(&Variant, Site)]) -> PartMachine {
     let is_it = |other: &Arc<far::Machine>| Arc::ptr_eq(other, machine);
     let has_stack = |site: &Site| site.stack.as_ref().is_some_and(is_it);
     let clients = sites.iter().flat_map(|(_, site)| site.clients.iter().zip(&site.client_cpus));
     let client_cpus = clients.filter(|(client, _)| is_it(client)).map(|(_, cpus)| cpus).next();
     let stack = sites.iter().map(|(_, site)| site).find(|site| has_stack(site));
-    Place {
+    PartMachine {
         name: Some(machine.name().to_owned()),
         machine: machine.facts().machine.clone(),
         is_client: client_cpus.is_some(),
@@ -113,7 +78,7 @@ fn far_place(machine: &Arc<far::Machine>, sites: &[(&Variant, Site)]) -> Place {
         stack_cpus: stack.map(|site| site.stack_cpus.clone()).unwrap_or_default(),
         address: stack.map(|site| site.host.clone()),
         clock: Some(clock(machine)),
-        ..Place::default()
+        ..PartMachine::default()
     }
 }
 
@@ -158,7 +123,11 @@ pub(crate) fn note_segments(
 
 #[cfg(test)]
 mod tests {
+    use base::CpuSet;
+    use spec::Layout;
+
     use super::*;
+    use crate::cpus::Cpus;
 
     #[test]
     fn a_process_beside_the_client_shares_its_cpus() {

@@ -2,7 +2,7 @@
 //!
 //! [`run`] executes the parts of a plan. Each part has a calibration block (response, warm-up, half
 //! of capacity), a pilot of blocks, the further blocks that the pilot's variance calls for, and the
-//! analysis. All results go to a [`Recorder`] as soon as they are known, so a killed run keeps its
+//! analysis. All results go to a [`RunRecorder`] as soon as they are known, so a killed run keeps its
 //! data.
 
 mod acting;
@@ -11,13 +11,16 @@ mod block;
 mod calibrate;
 mod conclude;
 mod counter;
+mod cpus;
 mod disturbance;
 mod edges;
 mod error;
 mod layout;
+mod lead_in;
 mod load;
 mod machines;
 mod network;
+mod null_server;
 mod pace;
 mod part;
 mod recording;
@@ -41,4 +44,4 @@ pub use recording::Recording;
 pub use reread::reread_series;
 pub use run::{Options, run};
 pub use slices::SliceSeen;
-pub use watch::{Doing, Event, NoRecorder, Recorder, Silent, Watcher};
+pub use watch::{Doing, Event, NoRecorder, RunRecorder, Silent, Watcher};

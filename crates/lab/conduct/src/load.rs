@@ -20,12 +20,12 @@ use record::{
 use spec::{Endpoint, Exchange, Load, Mode, ServedBy, Target};
 
 use crate::analyse;
-use crate::counter::{Counter, Settled};
+use crate::counter::{Counter, FinalCount};
 use crate::disturbance::activity;
 use crate::error::ConductError;
 use crate::trial_sum::{Cost, TrialSum, empty};
 use crate::validity::{ACHIEVED_MIN, CLIENT_BUSY_MAX, Inspector, drift_of_slices};
-use crate::watch::{Doing, Event, Recorder, Watcher};
+use crate::watch::{Doing, Event, RunRecorder, Watcher};
 
 /// Resolution of the recorded series.
 const STEP: Nanos = Nanos::from_millis(100);
@@ -105,7 +105,7 @@ pub struct Loaded {
 pub fn load(
     plan: &LoadPlan,
     options: &LoadOptions,
-    recorder: &mut dyn Recorder,
+    recorder: &mut dyn RunRecorder,
     watcher: &mut dyn Watcher,
 ) -> Result<Loaded, ConductError> {
     let counter = plan.served_by.as_ref().map(Counter::external).transpose()?;
@@ -267,7 +267,7 @@ impl Loading<'_> {
         mut session: Session,
         mut warm: TrialSum,
         run: &mut Run,
-        recorder: &mut dyn Recorder,
+        recorder: &mut dyn RunRecorder,
         watcher: &mut dyn Watcher,
     ) -> Result<Option<Observation>, ConductError> {
         recorder.part(run, 0, &run.parts[0]).map_err(ConductError::Record)?;
@@ -365,11 +365,11 @@ impl Loading<'_> {
         completed: u64,
         run: &Run,
         block: &mut Block,
-        recorder: &mut dyn Recorder,
+        recorder: &mut dyn RunRecorder,
     ) -> Result<(), ConductError> {
         let mut trial = trial_sum.trial(0, 0, &|_| true);
         if let Some(counter) = &mut self.counter {
-            let Settled { served, error, .. } = counter.settle(completed);
+            let FinalCount { served, error, .. } = counter.settle(completed);
             trial.ledger.served =
                 served.zip(self.served).map(|(now, then)| now.saturating_sub(then));
             self.served = served;

@@ -9,8 +9,8 @@ use far::Machine;
 use host::{Canary, Identity, Segments, Snapshot};
 use spec::{LOOPBACK, Layout, Part, Variant};
 
+use crate::cpus::Cpus;
 use crate::error::ConductError;
-use crate::layout::Cpus;
 
 /// The other machines of a run, connected.
 #[derive(Clone, Default)]

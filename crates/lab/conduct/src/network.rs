@@ -6,9 +6,10 @@ use base::{Bytes, Nanos};
 use record::{Link, NetworkLimit, Offer};
 use spec::{Exchange, Variant};
 
-use crate::calibrate::{null_variant, slice_of_null};
+use crate::error::StartError;
 use crate::machines::Site;
-use crate::running_variant::{RunningVariant, Setting, StartError, StartSeeds};
+use crate::null_server::{null_variant, slice_of_null};
+use crate::running_variant::{RunningVariant, Setting, StartSeeds};
 
 /// Above this share of what the network allows, it limits a variant.
 const SHARE_MAX: f64 = 0.7;

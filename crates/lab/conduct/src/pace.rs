@@ -9,9 +9,7 @@ use base::Nanos;
 use record::Offer;
 use spec::Part;
 
-use crate::block::BlockOutcome;
-use crate::calibrate::{Calibrated, Calibration};
-use crate::schedule::lead_in;
+use crate::calibrate::{Calibration, VariantCalibration};
 use crate::trial_sum::TrialSum;
 
 /// Length of a closed loop's slice, in mean waits for its last requests. In simulations with slow
@@ -26,6 +24,10 @@ const OPEN_SLICE_MIN: Nanos = Nanos::from_millis(100);
 /// because the queue begins empty: the longest latencies are those of requests that find a queue.
 const LATENCIES: f64 = 3.0;
 const LATENCY_QUANTILE: f64 = 0.995;
+
+/// Length of a lead-in, in mean service times of the slowest variant: a connection's first two
+/// requests end in it even if the server is twice as slow as usual at that moment.
+const LEAD_IN_SERVICE_TIMES: f64 = 4.0;
 
 /// Limit on the part of a block's warm-up that outlasts long requests.
 const SETTLING_MAX: Nanos = Nanos::from_secs(5);
@@ -47,18 +49,11 @@ pub(crate) struct Pace {
     pub(crate) spread: Nanos,
 }
 
-/// The share of a slice that is loaded but not measured while caches and queues fill: at least the
-/// first value, and at most the second for slow requests. In a continued loop the first is no more
-/// than the length below: what is left out of long slices would be left out of stops.
-pub(crate) const LEAD_IN_SHARE: f64 = 0.2;
-pub(crate) const LEAD_IN_SHARE_MAX: f64 = 0.5;
-pub(crate) const LEAD_IN_CONTINUED: Nanos = Nanos::from_millis(5);
-
 impl Pace {
     /// From the calibration. Long requests in a few of its slices are those of a busy machine: they
     /// make only the slices of open loops longer, for which more is at stake.
     pub(crate) fn of(part: &Part, calibration: &Calibration) -> Pace {
-        let slowest = |of: &dyn Fn(&Calibrated) -> f64| {
+        let slowest = |of: &dyn Fn(&VariantCalibration) -> f64| {
             calibration.variants.iter().map(of).fold(0.0, f64::max).min(3600.0)
         };
         let lead_in = lead_in(part, calibration);
@@ -80,10 +75,8 @@ impl Pace {
     }
 
     /// Lengthens slices that turn out to be too short in a block.
-    pub(crate) fn learn(&mut self, outcome: &BlockOutcome) {
-        for sum in outcome.ended.iter().flat_map(|ended| &ended.trial_sums) {
-            self.learn_from(sum);
-        }
+    pub(crate) fn learn<'a>(&mut self, trials: impl Iterator<Item = &'a TrialSum>) {
+        trials.for_each(|sum| self.learn_from(sum));
     }
 
     fn learn_from(&mut self, sum: &TrialSum) {
@@ -116,6 +109,23 @@ impl Pace {
     pub(crate) fn slice(&self, offer: Offer) -> Nanos {
         if offer == Offer::Open { self.open } else { self.closed }
     }
+}
+
+/// Length of a lead-in: four mean service times of the slowest variant.
+fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
+    service_times(plan, calibration, LEAD_IN_SERVICE_TIMES)
+}
+
+/// So many mean service times of the slowest variant; at most an hour.
+pub(crate) fn service_times(plan: &spec::Part, calibration: &Calibration, number: f64) -> Nanos {
+    let means = calibration.variants.iter().map(|c| number * mean_service_time_s(plan, c));
+    Nanos::from_secs_f64(means.fold(0.0, f64::max).min(3600.0))
+}
+
+/// The mean service time of a calibrated variant in seconds, by Little's law.
+fn mean_service_time_s(plan: &spec::Part, calibrated: &VariantCalibration) -> f64 {
+    let connections = f64::from(plan.variants[calibrated.variant].load.connections);
+    connections / calibrated.capacity_per_s.max(1e-9)
 }
 
 #[cfg(test)]

@@ -23,10 +23,10 @@ use crate::running_variant::{Setting, VariantResult};
 use crate::schedule::{
     extended, schedule_within, settle_offers, settled_after, warmup, with_learned,
 };
-use crate::stalls::{Kept, Stalls};
+use crate::stalls::{KeptRounds, Stalls};
 use crate::uneven::Unevenness;
 use crate::validity::{Inspector, VariantTotals, over_all_blocks};
-use crate::watch::{Event, Recorder, Watcher};
+use crate::watch::{Event, RunRecorder, Watcher};
 
 /// Below this ratio of the null server's throughput to a variant's, the client limits the variant.
 const NULL_FACTOR_MIN: f64 = 3.0;
@@ -65,7 +65,7 @@ struct PartProgress {
 
 /// The recorder, the watcher and the rest that a part works with.
 pub(crate) struct RunContext<'a> {
-    pub(crate) recorder: &'a mut dyn Recorder,
+    pub(crate) recorder: &'a mut dyn RunRecorder,
     pub(crate) watcher: &'a mut dyn Watcher,
 }
 
@@ -360,7 +360,7 @@ impl<'a> PartRunner<'a> {
         progress.last_canary = canary[1];
 
         let resolved = resolves(self.setting.resolution(), progress.pace.closed);
-        progress.pace.learn(&outcome);
+        progress.pace.learn(outcome.trial_sums());
         let mut inspector = Inspector {
             block: number,
             client_shares: run.parts[self.index].layout.is_shared(),
@@ -371,7 +371,7 @@ impl<'a> PartRunner<'a> {
         let mut findings = inspector.findings;
         progress.edges.note(number, &progress.plan, &outcome);
         let kept = |offer| outcome.kept(offer, resolved);
-        let kept = Kept { closed: kept(Offer::Closed), open: kept(Offer::Open) };
+        let kept = KeptRounds { closed: kept(Offer::Closed), open: kept(Offer::Open) };
         progress.stalls.note(&outcome, &kept);
         for ended in &outcome.ended {
             let v = ended.life.variant as usize;

@@ -20,7 +20,7 @@ use store::{
 };
 
 use crate::slices::{Measure, SliceSeen};
-use crate::watch::Recorder;
+use crate::watch::RunRecorder;
 
 /// The step of recorded series. Slices are shorter, but a file holds years of runs at this step
 /// before it has more partitions than SQLite's views accept.
@@ -221,7 +221,7 @@ fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-impl Recorder for Recording {
+impl RunRecorder for Recording {
     fn begin(&mut self, run: &Run) -> Result<(), String> {
         self.runs.begin(run).map_err(text)
     }

@@ -13,7 +13,7 @@ use crate::error::ConductError;
 use crate::machines::{Canaries, Machines, Near, prepare};
 use crate::part::{Deadline, PartRunner, RunContext};
 use crate::running_variant::Setting;
-use crate::watch::{Event, Recorder, Watcher};
+use crate::watch::{Event, RunRecorder, Watcher};
 
 /// Options of a run, apart from its plan.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ const STEP: Nanos = Nanos::from_millis(50);
 pub fn run(
     plan: &Plan,
     options: &Options,
-    recorder: &mut dyn Recorder,
+    recorder: &mut dyn RunRecorder,
     watcher: &mut dyn Watcher,
 ) -> Result<Run, ConductError> {
     let started = base::timestamp_now();
@@ -112,7 +112,7 @@ fn parts(
     options: &Options,
     online: &CpuSet,
     run: &mut Run,
-    recorder: &mut dyn Recorder,
+    recorder: &mut dyn RunRecorder,
     watcher: &mut dyn Watcher,
 ) -> Result<(), ConductError> {
     let stage = Stage::new(StageOptions::new(options.executable.clone(), run.id.clone()))?;

@@ -6,17 +6,18 @@ use std::time::Duration;
 use std::time::Instant;
 
 use base::{Nanos, Seed};
-use drive::{DriveError, Learned, Live, Observation, Slice};
-use far::{FarError, Look, Looked};
+use drive::{Learned, Live, Observation, Slice};
+use far::{Look, Looked};
 use host::{Identity, Meter, Reading};
 use ledger::{Counts, Ledger};
 use record::{Disruption, Life, Offer, Trial};
 use spec::{Action, EngineChoice, Target, Variant};
-use stage::{Draws, Stage, StageError, StartOptions, served};
+use stage::{Draws, Stage, StartOptions, served};
 
 use crate::acting::{Actor, attribute};
-use crate::counter::{Counter, Settled};
+use crate::counter::{Counter, FinalCount};
 use crate::disturbance::activity;
+use crate::error::StartError;
 use crate::machines::{Machines, Near, Site};
 use crate::trial_sum::{Cost, TrialSum};
 use crate::wherever::{Session, Stack};
@@ -67,30 +68,6 @@ impl StartSeeds {
         let own = block.derive("variant", variant as u64);
         let draws = if independent { own } else { block.derive("draws", 0) };
         StartSeeds { places: own, draws }
-    }
-}
-
-/// Why a variant could not start.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StartError {
-    #[error(transparent)]
-    Stage(#[from] StageError),
-    #[error(transparent)]
-    Drive(#[from] DriveError),
-    #[error(transparent)]
-    Far(#[from] FarError),
-    #[error("{0}")]
-    Unfit(String),
-}
-
-impl StartError {
-    /// Whether an address was in use, so that another start with other ports may succeed.
-    fn is_address_in_use(&self) -> bool {
-        match self {
-            StartError::Stage(error) => error.is_address_in_use(),
-            StartError::Far(error) => error.is_address_in_use(),
-            StartError::Drive(_) | StartError::Unfit(_) => false,
-        }
     }
 }
 
@@ -409,7 +386,7 @@ impl RunningVariant {
         } = self;
         let (counts, errors) = session.close();
         let settled = counter.as_mut().map(|counter| counter.settle(counts.completed));
-        let Settled { served, discarded, error: served_error } = settled.unwrap_or_default();
+        let FinalCount { served, discarded, error: served_error } = settled.unwrap_or_default();
         let log_tail = stack.log_tail(5).join("\n");
         let commands_said = stack.near().and_then(|stack| stack.commands_tail(1).pop());
         let stopped = stack.stop();

@@ -7,12 +7,8 @@ use spec::Mode;
 
 use crate::analyse;
 use crate::block::SettledOffer;
-use crate::calibrate::{Calibrated, Calibration, warmup_for};
-use crate::pace::Pace;
-
-/// Length of a lead-in, in mean service times of the slowest variant: a connection's first two
-/// requests end in it even if the server is twice as slow as usual at that moment.
-const LEAD_IN_SERVICE_TIMES: f64 = 4.0;
+use crate::calibrate::{Calibration, warmup_for};
+use crate::pace::{Pace, service_times};
 
 /// Minimum length of a slice, in mean service times of the slowest variant.
 const SLICE_SERVICE_TIMES: f64 = 10.0;
@@ -108,23 +104,12 @@ pub(crate) fn settle_offers(
     plan.offers.iter().filter_map(settle).collect()
 }
 
-/// Length of a lead-in: four mean service times of the slowest variant.
-pub(crate) fn lead_in(plan: &spec::Part, calibration: &Calibration) -> Nanos {
-    service_times(plan, calibration, LEAD_IN_SERVICE_TIMES)
-}
-
 /// The schedule's slice, or a longer one for slow requests; at most half a window, so that each
 /// variant has two slices.
 fn settled_slice(plan: &spec::Part, calibration: &Calibration) -> Nanos {
     let needed = service_times(plan, calibration, SLICE_SERVICE_TIMES);
     let schedule = &plan.schedule;
     schedule.slice.max(needed.min(Nanos(schedule.window.0 / 2)))
-}
-
-/// So many mean service times of the slowest variant; at most an hour.
-fn service_times(plan: &spec::Part, calibration: &Calibration, number: f64) -> Nanos {
-    let means = calibration.variants.iter().map(|c| number * mean_service_time_s(plan, c));
-    Nanos::from_secs_f64(means.fold(0.0, f64::max).min(3600.0))
 }
 
 /// The offers with windows for at least two slices of this pace each, or as long as fits into the
@@ -188,12 +173,6 @@ pub(crate) fn settled_after(calibration: &Calibration) -> Option<Nanos> {
     let settled: Option<Vec<Nanos>> =
         calibration.variants.iter().map(|c| c.settled_after).collect();
     Some(settled?.into_iter().max().unwrap_or(Nanos::ZERO))
-}
-
-/// The mean service time of a calibrated variant in seconds, by Little's law.
-fn mean_service_time_s(plan: &spec::Part, calibrated: &Calibrated) -> f64 {
-    let connections = f64::from(plan.variants[calibrated.variant].load.connections);
-    connections / calibrated.capacity_per_s.max(1e-9)
 }
 
 /// The schedule's window, or a longer one if it would contain only a few requests.

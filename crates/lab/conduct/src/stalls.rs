@@ -7,6 +7,7 @@ use record::{BlockState, Fact, Finding, Offer, Severity};
 use crate::block::BlockOutcome;
 use crate::calibrate::Calibration;
 use crate::running_variant::VariantResult;
+use crate::trial_sum::Stalled;
 
 /// A request is stalled if it takes this many mean service times, and at least the length below:
 /// what waking a thread on a busy machine takes is no stall of the server.
@@ -48,22 +49,9 @@ struct Measured {
 
 /// The rounds that count, by offer.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kept {
+pub(crate) struct KeptRounds {
     pub(crate) closed: Vec<bool>,
     pub(crate) open: Vec<bool>,
-}
-
-/// Stalled requests of a slice.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Stalled {
-    pub(crate) round: u32,
-    pub(crate) requests: u64,
-    /// What they took beyond the limit, added up.
-    pub(crate) beyond: Nanos,
-    /// The longest of these times.
-    pub(crate) longest: Nanos,
-    /// All requests of the slice.
-    pub(crate) of: u64,
 }
 
 impl Stalls {
@@ -85,7 +73,7 @@ impl Stalls {
     }
 
     /// Adds a block.
-    pub(crate) fn note(&mut self, outcome: &BlockOutcome, kept: &Kept) {
+    pub(crate) fn note(&mut self, outcome: &BlockOutcome, kept: &KeptRounds) {
         let counts = outcome.state() == BlockState::Complete;
         for ended in &outcome.ended {
             self.0[ended.life.variant as usize].note(ended, counts.then_some(kept));
@@ -117,7 +105,7 @@ impl Stalls {
 
 impl OfVariant {
     /// Adds the slices of a start; `kept` says which rounds of measured loads count, if any do.
-    fn note(&mut self, ended: &VariantResult, kept: Option<&Kept>) {
+    fn note(&mut self, ended: &VariantResult, kept: Option<&KeptRounds>) {
         for trial_sum in &ended.trial_sums {
             let kept = kept.and_then(|kept| match trial_sum.offer {
                 Offer::Closed => Some(&kept.closed),

@@ -8,8 +8,24 @@ use stage::served::Count;
 
 use crate::SliceSeen;
 use crate::disturbance::Activity;
-use crate::stalls::Stalled;
-use crate::validity::RESENT_AFTER;
+
+/// Minimum cost of a lost packet: Linux retransmits after 200 ms (TCP_RTO_MIN), a SYN after a
+/// second (RFC 6298). The counters cover the whole machine, and also rise when a port is reused
+/// whose old connection still lingers, which resolves at once.
+const RESENT_AFTER: Nanos = Nanos::from_millis(200);
+
+/// Stalled requests of a slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Stalled {
+    pub(crate) round: u32,
+    pub(crate) requests: u64,
+    /// What they took beyond the limit, added up.
+    pub(crate) beyond: Nanos,
+    /// The longest of these times.
+    pub(crate) longest: Nanos,
+    /// All requests of the slice.
+    pub(crate) of: u64,
+}
 
 /// CPU time of the stack during a slice, and the machine's activity activity.
 #[derive(Clone, Debug, Default)]

@@ -30,31 +30,31 @@ const BLOCKS_MIN: usize = 3;
 /// One number per source, variant and block.
 #[derive(Debug, Default)]
 pub(crate) struct Unevenness {
-    seen: Vec<Seen>,
+    seen: Vec<VariantDisturbance>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Seen {
+struct VariantDisturbance {
     block: u32,
     variant: u32,
     source: Disturber,
     size: f64,
-    taken: Taken,
+    taken: TakenCpu,
 }
 
 /// CPU time that was taken while a variant was loaded.
 #[derive(Clone, Copy, Debug, Default)]
-struct Taken {
+struct TakenCpu {
     /// What was taken, in CPU seconds.
     taken: f64,
     /// What stack and client used meanwhile; `None` if unknown.
     used: Option<f64>,
 }
 
-impl Taken {
+impl TakenCpu {
     /// The sum over slices of what `taken_cpus` took in each.
-    fn sum<'a>(slices: impl Iterator<Item = (&'a TrialSlice, f64)>) -> Taken {
-        let mut sum = Taken { taken: 0.0, used: Some(0.0) };
+    fn sum<'a>(slices: impl Iterator<Item = (&'a TrialSlice, f64)>) -> TakenCpu {
+        let mut sum = TakenCpu { taken: 0.0, used: Some(0.0) };
         for (slice, taken_cpus) in slices {
             let activity = &slice.cost.activity;
             sum.taken += taken_cpus * activity.elapsed.as_secs_f64();
@@ -97,11 +97,11 @@ impl Unevenness {
         };
         let others = share(&|slice| Some(slice.other_cpus? > PRESENT)).filter(|_| resolved);
         let present = slices.iter().filter_map(|slice| Some((*slice, slice.other_cpus?)));
-        let by_others = Taken::sum(present.filter(|(_, cpus)| *cpus > PRESENT));
+        let by_others = TakenCpu::sum(present.filter(|(_, cpus)| *cpus > PRESENT));
         let stolen = slices.iter().filter_map(|slice| slice.cost.activity.stolen).collect();
         let by_hypervisor =
             slices.iter().filter_map(|slice| Some((*slice, slice.cost.activity.stolen_cpus?)));
-        let by_hypervisor = Taken::sum(by_hypervisor);
+        let by_hypervisor = TakenCpu::sum(by_hypervisor);
         let throttled = share(&|slice| Some(slice.cost.throttled? > 0));
         let mut open = measured.filter(|trial_sum| trial_sum.offer == Offer::Open);
         let late =
@@ -109,11 +109,11 @@ impl Unevenness {
         let sizes = [
             (Disturber::OtherProcesses, others, by_others),
             (Disturber::Steal, mean(stolen), by_hypervisor),
-            (Disturber::Throttling, throttled, Taken::default()),
-            (Disturber::Lateness, late, Taken::default()),
+            (Disturber::Throttling, throttled, TakenCpu::default()),
+            (Disturber::Lateness, late, TakenCpu::default()),
         ];
         let known = sizes.into_iter().filter_map(|(source, size, taken)| {
-            Some(Seen { block, variant, source, size: size?, taken })
+            Some(VariantDisturbance { block, variant, source, size: size?, taken })
         });
         self.seen.extend(known);
     }
@@ -139,7 +139,7 @@ impl Unevenness {
         for contrast in contrasts {
             for source in sources {
                 let pairs = self.pairs(source, contrast, complete);
-                let mean = |of: fn(&(Seen, Seen)) -> f64| {
+                let mean = |of: fn(&(VariantDisturbance, VariantDisturbance)) -> f64| {
                     pairs.iter().map(of).sum::<f64>() / pairs.len().max(1) as f64
                 };
                 let (there, here) = (mean(|pair| pair.0.size), mean(|pair| pair.1.size));
@@ -164,10 +164,11 @@ impl Unevenness {
         source: Disturber,
         contrast: &spec::Contrast,
         complete: &[u32],
-    ) -> Vec<(Seen, Seen)> {
+    ) -> Vec<(VariantDisturbance, VariantDisturbance)> {
         let seen = |block: u32, variant: usize| {
-            let mine =
-                |s: &&Seen| (s.block, s.variant as usize) == (block, variant) && s.source == source;
+            let mine = |s: &&VariantDisturbance| {
+                (s.block, s.variant as usize) == (block, variant) && s.source == source
+            };
             self.seen.iter().find(mine).copied()
         };
         complete
@@ -189,28 +190,31 @@ impl Unevenness {
 /// - Throttling: it is known how often the quota stopped the load, but not for how long.
 fn log_bound(
     source: Disturber,
-    pairs: &[(Seen, Seen)],
+    pairs: &[(VariantDisturbance, VariantDisturbance)],
     (there, here): (f64, f64),
     median_latency: f64,
 ) -> Option<f64> {
     let of_blocks: Option<Vec<f64>> = match source {
         Disturber::Steal => {
-            let bias =
-                |(a, b): &(Seen, Seen)| Some(stats::log_bias(a.taken.lost()?, b.taken.lost()?));
+            let bias = |(a, b): &(VariantDisturbance, VariantDisturbance)| {
+                Some(stats::log_bias(a.taken.lost()?, b.taken.lost()?))
+            };
             pairs.iter().map(bias).collect()
         }
         Disturber::OtherProcesses => {
             let disturbed = pairs.iter().map(|(a, b)| if here > there { b.taken } else { a.taken });
-            let all = disturbed.reduce(|sum, of| Taken {
+            let all = disturbed.reduce(|sum, of| TakenCpu {
                 taken: sum.taken + of.taken,
                 used: sum.used.zip(of.used).map(|(sum, used)| sum + used),
             });
             let lost = all?.lost()?;
-            let bias = |(a, b): &(Seen, Seen)| stats::log_bias(lost * a.size, lost * b.size);
+            let bias = |(a, b): &(VariantDisturbance, VariantDisturbance)| {
+                stats::log_bias(lost * a.size, lost * b.size)
+            };
             Some(pairs.iter().map(bias).collect())
         }
         Disturber::Lateness => {
-            let bias = |(a, b): &(Seen, Seen)| {
+            let bias = |(a, b): &(VariantDisturbance, VariantDisturbance)| {
                 let share = (b.size - a.size) / median_latency;
                 share.signum() * -(-share.abs()).ln_1p()
             };
@@ -222,7 +226,7 @@ fn log_bound(
 }
 
 /// Two-sided p of Student's paired test.
-fn p_of_difference(pairs: &[(Seen, Seen)]) -> f64 {
+fn p_of_difference(pairs: &[(VariantDisturbance, VariantDisturbance)]) -> f64 {
     let differences: Vec<f64> = pairs.iter().map(|(a, b)| b.size - a.size).collect();
     match Spread::of(&differences) {
         Some(spread) => stats::t_test_p(&spread),
@@ -240,8 +244,14 @@ mod tests {
         let mut all = Unevenness::default();
         for (i, (a, b)) in sizes.iter().enumerate() {
             for (variant, size) in [(0, *a), (1, *b)] {
-                let taken = Taken { taken: taken(size), used: Some(1.0) };
-                all.seen.push(Seen { block: i as u32 + 1, variant, source, size, taken });
+                let taken = TakenCpu { taken: taken(size), used: Some(1.0) };
+                all.seen.push(VariantDisturbance {
+                    block: i as u32 + 1,
+                    variant,
+                    source,
+                    size,
+                    taken,
+                });
             }
         }
         all

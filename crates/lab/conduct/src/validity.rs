@@ -23,10 +23,6 @@ use crate::trial_sum::{TrialSlice, TrialSum, Trouble};
 
 /// The largest share of the window in which a closed loop's connections may be idle.
 const IDLE_MAX: f64 = 0.02;
-/// Minimum cost of a lost packet: Linux retransmits after 200 ms (TCP_RTO_MIN), a SYN after a
-/// second (RFC 6298). The counters cover the whole machine, and also rise when a port is reused
-/// whose old connection still lingers, which resolves at once.
-pub(crate) const RESENT_AFTER: Nanos = Nanos::from_millis(200);
 /// If packets were retransmitted in this many slices of one variant and in none of the others', the
 /// cause is that variant.
 const RESENT_SLICES_MIN: usize = 3;

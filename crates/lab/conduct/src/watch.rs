@@ -81,7 +81,7 @@ impl Watcher for Silent {
 
 /// Records a run in progress. An error is a message and ends the run, because what cannot be
 /// recorded is not measured.
-pub trait Recorder {
+pub trait RunRecorder {
     /// A run begins; its parts are not known yet.
     fn begin(&mut self, run: &Run) -> Result<(), String>;
     /// A part begins; its blocks follow.
@@ -107,7 +107,7 @@ pub trait Recorder {
 /// Records nothing.
 pub struct NoRecorder;
 
-impl Recorder for NoRecorder {
+impl RunRecorder for NoRecorder {
     fn begin(&mut self, _run: &Run) -> Result<(), String> {
         Ok(())
     }

@@ -9,8 +9,8 @@ use spec::{Load, ServedBy, Target};
 use stage::served::{self, Count};
 use stage::{LiveStack, Stage, StartOptions, StopReport};
 
+use crate::error::StartError;
 use crate::machines::Site;
-use crate::running_variant::StartError;
 
 /// A running stack.
 pub(crate) enum Stack {
@@ -91,37 +91,37 @@ impl Stack {
 }
 
 /// Reads the server-side count where it is.
-pub(crate) enum Reader {
-    Near(served::Reader),
-    Far(far::Reader),
+pub(crate) enum CountReader {
+    Near(served::CountReader),
+    Far(far::CountReader),
 }
 
-impl Reader {
-    pub(crate) fn new(by: &ServedBy, stack: &Stack) -> Result<Reader, StartError> {
+impl CountReader {
+    pub(crate) fn new(by: &ServedBy, stack: &Stack) -> Result<CountReader, StartError> {
         Ok(match stack {
-            Stack::Near(stack) => Reader::Near(served::Reader::new(by, stack)?),
-            Stack::Far(stack) => Reader::Far(far::Reader::new(by, stack)?),
+            Stack::Near(stack) => CountReader::Near(served::CountReader::new(by, stack)?),
+            Stack::Far(stack) => CountReader::Far(far::CountReader::new(by, stack)?),
         })
     }
 
     pub(crate) fn per_request(&self) -> u64 {
         match self {
-            Reader::Near(reader) => reader.per_request(),
-            Reader::Far(reader) => reader.per_request(),
+            CountReader::Near(reader) => reader.per_request(),
+            CountReader::Far(reader) => reader.per_request(),
         }
     }
 
     pub(crate) fn counts_discarded(&self) -> bool {
         match self {
-            Reader::Near(reader) => reader.counts_discarded(),
-            Reader::Far(reader) => reader.counts_discarded(),
+            CountReader::Near(reader) => reader.counts_discarded(),
+            CountReader::Far(reader) => reader.counts_discarded(),
         }
     }
 
     pub(crate) fn read(&mut self) -> Result<Count, StartError> {
         Ok(match self {
-            Reader::Near(reader) => reader.read()?,
-            Reader::Far(reader) => reader.read()?,
+            CountReader::Near(reader) => reader.read()?,
+            CountReader::Far(reader) => reader.read()?,
         })
     }
 
@@ -131,8 +131,8 @@ impl Reader {
         patience: Nanos,
     ) -> Result<Count, StartError> {
         Ok(match self {
-            Reader::Near(reader) => reader.read_settled(quiet, patience)?,
-            Reader::Far(reader) => reader.read_settled(quiet, patience)?,
+            CountReader::Near(reader) => reader.read_settled(quiet, patience)?,
+            CountReader::Far(reader) => reader.read_settled(quiet, patience)?,
         })
     }
 
@@ -144,8 +144,8 @@ impl Reader {
         patience: Nanos,
     ) -> Result<Count, StartError> {
         Ok(match self {
-            Reader::Near(reader) => reader.read_settled_from(base, wanted, quiet, patience)?,
-            Reader::Far(reader) => reader.read_settled_from(base, wanted, quiet, patience)?,
+            CountReader::Near(reader) => reader.read_settled_from(base, wanted, quiet, patience)?,
+            CountReader::Far(reader) => reader.read_settled_from(base, wanted, quiet, patience)?,
         })
     }
 }

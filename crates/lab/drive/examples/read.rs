@@ -7,7 +7,7 @@
 
 use std::error::Error;
 
-use drive::http::{Flow, Reader, Sink};
+use drive::http::{Flow, ResponseReader, Sink};
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nServer: gunicorn\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nConnection: keep-alive\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: 12\r\n\r\nHello World!";
 
@@ -24,8 +24,8 @@ impl Sink for Compared {
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let (mut reader, count) = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["fast", count] => (Reader::new(false), count.parse::<u64>()?),
-        ["full", count] => (Reader::parsing_every_head(false), count.parse()?),
+        ["fast", count] => (ResponseReader::new(false), count.parse::<u64>()?),
+        ["full", count] => (ResponseReader::parsing_every_head(false), count.parse()?),
         _ => return Err("read fast|full COUNT".into()),
     };
     let mut compared = Compared(0);

@@ -7,14 +7,14 @@ use netio::Address;
 use spec::{Check as Level, Exchange, Expect};
 
 use crate::Fault;
-use crate::http::{Flow, Reader, Sink};
+use crate::http::{Flow, ResponseReader, Sink};
 use crate::observe::Learned;
 
 /// How the end of a response is found.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum ResponseEnd {
     /// By HTTP's framing.
-    Http(Reader),
+    Http(ResponseReader),
     /// By the server closing the connection.
     UntilClose,
     /// After this many bytes.
@@ -31,45 +31,47 @@ pub(crate) enum Answer {
     },
 }
 
-impl Answer {
-    pub(crate) fn new(exchange: &Exchange, address: &Address) -> Answer {
+impl ResponseEnd {
+    pub(crate) fn new(exchange: &Exchange, address: &Address) -> ResponseEnd {
         match exchange {
-            Exchange::Http(request) => Answer::Http(Reader::new(request.method == "HEAD")),
-            Exchange::Oneshot => Answer::UntilClose,
-            Exchange::Echo { .. } if address.keeps_messages() => Answer::Message,
-            Exchange::Echo { size } => Answer::Sized { size: size.0 },
-            Exchange::Bulk { chunk } => Answer::Stream { chunk: chunk.0, waiting: 0 },
-            Exchange::Lines(_) => Answer::Nothing,
+            Exchange::Http(request) => {
+                ResponseEnd::Http(ResponseReader::new(request.method == "HEAD"))
+            }
+            Exchange::Oneshot => ResponseEnd::UntilClose,
+            Exchange::Echo { .. } if address.keeps_messages() => ResponseEnd::Message,
+            Exchange::Echo { size } => ResponseEnd::Sized { size: size.0 },
+            Exchange::Bulk { chunk } => ResponseEnd::Stream { chunk: chunk.0, waiting: 0 },
+            Exchange::Lines(_) => ResponseEnd::Nothing,
         }
     }
 
     /// The same for another connection to the same server.
-    pub(crate) fn another(&self) -> Answer {
+    pub(crate) fn another(&self) -> ResponseEnd {
         match *self {
-            Answer::Http(ref reader) => Answer::Http(reader.another()),
-            Answer::UntilClose => Answer::UntilClose,
-            Answer::Sized { size } => Answer::Sized { size },
-            Answer::Message => Answer::Message,
-            Answer::Nothing => Answer::Nothing,
-            Answer::Stream { chunk, .. } => Answer::Stream { chunk, waiting: 0 },
+            ResponseEnd::Http(ref reader) => ResponseEnd::Http(reader.another()),
+            ResponseEnd::UntilClose => ResponseEnd::UntilClose,
+            ResponseEnd::Sized { size } => ResponseEnd::Sized { size },
+            ResponseEnd::Message => ResponseEnd::Message,
+            ResponseEnd::Nothing => ResponseEnd::Nothing,
+            ResponseEnd::Stream { chunk, .. } => ResponseEnd::Stream { chunk, waiting: 0 },
         }
     }
 
     /// Whether the server sends without a request.
     pub(crate) fn needs_no_request(&self) -> bool {
-        matches!(self, Answer::UntilClose | Answer::Stream { .. })
+        matches!(self, ResponseEnd::UntilClose | ResponseEnd::Stream { .. })
     }
 
     /// A request has been sent.
     pub(crate) fn begin(&mut self) {
-        if let Answer::Http(reader) = self {
+        if let ResponseEnd::Http(reader) = self {
             reader.begin();
         }
     }
 
     /// A new connection: discards bytes of the old stream.
     pub(crate) fn connected(&mut self) {
-        if let Answer::Stream { waiting, .. } = self {
+        if let ResponseEnd::Stream { waiting, .. } = self {
             *waiting = 0;
         }
     }
@@ -78,16 +80,16 @@ impl Answer {
     pub(crate) fn push(&mut self, bytes: &[u8], check: &mut Check<'_>) -> Result<Flow, Fault> {
         const KEPT: Flow = Flow::Done { keep_alive: true };
         match self {
-            Answer::Http(reader) => reader.push(bytes, check),
-            Answer::UntilClose => {
+            ResponseEnd::Http(reader) => reader.push(bytes, check),
+            ResponseEnd::UntilClose => {
                 check.body(bytes);
                 Ok(Flow::More)
             }
-            Answer::Message => {
+            ResponseEnd::Message => {
                 check.body(bytes);
                 Ok(KEPT)
             }
-            Answer::Sized { size } => {
+            ResponseEnd::Sized { size } => {
                 check.body(bytes);
                 match check.seen.bytes.cmp(size) {
                     std::cmp::Ordering::Less => Ok(Flow::More),
@@ -95,8 +97,8 @@ impl Answer {
                     std::cmp::Ordering::Greater => Err(Fault::SurplusBytes),
                 }
             }
-            Answer::Nothing => Err(Fault::SurplusBytes),
-            Answer::Stream { waiting, .. } => {
+            ResponseEnd::Nothing => Err(Fault::SurplusBytes),
+            ResponseEnd::Stream { waiting, .. } => {
                 *waiting += bytes.len() as u64;
                 Ok(Flow::More)
             }
@@ -106,7 +108,7 @@ impl Answer {
     /// Consumes one whole chunk of a stream, if it has arrived.
     pub(crate) fn take_chunk(&mut self, seen: &mut Received) -> bool {
         match self {
-            Answer::Stream { chunk, waiting } if *waiting >= *chunk => {
+            ResponseEnd::Stream { chunk, waiting } if *waiting >= *chunk => {
                 *waiting -= *chunk;
                 seen.bytes = *chunk;
                 true
@@ -118,9 +120,9 @@ impl Answer {
     /// The server has closed the connection.
     pub(crate) fn end(&mut self, seen: &Received) -> Result<Flow, Fault> {
         match self {
-            Answer::Http(reader) => reader.end(),
-            Answer::UntilClose if seen.bytes > 0 => Ok(Flow::Done { keep_alive: false }),
-            Answer::Stream { waiting, .. } if *waiting > 0 => Err(Fault::ClosedWithin),
+            ResponseEnd::Http(reader) => reader.end(),
+            ResponseEnd::UntilClose if seen.bytes > 0 => Ok(Flow::Done { keep_alive: false }),
+            ResponseEnd::Stream { waiting, .. } if *waiting > 0 => Err(Fault::ClosedWithin),
             _ if seen.bytes > 0 => Err(Fault::ClosedWithin),
             _ => Err(Fault::ClosedBefore),
         }

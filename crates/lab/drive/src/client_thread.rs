@@ -13,7 +13,7 @@ use std::thread::JoinHandle;
 
 use netio::{Engine, Failure};
 
-use crate::answer::Answer;
+use crate::answer::ResponseEnd;
 use crate::lines::LineWriter;
 use crate::worker::{Orders, ThreadResult, Worker};
 
@@ -45,7 +45,7 @@ impl ClientThread {
     /// are used from the start of every slice. With `lines`, it sends their messages.
     pub(crate) fn start<E, M>(
         make: M,
-        answers: Vec<Answer>,
+        answers: Vec<ResponseEnd>,
         connections: usize,
         index: u32,
         lines: Option<LineWriter>,

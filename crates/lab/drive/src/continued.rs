@@ -8,7 +8,7 @@ use netio::Wire;
 use rand::RngExt as _;
 
 use crate::slice::LoopStart;
-use crate::slice_counts::{Carried, Times};
+use crate::slice_counts::{LongRequest, Times};
 use crate::slice_run::{SliceRun, Source};
 
 impl SliceRun<'_> {
@@ -94,7 +94,7 @@ impl SliceRun<'_> {
             return None;
         }
         let (service_time, payload_bytes) = (at.saturating_sub(conn.sent), conn.seen.bytes);
-        let carried = completed.then_some(Carried { service_time, payload_bytes });
+        let carried = completed.then_some(LongRequest { service_time, payload_bytes });
         conn.carry = match at.saturating_sub(self.times.window_end) {
             Nanos::ZERO => (Nanos::ZERO, None),
             beyond => (beyond, carried),

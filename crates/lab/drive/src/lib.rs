@@ -32,5 +32,5 @@ pub use observe::{
     ConnectionsLimit, Histogram, Learned, LimitedBy, Observation, ThreadUse, Window,
 };
 pub use pacer::Pacer;
-pub use session::{Among, DEVIATING_SHARE, DriveError, Options, Session};
-pub use slice::{LoopStart, Slice, StopFlag};
+pub use session::{DEVIATING_SHARE, DriveError, Options, Session};
+pub use slice::{Among, LoopStart, Slice, StopFlag};

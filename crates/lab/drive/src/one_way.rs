@@ -23,7 +23,7 @@ use netio::{Ending, Failure, Wire};
 
 use crate::Fault;
 use crate::slice_counts::Completion;
-use crate::slice_run::{BURST, Link, SliceRun, Source};
+use crate::slice_run::{BURST, SliceRun, Socket, Source};
 
 fn now() -> Nanos {
     MonotonicClock.now()
@@ -89,7 +89,7 @@ impl SliceRun<'_> {
         }
         for slot in 0..self.used {
             let conn = &mut self.conns[slot];
-            let is_due = conn.link == Link::Open && !conn.busy && !conn.shut;
+            let is_due = conn.link == Socket::Open && !conn.busy && !conn.shut;
             if !is_due || conn.unacknowledged.is_empty() {
                 continue;
             }
@@ -135,7 +135,7 @@ impl SliceRun<'_> {
     pub(crate) fn lose(&mut self, slot: usize, fault: Fault) {
         let at = now();
         let conn = &mut self.conns[slot];
-        conn.link = Link::Closed;
+        conn.link = Socket::Closed;
         conn.shut = false;
         let fault = match fault {
             // That was about the last message.

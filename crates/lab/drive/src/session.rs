@@ -7,11 +7,10 @@ use base::{CpuSet, Nanos, Seed};
 use ledger::{Counts, Errors};
 use netio::{Address, Epoll, Failure, RETIRED_MAX, Setup, Uring};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use serde::{Deserialize, Serialize};
 use spec::{Check, Exchange, Load, Mode, Target};
 
 use crate::Fault;
-use crate::answer::{Answer, Expected};
+use crate::answer::{Expected, ResponseEnd};
 use crate::choice::{self, EngineKind};
 use crate::client_thread::ClientThread;
 use crate::error;
@@ -20,7 +19,7 @@ use crate::lines::LineWriter;
 use crate::live::Live;
 use crate::observe::{Learned, LimitedBy, Observation};
 use crate::schedule::Budget;
-use crate::slice::{LoopStart, Slice, StopFlag};
+use crate::slice::{Among, LoopStart, Slice, StopFlag};
 use crate::slice_counts::{add_errors, merge};
 use crate::worker::{Gate, Orders, ThreadResult};
 
@@ -37,16 +36,6 @@ pub struct Options {
     pub stop: StopFlag,
     /// The threads among those of all clients, if others load the same target.
     pub among: Option<Among>,
-}
-
-/// A session's threads among those of several clients, which share the arrivals of an open loop as
-/// the threads of one client do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Among {
-    /// Number of the session's first thread.
-    pub first: u32,
-    /// Threads of all clients.
-    pub all: u32,
 }
 
 #[cfg(test)]
@@ -496,7 +485,7 @@ fn client_threads(
     message: &Arc<[u8]>,
 ) -> std::io::Result<Vec<ClientThread>> {
     let threads = load.threads.min(load.connections);
-    let answer = Answer::new(&load.exchange, address);
+    let answer = ResponseEnd::new(&load.exchange, address);
     let now_s = base::timestamp_now().as_second().unsigned_abs();
     (0..threads)
         .map(|client_thread| {

@@ -57,3 +57,13 @@ pub struct Slice {
     /// and not answered by then count as `in_flight`, those that could not be sent as dropped.
     pub drain: Nanos,
 }
+
+/// A session's threads among those of several clients, which share the arrivals of an open loop as
+/// the threads of one client do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Among {
+    /// Number of the session's first thread.
+    pub first: u32,
+    /// Threads of all clients.
+    pub all: u32,
+}

@@ -45,7 +45,7 @@ pub(crate) struct Completion {
 
 /// A completed request that took longer than its slice.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Carried {
+pub(crate) struct LongRequest {
     pub(crate) service_time: Nanos,
     pub(crate) payload_bytes: u64,
 }
@@ -121,7 +121,7 @@ impl SliceCounts {
     }
 
     /// A request of an earlier slice completed in the window, in the time of a continued loop.
-    pub(crate) fn carried(&mut self, carried: &Carried) {
+    pub(crate) fn carried(&mut self, carried: &LongRequest) {
         self.window.completed += 1;
         self.window.payload_bytes += carried.payload_bytes;
         self.window.service_time_sum_ns += u128::from(carried.service_time.0);

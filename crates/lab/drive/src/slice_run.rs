@@ -7,12 +7,12 @@ use base::{Clock, MonotonicClock, Nanos};
 use netio::{Connect, Ending, Failure, Handler, Wire};
 
 use crate::Fault;
-use crate::answer::{Answer, Check, Expected, ProbeBody, Received};
+use crate::answer::{Check, Expected, ProbeBody, Received, ResponseEnd};
 use crate::http::Flow;
 use crate::lines::LineWriter;
 use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice::LoopStart;
-use crate::slice_counts::{Carried, Completion, SliceCounts, Times};
+use crate::slice_counts::{Completion, LongRequest, SliceCounts, Times};
 
 /// How long a slot pauses after a failed connection attempt, so that a dead server costs a thousand
 /// attempts per second and connection, not a whole CPU.
@@ -31,7 +31,7 @@ pub(crate) const BURST: usize = 64;
 
 /// State of a slot's socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Link {
+pub(crate) enum Socket {
     Closed,
     Connecting,
     Open,
@@ -40,7 +40,7 @@ pub(crate) enum Link {
 /// State of a slot, kept between slices.
 #[derive(Debug)]
 pub(crate) struct Conn {
-    pub(crate) link: Link,
+    pub(crate) link: Socket,
     /// Whether a request is outstanding on it.
     pub(crate) busy: bool,
     /// Whether the socket was opened for the outstanding request.
@@ -61,20 +61,20 @@ pub(crate) struct Conn {
     pub(crate) unacknowledged: Vec<Completion>,
     pub(crate) scheduled: Nanos,
     pub(crate) sent: Nanos,
-    answer: Answer,
+    answer: ResponseEnd,
     pub(crate) seen: Received,
     /// How long it waits at the beginning of the next slice of a continued loop, in place of its
     /// last request, and that request if it completed.
-    pub(crate) carry: (Nanos, Option<Carried>),
+    pub(crate) carry: (Nanos, Option<LongRequest>),
     /// When the time begins that counts in this slice of a continued loop: after its first request
     /// and the lead-in.
     pub(crate) counted_from: Option<Nanos>,
 }
 
 impl Conn {
-    pub(crate) fn new(answer: Answer) -> Conn {
+    pub(crate) fn new(answer: ResponseEnd) -> Conn {
         Conn {
-            link: Link::Closed,
+            link: Socket::Closed,
             busy: false,
             fresh: false,
             tainted: false,
@@ -100,7 +100,7 @@ impl Conn {
 
     /// Whether it can carry another request.
     pub(crate) fn stays_open(&self) -> bool {
-        self.link == Link::Open && !self.ending
+        self.link == Socket::Open && !self.ending
     }
 }
 
@@ -340,7 +340,7 @@ impl<'a> SliceRun<'a> {
         for slot in self.active..self.used {
             let conn = &mut self.conns[slot];
             wire.close(slot);
-            conn.link = Link::Closed;
+            conn.link = Socket::Closed;
             conn.tainted = false;
             conn.ending = false;
             conn.lost = false;
@@ -359,7 +359,7 @@ impl<'a> SliceRun<'a> {
             }
             if is_busy || !conn.unacknowledged.is_empty() {
                 wire.close(slot);
-                conn.link = Link::Closed;
+                conn.link = Socket::Closed;
                 conn.shut = false;
             }
             for message in conn.unacknowledged.drain(..) {
@@ -465,16 +465,16 @@ impl<'a> SliceRun<'a> {
         let conn = &mut self.conns[slot];
         self.slice_counts.counts.reconnected += u64::from(std::mem::take(&mut conn.lost));
         conn.busy = true;
-        conn.fresh = conn.link != Link::Open;
+        conn.fresh = conn.link != Socket::Open;
         conn.scheduled = scheduled;
         conn.sent = at;
         conn.seen = Received::default();
         conn.answer.begin();
         self.expect_end(slot);
         match self.conns[slot].link {
-            Link::Open => self.send(wire, slot),
-            Link::Connecting => {}
-            Link::Closed => self.connect(wire, slot),
+            Socket::Open => self.send(wire, slot),
+            Socket::Connecting => {}
+            Socket::Closed => self.connect(wire, slot),
         }
     }
 
@@ -491,13 +491,13 @@ impl<'a> SliceRun<'a> {
     pub(crate) fn connect<W: Wire>(&mut self, wire: &mut W, slot: usize) {
         match wire.connect(slot) {
             Ok(Connect::Done) => self.connected(wire, slot),
-            Ok(Connect::Pending) => self.conns[slot].link = Link::Connecting,
+            Ok(Connect::Pending) => self.conns[slot].link = Socket::Connecting,
             Err(failure) => self.not_connected(slot, failure),
         }
     }
 
     fn not_connected(&mut self, slot: usize, failure: Failure) {
-        self.conns[slot].link = Link::Closed;
+        self.conns[slot].link = Socket::Closed;
         if self.conns[slot].busy {
             let at = now();
             self.end_request(slot, Err(Fault::Net(failure)), at);
@@ -518,7 +518,7 @@ impl<'a> SliceRun<'a> {
             Ok(()) => wire.release(slot),
             Err(Failure::ClosedByPeer) if !conn.fresh => self.resend_on_new_connection(wire, slot),
             Err(failure) => {
-                conn.link = Link::Closed;
+                conn.link = Socket::Closed;
                 let at = now();
                 self.end_request(slot, Err(Fault::Net(failure)), at);
                 self.pause(slot, at);
@@ -537,7 +537,7 @@ impl<'a> SliceRun<'a> {
         self.slice_counts.closed_idle += 1;
         self.slice_counts.counts.reconnected += 1;
         let conn = &mut self.conns[slot];
-        conn.link = Link::Closed;
+        conn.link = Socket::Closed;
         conn.tainted = false;
         conn.fresh = true;
         self.connect(wire, slot);
@@ -573,7 +573,7 @@ impl<'a> SliceRun<'a> {
             return self.lose(slot, fault);
         }
         let conn = &mut self.conns[slot];
-        conn.link = Link::Closed;
+        conn.link = Socket::Closed;
         conn.tainted = false;
         let at = now();
         self.end_request(slot, Err(fault), at);
@@ -588,7 +588,7 @@ impl<'a> SliceRun<'a> {
         let conn = &mut self.conns[slot];
         if !keep_alive || self.one_request {
             wire.retire(slot);
-            conn.link = Link::Closed;
+            conn.link = Socket::Closed;
         } else if closing {
             conn.ending = true;
             return;
@@ -611,7 +611,7 @@ impl<'a> SliceRun<'a> {
             if deadline > at {
                 conn.queued = true;
                 self.deadlines.push(Reverse((deadline, slot)));
-            } else if conn.link == Link::Connecting {
+            } else if conn.link == Socket::Connecting {
                 self.fail(wire, slot, Fault::Net(Failure::ConnectTimeout));
             } else {
                 self.fail(wire, slot, Fault::Timeout);
@@ -637,7 +637,7 @@ impl<'a> SliceRun<'a> {
 impl<W: Wire> Handler<W> for SliceRun<'_> {
     fn connected(&mut self, wire: &mut W, slot: usize) {
         let conn = &mut self.conns[slot];
-        conn.link = Link::Open;
+        conn.link = Socket::Open;
         conn.tainted = false;
         conn.answer.connected();
         if conn.busy {
@@ -656,7 +656,7 @@ impl<W: Wire> Handler<W> for SliceRun<'_> {
             return self.fail(wire, slot, Fault::SurplusBytes);
         }
         let conn = &mut self.conns[slot];
-        let streams = matches!(conn.answer, Answer::Stream { .. });
+        let streams = matches!(conn.answer, ResponseEnd::Stream { .. });
         if !conn.busy && !streams {
             conn.tainted = true;
             return;
@@ -673,9 +673,9 @@ impl<W: Wire> Handler<W> for SliceRun<'_> {
 
     fn ended(&mut self, wire: &mut W, slot: usize, ending: Ending) {
         let conn = &mut self.conns[slot];
-        let link = std::mem::replace(&mut conn.link, Link::Closed);
+        let link = std::mem::replace(&mut conn.link, Socket::Closed);
         let was_ending = std::mem::take(&mut conn.ending);
-        if link == Link::Connecting {
+        if link == Socket::Connecting {
             if let Ending::Failed(failure) = ending {
                 self.not_connected(slot, failure);
             }

@@ -11,16 +11,15 @@ use rustix::time::{ClockId, clock_gettime};
 use spec::Mode;
 
 use crate::alarm::Alarm;
-use crate::answer::{Answer, Expected, ProbeBody, Received};
+use crate::answer::{Expected, ProbeBody, Received, ResponseEnd};
 use crate::lines::LineWriter;
 use crate::live::Live;
 use crate::observe::{ConnectionsLimit, LimitedBy};
 use crate::pacer::Pacer;
 use crate::schedule::{ArrivalQueue, Budget};
-use crate::session::Among;
-use crate::slice::{LoopStart, Slice, StopFlag};
+use crate::slice::{Among, LoopStart, Slice, StopFlag};
 use crate::slice_counts::{SliceCounts, Times};
-use crate::slice_run::{Conn, Link, OneWay, SliceRun, SliceSetup, Source, TURN_MAX};
+use crate::slice_run::{Conn, OneWay, SliceRun, SliceSetup, Socket, Source, TURN_MAX};
 use crate::{Fault, Observation};
 
 /// How long a slice waits for its connections before it starts without the missing ones.
@@ -193,7 +192,7 @@ pub(crate) struct Worker<E> {
 
 impl<E: Engine> Worker<E> {
     /// A worker with one connection per response reader.
-    pub(crate) fn new(engine: E, answers: Vec<Answer>, index: u32) -> Worker<E> {
+    pub(crate) fn new(engine: E, answers: Vec<ResponseEnd>, index: u32) -> Worker<E> {
         let conns = answers.into_iter().map(Conn::new).collect();
         Worker { engine, conns, index, lines: None }
     }
@@ -237,11 +236,11 @@ impl<E: Engine> Worker<E> {
         prepare(engine, &mut run, orders, orders.timeout)?;
         let refusal = run.refusal;
         Ok(match self.conns[0].link {
-            Link::Open => Ok(()),
-            Link::Closed => Err(refusal.unwrap_or(Failure::Reset)),
-            Link::Connecting => {
+            Socket::Open => Ok(()),
+            Socket::Closed => Err(refusal.unwrap_or(Failure::Reset)),
+            Socket::Connecting => {
                 self.engine.wire().close(0);
-                self.conns[0].link = Link::Closed;
+                self.conns[0].link = Socket::Closed;
                 Err(Failure::ConnectTimeout)
             }
         })
@@ -305,8 +304,8 @@ impl<E: Engine> Worker<E> {
         let _ = engine.turn(Nanos::ZERO, &mut run);
         let mut tainted = 0;
         for (slot, conn) in self.conns.iter_mut().enumerate() {
-            tainted += u64::from(conn.link == Link::Open && conn.tainted);
-            conn.link = Link::Closed;
+            tainted += u64::from(conn.link == Socket::Open && conn.tainted);
+            conn.link = Socket::Closed;
             self.engine.wire().close(slot);
         }
         tainted
@@ -329,7 +328,7 @@ fn prepare<E: Engine>(
     loop {
         run.refusal = run.refusal.filter(|failure| *failure != Failure::AcceptQueueFull);
         while next < run.active && run.refusal != Some(Failure::AcceptQueueFull) {
-            if run.conns[next].link == Link::Closed {
+            if run.conns[next].link == Socket::Closed {
                 run.connect(engine.wire(), next);
             }
             next += usize::from(run.refusal != Some(Failure::AcceptQueueFull));
@@ -337,7 +336,7 @@ fn prepare<E: Engine>(
         let all_tried = next == run.active;
         let left = until.saturating_sub(MonotonicClock.now());
         let active = &run.conns[..run.active];
-        let pending = active.iter().any(|conn| conn.link == Link::Connecting);
+        let pending = active.iter().any(|conn| conn.link == Socket::Connecting);
         let is_over = orders.stop.load(Ordering::Relaxed) || orders.failed.load(Ordering::Relaxed);
         if left == Nanos::ZERO || is_over || all_tried && !pending {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Reading responses does not allocate once the first ones have been read.
 
 use drive::Fault;
-use drive::http::{Flow, Reader, Sink};
+use drive::http::{Flow, ResponseReader, Sink};
 
 /// Responses read before counting: those that teach, and one that is split and makes room for
 /// pieces.
@@ -19,7 +19,11 @@ impl Sink for Bytes {
 }
 
 /// Number of allocations while reading many responses, the n-th of which is made by `answer`.
-fn allocations(mut reader: Reader, cuts: &[usize], answer: impl Fn(u32, &mut Vec<u8>)) -> u64 {
+fn allocations(
+    mut reader: ResponseReader,
+    cuts: &[usize],
+    answer: impl Fn(u32, &mut Vec<u8>),
+) -> u64 {
     let (mut bytes, mut sink) = (Vec::with_capacity(4096), Bytes::default());
     let mut read = |n: u32| -> Result<Flow, Fault> {
         bytes.clear();
@@ -81,7 +85,7 @@ fn reading_answers_allocates_nothing() {
         ("of every length", parsed),
     ] {
         for cuts in [&[][..], &[1], &[30], &[10, 11, 40]] {
-            for reader in [Reader::new(false), Reader::parsing_every_head(false)] {
+            for reader in [ResponseReader::new(false), ResponseReader::parsing_every_head(false)] {
                 assert_eq!(allocations(reader, cuts, answer), 0, "{what}, cut at {cuts:?}");
             }
         }
@@ -90,7 +94,7 @@ fn reading_answers_allocates_nothing() {
 
 #[test]
 fn an_allocation_would_be_seen() {
-    let seen = allocations(Reader::new(false), &[], |n, out| {
+    let seen = allocations(ResponseReader::new(false), &[], |n, out| {
         by_length(n, out);
         drop(std::hint::black_box(out.clone()));
     });
@@ -101,7 +105,7 @@ fn an_allocation_would_be_seen() {
 fn a_head_in_pieces_keeps_nothing_of_the_body() {
     let mut answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n".to_vec();
     answer.resize(answer.len() + 1_000_000, b'x');
-    let (mut reader, mut sink) = (Reader::parsing_every_head(false), Bytes::default());
+    let (mut reader, mut sink) = (ResponseReader::parsing_every_head(false), Bytes::default());
     reader.begin();
     let memory = allocation_counter::measure(|| {
         assert_eq!(reader.push(&answer[..10], &mut sink), Ok(Flow::More));

@@ -22,6 +22,7 @@ mod frame;
 mod link;
 mod machine;
 mod message;
+pub mod reach;
 mod session;
 mod stack;
 
@@ -39,7 +40,7 @@ pub use link::{Ends, Transport};
 pub use machine::{Machine, Waiting};
 pub use message::{Claim, Facts, Look, Looked, StackOptions};
 pub use session::{Clients, Ran};
-pub use stack::{Reader, Stack};
+pub use stack::{CountReader, Stack};
 
 /// The way from this machine to a listening server, `HOST:PORT`, and its round trip.
 ///

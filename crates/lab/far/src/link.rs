@@ -38,7 +38,7 @@ pub trait Transport: Send {
 }
 
 /// A channel to an agent.
-pub(crate) struct Link {
+pub(crate) struct AgentChannel {
     name: String,
     writer: Mutex<Option<Box<dyn Write + Send>>>,
     waiting: Mutex<Waiters>,
@@ -62,7 +62,7 @@ struct Waiters {
 
 /// An answer to come.
 pub(crate) struct Pending {
-    link: Arc<Link>,
+    link: Arc<AgentChannel>,
     answer: Receiver<Replied>,
 }
 
@@ -70,16 +70,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Link {
+impl AgentChannel {
     /// Exchanges versions, and starts the threads that listen and give signs of life.
     pub(crate) fn open(
         name: &str,
         ends: Ends,
         version: &str,
         stop: StopFlag,
-    ) -> Result<Arc<Link>, FarError> {
+    ) -> Result<Arc<AgentChannel>, FarError> {
         let Ends { reader, writer, transport } = ends;
-        let link = Arc::new(Link {
+        let link = Arc::new(AgentChannel {
             name: name.to_owned(),
             writer: Mutex::new(Some(writer)),
             waiting: Mutex::default(),
@@ -134,7 +134,7 @@ impl Link {
 
     /// Starts the thread that reads the agent's version, then its answers.
     fn listen(
-        self: &Arc<Link>,
+        self: &Arc<AgentChannel>,
         mut reader: Box<dyn Read + Send>,
     ) -> Receiver<Result<Hello, FrameError>> {
         let (greeting, greeted) = channel();
@@ -189,7 +189,7 @@ impl Link {
     }
 
     /// Asks; the answer can be waited for later.
-    pub(crate) fn ask(self: &Arc<Link>, ask: Ask) -> Pending {
+    pub(crate) fn ask(self: &Arc<AgentChannel>, ask: Ask) -> Pending {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = channel();
         let mut waiting = locked(&self.waiting);

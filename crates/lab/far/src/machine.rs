@@ -9,7 +9,7 @@ use host::Way;
 
 use crate::clock::Offset;
 use crate::error::{FarError, Refusal};
-use crate::link::{Ends, Link, Pending};
+use crate::link::{AgentChannel, Ends, Pending};
 use crate::message::{Answer, Ask, Claim, Facts, Look, Looked};
 
 /// Exchanges for one measurement of the clock offset.
@@ -17,7 +17,7 @@ const EXCHANGES: usize = 8;
 
 /// A machine with an agent. The agent ends when this is dropped, and whatever it has started.
 pub struct Machine {
-    pub(crate) link: Arc<Link>,
+    pub(crate) link: Arc<AgentChannel>,
     facts: Facts,
     offset: Mutex<Offset>,
 }
@@ -70,7 +70,7 @@ impl Machine {
         version: &str,
         stop: StopFlag,
     ) -> Result<Machine, FarError> {
-        let link = Link::open(name, ends, version, stop)?;
+        let link = AgentChannel::open(name, ends, version, stop)?;
         let closing = Arc::clone(&link);
         let facts = match link.ask(Ask::Facts).answer() {
             Ok(Answer::Facts(facts)) => Ok(*facts),

@@ -87,20 +87,20 @@ impl Drop for Stack {
     }
 }
 
-/// Reads a server's count on its machine; see [`stage::served::Reader`].
-pub struct Reader {
+/// Reads a server's count on its machine; see [`stage::served::CountReader`].
+pub struct CountReader {
     machine: Arc<Machine>,
     id: u64,
     per_request: u64,
     counts_discarded: bool,
 }
 
-impl Reader {
+impl CountReader {
     /// Creates a reader; reads nothing yet.
     ///
     /// # Errors
     /// If the target or the regular expression is malformed.
-    pub fn new(served_by: &ServedBy, stack: &Stack) -> Result<Reader, FarError> {
+    pub fn new(served_by: &ServedBy, stack: &Stack) -> Result<CountReader, FarError> {
         let machine = Arc::clone(&stack.machine);
         let ask = Ask::Counter { by: served_by.clone(), stack: stack.id };
         let (id, per_request, counts_discarded) = answered!(
@@ -108,7 +108,7 @@ impl Reader {
             Answer::Counter { id, per_request, counts_discarded } =>
                 (id, per_request, counts_discarded)
         )?;
-        Ok(Reader { machine, id, per_request, counts_discarded })
+        Ok(CountReader { machine, id, per_request, counts_discarded })
     }
 
     /// How much a request adds to the count.
@@ -124,7 +124,7 @@ impl Reader {
     /// The current count.
     ///
     /// # Errors
-    /// Those of [`stage::served::Reader::read`].
+    /// Those of [`stage::served::CountReader::read`].
     pub fn read(&mut self) -> Result<Count, FarError> {
         answered!(self.machine, Ask::Read { counter: self.id }, Answer::Count(count) => count)
     }
@@ -132,7 +132,7 @@ impl Reader {
     /// The count once it has been unchanged for `quiet`.
     ///
     /// # Errors
-    /// Those of [`stage::served::Reader::read`].
+    /// Those of [`stage::served::CountReader::read`].
     pub fn read_settled(&mut self, quiet: Nanos, patience: Nanos) -> Result<Count, FarError> {
         let ask = Ask::ReadSettled { counter: self.id, quiet, patience };
         answered!(self.machine, ask, Answer::Count(count) => count)
@@ -142,7 +142,7 @@ impl Reader {
     /// `quiet`.
     ///
     /// # Errors
-    /// Those of [`stage::served::Reader::read`].
+    /// Those of [`stage::served::CountReader::read`].
     pub fn read_settled_from(
         &mut self,
         base: Count,

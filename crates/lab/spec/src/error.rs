@@ -15,12 +15,12 @@ pub struct SpecError {
     /// What to do about it, unless `message` already says so.
     pub help: Option<String>,
     /// Position; `None` for errors without one.
-    pub place: Option<Box<Place>>,
+    pub place: Option<Box<TextPosition>>,
 }
 
 /// A position in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct TextPosition {
     /// The file, or the option (`--fail-if`).
     pub path: String,
     /// The whole text.
@@ -29,7 +29,7 @@ pub struct Place {
     pub span: Range<usize>,
 }
 
-impl Place {
+impl TextPosition {
     /// Line and column of the start, both from 1; columns count characters.
     pub fn line_and_column(&self) -> (usize, usize) {
         let before = &self.text[..self.span.start];
@@ -55,7 +55,7 @@ impl SpecError {
     pub(crate) fn at(mut self, path: &str, text: &str, span: Range<usize>) -> SpecError {
         let start = floor_char_boundary(text, span.start);
         let end = floor_char_boundary(text, span.end).max(start);
-        self.place = Some(Box::new(Place {
+        self.place = Some(Box::new(TextPosition {
             path: path.to_owned(),
             text: text.to_owned(),
             span: start..end,

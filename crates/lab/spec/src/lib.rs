@@ -19,7 +19,7 @@ mod variables;
 
 pub use action::{Action, ActionStep, Deed, SIGNALS};
 pub use compare::{CompareArgs, compare_plan};
-pub use error::{Place, SpecError};
+pub use error::{SpecError, TextPosition};
 pub use fail_if::{FailIf, Interval, METRICS, Measured, RatioTest, Test, Truth};
 pub use file::{SourceFile, includes, join_files, parse_plan, parse_plan_files};
 pub use load::{Arrivals, Check, EngineChoice, Exchange, Expect, HttpRequest, Lines, Load, Mode};

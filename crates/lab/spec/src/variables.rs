@@ -39,7 +39,7 @@ pub(crate) const BUILT_IN: [&str; 12] = [
 
 /// One variable in a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Found<'a> {
+pub(crate) struct VariableSpan<'a> {
     /// Its name.
     pub(crate) name: &'a str,
     /// Its byte range, including dollar sign and braces.
@@ -47,7 +47,7 @@ pub(crate) struct Found<'a> {
 }
 
 /// Every variable of a text, in order.
-pub(crate) fn find(text: &str) -> Vec<Found<'_>> {
+pub(crate) fn find(text: &str) -> Vec<VariableSpan<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(dollar) = text[at..].find('$') {
@@ -61,7 +61,7 @@ pub(crate) fn find(text: &str) -> Vec<Found<'_>> {
             continue;
         }
         at = name_end + usize::from(braced);
-        found.push(Found { name, range: start..at });
+        found.push(VariableSpan { name, range: start..at });
     }
     found
 }
@@ -91,7 +91,7 @@ pub(crate) fn names(text: &str, name: &str) -> bool {
 pub(crate) fn replace<'v>(text: &str, value: impl Fn(&str) -> Option<Cow<'v, str>>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut at = 0;
-    for Found { name, range } in find(text) {
+    for VariableSpan { name, range } in find(text) {
         if let Some(value) = value(name) {
             out.push_str(&text[at..range.start]);
             out.push_str(&value);

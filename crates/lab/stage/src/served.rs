@@ -1,7 +1,7 @@
 //! The server-side count of requests.
 //!
 //! Only differences of two readings matter: most servers also count readiness checks, so the first
-//! reading is taken after the stack is ready and before the load. Use [`Reader::read_settled`] for
+//! reading is taken after the stack is ready and before the load. Use [`CountReader::read_settled`] for
 //! both, because a request may be logged after its response.
 
 use std::fs::{self, File};
@@ -38,7 +38,7 @@ const WSGI_SLOT_BYTES: usize = 16;
 /// What the server's side has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Count {
-    /// What the server has served: requests, or as many of something as [`Reader::per_request`]
+    /// What the server has served: requests, or as many of something as [`CountReader::per_request`]
     /// says for each.
     pub served: u64,
     /// Messages that its kernel has discarded; 0 unless they are counted.
@@ -57,7 +57,7 @@ impl Count {
 
 /// Reads one server's count repeatedly.
 #[derive(Debug)]
-pub struct Reader {
+pub struct CountReader {
     source: Source,
     /// Readings that the server has counted as requests.
     own_reads: u64,
@@ -77,13 +77,13 @@ enum Source {
     CounterFile(PathBuf),
 }
 
-impl Reader {
+impl CountReader {
     /// Creates a reader; reads nothing yet.
     ///
     /// # Errors
     /// If the target or the regular expression is malformed.
-    pub fn new(served_by: &ServedBy, stack: &LiveStack) -> Result<Reader, StageError> {
-        Reader::with(served_by, |text| stack.expand(text))
+    pub fn new(served_by: &ServedBy, stack: &LiveStack) -> Result<CountReader, StageError> {
+        CountReader::with(served_by, |text| stack.expand(text))
     }
 
     /// A reader for a server that we did not start: no variables are expanded.
@@ -91,16 +91,19 @@ impl Reader {
     /// # Errors
     /// If the target or the regular expression is malformed, or the count would be in a stack's
     /// folder.
-    pub fn external(served_by: &ServedBy) -> Result<Reader, StageError> {
+    pub fn external(served_by: &ServedBy) -> Result<CountReader, StageError> {
         if *served_by == ServedBy::Wsgi {
             let why = "counter files exist only for servers that tachograph starts; use a file, a \
                 log or a URL";
             return Err(failure("wsgi", why));
         }
-        Reader::with(served_by, str::to_owned)
+        CountReader::with(served_by, str::to_owned)
     }
 
-    fn with(served_by: &ServedBy, expand: impl Fn(&str) -> String) -> Result<Reader, StageError> {
+    fn with(
+        served_by: &ServedBy,
+        expand: impl Fn(&str) -> String,
+    ) -> Result<CountReader, StageError> {
         let path = |text: &str| PathBuf::from(expand(text));
         let source = match served_by {
             ServedBy::Wsgi => Source::Wsgi(path("$COUNTERS")),
@@ -132,7 +135,7 @@ impl Reader {
             }
             _ => 1,
         };
-        Ok(Reader { source, own_reads: 0, is_uncertain: false, per_request })
+        Ok(CountReader { source, own_reads: 0, is_uncertain: false, per_request })
     }
 
     /// How much a request adds to [`Count::served`]; at least 1.
@@ -189,7 +192,7 @@ impl Reader {
     /// after they respond. After `patience`, returns the last reading, settled or not.
     ///
     /// # Errors
-    /// Those of [`Reader::read`].
+    /// Those of [`CountReader::read`].
     pub fn read_settled(&mut self, quiet: Nanos, patience: Nanos) -> Result<Count, StageError> {
         let (quiet, patience) = (Duration::from(quiet), Duration::from(patience));
         let start = Instant::now();
@@ -210,7 +213,7 @@ impl Reader {
     /// `patience`, returns the last reading, whatever it is.
     ///
     /// # Errors
-    /// Those of [`Reader::read`].
+    /// Those of [`CountReader::read`].
     pub fn read_settled_from(
         &mut self,
         base: Count,

@@ -61,7 +61,7 @@ impl Running {
 
 /// The connection to the guard and what it has reported.
 #[derive(Debug)]
-struct Link {
+struct GuardLink {
     guard: Child,
     channel: Channel,
     cgroup: Option<Cgroup>,
@@ -79,7 +79,7 @@ pub struct LiveStack {
     /// CPUs of its processes, with the client's if one runs there; empty means all.
     cpus_allowed: CpuSet,
     guard_pid: i32,
-    link: Mutex<Link>,
+    link: Mutex<GuardLink>,
     stopped: bool,
     allocation: Allocation,
     /// Environment and working directory of shell commands.
@@ -152,7 +152,7 @@ impl LiveStack {
             .spawn()
             .map_err(failed)?;
         let guard_pid = guard.id() as i32;
-        let link = Link {
+        let link = GuardLink {
             guard,
             channel: Channel::new(here).map_err(failed)?,
             cgroup: None,
@@ -420,7 +420,7 @@ impl LiveStack {
         self.shut_down()
     }
 
-    fn link(&self) -> MutexGuard<'_, Link> {
+    fn link(&self) -> MutexGuard<'_, GuardLink> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -471,7 +471,7 @@ impl Drop for LiveStack {
     }
 }
 
-impl Link {
+impl GuardLink {
     /// Sends a request and waits for its reply.
     fn ask(&mut self, request: &Request) -> Result<Reply, StageError> {
         let gone =

@@ -12,14 +12,14 @@ const ATTEMPTS_MAX: u32 = 100;
 
 /// The files of one recorder in a folder.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct ExportFolder<'a> {
     folder: &'a Path,
     recorder: &'a str,
 }
 
-impl<'a> Place<'a> {
-    pub(crate) fn new(folder: &'a Path, recorder: &'a str) -> Place<'a> {
-        Place { folder, recorder }
+impl<'a> ExportFolder<'a> {
+    pub(crate) fn new(folder: &'a Path, recorder: &'a str) -> ExportFolder<'a> {
+        ExportFolder { folder, recorder }
     }
 
     /// Creates the folder if necessary, keeps other exports of the same recorder away while the

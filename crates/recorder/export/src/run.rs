@@ -12,7 +12,7 @@ use crate::day::Day;
 use crate::earlier::{Earlier, Numbers};
 use crate::file::{About, TableFile, io_error};
 use crate::notes::Notes;
-use crate::place::{Files, Place};
+use crate::place::{ExportFolder, Files};
 use crate::{ExportError, Partition};
 
 /// What to export.
@@ -79,12 +79,12 @@ pub fn export(
         return Err(ExportError::NotAFolder(folder.to_owned()));
     }
     let recorder = store.recorder()?;
-    let place = Place::new(folder, &recorder);
+    let place = ExportFolder::new(folder, &recorder);
     let _lock = match request.dry_run {
         true => None,
         false => Some(place.take()?),
     };
-    let mut known = Known::default();
+    let mut known = StoreSeries::default();
     known.load(store)?;
     let mut run = Run { known, place, recorder: &recorder, request, each };
     let mut summary = Summary::default();
@@ -108,12 +108,12 @@ fn steps(store: &mut dyn Store, request: &Request) -> Result<Vec<Step>, ExportEr
 
 /// The series of the store.
 #[derive(Default)]
-struct Known {
+struct StoreSeries {
     by_number: HashMap<i64, Series>,
     numbers: Numbers,
 }
 
-impl Known {
+impl StoreSeries {
     fn load(&mut self, store: &mut dyn Store) -> Result<(), ExportError> {
         let all = store.find(&Selector::default())?;
         self.numbers = all.iter().map(|series| (series.identity.clone(), series.id)).collect();
@@ -153,8 +153,8 @@ fn sealed_until(request: &Request, step: Step) -> i64 {
 }
 
 struct Run<'r> {
-    known: Known,
-    place: Place<'r>,
+    known: StoreSeries,
+    place: ExportFolder<'r>,
     recorder: &'r str,
     request: &'r Request,
     each: &'r mut dyn FnMut(&Change),
@@ -305,7 +305,7 @@ impl From<ExportError> for Stop {
 /// The new content of a file: slots of the store, and before them those of the present file that
 /// have expired in the store.
 struct Merge<'m> {
-    known: &'m Known,
+    known: &'m StoreSeries,
     job: &'m Job<'m>,
     table: TableFile<&'m File>,
     earlier: Option<Earlier>,

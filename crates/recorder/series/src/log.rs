@@ -155,9 +155,9 @@ impl Log {
         Intervals(self.reader(mark))
     }
 
-    fn reader(&self, mark: Mark) -> Reader<'_> {
+    fn reader(&self, mark: Mark) -> LogReader<'_> {
         let bytes = self.bytes.get(mark.read..).unwrap_or_default();
-        Reader { all: self.bytes.len(), bytes, before: mark.before }
+        LogReader { all: self.bytes.len(), bytes, before: mark.before }
     }
 
     /// The updates as bytes, for [`points_of`].
@@ -176,7 +176,7 @@ pub struct Mark {
 
 /// The points from [`Log::bytes`]; `None` for invalid bytes.
 pub(crate) fn points_of(bytes: &[u8]) -> Option<Vec<Point>> {
-    let mut reader = Reader { all: bytes.len(), bytes, before: Before::default() };
+    let mut reader = LogReader { all: bytes.len(), bytes, before: Before::default() };
     let mut points = Vec::new();
     while !reader.bytes.is_empty() {
         points.push(reader.point()?);
@@ -186,7 +186,7 @@ pub(crate) fn points_of(bytes: &[u8]) -> Option<Vec<Point>> {
 
 /// The points of a [`Log`].
 #[derive(Clone, Debug)]
-pub struct Points<'a>(Reader<'a>);
+pub struct Points<'a>(LogReader<'a>);
 
 impl Points<'_> {
     /// The position after the latest point.
@@ -204,7 +204,7 @@ impl Iterator for Points<'_> {
 
 /// The intervals of a [`Log`].
 #[derive(Clone, Debug)]
-pub struct Intervals<'a>(Reader<'a>);
+pub struct Intervals<'a>(LogReader<'a>);
 
 impl Intervals<'_> {
     /// The position after the latest interval.
@@ -221,14 +221,14 @@ impl Iterator for Intervals<'_> {
 }
 
 #[derive(Clone, Debug)]
-struct Reader<'a> {
+struct LogReader<'a> {
     /// Total number of bytes.
     all: usize,
     bytes: &'a [u8],
     before: Before,
 }
 
-impl Reader<'_> {
+impl LogReader<'_> {
     fn mark(&self) -> Mark {
         Mark { read: self.all - self.bytes.len(), before: self.before }
     }

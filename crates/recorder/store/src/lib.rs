@@ -25,7 +25,6 @@
 
 mod ahead;
 mod error;
-mod kept;
 mod memory;
 mod model;
 mod names;
@@ -35,6 +34,7 @@ mod postgres;
 mod scan;
 mod sqlite;
 mod store;
+mod stored_retention;
 
 pub use self::packed::Packing;
 pub use self::postgres::Postgres;

@@ -5,9 +5,9 @@ use std::hash::{BuildHasher as _, RandomState};
 
 use series::{Accumulator, Integral, Lane, SlotKey, Step, rrd};
 
-use crate::kept::{self, Kept};
 use crate::plan::{self, Plan};
 use crate::scan::{Gather, row_bytes};
+use crate::stored_retention::{self, StoredRetention};
 use crate::{
     Applied, Changes, Digests, Identity, Maintained, NewSeries, NotMade, Retention, Selector,
     Series, SeriesLimit, SlotSum, Source, Store, StoreError, Take, Writer,
@@ -18,7 +18,7 @@ type Rows = BTreeMap<SlotKey, Accumulator>;
 /// Series and slots in memory.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    kept: Vec<Kept>,
+    kept: Vec<StoredRetention>,
     series: Vec<Series>,
     by_identity: BTreeMap<Identity, usize>,
     lanes: Vec<String>,
@@ -205,11 +205,11 @@ impl Store for Memory {
     }
 
     fn last_us(&mut self) -> Result<Option<i64>, StoreError> {
-        let newest = |kept: &Kept| {
+        let newest = |kept: &StoredRetention| {
             let partitions = self.partitions.get(&kept.step().us());
             (*kept, partitions.and_then(|starts| starts.last().copied()))
         };
-        Ok(kept::last_us(self.kept.iter().map(newest)))
+        Ok(stored_retention::last_us(self.kept.iter().map(newest)))
     }
 
     fn apply_all(

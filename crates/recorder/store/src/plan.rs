@@ -5,18 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use series::{Accumulator, Batch, Bounds, COUNT_MAX, Delta, Flavor, Integral, SlotKey, Step, rrd};
 
-use crate::kept::Kept;
 use crate::packed::StretchKey;
+use crate::stored_retention::StoredRetention;
 use crate::{Changes, Retention, StoreError};
 
 /// Retentions sorted by step, after adding or changing `wanted`.
-pub(crate) fn retained(kept: &[Kept], wanted: &[Retention]) -> Vec<Kept> {
-    let mut by_step: BTreeMap<i64, Kept> = kept.iter().map(|k| (k.step().us(), *k)).collect();
+pub(crate) fn retained(kept: &[StoredRetention], wanted: &[Retention]) -> Vec<StoredRetention> {
+    let mut by_step: BTreeMap<i64, StoredRetention> =
+        kept.iter().map(|k| (k.step().us(), *k)).collect();
     for retention in wanted {
         by_step
             .entry(retention.step.us())
             .and_modify(|kept| kept.retention = *retention)
-            .or_insert_with(|| Kept::new(*retention));
+            .or_insert_with(|| StoredRetention::new(*retention));
     }
     by_step.into_values().collect()
 }
@@ -34,7 +35,7 @@ pub(crate) struct RecomputedSlot {
 #[derive(Clone, Debug)]
 pub(crate) struct RetentionChanges<'a> {
     /// The retention.
-    pub(crate) kept: Kept,
+    pub(crate) kept: StoredRetention,
     /// The changes of rows.
     pub(crate) rows: Cow<'a, Batch>,
     /// The slots whose bounds are recomputed after that.
@@ -107,7 +108,10 @@ pub(crate) struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Plans a batch for these retentions, which are sorted by step.
-    pub(crate) fn new(changes: &'a Changes, kept: &[Kept]) -> Result<Plan<'a>, StoreError> {
+    pub(crate) fn new(
+        changes: &'a Changes,
+        kept: &[StoredRetention],
+    ) -> Result<Plan<'a>, StoreError> {
         let none = || Cow::Owned(Batch::default());
         let mut parts: Vec<RetentionChanges<'a>> = kept
             .iter()
@@ -141,7 +145,7 @@ impl<'a> Plan<'a> {
 
 impl<'a> RetentionChanges<'a> {
     /// Adds the changes from a batch of the step of `own` to this retention.
-    fn take(&mut self, batch: &'a Batch, own: &Kept, kept: &[Kept]) {
+    fn take(&mut self, batch: &'a Batch, own: &StoredRetention, kept: &[StoredRetention]) {
         let step = self.kept.step();
         if step == own.step() {
             return self.take_rows(Cow::Borrowed(batch));

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use series::Accumulator;
 use sha2::{Digest as _, Sha256};
 
-use crate::kept::Kept;
+use crate::stored_retention::StoredRetention;
 
 /// A slot of a series, all its lanes added.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,7 +86,7 @@ pub struct Digests {
 
 impl Digests {
     /// Adds a stored row of the span that contains `at_us`.
-    pub(crate) fn row(&mut self, kept: &Kept, at_us: i64, row: &[u8]) {
+    pub(crate) fn row(&mut self, kept: &StoredRetention, at_us: i64, row: &[u8]) {
         let start_us = kept.span_of(at_us);
         let span = self.spans.entry(start_us);
         let new = || SpanDigest { end_us: kept.span_end(start_us), ..SpanDigest::default() };

@@ -48,7 +48,7 @@ impl IntoResponse for Refusal {
 }
 
 /// An answer, or why there is none.
-pub(crate) type Answer = Result<Response, Refusal>;
+pub(crate) type WebResult = Result<Response, Refusal>;
 
 /// JSON as it is.
 pub(crate) fn json(text: impl Into<Bytes>) -> Response {

@@ -38,7 +38,7 @@ fn path(identity: &Identity) -> String {
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct CachedNames {
     names: Arc<Names>,
     /// When the store was last asked, and what it answered.
     asked: Option<(Instant, i64)>,
@@ -47,7 +47,7 @@ struct Known {
 /// The current names. Cloning shares them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalogue {
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<CachedNames>>,
 }
 
 impl Catalogue {

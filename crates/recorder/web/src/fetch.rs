@@ -33,7 +33,7 @@ type Rows = Vec<(i64, Accumulator)>;
 type Key = (String, i64, i64);
 
 /// Reads series from a store, for one query.
-pub(crate) struct Reader<'s> {
+pub(crate) struct SeriesReader<'s> {
     store: &'s mut dyn Store,
     budget: &'s Budget,
     /// Held by a query that reads many slots.
@@ -54,16 +54,17 @@ pub(crate) struct Reader<'s> {
     pub(crate) failure: Option<StoreError>,
 }
 
-impl<'s> Reader<'s> {
+impl<'s> SeriesReader<'s> {
     /// A reader for a query that wants so many points.
     pub(crate) fn new(
-        (store, budget): (&'s mut dyn Store, &'s Budget),
+        store: &'s mut dyn Store,
+        budget: &'s Budget,
         names: Arc<Names>,
         now_s: i64,
         points: Option<usize>,
-    ) -> Result<Reader<'s>, StoreError> {
+    ) -> Result<SeriesReader<'s>, StoreError> {
         let retentions = store.retentions()?;
-        Ok(Reader {
+        Ok(SeriesReader {
             store,
             budget,
             turn: None,
@@ -211,7 +212,7 @@ impl<'s> Reader<'s> {
     }
 }
 
-impl Source for Reader<'_> {
+impl Source for SeriesReader<'_> {
     fn fetch(
         &mut self,
         selection: &Selection<'_>,

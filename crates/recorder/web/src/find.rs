@@ -7,7 +7,7 @@ use graphite::Node;
 use serde_json::{Value, json};
 
 use crate::Shared;
-use crate::answer::{Answer, Refusal, json as answer};
+use crate::answer::{Refusal, WebResult, json as answer};
 use crate::parameters::Parameters;
 
 /// Limit on the nodes of an answer.
@@ -26,7 +26,7 @@ fn limited(nodes: &[Node]) -> Result<(), Refusal> {
     }
 }
 
-pub(crate) async fn find(State(shared): State<Shared>, parameters: Parameters) -> Answer {
+pub(crate) async fn find(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
     let query = parameters.get("query").ok_or_else(missing)?.to_owned();
     let names = shared.catalogue.names(&shared.readers).await?;
     let format = parameters.get("format").unwrap_or("treejson");
@@ -92,7 +92,7 @@ fn tree(node: &Node, base: &str) -> Value {
     })
 }
 
-pub(crate) async fn expand(State(shared): State<Shared>, parameters: Parameters) -> Answer {
+pub(crate) async fn expand(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
     let queries = parameters.all("query");
     if queries.is_empty() {
         return Err(missing());
@@ -119,7 +119,7 @@ pub(crate) async fn expand(State(shared): State<Shared>, parameters: Parameters)
     Ok(answer(json!({ "results": results }).to_string()))
 }
 
-pub(crate) async fn index(State(shared): State<Shared>) -> Answer {
+pub(crate) async fn index(State(shared): State<Shared>) -> WebResult {
     let names = shared.catalogue.names(&shared.readers).await?;
     let paths: BTreeSet<&str> =
         names.index.entries().iter().map(|entry| entry.name.as_str()).collect();

@@ -4,10 +4,10 @@ use axum::extract::Path;
 use graphite::{Aggregation, FUNCTIONS, Function, Kind, Parameter};
 use serde_json::{Map, Value, json};
 
-use crate::answer::{Answer, Refusal, json as answer};
+use crate::answer::{Refusal, WebResult, json as answer};
 use crate::parameters::Parameters;
 
-pub(crate) async fn list(parameters: Parameters) -> Answer {
+pub(crate) async fn list(parameters: Parameters) -> WebResult {
     let is_grouped = parameters.is_set("grouped");
     let group = parameters.get("group");
     let mut all = Map::new();
@@ -24,7 +24,7 @@ pub(crate) async fn list(parameters: Parameters) -> Answer {
     Ok(answer(Value::Object(all).to_string()))
 }
 
-pub(crate) async fn one(Path(name): Path<String>) -> Answer {
+pub(crate) async fn one(Path(name): Path<String>) -> WebResult {
     match FUNCTIONS.iter().find(|function| function.name == name) {
         Some(function) => Ok(answer(described(function).to_string())),
         None => Err(Refusal::Missing("unknown function; /functions lists all of them".to_owned())),

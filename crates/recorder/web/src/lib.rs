@@ -3,7 +3,7 @@
 //! ```text
 //!  /render, /metrics/find, /tags/… ─→ Parameters ─→ graphite::evaluate
 //!                                                      ↑ Source
-//!                                     Catalogue (names) + Reader (slots of a store)
+//!                                     Catalogue (names) + SeriesReader (slots of a store)
 //! ```
 //!
 //! The page in the folder `web/` is part of the binary. It reads `/api/…`, which is not for others:

@@ -10,8 +10,8 @@ use series::Flavor;
 use store::StoreError;
 
 use crate::Shared;
-use crate::answer::{Answer, json as answer};
-use crate::fetch::{Finder, Reader};
+use crate::answer::{WebResult, json as answer};
+use crate::fetch::{Finder, SeriesReader};
 use crate::parameters::Parameters;
 use crate::render::{Request, number, quoted};
 use crate::sql;
@@ -64,7 +64,7 @@ pub(crate) async fn chart_script() -> Response {
 }
 
 /// Series whose names contain all words of a search, whatever their case.
-pub(crate) async fn series(State(shared): State<Shared>, parameters: Parameters) -> Answer {
+pub(crate) async fn series(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
     let limit = parameters.count("limit")?.unwrap_or(LISTED_MAX).min(LISTED_MAX);
     let words = parameters.get("search").unwrap_or_default().to_lowercase();
     let words: Vec<&str> = words.split_whitespace().collect();
@@ -100,7 +100,7 @@ fn escaped(name: &str) -> String {
 }
 
 /// The range in which the series of a target have data.
-pub(crate) async fn span(State(shared): State<Shared>, parameters: Parameters) -> Answer {
+pub(crate) async fn span(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
     let request = Request::new(&parameters)?;
     let names = shared.catalogue.names(&shared.readers).await?;
     let mut finder = Finder::new(names);
@@ -111,13 +111,14 @@ pub(crate) async fn span(State(shared): State<Shared>, parameters: Parameters) -
 }
 
 /// The curves of targets, each with its total, and the statements that read the same.
-pub(crate) async fn curves(State(shared): State<Shared>, parameters: Parameters) -> Answer {
+pub(crate) async fn curves(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
     let request = Request::new(&parameters)?;
     let names = shared.catalogue.names(&shared.readers).await?;
     let is_postgres = shared.places.is_postgres;
     let budget = shared.budget;
     let done = shared.readers.read(move |store| {
-        let mut reader = Reader::new((store, &budget), names, request.now_s(), request.points())?;
+        let mut reader =
+            SeriesReader::new(store, &budget, names, request.now_s(), request.points())?;
         let found = request.evaluate_whole(&mut reader);
         if let Some(failure) = reader.failure.take() {
             return Err(failure);
@@ -132,7 +133,7 @@ pub(crate) async fn curves(State(shared): State<Shared>, parameters: Parameters)
 fn as_json(
     found: Vec<Series>,
     request: &Request,
-    reader: &Reader<'_>,
+    reader: &SeriesReader<'_>,
     is_postgres: bool,
 ) -> String {
     let curves: Vec<String> = found

@@ -12,8 +12,8 @@ use series::Flavor;
 use store::StoreError;
 
 use crate::Shared;
-use crate::answer::{Answer, Refusal, json};
-use crate::fetch::{Reader, SLOTS_MAX};
+use crate::answer::{Refusal, WebResult, json};
+use crate::fetch::{SLOTS_MAX, SeriesReader};
 use crate::parameters::Parameters;
 use crate::picture::Canvas;
 
@@ -85,7 +85,10 @@ impl Request {
     }
 
     /// Evaluates all targets, and consolidates the result to the number of points.
-    pub(crate) fn evaluate(&self, reader: &mut Reader<'_>) -> Result<Vec<Series>, GraphiteError> {
+    pub(crate) fn evaluate(
+        &self,
+        reader: &mut SeriesReader<'_>,
+    ) -> Result<Vec<Series>, GraphiteError> {
         let found = self.evaluate_whole(reader)?.into_iter();
         Ok(match self.points {
             Some(points) => found.map(|series| series.fitted(points)).collect(),
@@ -119,7 +122,7 @@ impl Request {
     }
 }
 
-pub(crate) async fn render(State(shared): State<Shared>, parameters: Parameters) -> Answer {
+pub(crate) async fn render(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
     let format = match parameters.get("format") {
         None | Some("json") => Format::Json,
         Some("csv") => Format::Csv,
@@ -144,7 +147,8 @@ pub(crate) async fn render(State(shared): State<Shared>, parameters: Parameters)
     let names = shared.catalogue.names(&shared.readers).await?;
     let budget = shared.budget;
     let done = shared.readers.read(move |store| {
-        let mut reader = Reader::new((store, &budget), names, request.now_s(), request.points())?;
+        let mut reader =
+            SeriesReader::new(store, &budget, names, request.now_s(), request.points())?;
         let found = request.evaluate(&mut reader);
         match reader.failure.take() {
             Some(failure) => Err(failure),

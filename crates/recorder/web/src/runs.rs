@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use store::StoreError;
 
 use crate::Shared;
-use crate::answer::{Answer, Refusal, json as answer};
+use crate::answer::{Refusal, WebResult, json as answer};
 use crate::render::now_s;
 
 /// Limit on the runs of the list.
@@ -40,7 +40,7 @@ fn unavailable(error: impl std::fmt::Display) -> Refusal {
     Refusal::Unavailable(error.to_string())
 }
 
-pub(crate) async fn list(State(shared): State<Shared>) -> Answer {
+pub(crate) async fn list(State(shared): State<Shared>) -> WebResult {
     let Some(path) = shared.places.runs else {
         let note = "Runs are recorded only in SQLite files, and this record is a PostgreSQL \
                     database.";
@@ -86,7 +86,7 @@ fn shown(run: &RunLine) -> Value {
     })
 }
 
-pub(crate) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> Answer {
+pub(crate) async fn one(State(shared): State<Shared>, Path(id): Path<String>) -> WebResult {
     let missing = || Refusal::Missing("unknown run; the page lists all runs under Runs".to_owned());
     let path = shared.places.runs.ok_or_else(missing)?;
     let page = with_file(path, move |path| {

@@ -5,7 +5,7 @@ use graphite::TagExpression;
 use serde_json::{Value, json};
 
 use crate::Shared;
-use crate::answer::{Answer, Refusal, json as answer};
+use crate::answer::{Refusal, WebResult, json as answer};
 use crate::parameters::Parameters;
 
 /// Limit on the answers of a completion, unless the request has one.
@@ -39,7 +39,7 @@ fn passes(filter: &Option<TagExpression>, value: &str) -> bool {
     filter.as_ref().is_none_or(|filter| filter.matches(&tags))
 }
 
-pub(crate) async fn list(State(shared): State<Shared>, parameters: Parameters) -> Answer {
+pub(crate) async fn list(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
     let filter = filter(&parameters)?;
     let limit = parameters.count("limit")?.unwrap_or(LISTED_MAX);
     let names = shared.catalogue.names(&shared.readers).await?;
@@ -52,7 +52,7 @@ pub(crate) async fn one(
     State(shared): State<Shared>,
     Path(tag): Path<String>,
     parameters: Parameters,
-) -> Answer {
+) -> WebResult {
     let filter = filter(&parameters)?;
     let limit = parameters.count("limit")?.unwrap_or(LISTED_MAX);
     let names = shared.catalogue.names(&shared.readers).await?;
@@ -66,7 +66,7 @@ pub(crate) async fn one(
     Ok(answer(json!({ "tag": tag, "values": values }).to_string()))
 }
 
-pub(crate) async fn find_series(State(shared): State<Shared>, parameters: Parameters) -> Answer {
+pub(crate) async fn find_series(State(shared): State<Shared>, parameters: Parameters) -> WebResult {
     let expressions = expressions(&parameters)?;
     if expressions.is_empty() {
         return Err(Refusal::Request(
@@ -79,7 +79,10 @@ pub(crate) async fn find_series(State(shared): State<Shared>, parameters: Parame
     Ok(answer(found.to_string()))
 }
 
-pub(crate) async fn complete_tags(State(shared): State<Shared>, parameters: Parameters) -> Answer {
+pub(crate) async fn complete_tags(
+    State(shared): State<Shared>,
+    parameters: Parameters,
+) -> WebResult {
     let expressions = expressions(&parameters)?;
     let limit = parameters.count("limit")?.unwrap_or(COMPLETED);
     let names = shared.catalogue.names(&shared.readers).await?;
@@ -90,7 +93,7 @@ pub(crate) async fn complete_tags(State(shared): State<Shared>, parameters: Para
 pub(crate) async fn complete_values(
     State(shared): State<Shared>,
     parameters: Parameters,
-) -> Answer {
+) -> WebResult {
     let expressions = expressions(&parameters)?;
     let limit = parameters.count("limit")?.unwrap_or(COMPLETED);
     let tag = parameters

@@ -110,7 +110,7 @@ pub fn first_verdict(first: &record::FirstComparison) -> String {
 }
 
 /// One line of a run's answer.
-pub(crate) struct Answer<'a> {
+pub(crate) struct AnswerLine<'a> {
     /// The part's name; empty if the run has only one part.
     pub(crate) part: &'a str,
     /// The answer, without a full stop.
@@ -118,13 +118,13 @@ pub(crate) struct Answer<'a> {
 }
 
 /// The run's answer to its question, from the primary verdicts of each part.
-pub(crate) fn answer(run: &Run) -> Vec<Answer<'_>> {
+pub(crate) fn answer(run: &Run) -> Vec<AnswerLine<'_>> {
     let several = run.parts.len() > 1;
     let line = |part| {
         let words = of_part(run, part).join("; ");
         match several {
-            true => Answer { part: part_name(part), words },
-            false => Answer { part: "", words: beginning(part, words) },
+            true => AnswerLine { part: part_name(part), words },
+            false => AnswerLine { part: "", words: beginning(part, words) },
         }
     };
     run.parts.iter().map(line).collect()

@@ -10,7 +10,7 @@ use crate::experiments::{self, Experiment};
 use crate::failure::{Outcome, Status};
 use crate::flags::Global;
 use crate::flags::doctor::DoctorFlags;
-use crate::stores::Place;
+use crate::stores::RecordLocation;
 use crate::{machine, output};
 
 pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
@@ -21,7 +21,7 @@ pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
     let all_there = match &flags.experiment {
         Some(name) => Needs::of(&experiments::find(name)?.experiment()?).text(&mut text),
         None => {
-            let place = Place::of(global)?;
+            let place = RecordLocation::of(global)?;
             let all_ready = commands_text(&place, &mut text);
             text += &format!("\n{}", machine_text());
             text += &format!("\nRecord: {}\n", place.shown());
@@ -38,19 +38,19 @@ pub(crate) fn run(flags: &DoctorFlags, global: &Global) -> Outcome {
 }
 
 /// Which commands are ready; returns whether those that need nothing else are.
-fn commands_text(place: &Place, text: &mut String) -> bool {
+fn commands_text(place: &RecordLocation, text: &mut String) -> bool {
     let record = match place {
-        Place::File(path) => can_write(path).map_err(|error| {
+        RecordLocation::File(path) => can_write(path).map_err(|error| {
             format!(
                 "cannot write the record {}: {error}; --record FILE chooses another one",
                 path.display()
             )
         }),
-        Place::Postgres(_) => Ok(()),
+        RecordLocation::Postgres(_) => Ok(()),
     };
     let runs = match place {
-        Place::File(_) => record.clone(),
-        Place::Postgres(_) => Err(format!(
+        RecordLocation::File(_) => record.clone(),
+        RecordLocation::Postgres(_) => Err(format!(
             "runs need a record in a SQLite file, and {} stores only series; add --record FILE",
             place.shown()
         )),

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::time::Duration;
 
-use reach::{Channel, Host, Options};
+use far::reach::{Channel, Host, Options};
 
 use crate::failure::{Failure, Outcome, Status};
 use crate::output;
@@ -16,7 +16,7 @@ pub(crate) fn run(host: &str, experiment: Option<&str>) -> Outcome {
     let mut options = Options::from_environment(env!("CARGO_PKG_VERSION"))?;
     options.words = vec!["doctor".to_owned()];
     options.words.extend(experiment.map(str::to_owned));
-    let Channel { mut reader, writer, facts, mut ssh } = reach::connect(&host, &options)?;
+    let Channel { mut reader, writer, facts, mut ssh } = far::reach::connect(&host, &options)?;
     drop(writer);
     let copied = match facts.copied_bytes {
         0 => "tachograph was there".to_owned(),

@@ -29,9 +29,9 @@ pub(crate) fn machines(
     if names.is_empty() {
         return Ok(Machines::default());
     }
-    let options = reach::Options {
+    let options = far::reach::Options {
         stop: Arc::clone(stop),
-        ..reach::Options::from_environment(env!("CARGO_PKG_VERSION")).map_err(Failure::new)?
+        ..far::reach::Options::from_environment(env!("CARGO_PKG_VERSION")).map_err(Failure::new)?
     };
     let connected: Vec<Result<Machine, Failure>> = std::thread::scope(|scope| {
         let connect = |name: &&'_ str| connect(name, &options, stop);
@@ -50,10 +50,10 @@ pub(crate) fn machines(
     Ok(Machines::new(machines))
 }
 
-fn connect(name: &str, options: &reach::Options, stop: &StopFlag) -> Result<Machine, Failure> {
-    let host: reach::Host = name.parse().map_err(Failure::new)?;
-    let reach::Channel { reader, writer, ssh, .. } =
-        reach::connect(&host, options).map_err(Failure::new)?;
+fn connect(name: &str, options: &far::reach::Options, stop: &StopFlag) -> Result<Machine, Failure> {
+    let host: far::reach::Host = name.parse().map_err(Failure::new)?;
+    let far::reach::Channel { reader, writer, ssh, .. } =
+        far::reach::connect(&host, options).map_err(Failure::new)?;
     let ends = Ends {
         reader: Box::new(reader),
         writer: Box::new(writer),
@@ -63,7 +63,7 @@ fn connect(name: &str, options: &reach::Options, stop: &StopFlag) -> Result<Mach
 }
 
 /// The ssh process of a channel.
-struct OverSsh(reach::Ssh);
+struct OverSsh(far::reach::Ssh);
 
 impl Transport for OverSsh {
     fn why_ended(&mut self) -> Option<String> {

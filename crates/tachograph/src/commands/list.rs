@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::report::ListFlags;
 use crate::output;
-use crate::stores::Place;
+use crate::stores::RecordLocation;
 
 pub(crate) fn run(flags: &ListFlags, global: &Global) -> Outcome {
     let mut text = String::from("Experiments (tachograph run NAME):\n");
@@ -23,9 +23,9 @@ pub(crate) fn run(flags: &ListFlags, global: &Global) -> Outcome {
 }
 
 fn recorded(flags: &ListFlags, global: &Global) -> Result<String, Failure> {
-    let path = match Place::of(global)? {
-        Place::File(path) => path,
-        place @ Place::Postgres(_) => {
+    let path = match RecordLocation::of(global)? {
+        RecordLocation::File(path) => path,
+        place @ RecordLocation::Postgres(_) => {
             let text = format!(
                 "none in {}, which stores only series; for runs use --record FILE",
                 place.shown()

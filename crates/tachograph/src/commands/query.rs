@@ -12,7 +12,7 @@ use crate::flags::Global;
 use crate::flags::series::{QueryFlags, Shown};
 use crate::{output, stores};
 use published::Published;
-use slots_of::{Found, Request, Source};
+use slots_of::{QueryResult, Request, Source};
 
 pub(crate) fn run(flags: &QueryFlags, global: &Global) -> Outcome {
     if flags.xff.is_some_and(|xff| !(0.0..=1.0).contains(&xff)) {
@@ -79,7 +79,7 @@ fn print(
     Ok(Status::Well)
 }
 
-fn text(found: &Found, format: Shown) -> String {
+fn text(found: &QueryResult, format: Shown) -> String {
     match format {
         Shown::Table => show::table(found),
         Shown::Plot => show::plot(found),

@@ -9,7 +9,7 @@ pub(crate) fn requested() -> Option<ExitCode> {
     if std::env::args_os().nth(1)? != "self-hash" {
         return None;
     }
-    Some(match reach::Program::own() {
+    Some(match far::reach::Program::own() {
         Ok(program) => match output::print(&format!("{}\n", program.sha256)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {

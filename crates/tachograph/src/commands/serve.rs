@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::serve::ServeFlags;
 use crate::output;
-use crate::stores::Place;
+use crate::stores::RecordLocation;
 
 /// Addresses for Graphite's protocols and for StatsD, unless others are given.
 const GRAPHITE: [&str; 2] = ["tcp://127.0.0.1:2003", "udp://127.0.0.1:2003"];
@@ -22,7 +22,7 @@ const STATSD: [&str; 2] = ["tcp://127.0.0.1:8125", "udp://127.0.0.1:8125"];
 
 pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
     refuse_zeros(flags)?;
-    let place = Place::of(global)?;
+    let place = RecordLocation::of(global)?;
     let options = Options {
         journal: journal(flags, &place)?,
         place: place.text(),
@@ -47,10 +47,10 @@ pub(crate) fn run(flags: &ServeFlags, global: &Global) -> Outcome {
     };
     let places = web::Places {
         runs: match &place {
-            Place::File(path) => Some(path.clone()),
-            Place::Postgres(_) => None,
+            RecordLocation::File(path) => Some(path.clone()),
+            RecordLocation::Postgres(_) => None,
         },
-        is_postgres: matches!(place, Place::Postgres(_)),
+        is_postgres: matches!(place, RecordLocation::Postgres(_)),
     };
     serve::run(&options, |readers| web::router(readers, places), tell)?;
     Ok(Status::Well)
@@ -84,11 +84,11 @@ fn refuse_zeros(flags: &ServeFlags) -> Result<(), Failure> {
     }
 }
 
-fn journal(flags: &ServeFlags, place: &Place) -> Result<PathBuf, Failure> {
+fn journal(flags: &ServeFlags, place: &RecordLocation) -> Result<PathBuf, Failure> {
     match (&flags.journal, place) {
         (Some(folder), _) => Ok(folder.clone()),
-        (None, Place::File(path)) => Ok(serve::journal_of(path)),
-        (None, Place::Postgres(_)) => Ok(serve::journal_of(&record::default_path()?)),
+        (None, RecordLocation::File(path)) => Ok(serve::journal_of(path)),
+        (None, RecordLocation::Postgres(_)) => Ok(serve::journal_of(&record::default_path()?)),
     }
 }
 

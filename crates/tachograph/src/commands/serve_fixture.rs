@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use base::{Bytes, Nanos};
-use fixture::{Answer, Config, Faults, HttpAnswer, Server, Service};
+use fixture::{Config, Faults, HttpAnswer, ResponseBody, Server, Service};
 use spec::Target;
 
 use crate::failure::{Failure, Outcome, Status};
@@ -50,7 +50,7 @@ fn service(flags: &FixtureFlags) -> Service {
     };
     match flags.mode {
         FixtureMode::Http => Service::Http(HttpAnswer {
-            body: Answer::Fixed(text("Hello World!")),
+            body: ResponseBody::Fixed(text("Hello World!")),
             ..HttpAnswer::default()
         }),
         FixtureMode::Oneshot => Service::Oneshot { message: text("Hello there!") },

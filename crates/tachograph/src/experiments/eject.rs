@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use include_dir::{Dir, DirEntry};
 use spec::SourceFile;
 
-use super::{EXPERIMENTS, Found};
+use super::{EXPERIMENTS, ExperimentFiles};
 use crate::failure::Failure;
 
 /// The files written.
@@ -20,7 +20,7 @@ pub(crate) struct Ejected {
 /// The files to copy, by path below the experiment's folder.
 type Copies = BTreeMap<PathBuf, Vec<u8>>;
 
-impl Found {
+impl ExperimentFiles {
     /// Writes the experiment and all its files to `folder`.
     ///
     /// # Errors

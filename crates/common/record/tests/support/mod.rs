@@ -363,8 +363,8 @@ impl Draw {
         }
     }
 
-    fn place(&mut self) -> Place {
-        Place {
+    fn place(&mut self) -> PartMachine {
+        PartMachine {
             name: self.some(Draw::text),
             machine: self.machine(),
             is_client: self.flag(),
@@ -375,7 +375,7 @@ impl Draw {
                 error: d.nanos(),
             }),
             segments_resent: self.some(|d| d.below(1 << 40)),
-            ..Place::default()
+            ..PartMachine::default()
         }
     }
 

@@ -61,14 +61,14 @@ struct Options {
 }
 
 /// Results measured during the import.
-struct Seen {
+struct QueryTimes {
     /// Points per second of the import without queries, and during them.
     rates: [f64; 2],
     /// Duration of each query, shortest first.
     took: Vec<Duration>,
 }
 
-impl Seen {
+impl QueryTimes {
     /// The time within which this share of the queries completed.
     fn within_ms(&self, part: f64) -> f64 {
         let place = (self.took.len() as f64 * part).ceil() as usize;
@@ -184,19 +184,19 @@ fn with_row(known: &str, row: &str) -> String {
     format!("{HEAD}{}", rows.join("\n"))
 }
 
-fn in_sqlite(lines: &Lines, asker: Open) -> Result<Seen, Unfilled> {
+fn in_sqlite(lines: &Lines, asker: Open) -> Result<QueryTimes, Unfilled> {
     let folder = tempfile::tempdir()?;
     let place = folder.path().join("record.sqlite").display().to_string();
     measure(lines, &place, asker)
 }
 
-fn in_postgres(lines: &Lines, asker: Open) -> Result<Seen, Unfilled> {
+fn in_postgres(lines: &Lines, asker: Open) -> Result<QueryTimes, Unfilled> {
     let server = ours::start()?;
     let place = server.database("bench").map_err(|e| e.to_string())?;
     measure(lines, &place, asker)
 }
 
-fn measure(lines: &Lines, place: &str, asker: Open) -> Result<Seen, Unfilled> {
+fn measure(lines: &Lines, place: &str, asker: Open) -> Result<QueryTimes, Unfilled> {
     let series = lines.series;
     let began = Instant::now();
     ended(text::command(&lines.before, place)?.spawn()?)?;
@@ -225,7 +225,7 @@ fn measure(lines: &Lines, place: &str, asker: Open) -> Result<Seen, Unfilled> {
         slots => return Err(format!("{slots} of {DAY} slots are there").into()),
     }
     took.sort_unstable();
-    Ok(Seen { rates: [alone, beside], took })
+    Ok(QueryTimes { rates: [alone, beside], took })
 }
 
 /// Waits for an import, which must succeed.
@@ -316,13 +316,13 @@ mod tests {
     #[test]
     fn a_row_has_the_share_of_queries_and_replaces_its_predecessor() {
         let took = (1..=200).map(Duration::from_millis).collect();
-        let seen = Seen { rates: [2e6, 1e6], took };
+        let seen = QueryTimes { rates: [2e6, 1e6], took };
         let row = seen.row("a", 10);
         assert_eq!(row, "| a | 10 | 2.00 | 1.00 | 200 | 100.0 | 198.0 | 200.0 |");
         let other = row.replace("| a |", "| b |");
         let both = with_row(&with_row(&with_row("", &row), &other), &row);
         assert_eq!(both, format!("{HEAD}{row}\n{other}"));
-        let none = Seen { rates: [0.0; 2], took: Vec::new() };
+        let none = QueryTimes { rates: [0.0; 2], took: Vec::new() };
         assert!(none.within_ms(0.99).is_nan());
     }
 }

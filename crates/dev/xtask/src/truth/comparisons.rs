@@ -8,7 +8,9 @@ use zoo::{Behaviour, Kind, Subject, When};
 use super::options::Options;
 use super::results::Results;
 use super::tables;
-use crate::zoo::{Asked, Compared, Interval, KNOWN_TO, LATENCY_KNOWN_TO_S, compare, true_p99};
+use crate::zoo::{
+    Compared, ComparisonPlan, Interval, KNOWN_TO, LATENCY_KNOWN_TO_S, compare, true_p99,
+};
 use crate::{bench, binary, say};
 
 /// Limit on the time of a comparison.
@@ -107,7 +109,7 @@ pub(super) fn measure(
     for comparison in &options.comparisons {
         say(comparison.id);
         let date = base::timestamp_now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let asked = Asked {
+        let asked = ComparisonPlan {
             tachograph: &tachograph,
             folder: folder.path(),
             seconds: SECONDS,

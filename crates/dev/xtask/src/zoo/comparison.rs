@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// A comparison to make.
-pub(crate) struct Asked<'a> {
+pub(crate) struct ComparisonPlan<'a> {
     pub(crate) tachograph: &'a Path,
     /// For its record and the servers' files.
     pub(crate) folder: &'a Path,
@@ -121,7 +121,7 @@ impl<'s> Pair<'s> {
         second / first
     }
 
-    pub(super) fn compare(&self, asked: &Asked) -> Result<Compared, String> {
+    pub(super) fn compare(&self, asked: &ComparisonPlan) -> Result<Compared, String> {
         let [first, second] = self.names;
         let [a, b] = self.behaviours;
         compare(asked, [(first, a), (second, b)], self.asyncio)
@@ -130,7 +130,7 @@ impl<'s> Pair<'s> {
 
 /// Compares two servers with the program's defaults.
 pub(crate) fn compare(
-    asked: &Asked,
+    asked: &ComparisonPlan,
     servers: [(&str, &Behaviour); 2],
     asyncio: bool,
 ) -> Result<Compared, String> {

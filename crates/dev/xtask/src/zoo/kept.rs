@@ -1,4 +1,4 @@
-//! Judged comparisons in a file, a line of JSON each: a long proof is continued where it ended, and
+//! JudgedComparison comparisons in a file, a line of JSON each: a long proof is continued where it ended, and
 //! the page is made of what several calls have measured.
 
 use std::fs::{File, OpenOptions};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use zoo::Kind;
 
-use super::tally::Judged;
+use super::tally::JudgedComparison;
 
 /// Under which conditions a comparison was made. Only comparisons of one method and length belong
 /// together.
@@ -31,20 +31,20 @@ pub(super) struct Conditions {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) conditions: Conditions,
-    pub(super) judged: Judged,
+    pub(super) judged: JudgedComparison,
 }
 
 /// The comparisons so far.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct KeptComparisons {
     pub(super) entries: Vec<Entry>,
     file: Option<File>,
 }
 
-impl Kept {
+impl KeptComparisons {
     /// Reads what the file has, and appends to it. Without a file, only remembers.
-    pub(super) fn open(path: Option<&Path>) -> Result<Kept, String> {
-        let Some(path) = path else { return Ok(Kept::default()) };
+    pub(super) fn open(path: Option<&Path>) -> Result<KeptComparisons, String> {
+        let Some(path) = path else { return Ok(KeptComparisons::default()) };
         let unfit = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let file = OpenOptions::new().read(true).append(true).create(true).open(path);
         let file = file.map_err(|error| unfit(&error))?;
@@ -53,7 +53,7 @@ impl Kept {
             let line = line.map_err(|error| unfit(&error))?;
             entries.push(serde_json::from_str(&line).map_err(|error| unfit(&error))?);
         }
-        Ok(Kept { entries, file: Some(file) })
+        Ok(KeptComparisons { entries, file: Some(file) })
     }
 
     /// Whether it has a comparison; each `--kind` numbers its runs from 1.

@@ -22,12 +22,12 @@ use crate::noise::{self, Neighbours};
 use crate::options::Options;
 use crate::{bench, binary, say, task, truth};
 use comparison::Pair;
-use kept::{Conditions, Entry, Kept};
-use tally::{Beside, Judged, Tallies};
+use kept::{Conditions, Entry, KeptComparisons};
+use tally::{Beside, JudgedComparison, Tallies};
 
 #[cfg(test)]
 pub(crate) use comparison::Level;
-pub(crate) use comparison::{Asked, Compared, Interval, compare};
+pub(crate) use comparison::{Compared, ComparisonPlan, Interval, compare};
 pub(crate) use tally::{KNOWN_TO, LATENCY_KNOWN_TO_S, true_p99};
 
 use server::Program;
@@ -160,7 +160,7 @@ pub(crate) fn prove(words: &[&str]) -> ExitCode {
 fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     let tachograph = wanted.binary.clone().map_or_else(binary::path, Ok)?;
     let conditions = wanted.conditions(bench::version(&tachograph, &["--version"]));
-    let kept = Kept::open(wanted.keep.as_deref())?;
+    let kept = KeptComparisons::open(wanted.keep.as_deref())?;
     let missing: Vec<Asking> = wanted
         .subjects()
         .flat_map(|(run, subject)| {
@@ -172,7 +172,7 @@ fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
         })
         .filter(|asking| !kept.has(&conditions, asking.run, asking.subject.kind, asking.against))
         .collect();
-    say(Judged::HEAD);
+    say(JudgedComparison::HEAD);
     let (missing, kept) = (Mutex::new(missing.into_iter()), Mutex::new(kept));
     let worker = || -> Result<(), String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
@@ -227,7 +227,7 @@ impl Asking {
         tachograph: &Path,
         folder: &Path,
         stop: &AtomicBool,
-    ) -> Result<Judged, String> {
+    ) -> Result<JudgedComparison, String> {
         let Asking { run, subject, against } = self;
         let seed = Seed(conditions.seed).derive(against, u64::from(*run)).0 >> 12;
         let _neighbours = match conditions.neighbours {
@@ -236,7 +236,7 @@ impl Asking {
         };
         let further = [format!("--seed={seed}")];
         let seconds = conditions.seconds;
-        let asked = Asked { tachograph, folder, seconds, further: &further, stop };
+        let asked = ComparisonPlan { tachograph, folder, seconds, further: &further, stop };
         let pair = if *against == "even" { Pair::even(subject) } else { Pair::worse(subject) };
         let compared = pair.compare(&asked);
         let beside = match (conditions.neighbours, conditions.together) {
@@ -244,7 +244,7 @@ impl Asking {
             (false, _) => Beside::OtherComparisons,
             (true, _) => Beside::Neighbours,
         };
-        Ok(Judged::new(*run, subject, &pair, compared, beside))
+        Ok(JudgedComparison::new(*run, subject, &pair, compared, beside))
     }
 }
 

@@ -1,13 +1,13 @@
 //! The page docs/proofs/zoo.md.
 
-use super::kept::{Conditions, Kept};
+use super::kept::{Conditions, KeptComparisons};
 use super::tally::{
     COVERAGE_MIN, KNOWN_TO, LATENCY_KNOWN_TO, LATENCY_KNOWN_TO_BESIDE_COMPARISONS_S,
     LATENCY_KNOWN_TO_S, LATENCY_MIN_BESIDE_COMPARISONS_S, RATIO_KNOWN_TO_BESIDE_OTHERS, Tallies,
 };
 use crate::bench;
 
-pub(super) fn write(kept: &Kept) -> Result<(), String> {
+pub(super) fn write(kept: &KeptComparisons) -> Result<(), String> {
     let date = base::timestamp_now().strftime("%Y-%m-%d").to_string();
     let mut results = format!("Measured up to {date} on {}.\n", bench::machine());
     let mut all: Vec<&Conditions> = kept.entries.iter().map(|entry| &entry.conditions).collect();

@@ -53,16 +53,16 @@ impl Beside {
 
 /// A figure that `compare` reported, beside what is true.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Held {
+pub(super) struct ReportedAndTrue {
     pub(super) reported: Interval,
     /// The range within which the truth is known to lie.
     pub(super) truth: Interval,
 }
 
-impl Held {
-    fn new(reported: Option<Interval>, truth: f64, known_to: f64) -> Option<Held> {
+impl ReportedAndTrue {
+    fn new(reported: Option<Interval>, truth: f64, known_to: f64) -> Option<ReportedAndTrue> {
         let truth = Interval { low: truth * (1.0 - known_to), high: truth * (1.0 + known_to) };
-        Some(Held { reported: reported?, truth })
+        Some(ReportedAndTrue { reported: reported?, truth })
     }
 
     fn holds(&self) -> bool {
@@ -72,20 +72,20 @@ impl Held {
 
 /// A comparison beside what is true.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Judged {
+pub(super) struct JudgedComparison {
     pub(super) run: u32,
     pub(super) kind: Kind,
     pub(super) against: String,
     servers: String,
     outcome: Result<Compared, String>,
     true_ratio: f64,
-    pub(super) ratio: Option<Held>,
-    pub(super) levels: Vec<Held>,
-    pub(super) p99s: Vec<Held>,
+    pub(super) ratio: Option<ReportedAndTrue>,
+    pub(super) levels: Vec<ReportedAndTrue>,
+    pub(super) p99s: Vec<ReportedAndTrue>,
     wrong_sign: bool,
 }
 
-impl Judged {
+impl JudgedComparison {
     pub(super) const HEAD: &str = "\
 | run | kind | against | servers | true ratio | verdict | interval | ratio | levels | p99 | blocks | warnings |
 | --: | --- | --- | --- | --: | --- | --- | --- | --- | --- | --: | --- |";
@@ -96,13 +96,13 @@ impl Judged {
         pair: &Pair,
         outcome: Result<Compared, String>,
         beside: Beside,
-    ) -> Judged {
+    ) -> JudgedComparison {
         let known_to =
             if beside == Beside::Nothing { KNOWN_TO } else { RATIO_KNOWN_TO_BESIDE_OTHERS };
         let true_ratio = pair.true_ratio();
         let [a, b] = pair.behaviours.map(describe);
         let implementation = if subject.asyncio { "asyncio" } else { "threads" };
-        let mut judged = Judged {
+        let mut judged = JudgedComparison {
             run,
             kind: subject.kind,
             against: pair.against().to_owned(),
@@ -118,7 +118,7 @@ impl Judged {
         if compared.verdict == "invalid" {
             return judged;
         }
-        judged.ratio = Held::new(compared.ratio, true_ratio, known_to);
+        judged.ratio = ReportedAndTrue::new(compared.ratio, true_ratio, known_to);
         judged.wrong_sign = judged.ratio.is_some_and(|held| {
             (held.truth.low > 1.0 && held.reported.high < 1.0)
                 || (held.truth.high < 1.0 && held.reported.low > 1.0)
@@ -126,12 +126,16 @@ impl Judged {
         for (behaviour, level) in pair.behaviours.into_iter().zip(&compared.levels) {
             let capacity = behaviour.throughput_per_s(Subject::CONNECTIONS);
             if beside == Beside::Nothing {
-                judged.levels.extend(Held::new(level.throughput_per_s, capacity, known_to));
+                judged.levels.extend(ReportedAndTrue::new(
+                    level.throughput_per_s,
+                    capacity,
+                    known_to,
+                ));
             }
             let rate = level.rate_per_s.filter(|rate| *rate < 0.95 * capacity);
             if let (Some(rate), Some(reported)) = (rate, level.p99_s) {
                 let truth = beside.known_p99(behaviour, rate);
-                judged.p99s.extend(truth.map(|truth| Held { reported, truth }));
+                judged.p99s.extend(truth.map(|truth| ReportedAndTrue { reported, truth }));
             }
         }
         judged
@@ -152,7 +156,7 @@ impl Judged {
 
     /// The row of one comparison.
     pub(super) fn row(&self) -> String {
-        let held = |all: &[Held]| {
+        let held = |all: &[ReportedAndTrue]| {
             let cells: Vec<String> = all
                 .iter()
                 .map(|held| if held.holds() { "holds".to_owned() } else { missed(held) })
@@ -184,7 +188,7 @@ impl Judged {
 }
 
 /// An interval without the truth, in digits that fit its size.
-fn missed(held: &Held) -> String {
+fn missed(held: &ReportedAndTrue) -> String {
     let digits = |value: f64| match value {
         value if value >= 100.0 => format!("{value:.0}"),
         value => format!("{value:.4}"),
@@ -212,7 +216,7 @@ struct Count {
 }
 
 impl Count {
-    fn add<'h>(&mut self, all: impl IntoIterator<Item = &'h Held>) {
+    fn add<'h>(&mut self, all: impl IntoIterator<Item = &'h ReportedAndTrue>) {
         for one in all {
             self.of += 1;
             self.held += u32::from(one.holds());
@@ -249,7 +253,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn of<'j>(all: impl Iterator<Item = &'j Judged>) -> Tally {
+    fn of<'j>(all: impl Iterator<Item = &'j JudgedComparison>) -> Tally {
         let mut tally = Tally::default();
         for judged in all {
             tally.runs += 1;
@@ -275,10 +279,10 @@ impl Tally {
 
 /// All comparisons.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tallies(Vec<Judged>);
+pub(super) struct Tallies(Vec<JudgedComparison>);
 
-impl FromIterator<Judged> for Tallies {
-    fn from_iter<I: IntoIterator<Item = Judged>>(all: I) -> Tallies {
+impl FromIterator<JudgedComparison> for Tallies {
+    fn from_iter<I: IntoIterator<Item = JudgedComparison>>(all: I) -> Tallies {
         Tallies(all.into_iter().collect())
     }
 }
@@ -290,7 +294,7 @@ impl Tallies {
     }
 
     #[cfg(test)]
-    fn add(&mut self, judged: Judged) {
+    fn add(&mut self, judged: JudgedComparison) {
         self.0.push(judged);
     }
 
@@ -330,8 +334,8 @@ impl Tallies {
 
     /// The rows of all comparisons.
     pub(super) fn rows(&self) -> String {
-        let rows = self.0.iter().map(Judged::row);
-        [Judged::HEAD.to_owned()].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+        let rows = self.0.iter().map(JudgedComparison::row);
+        [JudgedComparison::HEAD.to_owned()].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
     }
 
     pub(super) fn meet_their_goals(&self) -> bool {
@@ -352,7 +356,7 @@ mod tests {
     use super::*;
     use crate::zoo::comparison::Level;
 
-    fn judged(verdict: &str, low: f64, high: f64) -> Judged {
+    fn judged(verdict: &str, low: f64, high: f64) -> JudgedComparison {
         let subject = Kind::SlowStart.draw(Seed(1));
         let capacity = subject.behaviour.throughput_per_s(Subject::CONNECTIONS);
         let throughput = Interval { low: 0.9 * capacity, high: 1.02 * capacity };
@@ -366,7 +370,7 @@ mod tests {
             forbidden_by: if verdict == "invalid" { vec!["ledger".to_owned()] } else { Vec::new() },
         };
         let pair = Pair::worse(&subject);
-        Judged::new(1, &subject, &pair, Ok(compared), Beside::Nothing)
+        JudgedComparison::new(1, &subject, &pair, Ok(compared), Beside::Nothing)
     }
 
     #[test]
@@ -405,8 +409,11 @@ mod tests {
     fn comparisons_that_were_not_made_or_not_judged_prove_nothing() {
         let mut tallies = Tallies::default();
         tallies.add(judged("slower", 0.94, 0.96));
-        let failed =
-            Judged { outcome: Err("no result".to_owned()), ratio: None, ..judged("", 1.0, 1.0) };
+        let failed = JudgedComparison {
+            outcome: Err("no result".to_owned()),
+            ratio: None,
+            ..judged("", 1.0, 1.0)
+        };
         let mut with_a_failure = tallies.clone();
         with_a_failure.add(failed);
         assert!(tallies.meet_their_goals() && !with_a_failure.meet_their_goals());

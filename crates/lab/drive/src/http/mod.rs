@@ -6,7 +6,7 @@ mod reader;
 mod request;
 mod template;
 
-pub use reader::{Flow, Reader, Sink};
+pub use reader::{Flow, ResponseReader, Sink};
 pub(crate) use request::request_bytes;
 
 /// Limit on the head of a response, in bytes.

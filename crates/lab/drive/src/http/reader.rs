@@ -35,7 +35,7 @@ pub enum Flow {
 /// first few heads, which are kept: a later head that differs only in unimportant values is
 /// compared with them instead of being parsed.
 #[derive(Debug)]
-pub struct Reader {
+pub struct ResponseReader {
     state: State,
     /// Kept heads; `None` to parse every head.
     known: Option<Arc<Heads>>,
@@ -57,26 +57,26 @@ enum State {
     Done,
 }
 
-impl Reader {
+impl ResponseReader {
     /// A reader of responses; `to_head` means that the requests' method is HEAD.
-    pub fn new(to_head: bool) -> Reader {
-        Reader::with(to_head, Some(Arc::default()))
+    pub fn new(to_head: bool) -> ResponseReader {
+        ResponseReader::with(to_head, Some(Arc::default()))
     }
 
     /// A reader that parses every head. It gives the same results and serves as the reference in
     /// tests.
-    pub fn parsing_every_head(to_head: bool) -> Reader {
-        Reader::with(to_head, None)
+    pub fn parsing_every_head(to_head: bool) -> ResponseReader {
+        ResponseReader::with(to_head, None)
     }
 
     /// A reader for another connection to the same server, which shares the kept heads.
-    pub fn another(&self) -> Reader {
-        Reader::with(self.to_head, self.known.clone())
+    pub fn another(&self) -> ResponseReader {
+        ResponseReader::with(self.to_head, self.known.clone())
     }
 
-    fn with(to_head: bool, known: Option<Arc<Heads>>) -> Reader {
+    fn with(to_head: bool, known: Option<Arc<Heads>>) -> ResponseReader {
         let state = State::Done;
-        Reader { state, known, head: Vec::new(), to_head, keep_alive: false, begun: false }
+        ResponseReader { state, known, head: Vec::new(), to_head, keep_alive: false, begun: false }
     }
 
     /// A request has been sent, so a response follows.

@@ -56,7 +56,8 @@ fn check<E: Engine, W>(make: impl Fn(&Setup) -> Result<E, W>) -> Result<(), W> {
         let target = Target::Http { endpoint, authority: "localhost".into(), path: "/".into() };
         let load = Load { exchange: Exchange::Http(Default::default()), ..Load::default() };
         let message = crate::session::message(&target, &load);
-        let answers = (0..CONNECTIONS).map(|_| Answer::new(&load.exchange, &address)).collect();
+        let answers =
+            (0..CONNECTIONS).map(|_| ResponseEnd::new(&load.exchange, &address)).collect();
         let engine = make(&Setup::new(address, message, CONNECTIONS))?;
         let mut worker = Worker::new(engine, answers, 0);
         for open in [false, true] {

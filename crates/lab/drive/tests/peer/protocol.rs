@@ -1,7 +1,7 @@
 //! What HTTP/1.1 allows a server to do.
 
 use crate::helper::*;
-use fixture::{Answer, Faults, Framing, HttpAnswer, Service};
+use fixture::{Faults, Framing, HttpAnswer, ResponseBody, Service};
 use spec::{Check, Exchange, Expect, HttpRequest};
 
 /// Runs 200 requests against a response of this shape; expects all to complete.
@@ -29,7 +29,7 @@ fn bodies_are_read_however_their_end_is_marked() {
         for size in [0, 1, 12, 5_000, 700_000] {
             let body = (0..size).map(|i| (i % 253) as u8).collect();
             let learned = assert_sound(
-                HttpAnswer { body: Answer::Fixed(body), framing, ..HttpAnswer::default() },
+                HttpAnswer { body: ResponseBody::Fixed(body), framing, ..HttpAnswer::default() },
                 connects,
             );
             assert_eq!(learned.length, Some(size), "{framing:?}");
@@ -74,14 +74,15 @@ fn head_has_no_body_and_post_sends_one() {
 
 #[test]
 fn a_body_that_varies_is_checked_by_its_length() {
-    let learned = assert_sound(HttpAnswer { body: Answer::Numbered, ..HttpAnswer::default() }, 3);
+    let learned =
+        assert_sound(HttpAnswer { body: ResponseBody::Numbered, ..HttpAnswer::default() }, 3);
     assert_eq!((learned.varies, learned.length, learned.body), (true, Some(12), None));
 }
 
 #[test]
 fn a_length_that_varies_is_not_checked() {
     let learned =
-        assert_sound(HttpAnswer { body: Answer::Growing(100), ..HttpAnswer::default() }, 3);
+        assert_sound(HttpAnswer { body: ResponseBody::Growing(100), ..HttpAnswer::default() }, 3);
     assert_eq!((learned.varies, learned.length, learned.status), (true, None, Some(200)));
 }
 
@@ -121,7 +122,7 @@ fn a_body_that_seldom_differs_is_wrong_while_learning_and_afterwards() {
 #[test]
 fn the_load_can_say_what_is_compared() {
     for (check, failed) in [(Check::Status, 0), (Check::Length, 0), (Check::Body, 200)] {
-        let shape = HttpAnswer { body: Answer::Numbered, ..HttpAnswer::default() };
+        let shape = HttpAnswer { body: ResponseBody::Numbered, ..HttpAnswer::default() };
         let mut rig = rig(On::V4, Service::Http(shape), Faults::default());
         rig.load.expect.check = Some(check);
         let mut session = rig.session();
@@ -137,7 +138,7 @@ fn the_load_can_say_what_is_compared() {
 #[test]
 fn a_length_that_was_constant_must_stay_so() {
     // The first nine requests have bodies of 1 to 9 digits; only the length is expected.
-    let shape = HttpAnswer { body: Answer::Growing(10), ..HttpAnswer::default() };
+    let shape = HttpAnswer { body: ResponseBody::Growing(10), ..HttpAnswer::default() };
     let mut rig = rig(On::V4, Service::Http(shape), Faults::default());
     rig.load.expect.length = Some(7);
     let mut session = rig.open().unwrap();

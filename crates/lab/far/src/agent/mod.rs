@@ -69,7 +69,7 @@ pub fn serve(
     let heard = Arc::new(Mutex::new(Instant::now()));
     let (ending, over) = channel();
     let work = Arc::new(Work::new(binary));
-    let reader = Reader {
+    let reader = QuestionReader {
         heard: Arc::clone(&heard),
         output: Arc::clone(&output),
         work: Arc::clone(&work),
@@ -111,14 +111,14 @@ fn beat(output: &Output) {
 }
 
 /// Reads questions and lets each be answered by a thread of its own.
-struct Reader {
+struct QuestionReader {
     heard: Arc<Mutex<Instant>>,
     output: Output,
     work: Arc<Work>,
     ending: Sender<Ending>,
 }
 
-impl Reader {
+impl QuestionReader {
     fn run(self, mut input: impl Read) {
         let ending = match read_frame::<Hello>(&mut input) {
             Ok(_) => self.read(&mut input),

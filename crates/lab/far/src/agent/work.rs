@@ -10,7 +10,7 @@ use base::{CpuSet, RunId};
 use drive::{DriveError, Session, StopFlag};
 use host::{Canary, Identity, Meter};
 use spec::Target;
-use stage::served::Reader;
+use stage::served::CountReader;
 use stage::{Exclusive, LiveStack, Stage, StageError, StageOptions, StartOptions};
 
 use super::{Binary, locked};
@@ -67,7 +67,7 @@ pub(super) struct Work {
     claims: Mutex<Vec<Exclusive>>,
     stage: Mutex<Option<Arc<Stage>>>,
     stacks: Shelf<LiveStack>,
-    counters: Shelf<Reader>,
+    counters: Shelf<CountReader>,
     sessions: Shelf<Session>,
     /// Starts that have not ended yet.
     starting: AtomicU64,
@@ -131,19 +131,22 @@ impl Work {
             }
             Ask::End { stack } => Answer::Stopped(self.stacks.take(stack)?.stop()),
             Ask::Counter { by, stack } => {
-                let reader = self.stacks.with(stack, |live| Reader::new(&by, live))??;
+                let reader = self.stacks.with(stack, |live| CountReader::new(&by, live))??;
                 let (per_request, counts_discarded) =
                     (reader.per_request(), reader.counts_discarded());
                 Answer::Counter { id: self.counters.add(reader), per_request, counts_discarded }
             }
-            Ask::Read { counter } => Answer::Count(self.counters.with(counter, Reader::read)??),
+            Ask::Read { counter } => {
+                Answer::Count(self.counters.with(counter, CountReader::read)??)
+            }
             Ask::ReadSettled { counter, quiet, patience } => {
-                let read = |reader: &mut Reader| reader.read_settled(quiet, patience);
+                let read = |reader: &mut CountReader| reader.read_settled(quiet, patience);
                 Answer::Count(self.counters.with(counter, read)??)
             }
             Ask::ReadSettledFrom { counter, base, wanted, quiet, patience } => {
-                let read =
-                    |reader: &mut Reader| reader.read_settled_from(base, wanted, quiet, patience);
+                let read = |reader: &mut CountReader| {
+                    reader.read_settled_from(base, wanted, quiet, patience)
+                };
                 Answer::Count(self.counters.with(counter, read)??)
             }
             Ask::Open(open) => self.open(&open)?,

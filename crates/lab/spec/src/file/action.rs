@@ -27,7 +27,7 @@ pub(super) fn actions(
     let Some(table) = layers.iter().rev().find(|table| table.get("action").is_some()) else {
         return Ok(Vec::new());
     };
-    let reader = Reader { file, processes, scope };
+    let reader = ActionReader { file, processes, scope };
     let actions = table.one_or_many("action").into_iter().map(|value| {
         let action = reader.action(table, value)?;
         let last = action.last_step_at();
@@ -44,13 +44,13 @@ pub(super) fn actions(
     actions.collect()
 }
 
-struct Reader<'f, 'a> {
+struct ActionReader<'f, 'a> {
     file: &'f File<'a>,
     processes: &'f [Process],
     scope: &'f Scope,
 }
 
-impl Reader<'_, '_> {
+impl ActionReader<'_, '_> {
     fn action(&self, table: &Table<'_>, value: &Value<'_>) -> Result<Action, SpecError> {
         let title = format!("an action of {}", table.title);
         let entry = Table::open(self.file.source, value, title, &ACTION_KEYS)?;

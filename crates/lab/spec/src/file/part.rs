@@ -59,7 +59,7 @@ pub(super) const PUBLISHED_KEYS: [&str; 5] = ["variant", "figure", "throughput",
 /// Reads the parts; a file without `[[part]]` is one part of all its variants.
 pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError> {
     if file.parts.is_empty() {
-        return Ok(vec![Reader { file, part: None, vars: Vars::new() }.read(name.to_owned())?]);
+        return Ok(vec![PartReader { file, part: None, vars: Vars::new() }.read(name.to_owned())?]);
     }
     check_all_taken(file)?;
     let mut parts: Vec<Part> = Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn parts(file: &File<'_>, name: &str) -> Result<Vec<Part>, SpecError>
     for table in &file.parts {
         let own = vars(table, &file.declared)?;
         for combination in combinations(file, table, own, "parts")? {
-            let reader = Reader { file, part: Some(table), vars: combination.vars };
+            let reader = PartReader { file, part: Some(table), vars: combination.vars };
             let name = reader.name()?;
             if parts.iter().any(|part| part.name == name) {
                 let help = "the name must contain every variable of each";
@@ -124,13 +124,13 @@ fn at(table: &Table<'_>, key: &str, message: impl Into<String>) -> SpecError {
 }
 
 /// Reads one part; what it does not specify comes from `[experiment]`.
-struct Reader<'f, 'a> {
+struct PartReader<'f, 'a> {
     file: &'f File<'a>,
     part: Option<&'f Table<'a>>,
     vars: Vars,
 }
 
-impl<'a> Reader<'_, 'a> {
+impl<'a> PartReader<'_, 'a> {
     fn scope(&self) -> Scope {
         self.file.scope(self.vars.clone())
     }

@@ -17,7 +17,7 @@ pub(crate) struct Members(PathBuf);
 
 /// The listed processes and groups that still exist.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct LiveMembers {
     pub(crate) processes: Vec<Process>,
     pub(crate) cgroups: Vec<PathBuf>,
 }
@@ -44,7 +44,7 @@ impl Members {
 
     /// What still exists, given all `processes`: the listed processes, and members of a session
     /// that a listed process led and that outlived it.
-    pub(crate) fn find(&self, processes: &[Process]) -> Found {
+    pub(crate) fn find(&self, processes: &[Process]) -> LiveMembers {
         let text = fs::read_to_string(&self.0).unwrap_or_default();
         find(&text, processes, &processes::boot_id())
     }
@@ -70,8 +70,8 @@ pub(crate) fn living(guard: i32, group: Option<&Cgroup>, dir: &Path) -> Vec<Proc
     living
 }
 
-fn find(text: &str, processes: &[Process], boot: &str) -> Found {
-    let mut found = Found::default();
+fn find(text: &str, processes: &[Process], boot: &str) -> LiveMembers {
+    let mut found = LiveMembers::default();
     for line in text.lines() {
         if let Some(dir) = line.strip_prefix("cgroup ").map(PathBuf::from) {
             // A damaged list must not make us kill the members of another group.

@@ -3,9 +3,9 @@ use std::net::TcpListener;
 
 use super::*;
 
-fn reader(served_by: ServedBy, dir: &Path) -> Result<Reader, StageError> {
+fn reader(served_by: ServedBy, dir: &Path) -> Result<CountReader, StageError> {
     let dir = dir.display().to_string();
-    Reader::with(&served_by, |text| text.replace("$DIR", &dir).replace("$COUNTERS", &dir))
+    CountReader::with(&served_by, |text| text.replace("$DIR", &dir).replace("$COUNTERS", &dir))
 }
 
 fn number_file() -> ServedBy {
@@ -237,12 +237,12 @@ fn sizes_and_numbers_of_files_are_counts() {
 #[test]
 fn an_external_server_has_no_counter_folder() {
     assert_eq!(
-        Reader::external(&ServedBy::Wsgi).unwrap_err().to_string(),
+        CountReader::external(&ServedBy::Wsgi).unwrap_err().to_string(),
         "the server's own count cannot be read from wsgi: counter files exist only for servers \
          that tachograph starts; use a file, a log or a URL"
     );
     let path = "/nowhere/$DIR".to_owned();
-    let error = Reader::external(&ServedBy::FileSize(path)).unwrap().read().unwrap_err();
+    let error = CountReader::external(&ServedBy::FileSize(path)).unwrap().read().unwrap_err();
     assert!(error.to_string().contains("/nowhere/$DIR"), "{error}");
 }
 

@@ -25,8 +25,8 @@ pub(crate) use sql::{
     SERIES_COLUMNS, no_rows, postgres_slots, sqlite_numbers, sqlite_slots, sqlite_spans,
 };
 
-use crate::kept::{Kept, SPAN_SLOTS};
 use crate::scan::SlotSum;
+use crate::stored_retention::{SPAN_SLOTS, StoredRetention};
 
 /// The format that this version writes. It also reads earlier ones.
 pub(crate) const FORMAT: i64 = 2;
@@ -129,7 +129,7 @@ pub(crate) struct StretchKey {
 
 impl StretchKey {
     /// The stretch that contains a slot.
-    pub(crate) fn of(kept: &Kept, key: &SlotKey) -> StretchKey {
+    pub(crate) fn of(kept: &StoredRetention, key: &SlotKey) -> StretchKey {
         StretchKey { span_us: kept.span_of(key.slot_us), series: key.series, lane: key.lane }
     }
 }
@@ -145,7 +145,7 @@ pub(crate) struct Stretch {
 
 impl Stretch {
     /// An empty stretch.
-    pub(crate) fn new(kept: &Kept, key: StretchKey) -> Stretch {
+    pub(crate) fn new(kept: &StoredRetention, key: StretchKey) -> Stretch {
         let rows = vec![None; SPAN_SLOTS as usize];
         Stretch { key, step_us: kept.step().us(), rows }
     }

@@ -6,8 +6,8 @@ use crate::Retention;
 
 const STEP_US: i64 = 10 * SECOND_US;
 
-fn kept() -> Kept {
-    Kept::new(Retention { step: Step::from_micros(STEP_US).unwrap(), age_us: None })
+fn kept() -> StoredRetention {
+    StoredRetention::new(Retention { step: Step::from_micros(STEP_US).unwrap(), age_us: None })
 }
 
 fn stretch(rows: &[(usize, Accumulator)]) -> Stretch {

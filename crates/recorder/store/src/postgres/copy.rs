@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use super::link::{Failure, Session};
+use super::link::{Failure, OpenTransaction};
 use super::types;
 
 /// Start of a binary COPY: signature, no flags, no extension.
@@ -58,7 +58,11 @@ impl Rows {
     }
 
     /// Sends the rows to the columns of a table, given as `table (column, …)`.
-    pub(super) fn send(&mut self, session: &mut Session<'_>, to: &str) -> Result<(), Failure> {
+    pub(super) fn send(
+        &mut self,
+        session: &mut OpenTransaction<'_>,
+        to: &str,
+    ) -> Result<(), Failure> {
         if self.bytes.is_empty() {
             return Ok(());
         }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use series::Lane;
 
-use super::link::{Failure, Session};
+use super::link::{Failure, OpenTransaction};
 use crate::LaneChange;
 
 /// The table of runs.
@@ -62,7 +62,7 @@ impl Lanes {
 
     /// Writes the states of the lanes that are as they were when the batch was computed; others in
     /// the same runs stay. Returns the number of series in the replaced runs.
-    pub(super) fn write(&mut self, session: &mut Session<'_>) -> Result<u64, Failure> {
+    pub(super) fn write(&mut self, session: &mut OpenTransaction<'_>) -> Result<u64, Failure> {
         if self.runs.is_empty() {
             return Ok(0);
         }
@@ -118,7 +118,7 @@ fn stale(stored: Option<&Vec<u8>>, before: &Vec<u8>) -> Result<Option<Lane>, Fai
 
 /// The states of lanes, by series and lane; a new one for each that was never saved.
 pub(super) fn states(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     wanted: &[(i64, i32)],
 ) -> Result<Vec<Lane>, Failure> {
     let keys: std::collections::BTreeSet<RunKey> =
@@ -135,7 +135,7 @@ pub(super) fn states(
 
 /// The existing runs of these.
 fn find(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     firsts: &[i64],
     lanes: &[i32],
     change: bool,

@@ -15,7 +15,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long sent data may stay unacknowledged.
 const NETWORK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Session settings: commits are on disk, times are in UTC, and statements are planned once,
+/// OpenTransaction settings: commits are on disk, times are in UTC, and statements are planned once,
 /// independent of their parameters.
 const SESSION: &str = "
     SET plan_cache_mode = force_generic_plan;
@@ -24,16 +24,16 @@ const SESSION: &str = "
     WHERE current_setting('synchronous_commit') = 'off'";
 
 /// A connection that can be reopened.
-pub(super) struct Link {
+pub(super) struct PostgresConnection {
     config: Config,
     client: Option<Client>,
     statements: HashMap<String, Statement>,
     place: String,
 }
 
-impl Link {
+impl PostgresConnection {
     /// Parses a URL; connects later.
-    pub(super) fn new(url: &str) -> Result<Link, StoreError> {
+    pub(super) fn new(url: &str) -> Result<PostgresConnection, StoreError> {
         let mut config: Config = url.parse().map_err(|cause: postgres::Error| StoreError::Url {
             url: without_password(url),
             cause: text(&cause),
@@ -48,7 +48,7 @@ impl Link {
             config.application_name("tachograph");
         }
         let place = place(&config);
-        Ok(Link { config, client: None, statements: HashMap::new(), place })
+        Ok(PostgresConnection { config, client: None, statements: HashMap::new(), place })
     }
 
     /// Host and database.
@@ -59,7 +59,7 @@ impl Link {
     /// Runs `work` in a transaction, and commits if it succeeds.
     pub(super) fn transaction<T>(
         &mut self,
-        work: impl FnOnce(&mut Session<'_>) -> Result<T, Failure>,
+        work: impl FnOnce(&mut OpenTransaction<'_>) -> Result<T, Failure>,
     ) -> Result<T, StoreError> {
         if self.client.as_ref().is_none_or(Client::is_closed) {
             self.connect()?;
@@ -69,7 +69,7 @@ impl Link {
         };
         let statements = &mut self.statements;
         let done = client.transaction().map_err(Failure::Postgres).and_then(|transaction| {
-            let mut session = Session { transaction, statements };
+            let mut session = OpenTransaction { transaction, statements };
             let done = work(&mut session)?;
             session.transaction.commit()?;
             Ok(done)
@@ -126,13 +126,13 @@ impl From<StoreError> for Failure {
 }
 
 /// A transaction, with the connection's prepared statements.
-pub(super) struct Session<'a> {
+pub(super) struct OpenTransaction<'a> {
     /// The transaction.
     pub(super) transaction: Transaction<'a>,
     statements: &'a mut HashMap<String, Statement>,
 }
 
-impl Session<'_> {
+impl OpenTransaction<'_> {
     /// The statement, prepared once per connection.
     pub(super) fn prepared(&mut self, sql: &str) -> Result<Statement, postgres::Error> {
         if let Some(statement) = self.statements.get(sql) {
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_place_is_named_without_its_password() {
-        let place = |url: &str| Link::new(url).map(|link| link.place).unwrap();
+        let place = |url: &str| PostgresConnection::new(url).map(|link| link.place).unwrap();
         assert_eq!(
             place("postgres://ada:secret@db.example:6000/metrics"),
             "db.example:6000/metrics"
@@ -219,7 +219,8 @@ mod tests {
 
     #[test]
     fn a_url_that_cannot_be_read_says_how_one_looks() {
-        let error = Link::new("postgres://ada:secret@host:port/x").err().unwrap().to_string();
+        let error =
+            PostgresConnection::new("postgres://ada:secret@host:port/x").err().unwrap().to_string();
         assert_eq!(
             error,
             "'postgres://ada:***@host:port/x' is not the URL of a PostgreSQL database (invalid connection string: invalid value for option `port`): write postgres://user@host/database, or postgres:///database?host=/var/run/postgresql for a Unix socket"

@@ -17,11 +17,11 @@ use std::fmt;
 
 use series::{Accumulator, Lane, SlotKey, Step, rrd};
 
-use self::link::{Failure, Link};
+use self::link::{Failure, PostgresConnection};
 use self::packed::Way;
-use crate::kept::Kept;
 use crate::plan::{Plan, RetentionChanges};
 use crate::store::{SEALED_AFTER_US, Source};
+use crate::stored_retention::StoredRetention;
 use crate::{
     Applied, Digests, Maintained, NewSeries, NotMade, Packing, Retention, Selector, Series,
     SeriesLimit, Store, StoreError, Take, Writer,
@@ -37,7 +37,7 @@ const ATTEMPTS_MAX: usize = 10;
 /// runs with `fsync = off`. After a lost connection the next call reconnects. Any number of
 /// processes may write concurrently.
 pub struct Postgres {
-    link: Link,
+    link: PostgresConnection,
     packing: Packing,
     /// Number of replaced rows since the last vacuum, by table.
     replaced: BTreeMap<String, u64>,
@@ -69,7 +69,7 @@ enum Together {
 enum Attempt {
     Done(Applied),
     /// Partitions of these retentions are missing.
-    Lacks(Vec<Kept>),
+    Lacks(Vec<StoredRetention>),
 }
 
 impl Postgres {
@@ -102,7 +102,7 @@ impl Postgres {
     }
 
     fn new(url: &str) -> Result<Postgres, StoreError> {
-        let (link, packing) = (Link::new(url)?, Packing::USUAL);
+        let (link, packing) = (PostgresConnection::new(url)?, Packing::USUAL);
         Ok(Postgres { link, packing, replaced: BTreeMap::new(), resume: None })
     }
 
@@ -116,7 +116,7 @@ impl Postgres {
     /// upkeep.
     fn seal_span(
         &mut self,
-        kept: &Kept,
+        kept: &StoredRetention,
         span_us: i64,
         way: Way,
         together: Together,
@@ -221,10 +221,10 @@ impl Postgres {
     /// table is created.
     fn make_partitions(
         &mut self,
-        kept: &[Kept],
+        kept: &[StoredRetention],
         source: &mut dyn Source,
     ) -> Result<(), StoreError> {
-        let mut wanted: BTreeMap<i64, (Kept, BTreeSet<i64>)> = BTreeMap::new();
+        let mut wanted: BTreeMap<i64, (StoredRetention, BTreeSet<i64>)> = BTreeMap::new();
         source.restart();
         while let Some(changes) = source.next() {
             for part in Plan::new(&changes, kept)?.parts {
@@ -232,7 +232,7 @@ impl Postgres {
                 of_step.or_insert((part.kept, BTreeSet::new())).1.extend(part.partitions());
             }
         }
-        let wanted: Vec<(Kept, BTreeSet<i64>)> = wanted.into_values().collect();
+        let wanted: Vec<(StoredRetention, BTreeSet<i64>)> = wanted.into_values().collect();
         self.link.transaction(|session| schema::make_partitions(session, &wanted))?;
         Ok(())
     }

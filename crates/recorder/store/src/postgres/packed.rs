@@ -6,13 +6,13 @@ use postgres::Row;
 use postgres::types::ToSql;
 use series::{Accumulator, Delta, SlotKey};
 
-use super::link::{Failure, Session};
+use super::link::{Failure, OpenTransaction};
 use super::types::Time;
 use super::{copy, read};
-use crate::kept::Kept;
 use crate::names;
 use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
+use crate::stored_retention::StoredRetention;
 
 /// Stretches to seal at once.
 const SEALED_AT_ONCE: usize = 1_000;
@@ -85,7 +85,7 @@ pub(super) fn keyed(row: &Row) -> Result<(StretchKey, Packed), Failure> {
 }
 
 /// The slots of a packed row of the columns [`selected`].
-fn stretch(row: &Row, kept: &Kept) -> Result<Stretch, Failure> {
+fn stretch(row: &Row, kept: &StoredRetention) -> Result<Stretch, Failure> {
     let (key, packed) = keyed(row)?;
     let mut stretch = Stretch::new(kept, key);
     packed.unpack(&mut stretch).map_err(Failure::Value)?;
@@ -108,7 +108,7 @@ struct Keys {
 }
 
 impl Keys {
-    fn new(kept: &Kept, keys: impl IntoIterator<Item = StretchKey>) -> Keys {
+    fn new(kept: &StoredRetention, keys: impl IntoIterator<Item = StretchKey>) -> Keys {
         let mut columns = Keys::default();
         for key in keys {
             columns.span.push(Time::clamped(key.span_us));
@@ -129,8 +129,8 @@ impl Keys {
 
 /// The packed slots of some stretches, optionally locked for changing.
 pub(super) fn find(
-    session: &mut Session<'_>,
-    kept: &Kept,
+    session: &mut OpenTransaction<'_>,
+    kept: &StoredRetention,
     keys: impl IntoIterator<Item = StretchKey>,
     change: bool,
 ) -> Result<Vec<Stretch>, Failure> {
@@ -152,8 +152,8 @@ pub(super) fn find(
 
 /// The packed stretches of some series in all spans that overlap a range within the partitions.
 pub(super) fn of_series(
-    session: &mut Session<'_>,
-    kept: &Kept,
+    session: &mut OpenTransaction<'_>,
+    kept: &StoredRetention,
     series: &[i64],
     from_us: i64,
     until_us: i64,
@@ -193,7 +193,7 @@ struct OfStep {
     /// Up to this series there may be packed rows and rows written by this transaction.
     written_to: i64,
     rows: copy::Rows,
-    kept: Kept,
+    kept: StoredRetention,
 }
 
 /// Packed rows of one transaction, on their way to their tables.
@@ -211,7 +211,7 @@ impl Writing {
         Writing { packing, way, steps: BTreeMap::new(), replaced: BTreeMap::new() }
     }
 
-    fn step(&mut self, kept: &Kept) -> &mut OfStep {
+    fn step(&mut self, kept: &StoredRetention) -> &mut OfStep {
         self.steps.entry(kept.step().us()).or_insert_with(|| OfStep {
             present: HashMap::new(),
             written_to: i64::MIN,
@@ -223,8 +223,8 @@ impl Writing {
     /// Looks up what exists in the spans of some groups, if unknown.
     fn look(
         &mut self,
-        session: &mut Session<'_>,
-        kept: &Kept,
+        session: &mut OpenTransaction<'_>,
+        kept: &StoredRetention,
         groups: &[Group<'_>],
     ) -> Result<(), Failure> {
         let of_step = self.step(kept);
@@ -254,7 +254,7 @@ impl Writing {
     }
 
     /// Sends the unsent packed rows of a step.
-    fn send_step(session: &mut Session<'_>, of_step: &mut OfStep) -> Result<(), Failure> {
+    fn send_step(session: &mut OpenTransaction<'_>, of_step: &mut OfStep) -> Result<(), Failure> {
         let names: Vec<String> = columns().into_iter().map(|(name, _)| name).collect();
         let table = names::packed(of_step.kept.step().us());
         let to = format!("{table} (span, series, lane, {})", names.join(", "));
@@ -262,14 +262,14 @@ impl Writing {
     }
 
     /// Sends everything unsent, so that it can be read.
-    pub(super) fn send(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+    pub(super) fn send(&mut self, session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
         self.steps.values_mut().try_for_each(|of_step| Writing::send_step(session, of_step))
     }
 
     /// Sends everything unsent; returns the number of replaced packed rows, by partition.
     pub(super) fn finish(
         mut self,
-        session: &mut Session<'_>,
+        session: &mut OpenTransaction<'_>,
     ) -> Result<BTreeMap<String, u64>, Failure> {
         self.send(session)?;
         Ok(self.replaced)
@@ -278,7 +278,7 @@ impl Writing {
 
 /// What remains for separate rows.
 #[derive(Default)]
-pub(super) struct Left<'p> {
+pub(super) struct UnpackedChanges<'p> {
     /// Changes that are not worth a packed row.
     pub(super) rows: Vec<(&'p SlotKey, &'p Delta)>,
     /// Slots that could not be packed.
@@ -295,11 +295,11 @@ struct Open {
 ///
 /// The keys of slots whose counts are too large are added to `over`.
 pub(super) fn add<'p>(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     part: &'p RetentionChanges<'_>,
     writing: &mut Writing,
     over: &mut Vec<SlotKey>,
-) -> Result<Left<'p>, Failure> {
+) -> Result<UnpackedChanges<'p>, Failure> {
     let kept = &part.kept;
     let packing = writing.packing;
     let groups = part.groups();
@@ -318,7 +318,7 @@ pub(super) fn add<'p>(
     let known = writing.known(session, kept, packed)?;
     let mut known: HashMap<StretchKey, Stretch> =
         known.into_iter().map(|stretch| (stretch.key, stretch)).collect();
-    let mut left = Left::default();
+    let mut left = UnpackedChanges::default();
     let mut open = Vec::new();
     let mut changes = Vec::new();
     for group in groups {
@@ -349,8 +349,8 @@ pub(super) fn add<'p>(
 
 /// Moves the rows of some stretches' slots into them; returns their number.
 fn take_rows(
-    session: &mut Session<'_>,
-    kept: &Kept,
+    session: &mut OpenTransaction<'_>,
+    kept: &StoredRetention,
     open: &mut [Open],
     wanted: impl Fn(StretchKey) -> bool,
 ) -> Result<u64, Failure> {
@@ -388,8 +388,8 @@ impl Writing {
     /// deleted to be written slot.
     fn known(
         &mut self,
-        session: &mut Session<'_>,
-        kept: &Kept,
+        session: &mut OpenTransaction<'_>,
+        kept: &StoredRetention,
         keys: Vec<StretchKey>,
     ) -> Result<Vec<Stretch>, Failure> {
         let known = match self.way {
@@ -407,8 +407,8 @@ impl Writing {
     /// Writes stretches as packed rows, and returns the slots that could not be packed.
     fn store(
         &mut self,
-        session: &mut Session<'_>,
-        kept: &Kept,
+        session: &mut OpenTransaction<'_>,
+        kept: &StoredRetention,
         open: &[Open],
     ) -> Result<Vec<(SlotKey, Delta)>, Failure> {
         let left = match self.way {
@@ -458,8 +458,8 @@ fn put_row(rows: &mut copy::Rows, key: StretchKey, packed: &Packed) {
 
 /// Deletes the packed rows of some stretches, and returns their content.
 fn take(
-    session: &mut Session<'_>,
-    kept: &Kept,
+    session: &mut OpenTransaction<'_>,
+    kept: &StoredRetention,
     keys: Vec<StretchKey>,
 ) -> Result<Vec<Stretch>, Failure> {
     let keys = Keys::new(kept, keys);
@@ -479,8 +479,8 @@ fn take(
 
 /// Writes stretches as packed rows, and returns those that could not be packed.
 fn store_by_arrays<'o>(
-    session: &mut Session<'_>,
-    kept: &Kept,
+    session: &mut OpenTransaction<'_>,
+    kept: &StoredRetention,
     open: &'o [Open],
 ) -> Result<Vec<&'o Stretch>, Failure> {
     let (mut new, mut known, mut gone, mut left) = (vec![], vec![], vec![], vec![]);
@@ -507,7 +507,11 @@ fn store_by_arrays<'o>(
     Ok(left)
 }
 
-fn remove(session: &mut Session<'_>, kept: &Kept, gone: Vec<StretchKey>) -> Result<(), Failure> {
+fn remove(
+    session: &mut OpenTransaction<'_>,
+    kept: &StoredRetention,
+    gone: Vec<StretchKey>,
+) -> Result<(), Failure> {
     if gone.is_empty() {
         return Ok(());
     }
@@ -523,8 +527,8 @@ fn remove(session: &mut Session<'_>, kept: &Kept, gone: Vec<StretchKey>) -> Resu
 
 /// Writes packed rows, replacing existing ones or not; returns the keys of those written.
 fn put(
-    session: &mut Session<'_>,
-    kept: &Kept,
+    session: &mut OpenTransaction<'_>,
+    kept: &StoredRetention,
     rows: &[(StretchKey, Packed)],
     replace: bool,
 ) -> Result<HashSet<StretchKey>, Failure> {
@@ -562,7 +566,7 @@ fn put(
     written.iter().map(key).collect()
 }
 
-fn insert(kept: &Kept, replace: bool) -> String {
+fn insert(kept: &StoredRetention, replace: bool) -> String {
     let columns = columns();
     let names: Vec<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
     let arrays: Vec<String> = columns
@@ -589,8 +593,8 @@ fn insert(kept: &Kept, replace: bool) -> String {
 
 /// The next span with rows at or after `from_us`, and before `until_us`.
 pub(super) fn next_with_rows(
-    session: &mut Session<'_>,
-    kept: &Kept,
+    session: &mut OpenTransaction<'_>,
+    kept: &StoredRetention,
     from_us: i64,
     until_us: i64,
 ) -> Result<Option<i64>, Failure> {
@@ -606,8 +610,8 @@ pub(super) fn next_with_rows(
 /// Packs the rows of a span; returns the number of packed slots, and the slots that could not be
 /// packed.
 pub(super) fn seal(
-    session: &mut Session<'_>,
-    kept: &Kept,
+    session: &mut OpenTransaction<'_>,
+    kept: &StoredRetention,
     span_us: i64,
     mut writing: Writing,
 ) -> Result<(Vec<(SlotKey, Delta)>, u64), Failure> {

@@ -6,12 +6,12 @@ use postgres::Row;
 use postgres::types::ToSql;
 use series::{Accumulator, Flavor, Integral, SlotKey, Spec, Step, rrd};
 
-use super::link::{Failure, Session};
+use super::link::{Failure, OpenTransaction};
 use super::packed;
 use super::types::Time;
-use crate::kept::Kept;
 use crate::packed::StretchKey;
 use crate::plan::integral_of;
+use crate::stored_retention::StoredRetention;
 use crate::{Identity, Selector, Series, Writer, names};
 
 /// The columns of a series, in the order in which [`series`] reads them.
@@ -39,7 +39,10 @@ pub(super) fn series(row: &Row) -> Result<Series, Failure> {
 }
 
 /// The selected series, ordered by identity.
-pub(super) fn find(session: &mut Session<'_>, selector: &Selector) -> Result<Vec<Series>, Failure> {
+pub(super) fn find(
+    session: &mut OpenTransaction<'_>,
+    selector: &Selector,
+) -> Result<Vec<Series>, Failure> {
     let tags = serde_json::to_string(&selector.tags)?;
     let sql = format!(
         "SELECT {SERIES} FROM series
@@ -53,7 +56,10 @@ pub(super) fn find(session: &mut Session<'_>, selector: &Selector) -> Result<Vec
 }
 
 /// A series in RRD mode with its rows.
-pub(super) fn rrd(session: &mut Session<'_>, series: i64) -> Result<Option<rrd::Rrd>, Failure> {
+pub(super) fn rrd(
+    session: &mut OpenTransaction<'_>,
+    series: i64,
+) -> Result<Option<rrd::Rrd>, Failure> {
     let sql = "SELECT s.rrd, t.state FROM series s JOIN rrd_state t ON t.series = s.id
                WHERE s.id = $1 AND s.rrd IS NOT NULL";
     let Some(row) = session.query(sql, &[&series])?.pop() else { return Ok(None) };
@@ -75,7 +81,10 @@ pub(super) fn rrd(session: &mut Session<'_>, series: i64) -> Result<Option<rrd::
 }
 
 /// The number of the writer's last batch; 0 without one.
-pub(super) fn last_batch(session: &mut Session<'_>, writer: Writer) -> Result<u64, Failure> {
+pub(super) fn last_batch(
+    session: &mut OpenTransaction<'_>,
+    writer: Writer,
+) -> Result<u64, Failure> {
     let sql = "SELECT seq FROM writer WHERE id = $1::text::uuid";
     match session.query(sql, &[&writer.to_string()])?.first() {
         Some(row) => Ok(row.try_get::<_, i64>(0)? as u64),
@@ -108,7 +117,7 @@ pub(super) fn slot(row: &Row) -> Result<(SlotKey, Accumulator), postgres::Error>
 
 /// The slots of some series, packed or not, ordered by key.
 pub(super) fn slots(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     step: Step,
     series: &[i64],
     from_us: i64,
@@ -140,14 +149,14 @@ pub(super) fn slots(
 }
 
 /// Which of some series are flows.
-fn flows(session: &mut Session<'_>, series: &[i64]) -> Result<HashSet<i64>, Failure> {
+fn flows(session: &mut OpenTransaction<'_>, series: &[i64]) -> Result<HashSet<i64>, Failure> {
     let rows = session.query("SELECT id FROM series WHERE flow AND id = ANY ($1)", &[&series])?;
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
 /// The rows of some series.
 fn rows(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     step: Step,
     series: &[i64],
     from_us: i64,
@@ -175,10 +184,10 @@ fn rows(
 
 /// The fine slots inside some coarse ones, of the same lane; only their bounds are meaningful.
 pub(super) fn fine(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     keys: &[SlotKey],
     coarse: Step,
-    fine: &Kept,
+    fine: &StoredRetention,
 ) -> Result<Vec<(usize, Accumulator)>, Failure> {
     let fine_us = fine.step().us();
     let (mut places, mut times, mut ids, mut lanes) = (vec![], vec![], vec![], vec![]);

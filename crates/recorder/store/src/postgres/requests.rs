@@ -4,16 +4,16 @@
 
 use series::SECOND_US;
 
-use super::link::{Failure, Session};
+use super::link::{Failure, OpenTransaction};
 use super::schema::MIGRATING;
 use crate::{Request, StoreError, Writer};
 
-fn exists(session: &mut Session<'_>) -> Result<bool, Failure> {
+fn exists(session: &mut OpenTransaction<'_>) -> Result<bool, Failure> {
     Ok(session.query_one_bool("SELECT to_regclass('request_key') IS NOT NULL")?)
 }
 
 /// Adds requests, none of which may be known.
-pub(super) fn add(session: &mut Session<'_>, requests: &[Request]) -> Result<(), Failure> {
+pub(super) fn add(session: &mut OpenTransaction<'_>, requests: &[Request]) -> Result<(), Failure> {
     if requests.is_empty() {
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub(super) fn add(session: &mut Session<'_>, requests: &[Request]) -> Result<(),
 }
 
 /// Whether a request is known.
-pub(super) fn has(session: &mut Session<'_>, key: Writer) -> Result<bool, Failure> {
+pub(super) fn has(session: &mut OpenTransaction<'_>, key: Writer) -> Result<bool, Failure> {
     if !exists(session)? {
         return Ok(false);
     }
@@ -51,7 +51,7 @@ pub(super) fn has(session: &mut Session<'_>, key: Writer) -> Result<bool, Failur
 }
 
 /// Removes the requests that arrived before a time; returns their number.
-pub(super) fn forget(session: &mut Session<'_>, until_us: i64) -> Result<u64, Failure> {
+pub(super) fn forget(session: &mut OpenTransaction<'_>, until_us: i64) -> Result<u64, Failure> {
     if !exists(session)? {
         return Ok(0);
     }

@@ -6,11 +6,11 @@ use postgres::types::ToSql;
 use postgres::{Portal, Row};
 use series::{Accumulator, SlotKey, Step};
 
-use super::link::{Failure, Session};
+use super::link::{Failure, OpenTransaction};
 use super::types::Time;
 use super::{packed, read, schema};
-use crate::kept::Kept;
 use crate::scan::{Gather, row_bytes};
+use crate::stored_retention::StoredRetention;
 use crate::{Digests, SlotSum, Take, names};
 
 /// Rows to fetch at once.
@@ -18,7 +18,7 @@ const FETCHED: i32 = 500;
 
 /// Gives the slots of all series that start in a time; see [`crate::Store::scan`].
 pub(super) fn scan(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     step: Step,
     (from_us, until_us): (i64, i64),
     take: &mut Take<'_>,
@@ -50,7 +50,7 @@ pub(super) fn scan(
 
 /// The digests of the spans that overlap a time; see [`crate::Store::digests`].
 pub(super) fn digests(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     step: Step,
     from_us: i64,
     until_us: i64,
@@ -79,7 +79,7 @@ pub(super) fn digests(
 ///
 /// All statements see one moment, in which slots are either packed or not. The lock comes before
 /// that moment, so that no partition is dropped that the retention still has.
-fn hold(session: &mut Session<'_>, step: Step) -> Result<Option<Kept>, Failure> {
+fn hold(session: &mut OpenTransaction<'_>, step: Step) -> Result<Option<StoredRetention>, Failure> {
     let (slots, packed) = (names::slot(step.us()), names::packed(step.us()));
     session.transaction.batch_execute(&format!(
         "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
@@ -110,7 +110,7 @@ struct Cursor<T> {
 
 impl<T> Cursor<T> {
     fn new(
-        session: &mut Session<'_>,
+        session: &mut OpenTransaction<'_>,
         sql: &str,
         params: &[&(dyn ToSql + Sync)],
         read: fn(&Row) -> Result<T, Failure>,
@@ -129,7 +129,7 @@ impl<T> Cursor<T> {
     /// The next row, if there is one and it is wanted.
     fn next_if(
         &mut self,
-        session: &mut Session<'_>,
+        session: &mut OpenTransaction<'_>,
         wanted: impl Fn(&T) -> bool,
     ) -> Result<Option<T>, Failure> {
         if !self.peek().is_some_and(wanted) {
@@ -143,7 +143,7 @@ impl<T> Cursor<T> {
     }
 
     /// A portal that has ended gives no rows.
-    fn fetch(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+    fn fetch(&mut self, session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
         for row in session.transaction.query_portal(&self.portal, FETCHED)? {
             self.ahead.push_back((self.read)(&row)?);
         }

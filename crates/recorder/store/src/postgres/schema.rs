@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use series::{Lane, Step};
 
 use super::lanes::Lanes;
-use super::link::{Failure, Session};
+use super::link::{Failure, OpenTransaction};
 use super::packed;
 use super::types::Time;
-use crate::kept::{self, Kept, SPAN_SLOTS};
 use crate::packed::postgres_slots;
 use crate::plan::retained;
+use crate::stored_retention::{self, SPAN_SLOTS, StoredRetention};
 use crate::{LaneChange, Maintained, Retention, StoreError, names};
 
 /// Each entry migrates a database from schema `index` to `index + 1`.
@@ -60,7 +60,7 @@ pub(super) const UPKEEP: &str =
     "SELECT pg_try_advisory_xact_lock(1970301797, current_schema()::regnamespace::oid::int)";
 
 /// The schema version of the database; 0 without series.
-pub(super) fn version(session: &mut Session<'_>) -> Result<i64, Failure> {
+pub(super) fn version(session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
     let exists = "SELECT to_regclass('slots_schema') IS NOT NULL";
     if !session.transaction.query_one(exists, &[])?.try_get::<_, bool>(0)? {
         return Ok(0);
@@ -70,7 +70,7 @@ pub(super) fn version(session: &mut Session<'_>) -> Result<i64, Failure> {
 }
 
 /// Migrates the database to the current schema. Two processes may do this at once.
-pub(super) fn migrate(session: &mut Session<'_>) -> Result<i64, Failure> {
+pub(super) fn migrate(session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
     // There may be no schema yet whose lock could be taken, so the first step uses a lock of the
     // database.
     session.transaction.query_one(MIGRATING, &[])?;
@@ -104,7 +104,7 @@ pub(super) fn migrate(session: &mut Session<'_>) -> Result<i64, Failure> {
 }
 
 /// Adds tables for packed slots to the retentions of an older database.
-fn add_packed(session: &mut Session<'_>) -> Result<(), Failure> {
+fn add_packed(session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
     session.transaction.query_one(ALONE, &[])?;
     for kept in retentions(session)? {
         let step_us = kept.step().us();
@@ -119,7 +119,7 @@ fn add_packed(session: &mut Session<'_>) -> Result<(), Failure> {
 }
 
 /// Copies the lanes of an older database, and drops their table.
-fn copy_lanes(session: &mut Session<'_>) -> Result<(), Failure> {
+fn copy_lanes(session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
     let sql = "SELECT series, lane, state FROM lane_state_json";
     let (mut ids, mut lanes, mut states) = (Vec::new(), Vec::new(), Vec::new());
     for row in session.transaction.query(sql, &[])? {
@@ -136,7 +136,7 @@ fn copy_lanes(session: &mut Session<'_>) -> Result<(), Failure> {
 }
 
 /// Copies the lanes of an older database, one row each, and drops their table.
-fn gather_lanes(session: &mut Session<'_>) -> Result<(), Failure> {
+fn gather_lanes(session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
     let sql = "SELECT series, lane, state FROM lane_state WHERE (series, lane) > ($1, $2)
                ORDER BY series, lane LIMIT 10000";
     let mut last = (i64::MIN, i32::MIN);
@@ -160,14 +160,20 @@ fn gather_lanes(session: &mut Session<'_>) -> Result<(), Failure> {
 }
 
 /// The retentions, finest first.
-pub(super) fn retentions(session: &mut Session<'_>) -> Result<Vec<Kept>, Failure> {
+pub(super) fn retentions(
+    session: &mut OpenTransaction<'_>,
+) -> Result<Vec<StoredRetention>, Failure> {
     let sql = "SELECT step_us, age_us, partition_us, horizon_us FROM retention ORDER BY step_us";
     let rows = session.query(sql, &[])?;
     rows.iter()
         .map(|row| {
             let step = Step::try_from(row.try_get::<_, i64>(0)?).map_err(Failure::Value)?;
             let retention = Retention { step, age_us: row.try_get(1)? };
-            Ok(Kept { retention, partition_us: row.try_get(2)?, horizon_us: row.try_get(3)? })
+            Ok(StoredRetention {
+                retention,
+                partition_us: row.try_get(2)?,
+                horizon_us: row.try_get(3)?,
+            })
         })
         .collect()
 }
@@ -175,7 +181,7 @@ pub(super) fn retentions(session: &mut Session<'_>) -> Result<Vec<Kept>, Failure
 /// The id of this store: a random UUID, made when it is first asked for.
 ///
 /// Its table is no migration: earlier versions need not know it, and can still open the store.
-pub(super) fn recorder(session: &mut Session<'_>) -> Result<String, Failure> {
+pub(super) fn recorder(session: &mut OpenTransaction<'_>) -> Result<String, Failure> {
     let exists = "SELECT to_regclass('recorder') IS NOT NULL";
     if !session.query_one_bool(exists)? {
         session.transaction.query_one(MIGRATING, &[])?;
@@ -192,7 +198,10 @@ pub(super) fn recorder(session: &mut Session<'_>) -> Result<String, Failure> {
 }
 
 /// Adds retentions, and changes the ages of existing ones.
-pub(super) fn retain(session: &mut Session<'_>, wanted: &[Retention]) -> Result<(), Failure> {
+pub(super) fn retain(
+    session: &mut OpenTransaction<'_>,
+    wanted: &[Retention],
+) -> Result<(), Failure> {
     session.transaction.query_one(ALONE, &[])?;
     let known = retentions(session)?;
     for kept in retained(&known, wanted) {
@@ -248,7 +257,7 @@ fn interval(step_us: i64) -> String {
 
 /// The starts of the partitions of a step.
 pub(super) fn partitions(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     step_us: i64,
 ) -> Result<BTreeSet<i64>, Failure> {
     let sql = "SELECT start_us FROM slot_partition WHERE step_us = $1";
@@ -257,18 +266,18 @@ pub(super) fn partitions(
 }
 
 /// The latest time that the partitions know.
-pub(super) fn last_us(session: &mut Session<'_>) -> Result<Option<i64>, Failure> {
+pub(super) fn last_us(session: &mut OpenTransaction<'_>) -> Result<Option<i64>, Failure> {
     let mut newest = Vec::new();
     for kept in retentions(session)? {
         newest.push((kept, partitions(session, kept.step().us())?.last().copied()));
     }
-    Ok(kept::last_us(newest))
+    Ok(stored_retention::last_us(newest))
 }
 
 /// Creates missing partitions, in a separate transaction.
 pub(super) fn make_partitions(
-    session: &mut Session<'_>,
-    wanted: &[(Kept, BTreeSet<i64>)],
+    session: &mut OpenTransaction<'_>,
+    wanted: &[(StoredRetention, BTreeSet<i64>)],
 ) -> Result<u64, Failure> {
     wait_briefly(session)?;
     let mut made = 0;
@@ -291,7 +300,11 @@ pub(super) fn make_partitions(
 }
 
 /// Creates the tables of a partition.
-fn make_partition(session: &mut Session<'_>, kept: &Kept, start_us: i64) -> Result<(), Failure> {
+fn make_partition(
+    session: &mut OpenTransaction<'_>,
+    kept: &StoredRetention,
+    start_us: i64,
+) -> Result<(), Failure> {
     let step_us = kept.step().us();
     let (slots, packed) = (names::slot(step_us), names::packed(step_us));
     attach(session, kept, start_us, &slots, &names::partition(step_us, start_us))?;
@@ -302,8 +315,8 @@ fn make_partition(session: &mut Session<'_>, kept: &Kept, start_us: i64) -> Resu
 
 /// Creates a table and attaches it, which does not block readers.
 fn attach(
-    session: &mut Session<'_>,
-    kept: &Kept,
+    session: &mut OpenTransaction<'_>,
+    kept: &StoredRetention,
     start_us: i64,
     parent: &str,
     table: &str,
@@ -324,14 +337,17 @@ fn attach(
 
 /// Waits until nobody writes, but not for readers that hold a table for long: other transactions
 /// that wait behind us would wait for them too.
-fn wait_briefly(session: &mut Session<'_>) -> Result<(), Failure> {
+fn wait_briefly(session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
     session.transaction.query_one(ALONE, &[])?;
     session.transaction.batch_execute("SET LOCAL lock_timeout = '5s'")?;
     Ok(())
 }
 
 /// Drops what has expired at `now_us` and creates what is needed next.
-pub(super) fn maintain(session: &mut Session<'_>, now_us: i64) -> Result<Maintained, Failure> {
+pub(super) fn maintain(
+    session: &mut OpenTransaction<'_>,
+    now_us: i64,
+) -> Result<Maintained, Failure> {
     wait_briefly(session)?;
     let mut maintained = Maintained::default();
     let mut ahead = Vec::new();

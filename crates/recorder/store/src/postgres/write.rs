@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use series::{Accumulator, Batch, Bounds, Delta, Flavor, SlotKey, rrd};
 
 use super::lanes::{self, Lanes};
-use super::link::{Failure, Session};
+use super::link::{Failure, OpenTransaction};
 use super::types::Time;
 use super::{packed, read, requests, schema};
-use crate::kept::Kept;
 use crate::packed::Packing;
 use crate::plan::{self, Plan, RetentionChanges};
+use crate::stored_retention::StoredRetention;
 use crate::{
     Changes, Identity, NewSeries, NotMade, RrdChange, Series, SeriesLimit, StoreError, Writer,
     names,
@@ -19,7 +19,7 @@ use crate::{
 
 /// Finds or creates series.
 pub(super) fn series(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     wanted: &[NewSeries],
     limit: &SeriesLimit,
 ) -> Result<Vec<Result<Series, NotMade>>, Failure> {
@@ -63,7 +63,7 @@ pub(super) fn series(
 
 /// The existing ones of these series.
 fn known(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     wanted: &[NewSeries],
 ) -> Result<HashMap<Identity, Series>, Failure> {
     // A zero byte cannot be sent, and no series has one.
@@ -84,7 +84,7 @@ fn known(
     rows.iter().map(|row| read::series(row).map(|s| (s.identity.clone(), s))).collect()
 }
 
-fn make(session: &mut Session<'_>, new: &[&NewSeries]) -> Result<(), Failure> {
+fn make(session: &mut OpenTransaction<'_>, new: &[&NewSeries]) -> Result<(), Failure> {
     if new.is_empty() {
         return Ok(());
     }
@@ -131,7 +131,10 @@ fn make(session: &mut Session<'_>, new: &[&NewSeries]) -> Result<(), Failure> {
 }
 
 /// Finds or creates lanes.
-pub(super) fn lanes(session: &mut Session<'_>, names: &[&str]) -> Result<Vec<i32>, Failure> {
+pub(super) fn lanes(
+    session: &mut OpenTransaction<'_>,
+    names: &[&str],
+) -> Result<Vec<i32>, Failure> {
     let find = "SELECT id FROM lane WHERE name = $1";
     let mut lanes = Vec::with_capacity(names.len());
     for name in names {
@@ -151,7 +154,7 @@ pub(super) fn lanes(session: &mut Session<'_>, names: &[&str]) -> Result<Vec<i32
 
 /// Claims the writers' next numbers; false if all were claimed before.
 pub(super) fn claim_all(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     claims: &[(Writer, u64)],
 ) -> Result<bool, Failure> {
     // In a fixed order, so that writers cannot deadlock.
@@ -168,7 +171,7 @@ pub(super) fn claim_all(
 }
 
 /// Claims the writer's next number; false if it was claimed before.
-fn claim(session: &mut Session<'_>, writer: Writer, seq: u64) -> Result<bool, Failure> {
+fn claim(session: &mut OpenTransaction<'_>, writer: Writer, seq: u64) -> Result<bool, Failure> {
     let (id, number) = (writer.to_string(), seq as i64);
     let claimed = if seq == 1 {
         let sql = "INSERT INTO writer VALUES ($1::text::uuid, $2) ON CONFLICT DO NOTHING";
@@ -208,7 +211,7 @@ impl InBatch {
     /// have changed or slots are too large.
     pub(super) fn finish(
         mut self,
-        session: &mut Session<'_>,
+        session: &mut OpenTransaction<'_>,
     ) -> Result<BTreeMap<String, u64>, Failure> {
         let mut replaced = self.packed.finish(session)?;
         self.replaced += self.lanes.write(session)?;
@@ -225,10 +228,10 @@ impl InBatch {
 
 /// Writes a plan's changes, and the states that belong to them.
 pub(super) fn apply(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     plan: &Plan<'_>,
     changes: &Changes,
-    kept: &[Kept],
+    kept: &[StoredRetention],
     batch: &mut InBatch,
 ) -> Result<(), Failure> {
     for part in &plan.parts {
@@ -253,13 +256,13 @@ pub(super) fn apply(
 
 /// Applies the changes of a retention, to packed rows and to rows.
 fn add_part(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     part: &RetentionChanges<'_>,
     packed: &mut packed::Writing,
     over: &mut Vec<SlotKey>,
 ) -> Result<(), Failure> {
     let step_us = part.kept.step().us();
-    let packed::Left { rows, unpacked } = packed::add(session, part, packed, over)?;
+    let packed::UnpackedChanges { rows, unpacked } = packed::add(session, part, packed, over)?;
     let (mut replace, mut widen): (Vec<_>, Vec<_>) =
         rows.into_iter().partition(|(_, delta)| delta.bounds == Bounds::Replace);
     widen.extend(unpacked.iter().map(|(key, delta)| (key, delta)));
@@ -273,7 +276,7 @@ fn add_part(
 
 /// Adds slots that could not be packed to their rows.
 pub(super) fn add_unpacked(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     step_us: i64,
     slots: &[(SlotKey, Delta)],
 ) -> Result<(), Failure> {
@@ -316,7 +319,7 @@ impl Columns {
 
 /// Adds rows, which are ordered by key; returns the keys of those whose counts are too large.
 fn add(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     step_us: i64,
     rows: &[(&SlotKey, &Delta)],
     bounds: Bounds,
@@ -395,9 +398,9 @@ fn upsert(step_us: i64, bounds: Bounds) -> String {
 
 /// Gives coarse slots the bounds of their fine slots.
 fn recompute_bounds(
-    session: &mut Session<'_>,
+    session: &mut OpenTransaction<'_>,
     part: &RetentionChanges<'_>,
-    kept: &[Kept],
+    kept: &[StoredRetention],
     packed: &mut packed::Writing,
 ) -> Result<(), Failure> {
     let mut by_step: HashMap<i64, Vec<SlotKey>> = HashMap::new();
@@ -427,7 +430,7 @@ fn recompute_bounds(
 }
 
 /// Saves the change of a series in RRD mode; each archive keeps its latest rows.
-fn advance(session: &mut Session<'_>, change: &RrdChange) -> Result<(), Failure> {
+fn advance(session: &mut OpenTransaction<'_>, change: &RrdChange) -> Result<(), Failure> {
     session.execute(
         "INSERT INTO rrd_state VALUES ($1, $2)
          ON CONFLICT (series) DO UPDATE SET state = excluded.state",

@@ -8,10 +8,10 @@ use rusqlite::{
 use series::{Accumulator, Delta, SlotKey};
 
 use super::{read, schema, write};
-use crate::kept::Kept;
 use crate::names;
 use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
+use crate::stored_retention::StoredRetention;
 
 /// The columns after the key, in the order of writing and reading.
 fn columns() -> String {
@@ -47,7 +47,7 @@ impl<'tx> Put<'tx> {
     fn put(
         &mut self,
         tx: &'tx Transaction<'_>,
-        kept: &Kept,
+        kept: &StoredRetention,
         key: StretchKey,
         packed: &Packed,
     ) -> Result<()> {
@@ -110,12 +110,12 @@ pub(super) fn nothing() -> String {
     format!("SELECT {} WHERE 0", columns.join(", "))
 }
 
-fn table_of(kept: &Kept, span_us: i64) -> String {
+fn table_of(kept: &StoredRetention, span_us: i64) -> String {
     names::packed_partition(kept.step().us(), kept.partition_of(span_us))
 }
 
 /// Deletes a packed row.
-fn remove(tx: &Transaction<'_>, kept: &Kept, key: StretchKey) -> Result<()> {
+fn remove(tx: &Transaction<'_>, kept: &StoredRetention, key: StretchKey) -> Result<()> {
     let table = table_of(kept, key.span_us);
     let sql = format!("DELETE FROM {table} WHERE span_us = ?1 AND series = ?2 AND lane = ?3");
     tx.prepare_cached(&sql)?.execute(params![key.span_us, key.series, key.lane])?;
@@ -146,7 +146,7 @@ fn packed(row: &Row<'_>) -> Result<Packed> {
     Ok(packed)
 }
 
-fn unpacked(row: &Row<'_>, kept: &Kept, key: StretchKey) -> Result<Stretch> {
+fn unpacked(row: &Row<'_>, kept: &StoredRetention, key: StretchKey) -> Result<Stretch> {
     let mut stretch = Stretch::new(kept, key);
     let packed = packed(row)?;
     packed.unpack(&mut stretch).map_err(|cause| schema::broken(3, cause))?;
@@ -154,7 +154,7 @@ fn unpacked(row: &Row<'_>, kept: &Kept, key: StretchKey) -> Result<Stretch> {
 }
 
 /// The packed slots of one series and lane in a span.
-fn find(db: &Connection, kept: &Kept, key: StretchKey) -> Result<Option<Stretch>> {
+fn find(db: &Connection, kept: &StoredRetention, key: StretchKey) -> Result<Option<Stretch>> {
     let sql = format!(
         "SELECT {} FROM {} WHERE span_us = ?1 AND series = ?2 AND lane = ?3",
         columns(),
@@ -169,7 +169,7 @@ fn find(db: &Connection, kept: &Kept, key: StretchKey) -> Result<Option<Stretch>
 /// The packed stretches of a series in those spans of a partition that overlap a range.
 pub(super) fn of_series(
     db: &Connection,
-    kept: &Kept,
+    kept: &StoredRetention,
     series: i64,
     from_us: i64,
     until_us: i64,
@@ -192,14 +192,18 @@ pub(super) fn of_series(
 /// Looks up packed rows of a step, one after the other.
 pub(super) struct Lookup<'db> {
     db: &'db Connection,
-    kept: Kept,
+    kept: StoredRetention,
     /// By the start of the partition.
     find: BTreeMap<i64, Statement<'db>>,
 }
 
 impl<'db> Lookup<'db> {
     /// For the rows of some partitions.
-    pub(super) fn new(db: &'db Connection, kept: &Kept, starts: &[i64]) -> Result<Lookup<'db>> {
+    pub(super) fn new(
+        db: &'db Connection,
+        kept: &StoredRetention,
+        starts: &[i64],
+    ) -> Result<Lookup<'db>> {
         let mut find = BTreeMap::new();
         for start_us in starts {
             let sql = format!(
@@ -246,7 +250,7 @@ impl<'db> Lookup<'db> {
 /// Calls `take` with every packed row of a partition whose span starts in a time.
 pub(super) fn each(
     db: &Connection,
-    kept: &Kept,
+    kept: &StoredRetention,
     start_us: i64,
     (from_us, until_us): (i64, i64),
     mut take: impl FnMut(StretchKey, &Packed),
@@ -277,7 +281,7 @@ struct Present {
     rows: bool,
 }
 
-fn present(db: &Connection, kept: &Kept, span_us: i64) -> Result<Present> {
+fn present(db: &Connection, kept: &StoredRetention, span_us: i64) -> Result<Present> {
     let slots = names::partition(kept.step().us(), kept.partition_of(span_us));
     let sql = format!(
         "SELECT EXISTS (SELECT 1 FROM {} WHERE span_us = ?1),
@@ -303,7 +307,12 @@ pub(super) struct Writing {
 
 impl Writing {
     /// What there may be of a series in a span.
-    fn there(&mut self, db: &Connection, kept: &Kept, key: StretchKey) -> Result<Present> {
+    fn there(
+        &mut self,
+        db: &Connection,
+        kept: &StoredRetention,
+        key: StretchKey,
+    ) -> Result<Present> {
         let step_us = kept.step().us();
         if self.written_to.get(&step_us).is_some_and(|series| key.series <= *series) {
             return Ok(Present { packed: true, rows: true });
@@ -381,7 +390,7 @@ fn change(stretch: &mut Stretch, group: &Group<'_>, over: &mut Vec<SlotKey>) -> 
 /// Writes a stretch as one packed row; as rows if it cannot be packed.
 fn store<'tx>(
     tx: &'tx Transaction<'_>,
-    kept: &Kept,
+    kept: &StoredRetention,
     stretch: &Stretch,
     was_packed: bool,
     put: &mut Put<'tx>,
@@ -401,7 +410,7 @@ fn store<'tx>(
 }
 
 /// Moves the rows of a stretch's slots into it; returns their number.
-fn take_rows(tx: &Transaction<'_>, kept: &Kept, stretch: &mut Stretch) -> Result<u64> {
+fn take_rows(tx: &Transaction<'_>, kept: &StoredRetention, stretch: &mut Stretch) -> Result<u64> {
     let key = stretch.key;
     let found = read::rows(tx, kept, key.series, key.span_us, kept.span_end(key.span_us))?;
     let table = names::partition(kept.step().us(), kept.partition_of(key.span_us));
@@ -417,7 +426,11 @@ fn take_rows(tx: &Transaction<'_>, kept: &Kept, stretch: &mut Stretch) -> Result
 }
 
 /// The next span with rows at or after `from_us` in a partition.
-pub(super) fn next_with_rows(db: &Connection, kept: &Kept, from_us: i64) -> Result<Option<i64>> {
+pub(super) fn next_with_rows(
+    db: &Connection,
+    kept: &StoredRetention,
+    from_us: i64,
+) -> Result<Option<i64>> {
     let table = names::partition(kept.step().us(), kept.partition_of(from_us));
     let sql = format!("SELECT min(slot_us) FROM {table} WHERE slot_us >= ?1");
     let found: Option<i64> = db.prepare_cached(&sql)?.query_row([from_us], |row| row.get(0))?;
@@ -427,7 +440,7 @@ pub(super) fn next_with_rows(db: &Connection, kept: &Kept, from_us: i64) -> Resu
 /// Packs the rows of a span; returns the number of packed slots.
 pub(super) fn seal(
     tx: &Transaction<'_>,
-    kept: &Kept,
+    kept: &StoredRetention,
     span_us: i64,
     packing: Packing,
 ) -> Result<u64> {
@@ -467,7 +480,7 @@ mod tests {
 
     #[test]
     fn a_packed_change_that_finds_no_slot_is_an_error() {
-        let kept = Kept::new(Retention::from_secs(10, None).unwrap());
+        let kept = StoredRetention::new(Retention::from_secs(10, None).unwrap());
         let key = StretchKey { span_us: 0, series: 7, lane: 0 };
         let mut stretch = Stretch::new(&kept, key);
         let last = SlotKey { slot_us: 179 * 10_000_000, series: 7, lane: 0 };

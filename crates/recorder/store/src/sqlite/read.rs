@@ -7,8 +7,8 @@ use series::{Accumulator, Flavor, Integral, Lane, SlotKey, Spec, Step, rrd};
 
 use super::packed;
 use super::schema::{self, broken};
-use crate::kept::Kept;
 use crate::plan::{RecomputedSlot, integral_of};
+use crate::stored_retention::StoredRetention;
 use crate::{Identity, Selector, Series, Writer, names};
 
 /// The columns of a series, in the order in which [`series`] reads them.
@@ -163,7 +163,7 @@ pub(super) fn slots(
 /// The slots of a series that start in a range, packed or not, in no particular order.
 fn all_of(
     db: &Connection,
-    kept: &Kept,
+    kept: &StoredRetention,
     series: i64,
     from_us: i64,
     until_us: i64,
@@ -187,7 +187,7 @@ fn all_of(
 /// The rows of a series in a range within one partition.
 pub(super) fn rows(
     db: &Connection,
-    kept: &Kept,
+    kept: &StoredRetention,
     series: i64,
     from_us: i64,
     until_us: i64,
@@ -211,7 +211,7 @@ pub(super) fn fine(
     db: &Connection,
     slot: &RecomputedSlot,
     coarse: Step,
-    fine: &Kept,
+    fine: &StoredRetention,
 ) -> Result<Vec<Accumulator>> {
     let SlotKey { slot_us, series, lane } = slot.key;
     let found = all_of(db, fine, series, slot_us, slot_us.saturating_add(coarse.us()))?;

@@ -6,14 +6,14 @@ use rusqlite::{Connection, Result, Rows, params};
 use series::{Accumulator, SlotKey};
 
 use super::{packed, read, schema};
-use crate::kept::Kept;
 use crate::scan::{Gather, row_bytes};
+use crate::stored_retention::StoredRetention;
 use crate::{Digests, SlotSum, Take, names};
 
 /// Gives the slots of all series that start in a time; see [`crate::Store::scan`].
 pub(super) fn scan(
     db: &Connection,
-    kept: &Kept,
+    kept: &StoredRetention,
     (from_us, until_us): (i64, i64),
     take: &mut Take<'_>,
 ) -> Result<()> {
@@ -49,7 +49,7 @@ pub(super) fn scan(
 /// The digests of the spans that overlap a time; see [`crate::Store::digests`].
 pub(super) fn digests(
     db: &Connection,
-    kept: &Kept,
+    kept: &StoredRetention,
     from_us: i64,
     until_us: i64,
 ) -> Result<Digests> {
@@ -75,7 +75,12 @@ pub(super) fn digests(
 }
 
 /// The starts of the partitions that overlap a time.
-fn partitions(db: &Connection, kept: &Kept, from_us: i64, until_us: i64) -> Result<Vec<i64>> {
+fn partitions(
+    db: &Connection,
+    kept: &StoredRetention,
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<i64>> {
     let starts = schema::partitions(db, kept.step().us())?.into_iter();
     let overlaps = |start_us: &i64| {
         *start_us < until_us && start_us.saturating_add(kept.partition_us) > from_us

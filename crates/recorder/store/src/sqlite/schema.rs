@@ -6,10 +6,10 @@ use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBe
 use series::{Lane, SECOND_US, Step};
 
 use super::packed;
-use crate::kept::{self, Kept};
 use crate::names;
 use crate::packed::{SERIES_COLUMNS, no_rows, sqlite_numbers, sqlite_slots, sqlite_spans};
 use crate::plan::retained;
+use crate::stored_retention::{self, StoredRetention};
 use crate::{Maintained, Retention};
 
 /// Each entry migrates a file from schema `index` to `index + 1`.
@@ -123,20 +123,20 @@ fn copy_lanes(tx: &Transaction<'_>) -> Result<()> {
 }
 
 /// The retentions, finest first.
-pub(super) fn retentions(db: &Connection) -> Result<Vec<Kept>> {
+pub(super) fn retentions(db: &Connection) -> Result<Vec<StoredRetention>> {
     let sql = "SELECT step_us, age_us, partition_us, horizon_us FROM retention ORDER BY step_us";
     let mut statement = db.prepare_cached(sql)?;
     let rows = statement.query_map([], |row| {
         let step_us: i64 = row.get(0)?;
         let step = Step::try_from(step_us).map_err(|cause| broken(0, cause))?;
         let retention = Retention { step, age_us: row.get(1)? };
-        Ok(Kept { retention, partition_us: row.get(2)?, horizon_us: row.get(3)? })
+        Ok(StoredRetention { retention, partition_us: row.get(2)?, horizon_us: row.get(3)? })
     })?;
     rows.collect()
 }
 
 /// The retention of a step, if there is one.
-pub(super) fn retention(db: &Connection, step: Step) -> Result<Option<Kept>> {
+pub(super) fn retention(db: &Connection, step: Step) -> Result<Option<StoredRetention>> {
     Ok(retentions(db)?.into_iter().find(|kept| kept.step() == step))
 }
 
@@ -196,7 +196,7 @@ pub(super) fn last_us(db: &Connection) -> Result<Option<i64>> {
     for kept in retentions(db)? {
         newest.push((kept, partitions(db, kept.step().us())?.last().copied()));
     }
-    Ok(kept::last_us(newest))
+    Ok(stored_retention::last_us(newest))
 }
 
 /// Creates missing partitions; returns their number.

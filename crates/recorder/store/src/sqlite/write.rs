@@ -7,9 +7,9 @@ use rusqlite::{CachedStatement, OptionalExtension, Result, Statement, Transactio
 use series::{Accumulator, Batch, Bounds, Delta, Flavor, Lane, SlotKey};
 
 use super::{Failure, packed, read, requests, schema};
-use crate::kept::Kept;
 use crate::packed::Packing;
 use crate::plan::{self, Plan, RetentionChanges};
+use crate::stored_retention::StoredRetention;
 use crate::{
     Applied, Changes, NewSeries, NotMade, RrdChange, Series, SeriesLimit, Source, StoreError,
     Writer, names,
@@ -130,7 +130,7 @@ pub(super) fn apply(
 fn apply_piece(
     tx: &Transaction<'_>,
     changes: &Changes,
-    kept: &[Kept],
+    kept: &[StoredRetention],
     packing: Packing,
     writing: &mut packed::Writing,
     over: &mut Vec<(i64, SlotKey)>,
@@ -231,7 +231,7 @@ fn add(
 /// Adds to rows, ordered by key. The keys of those whose counts are too large are added to `over`.
 pub(super) fn add_rows(
     tx: &Transaction<'_>,
-    kept: &Kept,
+    kept: &StoredRetention,
     rows: &[(&SlotKey, &Delta)],
     over: &mut Vec<SlotKey>,
 ) -> Result<()> {
@@ -302,7 +302,7 @@ fn add_row(statement: &mut Statement<'_>, key: &SlotKey, delta: &Delta) -> Resul
 fn recompute_bounds(
     tx: &Transaction<'_>,
     part: &RetentionChanges<'_>,
-    kept: &[Kept],
+    kept: &[StoredRetention],
     packing: Packing,
     writing: &mut packed::Writing,
 ) -> Result<()> {

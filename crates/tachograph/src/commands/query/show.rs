@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use series::{Combined, Flavor};
 use store::Series;
 
-use super::slots_of::Found;
+use super::slots_of::QueryResult;
 
 /// Columns to the left of a chart.
 pub(super) const MARGIN: usize = 12;
@@ -16,7 +16,7 @@ const HEIGHT: usize = 10;
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// Columns for people, one table per series.
-pub(super) fn table(found: &Found) -> String {
+pub(super) fn table(found: &QueryResult) -> String {
     let mut text = String::new();
     for (series, slots) in &found.series {
         let flow = is_flow(series);
@@ -45,7 +45,7 @@ pub(super) fn table(found: &Found) -> String {
 }
 
 /// CSV; unknown values are empty.
-pub(super) fn csv(found: &Found) -> String {
+pub(super) fn csv(found: &QueryResult) -> String {
     let mut table = csv::Writer::from_writer(vec![]);
     let mut put = |cells: [String; 9]| {
         table.write_record(cells).expect("memory takes every record");
@@ -74,7 +74,7 @@ pub(super) fn csv(found: &Found) -> String {
 }
 
 /// JSON, schema 1; unknown values are null.
-pub(super) fn json(found: &Found) -> String {
+pub(super) fn json(found: &QueryResult) -> String {
     let series = found.series.iter().map(|(series, slots)| {
         let identity = &series.identity;
         json!({
@@ -104,7 +104,7 @@ fn slot_json(at_us: i64, slot: &Combined) -> Value {
 }
 
 /// A chart of the rate or level; unknown slots are dots at the bottom.
-pub(super) fn plot(found: &Found) -> String {
+pub(super) fn plot(found: &QueryResult) -> String {
     let mut text = String::new();
     for (series, slots) in &found.series {
         let what = if is_flow(series) { "per second" } else { "level" };

@@ -92,7 +92,7 @@ impl Source for dyn Store + '_ {
 }
 
 /// The result.
-pub(super) struct Found {
+pub(super) struct QueryResult {
     /// The length of a slot.
     pub(super) step: Step,
     /// Each series with every slot of the range, in order, including unknown ones.
@@ -104,7 +104,7 @@ pub(super) fn read(
     store: &mut (impl Source + ?Sized),
     wanted: &[Series],
     request: &Request,
-) -> Result<Found, Failure> {
+) -> Result<QueryResult, Failure> {
     let steps: Vec<Step> = store.steps()?;
     let (Some(_), Some(coarsest)) = (steps.first(), steps.last().copied()) else {
         return Err(Failure::new("the record has no series yet; 'tachograph import' adds some"));
@@ -140,7 +140,7 @@ pub(super) fn read(
         });
         (series.clone(), slots.collect())
     });
-    Ok(Found { step, series: series.collect() })
+    Ok(QueryResult { step, series: series.collect() })
 }
 
 /// The requested range, or that of the data.

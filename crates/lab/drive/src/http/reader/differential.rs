@@ -9,13 +9,16 @@ use super::*;
 
 /// A reader that keeps heads and one that parses every head.
 struct Pair {
-    fast: Reader,
-    full: Reader,
+    fast: ResponseReader,
+    full: ResponseReader,
 }
 
 impl Pair {
     fn new(to_head: bool) -> Pair {
-        Pair { fast: Reader::new(to_head), full: Reader::parsing_every_head(to_head) }
+        Pair {
+            fast: ResponseReader::new(to_head),
+            full: ResponseReader::parsing_every_head(to_head),
+        }
     }
 
     /// Two readers, of which the fast one has kept the heads of `texts`.

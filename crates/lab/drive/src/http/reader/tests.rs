@@ -18,7 +18,7 @@ impl Sink for Collected {
 
 /// Reads `bytes` split at `cuts`, then the end of the connection if the response is incomplete.
 fn read(bytes: &[u8], cuts: &[usize], to_head: bool) -> (Collected, Result<Flow, Fault>) {
-    let mut reader = Reader::new(to_head);
+    let mut reader = ResponseReader::new(to_head);
     reader.begin();
     let mut kept = Collected::default();
     let mut from = 0;
@@ -144,7 +144,7 @@ fn an_answer_to_head_ends_with_its_head() {
 
 #[test]
 fn bytes_before_any_request_are_unasked() {
-    let mut reader = Reader::new(false);
+    let mut reader = ResponseReader::new(false);
     assert_eq!(
         reader.push(b"HTTP/1.1 200 OK\r\n", &mut Collected::default()),
         Err(Fault::SurplusBytes)
@@ -179,7 +179,7 @@ fn the_longest_head_is_the_longest_wherever_it_is_cut() {
 
 #[test]
 fn one_reader_reads_answer_after_answer() {
-    let mut reader = Reader::new(false);
+    let mut reader = ResponseReader::new(false);
     let bytes = crlf("HTTP/1.1 200 OK\nContent-Length: 2\n\nab");
     for _ in 0..3 {
         let mut kept = Collected::default();

@@ -179,7 +179,9 @@ fn simulate(
         Expected::from_load(&exchange, &Expect::default(), &std::sync::Arc::from(&b""[..]));
     let body = Some(b"hello".to_vec());
     expected.learn(&Learned { status: Some(200), body, length: Some(5), varies: false });
-    let answers = (0..connections).map(|_| Answer::Http(crate::http::Reader::new(false))).collect();
+    let answers = (0..connections)
+        .map(|_| ResponseEnd::Http(crate::http::ResponseReader::new(false)))
+        .collect();
     let mut worker = Worker::new(engine, answers, 0);
     let orders = Orders {
         timeout,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::Host;
+use crate::reach::Host;
 
 /// A far machine that cannot be used, in a sentence that says what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -10,7 +10,9 @@ use crate::Retention;
 pub(crate) const SPAN_SLOTS: i64 = 180;
 
 /// The latest time that retentions know, each with the start of its newest partition.
-pub(crate) fn last_us(newest: impl IntoIterator<Item = (Kept, Option<i64>)>) -> Option<i64> {
+pub(crate) fn last_us(
+    newest: impl IntoIterator<Item = (StoredRetention, Option<i64>)>,
+) -> Option<i64> {
     let ends = newest
         .into_iter()
         .filter_map(|(kept, newest_us)| Some(newest_us?.saturating_add(kept.partition_us)));
@@ -20,7 +22,7 @@ pub(crate) fn last_us(newest: impl IntoIterator<Item = (Kept, Option<i64>)>) -> 
 
 /// A retention in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub(crate) struct StoredRetention {
     /// The step and the age.
     pub(crate) retention: Retention,
     /// The length of a partition, fixed when the retention was created.
@@ -30,10 +32,10 @@ pub(crate) struct Kept {
     pub(crate) horizon_us: i64,
 }
 
-impl Kept {
+impl StoredRetention {
     /// A new retention, of which nothing has expired.
-    pub(crate) fn new(retention: Retention) -> Kept {
-        Kept { retention, partition_us: retention.partition_us(), horizon_us: i64::MIN }
+    pub(crate) fn new(retention: Retention) -> StoredRetention {
+        StoredRetention { retention, partition_us: retention.partition_us(), horizon_us: i64::MIN }
     }
 
     pub(crate) fn step(&self) -> Step {

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::channel::{Channel, Reader, Ssh};
-use crate::greeting::{Answer, Facts};
-use crate::{Cause, Host, Options, Program, ReachError, script};
+use crate::reach::channel::{Channel, FarOutput, Ssh};
+use crate::reach::greeting::{Facts, ScriptAnswer};
+use crate::reach::{Cause, Host, Options, Program, ReachError, script};
 
 /// ssh's options, before those of the user's configuration (ssh_config(5): the first value counts).
 ///
@@ -84,7 +84,7 @@ pub fn connect(host: &Host, options: &Options) -> Result<Channel, ReachError> {
     };
     match talk.until_started() {
         Ok(facts) => Ok(Channel {
-            reader: Reader::new(talk.kept, talk.reader),
+            reader: FarOutput::new(talk.kept, talk.reader),
             writer: talk.writer,
             facts: Facts { took: began.elapsed(), ..facts },
             ssh: talk.ssh,
@@ -159,7 +159,7 @@ impl Talk<'_> {
         let mut size = 0;
         loop {
             let Some(line) = self.line()? else { return Err(self.ended(size)) };
-            match Answer::of(&line) {
+            match ScriptAnswer::of(&line) {
                 None => {
                     noise_bytes += line.len();
                     if noise_bytes > NOISE_BYTES_MAX {
@@ -169,19 +169,19 @@ impl Talk<'_> {
                         self.noise = line.trim().to_owned();
                     }
                 }
-                Some(Answer::Here { system, facts }) => here = (system, facts),
-                Some(Answer::Folder(path)) => folder = path,
-                Some(Answer::Need(sha256)) => {
+                Some(ScriptAnswer::Here { system, facts }) => here = (system, facts),
+                Some(ScriptAnswer::Folder(path)) => folder = path,
+                Some(ScriptAnswer::Need(sha256)) => {
                     let Some(program) = self.options.program(&sha256).cloned() else {
                         return Err(Cause::NotOurs { said: line.trim().to_owned() });
                     };
                     size = program.bytes;
                     self.send(&program)?;
                 }
-                Some(Answer::Start(program)) => {
+                Some(ScriptAnswer::Start(program)) => {
                     return Ok(Facts { program, copied_bytes: size, ..here.1 });
                 }
-                Some(Answer::No(refusal)) => {
+                Some(ScriptAnswer::No(refusal)) => {
                     let sizes = self.options.programs.iter().map(|program| program.bytes);
                     let size = if size == 0 { sizes.max().unwrap_or(0) } else { size };
                     return Err(refusal.cause(&here, &folder, size));

@@ -17,7 +17,7 @@ use rand::RngExt as _;
 pub use experiment::{Correction, Experiment, Head, Peer, Published, Updates};
 pub use peers::{PROGRAMS, REQUIREMENTS};
 
-use peers::{Peers, Seen};
+use peers::{PeerRates, Peers};
 use table::{Table, figure};
 
 /// Rates by the start of the slot in seconds since 1970; `None` is unknown.
@@ -159,7 +159,7 @@ impl Trial<'_> {
         table: &mut Table,
         amounts: &mut Table,
         peer: Peer,
-        found: Option<&Seen>,
+        found: Option<&PeerRates>,
         times: i64,
         slots: &[i64],
     ) {

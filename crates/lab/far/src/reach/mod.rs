@@ -6,7 +6,7 @@
 //! SHA-256, takes it from the channel if it is missing, and becomes it. There is one ssh process per
 //! host, one handshake, and nothing that listens.
 //!
-//! What the two binaries then say to each other is not known here.
+//! What the two binaries then say to each other is not known in this module.
 
 mod channel;
 mod connect;
@@ -18,7 +18,7 @@ mod program;
 mod refusal;
 mod script;
 
-pub use channel::{Channel, Reader, Ssh};
+pub use channel::{Channel, FarOutput, Ssh};
 pub use connect::connect;
 pub use error::{Cause, ReachError};
 pub use greeting::Facts;

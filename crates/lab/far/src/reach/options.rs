@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::{Program, ProgramError};
+use crate::reach::{Program, ProgramError};
 
 /// The variable with the ssh command, such as `ssh -F FILE`.
 pub const SSH_VARIABLE: &str = "TACHOGRAPH_SSH";

@@ -6,7 +6,7 @@ mod support;
 
 use std::process::{Command, Stdio};
 
-use reach::Cause;
+use far::reach::Cause;
 use support::{network, nothing_left, options, reached, refused};
 use throwaway::Network;
 

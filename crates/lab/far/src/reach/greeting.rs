@@ -1,6 +1,6 @@
 //! What the far end's script answers.
 
-use crate::Cause;
+use crate::reach::Cause;
 
 /// What every answer begins with. It stands at the beginning of a line.
 const MARKER: &str = "tachograph-reach ";
@@ -27,7 +27,7 @@ pub struct Facts {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ScriptAnswer {
     /// The machine.
     Here { system: String, facts: Facts },
     /// The folder in which binaries are kept.
@@ -54,24 +54,24 @@ pub(crate) enum Refusal {
     Unknown(String),
 }
 
-impl Answer {
+impl ScriptAnswer {
     /// The answer in a line; `None` if it is the noise of a login shell.
-    pub(crate) fn of(line: &str) -> Option<Answer> {
+    pub(crate) fn of(line: &str) -> Option<ScriptAnswer> {
         let line = line.trim_end_matches(['\r', '\n']).strip_prefix(MARKER)?;
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         Some(match word {
             "here" => here(rest),
-            "folder" => Answer::Folder(rest.to_owned()),
-            "need" => Answer::Need(rest.to_owned()),
-            "start" => Answer::Start(rest.to_owned()),
-            "no" => Answer::No(Refusal::of(rest)),
-            _ => Answer::No(Refusal::Unknown(line.to_owned())),
+            "folder" => ScriptAnswer::Folder(rest.to_owned()),
+            "need" => ScriptAnswer::Need(rest.to_owned()),
+            "start" => ScriptAnswer::Start(rest.to_owned()),
+            "no" => ScriptAnswer::No(Refusal::of(rest)),
+            _ => ScriptAnswer::No(Refusal::Unknown(line.to_owned())),
         })
     }
 }
 
 /// `SYSTEM MACHINE KERNEL [NEAR PORT FAR PORT]`
-fn here(rest: &str) -> Answer {
+fn here(rest: &str) -> ScriptAnswer {
     let words: Vec<&str> = rest.split_whitespace().collect();
     let word = |i: usize| words.get(i).copied().unwrap_or_default().to_owned();
     let address = |i: usize| match (words.get(i), words.get(i + 1)) {
@@ -86,7 +86,7 @@ fn here(rest: &str) -> Answer {
         far_address: address(5),
         ..Facts::default()
     };
-    Answer::Here { system: word(0), facts }
+    ScriptAnswer::Here { system: word(0), facts }
 }
 
 impl Refusal {
@@ -159,24 +159,28 @@ mod tests {
     #[test]
     fn noise_is_no_answer() {
         for line in ["", "Welcome!", " tachograph-reach start", "echo tachograph-reach start /x"] {
-            assert_eq!(Answer::of(line), None, "{line}");
+            assert_eq!(ScriptAnswer::of(line), None, "{line}");
         }
         assert_eq!(
-            Answer::of("tachograph-reach start /home/ann/a b/x\r\n"),
-            Some(Answer::Start("/home/ann/a b/x".to_owned()))
+            ScriptAnswer::of("tachograph-reach start /home/ann/a b/x\r\n"),
+            Some(ScriptAnswer::Start("/home/ann/a b/x".to_owned()))
         );
     }
 
     #[test]
     fn the_machine_is_described_with_its_addresses() {
         let line = "tachograph-reach here Linux aarch64 6.1.0-13 10.0.0.1 5012 fe80::2 22";
-        let Some(Answer::Here { system, facts }) = Answer::of(line) else { panic!("{line}") };
+        let Some(ScriptAnswer::Here { system, facts }) = ScriptAnswer::of(line) else {
+            panic!("{line}")
+        };
         assert_eq!((system.as_str(), facts.machine.as_str()), ("Linux", "aarch64"));
         assert_eq!(facts.kernel, "6.1.0-13");
         assert_eq!(facts.near_address, "10.0.0.1:5012");
         assert_eq!(facts.far_address, "[fe80::2]:22");
         let line = "tachograph-reach here Linux x86_64 6.1";
-        let Some(Answer::Here { facts, .. }) = Answer::of(line) else { panic!("{line}") };
+        let Some(ScriptAnswer::Here { facts, .. }) = ScriptAnswer::of(line) else {
+            panic!("{line}")
+        };
         assert_eq!((facts.near_address.as_str(), facts.far_address.as_str()), ("", ""));
     }
 
@@ -218,7 +222,8 @@ mod tests {
             ("wonder", Cause::NotOurs { said: "wonder ".to_owned() }),
         ];
         for (said, cause) in cases {
-            let Some(Answer::No(refusal)) = Answer::of(&format!("tachograph-reach no {said}"))
+            let Some(ScriptAnswer::No(refusal)) =
+                ScriptAnswer::of(&format!("tachograph-reach no {said}"))
             else {
                 panic!("{said}")
             };

@@ -1,6 +1,6 @@
 //! The command line for the far end's login shell.
 
-use crate::Options;
+use crate::reach::Options;
 
 /// The script in its readable form.
 const SCRIPT: &str = include_str!("far.sh");

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reach::{Cause, Channel, Host, Options, Program, connect};
+use far::reach::{Cause, Channel, Host, Options, Program, connect};
 use throwaway::{Network, NoNetwork};
 
 /// The part of tachograph that `reach` knows: it tells its version and its hash, and runs as an

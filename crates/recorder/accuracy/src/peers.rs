@@ -14,7 +14,7 @@ pub const PROGRAMS: [(&str, &str); 2] =
 pub const REQUIREMENTS: [&str; 2] = ["whisper==1.1.10", "six==1.17.0"];
 
 /// Results of a recorder.
-pub(crate) struct Seen {
+pub(crate) struct PeerRates {
     /// Rates by the start of slots of one step.
     pub(crate) fine: Rates,
     /// The same for two steps.
@@ -58,7 +58,7 @@ impl Peers {
         peer: Peer,
         series: &Updates,
         updates: &[(i64, f64)],
-    ) -> Result<Option<Seen>, AccuracyError> {
+    ) -> Result<Option<PeerRates>, AccuracyError> {
         let seen = match (peer, &self.rrdtool, &self.whisper) {
             (Peer::Rrdtool, Ok(()), _) => rrdtool(series, updates),
             (Peer::Graphite, _, Ok(python)) => whisper(python, series, updates),
@@ -127,7 +127,7 @@ fn updated(series: &Updates, updates: &[(i64, f64)]) -> String {
 }
 
 /// The results of rrdtool.
-fn rrdtool(series: &Updates, updates: &[(i64, f64)]) -> Result<Seen, String> {
+fn rrdtool(series: &Updates, updates: &[(i64, f64)]) -> Result<PeerRates, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let said = rrd(folder.path(), &updated(series, updates))?;
     if let Some(error) = said.lines().find(|line| line.starts_with("ERROR")) {
@@ -149,7 +149,7 @@ fn rrdtool(series: &Updates, updates: &[(i64, f64)]) -> Result<Seen, String> {
         });
         Ok(rows.collect())
     };
-    Ok(Seen { fine: fetch(series.step)?, coarse: fetch(2 * series.step)? })
+    Ok(PeerRates { fine: fetch(series.step)?, coarse: fetch(2 * series.step)? })
 }
 
 fn refuses_late(
@@ -192,7 +192,7 @@ for step in (step, 2 * step):
 "#;
 
 /// The results of whisper.
-fn whisper(python: &Path, series: &Updates, updates: &[(i64, f64)]) -> Result<Seen, String> {
+fn whisper(python: &Path, series: &Updates, updates: &[(i64, f64)]) -> Result<PeerRates, String> {
     let folder = tempfile::tempdir().map_err(text)?;
     let input: String = updates.iter().map(|(at, value)| format!("{at} {value}\n")).collect();
     let mut command = Command::new(python);
@@ -215,5 +215,5 @@ fn whisper(python: &Path, series: &Updates, updates: &[(i64, f64)]) -> Result<Se
         });
         rows.collect()
     };
-    Ok(Seen { fine: of(series.step), coarse: of(2 * series.step) })
+    Ok(PeerRates { fine: of(series.step), coarse: of(2 * series.step) })
 }

@@ -3,7 +3,7 @@
 //! ssh reports all its own failures by the status 255; only its messages on standard error say why.
 //! They are not translated (ssh sets `LC_CTYPE` only), and have been the same for many years.
 
-use crate::Cause;
+use crate::reach::Cause;
 
 /// The cause in ssh's messages; `None` if there is none that is known.
 ///

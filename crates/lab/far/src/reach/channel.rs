@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::greeting::Facts;
-use crate::{Cause, Host, ReachError, refusal};
+use crate::reach::greeting::Facts;
+use crate::reach::{Cause, Host, ReachError, refusal};
 
 /// How long ssh may take to end by itself after its input has ended.
 const GRACE: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ const SSH_FAILED: i32 = 255;
 #[derive(Debug)]
 pub struct Channel {
     /// What the program there writes to its standard output.
-    pub reader: Reader,
+    pub reader: FarOutput,
     /// Its standard input.
     pub writer: ChildStdin,
     /// What was learned on the way.
@@ -39,19 +39,19 @@ pub struct Channel {
 
 /// The output of the program at the far end.
 #[derive(Debug)]
-pub struct Reader {
+pub struct FarOutput {
     kept: Vec<u8>,
     used: usize,
     out: ChildStdout,
 }
 
-impl Reader {
-    pub(crate) fn new(kept: Vec<u8>, out: ChildStdout) -> Reader {
-        Reader { kept, used: 0, out }
+impl FarOutput {
+    pub(crate) fn new(kept: Vec<u8>, out: ChildStdout) -> FarOutput {
+        FarOutput { kept, used: 0, out }
     }
 }
 
-impl Read for Reader {
+impl Read for FarOutput {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.used == self.kept.len() {
             return self.out.read(buffer);
@@ -62,7 +62,7 @@ impl Read for Reader {
     }
 }
 
-impl AsFd for Reader {
+impl AsFd for FarOutput {
     /// The pipe. Bytes that came together with the far end's greeting are not in it.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.out.as_fd()

@@ -7,7 +7,7 @@ mod support;
 use std::io::{Read as _, Write as _};
 use std::time::Duration;
 
-use reach::{Cause, Channel, Options, Program};
+use far::reach::{Cause, Channel, Options, Program};
 use support::{
     STAND_IN, kept, names, network, nothing_left, options, program, reached, refused, within,
 };

@@ -1,0 +1,51 @@
+//! The built-in server in the place of a variant's stack, which measures what client and network
+//! could reach.
+
+use std::collections::BTreeMap;
+
+use base::Nanos;
+use drive::LoopStart;
+use spec::{Mode, Part, Process, Ready, Stack, Variant};
+
+use crate::lead_in::slice_of;
+
+/// The slice that measures a null server.
+pub(crate) fn slice_of_null(variant: &Variant, part: &Part) -> drive::Slice {
+    let length = if part.schedule.quick { 400 } else { 800 };
+    slice_of(variant, Mode::Closed, LoopStart::Fresh, Nanos::from_millis(length), Nanos::ZERO)
+}
+
+/// A null server in the place of a variant's stack.
+pub(crate) fn null_variant(
+    like: &Variant,
+    listen: &str,
+    target: &str,
+    mode: &str,
+    body_bytes: u64,
+) -> Variant {
+    let ready = match listen.strip_prefix("unix:") {
+        Some(path) => Ready::Socket(path.into()),
+        None => Ready::Port("$HOST:$PORT".into()),
+    };
+    let process = Process {
+        name: "null server".into(),
+        command: format!(
+            "$TACHOGRAPH serve-fixture --listen {listen} --mode {mode} --body-size {body_bytes}"
+        ),
+        env: BTreeMap::new(),
+        ready: vec![ready],
+        ready_timeout: Nanos::from_secs(5),
+        stop_signal: spec::StopSignal::Term,
+        stop_timeout: Nanos::from_secs(2),
+        beside_client: false,
+    };
+    let mut variant = Variant {
+        name: "null server".into(),
+        stack: Stack { processes: vec![process], ..Stack::default() },
+        target: target.into(),
+        served_by: None,
+        ..like.clone()
+    };
+    variant.load.expect = spec::Expect::default();
+    variant
+}
