@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Runs all tests, two programs at a time: many of them wait (for servers that stop, for
+# Runs all tests, three programs at a time: many of them wait (for servers that stop, for
 # timeouts), so one after another leaves the CPUs idle for half of the time. Those that measure for
-# long run one after another, beside the others: two measurements at once would disturb each other,
-# and take longer. What a program prints is printed when it has ended, as `cargo test` would.
+# a verdict run one after another, beside the others: two measurements at once would disturb each
+# other, and take longer. What a program prints is printed when it has ended, as `cargo test` would.
 #
 #     scripts/test.sh [-p PACKAGE…]     all tests of the workspace, or of these packages
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo=${CARGO:-cargo}
-measuring='experiments|faults|diff|lines|compare|actions|load|first_use'
+measuring='faults|diff|lines|compare|actions|load|first_use'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -37,7 +37,7 @@ one() {
 export -f one
 export work CARGO=$cargo
 
-# The programs of one of the two lists.
+# The programs of one of the lists.
 all_of() {
   local executable folder source
   while IFS=$'\t' read -r executable folder source; do
@@ -45,11 +45,15 @@ all_of() {
   done <"$1"
 }
 export -f all_of
-grep -E "/($measuring)-[0-9a-f]+\s" "$work/programs" >"$work/measuring" || true
-grep -vE "/($measuring)-[0-9a-f]+\s" "$work/programs" >"$work/others" || true
+measures="/($measuring)-[0-9a-f]+\s"
+grep -E "$measures" "$work/programs" >"$work/measuring" || true
+# The longest first; each of two workers takes the next program of the list when it is free.
+long='/(experiments|docker|cleanup|ssh)-'
+{ grep -E "$long" "$work/programs"; grep -vE "$long" "$work/programs"; } | grep -vE "$measures" >"$work/others" || true
+split -l 1 -a 4 "$work/others" "$work/other."
 # By xargs and not by &, whose processes would ignore Ctrl-C.
 # shellcheck disable=SC2016
-printf '%s\0' "$work/measuring" "$work/others" | xargs -0 -n 1 -P 2 bash -c 'all_of "$1"' all_of
+printf '%s\0' "$work/measuring" "$work"/other.* | xargs -0 -n 1 -P 3 bash -c 'all_of "$1"' all_of
 
 "$cargo" test "${which[@]}" --locked --doc --no-fail-fast || echo "the examples in the documentation" >>"$work/failed"
 

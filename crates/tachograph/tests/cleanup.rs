@@ -12,23 +12,30 @@ use support::{
     Place, TACHOGRAPH, eventually, holds_within, processes_with_environment, turn, wait,
 };
 
+/// How long a stack is waited for that ignores SIGTERM: seconds, where many are stopped.
+const SHORT: &str = "1s";
+/// Long enough for a second signal.
+const LONG: &str = "30s";
+
 /// Starts a comparison with awkward stacks: daemons, processes that ignore SIGTERM, and plain ones.
-fn start(place: &Place, marker: &str) -> Child {
+fn start(place: &Place, marker: &str, stop_timeout: &str) -> Child {
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
-    let stubborn = format!("sh -c 'trap \"\" TERM; {server} & wait; wait' ");
-    let forks_away = format!("sh -c 'setsid sleep 500 & {server}' ");
+    let stack = |name: &str, command: &str| {
+        format!(
+            "[[variant]]\nname = \"{name}\"\ntarget = \"http://127.0.0.1:$PORT/\"\n\
+             process = {{ command = '''{command}''', ready = \"127.0.0.1:$PORT\", \
+             stop_timeout = \"{stop_timeout}\" }}\n"
+        )
+    };
+    let text = format!(
+        "[experiment]\nname = \"awkward\"\ntitle = \"Awkward\"\nquestion = \"Which?\"\n\
+         offers = [\"closed\"]\n{}{}",
+        stack("a", &format!("sh -c 'trap \"\" TERM; {server} & wait; wait'")),
+        stack("b", &format!("sh -c 'setsid sleep 500 & {server}'")),
+    );
+    place.write("awkward.toml", &text);
     place
-        .command(&[
-            "compare",
-            "--quick",
-            "--closed-only",
-            &stubborn,
-            &forks_away,
-            "-n",
-            "a",
-            "-n",
-            "b",
-        ])
+        .command(&["run", "./awkward.toml", "--quick"])
         .env("TACHOGRAPH_TEST_MARKER", marker)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -106,7 +113,7 @@ fn ctrl_c_and_sigterm_stop_clean_up_and_do_not_claim_success() {
     for (moment, asked) in Moment::ALL.into_iter().zip(signals) {
         let place = Place::new();
         let marker = marker(&format!("{moment:?}"));
-        let child = start(&place, &marker);
+        let child = start(&place, &marker, SHORT);
         moment.wait(&place, &marker);
         signal(&child, asked);
         let ended = wait(child, Duration::from_secs(120));
@@ -124,8 +131,8 @@ fn a_second_ctrl_c_was_ignored() {
     let _turn = turn();
     let place = Place::new();
     let marker = marker("second");
-    let mut child = start(&place, &marker);
-    // A shell that ignores SIGTERM has started its server, so an orderly end takes ten seconds.
+    let mut child = start(&place, &marker, LONG);
+    // A shell that ignores SIGTERM has started its server, so an orderly end takes long.
     eventually("the server of the stubborn stack", || {
         let of_run = processes_with_environment(&marker);
         of_run.iter().any(|pid| command_line_begins(*pid, TACHOGRAPH, "serve-fixture"))
@@ -146,7 +153,7 @@ fn kill_9_leaves_nothing_behind() {
     for moment in Moment::ALL {
         let place = Place::new();
         let marker = marker(&format!("kill-{moment:?}"));
-        let mut child = start(&place, &marker);
+        let mut child = start(&place, &marker, SHORT);
         moment.wait(&place, &marker);
         signal(&child, Signal::KILL);
         child.wait().unwrap();
@@ -159,7 +166,7 @@ fn what_was_measured_before_a_kill_is_on_record() {
     let _turn = turn();
     let place = Place::new();
     let marker = marker("record");
-    let mut child = start(&place, &marker);
+    let mut child = start(&place, &marker, SHORT);
     // A finished block: while it is being written, one of its variants may be missing, or have its
     // warm-up only.
     let block = "trial WHERE block = 1 AND completed > 0 AND offer <> 'warm-up'";

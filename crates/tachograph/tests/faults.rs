@@ -51,49 +51,62 @@ fn every() -> String {
     std::env::var("TACHOGRAPH_TEST_FAULT_EVERY").unwrap_or_else(|_| "2000".to_owned())
 }
 
+/// A fault of every so many responses, and what the report says about it.
+const FAULTS: [(&str, &str, &str); 4] = [
+    ("one-dropped-reply", "--drop-every", "closed before a response"),
+    ("one-corrupted-byte", "--corrupt-every", "body differs"),
+    ("a-truncated-body", "--truncate-every", "closed within a response"),
+    ("a-request-counted-twice", "--count-twice-every", "more than the client completed"),
+];
+
+/// A run of sound servers, `sound` and `control`, and one server for each fault.
 #[test]
-fn a_sound_server_is_valid() {
+fn every_fault_is_found_and_no_other() {
     let _turn = turn();
     let place = Place::new();
-    let json = against_a_sound_server(&place, "", &[]).json();
-    let reasons = json["reasons"].to_string();
-    for word in ["counted", "failed", "series", "add up"] {
-        assert!(!reasons.contains(word), "{reasons}");
+    let variant = |name: &str, faults: &str| {
+        format!(
+            "[[variant]]\nname = \"{name}\"\nstack = \"server\"\nvars = {{ FAULTS = \"{faults}\" }}\n"
+        )
+    };
+    let faulty: String = FAULTS
+        .iter()
+        .map(|(name, flag, _)| variant(name, &format!("{flag} {}", every())))
+        .collect();
+    let text = format!(
+        "[experiment]\nname = \"faults\"\ntitle = \"Faults\"\nquestion = \"Which?\"\n\
+         baseline = \"sound\"\noffers = [\"closed\"]\n\
+         [stack.server]\ntarget = \"http://127.0.0.1:$PORT/\"\n\
+         served_by = {{ counter_file = \"$DIR/served\" }}\n\
+         process = {{ command = \"$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT \
+         --served-file $DIR/served $FAULTS\", ready = \"127.0.0.1:$PORT\" }}\n{}{}{faulty}",
+        variant("sound", ""),
+        variant("control", ""),
+    );
+    place.write("faults.toml", &text);
+    let json = place
+        .run(&["run", "./faults.toml", "--quick", "--max-time", "15s", "--json"])
+        .status(1)
+        .json();
+    let reasons: Vec<&str> =
+        json["reasons"].as_array().unwrap().iter().map(|r| r.as_str().unwrap()).collect();
+    for comparison in json["comparisons"].as_array().unwrap() {
+        let name = comparison["variant"].as_str().unwrap();
+        let of_variant = reasons.iter().filter(|reason| reason.contains(&format!("{name}: ")));
+        let Some((_, _, words)) = FAULTS.iter().find(|fault| fault.0 == name) else {
+            assert_ne!(comparison["verdict"], "invalid", "{reasons:?}");
+            continue;
+        };
+        assert_eq!(comparison["verdict"], "invalid", "{name}: {reasons:?}");
+        assert!(of_variant.into_iter().any(|reason| reason.contains(words)), "{name}: {reasons:?}");
     }
     for variant in json["variants"].as_array().unwrap() {
-        assert_eq!(variant["ledger"]["served"], variant["ledger"]["completed"]);
-        assert_eq!(variant["ledger"]["series"], variant["ledger"]["completed"]);
+        let (name, ledger) = (&variant["name"], &variant["ledger"]);
+        assert_eq!(ledger["series"], ledger["completed"], "{name}: {ledger}");
+        if ["sound", "control"].contains(&name.as_str().unwrap()) {
+            assert_eq!(ledger["served"], ledger["completed"], "{name}: {ledger}");
+        }
     }
-}
-
-#[test]
-fn one_dropped_reply() {
-    let _turn = turn();
-    let ended = against_a_sound_server(&Place::new(), &format!("--drop-every {}", every()), &[]);
-    invalid_because(&ended, "closed before a response");
-}
-
-#[test]
-fn one_corrupted_byte() {
-    let _turn = turn();
-    let ended = against_a_sound_server(&Place::new(), &format!("--corrupt-every {}", every()), &[]);
-    invalid_because(&ended, "body differs");
-}
-
-#[test]
-fn a_truncated_body() {
-    let _turn = turn();
-    let ended =
-        against_a_sound_server(&Place::new(), &format!("--truncate-every {}", every()), &[]);
-    invalid_because(&ended, "closed within a response");
-}
-
-#[test]
-fn a_request_counted_twice() {
-    let _turn = turn();
-    let ended =
-        against_a_sound_server(&Place::new(), &format!("--count-twice-every {}", every()), &[]);
-    invalid_because(&ended, "more than the client completed");
 }
 
 #[test]
