@@ -23,7 +23,6 @@ const ORDER: &[&str] = &[
     "engine",
     "import",
     "serve",
-    "kerberos",
     "hive",
     "throwaway",
     "proofs",

@@ -3,9 +3,8 @@
 use std::io;
 use std::time::Duration;
 
-use kerberos::KerberosError;
-
 use crate::frame::FrameError;
+use crate::kerberos::KerberosError;
 use crate::mechanism::Qop;
 
 /// An error with the server's address.

@@ -3,6 +3,7 @@
 //! From the socket upwards:
 //!
 //! - `frame`: the frames of SASL over Thrift's transport, as bytes.
+//! - `kerberos`: Kerberos 5, by the system's GSS-API library; the only `unsafe`.
 //! - `mechanism`: PLAIN and GSSAPI, as an exchange of messages.
 //! - `handshake`: the login, and what protects the frames afterwards.
 //! - `link`: a connection that reads and writes bytes by frames.
@@ -20,6 +21,7 @@ mod call;
 mod error;
 pub mod frame;
 mod handshake;
+mod kerberos;
 mod link;
 mod mechanism;
 mod service;
@@ -31,6 +33,7 @@ mod value;
 
 pub use address::{Address, AddressError};
 pub use error::{Fault, HiveError};
+pub use kerberos::KerberosError;
 pub use mechanism::Qop;
 pub use session::{Auth, Limits, Session};
 pub use table::{Column, Part, Published, Table, TableError};

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use kerberos::Context;
-
 use crate::error::Fault;
+use crate::kerberos::Context;
 
 /// Quality of protection after a login by Kerberos.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,12 +6,11 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kerberos::{Context, KerberosError, Login};
-
 use crate::address::Address;
 use crate::error::{Fault, HiveError};
 use crate::frame::FrameError;
 use crate::handshake::log_in;
+use crate::kerberos::{Context, KerberosError, Login};
 use crate::link::{Link, Packing};
 use crate::mechanism::{Client, Gssapi, Plain, Qop};
 use crate::service::{HiveService, SessionHandle, StatementHandle, StatementState};

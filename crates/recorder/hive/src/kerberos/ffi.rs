@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
-use crate::error::{KerberosError, Status};
+use super::error::{KerberosError, Status};
 
 // Flags of a context: RFC 2744, section 5.19.
 pub(crate) const MUTUAL: u32 = 2;
