@@ -13,7 +13,7 @@ use thrift::protocol::{
 };
 
 use crate::error::{Fault, first_line};
-use crate::link::{ANSWER_MAX, Link};
+use crate::stream::{ANSWER_MAX, HiveStream};
 use crate::tree::{Fields, Tree, TreeReader, TreeType};
 
 /// Limit on the name in the head of a message, in bytes. The `thrift` crate reserves memory for it
@@ -83,19 +83,20 @@ fn unexpected(call: &str, what: impl Display) -> Fault {
 
 /// Calls `name` with message number `sequence`, and returns the response.
 pub(crate) fn call<S: Read + Write>(
-    link: &mut Link<S>,
+    stream: &mut HiveStream<S>,
     name: &'static str,
     sequence: i32,
     request: Fields,
 ) -> Result<ResponseStruct, Fault> {
-    link.begin();
-    let received = send(link, name, sequence, request).and_then(|()| receive(link)).map_err(
-        |error| match link.fault.take() {
-            Some(fault) => fault,
-            None if link.is_exhausted() => Fault::Long { call: name, limit: ANSWER_MAX },
-            None => unexpected(name, words(error)),
-        },
-    );
+    stream.begin();
+    let received =
+        send(stream, name, sequence, request).and_then(|()| receive(stream)).map_err(|error| {
+            match stream.fault.take() {
+                Some(fault) => fault,
+                None if stream.is_exhausted() => Fault::Long { call: name, limit: ANSWER_MAX },
+                None => unexpected(name, words(error)),
+            }
+        });
     let (head, fields) = received?;
     let mut content = ResponseStruct::new(name, fields);
     if head.message_type == TMessageType::Exception {
@@ -116,24 +117,26 @@ pub(crate) fn call<S: Read + Write>(
 }
 
 fn send<S: Read + Write>(
-    link: &mut Link<S>,
+    stream: &mut HiveStream<S>,
     name: &str,
     sequence: i32,
     request: Fields,
 ) -> thrift::Result<()> {
-    let mut out = TBinaryOutputProtocol::new(link, true);
+    let mut out = TBinaryOutputProtocol::new(stream, true);
     out.write_message_begin(&TMessageIdentifier::new(name, TMessageType::Call, sequence))?;
     Tree::Struct(vec![(1, Tree::Struct(request))]).write(&mut out)?;
     out.write_message_end()?;
     out.flush()
 }
 
-fn receive<S: Read + Write>(link: &mut Link<S>) -> thrift::Result<(TMessageIdentifier, Fields)> {
+fn receive<S: Read + Write>(
+    stream: &mut HiveStream<S>,
+) -> thrift::Result<(TMessageIdentifier, Fields)> {
     let limits = TConfiguration::builder()
         .max_message_size(Some(ANSWER_MAX as usize))
         .max_string_size(Some(NAME_MAX))
         .build()?;
-    let mut input = TBinaryInputProtocol::with_config(link, true, limits);
+    let mut input = TBinaryInputProtocol::with_config(stream, true, limits);
     let head = input.read_message_begin()?;
     let fields = TreeReader::new(&mut input).read_struct()?;
     input.read_message_end()?;
@@ -154,7 +157,7 @@ fn words(error: thrift::Error) -> String {
 pub(crate) mod tests {
     use super::*;
     use crate::handshake::tests::Script;
-    use crate::link::Packing;
+    use crate::stream::Packing;
 
     /// A message of the server.
     pub(crate) fn message(head: &TMessageIdentifier, content: Fields) -> Vec<u8> {
@@ -173,8 +176,8 @@ pub(crate) mod tests {
 
     #[track_caller]
     fn fails(answer: Vec<u8>, text: &str) {
-        let mut link = Link::new(Script::new(answer), Packing::Bare);
-        let error = call(&mut link, "GetInfo", 7, Vec::new()).map(|_| ()).unwrap_err();
+        let mut stream = HiveStream::new(Script::new(answer), Packing::Bare);
+        let error = call(&mut stream, "GetInfo", 7, Vec::new()).map(|_| ()).unwrap_err();
         assert_eq!(error.to_string(), text);
     }
 
@@ -182,9 +185,9 @@ pub(crate) mod tests {
     fn a_call_is_one_message_there_and_one_back() {
         let answer = reply("GetInfo", 7, vec![(3, Tree::Bool(true))]);
         let mut server = Script::new(answer);
-        let mut link = Link::new(&mut server, Packing::Bare);
+        let mut stream = HiveStream::new(&mut server, Packing::Bare);
         let request = vec![(1, Tree::I32(5))];
-        let mut response = call(&mut link, "GetInfo", 7, request).unwrap();
+        let mut response = call(&mut stream, "GetInfo", 7, request).unwrap();
         let three = FieldName { id: 3, name: "three" };
         assert!(response.required::<bool>(three).unwrap());
         let sent = b"\x80\x01\0\x01\0\0\0\x07GetInfo\0\0\0\x07\x0c\0\x01\x08\0\x01\0\0\0\x05\0\0";

@@ -6,7 +6,7 @@
 //! - `kerberos`: Kerberos 5, by the system's GSS-API library; the only `unsafe`.
 //! - `mechanism`: PLAIN and GSSAPI, as an exchange of messages.
 //! - `handshake`: the login, and what protects the frames afterwards.
-//! - `link`: a connection that reads and writes bytes by frames.
+//! - `stream`: a connection that reads and writes bytes by frames.
 //! - `tree`: Thrift's values as a tree, read and written.
 //! - `call`: one call of a service: a Thrift message there and one back.
 //! - `service`: the calls of HiveServer2 that are needed.
@@ -22,11 +22,11 @@ mod error;
 pub mod frame;
 mod handshake;
 mod kerberos;
-mod link;
 mod mechanism;
 mod service;
 mod session;
 pub mod sql;
+mod stream;
 mod table;
 mod tree;
 mod value;

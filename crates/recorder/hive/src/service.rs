@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 
 use crate::call::{FieldName, ResponseStruct, call};
 use crate::error::{Fault, first_line};
-use crate::link::Link;
+use crate::stream::HiveStream;
 use crate::tree::{Fields, Tree};
 use crate::value::{self, Value};
 
@@ -61,19 +61,19 @@ pub(crate) enum StatementState {
 
 /// HiveServer2's service at the other end of a connection.
 pub(crate) struct HiveService<S> {
-    link: Link<S>,
+    stream: HiveStream<S>,
     /// The number of the last message.
     sequence: i32,
 }
 
 impl<S: Read + Write> HiveService<S> {
-    pub(crate) fn new(link: Link<S>) -> HiveService<S> {
-        HiveService { link, sequence: 0 }
+    pub(crate) fn new(stream: HiveStream<S>) -> HiveService<S> {
+        HiveService { stream, sequence: 0 }
     }
 
     fn call(&mut self, name: &'static str, request: Fields) -> Result<ResponseStruct, Fault> {
         self.sequence = self.sequence.wrapping_add(1);
-        call(&mut self.link, name, self.sequence, request)
+        call(&mut self.stream, name, self.sequence, request)
     }
 
     /// Calls, and fails if the server's status is a failure.
@@ -179,12 +179,12 @@ mod tests {
     use super::*;
     use crate::call::tests::reply;
     use crate::handshake::tests::Script;
-    use crate::link::Packing;
+    use crate::stream::Packing;
 
     const WRONG: &str = "the answer is not the expected Thrift message";
 
     fn service(name: &str, response: Fields) -> HiveService<Script> {
-        HiveService::new(Link::new(Script::new(reply(name, 1, response)), Packing::Bare))
+        HiveService::new(HiveStream::new(Script::new(reply(name, 1, response)), Packing::Bare))
     }
 
     fn status(code: i32) -> (i16, Tree) {
@@ -212,7 +212,8 @@ mod tests {
         let open = |version: i32, user| {
             let response = vec![status(SUCCESS), (2, Tree::I32(version)), (3, handle())];
             let mut server = Script::new(reply("OpenSession", 1, response));
-            let result = HiveService::new(Link::new(&mut server, Packing::Bare)).open_session(user);
+            let result =
+                HiveService::new(HiveStream::new(&mut server, Packing::Bare)).open_session(user);
             (result, server.sent)
         };
         let (session, sent) = open(VERSION_6, Some("ada"));
@@ -230,7 +231,7 @@ mod tests {
         let operation = Tree::Struct(vec![(1, handle()), (2, Tree::I32(0)), (3, Tree::Bool(true))]);
         let response = vec![status(SUCCESS), (2, operation.clone())];
         let mut server = Script::new(reply("ExecuteStatement", 1, response));
-        let mut service = HiveService::new(Link::new(&mut server, Packing::Bare));
+        let mut service = HiveService::new(HiveStream::new(&mut server, Packing::Bare));
         let statement = service.execute(&session(), "SHOW").unwrap();
         assert!(statement.has_rows);
         assert_eq!(statement.handle, operation);

@@ -11,9 +11,9 @@ use crate::error::{Fault, HiveError};
 use crate::frame::FrameError;
 use crate::handshake::log_in;
 use crate::kerberos::{Context, KerberosError, Login};
-use crate::link::{Link, Packing};
 use crate::mechanism::{Client, Gssapi, Plain, Qop};
 use crate::service::{HiveService, SessionHandle, StatementHandle, StatementState};
+use crate::stream::{HiveStream, Packing};
 use crate::value::Value;
 
 /// Rows that are fetched at once.
@@ -110,7 +110,7 @@ impl Session {
             Auth::Plain { user, .. } => Some(user.as_str()),
             Auth::Kerberos { .. } => None,
         };
-        let mut service = HiveService::new(Link::new(stream, packing));
+        let mut service = HiveService::new(HiveStream::new(stream, packing));
         let handle = service.open_session(user)?;
         Ok(Session { service, place: address.to_string(), limits, handle })
     }

@@ -12,7 +12,7 @@ use thrift::protocol::{
 };
 use thrift::{ProtocolErrorKind, new_protocol_error};
 
-use crate::link::ANSWER_MAX;
+use crate::stream::ANSWER_MAX;
 
 /// Limit on how deeply values are nested. HiveServer2's answers have fewer than ten levels.
 const DEPTH_MAX: usize = 64;

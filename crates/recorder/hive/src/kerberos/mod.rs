@@ -10,8 +10,8 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use error::GssStatus;
 pub use error::KerberosError;
-use error::Status;
 use ffi::{Buffer, Credential, Functions, Name, RawContext};
 
 /// Who logs in where.
@@ -140,7 +140,7 @@ impl Context {
         limit.map_err(|status| self.explain("asking for the size limit", status))
     }
 
-    fn explain(&self, what: &'static str, status: Status) -> KerberosError {
+    fn explain(&self, what: &'static str, status: GssStatus) -> KerberosError {
         error::explain(what, status, &self.service)
     }
 }
