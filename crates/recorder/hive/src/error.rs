@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::frame::FrameError;
 use crate::kerberos::KerberosError;
-use crate::mechanism::Qop;
+use crate::qop::Qop;
 
 /// An error with the server's address.
 #[derive(Debug, thiserror::Error)]

@@ -58,8 +58,9 @@ pub(crate) mod tests {
     use std::io;
 
     use super::*;
+    use crate::mechanism::Plain;
     use crate::mechanism::tests::pretended;
-    use crate::mechanism::{Plain, Qop};
+    use crate::qop::Qop;
 
     /// A server whose messages are known beforehand.
     pub(crate) struct Script {
