@@ -22,7 +22,6 @@ const ORDER: &[&str] = &[
     "engine",
     "import",
     "serve",
-    "kerberos",
     "hive",
     "throwaway",
     "proofs",

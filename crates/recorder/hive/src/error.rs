@@ -3,10 +3,9 @@
 use std::io;
 use std::time::Duration;
 
-use kerberos::KerberosError;
-
 use crate::frame::FrameError;
-use crate::mechanism::Qop;
+use crate::kerberos::KerberosError;
+use crate::qop::Qop;
 
 /// An error with the server's address.
 #[derive(Debug, thiserror::Error)]
@@ -132,6 +131,21 @@ pub enum Fault {
     Rows(usize),
 }
 
+/// How much of a statement an error shows, in characters.
+const STATEMENT_CHARS: usize = 200;
+
+impl Fault {
+    /// A statement that failed.
+    pub(crate) fn statement(message: String, statement: &str) -> Fault {
+        Fault::Statement { message, statement: shortened(statement, STATEMENT_CHARS) }
+    }
+
+    /// A statement that took longer than `limit`.
+    pub(crate) fn slow(limit: Duration, statement: &str) -> Fault {
+        Fault::Slow { limit, statement: shortened(statement, STATEMENT_CHARS) }
+    }
+}
+
 fn listed(offered: &[Qop]) -> String {
     match offered {
         [] => "nothing that tachograph supports".to_owned(),
@@ -153,7 +167,7 @@ pub(crate) fn first_line(text: &str) -> String {
 }
 
 /// At most `chars` characters of a text.
-pub(crate) fn shortened(text: &str, chars: usize) -> String {
+fn shortened(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),

@@ -54,17 +54,24 @@ fn send(stream: &mut impl Write, bytes: &[u8]) -> Result<(), Fault> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io;
 
     use super::*;
+    use crate::mechanism::Plain;
     use crate::mechanism::tests::pretended;
-    use crate::mechanism::{Plain, Qop};
+    use crate::qop::Qop;
 
     /// A server whose messages are known beforehand.
-    struct Script {
+    pub(crate) struct Script {
         answers: io::Cursor<Vec<u8>>,
-        sent: Vec<u8>,
+        pub(crate) sent: Vec<u8>,
+    }
+
+    impl Script {
+        pub(crate) fn new(answers: Vec<u8>) -> Script {
+            Script { answers: io::Cursor::new(answers), sent: Vec::new() }
+        }
     }
 
     impl Read for Script {
@@ -90,7 +97,7 @@ mod tests {
                 Message { status: *status, payload: payload.to_vec() }.to_bytes()
             })
             .collect();
-        Script { answers: io::Cursor::new(bytes), sent: Vec::new() }
+        Script::new(bytes)
     }
 
     fn plain() -> Box<dyn Client> {

@@ -6,24 +6,16 @@ use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kerberos::{Context, KerberosError, Login};
-use thrift::protocol::TSerializable;
-
 use crate::address::Address;
-use crate::call::call;
-use crate::error::{Fault, HiveError, first_line, shortened};
+use crate::error::{Fault, HiveError};
 use crate::frame::FrameError;
 use crate::handshake::log_in;
-use crate::link::{Link, Packing};
-use crate::mechanism::{Client, Gssapi, Plain, Qop};
-use crate::tcli::{
-    TCancelOperationReq, TCancelOperationResp, TCloseOperationReq, TCloseOperationResp,
-    TCloseSessionReq, TCloseSessionResp, TExecuteStatementReq, TExecuteStatementResp,
-    TFetchOrientation, TFetchResultsReq, TFetchResultsResp, TGetOperationStatusReq,
-    TGetOperationStatusResp, TOpenSessionReq, TOpenSessionResp, TOperationHandle, TOperationState,
-    TProtocolVersion, TSessionHandle, TStatus, TStatusCode,
-};
-use crate::value::{self, Value};
+use crate::kerberos::{Context, KerberosError, Login};
+use crate::mechanism::{Client, Gssapi, Plain};
+use crate::qop::Qop;
+use crate::service::{HiveService, SessionHandle, StatementHandle, StatementState};
+use crate::stream::{HiveStream, Packing};
+use crate::value::Value;
 
 /// Rows that are fetched at once.
 const FETCH_ROWS: i64 = 10_000;
@@ -32,8 +24,6 @@ const ROWS_MAX: usize = 1_000_000;
 /// First and longest pause between two looks at a statement.
 const LOOK_MIN: Duration = Duration::from_millis(5);
 const LOOK_MAX: Duration = Duration::from_millis(250);
-/// How much of a statement an error shows, in characters.
-const STATEMENT_CHARS: usize = 200;
 /// The user where the server does not ask for one, as in Hive's own clients.
 const ANONYMOUS: &str = "anonymous";
 
@@ -81,11 +71,10 @@ pub struct Limits {
 
 /// An open session.
 pub struct Session {
-    link: Link<TcpStream>,
+    service: HiveService<TcpStream>,
     place: String,
     limits: Limits,
-    handle: TSessionHandle,
-    sequence: i32,
+    handle: SessionHandle,
 }
 
 impl std::fmt::Debug for Session {
@@ -115,26 +104,16 @@ impl Session {
                 layer.map_or(Packing::Frames, Packing::Protected)
             }
         };
-        let mut link = Link::new(stream, packing);
-        // Version 8 is the first with which every server sends columns, and older ones answer
-        // with their own.
         let user = match auth {
             Auth::None { user } | Auth::NoSasl { user } => {
-                Some(user.clone().unwrap_or_else(|| ANONYMOUS.to_owned()))
+                Some(user.as_deref().unwrap_or(ANONYMOUS))
             }
-            Auth::Plain { user, .. } => Some(user.clone()),
+            Auth::Plain { user, .. } => Some(user.as_str()),
             Auth::Kerberos { .. } => None,
         };
-        let request = TOpenSessionReq::new(TProtocolVersion::V8, user, None, None);
-        let response: TOpenSessionResp = call(&mut link, "OpenSession", 1, &request)?;
-        check("OpenSession", &response.status)?;
-        let version = response.server_protocol_version;
-        if version < TProtocolVersion::V6 {
-            return Err(Fault::Old(version.0.saturating_add(1)));
-        }
-        let handle = response.session_handle;
-        let handle = handle.ok_or_else(|| Fault::Thrift("OpenSession: no session".to_owned()))?;
-        Ok(Session { link, place: address.to_string(), limits, handle, sequence: 1 })
+        let mut service = HiveService::new(HiveStream::new(stream, packing));
+        let handle = service.open_session(user)?;
+        Ok(Session { service, place: address.to_string(), limits, handle })
     }
 
     /// Runs a statement and returns its rows, if it has any.
@@ -150,76 +129,36 @@ impl Session {
     /// # Errors
     /// [`HiveError`]; the server closes a session whose connection has ended.
     pub fn close(mut self) -> Result<(), HiveError> {
-        let request = TCloseSessionReq::new(self.handle.clone());
-        let closed = self.call("CloseSession", &request);
-        let closed = closed.and_then(|r: TCloseSessionResp| check("CloseSession", &r.status));
-        closed.map_err(|fault| self.error(fault))
+        self.service.close_session(&self.handle).map_err(|fault| self.error(fault))
     }
 
     fn error(&self, fault: Fault) -> HiveError {
         HiveError { place: self.place.clone(), fault: in_time(fault, self.limits) }
     }
 
-    fn call<A: TSerializable>(
-        &mut self,
-        name: &'static str,
-        request: &impl TSerializable,
-    ) -> Result<A, Fault> {
-        self.sequence = self.sequence.wrapping_add(1);
-        call(&mut self.link, name, self.sequence, request)
-    }
-
     fn try_execute(&mut self, statement: &str) -> Result<Vec<Vec<Value>>, Fault> {
-        let refused = |status: &TStatus| Fault::Statement {
-            message: words(status.error_message.as_deref()),
-            statement: shortened(statement, STATEMENT_CHARS),
-        };
-        let session = self.handle.clone();
-        let request = TExecuteStatementReq::new(session, statement.to_owned(), None, true);
-        let response: TExecuteStatementResp = self.call("ExecuteStatement", &request)?;
-        if is_failure(&response.status) {
-            return Err(refused(&response.status));
-        }
-        let operation = response.operation_handle;
-        let operation =
-            operation.ok_or_else(|| Fault::Thrift("ExecuteStatement: no operation".to_owned()))?;
-        self.wait(&operation, statement)?;
-        let rows = if operation.has_result_set { self.fetch(&operation)? } else { Vec::new() };
-        let request = TCloseOperationReq::new(operation);
-        let response: TCloseOperationResp = self.call("CloseOperation", &request)?;
-        check("CloseOperation", &response.status)?;
+        let started = self.service.execute(&self.handle, statement)?;
+        self.wait(&started, statement)?;
+        let rows = if started.has_rows { self.fetch(&started)? } else { Vec::new() };
+        self.service.close(&started)?;
         Ok(rows)
     }
 
     /// Waits until a statement has ended.
-    fn wait(&mut self, operation: &TOperationHandle, statement: &str) -> Result<(), Fault> {
+    fn wait(&mut self, started: &StatementHandle, statement: &str) -> Result<(), Fault> {
         let deadline = Instant::now() + self.limits.statement;
         let mut pause = LOOK_MIN;
         loop {
-            let request = TGetOperationStatusReq::new(operation.clone());
-            let response: TGetOperationStatusResp = self.call("GetOperationStatus", &request)?;
-            check("GetOperationStatus", &response.status)?;
-            match response.operation_state {
-                Some(TOperationState::FINISHED) => return Ok(()),
-                Some(
-                    TOperationState::INITIALIZED
-                    | TOperationState::PENDING
-                    | TOperationState::RUNNING,
-                ) => {}
-                other => {
-                    let message = response.error_message.as_deref();
-                    let ended = format!("it ended in state {}", other.map_or(-1, |state| state.0));
-                    return Err(Fault::Statement {
-                        message: message.map_or(ended, |text| words(Some(text))),
-                        statement: shortened(statement, STATEMENT_CHARS),
-                    });
+            match self.service.state(started)? {
+                StatementState::Finished => return Ok(()),
+                StatementState::Running => {}
+                StatementState::Failed(message) => {
+                    return Err(Fault::statement(message, statement));
                 }
             }
             if Instant::now() >= deadline {
-                let request = TCancelOperationReq::new(operation.clone());
-                let _: TCancelOperationResp = self.call("CancelOperation", &request)?;
-                let statement = shortened(statement, STATEMENT_CHARS);
-                return Err(Fault::Slow { limit: self.limits.statement, statement });
+                self.service.cancel(started)?;
+                return Err(Fault::slow(self.limits.statement, statement));
             }
             thread::sleep(pause);
             pause = (pause * 2).min(LOOK_MAX);
@@ -228,15 +167,10 @@ impl Session {
 
     /// All rows. `hasMoreRows` is false in every answer of some versions, so the last answer is the
     /// first one without rows.
-    fn fetch(&mut self, operation: &TOperationHandle) -> Result<Vec<Vec<Value>>, Fault> {
+    fn fetch(&mut self, started: &StatementHandle) -> Result<Vec<Vec<Value>>, Fault> {
         let mut rows = Vec::new();
         loop {
-            let next = TFetchOrientation::FETCH_NEXT;
-            let request = TFetchResultsReq::new(operation.clone(), next, FETCH_ROWS);
-            let response: TFetchResultsResp = self.call("FetchResults", &request)?;
-            check("FetchResults", &response.status)?;
-            let set = response.results.map(value::rows).transpose().map_err(Fault::Thrift)?;
-            let more = set.unwrap_or_default();
+            let more = self.service.fetch(started, FETCH_ROWS)?;
             if more.is_empty() {
                 return Ok(rows);
             }
@@ -347,24 +281,6 @@ fn in_time(fault: Fault, limits: Limits) -> Fault {
         }
         other => other,
     }
-}
-
-fn is_failure(status: &TStatus) -> bool {
-    !matches!(
-        status.status_code,
-        TStatusCode::SUCCESS | TStatusCode::SUCCESS_WITH_INFO | TStatusCode::STILL_EXECUTING
-    )
-}
-
-fn check(call: &'static str, status: &TStatus) -> Result<(), Fault> {
-    if is_failure(status) {
-        return Err(Fault::Call { call, message: words(status.error_message.as_deref()) });
-    }
-    Ok(())
-}
-
-fn words(message: Option<&str>) -> String {
-    first_line(message.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub enum KerberosError {
 
 /// What a function of the library returned.
 #[derive(Debug)]
-pub(crate) struct Status {
+pub(crate) struct GssStatus {
     pub(crate) major: u32,
     pub(crate) minor: u32,
     /// The library's words for both.
@@ -88,8 +88,8 @@ const KDC_UNREACHABLE: i32 = BASE + 156;
 const CACHE_NOT_FOUND: i32 = BASE + 195;
 
 /// The error for a status of the library.
-pub(crate) fn explain(what: &'static str, status: Status, service: &str) -> KerberosError {
-    let Status { major, minor, text } = status;
+pub(crate) fn explain(what: &'static str, status: GssStatus, service: &str) -> KerberosError {
+    let GssStatus { major, minor, text } = status;
     match (major & 0x00ff_0000, minor.cast_signed()) {
         (_, SKEW | NOT_YET_VALID) => KerberosError::Skew,
         (_, SERVICE_UNKNOWN) => KerberosError::UnknownService(service.to_owned()),
@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn each_status_has_its_sentence() {
         let sentence = |major: u32, minor: i32| {
-            let status = Status { major, minor: minor.cast_unsigned(), text: "words".to_owned() };
+            let status =
+                GssStatus { major, minor: minor.cast_unsigned(), text: "words".to_owned() };
             explain("logging in", status, "hive/a@R").to_string()
         };
         let failure = 13 << 16;

@@ -1,8 +1,7 @@
 //! Kerberos 5 for a client, by MIT's GSS-API library (RFC 2744).
 //!
-//! The library is loaded when it is first needed, so that a program which contains this crate runs
-//! without it, and is built without its headers. This crate knows neither SASL nor sockets: it
-//! makes and takes tokens.
+//! The library is loaded when it is first needed, so that the program runs without it, and is built
+//! without its headers. This module knows neither SASL nor sockets: it makes and takes tokens.
 
 mod error;
 mod ffi;
@@ -11,26 +10,26 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
+use error::GssStatus;
 pub use error::KerberosError;
-use error::Status;
 use ffi::{Buffer, Credential, Functions, Name, RawContext};
 
 /// Who logs in where.
 #[derive(Clone, Copy, Debug)]
-pub struct Login<'a> {
+pub(crate) struct Login<'a> {
     /// The principal of the service: `hive/db.example.com@EXAMPLE.COM`.
-    pub service: &'a str,
+    pub(crate) service: &'a str,
     /// The keytab with the client's key; without one, the user's ticket cache is used.
-    pub keytab: Option<&'a Path>,
+    pub(crate) keytab: Option<&'a Path>,
     /// The client's principal; by default that of the ticket cache, or the keytab's first.
-    pub client: Option<&'a str>,
+    pub(crate) client: Option<&'a str>,
     /// Whether messages will be encrypted.
-    pub confidential: bool,
+    pub(crate) confidential: bool,
 }
 
 /// A security context of the initiator.
 #[derive(Debug)]
-pub struct Context {
+pub(crate) struct Context {
     functions: &'static Functions,
     service: String,
     target: Name,
@@ -45,7 +44,7 @@ impl Context {
     ///
     /// # Errors
     /// A missing library, ticket cache, keytab or ticket; a KDC that refuses or does not answer.
-    pub fn new(login: Login<'_>) -> Result<Context, KerberosError> {
+    pub(crate) fn new(login: Login<'_>) -> Result<Context, KerberosError> {
         let functions = ffi::functions()?;
         let service = login.service;
         let explain = |what, status| error::explain(what, status, service);
@@ -79,7 +78,7 @@ impl Context {
     /// # Errors
     /// What the library, the KDC or the acceptor refuses; an acceptor that does not prove its
     /// identity.
-    pub fn step(&mut self, token: &[u8]) -> Result<Vec<u8>, KerberosError> {
+    pub(crate) fn step(&mut self, token: &[u8]) -> Result<Vec<u8>, KerberosError> {
         let step = self
             .functions
             .init(
@@ -104,7 +103,7 @@ impl Context {
     }
 
     /// Whether both sides have proved their identity.
-    pub fn is_established(&self) -> bool {
+    pub(crate) fn is_established(&self) -> bool {
         self.is_established
     }
 
@@ -112,7 +111,7 @@ impl Context {
     ///
     /// # Errors
     /// A context that has expired, or that cannot encrypt.
-    pub fn wrap(&mut self, message: &[u8], encrypt: bool) -> Result<Vec<u8>, KerberosError> {
+    pub(crate) fn wrap(&mut self, message: &[u8], encrypt: bool) -> Result<Vec<u8>, KerberosError> {
         let wrapped = self.functions.wrap(&self.context, message, encrypt);
         let (token, encrypted) = wrapped.map_err(|status| self.explain("wrapping", status))?;
         if encrypt && !encrypted {
@@ -125,7 +124,7 @@ impl Context {
     ///
     /// # Errors
     /// A message that was changed, repeated or reordered.
-    pub fn unwrap(&mut self, token: &[u8]) -> Result<(Vec<u8>, bool), KerberosError> {
+    pub(crate) fn unwrap(&mut self, token: &[u8]) -> Result<(Vec<u8>, bool), KerberosError> {
         let unwrapped = self.functions.unwrap(&self.context, token);
         let (message, encrypted) =
             unwrapped.map_err(|status| self.explain("unwrapping", status))?;
@@ -136,12 +135,12 @@ impl Context {
     ///
     /// # Errors
     /// A context that has expired.
-    pub fn wrap_limit(&self, bytes_max: u32, encrypt: bool) -> Result<u32, KerberosError> {
+    pub(crate) fn wrap_limit(&self, bytes_max: u32, encrypt: bool) -> Result<u32, KerberosError> {
         let limit = self.functions.wrap_limit(&self.context, bytes_max, encrypt);
         limit.map_err(|status| self.explain("asking for the size limit", status))
     }
 
-    fn explain(&self, what: &'static str, status: Status) -> KerberosError {
+    fn explain(&self, what: &'static str, status: GssStatus) -> KerberosError {
         error::explain(what, status, &self.service)
     }
 }

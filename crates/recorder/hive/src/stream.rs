@@ -21,7 +21,7 @@ pub(crate) enum Packing {
 
 /// A connection. `fault` keeps the cause of the last error, because an `io::Error` that passed
 /// through the Thrift library is only a text.
-pub(crate) struct Link<S> {
+pub(crate) struct HiveStream<S> {
     stream: S,
     packing: Packing,
     incoming: Cursor<Vec<u8>>,
@@ -34,9 +34,9 @@ pub(crate) struct Link<S> {
 /// Bytes that are asked for at once without frames.
 const CHUNK: usize = 16 << 10;
 
-impl<S: Read + Write> Link<S> {
-    pub(crate) fn new(stream: S, packing: Packing) -> Link<S> {
-        Link {
+impl<S: Read + Write> HiveStream<S> {
+    pub(crate) fn new(stream: S, packing: Packing) -> HiveStream<S> {
+        HiveStream {
             stream,
             packing,
             incoming: Cursor::default(),
@@ -98,7 +98,7 @@ impl<S: Read + Write> Link<S> {
     }
 }
 
-impl<S: Read + Write> Read for Link<S> {
+impl<S: Read + Write> Read for HiveStream<S> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         // A frame may be empty.
         while self.incoming.position() == self.incoming.get_ref().len() as u64 {
@@ -115,7 +115,7 @@ impl<S: Read + Write> Read for Link<S> {
     }
 }
 
-impl<S: Read + Write> Write for Link<S> {
+impl<S: Read + Write> Write for HiveStream<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.outgoing.extend(bytes);
         Ok(bytes.len())

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 use libloading::Library;
 
-use crate::error::{KerberosError, Status};
+use super::error::{GssStatus, KerberosError};
 
 // Flags of a context: RFC 2744, section 5.19.
 pub(crate) const MUTUAL: u32 = 2;
@@ -286,7 +286,7 @@ pub(crate) struct Step {
 }
 
 impl Functions {
-    pub(crate) fn import_principal(&'static self, name: &str) -> Result<Name, Status> {
+    pub(crate) fn import_principal(&'static self, name: &str) -> Result<Name, GssStatus> {
         let kind = OidDesc::of(&PRINCIPAL_NAME);
         let (mut minor, mut handle) = (0, ptr::null_mut());
         // SAFETY: all pointers are valid for the call; the library copies the name.
@@ -302,7 +302,7 @@ impl Functions {
         &'static self,
         keytab: &CStr,
         client: Option<&Name>,
-    ) -> Result<Credential, Status> {
+    ) -> Result<Credential, GssStatus> {
         let places = [
             KeyValue { key: c"client_keytab".as_ptr(), value: keytab.as_ptr() },
             KeyValue { key: c"ccache".as_ptr(), value: c"MEMORY:tachograph".as_ptr() },
@@ -338,7 +338,7 @@ impl Functions {
         target: &Name,
         flags: u32,
         token: &[u8],
-    ) -> Result<Step, Status> {
+    ) -> Result<Step, GssStatus> {
         let mechanism = OidDesc::of(&MECHANISM);
         let credential = credential.map_or(ptr::null_mut(), |credential| credential.handle);
         let (mut minor, mut given) = (0, 0);
@@ -373,7 +373,7 @@ impl Functions {
         context: &RawContext,
         message: &[u8],
         encrypt: bool,
-    ) -> Result<(Buffer, bool), Status> {
+    ) -> Result<(Buffer, bool), GssStatus> {
         let (mut minor, mut encrypted) = (0, 0);
         let mut out = BufferDesc::EMPTY;
         // SAFETY: all pointers are valid for the call; the library refuses a null context.
@@ -397,7 +397,7 @@ impl Functions {
         &'static self,
         context: &RawContext,
         token: &[u8],
-    ) -> Result<(Buffer, bool), Status> {
+    ) -> Result<(Buffer, bool), GssStatus> {
         let (mut minor, mut encrypted) = (0, 0);
         let mut out = BufferDesc::EMPTY;
         // SAFETY: all pointers are valid for the call; the library refuses a null context.
@@ -424,7 +424,7 @@ impl Functions {
         context: &RawContext,
         bytes_max: u32,
         encrypt: bool,
-    ) -> Result<u32, Status> {
+    ) -> Result<u32, GssStatus> {
         let (mut minor, mut limit) = (0, 0);
         let encrypt = c_int::from(encrypt);
         // SAFETY: all pointers are valid for the call; the library refuses a null context.
@@ -435,18 +435,18 @@ impl Functions {
         Ok(limit)
     }
 
-    fn check(&'static self, major: u32, minor: u32) -> Result<(), Status> {
+    fn check(&'static self, major: u32, minor: u32) -> Result<(), GssStatus> {
         if major & ERRORS == 0 { Ok(()) } else { Err(self.status(major, minor)) }
     }
 
     /// Both codes in the library's words; those of the mechanism, if it has any, say more.
-    fn status(&'static self, major: u32, minor: u32) -> Status {
+    fn status(&'static self, major: u32, minor: u32) -> GssStatus {
         let [general, own] = CODES;
         let mut text = self.words(minor, own);
         if minor == 0 || text.is_empty() {
             text = self.words(major, general);
         }
-        Status { major, minor, text }
+        GssStatus { major, minor, text }
     }
 
     fn words(&'static self, code: u32, which: c_int) -> String {
