@@ -348,21 +348,21 @@ impl World {
         if process.sent.is_some() {
             return Ok(());
         }
-        let Session { journal, batches, .. } = &mut process.session;
         let mut upto = process.applied;
         if self.without == Some(Leniency::UptoTooFar) {
             upto += 1;
         }
         if self.without == Some(Leniency::RecordAfterBatch) {
-            let (writer, number) = batches.claim();
+            let claim = process.session.batches.next(upto, None).claim();
             let messages = std::mem::take(&mut process.head);
-            let sent = Sent { claim: (writer, number + 1), messages };
+            let sent = Sent { claim, messages };
             self.apply(&sent)?;
             process.sent = Some(sent);
-            _ = process.session.batches.begin(&mut process.session.journal, upto, None);
+            _ = begin(&mut process.session, upto);
             return Ok(());
         }
-        let begun = batches.begin(journal, upto, None);
+        let begun = begin(&mut process.session, upto);
+        let Session { journal, batches, .. } = &mut process.session;
         if self.without == Some(Leniency::ReleaseBeforeBatch) && begun.is_ok() {
             let _ = batches.release(journal);
         }
@@ -486,6 +486,14 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// Begins the next batch, as the engine does; its record is on disk then.
+fn begin(session: &mut Session<SimulatedDisk>, upto: u64) -> Result<(Writer, u64), JournalError> {
+    let next = session.batches.next(upto, None);
+    next.note(&mut session.journal)?;
+    session.batches = next;
+    Ok(session.batches.claim())
 }
 
 fn text(error: StoreError) -> String {
