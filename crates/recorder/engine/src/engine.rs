@@ -13,11 +13,8 @@ use crate::options::EngineOptions;
 use crate::outgoing::{Outgoing, RETRY, TICK};
 use crate::record::Record;
 use crate::session::Batches;
-use crate::state::{Asking, Goal, LastBatch, Opening, Pace, State, Stop};
+use crate::state::{Asking, Goal, LastBatch, Load, Opening, Pace, State, Stop};
 use crate::upkeep::Upkeep;
-
-/// How long the head may be full, until messages wait in the journal instead of with their senders.
-const FULL_MAX: Duration = Duration::from_secs(10);
 
 /// How long a last batch may take at the end.
 const LAST_BATCH: Duration = Duration::from_secs(60);
@@ -204,27 +201,15 @@ impl<S: Clone + PartialEq> Engine<S> {
                     self.write_last(now, effects);
                 }
             }
-            Event::HandOver => self.aim(Goal::HandOver(LastBatch::Wanted)),
-            Event::KeepOn => self.aim(Goal::Serve),
-            // The successor reads the rest from the journal.
-            Event::Stop if matches!(self.state, State::Open(_, Goal::HandOver(_))) => {
-                self.state = State::Ended;
-            }
-            Event::Stop => {
-                self.aim(Goal::Stop(Stop::Draining(now.passed + LAST_BATCH, self.applied)));
-            }
+            Event::HandOver => self.state.hand_over(),
+            Event::KeepOn => self.state.keep_on(),
+            Event::Stop => self.state.stop(now.passed + LAST_BATCH, self.applied),
         }
         let refused = self.intake.take_refused_windows();
         if refused > 0 {
             effects.push(Effect::Add(Figure::WindowsRefused, refused));
         }
         Ok(())
-    }
-
-    fn aim(&mut self, at: Goal) {
-        if let State::Open(_, goal) = &mut self.state {
-            *goal = at;
-        }
     }
 
     /// Ends the opening, once everything is read again that the store has.
@@ -249,13 +234,19 @@ impl<S: Clone + PartialEq> Engine<S> {
         match self.asking {
             Asking::Asked(since) if now.passed.saturating_sub(since) > self.state.patience() => {
                 self.asking = Asking::Overdue;
-                self.fall_behind();
+                self.state.fall_behind(self.applied);
             }
             Asking::Failed(until) if now.passed >= until => self.asking = Asking::Nothing,
             _ => {}
         }
         effects.extend(self.outgoing.again(now.passed).map(Effect::Write));
-        self.keep_pace(now.passed);
+        let load = Load {
+            applied: self.applied,
+            is_head_full: self.is_head_full() && !self.outgoing.is_idle(),
+            is_store_failing: self.outgoing.is_failing(),
+            is_asking: self.asking.is_pending(),
+        };
+        self.state.keep_pace(now.passed, load);
         if now.is_journal_failing && now.passed.saturating_sub(self.tried) >= RETRY {
             self.tried = now.passed;
             effects.push(Effect::TryJournal(self.outgoing.batches().clone()));
@@ -287,34 +278,6 @@ impl<S: Clone + PartialEq> Engine<S> {
             Goal::Stop(Stop::Writing) => {}
         }
         Ok(())
-    }
-
-    /// Whether messages wait, and where.
-    fn keep_pace(&mut self, passed: Duration) {
-        let is_full = self.is_head_full() && !self.outgoing.is_idle();
-        let (is_failing, is_pending) = (self.outgoing.is_failing(), self.asking.is_pending());
-        let State::Open(pace, _) = &mut self.state else { return };
-        match pace {
-            Pace::Behind(behind) if behind.upto <= self.applied && !is_pending => {
-                *pace = Pace::AtOnce;
-            }
-            Pace::Behind(behind) => behind.looked(),
-            _ => {}
-        }
-        match pace {
-            Pace::AtOnce | Pace::Full(_) if !is_full => *pace = Pace::AtOnce,
-            Pace::AtOnce if !is_failing => *pace = Pace::Full(passed),
-            Pace::Full(since) if !is_failing && passed.saturating_sub(*since) < FULL_MAX => {}
-            Pace::AtOnce | Pace::Full(_) => *pace = Pace::Behind(Behind::new(self.applied)),
-            Pace::Behind(_) => {}
-        }
-    }
-
-    /// From now on messages wait in the journal.
-    fn fall_behind(&mut self) {
-        if let State::Open(pace @ (Pace::AtOnce | Pace::Full(_)), _) = &mut self.state {
-            *pace = Pace::Behind(Behind::new(self.applied));
-        }
     }
 
     /// Applies a message, or leaves it in the journal.
@@ -458,7 +421,7 @@ impl<S: Clone + PartialEq> Engine<S> {
         self.asking = Asking::Failed(now.passed + RETRY);
         effects.push(Effect::Add(Figure::StoreErrors, 1));
         effects.push(Effect::Trouble(Some(error)));
-        self.fall_behind();
+        self.state.fall_behind(self.applied);
     }
 
     /// Begins a batch that is due.

@@ -14,6 +14,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The same while messages wait already.
 const BRIEFLY: Duration = Duration::from_millis(100);
 
+/// How long the head may be full, until messages wait in the journal instead of with their senders.
+const FULL_MAX: Duration = Duration::from_secs(10);
+
 /// What the engine is doing.
 #[derive(Debug)]
 pub(crate) enum State<S> {
@@ -102,7 +105,20 @@ impl Asking {
     }
 }
 
-impl<S> State<S> {
+/// What decides whether messages wait, and where.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// The position of the last record that was applied.
+    pub(crate) applied: u64,
+    /// Whether the head is full while a batch is on its way.
+    pub(crate) is_head_full: bool,
+    /// Whether the store does not accept that batch.
+    pub(crate) is_store_failing: bool,
+    /// Whether nothing can be applied until the store answers.
+    pub(crate) is_asking: bool,
+}
+
+impl<S: PartialEq> State<S> {
     /// How long to wait for the store, before messages go on.
     pub(crate) fn patience(&self) -> Duration {
         match self {
@@ -120,6 +136,56 @@ impl<S> State<S> {
         match self {
             State::Open(Pace::Behind(behind), _) => Some(behind),
             _ => None,
+        }
+    }
+
+    /// Whether messages wait from now on, and where.
+    pub(crate) fn keep_pace(&mut self, passed: Duration, load: Load) {
+        let State::Open(pace, _) = self else { return };
+        match pace {
+            Pace::Behind(behind) if behind.upto <= load.applied && !load.is_asking => {
+                *pace = Pace::AtOnce;
+            }
+            Pace::Behind(behind) => behind.looked(),
+            _ => {}
+        }
+        match pace {
+            Pace::AtOnce | Pace::Full(_) if !load.is_head_full => *pace = Pace::AtOnce,
+            Pace::AtOnce if !load.is_store_failing => *pace = Pace::Full(passed),
+            Pace::Full(since)
+                if !load.is_store_failing && passed.saturating_sub(*since) < FULL_MAX => {}
+            _ => self.fall_behind(load.applied),
+        }
+    }
+
+    /// From now on messages wait in the journal, from this position on.
+    pub(crate) fn fall_behind(&mut self, applied: u64) {
+        if let State::Open(pace @ (Pace::AtOnce | Pace::Full(_)), _) = self {
+            *pace = Pace::Behind(Behind::new(applied));
+        }
+    }
+
+    /// A successor is to take over.
+    pub(crate) fn hand_over(&mut self) {
+        if let State::Open(_, goal @ Goal::Serve) = self {
+            *goal = Goal::HandOver(LastBatch::Wanted);
+        }
+    }
+
+    /// No successor takes over.
+    pub(crate) fn keep_on(&mut self) {
+        if let State::Open(_, goal @ Goal::HandOver(_)) = self {
+            *goal = Goal::Serve;
+        }
+    }
+
+    /// Nothing comes any more; what waits after a position is applied until then.
+    pub(crate) fn stop(&mut self, until: Duration, applied: u64) {
+        match self {
+            // The successor reads the rest from the journal.
+            State::Open(_, Goal::HandOver(_)) => *self = State::Ended,
+            State::Open(_, goal) => *goal = Goal::Stop(Stop::Draining(until, applied)),
+            State::Opening(_) | State::Ended => {}
         }
     }
 }

@@ -1,12 +1,15 @@
 //! Writing a batch to a store in which others may write to the same lanes.
 
 use series::Lane;
-use store::{Applied, Store, StoreError};
+use store::{Applied, Store, StoreError, Writer};
 
 use crate::head::Frozen;
 
 /// Attempts to write a batch to lanes that another writer keeps changing.
 const ATTEMPTS: usize = 20;
+
+/// A writer, and the number of its batch.
+type Claim = (Writer, u64);
 
 /// What has become of a batch that a store has.
 #[derive(Debug, Default)]
@@ -44,11 +47,12 @@ pub fn write(
     store: &mut dyn Store,
     frozen: &mut Frozen,
     now_us: i64,
-    mut apply: impl FnMut(&mut dyn Store, &mut Frozen) -> Result<Applied, StoreError>,
+    mut apply: impl FnMut(&mut dyn Store, &[Claim], &mut Frozen) -> Result<Applied, StoreError>,
 ) -> Result<Stored, StoreError> {
+    let claims = frozen.claims().to_vec();
     let (mut attempts, mut is_maintained) = (1, false);
     loop {
-        match apply(store, frozen) {
+        match apply(store, &claims, frozen) {
             Ok(applied) => {
                 let expired = match applied {
                     Applied::Now { expired } => expired,

@@ -56,8 +56,8 @@ pub(crate) fn with<'s, T>(
 /// Does a job on the thread.
 fn work_on(store: &mut dyn Store, now_us: i64, job: Job<'_>, reply: &Sender<Written>) {
     let mut write = |mut frozen: Box<Frozen>| {
-        let written = engine::write(store, &mut frozen, now_us, |store, frozen| {
-            store::apply_ahead(store, &frozen.claims().to_vec(), frozen)
+        let written = engine::write(store, &mut frozen, now_us, |store, claims, frozen| {
+            store::apply_ahead(store, claims, frozen)
         });
         written.map_err(|error| (error, frozen))
     };

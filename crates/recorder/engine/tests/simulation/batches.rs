@@ -603,7 +603,7 @@ impl World {
     fn apply(&mut self, sent: &mut Sent) -> Result<Result<(Stored, bool), StoreError>, String> {
         let (claims, random, without) = (&sent.claims, &mut self.random, self.without);
         let mut is_now = false;
-        let stored = engine::write(&mut self.store, &mut sent.frozen, 0, |store, frozen| {
+        let stored = engine::write(&mut self.store, &mut sent.frozen, 0, |store, _, frozen| {
             let applied = match without {
                 Some(Leniency::KeysAfter) => {
                     let mut apart = KeysApart { frozen, requests: Vec::new() };

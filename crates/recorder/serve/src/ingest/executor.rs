@@ -156,10 +156,7 @@ impl Executor<'_> {
         while let Ok(reply) = self.told.try_recv() {
             self.tell(Event::Store(reply.unwrap_or_else(|| gone())), now)?;
         }
-        let hands_over = self.state.last_batch.load(Ordering::Relaxed);
-        if hands_over != std::mem::replace(&mut self.hands_over, hands_over) {
-            self.tell(if hands_over { Event::HandOver } else { Event::KeepOn }, now)?;
-        }
+        self.look_for_successor(now)?;
         self.tell(Event::Tick, now)?;
         self.watchdog.feed();
         self.show();
@@ -184,6 +181,7 @@ impl Executor<'_> {
                             Ok(group) => self.group = group,
                             Err(RecvTimeoutError::Timeout) => return Ok(true),
                             Err(RecvTimeoutError::Disconnected) => {
+                                self.look_for_successor(now)?;
                                 self.tell(Event::Stop, now)?;
                                 return Ok(true);
                             }
@@ -195,6 +193,15 @@ impl Executor<'_> {
                 Wants::Nothing => return Ok(false),
             }
         }
+    }
+
+    /// Tells the engine if a successor is to take over, or is not any more.
+    fn look_for_successor(&mut self, now: Now) -> Result<(), ServeError> {
+        let hands_over = self.state.last_batch.load(Ordering::Relaxed);
+        if hands_over != std::mem::replace(&mut self.hands_over, hands_over) {
+            self.tell(if hands_over { Event::HandOver } else { Event::KeepOn }, now)?;
+        }
+        Ok(())
     }
 
     /// The world as it is now.
@@ -310,9 +317,10 @@ impl Executor<'_> {
             Effect::Write(mut frozen) => {
                 let now_us = state.now_us();
                 self.work(move |store| {
-                    let written = engine::write(store, &mut frozen, now_us, |store, frozen| {
-                        store::apply_ahead(store, &frozen.claims().to_vec(), frozen)
-                    });
+                    let written =
+                        engine::write(store, &mut frozen, now_us, |store, claims, frozen| {
+                            store::apply_ahead(store, claims, frozen)
+                        });
                     Some(Reply::Written(written.map_err(|error| (error, frozen))))
                 });
             }
