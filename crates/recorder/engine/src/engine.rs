@@ -6,31 +6,19 @@ use store::Writer;
 
 use crate::answer::{Message, Refused};
 use crate::behind::Behind;
-use crate::event::{Counted, Effect, EngineError, Event, Figure, Last, Now, Reply, Wants};
+use crate::disk::Disk;
+use crate::event::{Counted, Effect, EngineError, Event, Figure, Now, Reply, Wants};
 use crate::gather::Question;
 use crate::intake::{Intake, Taken};
 use crate::options::EngineOptions;
 use crate::outgoing::{Outgoing, RETRY, TICK};
 use crate::record::Record;
-use crate::session::Batches;
+use crate::session::Session;
 use crate::state::{Asking, Goal, LastBatch, Load, Opening, Pace, State, Stop};
 use crate::upkeep::Upkeep;
 
 /// How long a last batch may take at the end.
 const LAST_BATCH: Duration = Duration::from_secs(60);
-
-/// What a new process knows of the journal.
-#[derive(Debug)]
-pub struct Start {
-    /// The batches of its session.
-    pub batches: Batches,
-    /// The windows record of the last batch that the store has, if any.
-    pub windows: Option<Vec<u8>>,
-    /// The position of the first record.
-    pub first: u64,
-    /// The position of the last record.
-    pub last: u64,
-}
 
 /// The way from messages in the journal to slots in the store. It reads no clock, no disk and no
 /// store: an executor tells it what happens, and does what it wants.
@@ -58,19 +46,20 @@ pub struct Engine<S> {
 type Effects<S> = Vec<Effect<S>>;
 
 impl<S: Clone + PartialEq> Engine<S> {
-    /// The engine of a new process that writes to a lane, by its number.
+    /// The engine of a session that writes to a lane, by its number.
     ///
     /// # Errors
     /// [`EngineError::Record`].
     pub fn new(
         options: EngineOptions,
         lane: i32,
-        start: Start,
+        session: &Session<impl Disk>,
         now: Now,
     ) -> Result<Engine<S>, EngineError> {
-        let Start { batches, windows, first, last } = start;
+        let Session { journal, batches, windows } = session;
         let mut intake = Intake::new(options.updates.clone(), lane);
-        let carried = windows.map(|bytes| intake.go_back(&bytes).ok_or(EngineError::Record));
+        let carried =
+            windows.as_ref().map(|bytes| intake.go_back(bytes).ok_or(EngineError::Record));
         let carried = carried.transpose()?;
         let needed = carried.as_ref().map_or(batches.upto() + 1, |carried| carried.from);
         let owed = carried.map(|carried| carried.owed);
@@ -79,10 +68,10 @@ impl<S: Clone + PartialEq> Engine<S> {
             state: State::Opening(Opening { needed, owed }),
             asking: Asking::Nothing,
             intake,
-            outgoing: Outgoing::new(batches, now.passed),
+            outgoing: Outgoing::new(batches.clone(), now.passed),
             upkeep: Upkeep::default(),
-            applied: first.saturating_sub(1),
-            replayed: last,
+            applied: journal.first().saturating_sub(1),
+            replayed: journal.last(),
             tried: now.passed,
         };
         engine.open();
@@ -195,9 +184,9 @@ impl<S: Clone + PartialEq> Engine<S> {
                     *stop = Stop::Writing;
                 }
             }
-            Event::FileStarted(last) => {
+            Event::FileStarted { lines, upto } => {
                 if let State::Open(_, Goal::HandOver(batch @ LastBatch::Wanted)) = &mut self.state {
-                    *batch = LastBatch::Upto(last);
+                    *batch = LastBatch::Upto { lines, upto };
                     self.write_last(now, effects);
                 }
             }
@@ -433,10 +422,8 @@ impl<S: Clone + PartialEq> Engine<S> {
 
     /// Begins the last batch before a successor takes over, if it is due.
     fn write_last(&mut self, now: Now, effects: &mut Effects<S>) {
-        let State::Open(_, Goal::HandOver(batch @ LastBatch::Upto(_))) = &mut self.state else {
-            return;
-        };
-        let LastBatch::Upto(Last { lines, upto }) = *batch else { return };
+        let State::Open(_, Goal::HandOver(batch)) = &mut self.state else { return };
+        let LastBatch::Upto { lines, upto } = *batch else { return };
         if self.outgoing.is_idle() && self.outgoing.batches().upto() >= upto {
             *batch = LastBatch::Written;
             effects.push(Effect::Flushed);
@@ -457,14 +444,16 @@ impl<S: Clone + PartialEq> Engine<S> {
     fn note(&mut self, is_cut: bool, now: Now, effects: &mut Effects<S>) {
         // Only records of batches follow the last lines.
         let upto = match &self.state {
-            State::Open(_, Goal::HandOver(LastBatch::Upto(last))) if self.applied >= last.lines => {
-                self.applied.max(last.upto)
+            State::Open(_, Goal::HandOver(LastBatch::Upto { lines, upto }))
+                if self.applied >= *lines =>
+            {
+                self.applied.max(*upto)
             }
             _ => self.applied,
         };
         let windows = self.intake.give_windows(is_cut, upto);
         let is_large = now.journal_bytes >= self.options.journal_max / 2;
-        effects.push(Effect::Note(self.outgoing.note(upto, windows, is_large)));
+        effects.push(Effect::Note { batches: self.outgoing.note(upto, windows), is_large });
     }
 
     /// Begins a part of the upkeep, if it is due and no batch is being written.

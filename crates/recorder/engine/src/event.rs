@@ -45,8 +45,13 @@ pub enum Event<'a, S> {
     Weighed(u64),
     /// Whether the record of a batch [is on disk](Effect::Note).
     Noted(bool),
-    /// What the journal had when [a new file began](Effect::StartFile).
-    FileStarted(Last),
+    /// A new file [has begun](Effect::StartFile), if that was possible.
+    FileStarted {
+        /// The position of the last lines before it.
+        lines: u64,
+        /// The position of the last record before it.
+        upto: u64,
+    },
     /// A successor is to take over.
     HandOver,
     /// No successor takes over.
@@ -68,15 +73,6 @@ pub enum Reply {
     Maintained(bool),
 }
 
-/// The last positions of a journal: of lines, and of any record.
-#[derive(Clone, Copy, Debug)]
-pub struct Last {
-    /// That of the last lines.
-    pub lines: u64,
-    /// That of the last record.
-    pub upto: u64,
-}
-
 /// What is to be done.
 #[derive(Debug)]
 pub enum Effect<S> {
@@ -94,10 +90,14 @@ pub enum Effect<S> {
     AskKey(Writer),
     /// Tell the size of the journal from this position on; [`Event::Weighed`] follows at once.
     Weigh(u64),
-    /// Write the record of a batch to the journal, in a new file if it [is large](Note::is_large);
-    /// [`Event::Noted`] follows at once.
-    Note(Note),
-    /// Try whether the journal accepts records again.
+    /// Write the record of the last batch to the journal; [`Event::Noted`] follows at once.
+    Note {
+        /// The batches.
+        batches: Batches,
+        /// Whether a new file is to be started first, because only whole files are released.
+        is_large: bool,
+    },
+    /// Try whether the journal accepts the record of the last batch again.
     TryJournal(Batches),
     /// Start a new file of the journal, if possible; [`Event::FileStarted`] follows at once.
     StartFile,
@@ -115,16 +115,6 @@ pub enum Effect<S> {
     Trouble(Option<String>),
     /// A successor has little to read.
     Flushed,
-}
-
-/// The record of a batch.
-#[derive(Debug)]
-pub struct Note {
-    /// The batches with the new one.
-    pub batches: Batches,
-    /// Whether the journal is so large that a new file is to be started first: only whole files are
-    /// released.
-    pub is_large: bool,
 }
 
 /// The lines, or elements, of a message.

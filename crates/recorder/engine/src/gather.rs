@@ -282,24 +282,15 @@ impl Gatherer {
         line.iter().try_for_each(|(place, placed)| self.add(*place, placed))
     }
 
-    /// Whether the result of a window would be accepted.
+    /// Adds the result of a window, in place of its earlier one. If it `is_known` to the store, it is
+    /// only checked.
     ///
     /// # Errors
-    /// Why not: the bounds of the series.
-    pub fn admits_window(&mut self, windowed: &Windowed) -> Result<(), Reason> {
+    /// Why it is refused: the bounds of the series.
+    pub fn window(&mut self, windowed: &Windowed, is_known: bool) -> Result<(), Reason> {
         let Some(placed) = Placed::windowed(0, windowed) else { return Ok(()) };
         let place = self.takes(placed.series, placed.update.kind)?;
-        self.admits(place, &placed)
-    }
-
-    /// Adds the result of a window, in place of its earlier one.
-    ///
-    /// # Errors
-    /// Those of [`Gatherer::admits_window`].
-    pub fn window(&mut self, windowed: &Windowed) -> Result<(), Reason> {
-        let Some(placed) = Placed::windowed(0, windowed) else { return Ok(()) };
-        let place = self.takes(placed.series, placed.update.kind)?;
-        self.add(place, &placed)
+        if is_known { self.admits(place, &placed) } else { self.add(place, &placed) }
     }
 
     /// Approximate bytes of updates that wait to be written.

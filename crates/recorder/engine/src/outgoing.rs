@@ -6,7 +6,7 @@ use std::time::Duration;
 use store::{StoreError, Writer};
 
 use crate::answer::Message;
-use crate::event::{Effect, EngineError, Figure, Note, Now};
+use crate::event::{Effect, EngineError, Figure, Now};
 use crate::head::Frozen;
 use crate::intake::Intake;
 use crate::options::EngineOptions;
@@ -133,27 +133,28 @@ impl Outgoing {
         Some(first)
     }
 
-    /// The record of a batch up to a position.
-    pub(crate) fn note(
-        &mut self,
-        upto: u64,
-        windows: Option<WindowsRecord>,
-        is_large: bool,
-    ) -> Note {
+    /// The batches with a new one up to a position, whose record is to be written.
+    pub(crate) fn note(&mut self, upto: u64, windows: Option<WindowsRecord>) -> Batches {
         let batches = self.batches.next(upto, windows);
         self.batch = Batch::Noted(batches.clone());
-        Note { batches, is_large }
+        batches
     }
 
-    /// Writes a batch whose record is on disk; if the journal's disk is full, that must wait, and
-    /// false is returned.
+    /// Writes a batch whose record is on disk; false if there is none, or if it must wait, because the
+    /// journal's disk is full.
     pub(crate) fn noted<S>(
         &mut self,
         is_noted: bool,
         intake: &mut Intake,
         effects: &mut Vec<Effect<S>>,
     ) -> bool {
-        let Batch::Noted(batches) = std::mem::take(&mut self.batch) else { return false };
+        let batches = match std::mem::take(&mut self.batch) {
+            Batch::Noted(batches) => batches,
+            other => {
+                self.batch = other;
+                return false;
+            }
+        };
         if !is_noted {
             effects.push(Effect::Add(Figure::JournalErrors, 1));
             return false;

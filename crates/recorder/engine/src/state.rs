@@ -6,7 +6,6 @@ use formats::Series;
 use store::Writer;
 
 use crate::behind::Behind;
-use crate::event::Last;
 
 /// How long to wait for the numbers of new series, until senders are answered without them.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -68,8 +67,8 @@ pub(crate) enum Goal {
 pub(crate) enum LastBatch {
     /// The new file begins when no batch is on its way.
     Wanted,
-    /// What it must contain.
-    Upto(Last),
+    /// It contains everything up to these positions, of lines and of any record.
+    Upto { lines: u64, upto: u64 },
     /// The store has it.
     Written,
 }

@@ -98,12 +98,7 @@ impl Statsd {
             gatherer.select(Format::Statsd.code());
         }
         for windowed in windows {
-            let admitted = gatherer.admits_window(windowed);
-            let done = match are_known {
-                true => admitted,
-                false => admitted.and_then(|()| gatherer.window(windowed)),
-            };
-            if done.is_ok() {
+            if gatherer.window(windowed, are_known).is_ok() {
                 continue;
             }
             // It is outside the bounds of its series, and so is unknown.
@@ -111,7 +106,7 @@ impl Statsd {
                 self.refused += 1;
                 let nothing = Windowed { update: None, ..*windowed };
                 // What was recorded can be taken back.
-                let _ = gatherer.window(&nothing);
+                let _ = gatherer.window(&nothing, false);
             }
             if let Some((windows, _)) = self.reader.windows() {
                 windows.not_given(windowed);

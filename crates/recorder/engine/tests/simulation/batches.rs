@@ -8,8 +8,8 @@ use std::time::Duration;
 use engine::gather::Question;
 use engine::journal::Follower;
 use engine::{
-    Batches, Effect, Engine, EngineOptions, Event, Figure, Format, Frozen, Journal, JournalError,
-    Last, Message, Now, Options, Record, Reply, Session, SessionError, Start, Stored, Wants,
+    Batches, Effect, Engine, EngineError, EngineOptions, Event, Figure, Format, Frozen, Journal,
+    JournalError, Message, Now, Options, Record, Reply, Session, SessionError, Stored, Wants,
     session,
 };
 use formats::Precision;
@@ -124,6 +124,7 @@ struct Process {
     passed: Duration,
     is_journal_failing: bool,
     hands_over: bool,
+    stops: bool,
     /// Whether it cannot go on.
     is_over: bool,
 }
@@ -241,6 +242,7 @@ impl World {
                 12 => self.commit_late()?,
                 13 => _ = alive.journal.start_file(),
                 14 => self.hand_over(alive)?,
+                15 if self.random.one_in(4) => self.stop(alive)?,
                 _ => self.receive(alive)?,
             }
             if self.disk.is_dead() || alive.is_over {
@@ -298,7 +300,7 @@ impl World {
             }
             _ => session::begin(self.disk.clone(), FILE_BYTES, &mut self.store, writers),
         };
-        let Session { journal, batches, windows } = match begun {
+        let session = match begun {
             Ok(session) => session,
             Err(
                 error @ (SessionError::OtherRecord
@@ -312,6 +314,7 @@ impl World {
                 return Ok(None);
             }
         };
+        let Session { journal, batches, .. } = &session;
         let (upto, first, last) = (batches.upto(), journal.first(), journal.last());
         let (mut waiting, mut believed) = (VecDeque::new(), 0);
         if let Some(rule @ (Leniency::FromTheStart | Leniency::BelievesTheJournal)) = self.without {
@@ -333,11 +336,10 @@ impl World {
             remember: Duration::from_secs(86_400),
             updates: Options { head_bytes: HEAD_BYTES, ..Options::new(step) },
         };
-        let start = Start { batches, windows, first, last };
-        let engine = Engine::new(options, 0, start, Now::default()).map_err(text)?;
+        let engine = Engine::new(options, 0, &session, Now::default()).map_err(text)?;
         let mut process = Process {
             engine,
-            journal,
+            journal: session.journal,
             follower: None,
             lines: last,
             waiting,
@@ -349,6 +351,7 @@ impl World {
             passed: Duration::ZERO,
             is_journal_failing: false,
             hands_over: false,
+            stops: false,
             is_over: false,
         };
         self.note(format!("started after {upto}"));
@@ -365,7 +368,12 @@ impl World {
             is_journal_failing: process.is_journal_failing,
         };
         let (mut done, mut effects) = (Done::default(), Vec::new());
-        process.engine.step(event, now, &mut effects).map_err(text)?;
+        if let Err(error) = process.engine.step(event, now, &mut effects) {
+            self.note(format!("ends: {error}"));
+            let is_allowed = process.stops && matches!(error, EngineError::Unwritten);
+            law(is_allowed, "only a stop ends it")?;
+            process.is_over = true;
+        }
         let mut effects = VecDeque::from(effects);
         while let Some(effect) = effects.pop_front() {
             let event = self.carry_out(process, effect, &mut done)?;
@@ -401,20 +409,20 @@ impl World {
             Effect::AskSeries(question) => process.asked.push_back(Asked::Series(question)),
             Effect::AskKey(key) => process.asked.push_back(Asked::Key(key)),
             Effect::Weigh(from) => return Ok(Some(Event::Weighed(journal.size_from(from)))),
-            Effect::Note(note) if self.without == Some(Leniency::RecordAfterBatch) => {
-                process.owed = Some(note.batches);
+            Effect::Note { batches, .. } if self.without == Some(Leniency::RecordAfterBatch) => {
+                process.owed = Some(batches);
                 return Ok(Some(Event::Noted(true)));
             }
-            Effect::Note(note) => {
-                if note.is_large {
+            Effect::Note { batches, is_large } => {
+                if is_large {
                     let _ = journal.start_file();
                 }
-                let noted = note.batches.note(journal);
+                let noted = batches.note(journal);
                 if self.without == Some(Leniency::ReleaseBeforeBatch) && noted.is_ok() {
-                    let _ = note.batches.release(journal);
+                    let _ = batches.release(journal);
                 }
                 process.is_journal_failing = noted.is_err();
-                self.note(format!("batch up to {}: {noted:?}", note.batches.upto()));
+                self.note(format!("batch up to {}: {noted:?}", batches.upto()));
                 return Ok(Some(Event::Noted(noted.is_ok())));
             }
             Effect::TryJournal(batches) => {
@@ -422,8 +430,8 @@ impl World {
             }
             Effect::StartFile => {
                 let _ = journal.start_file();
-                let last = Last { lines: process.lines, upto: journal.last() };
-                return Ok(Some(Event::FileStarted(last)));
+                let (lines, upto) = (process.lines, journal.last());
+                return Ok(Some(Event::FileStarted { lines, upto }));
             }
             Effect::Write(frozen) => {
                 let claims = frozen.claims().iter();
@@ -510,6 +518,28 @@ impl World {
             self.tell(process, event)?;
         }
         self.pass(process)
+    }
+
+    /// No more messages come: a while later, it has ended in order, or with an error.
+    fn stop(&mut self, process: &mut Process) -> Result<(), String> {
+        if process.waiting.is_empty() && matches!(process.engine.wants(), Wants::Message(_)) {
+            process.stops = true;
+            self.note("stops");
+            self.tell(process, Event::Stop)?;
+        }
+        for _ in 0..self.random.below(30) {
+            if !process.stops || self.disk.is_dead() || process.is_over {
+                return Ok(());
+            }
+            if process.engine.wants() == Wants::Nothing {
+                self.note("ended in order");
+                break;
+            }
+            self.pass(process)?;
+            self.store_works(process)?;
+        }
+        process.is_over |= process.stops;
+        Ok(())
     }
 
     /// Messages arrive, some of them again.
@@ -662,6 +692,7 @@ impl World {
         let mut process = self.start()?.ok_or("broken law: it starts again")?;
         self.commit_late()?;
         self.settle_until(&mut process, |wants| matches!(wants, Wants::Message(_)))?;
+        process.stops = true;
         self.tell(&mut process, Event::Stop)?;
         self.settle_until(&mut process, |wants| wants == Wants::Nothing)?;
         law(process.journal.size() <= FILE_BYTES, "a journal that the store has is short")?;

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use engine::journal::{FILE_BYTES, Follower};
 use engine::{
-    Counted, Effect, Engine, EngineError, Event, Folder, Journal, JournalError, Last, Note, Now,
-    Refused, Reply, Session, SessionError, Start, Wants, session,
+    Counted, Effect, Engine, EngineError, Event, Folder, Journal, JournalError, Now, Refused,
+    Reply, Session, SessionError, Wants, session,
 };
 use store::{Retention, Store, StoreError, Writer};
 
@@ -36,14 +36,13 @@ pub(super) fn run(
 ) -> Result<(), ServeError> {
     let mut store = store::open(&options.place)?;
     retain(&mut *store, options)?;
-    let Session { journal, batches, windows } = begin(&mut *store, &options.journal)?;
+    let session = begin(&mut *store, &options.journal)?;
     if let Some(last_us) = store.last_us()? {
         state.compare_clock(last_us);
     }
     let lane = store.lanes(&[&options.engine.updates.lane])?.first().copied().unwrap_or(0);
-    state.journal_bytes.store(journal.size(), Ordering::Relaxed);
-    let start = Start { batches, windows, first: journal.first(), last: journal.last() };
-    let engine = Engine::new(options.engine.clone(), lane, start, Now::default());
+    state.journal_bytes.store(session.journal.size(), Ordering::Relaxed);
+    let engine = Engine::new(options.engine.clone(), lane, &session, Now::default());
     let engine = engine.map_err(|error| failed(error, options, state))?;
     let (replies, told) = channel();
     let keys = keys::start(&options.place, replies.clone())?;
@@ -52,7 +51,7 @@ pub(super) fn run(
             options,
             state,
             metrics,
-            journal: Arc::new(Mutex::new(journal)),
+            journal: Arc::new(Mutex::new(session.journal)),
             follower: None,
             store: store_thread::start(scope, store, replies),
             keys,
@@ -293,7 +292,7 @@ impl Executor<'_> {
             }
             Effect::AskKey(key) => self.keys.send(key).unwrap_or_else(|_| gone()),
             Effect::Weigh(from) => return Some(Event::Weighed(self.journal().size_from(from))),
-            Effect::Note(Note { batches, is_large }) => {
+            Effect::Note { batches, is_large } => {
                 let mut journal = self.journal();
                 if is_large {
                     // Without a new file, the journal is released later.
@@ -312,7 +311,7 @@ impl Executor<'_> {
                 // Without a new file the successor has more to read.
                 let _ = journal.start_file();
                 let lines = state.journaled.load(Ordering::Relaxed);
-                return Some(Event::FileStarted(Last { lines, upto: journal.last() }));
+                return Some(Event::FileStarted { lines, upto: journal.last() });
             }
             Effect::Write(mut frozen) => {
                 let now_us = state.now_us();
