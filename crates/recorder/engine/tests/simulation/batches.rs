@@ -13,10 +13,9 @@ use engine::{
     session,
 };
 use formats::Precision;
-use series::{Kind, Spec, Step};
+use series::Step;
 use store::{
-    Applied, Changes, Identity, Memory, NewSeries, Request, Retention, SeriesLimit, Source, Store,
-    StoreError, Writer,
+    Applied, Changes, Memory, Request, Retention, Selector, Source, Store, StoreError, Writer,
 };
 
 use super::disk::{Condition, Injected, SimulatedDisk};
@@ -34,10 +33,9 @@ const HEAD_BYTES: usize = 1_000;
 
 const STEP_S: i64 = 10;
 
-/// When all messages arrive, in microseconds since the epoch; they count before that.
+/// When the first message arrives, in microseconds since the epoch; those with a time count before
+/// that.
 const ARRIVAL_US: i64 = 1_000_000_000_000_000;
-
-const FORMAT: Format = Format::Influx(Precision::Microseconds);
 
 /// A rule of batches that is left out on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +102,14 @@ enum Asked {
     Key(Writer),
 }
 
+/// A message in the journal that the engine has not answered.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    position: u64,
+    message: u64,
+    arrival_us: i64,
+}
+
 /// A process: its engine, and what its executor holds.
 struct Process {
     engine: Engine<()>,
@@ -111,8 +117,8 @@ struct Process {
     follower: Option<Follower<SimulatedDisk>>,
     /// The position of the last message in the journal.
     lines: u64,
-    /// Messages in the journal that the engine has not answered, with their positions.
-    waiting: VecDeque<(u64, u64)>,
+    /// Messages in the journal that the engine has not answered.
+    waiting: VecDeque<Waiting>,
     asked: VecDeque<Asked>,
     sent: Option<Sent>,
     /// A record that is written after its batch.
@@ -141,20 +147,29 @@ fn key(message: u64) -> Option<Writer> {
     message.is_multiple_of(3).then_some(Writer(u128::from(message) << 64))
 }
 
-/// A message: a count in a slot of its own.
-fn lines(message: u64) -> String {
+/// A message and how it is read: a count in a slot of its own, or one in a window of StatsD.
+fn lines(message: u64, has_windows: bool) -> (Format, String) {
+    if has_windows && message % 3 == 1 {
+        return (Format::Statsd, format!("s{message}:1|c\n"));
+    }
     let start_us = message as i64 * STEP_S * series::SECOND_US;
     let end_us = start_us + STEP_S * series::SECOND_US;
-    format!("messages value=1i,_start={start_us}i,_end={end_us}i {end_us}\n")
+    let line = format!("messages value=1i,_start={start_us}i,_end={end_us}i {end_us}\n");
+    (Format::Influx(Precision::Microseconds), line)
 }
 
-/// The message of a record.
-fn message(bytes: &[u8]) -> Option<u64> {
-    let Some(Record::Lines { lines, .. }) = Record::read(bytes) else { return None };
+/// The message of a record, and when it arrived.
+fn message(bytes: &[u8]) -> Option<(u64, i64)> {
+    let Some(Record::Lines { lines, arrival_us, .. }) = Record::read(bytes) else { return None };
     let text = std::str::from_utf8(lines).ok()?;
-    let (_, rest) = text.split_once("_start=")?;
-    let start_us: i64 = rest.split_once('i')?.0.parse().ok()?;
-    Some((start_us / (STEP_S * series::SECOND_US)) as u64)
+    let message = match text.split_once("_start=") {
+        Some((_, rest)) => {
+            let start_us: i64 = rest.split_once('i')?.0.parse().ok()?;
+            (start_us / (STEP_S * series::SECOND_US)) as u64
+        }
+        None => text.strip_prefix('s')?.split_once(':')?.0.parse().ok()?,
+    };
+    Some((message, arrival_us))
 }
 
 struct World {
@@ -171,6 +186,9 @@ struct World {
     late: Option<Sent>,
     /// Whether the store does all it is asked for.
     is_healthy: bool,
+    /// Whether some messages are of StatsD.
+    has_windows: bool,
+    now_us: i64,
     seen: Seen,
     script: Vec<String>,
 }
@@ -197,6 +215,8 @@ pub(crate) fn run(seed: u64, without: Option<Leniency>) -> Result<Seen, String> 
         next_writer: 1,
         late: None,
         is_healthy: false,
+        has_windows: seed % 2 == 1,
+        now_us: ARRIVAL_US,
         seen: Seen {
             acknowledged: 0,
             batches: 0,
@@ -321,7 +341,12 @@ impl World {
             let mut follower = Follower::new(self.disk.clone(), first - 1);
             while let Ok(Some((position, bytes))) = follower.next(last) {
                 if rule == Leniency::FromTheStart && position <= upto {
-                    waiting.extend(message(bytes).map(|message| (position, message)));
+                    let waits = message(bytes);
+                    waiting.extend(waits.map(|(message, arrival_us)| Waiting {
+                        position,
+                        message,
+                        arrival_us,
+                    }));
                 } else if rule == Leniency::BelievesTheJournal
                     && let Some(Record::Batch { upto, .. }) = Record::read(bytes)
                 {
@@ -370,8 +395,13 @@ impl World {
         let (mut done, mut effects) = (Done::default(), Vec::new());
         if let Err(error) = process.engine.step(event, now, &mut effects) {
             self.note(format!("ends: {error}"));
-            let is_allowed = process.stops && matches!(error, EngineError::Unwritten);
-            law(is_allowed, "only a stop ends it")?;
+            let is_allowed = match error {
+                EngineError::Unwritten => process.stops,
+                // It cannot start without the store.
+                EngineError::Store(StoreError::Lost { .. }) => true,
+                _ => false,
+            };
+            law(is_allowed, "only a stop, or a store that is gone at the start, ends it")?;
             process.is_over = true;
         }
         let mut effects = VecDeque::from(effects);
@@ -455,21 +485,16 @@ impl World {
             match process.engine.wants() {
                 Wants::Record { after, upto } => self.read(process, after, upto)?,
                 Wants::Message(_) => {
-                    let Some((position, message)) = process.waiting.pop_front() else {
-                        return Ok(());
-                    };
-                    let lines = lines(message);
+                    let Some(waits) = process.waiting.pop_front() else { return Ok(()) };
+                    let Waiting { position, message, arrival_us } = waits;
+                    let (format, lines) = lines(message, self.has_windows);
                     let far = u64::from(self.without == Some(Leniency::UptoTooFar));
-                    let given = Message {
-                        position: position + far,
-                        format: FORMAT,
-                        arrival_us: ARRIVAL_US,
-                        key: key(message),
-                        lines: lines.as_bytes(),
-                    };
+                    let (key, lines) = (key(message), lines.as_bytes());
+                    let position = position + far;
+                    let given = Message { position, format, arrival_us, key, lines };
                     let done = self.tell(process, Event::Message(given, &()))?;
                     if done.is_again {
-                        process.waiting.push_front((position, message));
+                        process.waiting.push_front(waits);
                     } else if done.is_answered {
                         self.acknowledged.insert(message);
                     }
@@ -504,7 +529,9 @@ impl World {
 
     /// Some time passes.
     fn pass(&mut self, process: &mut Process) -> Result<(), String> {
-        process.passed += Duration::from_millis(50 + self.random.below(6_000));
+        let passed = Duration::from_millis(50 + self.random.below(6_000));
+        process.passed += passed;
+        self.now_us += passed.as_micros() as i64;
         self.tell(process, Event::Tick)?;
         self.go_on(process)
     }
@@ -552,16 +579,16 @@ impl World {
                 message = self.next_message;
                 self.next_message += 1;
             }
-            let (key, lines) = (key(message), lines(message));
-            let lines = lines.as_bytes();
-            Record::Lines { format: FORMAT, arrival_us: ARRIVAL_US, key, lines }.write(&mut bytes);
+            let (format, lines) = lines(message, self.has_windows);
+            let (key, lines, arrival_us) = (key(message), lines.as_bytes(), self.now_us);
+            Record::Lines { format, arrival_us, key, lines }.write(&mut bytes);
             let position = journal.append(&bytes).map_err(text)?;
-            messages.push((position, message));
+            messages.push(Waiting { position, message, arrival_us });
         }
         let committed = journal.commit();
         let is_torn = journal.is_torn();
         self.note(format!("messages {messages:?}: {committed:?}"));
-        let each = messages.iter().map(|(_, message)| *message);
+        let each = messages.iter().map(|waits| waits.message);
         if self.without == Some(Leniency::AnswersEarly) {
             self.acknowledged.extend(each.clone());
         }
@@ -695,23 +722,27 @@ impl World {
         process.stops = true;
         self.tell(&mut process, Event::Stop)?;
         self.settle_until(&mut process, |wants| wants == Wants::Nothing)?;
-        law(process.journal.size() <= FILE_BYTES, "a journal that the store has is short")?;
+        // Open windows need their messages.
+        let is_short = process.journal.size() <= FILE_BYTES;
+        law(is_short || self.has_windows, "a journal that the store has is short")?;
         drop(process);
         let mut again = self.start()?.ok_or("broken law: it starts again")?;
         self.settle_until(&mut again, |wants| matches!(wants, Wants::Message(_)))?;
         let is_empty = again.engine.head_bytes() == 0 && again.engine.oldest_us().is_none();
         law(is_empty, "nothing is left over")?;
         let step = Step::from_secs(STEP_S).ok_or("a step")?;
-        let (measurement, field) = ("messages".to_owned(), "value".to_owned());
-        let identity = Identity { measurement, field, tags: BTreeMap::new() };
-        let wanted = NewSeries::new(identity, Spec::new(Kind::Count, step));
-        let made = self.store.series(&[wanted], &SeriesLimit::DEFAULT).map_err(text)?;
-        let id = made.first().and_then(|made| made.as_ref().ok()).ok_or("a series")?.id;
-        let rows = self.store.slots(step, &[id], i64::MIN, i64::MAX).map_err(text)?;
-        let counts: BTreeMap<u64, f64> = rows
-            .iter()
-            .map(|(key, row)| ((key.slot_us / step.us()) as u64, row.integral.as_f64()))
-            .collect();
+        let mut counts: BTreeMap<u64, f64> = BTreeMap::new();
+        let all = Selector { measurement: None, field: None, tags: BTreeMap::new() };
+        for series in self.store.find(&all).map_err(text)? {
+            let rows = self.store.slots(step, &[series.id], i64::MIN, i64::MAX).map_err(text)?;
+            for (key, row) in rows {
+                let message = match series.identity.measurement.strip_prefix('s') {
+                    Some(message) => message.parse().map_err(text)?,
+                    None => (key.slot_us / step.us()) as u64,
+                };
+                *counts.entry(message).or_default() += row.integral.as_f64();
+            }
+        }
         for message in &self.acknowledged {
             let count = counts.get(message).copied().unwrap_or_default();
             law(count == 1.0, &format!("acknowledged counts once: {message} counts {count}"))?;
