@@ -358,7 +358,7 @@ impl<S: Clone + PartialEq> Engine<S> {
                 }
                 Some(true) => {
                     effects.push(Effect::Add(Figure::RequestsRepeated, 1));
-                    let refused = self.intake.judge(message);
+                    let refused = self.intake.repeated(message);
                     return Some((Refused { is_repeated: true, ..refused }, None));
                 }
                 Some(false) => {}

@@ -187,6 +187,13 @@ impl Intake {
         Ok(accepted)
     }
 
+    /// What of a message that repeats an earlier one cannot be read. It closes windows like any other,
+    /// because it does so when it is read from the journal again.
+    pub(crate) fn repeated(&mut self, message: Message<'_>) -> Refused {
+        self.statsd.pass(&mut self.gatherer, message, false);
+        self.judge(message)
+    }
+
     /// What of a message cannot be read; what the store would refuse is not known.
     pub(crate) fn judge(&mut self, message: Message<'_>) -> Refused {
         match message.format {

@@ -147,10 +147,16 @@ fn key(message: u64) -> Option<Writer> {
     message.is_multiple_of(3).then_some(Writer(u128::from(message) << 64))
 }
 
-/// A message and how it is read: a count in a slot of its own, or one in a window of StatsD.
+/// Whether a message is of StatsD, if any are.
+fn is_windowed(message: u64) -> bool {
+    message % 3 == 1
+}
+
+/// A message and how it is read: a count in a slot of its own, or one in a window of StatsD, with
+/// 2.5 more in a series of all.
 fn lines(message: u64, has_windows: bool) -> (Format, String) {
-    if has_windows && message % 3 == 1 {
-        return (Format::Statsd, format!("s{message}:1|c\n"));
+    if has_windows && is_windowed(message) {
+        return (Format::Statsd, format!("s{message}:1|c\nfractions:1|c|@0.4\n"));
     }
     let start_us = message as i64 * STEP_S * series::SECOND_US;
     let end_us = start_us + STEP_S * series::SECOND_US;
@@ -731,10 +737,14 @@ impl World {
         let is_empty = again.engine.head_bytes() == 0 && again.engine.oldest_us().is_none();
         law(is_empty, "nothing is left over")?;
         let step = Step::from_secs(STEP_S).ok_or("a step")?;
-        let mut counts: BTreeMap<u64, f64> = BTreeMap::new();
+        let (mut counts, mut fractions) = (BTreeMap::<u64, f64>::new(), 0.0);
         let all = Selector { measurement: None, field: None, tags: BTreeMap::new() };
         for series in self.store.find(&all).map_err(text)? {
             let rows = self.store.slots(step, &[series.id], i64::MIN, i64::MAX).map_err(text)?;
+            if series.identity.measurement == "fractions" {
+                fractions = rows.iter().map(|(_, row)| row.integral.as_f64()).sum();
+                continue;
+            }
             for (key, row) in rows {
                 let message = match series.identity.measurement.strip_prefix('s') {
                     Some(message) => message.parse().map_err(text)?,
@@ -742,6 +752,15 @@ impl World {
                 };
                 *counts.entry(message).or_default() += row.integral.as_f64();
             }
+        }
+        if self.has_windows {
+            let sum = |messages: usize| 2.5 * messages as f64;
+            let is_windowed = |message: &&u64| is_windowed(**message);
+            let least = sum(self.acknowledged.iter().filter(is_windowed).count());
+            let most = sum(self.acknowledged.union(&self.unknown).filter(is_windowed).count());
+            // An open window is rounded.
+            let is_between = fractions > least - 1.0 && fractions < most + 1.0;
+            law(is_between, &format!("fractions go on: {fractions} is in {least} to {most}"))?;
         }
         for message in &self.acknowledged {
             let count = counts.get(message).copied().unwrap_or_default();
