@@ -7,6 +7,8 @@
 //!              acknowledged)
 //! ```
 //!
+//! - [`Engine`]: the state machine. It is told what happens ([`Event`]), and wants things to be done
+//!   ([`Effect`]); an executor has the threads, the clock, the disk and the store.
 //! - [`journal`]: acknowledged updates on disk, until a store has them.
 //! - [`record`]: what is in the journal: messages, and the batches that contain them.
 //! - [`session`]: which batches the store has, and where to continue after a kill.
@@ -14,17 +16,40 @@
 //! - [`clock`]: which time to believe, when the machine's clock may be wrong.
 //! - [`disk`]: the disk as a trait, so that a simulator can tear writes, fill the disk, and cut the
 //!   power (`tests/simulation`).
+//! - [`gather`]: the head by the names of series, for executors that write no journal.
 
+mod answer;
+mod behind;
 pub mod clock;
 pub mod disk;
+mod elements;
+mod engine;
+mod event;
+pub mod gather;
 pub mod head;
+mod intake;
 pub mod journal;
+mod options;
+mod outgoing;
+mod placed;
 pub mod record;
 pub mod session;
+mod state;
+mod statsd;
+mod stored;
+mod text;
+mod upkeep;
 
+pub use answer::{Message, Refused};
 pub use clock::{Clock, Moment};
 pub use disk::{Disk, Folder};
+pub use engine::Engine;
+pub use event::{Counted, Effect, EngineError, Event, Figure, Now, Reply, Wants};
+pub use gather::Gatherer;
 pub use head::{Frozen, Head, Place};
 pub use journal::{Journal, JournalError};
+pub use options::{EngineOptions, HEAD_BYTES, Options, RrdMode, WRITTEN_EACH};
+pub use placed::Placed;
 pub use record::{Format, Record};
 pub use session::{Batches, Session, SessionError, WindowsRecord};
+pub use stored::{Stored, Unstored, write};

@@ -147,7 +147,7 @@ pub struct WindowsRecord {
 }
 
 /// The batches of a session: the last one is being written, or the store has it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Batches {
     writer: Writer,
     number: u64,
@@ -167,28 +167,18 @@ impl Batches {
         self.upto
     }
 
-    /// Begins the next batch, which contains everything up to a position, after the store has the
-    /// last one; returns what the store is to claim with it. Its record is on disk then.
-    ///
-    /// # Errors
-    /// [`JournalError::Io`]: then the batch must not be written, and can be begun again.
-    pub fn begin<D: Disk>(
-        &mut self,
-        journal: &mut Journal<D>,
-        upto: u64,
-        windows: Option<WindowsRecord>,
-    ) -> Result<(Writer, u64), JournalError> {
+    /// These with the next one, which contains everything up to a position. The store is to get it
+    /// after the last one, once its record [is on disk](Batches::note).
+    #[must_use]
+    pub fn next(&self, upto: u64, windows: Option<WindowsRecord>) -> Batches {
         let windows = windows.or_else(|| self.windows.clone());
-        let next = Batches { writer: self.writer, number: self.number + 1, upto, windows };
-        next.note(journal)?;
-        *self = next;
-        Ok(self.claim())
+        Batches { writer: self.writer, number: self.number + 1, upto, windows }
     }
 
     /// Writes the record of the last batch, after that of its windows.
     ///
     /// # Errors
-    /// [`JournalError::Io`].
+    /// [`JournalError::Io`]: then the batch must not be written, and can be begun again.
     pub fn note<D: Disk>(&self, journal: &mut Journal<D>) -> Result<(), JournalError> {
         if let Some(windows) = &self.windows {
             journal.append(&windows.bytes)?;

@@ -16,12 +16,12 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use engine::Placed;
 use formats::files::{Aggregation, Resumed, Rrd, Stretch, Whisper};
 use formats::{Book, FileError, Line, Malformed, Reason, SeriesName, Update};
 use series::{Accumulator, Integral, Interval, Kind, SECOND_US, Spec, Step};
 use store::{NewSeries, Store};
 
-use crate::placed::Placed;
 use crate::recorder::Recorder;
 use crate::{BackfillError, Fingerprint, Options, Refused, Summary, Watch};
 

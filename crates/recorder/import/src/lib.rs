@@ -18,9 +18,6 @@
 //!
 //! Content is fingerprinted after unpacking, so a file and its gzip are the same.
 //!
-//! Streams without an end ([`live`]) have no pieces: their caller numbers the batches, and keeps a
-//! journal of what it has acknowledged.
-//!
 //! Whole files ([`files`]) are rings that drop data, so a later copy does not begin with the
 //! earlier one. There each series continues from its newest row.
 
@@ -29,15 +26,12 @@ mod error;
 pub mod files;
 mod fingerprint;
 mod lines;
-mod options;
-mod placed;
 mod recorder;
 mod store_thread;
 mod summary;
 
+pub use engine::{HEAD_BYTES, Options, RrdMode, Unstored, WRITTEN_EACH};
 pub use error::BackfillError;
 pub use fingerprint::Fingerprint;
 pub use lines::{Lines, import};
-pub use options::{HEAD_BYTES, Options, RrdMode, WRITTEN_EACH};
-pub use recorder::{Batch, Live, Unstored, live};
 pub use summary::{Refused, Summary, Watch};

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::ops::Range;
 
+use engine::Placed;
 use formats::text::{Reader, Windowed};
 use formats::{Arrival, Book, FileError, Line, Malformed, Reason, Update, What};
 use series::{Refusal, SECOND_US};
 use store::Store;
 
-use crate::placed::{Placed, placed};
 use crate::recorder::Recorder;
 use crate::{BackfillError, Fingerprint, Options, Refused, Summary, Watch};
 
@@ -119,14 +119,14 @@ struct Said {
 
 impl Said {
     fn update(&mut self, place: usize, (series, update): (formats::Series, Update)) {
-        self.updates.push(Placed { place, series, update, instead: None, step: None });
+        self.updates.push(Placed::new(place, series, update));
     }
 
     /// Adds the result of a window, with its own position after `lines`.
     fn window(&mut self, lines: usize, windowed: Windowed) {
         let place = lines + self.windows.len();
         self.windows.push(windowed);
-        self.updates.extend(placed(&windowed).map(|placed| Placed { place, ..placed }));
+        self.updates.extend(Placed::windowed(place, &windowed));
     }
 }
 

@@ -3,22 +3,20 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use engine::{Frozen, Head, Place};
+use engine::gather::{Found, reason};
+use engine::{Frozen, Gatherer, Place, Placed, Stored, Unstored};
 use formats::files::Resumed;
-use formats::{Book, Malformed, Reason, Update, What};
+use formats::{Book, Reason, Update, What};
 use series::rrd;
-use series::{Accumulator, Interval, Kind, Refusal, Sense, Spec, Step};
-use store::{Changes, RrdChange, Store, StoreError, Writer};
-
-mod find;
-mod live;
-
-pub use live::{Batch, Live, live};
+use series::{Accumulator, Kind, Lane, Refusal, Step};
+use store::{Changes, NewSeries, NotMade, RrdChange, Series, Store, StoreError, Writer};
 
 use crate::advance::Advance;
-use crate::placed::Placed;
-use crate::store_thread::{self, StoreThread, Stored};
+use crate::store_thread::{self, StoreThread};
 use crate::{BackfillError, Options};
+
+/// The number of an import's only book.
+const BOOK: usize = 0;
 
 /// A head with fewer updates is not written early.
 const ENOUGH: u64 = 200_000;
@@ -32,46 +30,15 @@ pub(crate) struct Recorder<'s> {
     store_thread: StoreThread<'s>,
     options: Options,
     lane: i32,
-    head: Head,
-    /// By number in the book.
-    known: Vec<Known>,
+    gatherer: Gatherer,
     rrds: HashMap<Place, Advance>,
-    /// Size of the head when it was last taken out.
-    bytes_before: usize,
     updates: u64,
     flushed: Instant,
     /// Whether a piece was written: then no later one can be known.
     wrote: bool,
     /// Whether the head contains whole pieces: false while one is being added.
     whole: bool,
-    /// Whether a series with RRDtool's semantics is refused, and does not end the stream.
-    refuses_mode: bool,
     unstored: Unstored,
-}
-
-/// What of accepted updates was not stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unstored {
-    /// Slots that are older than any retention keeps.
-    pub expired: u64,
-    /// Points that arrived late after those which another process has written to the same lane.
-    pub overtaken: u64,
-}
-
-impl std::ops::AddAssign for Unstored {
-    fn add_assign(&mut self, other: Unstored) {
-        self.expired += other.expired;
-        self.overtaken += other.overtaken;
-    }
-}
-
-/// What is known about a series of the book.
-#[derive(Clone, Copy, Debug, Default)]
-enum Known {
-    #[default]
-    New,
-    Refused(Reason),
-    At(Place),
 }
 
 /// Result of a piece.
@@ -112,17 +79,14 @@ impl Recorder<'_> {
         store_thread::with(store, now_us, |store_thread| {
             let mut recorder = Recorder {
                 store_thread,
+                gatherer: Gatherer::new(options.clone(), lane),
                 options,
                 lane,
-                head: Head::new(lane),
-                known: Vec::new(),
                 rrds: HashMap::new(),
-                bytes_before: 0,
                 updates: 0,
                 flushed: Instant::now(),
                 wrote: false,
                 whole: true,
-                refuses_mode: false,
                 unstored: Unstored::default(),
             };
             let done = work(&mut recorder);
@@ -140,7 +104,7 @@ impl Recorder<'_> {
 
     /// End of the latest update in the lane of a series, in microseconds since the epoch.
     pub(crate) fn newest_us(&mut self, id: i64) -> Result<Option<i64>, BackfillError> {
-        if self.head.is_touched(id) {
+        if self.gatherer.head.is_touched(id) {
             self.settle()?;
         }
         let rows = self.store_thread.call(move |store| {
@@ -159,7 +123,7 @@ impl Recorder<'_> {
         from_us: i64,
         until_us: i64,
     ) -> Result<Vec<(i64, Accumulator)>, BackfillError> {
-        if self.head.is_touched(id) {
+        if self.gatherer.head.is_touched(id) {
             self.settle()?;
         }
         let rows =
@@ -202,7 +166,7 @@ impl Recorder<'_> {
     /// Whether this writer's batch was written before, or waits to be: for batches that are not
     /// pieces of one stream, of which a known one may follow a new one.
     pub(crate) fn knows(&mut self, writer: Writer) -> Result<bool, StoreError> {
-        Ok(self.head.has_claim(writer)
+        Ok(self.gatherer.head.has_claim(writer)
             || self.store_thread.call(move |store| store.last_batch(writer))? > 0)
     }
 
@@ -232,14 +196,16 @@ impl Recorder<'_> {
     ) -> Result<Written, BackfillError> {
         self.wrote = true;
         self.find(book, updates.iter().map(|placed| (placed.series, placed.update.kind)))?;
-        if self.options.head_bytes == 0 || updates.iter().any(|placed| self.is_large(placed)) {
+        if self.options.head_bytes == 0
+            || updates.iter().any(|placed| self.gatherer.is_large(placed))
+        {
             return self.write_alone(writers, updates, refuse);
         }
         let mut refused = Vec::new();
         self.whole = false;
         let mut written = self.add_all(updates, &HashSet::new(), &HashSet::new(), &mut refused);
         refuse(&refused)?;
-        writers.iter().for_each(|writer| self.head.claim(*writer, 1));
+        writers.iter().for_each(|writer| self.gatherer.head.claim(*writer, 1));
         self.whole = true;
         self.updates += written.updates;
         self.flush_if_due()?;
@@ -266,7 +232,7 @@ impl Recorder<'_> {
             let mut written = self.add_all(updates, &full, &known_refused, &mut refused);
             known_refused.extend(refused.iter().map(|(place, _)| *place));
             refuse(&refused)?;
-            writers.iter().for_each(|writer| self.head.claim(*writer, 1));
+            writers.iter().for_each(|writer| self.gatherer.head.claim(*writer, 1));
             let frozen = self.freeze();
             match self.store_thread.apply(frozen) {
                 Ok(stored) => {
@@ -281,7 +247,7 @@ impl Recorder<'_> {
                     if full.len() == before {
                         return Err(StoreError::Overflow { slots }.into());
                     }
-                    self.head.undo(*frozen);
+                    self.gatherer.head.undo(*frozen);
                     self.rrds = rrds;
                 }
                 Err((error, _)) => return Err(error.into()),
@@ -296,7 +262,7 @@ impl Recorder<'_> {
     }
 
     fn settle(&mut self) -> Result<(), BackfillError> {
-        if !self.head.is_empty() {
+        if !self.gatherer.head.is_empty() {
             self.send()?;
         }
         let stored = self.store_thread.settle()?;
@@ -315,21 +281,16 @@ impl Recorder<'_> {
 
     /// Notes the result of a batch, and continues from the lanes that another writer had changed.
     fn stored(&mut self, stored: Stored) {
-        let Stored { expired, refused, rebased } = stored;
-        self.unstored += Unstored { expired, overtaken: refused };
-        for (id, lane) in rebased {
-            self.unstored.overtaken += self.head.rebase(id, &lane);
-        }
+        self.unstored += self.gatherer.stored(&stored);
     }
 
     /// Hands the head to the store if it is full, or if the store is idle and it is worthwhile.
     fn flush_if_due(&mut self) -> Result<(), BackfillError> {
-        let grown = self.head.bytes().saturating_sub(self.bytes_before);
-        let is_full = grown >= self.options.head_bytes / 2;
+        let is_full = self.gatherer.bytes() >= self.options.head_bytes / 2;
         if !is_full {
             let stored = self.store_thread.poll()?;
             self.stored(stored);
-            let each = self.head.touched() as u64 * ENOUGH_EACH;
+            let each = self.gatherer.head.touched() as u64 * ENOUGH_EACH;
             let is_worth_it = self.updates >= ENOUGH.max(each);
             let each = self.options.written_each;
             let is_late = each.is_some_and(|each| self.flushed.elapsed() >= each);
@@ -341,54 +302,74 @@ impl Recorder<'_> {
     }
 
     fn freeze(&mut self) -> Frozen {
-        let rrd = self.rrds.iter().filter_map(|(place, rrd)| rrd.change(self.head.id(*place)));
+        let rrd =
+            self.rrds.iter().filter_map(|(place, rrd)| rrd.change(self.gatherer.head.id(*place)));
         let rrd = rrd.collect();
         self.rrds.values_mut().for_each(Advance::settle);
-        let frozen = self.head.freeze().with_rrd(rrd);
-        self.bytes_before = self.head.bytes();
+        let frozen = self.gatherer.freeze().with_rrd(rrd);
         self.updates = 0;
         self.flushed = Instant::now();
         frozen
     }
 
-    fn known(&self, series: formats::Series) -> Known {
-        self.known.get(series.0 as usize).copied().unwrap_or_default()
+    /// The series of a name, created like this if it does not exist.
+    pub(crate) fn make(
+        &mut self,
+        number: formats::Series,
+        wanted: NewSeries,
+    ) -> Result<Result<Series, Reason>, BackfillError> {
+        let question = self.gatherer.question(BOOK, vec![(number, wanted)]);
+        let found = self.store_thread.call(move |store| question.ask(store))?;
+        let made = found.made.first().cloned().unwrap_or(Err(NotMade::TooMany)).map_err(reason);
+        self.keep(found)?;
+        Ok(made)
+    }
+
+    /// Finds or creates these series, all new ones at once.
+    pub(crate) fn find(
+        &mut self,
+        book: &Book,
+        touched: impl Iterator<Item = (formats::Series, Kind)>,
+    ) -> Result<(), BackfillError> {
+        let Some(question) = self.gatherer.missing(BOOK, book, touched) else { return Ok(()) };
+        if self.options.rrd.is_some()
+            && let Some(series) = question.without_rrd()
+        {
+            return Err(BackfillError::Interval { series: Box::new(series.clone()) });
+        }
+        let found = self.store_thread.call(move |store| question.ask(store))?;
+        self.keep(found)
+    }
+
+    /// Adds series to the head.
+    fn keep(&mut self, mut found: Found) -> Result<(), BackfillError> {
+        if let Some(series) = self.gatherer.keep(&found) {
+            let exists_in_rrd_mode = series.rrd.is_some();
+            let series = Box::new(series.identity);
+            return Err(BackfillError::OtherMode { series, exists_in_rrd_mode });
+        }
+        for series in found.made.into_iter().flatten() {
+            if let (Some(definition), Some(state)) = (series.rrd, found.rrds.remove(&series.id)) {
+                let place = self.gatherer.head.open(series.id, &series.spec, &Lane::default());
+                self.rrds.entry(place).or_insert_with(|| Advance::new(definition, state));
+            }
+        }
+        Ok(())
     }
 
     /// Whether a series that was found accepts updates of a kind.
     pub(crate) fn takes(&self, series: formats::Series, kind: Kind) -> Result<(), Reason> {
-        self.place(series, kind).map(|_| ())
-    }
-
-    /// The position of a series in the head, if it was found and accepts updates of a kind.
-    fn place(&self, series: formats::Series, kind: Kind) -> Result<Place, Reason> {
-        match self.known(series) {
-            Known::At(place) if self.head.spec(place).kind == kind => Ok(place),
-            Known::At(_) => Err(Refusal::WrongKind.into()),
-            Known::Refused(reason) => Err(reason),
-            Known::New => Err(Malformed::TooManySeries.into()),
-        }
+        self.gatherer.takes(series, kind).map(|_| ())
     }
 
     /// The position of an update's series, unless it is one of the full ones, by their numbers in
     /// the store.
     fn place_of(&self, placed: &Placed, full: &HashSet<i64>) -> Result<Place, Reason> {
-        let place = self.place(placed.series, placed.update.kind)?;
-        if !full.is_empty() && full.contains(&self.head.id(place)) {
+        let place = self.gatherer.takes(placed.series, placed.update.kind)?;
+        if !full.is_empty() && full.contains(&self.gatherer.head.id(place)) {
             return Err(Refusal::TooLarge.into());
         }
         Ok(place)
-    }
-
-    fn is_large(&self, placed: &Placed) -> bool {
-        match &placed.update.what {
-            What::Interval(interval) => Head::is_large_interval(interval),
-            What::Point(point) => {
-                let place = || self.place(placed.series, placed.update.kind);
-                Head::may_be_large(point)
-                    && place().is_ok_and(|place| self.head.is_large(place, point))
-            }
-        }
     }
 
     /// Adds updates to the head, except for refused lines: those in `known`, and those that are
@@ -423,62 +404,32 @@ impl Recorder<'_> {
         line.iter().try_for_each(|placed| self.add(placed, full))
     }
 
+    /// When series in RRD mode start, if that is known.
+    fn start_us(&self) -> Option<i64> {
+        self.options.rrd.as_ref().and_then(|mode| mode.start_us)
+    }
+
     /// Whether an update would be accepted.
     fn admits(&mut self, placed: &Placed, full: &HashSet<i64>) -> Result<(), Reason> {
         let place = self.place_of(placed, full)?;
-        match placed.update.what {
-            What::Point(point) => {
-                if let Some(rrd) = self.rrds.get(&place) {
-                    let start_us = self.options.rrd.as_ref().and_then(|mode| mode.start_us);
-                    rrd.clone().admit(point.at_us, start_us)?;
-                }
-                Ok(self.head.admits(place, point)?)
-            }
-            What::Interval(interval) => Ok(admits(self.head.spec(place), interval)?),
+        if let (What::Point(point), Some(rrd)) = (placed.update.what, self.rrds.get(&place)) {
+            rrd.clone().admit(point.at_us, self.start_us())?;
         }
+        self.gatherer.admits(place, placed)
     }
 
     /// Adds one update to the head.
     fn add(&mut self, placed: &Placed, full: &HashSet<i64>) -> Result<(), Reason> {
-        let place = self.place_of(placed, full)?;
-        match placed.update.what {
-            What::Point(point) => {
-                if self.rrds.is_empty() {
-                    return Ok(self.head.point(place, point)?);
-                }
-                let mut rrd = self.rrds.get_mut(&place);
-                if let Some(rrd) = &mut rrd {
-                    let start_us = self.options.rrd.as_ref().and_then(|mode| mode.start_us);
-                    rrd.admit(point.at_us, start_us)?;
-                }
-                self.head.point(place, point)?;
-                if let Some(rrd) = rrd {
-                    rrd.push(point)?;
-                }
-            }
-            What::Interval(interval) => {
-                let spec = self.head.spec(place);
-                admits(spec, interval)?;
-                let own = spec.step;
-                let step = placed.step.unwrap_or(own);
-                match placed.instead {
-                    Some(known) => self.head.interval_instead(place, interval, known, step),
-                    None if step != own => self.head.interval_at(place, interval, step),
-                    None => self.head.interval(place, interval)?,
-                }
-            }
+        let (place, start_us) = (self.place_of(placed, full)?, self.start_us());
+        let point = match placed.update.what {
+            What::Point(point) if !self.rrds.is_empty() => point,
+            _ => return self.gatherer.add(place, placed),
+        };
+        let mut rrd = self.rrds.get_mut(&place);
+        if let Some(rrd) = &mut rrd {
+            rrd.admit(point.at_us, start_us)?;
         }
-        Ok(())
+        self.gatherer.add(place, placed)?;
+        rrd.map_or(Ok(()), |rrd| Ok(rrd.push(point)?))
     }
-}
-
-/// Whether a series' bounds admit an interval.
-pub(crate) fn admits(spec: &Spec, interval: Interval) -> Result<(), Refusal> {
-    let cover = interval.cover();
-    // A correction may be negative; the bounds apply to what it corrects.
-    let rate = match cover.sense {
-        Sense::Correct => cover.amount.rate(cover.span).abs(),
-        Sense::Add | Sense::Retract => cover.amount.rate(cover.span),
-    };
-    if spec.admits(rate) { Ok(()) } else { Err(Refusal::OutOfBounds) }
 }

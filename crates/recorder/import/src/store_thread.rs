@@ -1,28 +1,12 @@
 //! The thread that writes to a store, and requests to it.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread;
-use std::time::Duration;
 
-use engine::Frozen;
-use series::Lane;
-use store::{Applied, Store, StoreError};
+use engine::{Frozen, Stored};
+use store::{Store, StoreError};
 
 use crate::BackfillError;
-
-/// Attempts to write a batch to lanes that another writer keeps changing.
-const ATTEMPTS: usize = 20;
-
-/// Result of a batch.
-#[derive(Debug, Default)]
-pub(crate) struct Stored {
-    /// Number of its slots that no retention keeps.
-    pub(crate) expired: u64,
-    /// Number of its points that were refused, because another writer had changed their lanes.
-    pub(crate) refused: u64,
-    /// The lanes of these series after the batch, by their numbers in the store.
-    pub(crate) rebased: Vec<(i64, Lane)>,
-}
 
 type Outcome = Result<Stored, StoreError>;
 
@@ -60,66 +44,27 @@ pub(crate) fn with<'s, T>(
         let (jobs, asked) = channel();
         let (reply, outcomes) = channel();
         scope.spawn(move || {
-            let mut worker = StoreWorker { store, now_us, maintained: false };
             // Both ends live until the work is done or has failed; then nobody is waiting.
             for job in asked {
-                worker.work(job, &reply);
+                work_on(store, now_us, job, &reply);
             }
         });
         work(StoreThread { jobs, outcomes, busy: false })
     })
 }
 
-/// The thread's side.
-struct StoreWorker<'s> {
-    store: &'s mut dyn Store,
-    now_us: i64,
-    maintained: bool,
-}
-
-impl StoreWorker<'_> {
-    fn work(&mut self, job: Job<'_>, reply: &Sender<Written>) {
-        match job {
-            Job::Write(mut frozen) => {
-                let outcome = self.write(&mut frozen).map_err(|error| (error, frozen));
-                drop(reply.send(outcome));
-            }
-            Job::Try(mut frozen, reply) => {
-                let outcome = self.write(&mut frozen).map_err(|error| (error, frozen));
-                drop(reply.send(outcome));
-            }
-            Job::Call(call) => call(self.store),
-        }
-    }
-
-    fn write(&mut self, frozen: &mut Frozen) -> Outcome {
-        let claims = frozen.claims().to_vec();
-        let mut attempts = 1;
-        loop {
-            match store::apply_ahead(self.store, &claims, frozen) {
-                Ok(applied) => {
-                    let expired = match applied {
-                        Applied::Now { expired } => expired,
-                        // Its answer was lost, or another import of the same data was faster.
-                        Applied::Before => 0,
-                    };
-                    let (refused, rebased) = (frozen.refused(), frozen.rebased());
-                    return Ok(Stored { expired, refused, rebased });
-                }
-                Err(StoreError::Stale { lanes })
-                    if frozen.rebase(&lanes) && attempts < ATTEMPTS =>
-                {
-                    attempts += 1;
-                }
-                // Expired slots are not kept, and need no partitions.
-                Err(StoreError::TooManyPartitions { .. }) if !self.maintained => {
-                    self.maintained = true;
-                    let now_us = store::believed_us(self.store, self.now_us)?;
-                    self.store.maintain(now_us)?;
-                }
-                Err(error) => return Err(error),
-            }
-        }
+/// Does a job on the thread.
+fn work_on(store: &mut dyn Store, now_us: i64, job: Job<'_>, reply: &Sender<Written>) {
+    let mut write = |mut frozen: Box<Frozen>| {
+        let written = engine::write(store, &mut frozen, now_us, |store, claims, frozen| {
+            store::apply_ahead(store, claims, frozen)
+        });
+        written.map_err(|error| (error, frozen))
+    };
+    match job {
+        Job::Write(frozen) => drop(reply.send(write(frozen))),
+        Job::Try(frozen, reply) => drop(reply.send(write(frozen))),
+        Job::Call(call) => call(store),
     }
 }
 
@@ -149,11 +94,6 @@ impl<'s> StoreThread<'s> {
         self.busy = true;
     }
 
-    /// Starts a call to the store, and does not wait.
-    pub(crate) fn start(&self, call: impl FnOnce(&mut dyn Store) + Send + 's) {
-        self.submit(Job::Call(Box::new(call)));
-    }
-
     /// Waits until nothing is being written.
     pub(crate) fn settle(&mut self) -> Outcome {
         if !std::mem::take(&mut self.busy) {
@@ -164,31 +104,13 @@ impl<'s> StoreThread<'s> {
 
     /// Result of the batch that was being written, if finished.
     pub(crate) fn poll(&mut self) -> Outcome {
-        self.ended().unwrap_or_else(|| Ok(Stored::default())).map_err(|(error, _)| error)
-    }
-
-    /// Result of the batch that was being written, if it has ended since the last call.
-    pub(crate) fn ended(&mut self) -> Option<Written> {
-        match self.outcomes.try_recv() {
-            Ok(outcome) => {
-                self.busy = false;
-                Some(outcome)
-            }
-            Err(TryRecvError::Empty) => None,
+        let written = match self.outcomes.try_recv() {
+            Ok(written) => written,
+            Err(TryRecvError::Empty) => return Ok(Stored::default()),
             Err(TryRecvError::Disconnected) => gone(),
-        }
-    }
-
-    /// Waits for the batch that is being written, for at most this long.
-    pub(crate) fn ended_within(&mut self, limit: Duration) -> Option<Written> {
-        match self.outcomes.recv_timeout(limit) {
-            Ok(outcome) => {
-                self.busy = false;
-                Some(outcome)
-            }
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => gone(),
-        }
+        };
+        self.busy = false;
+        written.map_err(|(error, _)| error)
     }
 
     /// Whether nothing is being written.
@@ -203,6 +125,6 @@ impl<'s> StoreThread<'s> {
 }
 
 /// The writing thread ends before the work only if it panicked; then this one panics too.
-pub(crate) fn gone() -> ! {
+fn gone() -> ! {
     panic!("the thread that writes to the store has ended")
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use engine::JournalError;
+use engine::{EngineOptions, JournalError};
 use record::refuse_foreign;
 use rustix::fs::Mode;
 use rustix::process::{Pid, kill_process};
@@ -79,7 +79,7 @@ pub struct Options {
     /// The program of a successor.
     pub program: PathBuf,
     /// Step of new series, limits and memory, as for an import.
-    pub import: import::Options,
+    pub import: engine::Options,
 }
 
 /// What a person should know of a running daemon.
@@ -303,10 +303,12 @@ impl Options {
         IngestOptions {
             place: self.place.clone(),
             journal: self.journal.clone(),
-            journal_max: self.journal_max,
-            write_each: self.write_each,
-            remember: self.remember,
-            import: self.import.clone(),
+            engine: EngineOptions {
+                journal_max: self.journal_max,
+                write_each: self.write_each,
+                remember: self.remember,
+                updates: self.import.clone(),
+            },
         }
     }
 }

@@ -4,7 +4,6 @@ use std::io;
 use std::path::PathBuf;
 
 use engine::JournalError;
-use import::BackfillError;
 use store::StoreError;
 
 use crate::{AccessError, Address};
@@ -77,9 +76,6 @@ pub enum ServeError {
         /// The error of the store.
         error: String,
     },
-    /// The updates could not be gathered.
-    #[error(transparent)]
-    Gather(BackfillError),
     /// A thread has panicked.
     #[error(
         "a thread of the daemon panicked: please report this as a bug; what was acknowledged \
@@ -91,13 +87,4 @@ pub enum ServeError {
         "the system refuses threads, random numbers or signal handlers ({0}): check the limits of this user"
     )]
     System(io::Error),
-}
-
-impl From<BackfillError> for ServeError {
-    fn from(error: BackfillError) -> ServeError {
-        match error {
-            BackfillError::Store(error) => ServeError::Store(error),
-            error => ServeError::Gather(error),
-        }
-    }
 }

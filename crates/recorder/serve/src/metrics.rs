@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use engine::Figure;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
 use prometheus_client::metrics::counter::Counter;
@@ -45,7 +46,7 @@ pub(crate) enum Way {
 }
 
 /// Who sends: the address of a machine, or `unix`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sender {
     pub(crate) way: Way,
     pub(crate) name: Arc<str>,
@@ -84,18 +85,18 @@ pub(crate) struct Metrics {
     pub(crate) datagrams_dropped: Family<ByWay, Counter>,
     /// Lines, the items of frames, and frames that are refused whole.
     pub(crate) lines: Family<ByWay, Counter>,
-    pub(crate) updates: Counter,
-    pub(crate) batches: Counter,
-    pub(crate) series_omitted: Counter,
-    pub(crate) slots_expired: Counter,
-    pub(crate) points_overtaken: Counter,
-    pub(crate) requests_repeated: Counter,
+    updates: Counter,
+    batches: Counter,
+    series_omitted: Counter,
+    slots_expired: Counter,
+    points_overtaken: Counter,
+    requests_repeated: Counter,
     requests_forgotten: Counter,
-    pub(crate) windows_refused: Counter,
-    pub(crate) store_errors: Counter,
+    windows_refused: Counter,
+    store_errors: Counter,
     pub(crate) journal_commits: Counter,
     pub(crate) journal_errors: Counter,
-    pub(crate) journal_replayed: Counter,
+    journal_replayed: Counter,
     expired: Counter,
     packed: Counter,
     upkeep_errors: Counter,
@@ -230,6 +231,23 @@ impl Metrics {
             packed,
             upkeep_errors,
         }
+    }
+
+    /// Adds to a figure of the engine.
+    pub(crate) fn add(&self, figure: Figure, count: u64) {
+        let counter = match figure {
+            Figure::Updates => &self.updates,
+            Figure::Batches => &self.batches,
+            Figure::SeriesOmitted => &self.series_omitted,
+            Figure::SlotsExpired => &self.slots_expired,
+            Figure::PointsOvertaken => &self.points_overtaken,
+            Figure::RequestsRepeated => &self.requests_repeated,
+            Figure::WindowsRefused => &self.windows_refused,
+            Figure::StoreErrors => &self.store_errors,
+            Figure::JournalErrors => &self.journal_errors,
+            Figure::JournalReplayed => &self.journal_replayed,
+        };
+        counter.inc_by(count);
     }
 
     /// Counts what a part of the upkeep did.

@@ -22,6 +22,11 @@ impl<D: Disk> Follower<D> {
         Follower { disk, file: None, next, upto, bytes, is_again: false }
     }
 
+    /// The position of the record before the next one.
+    pub fn after(&self) -> u64 {
+        self.next - 1 - u64::from(self.is_again)
+    }
+
     /// The next record with its position, up to position `upto`, which must be committed.
     ///
     /// # Errors

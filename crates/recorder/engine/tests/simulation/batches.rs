@@ -1,14 +1,21 @@
-//! Messages through the journal into a store, with kills between any two calls, a store whose answers
+//! Messages through the journal and the engine into a store, with kills between any two calls, a store whose answers
 //! are lost, and batches that it commits after their process is dead.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
+use engine::gather::Question;
 use engine::journal::Follower;
-use engine::{Format, JournalError, Record, Session, SessionError, session};
-use series::{Interval, Kind, SlotKey, Spec, Step};
+use engine::{
+    Batches, Effect, Engine, EngineError, EngineOptions, Event, Figure, Format, Frozen, Journal,
+    JournalError, Message, Now, Options, Record, Reply, Session, SessionError, Stored, Wants,
+    session,
+};
+use formats::Precision;
+use series::Step;
 use store::{
-    Applied, Changes, Identity, Memory, NewSeries, Request, Retention, SeriesLimit, Store,
-    StoreError, Writer,
+    Applied, Changes, Memory, Request, Retention, Selector, Source, Store, StoreError, Writer,
 };
 
 use super::disk::{Condition, Injected, SimulatedDisk};
@@ -18,7 +25,17 @@ use super::random::Random;
 /// Size of a file of the journal: a few records.
 const FILE_BYTES: u64 = 400;
 
+/// Size of the journal beyond which senders wait.
+const JOURNAL_MAX: u64 = 2_000;
+
+/// Memory of the head: a few messages.
+const HEAD_BYTES: usize = 1_000;
+
 const STEP_S: i64 = 10;
+
+/// When the first message arrives, in microseconds since the epoch; those with a time count before
+/// that.
+const ARRIVAL_US: i64 = 1_000_000_000_000_000;
 
 /// A rule of batches that is left out on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,22 +91,55 @@ pub(crate) struct Seen {
 }
 
 /// A batch on its way to the store.
-#[derive(Clone, Debug)]
 struct Sent {
-    claim: (Writer, u64),
-    messages: Vec<u64>,
+    claims: Vec<(Writer, u64)>,
+    frozen: Box<Frozen>,
 }
 
-/// A process: its session, and what it has applied.
+/// What the store was asked for.
+enum Asked {
+    Series(Question),
+    Key(Writer),
+}
+
+/// A message in the journal that the engine has not answered.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    position: u64,
+    message: u64,
+    arrival_us: i64,
+}
+
+/// A process: its engine, and what its executor holds.
 struct Process {
-    session: Session<SimulatedDisk>,
-    /// The position up to which everything is applied.
-    applied: u64,
-    /// Messages that no batch has.
-    head: Vec<u64>,
+    engine: Engine<()>,
+    journal: Journal<SimulatedDisk>,
+    follower: Option<Follower<SimulatedDisk>>,
+    /// The position of the last message in the journal.
+    lines: u64,
+    /// Messages in the journal that the engine has not answered.
+    waiting: VecDeque<Waiting>,
+    asked: VecDeque<Asked>,
     sent: Option<Sent>,
-    /// The requests that it has applied.
-    keys: BTreeSet<Writer>,
+    /// A record that is written after its batch.
+    owed: Option<Batches>,
+    /// The position up to which nothing is read, if the journal is believed.
+    believed: u64,
+    /// By how much the numbers of batches are wrong.
+    ahead: u64,
+    passed: Duration,
+    is_journal_failing: bool,
+    hands_over: bool,
+    stops: bool,
+    /// Whether it cannot go on.
+    is_over: bool,
+}
+
+/// What became of the message of an event.
+#[derive(Default)]
+struct Done {
+    is_again: bool,
+    is_answered: bool,
 }
 
 /// The name of the request of a message; the others have none.
@@ -97,12 +147,42 @@ fn key(message: u64) -> Option<Writer> {
     message.is_multiple_of(3).then_some(Writer(u128::from(message) << 64))
 }
 
+/// Whether a message is of StatsD, if any are.
+fn is_windowed(message: u64) -> bool {
+    message % 3 == 1
+}
+
+/// A message and how it is read: a count in a slot of its own, or one in a window of StatsD, with
+/// 2.5 more in a series of all.
+fn lines(message: u64, has_windows: bool) -> (Format, String) {
+    if has_windows && is_windowed(message) {
+        return (Format::Statsd, format!("s{message}:1|c\nfractions:1|c|@0.4\n"));
+    }
+    let start_us = message as i64 * STEP_S * series::SECOND_US;
+    let end_us = start_us + STEP_S * series::SECOND_US;
+    let line = format!("messages value=1i,_start={start_us}i,_end={end_us}i {end_us}\n");
+    (Format::Influx(Precision::Microseconds), line)
+}
+
+/// The message of a record, and when it arrived.
+fn message(bytes: &[u8]) -> Option<(u64, i64)> {
+    let Some(Record::Lines { lines, arrival_us, .. }) = Record::read(bytes) else { return None };
+    let text = std::str::from_utf8(lines).ok()?;
+    let message = match text.split_once("_start=") {
+        Some((_, rest)) => {
+            let start_us: i64 = rest.split_once('i')?.0.parse().ok()?;
+            (start_us / (STEP_S * series::SECOND_US)) as u64
+        }
+        None => text.strip_prefix('s')?.split_once(':')?.0.parse().ok()?,
+    };
+    Some((message, arrival_us))
+}
+
 struct World {
     random: Random,
     without: Option<Leniency>,
     disk: SimulatedDisk,
     store: Memory,
-    series: i64,
     acknowledged: BTreeSet<u64>,
     /// Without an answer.
     unknown: BTreeSet<u64>,
@@ -110,6 +190,11 @@ struct World {
     next_writer: u128,
     /// A batch of a dead process that the store may still commit.
     late: Option<Sent>,
+    /// Whether the store does all it is asked for.
+    is_healthy: bool,
+    /// Whether some messages are of StatsD.
+    has_windows: bool,
+    now_us: i64,
     seen: Seen,
     script: Vec<String>,
 }
@@ -122,24 +207,22 @@ pub(crate) fn run(seed: u64, without: Option<Leniency>) -> Result<Seen, String> 
     let mut random = Random::new(seed);
     let disk = SimulatedDisk::new(random.fork(), None);
     let mut store = Memory::new();
-    let step = Step::from_secs(STEP_S).ok_or("a step")?;
     let retention = Retention::from_secs(STEP_S, None).ok_or("a retention")?;
     store.retain(&[retention]).map_err(|error| error.to_string())?;
-    let wanted = NewSeries::new(Identity::new("messages", []), Spec::new(Kind::Count, step));
-    let made = store.series(&[wanted], &SeriesLimit::DEFAULT).map_err(|error| error.to_string())?;
-    let series = made.first().and_then(|made| made.as_ref().ok()).ok_or("a series")?.id;
     let injected = Injected::default();
     let mut world = World {
         random,
         without,
         disk,
         store,
-        series,
         acknowledged: BTreeSet::new(),
         unknown: BTreeSet::new(),
         next_message: 1,
         next_writer: 1,
         late: None,
+        is_healthy: false,
+        has_windows: seed % 2 == 1,
+        now_us: ARRIVAL_US,
         seen: Seen {
             acknowledged: 0,
             batches: 0,
@@ -180,13 +263,15 @@ impl World {
                     self.disk.kill_after(calls);
                 }
                 2 => self.disk.kill_after(0),
-                3..=6 => self.begin_batch(alive)?,
+                3..=6 => self.pass(alive)?,
                 7..=11 => self.store_works(alive)?,
                 12 => self.commit_late()?,
-                13 => _ = alive.session.journal.start_file(),
+                13 => _ = alive.journal.start_file(),
+                14 => self.hand_over(alive)?,
+                15 if self.random.one_in(4) => self.stop(alive)?,
                 _ => self.receive(alive)?,
             }
-            if self.disk.is_dead() {
+            if self.disk.is_dead() || alive.is_over {
                 self.kill(process.take());
             }
         }
@@ -234,7 +319,7 @@ impl World {
                 let begun = session::begin(self.disk.clone(), FILE_BYTES, &mut self.store, writers);
                 if let Ok(Session { batches, .. }) = &begun {
                     self.store = before;
-                    let claimed = self.store.apply_all(&[batches.claim()], &mut Nothing);
+                    let claimed = self.store.apply_all(&[batches.claim()], &mut Whole(None));
                     claimed.map_err(|error| error.to_string())?;
                 }
                 begun
@@ -255,226 +340,428 @@ impl World {
                 return Ok(None);
             }
         };
-        let mut after = session.batches.upto();
-        if self.without == Some(Leniency::FromTheStart) {
-            after = 0;
-        }
-        let after = after.max(session.journal.first() - 1);
-        let (head, keys) = (Vec::new(), BTreeSet::new());
-        let mut process = Process { session, applied: after, head, sent: None, keys };
-        let mut follower = Follower::new(self.disk.clone(), after);
-        let mut last_upto = 0;
-        loop {
-            match follower.next(process.session.journal.last()) {
-                Ok(None) => break,
-                Ok(Some((position, bytes))) => {
-                    match Record::read(bytes) {
-                        Some(Record::Lines { lines, .. }) => {
-                            let message = lines.try_into().map(u64::from_le_bytes);
-                            self.take(&mut process, message.map_err(|e| e.to_string())?)?;
-                        }
-                        Some(Record::Batch { upto, .. }) => last_upto = last_upto.max(upto),
-                        _ => {}
-                    }
-                    process.applied = position;
-                }
-                Err(error) => {
-                    self.note(format!("not read: {error}"));
-                    self.disk.restart(false);
-                    return Ok(None);
+        let Session { journal, batches, .. } = &session;
+        let (upto, first, last) = (batches.upto(), journal.first(), journal.last());
+        let (mut waiting, mut believed) = (VecDeque::new(), 0);
+        if let Some(rule @ (Leniency::FromTheStart | Leniency::BelievesTheJournal)) = self.without {
+            let mut follower = Follower::new(self.disk.clone(), first - 1);
+            while let Ok(Some((position, bytes))) = follower.next(last) {
+                if rule == Leniency::FromTheStart && position <= upto {
+                    let waits = message(bytes);
+                    waiting.extend(waits.map(|(message, arrival_us)| Waiting {
+                        position,
+                        message,
+                        arrival_us,
+                    }));
+                } else if rule == Leniency::BelievesTheJournal
+                    && let Some(Record::Batch { upto, .. }) = Record::read(bytes)
+                {
+                    believed = believed.max(upto);
                 }
             }
         }
-        if self.without == Some(Leniency::BelievesTheJournal) && last_upto > after {
-            process.head.clear();
-        }
-        self.note(format!("started after {after}: {:?}", process.head));
+        let step = Step::from_secs(STEP_S).ok_or("a step")?;
+        let options = EngineOptions {
+            journal_max: JOURNAL_MAX,
+            write_each: Duration::from_secs(10),
+            remember: Duration::from_secs(86_400),
+            updates: Options { head_bytes: HEAD_BYTES, ..Options::new(step) },
+        };
+        let engine = Engine::new(options, 0, &session, Now::default()).map_err(text)?;
+        let mut process = Process {
+            engine,
+            journal: session.journal,
+            follower: None,
+            lines: last,
+            waiting,
+            asked: VecDeque::new(),
+            sent: None,
+            owed: None,
+            believed,
+            ahead: 0,
+            passed: Duration::ZERO,
+            is_journal_failing: false,
+            hands_over: false,
+            stops: false,
+            is_over: false,
+        };
+        self.note(format!("started after {upto}"));
+        self.go_on(&mut process)?;
         Ok(Some(process))
     }
 
-    /// Adds a message to the head, unless its request was applied before.
-    fn take(&mut self, process: &mut Process, message: u64) -> Result<(), String> {
-        if let Some(key) = key(message) {
-            let is_asked = self.without != Some(Leniency::KeysInMemory);
-            let is_stored = is_asked && self.store.has_request(key).map_err(text)?;
-            if !process.keys.insert(key) || is_stored {
-                self.seen.repetitions += 1;
-                return Ok(());
+    /// Tells the engine of an event, and does what it wants.
+    fn tell(&mut self, process: &mut Process, event: Event<'_, ()>) -> Result<Done, String> {
+        let now = Now {
+            passed: process.passed,
+            expiry_us: None,
+            journal_bytes: process.journal.size(),
+            is_journal_failing: process.is_journal_failing,
+        };
+        let (mut done, mut effects) = (Done::default(), Vec::new());
+        if let Err(error) = process.engine.step(event, now, &mut effects) {
+            self.note(format!("ends: {error}"));
+            let is_allowed = match error {
+                EngineError::Unwritten => process.stops,
+                // It cannot start without the store.
+                EngineError::Store(StoreError::Lost { .. }) => true,
+                _ => false,
+            };
+            law(is_allowed, "only a stop, or a store that is gone at the start, ends it")?;
+            process.is_over = true;
+        }
+        let mut effects = VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
+            let event = self.carry_out(process, effect, &mut done)?;
+            if self.disk.is_dead() {
+                // It does not learn the results of its calls any more.
+                return Ok(Done::default());
+            }
+            if let Some(event) = event {
+                let mut more = Vec::new();
+                process.engine.step(event, now, &mut more).map_err(text)?;
+                effects.extend(more);
             }
         }
-        process.head.push(message);
+        Ok(done)
+    }
+
+    /// Does what the engine wants; returns what it is to be told at once.
+    fn carry_out(
+        &mut self,
+        process: &mut Process,
+        effect: Effect<()>,
+        done: &mut Done,
+    ) -> Result<Option<Event<'static, ()>>, String> {
+        let journal = &mut process.journal;
+        match effect {
+            Effect::Again => done.is_again = true,
+            Effect::Answer(..) => done.is_answered = true,
+            Effect::Add(Figure::RequestsRepeated, count) => self.seen.repetitions += count,
+            Effect::Add(..) | Effect::Count(..) | Effect::Trouble(_) | Effect::Flushed => {}
+            Effect::Forget(_) | Effect::Maintain(_) => {
+                return Err("broken law: nothing expires at an unknown time".to_owned());
+            }
+            Effect::AskSeries(question) => process.asked.push_back(Asked::Series(question)),
+            Effect::AskKey(key) => process.asked.push_back(Asked::Key(key)),
+            Effect::Weigh(from) => return Ok(Some(Event::Weighed(journal.size_from(from)))),
+            Effect::Note { batches, .. } if self.without == Some(Leniency::RecordAfterBatch) => {
+                process.owed = Some(batches);
+                return Ok(Some(Event::Noted(true)));
+            }
+            Effect::Note { batches, is_large } => {
+                if is_large {
+                    let _ = journal.start_file();
+                }
+                let noted = batches.note(journal);
+                if self.without == Some(Leniency::ReleaseBeforeBatch) && noted.is_ok() {
+                    let _ = batches.release(journal);
+                }
+                process.is_journal_failing = noted.is_err();
+                self.note(format!("batch up to {}: {noted:?}", batches.upto()));
+                return Ok(Some(Event::Noted(noted.is_ok())));
+            }
+            Effect::TryJournal(batches) => {
+                process.is_journal_failing = batches.note(journal).is_err();
+            }
+            Effect::StartFile => {
+                let _ = journal.start_file();
+                let (lines, upto) = (process.lines, journal.last());
+                return Ok(Some(Event::FileStarted { lines, upto }));
+            }
+            Effect::Write(frozen) => {
+                let claims = frozen.claims().iter();
+                let claims = claims.map(|(writer, number)| (*writer, number + process.ahead));
+                let mut sent = Sent { claims: claims.collect(), frozen };
+                if let Some(owed) = process.owed.take() {
+                    let _ = self.apply(&mut sent)?;
+                    let _ = owed.note(journal);
+                }
+                process.sent = Some(sent);
+            }
+            Effect::Release(batches) => _ = batches.release(journal),
+            Effect::Shorten(mut batches) => _ = batches.shorten(journal),
+        }
+        Ok(None)
+    }
+
+    /// Gives the engine what it wants, as far as it is there.
+    fn go_on(&mut self, process: &mut Process) -> Result<(), String> {
+        while !self.disk.is_dead() && !process.is_over {
+            match process.engine.wants() {
+                Wants::Record { after, upto } => self.read(process, after, upto)?,
+                Wants::Message(_) => {
+                    let Some(waits) = process.waiting.pop_front() else { return Ok(()) };
+                    let Waiting { position, message, arrival_us } = waits;
+                    let (format, lines) = lines(message, self.has_windows);
+                    let far = u64::from(self.without == Some(Leniency::UptoTooFar));
+                    let (key, lines) = (key(message), lines.as_bytes());
+                    let position = position + far;
+                    let given = Message { position, format, arrival_us, key, lines };
+                    let done = self.tell(process, Event::Message(given, &()))?;
+                    if done.is_again {
+                        process.waiting.push_front(waits);
+                    } else if done.is_answered {
+                        self.acknowledged.insert(message);
+                    }
+                }
+                Wants::Reply(_) | Wants::Nothing => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next record that waits in the journal.
+    fn read(&mut self, process: &mut Process, after: u64, upto: u64) -> Result<(), String> {
+        let follower = process.follower.take().filter(|follower| follower.after() == after);
+        let mut follower = follower.unwrap_or_else(|| Follower::new(self.disk.clone(), after));
+        match follower.next(upto) {
+            Ok(Some((position, bytes))) => {
+                let mut skipped = Vec::new();
+                Record::Batch { writer: Writer(0), number: 0, upto: 0 }.write(&mut skipped);
+                let bytes = if position <= process.believed { &skipped[..] } else { bytes };
+                if self.tell(process, Event::Record { position, bytes })?.is_again {
+                    follower.again();
+                }
+                process.follower = Some(follower);
+            }
+            read => {
+                self.note(format!("not read: {read:?}"));
+                process.is_over = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Some time passes.
+    fn pass(&mut self, process: &mut Process) -> Result<(), String> {
+        let passed = Duration::from_millis(50 + self.random.below(6_000));
+        process.passed += passed;
+        self.now_us += passed.as_micros() as i64;
+        self.tell(process, Event::Tick)?;
+        self.go_on(process)
+    }
+
+    /// A successor is to take over, or does not.
+    fn hand_over(&mut self, process: &mut Process) -> Result<(), String> {
+        if let Wants::Message(_) = process.engine.wants() {
+            process.hands_over = !process.hands_over;
+            self.note(format!("hands over: {}", process.hands_over));
+            let event = if process.hands_over { Event::HandOver } else { Event::KeepOn };
+            self.tell(process, event)?;
+        }
+        self.pass(process)
+    }
+
+    /// No more messages come: a while later, it has ended in order, or with an error.
+    fn stop(&mut self, process: &mut Process) -> Result<(), String> {
+        if process.waiting.is_empty() && matches!(process.engine.wants(), Wants::Message(_)) {
+            process.stops = true;
+            self.note("stops");
+            self.tell(process, Event::Stop)?;
+        }
+        for _ in 0..self.random.below(30) {
+            if !process.stops || self.disk.is_dead() || process.is_over {
+                return Ok(());
+            }
+            if process.engine.wants() == Wants::Nothing {
+                self.note("ended in order");
+                break;
+            }
+            self.pass(process)?;
+            self.store_works(process)?;
+        }
+        process.is_over |= process.stops;
         Ok(())
     }
 
     /// Messages arrive, some of them again.
     fn receive(&mut self, process: &mut Process) -> Result<(), String> {
-        let journal = &mut process.session.journal;
-        let mut messages = Vec::new();
-        let mut bytes = Vec::new();
+        let journal = &mut process.journal;
+        let (mut messages, mut bytes) = (Vec::new(), Vec::new());
         for _ in 0..1 + self.random.below(3) {
             let mut message = self.random.below(self.next_message);
             if key(message).is_none() || message == 0 {
                 message = self.next_message;
                 self.next_message += 1;
             }
-            let (key, lines) = (key(message), message.to_le_bytes());
-            Record::Lines { format: Format::Graphite, arrival_us: 0, key, lines: &lines }
-                .write(&mut bytes);
-            journal.append(&bytes).map_err(|error| error.to_string())?;
-            messages.push(message);
+            let (format, lines) = lines(message, self.has_windows);
+            let (key, lines, arrival_us) = (key(message), lines.as_bytes(), self.now_us);
+            Record::Lines { format, arrival_us, key, lines }.write(&mut bytes);
+            let position = journal.append(&bytes).map_err(text)?;
+            messages.push(Waiting { position, message, arrival_us });
         }
         let committed = journal.commit();
         let is_torn = journal.is_torn();
-        if self.without == Some(Leniency::AnswersEarly) {
-            self.acknowledged.extend(&messages);
-        }
-        if self.disk.is_dead() || committed.is_err() && is_torn {
-            self.note(format!("messages {messages:?}: no answer"));
-            self.unknown.extend(messages);
-            return Ok(());
-        }
         self.note(format!("messages {messages:?}: {committed:?}"));
-        if let Ok(last) = committed {
-            process.applied = last;
-            for message in messages {
-                self.take(process, message)?;
-                self.acknowledged.insert(message);
-            }
+        let each = messages.iter().map(|waits| waits.message);
+        if self.without == Some(Leniency::AnswersEarly) {
+            self.acknowledged.extend(each.clone());
         }
-        Ok(())
+        process.is_journal_failing = committed.is_err();
+        if committed.is_ok() || self.disk.is_dead() || is_torn {
+            // Those without an answer may count, or not.
+            self.unknown.extend(each);
+        }
+        if let (Ok(last), false) = (committed, self.disk.is_dead()) {
+            process.lines = last;
+            process.waiting.extend(messages);
+        }
+        self.go_on(process)
     }
 
-    fn begin_batch(&mut self, process: &mut Process) -> Result<(), String> {
-        if process.sent.is_some() {
-            return Ok(());
-        }
-        let Session { journal, batches, .. } = &mut process.session;
-        let mut upto = process.applied;
-        if self.without == Some(Leniency::UptoTooFar) {
-            upto += 1;
-        }
-        if self.without == Some(Leniency::RecordAfterBatch) {
-            let (writer, number) = batches.claim();
-            let messages = std::mem::take(&mut process.head);
-            let sent = Sent { claim: (writer, number + 1), messages };
-            self.apply(&sent)?;
-            process.sent = Some(sent);
-            _ = process.session.batches.begin(&mut process.session.journal, upto, None);
-            return Ok(());
-        }
-        let begun = batches.begin(journal, upto, None);
-        if self.without == Some(Leniency::ReleaseBeforeBatch) && begun.is_ok() {
-            let _ = batches.release(journal);
-        }
-        self.note(format!("batch up to {upto}: {begun:?}"));
-        if let Ok(claim) = begun
-            && !self.disk.is_dead()
-        {
-            process.sent = Some(Sent { claim, messages: std::mem::take(&mut process.head) });
-        }
-        Ok(())
-    }
-
-    /// The store commits a batch, or is gone, or its answer is lost.
+    /// The store answers a question, or commits a batch, or is gone, or its answer is lost.
     fn store_works(&mut self, process: &mut Process) -> Result<(), String> {
-        let Some(sent) = process.sent.clone() else { return Ok(()) };
-        match self.random.below(4) {
-            0 => self.note("the store is gone"),
-            1 => {
-                let applied = self.apply(&sent)?;
-                self.note(format!("the answer is lost: {applied:?}"));
-                self.seen.lost_answers += 1;
-                if self.without == Some(Leniency::NumberAgain) {
-                    let (writer, number) = sent.claim;
-                    process.sent = Some(Sent { claim: (writer, number + 1), ..sent });
+        let gone = || StoreError::Lost { place: "memory".to_owned() };
+        let is_gone = !self.is_healthy && self.random.one_in(4);
+        if let Some(asked) = process.asked.pop_front() {
+            let reply = match asked {
+                Asked::Series(_) if is_gone => Reply::Found(Err(gone())),
+                Asked::Series(question) => Reply::Found(question.ask(&mut self.store)),
+                Asked::Key(key) if is_gone => Reply::Known(key, Err(gone())),
+                Asked::Key(key) if self.without == Some(Leniency::KeysInMemory) => {
+                    Reply::Known(key, Ok(false))
                 }
-            }
-            _ => {
-                let applied = self.apply(&sent)?;
-                self.note(format!("batch {:?}: {applied:?}", sent.claim));
-                self.seen.batches += 1;
-                process.sent = None;
-                let Session { journal, batches, .. } = &mut process.session;
-                let _ = batches.release(journal);
-            }
+                Asked::Key(key) => Reply::Known(key, self.store.has_request(key)),
+            };
+            self.note(match &reply {
+                Reply::Found(found) => format!("series: {:?}", found.as_ref().err()),
+                reply => format!("{reply:?}"),
+            });
+            self.tell(process, Event::Store(reply))?;
+        } else if let Some(mut sent) = process.sent.take() {
+            let written = match self.random.below(4) {
+                _ if is_gone => Err(gone()),
+                0 if !self.is_healthy => {
+                    let applied = self.apply(&mut sent)?;
+                    self.note(format!("the answer is lost: {applied:?}"));
+                    self.seen.lost_answers += 1;
+                    process.ahead += u64::from(self.without == Some(Leniency::NumberAgain));
+                    Err(gone())
+                }
+                _ => {
+                    self.seen.batches += 1;
+                    self.apply(&mut sent)?.map(|applied| applied.0)
+                }
+            };
+            self.note(format!("batch {:?}: {written:?}", sent.claims));
+            let written = written.map_err(|error| (error, sent.frozen));
+            self.tell(process, Event::Store(Reply::Written(written)))?;
         }
-        Ok(())
+        self.go_on(process)
     }
 
     /// A batch of a dead process is committed, unless a later process has fenced it off.
     fn commit_late(&mut self) -> Result<(), String> {
-        if let Some(late) = self.late.take() {
-            let applied = self.apply(&late)?;
-            self.seen.late_commits += u64::from(matches!(applied, Some(Applied::Now { .. })));
-            self.note(format!("batch {:?} is committed late: {applied:?}", late.claim));
+        if let Some(mut late) = self.late.take() {
+            let applied = self.apply(&mut late)?;
+            let is_now = applied.as_ref().is_ok_and(|(_, is_now)| *is_now);
+            self.seen.late_commits += u64::from(is_now);
+            self.note(format!("batch {:?} is committed late: {applied:?}", late.claims));
         }
         Ok(())
     }
 
-    /// Writes a batch: each message is a count in a slot of its own.
-    fn apply(&mut self, sent: &Sent) -> Result<Option<Applied>, String> {
-        let mut changes = Changes::default();
-        let step = Step::from_secs(STEP_S).ok_or("a step")?;
-        for message in &sent.messages {
-            let start_us = *message as i64 * step.us();
-            let Ok(interval) = Interval::count(start_us, start_us + step.us(), 1) else { continue };
-            for (slot_us, part) in interval.slots(step) {
-                let key = SlotKey { slot_us, series: self.series, lane: 0 };
-                changes.add(step, key, series::Delta::widen(part));
-            }
-        }
-        let (writer, number) = sent.claim;
-        let keys = sent.messages.iter().filter_map(|message| key(*message));
-        let requests = keys.map(|key| Request { key, at_us: 0 }).collect();
-        if self.without == Some(Leniency::KeysAfter) {
-            let applied = self.store.apply(writer, number, &changes);
-            if matches!(applied, Ok(Applied::Now { .. })) && !self.random.one_in(8) {
-                let requests = Changes { requests, ..Changes::default() };
-                self.store.apply_all(&[], &mut Whole(Some(requests))).map_err(text)?;
-            }
-            return Ok(applied.ok());
-        }
-        changes.requests = requests;
-        if self.without == Some(Leniency::ClaimOutside) {
-            let claimed = self.store.apply(writer, number, &Changes::default());
-            if !matches!(claimed, Ok(Applied::Now { .. })) || self.random.one_in(8) {
-                return Ok(claimed.ok());
-            }
-            return self.store.apply_all(&[], &mut Whole(Some(changes))).map(Some).map_err(text);
-        }
-        match self.store.apply(writer, number, &changes) {
-            Ok(applied) => Ok(Some(applied)),
+    /// Writes a batch; whether it was new comes with the result.
+    fn apply(&mut self, sent: &mut Sent) -> Result<Result<(Stored, bool), StoreError>, String> {
+        let (claims, random, without) = (&sent.claims, &mut self.random, self.without);
+        let mut is_now = false;
+        let stored = engine::write(&mut self.store, &mut sent.frozen, 0, |store, _, frozen| {
+            let applied = match without {
+                Some(Leniency::KeysAfter) => {
+                    let mut apart = KeysApart { frozen, requests: Vec::new() };
+                    let applied = store.apply_all(claims, &mut apart)?;
+                    let requests = apart.requests;
+                    if matches!(applied, Applied::Now { .. }) && !random.one_in(8) {
+                        let requests = Changes { requests, ..Changes::default() };
+                        store.apply_all(&[], &mut Whole(Some(requests)))?;
+                    }
+                    applied
+                }
+                Some(Leniency::ClaimOutside) => {
+                    let claimed = store.apply_all(claims, &mut Whole(None))?;
+                    if matches!(claimed, Applied::Now { .. }) && !random.one_in(8) {
+                        store.apply_all(&[], frozen)?;
+                    }
+                    claimed
+                }
+                _ => store.apply_all(claims, frozen)?,
+            };
+            is_now = matches!(applied, Applied::Now { .. });
+            Ok(applied)
+        });
+        match stored {
             // It was fenced off before its predecessor came.
-            Err(StoreError::Missing { .. }) => Ok(None),
-            Err(error) => Err(error.to_string()),
+            Err(error @ StoreError::Missing { .. }) => Ok(Err(error)),
+            stored => Ok(Ok((stored.map_err(text)?, is_now))),
         }
+    }
+
+    /// The store does all it is asked for, and time passes, until the engine wants this.
+    fn settle_until(
+        &mut self,
+        process: &mut Process,
+        is_wanted: impl Fn(Wants) -> bool,
+    ) -> Result<(), String> {
+        for _ in 0..10_000 {
+            self.pass(process)?;
+            law(!process.is_over, "the journal can be read")?;
+            if is_wanted(process.engine.wants()) && process.waiting.is_empty() {
+                return Ok(());
+            }
+            self.store_works(process)?;
+        }
+        Err("broken law: everything is written in the end".to_owned())
     }
 
     /// On a healthy disk, everything is written; then the laws are checked.
     fn settle(&mut self) -> Result<(), String> {
         self.note("the end: a healthy disk");
         self.disk.set(Condition::default());
+        self.is_healthy = true;
         if self.random.one_in(2) {
             self.commit_late()?;
         }
         let mut process = self.start()?.ok_or("broken law: it starts again")?;
         self.commit_late()?;
-        self.begin_batch(&mut process)?;
-        if let Some(sent) = process.sent.take() {
-            self.apply(&sent)?;
-            let Session { journal, batches, .. } = &mut process.session;
-            batches.shorten(journal).map_err(|error| error.to_string())?;
-            law(journal.size() <= FILE_BYTES, "a journal that the store has is short")?;
-        }
+        self.settle_until(&mut process, |wants| matches!(wants, Wants::Message(_)))?;
+        process.stops = true;
+        self.tell(&mut process, Event::Stop)?;
+        self.settle_until(&mut process, |wants| wants == Wants::Nothing)?;
+        // Open windows need their messages.
+        let is_short = process.journal.size() <= FILE_BYTES;
+        law(is_short || self.has_windows, "a journal that the store has is short")?;
         drop(process);
-        let again = self.start()?.ok_or("broken law: it starts again")?;
-        law(again.head.is_empty(), "nothing is left over")?;
+        let mut again = self.start()?.ok_or("broken law: it starts again")?;
+        self.settle_until(&mut again, |wants| matches!(wants, Wants::Message(_)))?;
+        let is_empty = again.engine.head_bytes() == 0 && again.engine.oldest_us().is_none();
+        law(is_empty, "nothing is left over")?;
         let step = Step::from_secs(STEP_S).ok_or("a step")?;
-        let rows = self.store.slots(step, &[self.series], i64::MIN, i64::MAX).map_err(text)?;
-        let counts: BTreeMap<u64, f64> = rows
-            .iter()
-            .map(|(key, row)| ((key.slot_us / step.us()) as u64, row.integral.as_f64()))
-            .collect();
+        let (mut counts, mut fractions) = (BTreeMap::<u64, f64>::new(), 0.0);
+        let all = Selector { measurement: None, field: None, tags: BTreeMap::new() };
+        for series in self.store.find(&all).map_err(text)? {
+            let rows = self.store.slots(step, &[series.id], i64::MIN, i64::MAX).map_err(text)?;
+            if series.identity.measurement == "fractions" {
+                fractions = rows.iter().map(|(_, row)| row.integral.as_f64()).sum();
+                continue;
+            }
+            for (key, row) in rows {
+                let message = match series.identity.measurement.strip_prefix('s') {
+                    Some(message) => message.parse().map_err(text)?,
+                    None => (key.slot_us / step.us()) as u64,
+                };
+                *counts.entry(message).or_default() += row.integral.as_f64();
+            }
+        }
+        if self.has_windows {
+            let sum = |messages: usize| 2.5 * messages as f64;
+            let is_windowed = |message: &&u64| is_windowed(**message);
+            let least = sum(self.acknowledged.iter().filter(is_windowed).count());
+            let most = sum(self.acknowledged.union(&self.unknown).filter(is_windowed).count());
+            // An open window is rounded.
+            let is_between = fractions > least - 1.0 && fractions < most + 1.0;
+            law(is_between, &format!("fractions go on: {fractions} is in {least} to {most}"))?;
+        }
         for message in &self.acknowledged {
             let count = counts.get(message).copied().unwrap_or_default();
             law(count == 1.0, &format!("acknowledged counts once: {message} counts {count}"))?;
@@ -488,30 +775,38 @@ impl World {
     }
 }
 
-fn text(error: StoreError) -> String {
-    error.to_string()
+/// A batch without the names of its requests.
+#[derive(Debug)]
+struct KeysApart<'f> {
+    frozen: &'f mut Frozen,
+    requests: Vec<Request>,
 }
 
-/// An empty batch.
-#[derive(Debug)]
-struct Nothing;
+impl Source for KeysApart<'_> {
+    fn restart(&mut self) {
+        self.requests.clear();
+        self.frozen.restart();
+    }
 
-impl store::Source for Nothing {
-    fn restart(&mut self) {}
-
-    fn next(&mut self) -> Option<std::borrow::Cow<'_, Changes>> {
-        None
+    fn next(&mut self) -> Option<Cow<'_, Changes>> {
+        let mut piece = self.frozen.next()?.into_owned();
+        self.requests.append(&mut piece.requests);
+        Some(Cow::Owned(piece))
     }
 }
 
-/// A batch of one piece.
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+/// A batch of one piece, or an empty one.
 #[derive(Debug)]
 struct Whole(Option<Changes>);
 
-impl store::Source for Whole {
+impl Source for Whole {
     fn restart(&mut self) {}
 
-    fn next(&mut self) -> Option<std::borrow::Cow<'_, Changes>> {
-        self.0.take().map(std::borrow::Cow::Owned)
+    fn next(&mut self) -> Option<Cow<'_, Changes>> {
+        self.0.take().map(Cow::Owned)
     }
 }

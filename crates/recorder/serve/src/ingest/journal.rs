@@ -1,5 +1,6 @@
 //! The thread that writes the journal.
 
+use std::collections::VecDeque;
 use std::sync::PoisonError;
 use std::sync::mpsc::SyncSender;
 
@@ -14,9 +15,9 @@ use std::sync::atomic::Ordering;
 const GROUP_BYTES: usize = 8 << 20;
 
 /// Messages on disk.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Group {
-    pub(super) messages: Vec<Message>,
+    pub(super) messages: VecDeque<Message>,
     /// The position of the last one.
     pub(super) last: u64,
 }
@@ -56,7 +57,7 @@ pub(super) fn run(
                 state.journaled.store(last, Ordering::Relaxed);
                 drop(journal);
                 metrics.journal_commits.inc();
-                if groups.send(Group { messages: group, last }).is_err() {
+                if groups.send(Group { messages: group.into(), last }).is_err() {
                     return;
                 }
             }

@@ -3,23 +3,20 @@
 //! ```text
 //!  listeners ─→ Message ─→ thread `journal`: append … append, one commit for all
 //!                             │ committed messages
-//!                             └─→ thread `apply`: parse ─→ head ─→ answers to the senders
-//!                                                           │ every few seconds, or when it is full
-//!                                     store ←── batch ←─────┘ after its record is in the journal
+//!                             └─→ thread `apply`: the executor of the engine ─→ answers
+//!                                                   │ ↑ what it wants, and what became of it
+//!                                                   ↓ │
+//!                                                  threads of the store
 //! ```
 //!
 //! All queues are short. If the store is slow, the head fills up, then the queues, then senders wait,
-//! or are told to come back later. If the store does not answer, messages stay [`behind`] in the
-//! journal, until that has reached its limit.
+//! or are told to come back later. If the store does not answer, messages stay in the journal, until
+//! that has reached its limit.
 
-mod apply;
-mod batches;
-mod behind;
-mod elements;
+mod executor;
 mod journal;
 mod keys;
-mod statsd;
-mod upkeep;
+mod store_thread;
 mod watchdog;
 
 use std::path::PathBuf;
@@ -29,13 +26,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use engine::{Clock, Journal, Moment};
-use formats::Reason;
+use engine::{Clock, EngineOptions, Journal, Moment};
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use store::Writer;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-pub(crate) use engine::Format;
+pub(crate) use engine::{Format, Refused};
 
 use crate::ServeError;
 use crate::metrics::{Metrics, Sender};
@@ -64,14 +60,8 @@ pub(crate) struct IngestOptions {
     pub(crate) place: String,
     /// The folder of the journal.
     pub(crate) journal: PathBuf,
-    /// Size of the journal beyond which senders are told to wait.
-    pub(crate) journal_max: u64,
-    /// Time between two batches.
-    pub(crate) write_each: Duration,
-    /// How long the keys of requests are remembered.
-    pub(crate) remember: Duration,
-    /// Step, limits and memory, as for an import.
-    pub(crate) import: import::Options,
+    /// Step, limits and memory.
+    pub(crate) engine: EngineOptions,
 }
 
 /// Lines from a sender.
@@ -98,21 +88,6 @@ pub(crate) enum Answer {
     Written(Refused),
     /// It is not in the journal, for this reason.
     Failed(String),
-}
-
-/// The refused lines, or elements, of a message, and the accepted elements of a binary one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Refused {
-    /// Their number.
-    pub(crate) lines: u64,
-    /// The number of the first in its message, the line, and why.
-    pub(crate) first: Option<(u64, String, Reason)>,
-    /// Samples and data points of a binary message that were accepted.
-    pub(crate) samples: u64,
-    /// Native histograms that were accepted.
-    pub(crate) histograms: u64,
-    /// Whether nothing was recorded, because the message repeats an earlier one.
-    pub(crate) is_repeated: bool,
 }
 
 /// What the threads and the listeners know of each other.
@@ -240,12 +215,12 @@ pub(crate) fn start(
     let state = Arc::new(State::default());
     let (groups, to_apply) = sync_channel(GROUPS);
     let (opened, journal) = std::sync::mpsc::channel();
-    let journal_max = options.journal_max;
-    metrics.limits(journal_max, options.import.head_bytes);
+    let journal_max = options.engine.journal_max;
+    metrics.limits(journal_max, options.engine.updates.head_bytes);
     let (shared, counted) = (state.clone(), metrics.clone());
     let apply = std::thread::Builder::new().name("apply".to_owned()).spawn(move || {
         let _ends = Ends(shared.clone());
-        apply::run(&options, &shared, &counted, to_apply, &opened)
+        executor::run(&options, &shared, &counted, &to_apply, &opened)
     });
     let apply = apply.map_err(ServeError::System)?;
     let Ok(journal) = journal.recv() else {

@@ -2,16 +2,18 @@
 
 use std::collections::HashSet;
 
-use formats::{Arrival, Element, ElementKind, Protocol, Reason, Series, Update, What};
-use series::{Kind, Point, Reading, SECOND_US};
-use store::StoreError;
+use formats::{
+    Arrival, Element, ElementKind, Messages, Protocol, Reason, Series, Taken, Update, What,
+};
+use series::{Kind, Limits, Point, Reading, SECOND_US};
 
-use super::apply::Apply;
-use engine::Format;
+use crate::answer::{Accepted, Refused};
+use crate::gather::{Gatherer, Question};
+use crate::record::Format;
 
 /// The least heartbeat of series from binary messages. Their senders say when a series ends, and
 /// Prometheus shows a value for as long.
-pub(super) const HEARTBEAT_US: i64 = 300 * SECOND_US;
+const HEARTBEAT_US: i64 = 300 * SECOND_US;
 
 /// Elements with intervals that are remembered at least.
 const REPEATS: usize = 1 << 18;
@@ -20,13 +22,22 @@ const REPEATS: usize = 1 << 18;
 const KEPT: usize = 1 << 15;
 
 /// All binary messages have one book, under the number of this format.
-pub(super) const BOOK: Format = Format::Message(Protocol::RemoteWrite1);
+const BOOK: Format = Format::Message(Protocol::RemoteWrite1);
+
+/// Reads binary messages.
+#[derive(Debug)]
+pub(crate) struct Elements {
+    messages: Messages,
+    /// The content of the latest message.
+    taken: Taken,
+    repeats: Repeats,
+}
 
 /// Elements with intervals that were accepted, so that one that is sent again does not count twice.
 ///
 /// The latest 262,144 to 524,288 are remembered.
 #[derive(Debug, Default)]
-pub(super) struct Repeats {
+struct Repeats {
     latest: HashSet<(Series, u64, u64)>,
     earlier: HashSet<(Series, u64, u64)>,
 }
@@ -50,66 +61,97 @@ fn key(element: &Element, updates: &[(Series, Update)]) -> Option<(Series, u64, 
     updates.first().map(|(series, _)| (*series, start_ns, end_ns))
 }
 
-impl Apply<'_, '_, '_> {
+impl Elements {
+    pub(crate) fn new(limits: Limits, series_max: usize) -> Elements {
+        let (messages, repeats) = (Messages::new(limits, series_max), Repeats::default());
+        Elements { messages, taken: Taken::default(), repeats }
+    }
+
+    /// Reads a message; false if it cannot be read, although it was checked before it was written to
+    /// the journal.
+    fn read(&mut self, protocol: Protocol, arrival_us: i64, message: &[u8]) -> bool {
+        let arrival = Arrival::live(arrival_us);
+        self.messages.read(protocol, message, arrival, &mut self.taken).is_ok()
+    }
+
     /// Adds the updates of a message to the head; `refuse` is called with the number of each
-    /// refused element, from 1, and the reason. Returns the number of elements; `None` if a series
-    /// has no number yet.
-    pub(super) fn elements(
+    /// refused element, from 1, and the reason.
+    ///
+    /// # Errors
+    /// If a series is new, what to ask the store for. Then nothing is added.
+    pub(crate) fn add(
         &mut self,
-        protocol: Protocol,
-        arrival_us: i64,
+        gatherer: &mut Gatherer,
+        (protocol, arrival_us): (Protocol, i64),
         message: &[u8],
         refuse: &mut dyn FnMut((u64, Reason)),
-    ) -> Result<Option<u64>, StoreError> {
-        let arrival = Arrival::live(arrival_us);
-        self.accepted = (0, 0);
-        // It was checked before it was written to the journal.
-        if self.messages.read(protocol, message, arrival, &mut self.taken).is_err() {
-            return Ok(Some(0));
+    ) -> Result<Accepted, Question> {
+        let mut accepted = Accepted::default();
+        if !self.read(protocol, arrival_us, message) {
+            return Ok(accepted);
         }
-        let count = self.taken.elements.len() as u64;
-        if !self.taken.updates.is_empty() {
-            let touched = self.taken.updates.iter().map(|(series, update)| (*series, update.kind));
-            let touched: Vec<_> = touched.collect();
-            if !self.find(BOOK.code(), || touched.iter().copied())? {
-                return Ok(None);
-            }
-            self.oldest_us.get_or_insert(arrival_us);
+        accepted.lines = self.taken.elements.len() as u64;
+        accepted.is_in_head = !self.taken.updates.is_empty();
+        let touched = self.taken.updates.iter().map(|(series, update)| (*series, update.kind));
+        if let Some(missing) = gatherer.missing(BOOK.code(), self.messages.book(), touched) {
+            return Err(missing.with_heartbeat(HEARTBEAT_US));
         }
-        let (mut samples, mut histograms, mut accepted) = (0, 0, 0);
         let mut taken = std::mem::take(&mut self.taken);
         let mut rest = taken.updates.as_mut_slice();
         for (number, element) in (1..).zip(&taken.elements) {
             let (updates, others) = rest.split_at_mut(element.updates);
             rest = others;
-            match self.element(element, updates) {
+            match self.element(gatherer, element, updates) {
                 Err(reason) => refuse((number, reason)),
                 Ok(added) => {
-                    accepted += added;
+                    accepted.updates += added as u64;
                     match element.kind {
-                        ElementKind::Sample => samples += 1,
-                        ElementKind::Histogram => histograms += 1,
+                        ElementKind::Sample => accepted.samples += 1,
+                        ElementKind::Histogram => accepted.histograms += 1,
                     }
                 }
             }
         }
         self.taken = taken;
-        self.shrink_taken();
-        self.metrics.updates.inc_by(accepted as u64);
-        self.accepted = (samples, histograms);
-        Ok(Some(count))
+        self.shrink();
+        Ok(accepted)
+    }
+
+    /// What of a message cannot be read.
+    pub(crate) fn judge(
+        &mut self,
+        (protocol, arrival_us): (Protocol, i64),
+        message: &[u8],
+    ) -> Refused {
+        let mut refused = Refused::default();
+        if !self.read(protocol, arrival_us, message) {
+            return refused;
+        }
+        let mut first = None;
+        for (number, element) in (1..).zip(&self.taken.elements) {
+            match (element.refused, element.kind) {
+                (Some(reason), _) => {
+                    refused.lines += 1;
+                    first.get_or_insert((number, reason));
+                }
+                (None, ElementKind::Sample) => refused.samples += 1,
+                (None, ElementKind::Histogram) => refused.histograms += 1,
+            }
+        }
+        refused.first = first.map(|(number, reason)| (number, self.shown(number), reason));
+        self.shrink();
+        refused
     }
 
     /// A large message must not take memory for ever.
-    pub(super) fn shrink_taken(&mut self) {
+    fn shrink(&mut self) {
         self.taken.updates.shrink_to(KEPT);
         self.taken.elements.shrink_to(KEPT);
     }
 
     /// Remembers the elements of a message of OTLP whose updates a store has.
-    pub(super) fn remember(&mut self, arrival_us: i64, message: &[u8]) {
-        let arrival = Arrival::live(arrival_us);
-        if self.messages.read(Protocol::Otlp, message, arrival, &mut self.taken).is_err() {
+    pub(crate) fn remember(&mut self, arrival_us: i64, message: &[u8]) {
+        if !self.read(Protocol::Otlp, arrival_us, message) {
             return;
         }
         let mut rest = self.taken.updates.as_slice();
@@ -125,6 +167,7 @@ impl Apply<'_, '_, '_> {
     /// Adds all updates of an element, or none; returns their number.
     fn element(
         &mut self,
+        gatherer: &mut Gatherer,
         element: &Element,
         updates: &mut [(Series, Update)],
     ) -> Result<usize, Reason> {
@@ -136,35 +179,31 @@ impl Apply<'_, '_, '_> {
             return Ok(0);
         }
         for (series, update) in updates.iter_mut() {
-            self.adapt(*series, update);
+            // A series keeps its kind, also if a sender declares its type only later, or not any
+            // more.
+            if let (Some(known @ (Kind::Gauge | Kind::Total)), Kind::Gauge | Kind::Total) =
+                (gatherer.kind(*series), update.kind)
+            {
+                update.kind = known;
+            }
             if let (Some(start_us), Kind::Total) = (element.start_us, update.kind)
-                && self.live.newest_us(*series).is_none_or(|newest_us| newest_us < start_us)
+                && gatherer.newest_us(*series).is_none_or(|newest_us| newest_us < start_us)
             {
                 let start = Point { at_us: start_us, reading: Reading::Level(0.0) };
                 // Without it the time since the start is unknown, and the element still counts.
                 let start = Update { kind: Kind::Total, what: What::Point(start) };
-                let _ = self.live.line(&[(*series, start)]);
+                let _ = gatherer.line(&[(*series, start)]);
             }
         }
-        self.live.line(updates)?;
+        gatherer.line(updates)?;
         if let Some(key) = key {
             self.repeats.add(key);
         }
         Ok(updates.len())
     }
 
-    /// A series keeps its kind, also if a sender declares its type only later, or not any more.
-    fn adapt(&self, series: Series, update: &mut Update) {
-        let known = self.live.kind(series);
-        if let (Some(known @ (Kind::Gauge | Kind::Total)), Kind::Gauge | Kind::Total) =
-            (known, update.kind)
-        {
-            update.kind = known;
-        }
-    }
-
     /// An element of the latest message, for an answer.
-    pub(super) fn shown_element(&self, number: u64) -> String {
+    pub(crate) fn shown(&self, number: u64) -> String {
         let at = usize::try_from(number).unwrap_or(usize::MAX).saturating_sub(1);
         let before: usize = self.taken.elements.iter().take(at).map(|before| before.updates).sum();
         match self.taken.elements.get(at) {

@@ -1,4 +1,4 @@
-//! Options of imports, and what follows from them for a new series.
+//! Options of what is written, and what follows from them for a new series.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use series::rrd::{self, Archive};
 use series::{Kind, Limits, Spec, Step};
 use store::{Identity, NewSeries, SeriesLimit};
 
-/// Options of an import.
+/// Options of what is written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Step of new series; a retention must have it.
@@ -76,7 +76,8 @@ impl Options {
         }
     }
 
-    pub(crate) fn wanted(&self, name: &SeriesName, kind: Kind) -> NewSeries {
+    /// A new series of this name and kind.
+    pub fn wanted(&self, name: &SeriesName, kind: Kind) -> NewSeries {
         let identity = Identity {
             measurement: name.measurement().to_owned(),
             field: name.field().to_owned(),
@@ -95,7 +96,7 @@ impl Options {
 
     /// RRDtool's definition of a new series of this kind, if it is to have one. RRDtool has no
     /// intervals.
-    pub(crate) fn definition(&self, kind: Kind) -> Option<rrd::Definition> {
+    pub fn definition(&self, kind: Kind) -> Option<rrd::Definition> {
         Some(rrd::Definition {
             kind: match kind {
                 Kind::Gauge => rrd::SourceKind::Gauge,
@@ -116,3 +117,16 @@ impl Options {
 
 /// Default of [`Options::written_each`].
 pub const WRITTEN_EACH: Duration = Duration::from_secs(10);
+
+/// Limits of an engine.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// Size of the journal beyond which senders are told to wait.
+    pub journal_max: u64,
+    /// Time between two batches.
+    pub write_each: Duration,
+    /// How long the keys of requests are remembered.
+    pub remember: Duration,
+    /// Step, limits and memory.
+    pub updates: Options,
+}

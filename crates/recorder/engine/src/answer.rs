@@ -1,0 +1,48 @@
+//! Messages, and what becomes of them.
+
+use formats::Reason;
+use store::Writer;
+
+use crate::record::Format;
+
+/// A message that is in the journal.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Its position in the journal.
+    pub position: u64,
+    /// How it is to be read.
+    pub format: Format,
+    /// When it arrived, in microseconds since the epoch.
+    pub arrival_us: i64,
+    /// The name of its request, if its sender has given it one.
+    pub key: Option<Writer>,
+    /// Whole lines, or a binary message that [can be read](formats::check_message).
+    pub lines: &'a [u8],
+}
+
+/// The refused lines, or elements, of a message, and the accepted elements of a binary one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// Their number.
+    pub lines: u64,
+    /// The number of the first in its message, the line, and why.
+    pub first: Option<(u64, String, Reason)>,
+    /// Samples and data points of a binary message that were accepted.
+    pub samples: u64,
+    /// Native histograms that were accepted.
+    pub histograms: u64,
+    /// Whether nothing was recorded, because the message repeats an earlier one.
+    pub is_repeated: bool,
+}
+
+/// What was accepted of a message.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Accepted {
+    /// All its lines or elements, also refused ones.
+    pub(crate) lines: u64,
+    pub(crate) updates: u64,
+    pub(crate) samples: u64,
+    pub(crate) histograms: u64,
+    /// Whether it waits for a batch.
+    pub(crate) is_in_head: bool,
+}

@@ -1,0 +1,502 @@
+//! The state machine: what is told becomes what is to be done.
+
+use std::time::Duration;
+
+use store::Writer;
+
+use crate::answer::{Message, Refused};
+use crate::behind::Behind;
+use crate::disk::Disk;
+use crate::event::{Counted, Effect, EngineError, Event, Figure, Now, Reply, Wants};
+use crate::gather::Question;
+use crate::intake::{Intake, Taken};
+use crate::options::EngineOptions;
+use crate::outgoing::{Outgoing, RETRY, TICK};
+use crate::record::Record;
+use crate::session::Session;
+use crate::state::{Asking, Goal, LastBatch, Load, Opening, Pace, State, Stop};
+use crate::upkeep::Upkeep;
+
+/// How long a last batch may take at the end.
+const LAST_BATCH: Duration = Duration::from_secs(60);
+
+/// The way from messages in the journal to slots in the store. It reads no clock, no disk and no
+/// store: an executor tells it what happens, and does what it wants.
+///
+/// ```text
+///  Opening ─→ Open: AtOnce ⇄ Full ─→ Behind ─→ AtOnce …   and Follow ─→ Serve ⇄ HandOver ─→ Ended
+///                                                                           └──→ Stop ─────↗
+/// ```
+#[derive(Debug)]
+pub struct Engine<S> {
+    options: EngineOptions,
+    state: State<S>,
+    asking: Asking,
+    intake: Intake,
+    outgoing: Outgoing,
+    upkeep: Upkeep,
+    /// The position of the last record that was applied.
+    applied: u64,
+    /// The position of the last record that was there at the start.
+    replayed: u64,
+    /// When the journal was last tried.
+    tried: Duration,
+}
+
+type Effects<S> = Vec<Effect<S>>;
+
+impl<S: Clone + PartialEq> Engine<S> {
+    /// The engine of a session that writes to a lane, by its number.
+    ///
+    /// # Errors
+    /// [`EngineError::Record`].
+    pub fn new(
+        options: EngineOptions,
+        lane: i32,
+        session: &Session<impl Disk>,
+        now: Now,
+    ) -> Result<Engine<S>, EngineError> {
+        let Session { journal, batches, windows } = session;
+        let mut intake = Intake::new(options.updates.clone(), lane);
+        let carried =
+            windows.as_ref().map(|bytes| intake.go_back(bytes).ok_or(EngineError::Record));
+        let carried = carried.transpose()?;
+        let needed = carried.as_ref().map_or(batches.upto() + 1, |carried| carried.from);
+        let owed = carried.map(|carried| carried.owed);
+        let mut engine = Engine {
+            options,
+            state: State::Opening(Opening { needed, owed }),
+            asking: Asking::Nothing,
+            intake,
+            outgoing: Outgoing::new(batches.clone(), now.passed),
+            upkeep: Upkeep::default(),
+            applied: journal.first().saturating_sub(1),
+            replayed: journal.last(),
+            tried: now.passed,
+        };
+        engine.open();
+        Ok(engine)
+    }
+
+    /// Whether messages must wait with their senders.
+    pub fn is_full(&self) -> bool {
+        match &self.state {
+            State::Open(Pace::Full(_), _) => true,
+            state => state.behind().is_some_and(Behind::is_full),
+        }
+    }
+
+    /// Whether messages wait in the journal.
+    pub fn is_behind(&self) -> bool {
+        matches!(self.state, State::Opening(_)) || self.state.behind().is_some()
+    }
+
+    /// When the oldest message arrived that the store does not have, in microseconds since the epoch.
+    pub fn oldest_us(&self) -> Option<i64> {
+        let behind_us = || self.state.behind().and_then(|behind| behind.oldest_us);
+        self.outgoing.oldest_us().or_else(behind_us)
+    }
+
+    /// Approximate memory of updates that wait to be written.
+    pub fn head_bytes(&self) -> usize {
+        self.intake.gatherer.bytes()
+    }
+
+    fn is_head_full(&self) -> bool {
+        self.head_bytes() >= self.options.updates.head_bytes
+    }
+
+    /// What comes next.
+    pub fn wants(&self) -> Wants {
+        let (after, pause) = (self.applied, Wants::Reply(TICK));
+        if self.outgoing.waits_for_journal() {
+            return pause;
+        }
+        match (&self.state, &self.asking) {
+            (State::Ended, _) => Wants::Nothing,
+            (_, Asking::Asked(_)) => pause,
+            (State::Opening(_), _) => Wants::Record { after, upto: self.outgoing.batches().upto() },
+            (State::Open(pace, goal), asking) => {
+                let hears = match pace {
+                    Pace::AtOnce => true,
+                    Pace::Full(_) => false,
+                    Pace::Behind(behind) => !behind.is_full(),
+                };
+                let hears = hears && matches!(goal, Goal::Serve | Goal::HandOver(_));
+                let limit = match pace {
+                    Pace::Behind(behind)
+                        if behind.upto > after && !asking.is_pending() && !self.is_head_full() =>
+                    {
+                        if !behind.is_ahead() {
+                            return Wants::Record { after, upto: behind.upto };
+                        }
+                        Duration::ZERO
+                    }
+                    _ => TICK,
+                };
+                if hears { Wants::Message(limit) } else { Wants::Reply(limit) }
+            }
+        }
+    }
+
+    /// Does what follows from an event; `effects` gets what is to be done, in this order.
+    ///
+    /// # Errors
+    /// [`EngineError`]: then it ends. What it has not written is in the journal.
+    pub fn step(
+        &mut self,
+        event: Event<'_, S>,
+        now: Now,
+        effects: &mut Effects<S>,
+    ) -> Result<(), EngineError> {
+        match event {
+            Event::Tick => self.tick(now, effects)?,
+            Event::Message(message, sender) => self.message(message, sender, now, effects),
+            Event::Record { position, bytes } => self.record((position, bytes), now, effects)?,
+            Event::Store(Reply::Found(found)) => match found {
+                Ok(found) => {
+                    // A series with RRDtool's semantics is refused.
+                    let _ = self.intake.gatherer.keep(&found);
+                    self.answered(Asking::Nothing, effects);
+                }
+                Err(error) if matches!(self.state, State::Opening(_)) => return Err(error.into()),
+                Err(error) => self.unanswered(error.to_string(), now, effects),
+            },
+            Event::Store(Reply::Known(key, known)) => match known {
+                Ok(is_known) => self.answered(Asking::Told(key, is_known), effects),
+                Err(error) => self.unanswered(error.to_string(), now, effects),
+            },
+            Event::Store(Reply::Written(result)) => {
+                self.outgoing.written(result, &mut self.intake, now, effects)?;
+            }
+            Event::Store(Reply::Maintained(is_partial)) => self.upkeep.ended(is_partial),
+            Event::Weighed(bytes) => {
+                // If open windows alone keep half of a full journal, they are cut, because their
+                // lines are needed no more then.
+                self.note(bytes >= self.options.journal_max / 2, now, effects);
+            }
+            Event::Noted(is_noted) => {
+                let is_sent = self.outgoing.noted(is_noted, &mut self.intake, effects);
+                if is_sent
+                    && let State::Open(Pace::AtOnce | Pace::Full(_), Goal::Stop(stop)) =
+                        &mut self.state
+                {
+                    *stop = Stop::Writing;
+                }
+            }
+            Event::FileStarted { lines, upto } => {
+                if let State::Open(_, Goal::HandOver(batch @ LastBatch::Wanted)) = &mut self.state {
+                    *batch = LastBatch::Upto { lines, upto };
+                    self.write_last(now, effects);
+                }
+            }
+            Event::HandOver => self.state.hand_over(),
+            Event::KeepOn => self.state.keep_on(),
+            Event::Stop => self.state.stop(now.passed + LAST_BATCH, self.applied),
+        }
+        let refused = self.intake.take_refused_windows();
+        if refused > 0 {
+            effects.push(Effect::Add(Figure::WindowsRefused, refused));
+        }
+        Ok(())
+    }
+
+    /// Ends the opening, once everything is read again that the store has.
+    fn open(&mut self) {
+        let State::Opening(Opening { owed, .. }) = &mut self.state else { return };
+        let upto = self.outgoing.batches().upto();
+        if self.applied < upto {
+            return;
+        }
+        if let Some(owed) = owed.take() {
+            self.intake.resume_windows(owed);
+        }
+        self.applied = upto;
+        self.state = match self.replayed > upto {
+            true => State::Open(Pace::Behind(Behind::new(self.replayed)), Goal::Follow),
+            false => State::Open(Pace::AtOnce, Goal::Serve),
+        };
+    }
+
+    /// Looks at the time.
+    fn tick(&mut self, now: Now, effects: &mut Effects<S>) -> Result<(), EngineError> {
+        match self.asking {
+            Asking::Asked(since) if now.passed.saturating_sub(since) > self.state.patience() => {
+                self.asking = Asking::Overdue;
+                self.state.fall_behind(self.applied);
+            }
+            Asking::Failed(until) if now.passed >= until => self.asking = Asking::Nothing,
+            _ => {}
+        }
+        effects.extend(self.outgoing.again(now.passed).map(Effect::Write));
+        let load = Load {
+            applied: self.applied,
+            is_head_full: self.is_head_full() && !self.outgoing.is_idle(),
+            is_store_failing: self.outgoing.is_failing(),
+            is_asking: self.asking.is_pending(),
+        };
+        self.state.keep_pace(now.passed, load);
+        if now.is_journal_failing && now.passed.saturating_sub(self.tried) >= RETRY {
+            self.tried = now.passed;
+            effects.push(Effect::TryJournal(self.outgoing.batches().clone()));
+        }
+        let is_troubled = self.outgoing.is_failing();
+        let State::Open(_, goal) = &mut self.state else { return Ok(()) };
+        match goal {
+            Goal::Follow => {
+                if is_troubled || matches!(self.asking, Asking::Overdue | Asking::Failed(_)) {
+                    *goal = Goal::Serve;
+                }
+                self.write_due(now, effects);
+            }
+            Goal::Serve => {
+                self.write_due(now, effects);
+                self.maintain(now, effects);
+            }
+            Goal::HandOver(LastBatch::Wanted) if self.outgoing.is_idle() => {
+                effects.push(Effect::StartFile);
+            }
+            Goal::HandOver(_) => {
+                self.write_last(now, effects);
+                self.maintain(now, effects);
+            }
+            Goal::Stop(Stop::Draining(..)) => self.drain(now, effects)?,
+            Goal::Stop(Stop::Writing) if self.outgoing.is_idle() => self.end(effects),
+            // A store that fails now may be gone for long, and the journal has everything.
+            Goal::Stop(Stop::Writing) if is_troubled => return Err(EngineError::Unwritten),
+            Goal::Stop(Stop::Writing) => {}
+        }
+        Ok(())
+    }
+
+    /// Applies a message, or leaves it in the journal.
+    fn message(&mut self, message: Message<'_>, sender: &S, now: Now, effects: &mut Effects<S>) {
+        if let State::Open(Pace::Behind(behind), _) = &mut self.state {
+            behind.add(message.position, message.arrival_us, sender.clone());
+            effects.push(Effect::Answer(self.intake.judge(message), None));
+            return;
+        }
+        match self.apply(message, now, effects) {
+            Some((refused, counted)) => {
+                self.applied = message.position;
+                effects.push(Effect::Answer(refused, counted));
+            }
+            None => effects.push(Effect::Again),
+        }
+    }
+
+    /// Applies a record of the journal.
+    fn record(
+        &mut self,
+        (position, bytes): (u64, &[u8]),
+        now: Now,
+        effects: &mut Effects<S>,
+    ) -> Result<(), EngineError> {
+        let record = Record::read(bytes).ok_or(EngineError::Record)?;
+        let message = match record {
+            Record::Lines { format, arrival_us, key, lines } => {
+                Some(Message { position, format, arrival_us, key, lines })
+            }
+            Record::Windows { .. } | Record::Batch { .. } => None,
+        };
+        match (&mut self.state, message) {
+            (State::Opening(Opening { needed, .. }), Some(message)) => {
+                let is_needed = position >= *needed;
+                if is_needed && let Err(question) = self.intake.again(message) {
+                    self.ask(question, now, effects);
+                    effects.push(Effect::Again);
+                    return Ok(());
+                }
+                self.intake.remember(message);
+            }
+            (State::Open(Pace::Behind(behind), _), Some(message)) => {
+                behind.oldest_us = Some(message.arrival_us);
+                let Some((_, counted)) = self.apply(message, now, effects) else {
+                    effects.push(Effect::Again);
+                    return Ok(());
+                };
+                if position <= self.replayed {
+                    effects.push(Effect::Add(Figure::JournalReplayed, 1));
+                } else if let State::Open(Pace::Behind(behind), _) = &mut self.state {
+                    let sender = behind.sender(position).cloned();
+                    effects
+                        .extend(sender.zip(counted).map(|(s, counted)| Effect::Count(s, counted)));
+                }
+            }
+            _ => {}
+        }
+        self.applied = position;
+        if let State::Open(pace @ Pace::Behind(_), goal) = &mut self.state {
+            match pace {
+                Pace::Behind(behind) if position < behind.upto => behind.applied(bytes.len()),
+                _ => *pace = Pace::AtOnce,
+            }
+            if matches!((&*pace, &*goal), (Pace::AtOnce, Goal::Follow)) {
+                *goal = Goal::Serve;
+            }
+        }
+        self.open();
+        Ok(())
+    }
+
+    /// Applies a message; `None` if the store is to be asked first. Then nothing is applied.
+    fn apply(
+        &mut self,
+        message: Message<'_>,
+        now: Now,
+        effects: &mut Effects<S>,
+    ) -> Option<(Refused, Option<Counted>)> {
+        if self.asking.is_pending() {
+            return None;
+        }
+        if let Some(key) = message.key {
+            match self.is_repeated(key) {
+                None => {
+                    self.asking = Asking::Asked(now.passed);
+                    effects.push(Effect::AskKey(key));
+                    return None;
+                }
+                Some(true) => {
+                    effects.push(Effect::Add(Figure::RequestsRepeated, 1));
+                    let refused = self.intake.repeated(message);
+                    return Some((Refused { is_repeated: true, ..refused }, None));
+                }
+                Some(false) => {}
+            }
+        }
+        let Taken { accepted, counts, refused } = match self.intake.take(message) {
+            Ok(taken) => taken,
+            Err(question) => {
+                self.ask(question, now, effects);
+                return None;
+            }
+        };
+        if accepted.is_in_head {
+            self.outgoing.add(message);
+        }
+        if accepted.updates > 0 {
+            effects.push(Effect::Add(Figure::Updates, accepted.updates));
+        }
+        Some((refused, Some(Counted { lines: accepted.lines, refused: counts })))
+    }
+
+    /// Whether a request was applied before; `None` if the store is to be asked.
+    fn is_repeated(&mut self, key: Writer) -> Option<bool> {
+        if self.outgoing.has(key) {
+            return Some(true);
+        }
+        // An answer is not kept, because another process may write the request meanwhile.
+        match std::mem::replace(&mut self.asking, Asking::Nothing) {
+            Asking::Told(of, is_known) if of == key => Some(is_known),
+            _ => None,
+        }
+    }
+
+    fn ask(&mut self, question: Question, now: Now, effects: &mut Effects<S>) {
+        self.asking = Asking::Asked(now.passed);
+        effects.push(Effect::AskSeries(question));
+    }
+
+    /// The store has answered a question.
+    fn answered(&mut self, asking: Asking, effects: &mut Effects<S>) {
+        self.asking = asking;
+        if self.outgoing.is_idle() {
+            effects.push(Effect::Trouble(None));
+        }
+    }
+
+    /// The store could not be asked.
+    fn unanswered(&mut self, error: String, now: Now, effects: &mut Effects<S>) {
+        self.asking = Asking::Failed(now.passed + RETRY);
+        effects.push(Effect::Add(Figure::StoreErrors, 1));
+        effects.push(Effect::Trouble(Some(error)));
+        self.state.fall_behind(self.applied);
+    }
+
+    /// Begins a batch that is due.
+    fn write_due(&mut self, now: Now, effects: &mut Effects<S>) {
+        if self.outgoing.is_due(&self.intake, &self.options, now) {
+            self.begin(now, effects);
+        }
+    }
+
+    /// Begins the last batch before a successor takes over, if it is due.
+    fn write_last(&mut self, now: Now, effects: &mut Effects<S>) {
+        let State::Open(_, Goal::HandOver(batch)) = &mut self.state else { return };
+        let LastBatch::Upto { lines, upto } = *batch else { return };
+        if self.outgoing.is_idle() && self.outgoing.batches().upto() >= upto {
+            *batch = LastBatch::Written;
+            effects.push(Effect::Flushed);
+        } else if self.outgoing.is_idle() && self.applied >= lines {
+            self.begin(now, effects);
+        }
+    }
+
+    /// Begins a batch, after it is known what open windows need of the journal.
+    fn begin(&mut self, now: Now, effects: &mut Effects<S>) {
+        match self.outgoing.begin(&mut self.intake, now) {
+            Some(first) => effects.push(Effect::Weigh(first)),
+            None => self.note(false, now, effects),
+        }
+    }
+
+    /// Writes the record of a batch, with open windows that go on or are cut.
+    fn note(&mut self, is_cut: bool, now: Now, effects: &mut Effects<S>) {
+        // Only records of batches follow the last lines.
+        let upto = match &self.state {
+            State::Open(_, Goal::HandOver(LastBatch::Upto { lines, upto }))
+                if self.applied >= *lines =>
+            {
+                self.applied.max(*upto)
+            }
+            _ => self.applied,
+        };
+        let windows = self.intake.give_windows(is_cut, upto);
+        let is_large = now.journal_bytes >= self.options.journal_max / 2;
+        effects.push(Effect::Note { batches: self.outgoing.note(upto, windows), is_large });
+    }
+
+    /// Begins a part of the upkeep, if it is due and no batch is being written.
+    fn maintain(&mut self, now: Now, effects: &mut Effects<S>) {
+        if !self.outgoing.is_idle() || self.is_full() || !self.upkeep.begin(now.passed) {
+            return;
+        }
+        let Some(now_us) = now.expiry_us else { return self.upkeep.ended(false) };
+        if self.upkeep.forgets(now.passed) {
+            let remember_us = i64::try_from(self.options.remember.as_micros()).unwrap_or(i64::MAX);
+            effects.push(Effect::Forget(now_us.saturating_sub(remember_us)));
+        }
+        effects.push(Effect::Maintain(now_us));
+    }
+
+    /// Writes what remains.
+    fn drain(&mut self, now: Now, effects: &mut Effects<S>) -> Result<(), EngineError> {
+        let is_behind = self.state.behind().is_some();
+        let State::Open(_, Goal::Stop(Stop::Draining(until, applied))) = &mut self.state else {
+            return Ok(());
+        };
+        if *applied != self.applied {
+            // It is slow, but it answers.
+            (*until, *applied) = (now.passed + LAST_BATCH, self.applied);
+        }
+        let is_stuck = now.is_journal_failing
+            || self.outgoing.is_failing()
+            || matches!(self.asking, Asking::Asked(_) | Asking::Overdue | Asking::Failed(_));
+        if is_stuck && now.passed > *until {
+            return Err(EngineError::Unwritten);
+        }
+        if is_behind || !self.outgoing.is_idle() {
+            self.write_due(now, effects);
+        } else if self.intake.is_empty() {
+            self.end(effects);
+        } else {
+            self.begin(now, effects);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, effects: &mut Effects<S>) {
+        effects.push(Effect::Shorten(self.outgoing.batches().clone()));
+        self.state = State::Ended;
+    }
+}

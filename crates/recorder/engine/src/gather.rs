@@ -1,0 +1,335 @@
+//! From updates of named series to the head.
+
+use std::collections::{BTreeMap, HashMap};
+
+use formats::text::Windowed;
+use formats::{Book, Malformed, Reason, Update, What};
+use series::{Interval, Kind, Lane, Refusal, Sense, Spec, rrd};
+use store::{NewSeries, NotMade, Series, SeriesLimit, Store, StoreError};
+
+use crate::head::{Frozen, Head, Place};
+use crate::options::Options;
+use crate::placed::Placed;
+use crate::stored::{Stored, Unstored};
+
+/// The head, and what is known about the series of each book.
+///
+/// ```text
+///  missing ─→ Question ─→ the store ─→ Found ─→ keep ─→ line, line, … ─→ freeze
+/// ```
+#[derive(Debug)]
+pub struct Gatherer {
+    options: Options,
+    lane: i32,
+    /// The updates.
+    pub head: Head,
+    /// By number of the book, and by the series' number in it.
+    books: Vec<Vec<Known>>,
+    selected: usize,
+    /// Size of the head when it was last taken out.
+    bytes_before: usize,
+}
+
+/// What is known about a series of a book.
+#[derive(Clone, Copy, Debug, Default)]
+enum Known {
+    #[default]
+    New,
+    Refused(Reason),
+    At(Place),
+}
+
+/// Series of a book that are to be found or created.
+#[derive(Debug)]
+pub struct Question {
+    book: usize,
+    wanted: Vec<(formats::Series, NewSeries)>,
+    limit: SeriesLimit,
+    lane: i32,
+}
+
+/// What a store knows of series: the series themselves, their lanes, and RRDtool's states.
+#[derive(Debug)]
+pub struct Found {
+    book: usize,
+    /// Each series of the book, and whether it is to have RRDtool's semantics.
+    asked: Vec<(formats::Series, bool)>,
+    /// The series, or why a store has not made them.
+    pub made: Vec<Result<Series, NotMade>>,
+    lanes: HashMap<i64, Lane>,
+    /// RRDtool's states, by the series' numbers in the store.
+    pub rrds: HashMap<i64, Option<rrd::State>>,
+}
+
+impl Question {
+    /// Sets the least heartbeat of the series that are created, in microseconds.
+    #[must_use]
+    pub fn with_heartbeat(mut self, least_us: i64) -> Question {
+        for (_, wanted) in &mut self.wanted {
+            wanted.spec.heartbeat_us = wanted.spec.heartbeat_us.max(least_us);
+        }
+        self
+    }
+
+    /// The first series that is not to have RRDtool's semantics, if there is one.
+    pub fn without_rrd(&self) -> Option<&store::Identity> {
+        let mut wanted = self.wanted.iter().map(|(_, wanted)| wanted);
+        wanted.find(|wanted| wanted.rrd.is_none()).map(|wanted| &wanted.identity)
+    }
+
+    /// Finds or creates the series, with everything that a head needs to know of them.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn ask(self, store: &mut dyn Store) -> Result<Found, StoreError> {
+        let Question { book, wanted, limit, lane } = self;
+        let asked = wanted.iter().map(|(series, wanted)| (*series, wanted.rrd.is_some()));
+        let asked = asked.collect();
+        let wanted: Vec<NewSeries> = wanted.into_iter().map(|(_, wanted)| wanted).collect();
+        let made = store.series(&wanted, &limit)?;
+        let mut each = wanted.iter().zip(&made);
+        if let Some((wanted, _)) = each.find(|(_, made)| **made == Err(NotMade::NoRetention)) {
+            return Err(StoreError::NoRetention(wanted.spec.step.us()));
+        }
+        let is_of_points = |spec: &Spec| !matches!(spec.kind, Kind::Count | Kind::Level);
+        let of_points = made.iter().flatten().filter(|series| is_of_points(&series.spec));
+        let (ids, in_rrd_mode): (Vec<i64>, Vec<bool>) =
+            of_points.map(|series| (series.id, series.rrd.is_some())).unzip();
+        let lanes = match ids.is_empty() {
+            true => Vec::new(),
+            false => store.lane_states(&ids.iter().map(|id| (*id, lane)).collect::<Vec<_>>())?,
+        };
+        let mut rrds = HashMap::new();
+        for (id, _) in ids.iter().zip(in_rrd_mode).filter(|(_, in_rrd_mode)| *in_rrd_mode) {
+            rrds.insert(*id, store.rrd(*id)?.map(|rrd| rrd.state().clone()));
+        }
+        Ok(Found { book, asked, made, lanes: ids.into_iter().zip(lanes).collect(), rrds })
+    }
+}
+
+impl Gatherer {
+    /// An empty head for a lane, by its number.
+    pub fn new(options: Options, lane: i32) -> Gatherer {
+        let (head, books) = (Head::new(lane), Vec::new());
+        Gatherer { options, lane, head, books, selected: 0, bytes_before: 0 }
+    }
+
+    /// Selects a book, by the number that its owner has given it: 0, 1, 2 …
+    pub fn select(&mut self, book: usize) {
+        if self.books.len() <= book {
+            self.books.resize_with(book + 1, Vec::new);
+        }
+        self.selected = book;
+    }
+
+    /// Selects a book, and asks for those of its series that are new, if any are.
+    pub fn missing(
+        &mut self,
+        number: usize,
+        book: &Book,
+        touched: impl Iterator<Item = (formats::Series, Kind)>,
+    ) -> Option<Question> {
+        self.select(number);
+        let mut new: BTreeMap<formats::Series, NewSeries> = BTreeMap::new();
+        for (series, kind) in touched {
+            if let Known::New = self.known(series) {
+                new.entry(series).or_insert_with(|| self.options.wanted(book.name(series), kind));
+            }
+        }
+        (!new.is_empty()).then(|| self.question(number, new.into_iter().collect()))
+    }
+
+    /// The question for these series of a book.
+    pub fn question(&self, book: usize, wanted: Vec<(formats::Series, NewSeries)>) -> Question {
+        Question { book, wanted, limit: self.options.series, lane: self.lane }
+    }
+
+    /// Adds series to the head. Those whose mode is another one are refused; returns the first.
+    pub fn keep(&mut self, found: &Found) -> Option<Series> {
+        self.select(found.book);
+        let mut other_mode = None;
+        for ((number, in_rrd_mode), made) in found.asked.iter().zip(&found.made) {
+            let known = match made {
+                Err(not_made) => Known::Refused(reason(*not_made)),
+                Ok(series) if series.rrd.is_some() != *in_rrd_mode => {
+                    other_mode.get_or_insert_with(|| series.clone());
+                    Known::Refused(Malformed::OtherMode.into())
+                }
+                Ok(series) => {
+                    let none = Lane::default();
+                    let lane = found.lanes.get(&series.id).unwrap_or(&none);
+                    Known::At(self.head.open(series.id, &series.spec, lane))
+                }
+            };
+            let (book, at) = (&mut self.books[found.book], number.0 as usize);
+            if book.len() <= at {
+                book.resize(at + 1, Known::New);
+            }
+            book[at] = known;
+        }
+        other_mode
+    }
+
+    fn known(&self, series: formats::Series) -> Known {
+        let book = self.books.get(self.selected);
+        book.and_then(|book| book.get(series.0 as usize)).copied().unwrap_or_default()
+    }
+
+    /// The position of a series of the selected book, if it was found.
+    fn place(&self, series: formats::Series) -> Option<Place> {
+        match self.known(series) {
+            Known::At(place) => Some(place),
+            Known::New | Known::Refused(_) => None,
+        }
+    }
+
+    /// The position of a series of the selected book, if it was found and accepts updates of a kind.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn takes(&self, series: formats::Series, kind: Kind) -> Result<Place, Reason> {
+        match self.known(series) {
+            Known::At(place) if self.head.spec(place).kind == kind => Ok(place),
+            Known::At(_) => Err(Refusal::WrongKind.into()),
+            Known::Refused(reason) => Err(reason),
+            Known::New => Err(Malformed::TooManySeries.into()),
+        }
+    }
+
+    /// The kind of a series of the selected book, if it was found.
+    pub fn kind(&self, series: formats::Series) -> Option<Kind> {
+        self.place(series).map(|place| self.head.spec(place).kind)
+    }
+
+    /// The time of the newest point of a series, in microseconds since the epoch.
+    pub fn newest_us(&self, series: formats::Series) -> Option<i64> {
+        self.head.newest_us(self.place(series)?)
+    }
+
+    /// The value of that point. All recent points are read for it.
+    pub fn newest(&self, series: formats::Series) -> Option<f64> {
+        self.head.newest(self.place(series)?)
+    }
+
+    /// Whether an update may make a count too large to be exact ([`Head::is_large`]).
+    pub fn is_large(&self, placed: &Placed) -> bool {
+        match &placed.update.what {
+            What::Interval(interval) => Head::is_large_interval(interval),
+            What::Point(point) => {
+                let place = || self.takes(placed.series, placed.update.kind);
+                Head::may_be_large(point)
+                    && place().is_ok_and(|place| self.head.is_large(place, point))
+            }
+        }
+    }
+
+    /// Whether an update would be accepted at the position of its series.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn admits(&mut self, place: Place, placed: &Placed) -> Result<(), Reason> {
+        match placed.update.what {
+            What::Point(point) => Ok(self.head.admits(place, point)?),
+            What::Interval(interval) => Ok(admits(self.head.spec(place), interval)?),
+        }
+    }
+
+    /// Adds an update at the position of its series.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    pub fn add(&mut self, place: Place, placed: &Placed) -> Result<(), Reason> {
+        match placed.update.what {
+            What::Point(point) => self.head.point(place, point)?,
+            What::Interval(interval) => {
+                let spec = self.head.spec(place);
+                admits(spec, interval)?;
+                let own = spec.step;
+                let step = placed.step.unwrap_or(own);
+                match placed.instead {
+                    Some(known) => self.head.interval_instead(place, interval, known, step),
+                    None if step != own => self.head.interval_at(place, interval, step),
+                    None => self.head.interval(place, interval)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the updates of a line, all or none. The series were found in the selected book.
+    ///
+    /// # Errors
+    /// Why the line is refused. A count of 2^40 or more in a single update is [too
+    /// large](Refusal::TooLarge), because a slot could overflow after it was acknowledged.
+    pub fn line(&mut self, updates: &[(formats::Series, Update)]) -> Result<(), Reason> {
+        let placed =
+            |(series, update): &(formats::Series, Update)| Placed::new(0, *series, *update);
+        if updates.iter().any(|update| self.is_large(&placed(update))) {
+            return Err(Refusal::TooLarge.into());
+        }
+        // A single update that fails changes nothing, so only several are checked in advance.
+        if let [update] = updates {
+            let placed = placed(update);
+            let place = self.takes(placed.series, placed.update.kind)?;
+            return self.add(place, &placed);
+        }
+        let mut line = Vec::with_capacity(updates.len());
+        for placed in updates.iter().map(placed) {
+            let place = self.takes(placed.series, placed.update.kind)?;
+            self.admits(place, &placed)?;
+            line.push((place, placed));
+        }
+        line.iter().try_for_each(|(place, placed)| self.add(*place, placed))
+    }
+
+    /// Adds the result of a window, in place of its earlier one. If it `is_known` to the store, it is
+    /// only checked.
+    ///
+    /// # Errors
+    /// Why it is refused: the bounds of the series.
+    pub fn window(&mut self, windowed: &Windowed, is_known: bool) -> Result<(), Reason> {
+        let Some(placed) = Placed::windowed(0, windowed) else { return Ok(()) };
+        let place = self.takes(placed.series, placed.update.kind)?;
+        if is_known { self.admits(place, &placed) } else { self.add(place, &placed) }
+    }
+
+    /// Approximate bytes of updates that wait to be written.
+    pub fn bytes(&self) -> usize {
+        self.head.bytes().saturating_sub(self.bytes_before)
+    }
+
+    /// Takes out everything that no store has ([`Head::freeze`]).
+    pub fn freeze(&mut self) -> Frozen {
+        let frozen = self.head.freeze();
+        self.bytes_before = self.head.bytes();
+        frozen
+    }
+
+    /// Continues from the lanes that another writer had changed; returns what was not stored.
+    pub fn stored(&mut self, stored: &Stored) -> Unstored {
+        let rebased = stored.rebased.iter().map(|(id, lane)| self.head.rebase(*id, lane));
+        let refused: u64 = rebased.sum();
+        Unstored { expired: stored.expired, overtaken: stored.refused + refused }
+    }
+}
+
+/// Whether a series' bounds admit an interval.
+fn admits(spec: &Spec, interval: Interval) -> Result<(), Refusal> {
+    let cover = interval.cover();
+    // A correction may be negative; the bounds apply to what it corrects.
+    let rate = match cover.sense {
+        Sense::Correct => cover.amount.rate(cover.span).abs(),
+        Sense::Add | Sense::Retract => cover.amount.rate(cover.span),
+    };
+    if spec.admits(rate) { Ok(()) } else { Err(Refusal::OutOfBounds) }
+}
+
+/// The reason for which a store refused to create a series, as that of a line.
+pub fn reason(not_made: NotMade) -> Reason {
+    match not_made {
+        NotMade::TooMany | NotMade::NoRetention => Malformed::TooManySeries,
+        NotMade::TooLong => Malformed::NameTooLong,
+        NotMade::Name => Malformed::EmptyName,
+    }
+    .into()
+}

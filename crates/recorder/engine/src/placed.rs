@@ -1,0 +1,46 @@
+//! Updates with their places in a piece.
+
+use formats::text::Windowed;
+use formats::{Series, Update, What};
+use series::{Interval, Step};
+
+/// An update with the index of its line in the piece. Updates of one index are adjacent, and are
+/// accepted or refused together.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed {
+    /// The index.
+    pub place: usize,
+    /// The series, by its number in the book.
+    pub series: Series,
+    /// The update.
+    pub update: Update,
+    /// The interval written earlier that this one replaces.
+    pub instead: Option<Interval>,
+    /// The step of an interval that is only known coarsely; otherwise that of its series.
+    pub step: Option<Step>,
+}
+
+impl Placed {
+    /// An update that replaces nothing.
+    pub fn new(place: usize, series: Series, update: Update) -> Placed {
+        Placed { place, series, update, instead: None, step: None }
+    }
+
+    /// The update for the result of a window; `None` if nothing changes.
+    pub fn windowed(place: usize, windowed: &Windowed) -> Option<Placed> {
+        let Windowed { series, update, instead } = *windowed;
+        let interval = |update: Update| match update.what {
+            What::Interval(interval) => Some(interval),
+            What::Point(_) => None,
+        };
+        let old = instead.and_then(interval);
+        let (update, instead) = match (update, old, instead) {
+            (Some(update), old, _) => (update, old),
+            (None, Some(old), Some(known)) => {
+                (Update { what: What::Interval(old.inverse()), ..known }, None)
+            }
+            (None, ..) => return None,
+        };
+        Some(Placed { instead, ..Placed::new(place, series, update) })
+    }
+}

@@ -1,0 +1,202 @@
+//! StatsD: values are collected in windows, which are added to the head.
+
+use std::collections::HashSet;
+
+use formats::text::{Carried, Held, Reader, Windowed};
+use formats::{Arrival, Reason, Series};
+
+use crate::answer::{Accepted, Message};
+use crate::gather::{Gatherer, Question};
+use crate::record::{Format, read_windows, write_windows};
+use crate::session::WindowsRecord;
+use crate::text::each_line;
+
+/// The open windows, and what is known of gauges.
+#[derive(Debug)]
+pub(crate) struct Statsd {
+    reader: Reader,
+    /// The gauges whose last value the reader has.
+    gauges: HashSet<Series>,
+    /// Whether lines have changed windows since these were last added to the head.
+    has_new: bool,
+    /// Results that were outside the bounds of their series, since they were last counted.
+    refused: u64,
+}
+
+impl Statsd {
+    pub(crate) fn new(reader: Reader) -> Statsd {
+        Statsd { reader, gauges: HashSet::new(), has_new: false, refused: 0 }
+    }
+
+    pub(crate) fn has_new(&self) -> bool {
+        self.has_new
+    }
+
+    /// Results that were outside the bounds of their series, since the last call.
+    pub(crate) fn take_refused(&mut self) -> u64 {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// The position of the first message of which an open window has a part.
+    pub(crate) fn first(&mut self) -> Option<u64> {
+        self.reader.windows().and_then(|(windows, _)| windows.first())
+    }
+
+    /// Goes back to the windows of a record; `None` if it is another one.
+    pub(crate) fn go_back(&mut self, record: &[u8]) -> Option<Carried> {
+        let (windows, book) = self.reader.windows()?;
+        let carried = read_windows(record, book)?;
+        windows.go_back(&carried);
+        Some(carried)
+    }
+
+    /// Continues the windows of the last batch, after their lines were read again.
+    pub(crate) fn resume(&mut self, gatherer: &mut Gatherer, owed: Vec<(Series, f64)>) {
+        if let Some((windows, _)) = self.reader.windows() {
+            windows.owe(owed);
+        }
+        self.flush(gatherer, true);
+    }
+
+    /// What must be known to continue the open windows after a batch up to a position, if there ever
+    /// was one.
+    pub(crate) fn record(&mut self, upto: u64) -> Option<WindowsRecord> {
+        let (windows, book) = self.reader.windows().filter(|(windows, _)| windows.is_used())?;
+        let mut bytes = Vec::new();
+        let from = write_windows(windows, book, upto + 1, &mut bytes);
+        Some(WindowsRecord { bytes, from })
+    }
+
+    /// Closes the windows that are over when a message of any format arrives. If it `is_known` to
+    /// the store, only the reader learns what it has given.
+    pub(crate) fn pass(&mut self, gatherer: &mut Gatherer, message: Message<'_>, is_known: bool) {
+        if let Some((windows, _)) = self.reader.windows() {
+            windows.mark(message.position);
+        }
+        let closed = self.reader.pass(message.arrival_us).windows.clone();
+        self.give(gatherer, &closed, is_known);
+    }
+
+    /// Adds the open windows to the head as they are. For windows that `are_known` to the store,
+    /// only the reader learns what it has given.
+    pub(crate) fn flush(&mut self, gatherer: &mut Gatherer, are_known: bool) {
+        let windows = self.reader.flush().windows.clone();
+        self.give(gatherer, &windows, are_known);
+        self.has_new = false;
+    }
+
+    /// Adds the open windows to the head, and forgets them.
+    pub(crate) fn cut(&mut self, gatherer: &mut Gatherer) {
+        let windows = self.reader.cut().windows.clone();
+        self.give(gatherer, &windows, false);
+        self.has_new = false;
+    }
+
+    /// Adds the results of windows to the head.
+    fn give(&mut self, gatherer: &mut Gatherer, windows: &[Windowed], are_known: bool) {
+        if !windows.is_empty() {
+            gatherer.select(Format::Statsd.code());
+        }
+        for windowed in windows {
+            if gatherer.window(windowed, are_known).is_ok() {
+                continue;
+            }
+            // It is outside the bounds of its series, and so is unknown.
+            if !are_known {
+                self.refused += 1;
+                let nothing = Windowed { update: None, ..*windowed };
+                // What was recorded can be taken back.
+                let _ = gatherer.window(&nothing, false);
+            }
+            if let Some((windows, _)) = self.reader.windows() {
+                windows.not_given(windowed);
+            }
+        }
+    }
+
+    /// Adds the values of lines to their windows, and gauges to the head; `refuse` is called with
+    /// the number of each refused line, and the reason. Of a message that the store has, only windows
+    /// are changed.
+    ///
+    /// # Errors
+    /// If a series is new, what to ask the store for. Then nothing is added.
+    pub(crate) fn lines(
+        &mut self,
+        gatherer: &mut Gatherer,
+        message: Message<'_>,
+        is_known: bool,
+        refuse: &mut dyn FnMut((u64, Reason)),
+    ) -> Result<Accepted, Question> {
+        let arrival = Arrival::live(message.arrival_us);
+        let mut all = Accepted::default();
+        let mut accepted: Vec<(u64, Vec<Held>)> = Vec::new();
+        each_line(message.lines, &mut self.reader, |reader, line| {
+            // An error would be one of a whole file.
+            let Ok(parsed) = reader.read(line, arrival) else { return };
+            all.lines += u64::from(line.first);
+            if let Some(reason) = parsed.reasons.first() {
+                refuse((line.number, *reason));
+            } else if !parsed.held.is_empty() {
+                accepted.push((line.number, parsed.held.clone()));
+            }
+        });
+        let touched = accepted.iter().flat_map(|(_, held)| held).flat_map(Held::series);
+        let code = Format::Statsd.code();
+        if let Some(missing) = gatherer.missing(code, self.reader.book(), touched) {
+            return Err(missing);
+        }
+        for (number, mut held) in accepted {
+            if is_known && held.iter().all(Held::is_gauge) {
+                continue;
+            }
+            match self.line(gatherer, &mut held, is_known) {
+                Ok(()) => all.updates += held.len() as u64,
+                Err(reason) => refuse((number, reason)),
+            }
+        }
+        if is_known {
+            return Ok(Accepted::default());
+        }
+        all.is_in_head = all.updates > 0;
+        self.has_new |= all.is_in_head;
+        Ok(all)
+    }
+
+    /// Adds the values of one line, all or none.
+    fn line(
+        &mut self,
+        gatherer: &mut Gatherer,
+        held: &mut [Held],
+        is_known: bool,
+    ) -> Result<(), Reason> {
+        for (series, kind) in held.iter().flat_map(Held::series) {
+            gatherer.takes(series, kind)?;
+        }
+        for held in &mut *held {
+            let Some(series) = held.relative_to() else { continue };
+            if self.gauges.insert(series) {
+                self.reader.level(series, gatherer.newest(series));
+            }
+            // Messages of several senders may overtake each other by a moment; a change is one of
+            // the newest value nevertheless.
+            held.not_before(gatherer.newest_us(series).unwrap_or(i64::MIN));
+        }
+        let parsed = self.reader.take(held);
+        if let Some(reason) = parsed.reasons.first() {
+            return Err(*reason);
+        }
+        let (gauges, windows) = (parsed.updates.clone(), parsed.windows.clone());
+        self.give(gatherer, &windows, is_known);
+        let done = gatherer.line(&gauges);
+        for (series, update) in gauges {
+            // The last value is that of the newest point in the record, before and after a restart.
+            let is_newest = gatherer.newest_us(series) == Some(update.times_us().1);
+            if done.is_ok() && is_newest {
+                self.gauges.insert(series);
+            } else {
+                self.gauges.remove(&series);
+            }
+        }
+        done
+    }
+}
