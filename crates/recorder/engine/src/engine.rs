@@ -170,6 +170,7 @@ impl<S: Clone + PartialEq> Engine<S> {
                 self.outgoing.written(result, &mut self.intake, now, effects)?;
             }
             Event::Store(Reply::Maintained(is_partial)) => self.upkeep.ended(is_partial),
+            Event::Weighed(_) if !self.outgoing.waits_for_journal() => {}
             Event::Weighed(bytes) => {
                 // If open windows alone keep half of a full journal, they are cut, because their
                 // lines are needed no more then.
