@@ -9,9 +9,9 @@
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::error::RecordError;
 use crate::owners::{Foreign, refuse_foreign, refuse_foreign_links};
@@ -22,6 +22,9 @@ const APPLICATION_ID: i64 = 0x7461_6368;
 
 /// How long to wait for a process that is writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Pause where SQLite does not wait itself.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 /// Size of a new file's pages. An entry of a table without rowids overflows into pages of its own
 /// beyond about a quarter of this (<https://www.sqlite.org/fileformat2.html>, section 1.6): with
@@ -127,7 +130,7 @@ fn check(db: &Connection, path: &Path) -> Result<Stamp, RecordError> {
 fn prepare(db: &mut Connection) -> rusqlite::Result<()> {
     // Only a new file takes it.
     db.pragma_update(None, "page_size", PAGE_BYTES)?;
-    db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0))?;
+    log_ahead(db)?;
     db.pragma_update(None, "synchronous", "FULL")?;
     db.pragma_update(None, "foreign_keys", true)?;
     // Two processes may do this at once.
@@ -136,6 +139,21 @@ fn prepare(db: &mut Connection) -> rusqlite::Result<()> {
         step.pragma_update(None, "application_id", APPLICATION_ID)?;
     }
     step.commit()
+}
+
+/// Turns the write-ahead log on. That of a new file needs an exclusive lock, for which SQLite does not
+/// wait if another process wants it too.
+fn log_ahead(db: &Connection) -> rusqlite::Result<()> {
+    let deadline = Instant::now() + BUSY_TIMEOUT;
+    loop {
+        let mode = db.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
+        let is_busy =
+            |error: &rusqlite::Error| error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy);
+        if !mode.as_ref().is_err_and(is_busy) || Instant::now() > deadline {
+            return mode.map(drop);
+        }
+        std::thread::sleep(BUSY_PAUSE);
+    }
 }
 
 /// Checks the file, and those that SQLite has beside it
@@ -178,5 +196,22 @@ mod tests {
         let copy = format!("PRAGMA page_size = 4096; VACUUM INTO '{}'", old.display());
         large.execute_batch(&copy).unwrap();
         assert_eq!(size("old"), 4_096);
+    }
+
+    #[test]
+    fn two_daemons_that_began_a_record_at_once_found_it_locked() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let path = folder.path().join(format!("{round}"));
+            let together = std::sync::Barrier::new(4);
+            std::thread::scope(|scope| {
+                let opens = || {
+                    together.wait();
+                    open(&path).map(drop)
+                };
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(opens)).collect();
+                threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+            });
+        }
     }
 }
