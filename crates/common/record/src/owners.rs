@@ -6,8 +6,8 @@
 //! and `fs.protected_regular` (proc_sys_fs(5)), which many systems have switched off.
 //!
 //! Refusing all symbolic links (`O_NOFOLLOW`) would also refuse the user's own, such as `/data` →
-//! `/mnt/data`. The owner of each entry is checked before a file is created and after: what is ours
-//! then, nobody else can replace.
+//! `/mnt/data`. The owner of each entry is checked before a file is created and again afterwards:
+//! nobody else can replace an entry of ours.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

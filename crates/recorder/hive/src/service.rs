@@ -55,7 +55,7 @@ pub(crate) struct StatementHandle {
 pub(crate) enum StatementState {
     Running,
     Finished,
-    /// It failed, or somebody else ended it; the server's words.
+    /// It failed or was cancelled, for this reason of the server's.
     Failed(String),
 }
 

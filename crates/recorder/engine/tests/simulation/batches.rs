@@ -1,23 +1,23 @@
-//! Messages through the journal and the engine into a store, with kills between any two calls, a store whose answers
-//! are lost, and batches that it commits after their process is dead.
+//! Messages through the journal and the engine into a store, with kills between any two calls, a
+//! store whose answers are lost, and batches that it commits after their process is dead.
 
-use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod end;
+mod store;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use ::store::{Memory, Retention, Store as _, StoreError, Writer};
 use engine::gather::Question;
 use engine::journal::Follower;
 use engine::{
     Batches, Effect, Engine, EngineError, EngineOptions, Event, Figure, Format, Frozen, Journal,
-    JournalError, Message, Now, Options, Record, Reply, Session, SessionError, Stored, Wants,
-    session,
+    JournalError, Message, Now, Options, Record, Session, SessionError, Wants, session,
 };
 use formats::Precision;
 use series::Step;
-use store::{
-    Applied, Changes, Memory, Request, Retention, Selector, Source, Store, StoreError, Writer,
-};
 
+use self::store::Whole;
 use super::disk::{Condition, Injected, SimulatedDisk};
 use super::journal::law;
 use super::random::Random;
@@ -609,204 +609,8 @@ impl World {
         }
         self.go_on(process)
     }
-
-    /// The store answers a question, or commits a batch, or is gone, or its answer is lost.
-    fn store_works(&mut self, process: &mut Process) -> Result<(), String> {
-        let gone = || StoreError::Lost { place: "memory".to_owned() };
-        let is_gone = !self.is_healthy && self.random.one_in(4);
-        if let Some(asked) = process.asked.pop_front() {
-            let reply = match asked {
-                Asked::Series(_) if is_gone => Reply::Found(Err(gone())),
-                Asked::Series(question) => Reply::Found(question.ask(&mut self.store)),
-                Asked::Key(key) if is_gone => Reply::Known(key, Err(gone())),
-                Asked::Key(key) if self.without == Some(Leniency::KeysInMemory) => {
-                    Reply::Known(key, Ok(false))
-                }
-                Asked::Key(key) => Reply::Known(key, self.store.has_request(key)),
-            };
-            self.note(match &reply {
-                Reply::Found(found) => format!("series: {:?}", found.as_ref().err()),
-                reply => format!("{reply:?}"),
-            });
-            self.tell(process, Event::Store(reply))?;
-        } else if let Some(mut sent) = process.sent.take() {
-            let written = match self.random.below(4) {
-                _ if is_gone => Err(gone()),
-                0 if !self.is_healthy => {
-                    let applied = self.apply(&mut sent)?;
-                    self.note(format!("the answer is lost: {applied:?}"));
-                    self.seen.lost_answers += 1;
-                    process.ahead += u64::from(self.without == Some(Leniency::NumberAgain));
-                    Err(gone())
-                }
-                _ => {
-                    self.seen.batches += 1;
-                    self.apply(&mut sent)?.map(|applied| applied.0)
-                }
-            };
-            self.note(format!("batch {:?}: {written:?}", sent.claims));
-            let written = written.map_err(|error| (error, sent.frozen));
-            self.tell(process, Event::Store(Reply::Written(written)))?;
-        }
-        self.go_on(process)
-    }
-
-    /// A batch of a dead process is committed, unless a later process has fenced it off.
-    fn commit_late(&mut self) -> Result<(), String> {
-        if let Some(mut late) = self.late.take() {
-            let applied = self.apply(&mut late)?;
-            let is_now = applied.as_ref().is_ok_and(|(_, is_now)| *is_now);
-            self.seen.late_commits += u64::from(is_now);
-            self.note(format!("batch {:?} is committed late: {applied:?}", late.claims));
-        }
-        Ok(())
-    }
-
-    /// Writes a batch; whether it was new comes with the result.
-    fn apply(&mut self, sent: &mut Sent) -> Result<Result<(Stored, bool), StoreError>, String> {
-        let (claims, random, without) = (&sent.claims, &mut self.random, self.without);
-        let mut is_now = false;
-        let stored = engine::write(&mut self.store, &mut sent.frozen, 0, |store, _, frozen| {
-            let applied = match without {
-                Some(Leniency::KeysAfter) => {
-                    let mut apart = KeysApart { frozen, requests: Vec::new() };
-                    let applied = store.apply_all(claims, &mut apart)?;
-                    let requests = apart.requests;
-                    if matches!(applied, Applied::Now { .. }) && !random.one_in(8) {
-                        let requests = Changes { requests, ..Changes::default() };
-                        store.apply_all(&[], &mut Whole(Some(requests)))?;
-                    }
-                    applied
-                }
-                Some(Leniency::ClaimOutside) => {
-                    let claimed = store.apply_all(claims, &mut Whole(None))?;
-                    if matches!(claimed, Applied::Now { .. }) && !random.one_in(8) {
-                        store.apply_all(&[], frozen)?;
-                    }
-                    claimed
-                }
-                _ => store.apply_all(claims, frozen)?,
-            };
-            is_now = matches!(applied, Applied::Now { .. });
-            Ok(applied)
-        });
-        match stored {
-            // It was fenced off before its predecessor came.
-            Err(error @ StoreError::Missing { .. }) => Ok(Err(error)),
-            stored => Ok(Ok((stored.map_err(text)?, is_now))),
-        }
-    }
-
-    /// The store does all it is asked for, and time passes, until the engine wants this.
-    fn settle_until(
-        &mut self,
-        process: &mut Process,
-        is_wanted: impl Fn(Wants) -> bool,
-    ) -> Result<(), String> {
-        for _ in 0..10_000 {
-            self.pass(process)?;
-            law(!process.is_over, "the journal can be read")?;
-            if is_wanted(process.engine.wants()) && process.waiting.is_empty() {
-                return Ok(());
-            }
-            self.store_works(process)?;
-        }
-        Err("broken law: everything is written in the end".to_owned())
-    }
-
-    /// On a healthy disk, everything is written; then the laws are checked.
-    fn settle(&mut self) -> Result<(), String> {
-        self.note("the end: a healthy disk");
-        self.disk.set(Condition::default());
-        self.is_healthy = true;
-        if self.random.one_in(2) {
-            self.commit_late()?;
-        }
-        let mut process = self.start()?.ok_or("broken law: it starts again")?;
-        self.commit_late()?;
-        self.settle_until(&mut process, |wants| matches!(wants, Wants::Message(_)))?;
-        process.stops = true;
-        self.tell(&mut process, Event::Stop)?;
-        self.settle_until(&mut process, |wants| wants == Wants::Nothing)?;
-        // Open windows need their messages.
-        let is_short = process.journal.size() <= FILE_BYTES;
-        law(is_short || self.has_windows, "a journal that the store has is short")?;
-        drop(process);
-        let mut again = self.start()?.ok_or("broken law: it starts again")?;
-        self.settle_until(&mut again, |wants| matches!(wants, Wants::Message(_)))?;
-        let is_empty = again.engine.head_bytes() == 0 && again.engine.oldest_us().is_none();
-        law(is_empty, "nothing is left over")?;
-        let step = Step::from_secs(STEP_S).ok_or("a step")?;
-        let (mut counts, mut fractions) = (BTreeMap::<u64, f64>::new(), 0.0);
-        let all = Selector { measurement: None, field: None, tags: BTreeMap::new() };
-        for series in self.store.find(&all).map_err(text)? {
-            let rows = self.store.slots(step, &[series.id], i64::MIN, i64::MAX).map_err(text)?;
-            if series.identity.measurement == "fractions" {
-                fractions = rows.iter().map(|(_, row)| row.integral.as_f64()).sum();
-                continue;
-            }
-            for (key, row) in rows {
-                let message = match series.identity.measurement.strip_prefix('s') {
-                    Some(message) => message.parse().map_err(text)?,
-                    None => (key.slot_us / step.us()) as u64,
-                };
-                *counts.entry(message).or_default() += row.integral.as_f64();
-            }
-        }
-        if self.has_windows {
-            let sum = |messages: usize| 2.5 * messages as f64;
-            let is_windowed = |message: &&u64| is_windowed(**message);
-            let least = sum(self.acknowledged.iter().filter(is_windowed).count());
-            let most = sum(self.acknowledged.union(&self.unknown).filter(is_windowed).count());
-            // An open window is rounded.
-            let is_between = fractions > least - 1.0 && fractions < most + 1.0;
-            law(is_between, &format!("fractions go on: {fractions} is in {least} to {most}"))?;
-        }
-        for message in &self.acknowledged {
-            let count = counts.get(message).copied().unwrap_or_default();
-            law(count == 1.0, &format!("acknowledged counts once: {message} counts {count}"))?;
-        }
-        for (message, count) in &counts {
-            let is_known = self.acknowledged.contains(message) || self.unknown.contains(message);
-            law(is_known, &format!("what failed does not count: {message}"))?;
-            law(*count == 1.0, &format!("nothing counts twice: {message} counts {count}"))?;
-        }
-        Ok(())
-    }
-}
-
-/// A batch without the names of its requests.
-#[derive(Debug)]
-struct KeysApart<'f> {
-    frozen: &'f mut Frozen,
-    requests: Vec<Request>,
-}
-
-impl Source for KeysApart<'_> {
-    fn restart(&mut self) {
-        self.requests.clear();
-        self.frozen.restart();
-    }
-
-    fn next(&mut self) -> Option<Cow<'_, Changes>> {
-        let mut piece = self.frozen.next()?.into_owned();
-        self.requests.append(&mut piece.requests);
-        Some(Cow::Owned(piece))
-    }
 }
 
 fn text(error: impl ToString) -> String {
     error.to_string()
-}
-
-/// A batch of one piece, or an empty one.
-#[derive(Debug)]
-struct Whole(Option<Changes>);
-
-impl Source for Whole {
-    fn restart(&mut self) {}
-
-    fn next(&mut self) -> Option<Cow<'_, Changes>> {
-        self.0.take().map(Cow::Owned)
-    }
 }
