@@ -4,6 +4,7 @@ use std::process::Command;
 
 const ORDER: &[&str] = &[
     "base",
+    "recordfile",
     "ledger",
     "stats",
     "series",
@@ -17,6 +18,7 @@ const ORDER: &[&str] = &[
     "fixture",
     "far",
     "record",
+    "archive",
     "store",
     "export",
     "engine",

@@ -11,7 +11,7 @@ use support::{Place, Server, TACHOGRAPH, eventually, free_port, turn};
 
 /// Number of trials by block, of series of completed requests by block, and of those that agree exactly.
 fn trials_and_series(record: &Path) -> (i64, i64, i64) {
-    let db = record::file::open(record).unwrap();
+    let db = recordfile::open(record).unwrap();
     let sums = "WITH sums AS (
         SELECT tags ->> 'run' AS run, tags ->> 'part' AS part, tags ->> 'variant' AS variant,
                tags ->> 'offer' AS offer, lane AS block, sum(integral) AS total
@@ -54,7 +54,7 @@ fn a_run_is_queried_and_a_changed_slot_is_caught() {
     let slots = queried["series"][0]["slots"].as_array().unwrap();
     assert!(slots.iter().any(|slot| slot["rate"].as_f64().is_some_and(|rate| rate > 100.0)));
 
-    let db = record::file::open(&place.path("record.sqlite")).unwrap();
+    let db = recordfile::open(&place.path("record.sqlite")).unwrap();
     let partition = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'slot#_1s#_%' ESCAPE '#'";
     let table: String = db.query_row(partition, (), |row| row.get(0)).unwrap();
     let changed = db.execute(
@@ -104,7 +104,7 @@ fn a_run_is_shown_beside_series_of_a_newer_version() {
     let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
     let target = format!("http://127.0.0.1:{port}/");
     place.run(&["load", &target, "-d", "500ms", "--rate", "200"]).measured();
-    let db = record::file::open(&place.path("record.sqlite")).unwrap();
+    let db = recordfile::open(&place.path("record.sqlite")).unwrap();
     db.execute("UPDATE slots_schema SET version = version + 100", ()).unwrap();
     place.run(&["list"]).status(0).prints("load");
     let report = place.run(&["report", "last"]);

@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use record::{RecordError, Store};
+use archive::{RecordError, Store};
 use rusqlite::Connection;
 
 fn refusal(path: &Path) -> String {

@@ -2,15 +2,14 @@
 
 use base::{Nanos, RunId, Timestamp};
 use ledger::Ledger;
+use record::{
+    Block, BlockState, Comparison, Disruption, Distribution, Finding, Part, Run, Slice, Summary,
+    Trial, Variant,
+};
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result, params, params_from_iter};
 use serde::Serialize;
 use stats::Estimate;
-
-use crate::{
-    Block, BlockState, Comparison, Disruption, Distribution, Finding, Part, Run, Slice, Summary,
-    Trial, Variant,
-};
 
 /// A row to be written: column names with values.
 struct Row(Vec<(&'static str, Value)>);

@@ -4,15 +4,14 @@ use std::str::FromStr;
 
 use base::{Nanos, RunId, Seed, Timestamp};
 use ledger::{Counts, Ledger};
+use record::{
+    ActionTaken, Block, Comparison, Disruption, Distribution, Finding, FirstComparison, Life, Part,
+    Run, RunLine, Slice, Summary, Trial, Variant,
+};
 use rusqlite::types::{FromSql, Type};
 use rusqlite::{Connection, Error, OptionalExtension, Params, Result, Row, params};
 use serde::de::DeserializeOwned;
 use stats::Estimate;
-
-use crate::{
-    ActionTaken, Block, Comparison, Disruption, Distribution, Finding, FirstComparison, Life, Part,
-    Run, RunLine, Slice, Summary, Trial, Variant,
-};
 
 /// Limit on the steps of a trial: four hours at 1 ms per step.
 const STEPS_MAX: u32 = 1 << 24;

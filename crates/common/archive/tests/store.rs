@@ -4,6 +4,7 @@
 
 mod support;
 
+use archive::Store;
 use base::RunId;
 use proptest::prelude::*;
 use record::*;

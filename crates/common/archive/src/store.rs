@@ -3,30 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use base::RunId;
+use record::{Block, Part, Run, RunLine, Trial};
+use recordfile::RecordError;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::error::RecordError;
 use crate::schema::{self, KNOWN};
-use crate::{Block, Part, Run, RunLine, Trial, file, read, write};
-
-/// Default location of the record: `TACHOGRAPH_RECORD`, or `tachograph/record.sqlite` in the XDG
-/// data folder (`~/.local/share`).
-///
-/// Source: XDG Base Directory Specification 0.8; a relative `XDG_DATA_HOME` counts as unset.
-pub fn default_path() -> Result<PathBuf, RecordError> {
-    path_from(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
-}
-
-fn path_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, RecordError> {
-    if let Some(path) = variable("TACHOGRAPH_RECORD") {
-        return Ok(path);
-    }
-    variable("XDG_DATA_HOME")
-        .filter(|path| path.is_absolute())
-        .or_else(|| variable("HOME").map(|home| home.join(".local/share")))
-        .map(|data| data.join("tachograph/record.sqlite"))
-        .ok_or(RecordError::NoPlace)
-}
+use crate::{read, write};
 
 /// The record: a SQLite file of runs.
 ///
@@ -42,7 +24,7 @@ impl Store {
     /// Opens the record at `path` for writing; creates it and its parent folders if necessary.
     pub fn open(path: impl AsRef<Path>) -> Result<Store, RecordError> {
         let path = path.as_ref().to_owned();
-        let mut store = Store { db: file::open(&path)?, path };
+        let mut store = Store { db: recordfile::open(&path)?, path };
         store.check_schema()?;
         schema::create(&mut store.db).map_err(|e| store.explain(e))?;
         Ok(store)
@@ -51,7 +33,7 @@ impl Store {
     /// Opens an existing record read-only; also works in a read-only folder.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Store, RecordError> {
         let path = path.as_ref().to_owned();
-        let store = Store { db: file::open_read_only(&path)?, path };
+        let store = Store { db: recordfile::open_read_only(&path)?, path };
         match store.check_schema()? {
             0 => Err(RecordError::Empty(store.path)),
             _ => Ok(store),
@@ -176,33 +158,6 @@ impl Store {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn place(variables: &[(&str, &str)]) -> Result<PathBuf, RecordError> {
-        path_from(|name| {
-            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(value))
-        })
-    }
-
-    #[test]
-    fn the_record_is_in_the_xdg_data_folder_by_default() {
-        let home = ("HOME", "/home/ada");
-        let default = PathBuf::from("/home/ada/.local/share/tachograph/record.sqlite");
-        assert_eq!(place(&[home]).unwrap(), default);
-        assert_eq!(place(&[home, ("XDG_DATA_HOME", "relative")]).unwrap(), default);
-        assert_eq!(
-            place(&[home, ("XDG_DATA_HOME", "/data")]).unwrap(),
-            PathBuf::from("/data/tachograph/record.sqlite")
-        );
-        assert_eq!(
-            place(&[home, ("TACHOGRAPH_RECORD", "here.sqlite")]).unwrap(),
-            PathBuf::from("here.sqlite")
-        );
-        assert_eq!(
-            place(&[]).unwrap_err().to_string(),
-            "no location for the record: TACHOGRAPH_RECORD, XDG_DATA_HOME and HOME are not set; \
-             set TACHOGRAPH_RECORD to a file"
-        );
-    }
 
     #[test]
     fn a_full_disk_says_so_and_keeps_what_was_there() {
