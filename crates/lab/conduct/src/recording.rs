@@ -11,12 +11,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use base::RunId;
-use import::Fingerprint;
 use record::{Block, Offer, Part, Run, Trial};
 use series::{Accumulator, Delta, Integral, Kind, SlotKey, Spec, Step};
 use store::{
-    Applied, Changes, Identity, NewSeries, Retention, SeriesLimit, Sqlite, Store as _, StoreError,
-    Writer,
+    Applied, Changes, Fingerprint, Identity, NewSeries, Retention, SeriesLimit, Sqlite, Store as _,
+    StoreError, Writer,
 };
 
 use crate::slices::{Measure, SliceSeen};
