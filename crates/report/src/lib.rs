@@ -32,14 +32,13 @@ mod verdict;
 mod view;
 
 pub use beside::beside;
-pub use caveat::is_unsustained;
 pub use csv::csv;
 pub use diff::{
     Direction, diff_failure_markdown, diff_json, diff_markdown, diff_sentence, diff_variables,
     metric_format, tracked,
 };
 pub use fact::note;
-pub use gate::gate;
+pub use gate::{decide_conditions, gate, outcome_of_diff};
 pub use html::{Picture, html, pictures};
 pub use json::json;
 pub use line::outcome;
@@ -47,5 +46,5 @@ pub use load::LoadReport;
 pub use markdown::{markdown, markdown_with_pictures};
 pub use terminal::terminal;
 pub use text::{Style, indented};
-pub use validity::{RunVerdict, is_invalid, is_void, reasons, shortfalls};
+pub use validity::{RunVerdict, is_invalid, reasons, shortfalls};
 pub use verdict::first_verdict;
