@@ -1,54 +1,69 @@
 //! The schema of the runs, and how a file gets it.
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, Result, TransactionBehavior};
 
-/// The tables of the first run.
-const TABLES: &str = include_str!("schema/2.sql");
+/// The oldest schema that is read. Schema 1 had sentences instead of facts and schema 2 a column for
+/// each fact; no released version wrote them, so their runs are refused, not migrated.
+pub(crate) const OLDEST: i64 = 3;
 
-/// Tables that were added later; files without them stay readable, also for older versions.
-const ADDED: &str = include_str!("schema/2-actions.sql");
+/// The first makes the oldest schema, and each of the others leads to the next one.
+const STEPS: &[&str] = &[include_str!("schema/3.sql")];
 
-/// Columns that were added later, as (table, column, type); older versions ignore them. A ledger's
-/// `discarded` counts messages that the server's kernel discarded; `changes` is a JSON array of what
-/// a part changes compared with another one; `independent_starts` is 1 in records of versions that
-/// drew everything about a start for each variant.
-const COLUMNS: [(&str, &str, &str); 5] = [
-    ("variant", "discarded", "INTEGER"),
-    ("life", "discarded", "INTEGER"),
-    ("trial", "discarded", "INTEGER"),
-    ("part", "changes", "TEXT"),
-    ("part", "independent_starts", "INTEGER NOT NULL DEFAULT 1"),
-];
-
-/// The schema that this version writes. Schema 1 stored sentences instead of facts, so its runs
-/// are refused, not migrated.
-pub(crate) const KNOWN: i64 = 2;
+/// The schema that this version writes.
+pub(crate) const KNOWN: i64 = OLDEST + STEPS.len() as i64 - 1;
 
 /// The schema of the file's runs; 0 if it has none.
-pub(crate) fn version(db: &Connection) -> rusqlite::Result<i64> {
+pub(crate) fn version(db: &Connection) -> Result<i64> {
     db.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// Creates the tables that a file lacks. Two processes may do this at once.
-pub(crate) fn create(db: &mut Connection) -> rusqlite::Result<()> {
-    let step = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    if version(&step)? == 0 {
-        step.execute_batch(TABLES)?;
-        step.pragma_update(None, "user_version", KNOWN)?;
-    }
-    step.execute_batch(ADDED)?;
-    for (table, column, kind) in COLUMNS {
-        add_column(&step, table, column, kind)?;
-    }
-    step.commit()
+/// Brings the file's runs to the schema that this version writes. Two processes may do this at once.
+pub(crate) fn migrate(db: &mut Connection) -> Result<()> {
+    migrate_by(STEPS, db)
 }
 
-/// Adds a column that the table lacks.
-fn add_column(db: &Connection, table: &str, column: &str, kind: &str) -> rusqlite::Result<()> {
-    let known = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = ?2";
-    let is_there: bool = db.query_row(known, [table, column], |row| row.get(0))?;
-    if is_there {
-        return Ok(());
+fn migrate_by(steps: &[&str], db: &mut Connection) -> Result<()> {
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let done = match version(&tx)? {
+        0 => 0,
+        found => found - OLDEST + 1,
+    };
+    for (version, step) in (OLDEST..).zip(steps).skip(done as usize) {
+        tx.execute_batch(step)?;
+        tx.pragma_update(None, "user_version", version)?;
     }
-    db.execute_batch(&format!("ALTER TABLE {table} ADD COLUMN {column} {kind}"))
+    tx.commit()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a later version could do.
+    const LATER: &str = "ALTER TABLE run ADD COLUMN later TEXT";
+
+    fn layout(db: &Connection) -> Vec<String> {
+        let mut rows = db.prepare("SELECT sql FROM sqlite_schema ORDER BY name").unwrap();
+        let rows = rows.query_map([], |row| row.get::<_, Option<String>>(0)).unwrap();
+        rows.filter_map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_file_of_an_earlier_schema_gets_only_the_steps_that_it_lacks() {
+        let both = &[STEPS[0], LATER];
+        let mut new = Connection::open_in_memory().unwrap();
+        migrate_by(both, &mut new).unwrap();
+        let mut old = Connection::open_in_memory().unwrap();
+        migrate_by(&both[..1], &mut old).unwrap();
+        assert_eq!(version(&old).unwrap(), OLDEST);
+        old.execute_batch(r#"INSERT INTO run (id, json) VALUES ('x', '{"name": "kept"}')"#)
+            .unwrap();
+        for _ in 0..2 {
+            migrate_by(both, &mut old).unwrap();
+            assert_eq!(version(&old).unwrap(), OLDEST + 1);
+            assert_eq!(layout(&old), layout(&new));
+        }
+        let kept: String = old.query_row("SELECT name FROM run", [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, "kept");
+    }
 }

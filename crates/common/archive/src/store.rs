@@ -7,7 +7,7 @@ use record::{Block, Part, Run, RunLine, Trial};
 use recordfile::RecordError;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::schema::{self, KNOWN};
+use crate::schema::{self, KNOWN, OLDEST};
 use crate::{read, write};
 
 /// The record: a SQLite file of runs.
@@ -26,7 +26,7 @@ impl Store {
         let path = path.as_ref().to_owned();
         let mut store = Store { db: recordfile::open(&path)?, path };
         store.check_schema()?;
-        schema::create(&mut store.db).map_err(|e| store.explain(e))?;
+        schema::migrate(&mut store.db).map_err(|e| store.explain(e))?;
         Ok(store)
     }
 
@@ -45,8 +45,8 @@ impl Store {
         let found = schema::version(&self.db).map_err(|e| self.explain(e))?;
         let path = || self.path.clone();
         match found {
-            0 | KNOWN => Ok(found),
-            1..KNOWN => Err(RecordError::Older { path: path(), found, known: KNOWN }),
+            0 | OLDEST..=KNOWN => Ok(found),
+            1..OLDEST => Err(RecordError::Older { path: path(), found, known: KNOWN }),
             _ => Err(RecordError::Newer { what: "runs", path: path(), found, known: KNOWN }),
         }
     }
@@ -103,7 +103,7 @@ impl Store {
 
     /// Writes the end of the run and its other properties; parts and blocks stay as they are.
     pub fn finish(&mut self, run: &Run) -> Result<(), RecordError> {
-        self.write(|tx| write::update_run(tx, run))
+        self.write(|tx| write::put_run(tx, run))
     }
 
     /// Reads a run in full, by its name, a prefix of its id, or `last`.
@@ -186,10 +186,10 @@ mod tests {
         let store = Store::open(folder.path().join("record.sqlite")).unwrap();
         store
             .db
-            .execute_batch("INSERT INTO run VALUES ('x', 'run', 'done', '', '', '', 'yesterday', NULL, '[]', '', 0, '', '{}', '[]')")
+            .execute_batch(r#"INSERT INTO run (id, json) VALUES ('x', '{"id": "x", "kind": 1}')"#)
             .unwrap();
         let error = store.load("x").unwrap_err().to_string();
-        assert!(error.contains("column started: "), "{error}");
+        assert!(error.contains("run.json: "), "{error}");
         assert!(error.ends_with("it was changed by hand or by another program"), "{error}");
     }
 }

@@ -1,6 +1,8 @@
 //! The data model of a run: blocks, trials, histograms, findings and verdicts, as plain data.
 //!
-//! A [`Run`] is what every exporter reads. It contains facts and no sentences.
+//! A [`Run`] is what every exporter reads. It contains facts and no sentences. In JSON, a run is without
+//! its parts, a part without its blocks, a block without its trials, a trial without its slices, and a
+//! distribution without its histogram: `archive` stores each of them on its own.
 //!
 //! Not here: how a number was measured (`drive`, `conduct`), what it means (`stats`), or where runs
 //! are kept (`archive`).
@@ -10,6 +12,7 @@ mod disruption;
 mod distribution;
 mod finding;
 mod gate;
+mod json;
 mod line;
 mod method;
 mod model;
