@@ -3,7 +3,8 @@
 //! Every exporter reads a [`record::Run`] and nothing else, so a report made a year later equals
 //! the one printed at the end of the run. A run contains facts; all sentences are made here: about
 //! verdicts in `verdict`, about checks in `fact`, about the ledger in `ledger`, about load, layout
-//! and the machine in `setting`. [`chart`] draws all charts as SVG text.
+//! and the machine in `setting`. [`chart`] draws all charts as SVG text. `gate` decides the conditions
+//! of `--fail-if` on a run.
 //!
 //! Not here: measuring, statistics beyond a mean, I/O. A figure that is not in the run is not in
 //! the report.
