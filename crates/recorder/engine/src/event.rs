@@ -138,10 +138,12 @@ pub enum Figure {
     /// Slots that were older than any retention keeps.
     SlotsExpired,
     /// Points that were refused after their acknowledgement, because another process wrote later
-    /// ones.
+    /// ones, and deltas of which another process has counted a part.
     PointsOvertaken,
     /// Requests that were not counted again.
     RequestsRepeated,
+    /// Updates of deltas that were not counted again.
+    UpdatesRepeated,
     /// Results of windows outside the bounds of their series.
     WindowsRefused,
     /// Failed attempts to use the store.

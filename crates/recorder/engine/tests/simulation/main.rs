@@ -10,6 +10,7 @@
 
 mod batches;
 mod clock;
+mod deltas;
 mod disk;
 mod journal;
 mod random;
@@ -113,6 +114,23 @@ fn two_processes_on_one_lane_write_the_sums_of_one() {
         }
     }
     assert!(all.each().iter().all(|count| *count > 1_000), "{:?}", all.each());
+}
+
+#[test]
+fn each_time_of_a_stream_counts_once() {
+    let mut all = deltas::Seen::default();
+    for seed in seeds() {
+        match deltas::run(seed, true) {
+            Ok(seen) => all.add(&seen),
+            Err(script) => panic!("seed {seed}:\n{script}"),
+        }
+    }
+    assert!(all.each().iter().all(|count| *count > 1_000), "{:?}", all.each());
+}
+
+#[test]
+fn deltas_that_are_intervals_like_others_count_twice() {
+    assert!((0..20_000).any(|seed| deltas::run(seed, false).is_err()));
 }
 
 #[test]

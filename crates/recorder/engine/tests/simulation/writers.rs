@@ -239,9 +239,9 @@ impl World {
         match applied {
             Ok(Some(_)) => {
                 self.seen.batches += 1;
-                self.seen.refused += sent.frozen.refused();
+                self.seen.refused += sent.frozen.unstored().overtaken;
                 for (id, lane) in sent.frozen.rebased() {
-                    self.seen.refused += process.head.rebase(id, &lane);
+                    self.seen.refused += process.head.rebase(id, &lane).overtaken;
                 }
                 return Ok(());
             }

@@ -261,9 +261,8 @@ impl Messages {
             let tags = others.chain([(QUANTILE, &*quantile)]);
             to.updates.push((self.series(named.name, tags, FIELD)?, update));
         }
-        let over_ns = is_delta.then_some((found.start_ns, found.end_ns));
         let is_since = !is_delta && is_total && found.start_ns != 0 && start_us < at_us;
-        Ok(Element { start_us: is_since.then_some(start_us), over_ns, ..element })
+        Ok(Element { start_us: is_since.then_some(start_us), is_delta, ..element })
     }
 }
 
