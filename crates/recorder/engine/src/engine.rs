@@ -465,11 +465,9 @@ impl<S: Clone + PartialEq> Engine<S> {
             return;
         }
         let Some(now_us) = now.expiry_us else { return self.upkeep.ended(false) };
-        if self.upkeep.forgets(now.passed) {
-            let remember_us = i64::try_from(self.options.remember.as_micros()).unwrap_or(i64::MAX);
-            effects.push(Effect::Forget(now_us.saturating_sub(remember_us)));
-        }
-        effects.push(Effect::Maintain(now_us));
+        let remember_us = i64::try_from(self.options.remember.as_micros()).unwrap_or(i64::MAX);
+        let forget_us = now_us.saturating_sub(remember_us);
+        effects.push(Effect::Maintain { now_us, forget_us });
     }
 
     /// Writes what remains.

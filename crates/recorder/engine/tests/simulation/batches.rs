@@ -439,7 +439,7 @@ impl World {
             Effect::Answer(..) => done.is_answered = true,
             Effect::Add(Figure::RequestsRepeated, count) => self.seen.repetitions += count,
             Effect::Add(..) | Effect::Count(..) | Effect::Trouble(_) | Effect::Flushed => {}
-            Effect::Forget(_) | Effect::Maintain(_) => {
+            Effect::Maintain { .. } => {
                 return Err("broken law: nothing expires at an unknown time".to_owned());
             }
             Effect::AskSeries(question) => process.asked.push_back(Asked::Series(question)),
