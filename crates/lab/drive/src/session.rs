@@ -233,7 +233,7 @@ impl Session {
         self.run_at(slice, None)
     }
 
-    /// The same, but begins at the given instant of [`base::MonotonicClock`], or at once if the
+    /// The same, but begins at the given instant of [`base::monotonic_now`], or at once if the
     /// connections are open only later.
     pub fn run_at(
         &mut self,
@@ -254,7 +254,7 @@ impl Session {
         self.live = Some(live);
     }
 
-    /// When the last slice began, by [`base::MonotonicClock`]; `None` before the first one.
+    /// When the last slice began, by [`base::monotonic_now`]; `None` before the first one.
     pub fn begun(&self) -> Option<Nanos> {
         self.begun
     }
