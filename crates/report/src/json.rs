@@ -1,8 +1,8 @@
 //! JSON, schema version 2: described in `docs/json.md`, machine-readable in `docs/schema/`.
 
 use record::{
-    ActionTaken, Block, Comparison, Disruption, Distribution, Disturbance, Offer, Part, Run,
-    RunKind, Slice, StepTaken, Summary, Trial, Variant,
+    ActionTaken, Block, Comparison, Disruption, Distribution, Disturbance, Offer, Part, Run, Slice,
+    StepTaken, Summary, Trial, Variant,
 };
 use serde_json::{Value, json};
 use stats::Estimate;
@@ -32,11 +32,7 @@ pub fn json(run: &Run) -> Value {
     json!({
         "schema": 2,
         "run": run.id.as_str(),
-        "kind": match run.kind {
-            RunKind::Load => "load",
-            RunKind::Compare => "compare",
-            RunKind::Run => "run",
-        },
+        "kind": run.kind.word(),
         "state": state_json(run.state),
         "verdict": RunVerdict::of(run).word(),
         "reasons": match RunVerdict::of(run) {
