@@ -318,6 +318,7 @@ fn receive(mut socket: &UnixStream) -> io::Result<Vec<Left>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::Service;
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
