@@ -31,6 +31,6 @@ fn crates() -> Vec<(String, Modules)> {
         Some((name, Modules::read(&root, &read)))
     };
     let crates: Vec<_> = folders.into_iter().filter_map(of_crate).collect();
-    assert!(crates.len() > 30, "only {} crates were found", crates.len());
+    assert!(crates.len() >= 30, "only {} crates were found", crates.len());
     crates
 }
