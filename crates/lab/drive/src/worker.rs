@@ -269,7 +269,7 @@ impl<E: Engine> Worker<E> {
         orders.ready.wait();
         placed.and(prepared)?;
         orders.begin.into_iter().for_each(wait_until);
-        run.times = orders.times(*orders.start.get_or_init(|| monotonic_now()), one_way);
+        run.times = orders.times(*orders.start.get_or_init(monotonic_now), one_way);
         load(engine, &mut run, orders)?;
         run.settle();
         let end = monotonic_now();
