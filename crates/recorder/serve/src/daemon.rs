@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use engine::JournalError;
-use record::refuse_foreign;
+use record::{create_folder, refuse_foreign};
 use rustix::fs::Mode;
 use rustix::process::{Pid, kill_process};
 use sd_notify::NotifyState;
@@ -191,7 +191,7 @@ fn stop(successor: u32) {
 fn prepare(journal: &Path) -> Result<(), ServeError> {
     refuse_foreign(journal)?;
     let failed = |cause| JournalError::Open { path: journal.to_owned(), cause };
-    fs::create_dir_all(journal).map_err(failed)?;
+    create_folder(journal).map_err(failed)?;
     // Another user may have been quicker. What belongs to us now, others cannot replace.
     refuse_foreign(journal)?;
     let found = fs::metadata(journal).map_err(failed)?;
