@@ -21,6 +21,7 @@ mod kills;
 mod noise;
 mod options;
 mod parquet;
+mod power_cuts;
 mod restarts;
 mod serve_kills;
 mod simulation;
@@ -88,6 +89,10 @@ tasks:
   prove database-kills [--runs N] [--seed N]
         kill -9 the PostgreSQL server of tachograph serve under load (200 times by default);
         what was acknowledged, also without the server, must be there once
+  prove power-cuts [--runs N] [--seed N]
+        record the system calls of tachograph serve under load with strace, and start a daemon on
+        every state of its files that a power cut may leave, at N moments (500 by default); what
+        was acknowledged must be there once, and without each kind of sync it must not be
   prove corpus FILE
         inputs of another project's tests through our parsers, compared with what it makes
         of them: corpus.json of influxdata/line-protocol, lexer_test.go of gostatsd,
@@ -170,6 +175,7 @@ fn main() -> ExitCode {
         ["prove", "restarts", options @ ..] => restarts::prove(options),
         ["prove", "serve-kills", options @ ..] => serve_kills::prove(options),
         ["prove", "database-kills", options @ ..] => database_kills::prove(options),
+        ["prove", "power-cuts", options @ ..] => power_cuts::prove(options),
         ["bench-render", options @ ..] => bench_render::run(options),
         ["why-unix", options @ ..] => why_unix::run(options),
         // Started by `why-unix`, in network namespaces.
@@ -200,7 +206,7 @@ fn main() -> ExitCode {
 
 /// Runs every proof, even after failures.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 18] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 19] = [
         simulation::prove,
         accuracy::prove,
         graphite::prove,
@@ -210,6 +216,7 @@ fn all() -> ExitCode {
         imports::prove,
         restarts::prove,
         serve_kills::prove,
+        power_cuts::prove,
         database_kills::prove,
         warehouse::prove,
         aa::prove_sixty,

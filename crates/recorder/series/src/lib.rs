@@ -88,6 +88,7 @@
 //! RRDtool would, to the last printed digit.
 
 mod accumulator;
+mod amount;
 mod combine;
 mod counted;
 mod delta;
@@ -100,10 +101,11 @@ pub mod rrd;
 mod time;
 
 pub use accumulator::{Accumulator, Integral};
+pub use amount::{Amount, COUNT_MAX, LEVEL_MAX};
 pub use combine::{Combined, combine};
 pub use counted::CountedTime;
 pub use delta::{Batch, Bounds, Delta, SlotKey, Slots};
-pub use interval::{Amount, COUNT_MAX, Cover, Interval, LEVEL_MAX, Sense};
+pub use interval::{Cover, Interval, Sense};
 pub use lane::{Lane, Outcome};
 pub use log::{Intervals, Log, Mark, Points};
 pub use point::{Flavor, Gap, Kind, Point, Reading, Spec};

@@ -3,32 +3,33 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use engine::{EngineOptions, JournalError};
-use record::refuse_foreign;
+use engine::JournalError;
+use record::{create_folder, refuse_foreign};
 use rustix::fs::Mode;
 use rustix::process::{Pid, kill_process};
 use sd_notify::NotifyState;
-use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::datagrams::{Datagrams, Drops};
-use crate::given::{self, Given};
-use crate::handover::{Left, NoSuccessor, Predecessor, Successor, What};
+use crate::handover::{NoSuccessor, Predecessor, Successor};
 use crate::http::Shared;
-use crate::ingest::{Format, Ingest, IngestOptions, Threads};
+use crate::ingest::{Ingest, Threads};
+use crate::left::{Given, Left, What};
 use crate::metrics::{ByWay, Metrics, NOT_ALLOWED, Sender, Way};
+use crate::phase::Phase;
 use crate::places::{Place, Places};
 use crate::plaintext::Connection;
+use crate::service::Service;
 use crate::sockets::{Bound, Stream, name_of};
-use crate::{Access, Address, Readers, ServeError, Tls, http, ingest, requests};
+use crate::{Access, Address, Options, Readers, ServeError, Tls, given, http, ingest, requests};
 
 /// How long requests in progress may take when the daemon stops, or is replaced.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -42,46 +43,6 @@ const BATCH_TICK: Duration = Duration::from_millis(2);
 /// Pause after a connection could not be accepted, for example because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Options of the daemon.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The store, as [`store::open`] takes it.
-    pub place: String,
-    /// Where to listen for HTTP.
-    pub http: Vec<Address>,
-    /// Where to listen for Graphite plaintext.
-    pub graphite: Vec<Address>,
-    /// Where to listen for StatsD.
-    pub statsd: Vec<Address>,
-    /// Where to listen for Graphite's pickle protocol.
-    pub pickle: Vec<Address>,
-    /// The folder of the journal.
-    pub journal: PathBuf,
-    /// Databases or buckets that clients of Influx may write; empty for all.
-    pub databases: Vec<String>,
-    /// Permissions of Unix sockets.
-    pub socket_mode: u32,
-    /// Size of the journal in bytes beyond which senders must wait.
-    pub journal_max: u64,
-    /// Time between two batches.
-    pub write_each: Duration,
-    /// How long an HTTP request with an `Idempotency-Key` is remembered, so that a repetition does
-    /// not count.
-    pub remember: Duration,
-    /// Maximum number of connections of each address.
-    pub connections_max: usize,
-    /// Maximum number of these from one sender, or from one user over a Unix socket.
-    pub connections_of_sender_max: usize,
-    /// Who may talk to the daemon.
-    pub access: Access,
-    /// Whether SIGHUP starts a successor; otherwise it stops the daemon, as when a terminal closes.
-    pub replace_on_hangup: bool,
-    /// The program of a successor.
-    pub program: PathBuf,
-    /// Step of new series, limits and memory, as for an import.
-    pub import: engine::Options,
-}
-
 /// What a person should know of a running daemon.
 #[derive(Debug)]
 pub enum Event<'a> {
@@ -94,65 +55,6 @@ pub enum Event<'a> {
     },
     /// No other process took over, for this reason; this one goes on.
     NotReplaced(String),
-}
-
-/// What is received at an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Service {
-    Http,
-    Graphite,
-    Statsd,
-    Pickle,
-}
-
-/// What the daemon's tasks are to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Run,
-    /// HTTP connections end after the request in progress; everything else goes on.
-    Drain,
-    /// Nothing is read any more, and sockets and connections are returned.
-    HandOver,
-    /// What has arrived is read, then everything ends.
-    Stop,
-}
-
-impl Service {
-    /// The names of all, which are those of their options.
-    pub(crate) const NAMES: &str = "http, graphite, pickle or statsd";
-
-    /// The service with the name of its option.
-    pub(crate) fn named(name: &str) -> Option<Service> {
-        match name {
-            "http" => Some(Service::Http),
-            "graphite" => Some(Service::Graphite),
-            "pickle" => Some(Service::Pickle),
-            "statsd" => Some(Service::Statsd),
-            _ => None,
-        }
-    }
-
-    /// The name of its protocol, if that needs streams.
-    pub(crate) fn needs_stream(self) -> Option<&'static str> {
-        match self {
-            Service::Http => Some("HTTP"),
-            Service::Pickle => Some("Graphite's pickle protocol"),
-            Service::Graphite | Service::Statsd => None,
-        }
-    }
-
-    /// How its lines are read and counted, over streams and in datagrams; `None` for HTTP.
-    fn lines(self) -> Option<(Format, Way, Way)> {
-        match self {
-            Service::Http => None,
-            Service::Graphite => {
-                Some((Format::Graphite, Way::graphite_stream, Way::graphite_datagram))
-            }
-            Service::Statsd => Some((Format::Statsd, Way::statsd_stream, Way::statsd_datagram)),
-            // A frame becomes lines of Graphite plaintext. There are no datagrams.
-            Service::Pickle => Some((Format::Graphite, Way::pickle_stream, Way::pickle_stream)),
-        }
-    }
 }
 
 /// A bound socket with its address in the options, and the one that it has.
@@ -284,41 +186,12 @@ fn stop(successor: u32) {
     }
 }
 
-impl Options {
-    /// All addresses to listen on.
-    pub(crate) fn wanted(&self) -> Vec<(Service, &Address)> {
-        let services = [
-            (Service::Http, &self.http),
-            (Service::Graphite, &self.graphite),
-            (Service::Statsd, &self.statsd),
-            (Service::Pickle, &self.pickle),
-        ];
-        services
-            .into_iter()
-            .flat_map(|(service, addresses)| addresses.iter().map(move |at| (service, at)))
-            .collect()
-    }
-
-    fn ingest(&self) -> IngestOptions {
-        IngestOptions {
-            place: self.place.clone(),
-            journal: self.journal.clone(),
-            engine: EngineOptions {
-                journal_max: self.journal_max,
-                write_each: self.write_each,
-                remember: self.remember,
-                updates: self.import.clone(),
-            },
-        }
-    }
-}
-
 /// Creates the folder of the journal, to which no other user may have access by way of a shared
 /// folder.
 fn prepare(journal: &Path) -> Result<(), ServeError> {
     refuse_foreign(journal)?;
     let failed = |cause| JournalError::Open { path: journal.to_owned(), cause };
-    fs::create_dir_all(journal).map_err(failed)?;
+    create_folder(journal).map_err(failed)?;
     // Another user may have been quicker. What belongs to us now, others cannot replace.
     refuse_foreign(journal)?;
     let found = fs::metadata(journal).map_err(failed)?;

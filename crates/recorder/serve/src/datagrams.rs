@@ -15,12 +15,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::Access;
-use crate::daemon::{Phase, Service};
-use crate::given::Given;
-use crate::handover::{Left, What};
 use crate::ingest::{Format, Ingest, Message};
+use crate::left::{Given, Left, What};
 use crate::metrics::{ByWay, NOT_ALLOWED, Sender, Way};
+use crate::phase::Phase;
 use crate::plaintext::FULL_TICK;
+use crate::service::Service;
 use crate::sockets::{Bound, name_of};
 
 /// Lines are handed over together up to this size, from so many senders, and for so long.

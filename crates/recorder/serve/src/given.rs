@@ -6,26 +6,13 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::PathBuf;
 
 use listenfd::ListenFd;
-use serde::{Deserialize, Serialize};
 
-use crate::daemon::{Options, Service};
-use crate::handover::{Left, What};
-use crate::{Address, ServeError};
+use crate::left::{Given, Left, What};
+use crate::service::Service;
+use crate::{Address, Options, ServeError};
 
 /// Names of the sockets, separated by colons.
 const NAMES: &str = "LISTEN_FDNAMES";
-
-/// Whether a socket was opened by systemd, and how its service is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Given {
-    /// The daemon has bound it itself.
-    #[default]
-    No,
-    /// Its address is in the options.
-    ByAddress,
-    /// It has the name of a service, and replaces the service's addresses in the options.
-    ByName,
-}
 
 /// The sockets that systemd has opened for this process. Its variables are removed from the
 /// environment.

@@ -19,7 +19,6 @@
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
-use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -31,10 +30,8 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use serde::{Deserialize, Serialize};
 
-use crate::daemon::Service;
-use crate::given::Given;
+use crate::left::{Left, What};
 
 /// The environment variable that tells a successor that its standard input is a socket.
 const VARIABLE: &str = "TACHOGRAPH_SUCCESSOR";
@@ -63,67 +60,6 @@ const AHEAD_MAX: usize = 64 << 20;
 const READY: u8 = b'R';
 const OPENED: u8 = b'O';
 const YOURS: u8 = b'Y';
-
-/// Something that is handed over.
-#[derive(Debug)]
-pub(crate) struct Left {
-    pub(crate) fd: OwnedFd,
-    pub(crate) what: What,
-}
-
-/// What it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum What {
-    /// A bound socket, by the address in the options.
-    Socket {
-        service: Service,
-        wanted: String,
-        /// An earlier version does not tell.
-        #[serde(default)]
-        given: Given,
-    },
-    /// A connection that sends lines, with the beginning of one.
-    Lines {
-        service: Service,
-        sender: String,
-        #[serde(skip)]
-        half: Vec<u8>,
-        skipping: bool,
-    },
-    /// An HTTP connection between two requests, with the beginning of the next.
-    Http {
-        sender: String,
-        #[serde(skip)]
-        ahead: Vec<u8>,
-    },
-}
-
-impl What {
-    /// What was read of a connection and is still to be handled. It is sent beside the description.
-    fn ahead(&self) -> &[u8] {
-        match self {
-            What::Lines { half: ahead, .. } | What::Http { ahead, .. } => ahead,
-            What::Socket { .. } => &[],
-        }
-    }
-
-    fn set_ahead(&mut self, bytes: Vec<u8>) {
-        match self {
-            What::Lines { half: ahead, .. } | What::Http { ahead, .. } => *ahead = bytes,
-            What::Socket { .. } => {}
-        }
-    }
-}
-
-impl What {
-    /// The address of the sender of a connection; Unix sockets have none.
-    pub(crate) fn sender(&self) -> Option<IpAddr> {
-        match self {
-            What::Socket { .. } => None,
-            What::Lines { sender, .. } | What::Http { sender, .. } => sender.parse().ok(),
-        }
-    }
-}
 
 /// Why there is no successor.
 #[derive(Debug, thiserror::Error)]
@@ -382,6 +318,7 @@ fn receive(mut socket: &UnixStream) -> io::Result<Vec<Left>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::Service;
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 

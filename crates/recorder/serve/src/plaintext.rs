@@ -12,10 +12,11 @@ use std::time::Duration;
 use formats::{Malformed, pickle};
 use tokio::sync::{oneshot, watch};
 
-use crate::daemon::{Phase, Service};
-use crate::handover::{Left, What};
 use crate::ingest::{Answer, Format, Ingest, Message};
+use crate::left::{Left, What};
 use crate::metrics::{ByWay, Sender};
+use crate::phase::Phase;
+use crate::service::Service;
 use crate::sockets::Stream;
 
 /// Bytes to read at a time.

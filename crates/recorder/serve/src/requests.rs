@@ -17,9 +17,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
 
 use crate::access::Link;
-use crate::daemon::Phase;
-use crate::handover::{Left, What};
+use crate::left::{Left, What};
 use crate::patience::Patient;
+use crate::phase::Phase;
 use crate::sockets::Stream;
 
 /// How long a client may be silent between two requests.

@@ -19,7 +19,7 @@ use series::Kind;
 
 use super::wire::{Fields, Value, fields};
 use super::{Element, ElementKind, MessageError, Messages, Taken, delta, point, whole_point};
-use crate::text::FIELD;
+use crate::name::FIELD;
 use crate::{Arrival, Malformed, NAME_MAX, Precision, Reason, TAGS_MAX, Update};
 
 /// The tag with the scope's name.
