@@ -10,7 +10,8 @@ use store::{NewSeries, NotMade, Series, SeriesLimit, Store, StoreError};
 use crate::head::{Frozen, Head, Place, STREAM_LANE};
 use crate::options::Options;
 use crate::placed::Placed;
-use crate::stored::{Stored, Unstored};
+use crate::stored::Stored;
+use crate::unstored::Unstored;
 
 /// The head, and what is known about the series of each book.
 ///

@@ -4,6 +4,7 @@ use series::Lane;
 use store::{Applied, Store, StoreError, Writer};
 
 use crate::head::Frozen;
+use crate::unstored::Unstored;
 
 /// Attempts to write a batch to lanes that another writer keeps changing.
 const ATTEMPTS: usize = 20;
@@ -18,26 +19,6 @@ pub struct Stored {
     pub(crate) unstored: Unstored,
     /// The lanes of these series after the batch, by their numbers in the store.
     pub(crate) rebased: Vec<(i64, Lane)>,
-}
-
-/// What of accepted updates was not stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unstored {
-    /// Slots that are older than any retention keeps.
-    pub expired: u64,
-    /// Points that arrived late after those which another process has written to the same lane, and
-    /// deltas of which another process has counted a part.
-    pub overtaken: u64,
-    /// Deltas whose time another process has counted.
-    pub repeated: u64,
-}
-
-impl std::ops::AddAssign for Unstored {
-    fn add_assign(&mut self, other: Unstored) {
-        self.expired += other.expired;
-        self.overtaken += other.overtaken;
-        self.repeated += other.repeated;
-    }
 }
 
 /// Writes a batch by `apply`; computes it again if another writer has changed its lanes. `now_us` is

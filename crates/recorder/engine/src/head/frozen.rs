@@ -7,7 +7,7 @@ use series::{Batch, Delta, Lane, Mark, Point, SlotKey, Spec, Step};
 use store::{Changes, LaneChange, Request, RrdChange, Source, Writer};
 
 use super::recent::{Place, Recent, STREAM_LANE};
-use crate::stored::Unstored;
+use crate::unstored::Unstored;
 
 /// A piece ends with the series in which it reaches this many updates.
 const PIECE: usize = 10_000;

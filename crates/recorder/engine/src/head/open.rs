@@ -10,7 +10,7 @@ use store::{Request, Writer};
 use super::Frozen;
 use super::frozen::Written;
 use super::recent::{Place, Recent, SLOT_BYTES};
-use crate::stored::Unstored;
+use crate::unstored::Unstored;
 
 /// A count of this size may lead to one that a double does not hold exactly. Smaller counts would
 /// need thousands in one slot.

@@ -2,7 +2,7 @@
 
 use series::{Batch, CountedTime, Interval, Kind, Lane, Log, Point, Refusal, SlotKey, Span, Spec};
 
-use crate::stored::Unstored;
+use crate::unstored::Unstored;
 
 /// The lane of a stream's counted time, whatever the lanes of those who receive its deltas: it has one
 /// writer, whose repetitions may reach another process.
