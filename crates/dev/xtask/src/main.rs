@@ -10,6 +10,7 @@ mod bench_transports;
 mod binary;
 mod container_kills;
 mod corpus;
+mod crashes;
 mod cut_connections;
 mod database_kills;
 mod diff;
@@ -74,6 +75,10 @@ tasks:
         comparisons over ssh that are cut at random moments, by kill -9 at either end and of ssh
         and by taking the link down (50 times by default, as root); nothing may stay behind at
         either end after ten seconds
+  prove crashes [--runs SEEDS] [--seed FIRST]
+        the simulators of the recorder's engine, on every CPU: torn writes, failing disks, power
+        cuts, a store that loses answers, clocks that jump (1,000,000 seeds of each by default);
+        prints the accidents by kind and seeds a second; needs no built binary
   prove batches [--runs N] [--seed N]
         kill -9 a program with ten writers of series, in SQLite and in PostgreSQL (500 times
         each by default); what was acknowledged must be there once
@@ -148,7 +153,7 @@ tasks:
   truth page
         docs/truth.md from the numbers that are kept
 
-All but the simulation and the batches run target/release/tachograph: build it first.
+All but the simulation, the crashes and the batches run target/release/tachograph: build it first.
 ";
 
 fn main() -> ExitCode {
@@ -170,6 +175,7 @@ fn main() -> ExitCode {
         ["prove", "kills", options @ ..] => kills::prove(options),
         ["prove", "container-kills", options @ ..] => container_kills::prove(options),
         ["prove", "cut-connections", options @ ..] => cut_connections::prove(options),
+        ["prove", "crashes", options @ ..] => crashes::prove(options),
         ["prove", "batches", options @ ..] => batches::prove(options),
         ["prove", "imports", options @ ..] => imports::prove(options),
         ["prove", "restarts", options @ ..] => restarts::prove(options),
@@ -206,8 +212,9 @@ fn main() -> ExitCode {
 
 /// Runs every proof, even after failures.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 19] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 20] = [
         simulation::prove,
+        crashes::prove,
         accuracy::prove,
         graphite::prove,
         parquet::prove,

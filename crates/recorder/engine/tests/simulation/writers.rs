@@ -55,8 +55,14 @@ impl Seen {
         self.refused += other.refused;
     }
 
-    pub(crate) fn each(&self) -> [u64; 5] {
-        [self.batches, self.stale, self.lost_answers, self.kills, self.refused]
+    pub(crate) fn each(&self) -> [(&'static str, u64); 5] {
+        [
+            ("batches", self.batches),
+            ("stale lanes", self.stale),
+            ("lost answers", self.lost_answers),
+            ("kills", self.kills),
+            ("refused", self.refused),
+        ]
     }
 }
 
