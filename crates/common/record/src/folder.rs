@@ -11,8 +11,9 @@ use std::path::Path;
 /// Permissions of a new folder: only its owner's.
 const OWN_FOLDER: u32 = 0o700;
 
-/// Creates a folder and those above it, if they are missing, and makes their names durable. The
-/// name of one that exists is synced too, because whoever created it may have been killed before.
+/// Creates a folder and those above it, if they are missing, and makes their names durable. The name
+/// of an existing folder is synced too: the process that created it may have been killed before it
+/// could do so.
 ///
 /// # Errors
 /// Those of the system, except where a folder cannot be synced by this user or on this file system.

@@ -53,7 +53,7 @@ pub(crate) enum What {
     /// The process is killed after so many calls of the disk; a power cut also loses what was not
     /// synced.
     Kill { calls: u64, is_power_cut: bool },
-    /// Somebody reads the store.
+    /// A reader queries the store.
     Read,
 }
 
@@ -62,7 +62,7 @@ pub(crate) enum What {
 pub(crate) enum Answer {
     Given,
     Gone,
-    /// It commits the batch, but nobody learns that.
+    /// It commits the batch, and its answer is lost.
     Lost,
 }
 
