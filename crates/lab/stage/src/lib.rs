@@ -17,6 +17,7 @@
 //! This crate does not know about load, blocks or verdicts.
 
 mod accounting;
+mod address_in_use;
 mod allocation;
 mod cgroup;
 mod command;
@@ -45,7 +46,6 @@ mod stage;
 mod start_options;
 mod starting;
 mod sweep;
-mod taken;
 mod usage;
 mod vars;
 mod worktrees;

@@ -17,6 +17,7 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use spec::{Deed, Endpoint};
 
+use crate::address_in_use::{address_in_use, reports_address_in_use};
 use crate::allocation::Allocation;
 use crate::cgroup::Cgroup;
 use crate::error::{LogTail, StageError};
@@ -29,7 +30,6 @@ use crate::ready::Check;
 use crate::redact::Secrets;
 use crate::start_options::StartOptions;
 use crate::sweep;
-use crate::taken::{address_in_use, reports_address_in_use};
 use crate::usage::{Meter, Usage};
 use crate::vars::Variables;
 

@@ -14,6 +14,7 @@ use rand::Rng as _;
 use rustix::process::Signal;
 use spec::{Endpoint, Process, Stack, StopSignal};
 
+use crate::address_in_use::taken;
 use crate::allocation::{Allocation, allocate, stack_id};
 use crate::command::{self, Invocation};
 use crate::error::StageError;
@@ -23,7 +24,6 @@ use crate::ready::{Check, SOCKET_PATH_BYTES_MAX};
 use crate::run_folder::RunFolder;
 use crate::stack::{LiveStack, Running, Surroundings};
 use crate::start_options::StartOptions;
-use crate::taken::taken;
 use crate::vars::Variables;
 
 /// Python's variable for the seed of its hashes.

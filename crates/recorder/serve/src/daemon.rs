@@ -20,16 +20,18 @@ use tokio::task::JoinSet;
 
 use crate::datagrams::{Datagrams, Drops};
 use crate::handover::{NoSuccessor, Predecessor, Successor};
+use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::http::Shared;
 use crate::ingest::{Ingest, Threads};
-use crate::left::{Given, Left, What};
 use crate::metrics::{ByWay, Metrics, NOT_ALLOWED, Sender, Way};
 use crate::phase::Phase;
 use crate::places::{Place, Places};
 use crate::plaintext::Connection;
 use crate::service::Service;
 use crate::sockets::{Bound, Stream, name_of};
-use crate::{Access, Address, Options, Readers, ServeError, Tls, given, http, ingest, requests};
+use crate::{
+    Access, Address, Options, Readers, ServeError, Tls, activation, http, ingest, requests,
+};
 
 /// How long requests in progress may take when the daemon stops, or is replaced.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -63,13 +65,13 @@ struct Listening {
     wanted: Address,
     address: Address,
     socket: Bound,
-    given: Given,
+    given: Activation,
 }
 
 /// Why a round of serving ended.
 enum Ended {
     Stopped,
-    HandsOver(Successor, Vec<Left>),
+    HandsOver(Successor, Vec<HandoverItem>),
 }
 
 /// Runs the daemon until SIGTERM or SIGINT. Then what has arrived is written, and requests in
@@ -106,7 +108,7 @@ pub fn run(
     let mut stops = false;
     let mut left = match &mut predecessor {
         Some(predecessor) => predecessor.take().map_err(ServeError::System)?,
-        None => given::take(options)?,
+        None => activation::take(options)?,
     };
     loop {
         let (sockets, connections) = runtime.block_on(adopt(options, left))?;
@@ -157,9 +159,9 @@ pub fn run(
 async fn hand_over(
     threads: Threads,
     successor: Successor,
-    left: Vec<Left>,
+    left: Vec<HandoverItem>,
     signals: &mut Signals,
-) -> Result<(Result<(), String>, Vec<Left>, bool), ServeError> {
+) -> Result<(Result<(), String>, Vec<HandoverItem>, bool), ServeError> {
     let give_up = Arc::new(AtomicBool::new(false));
     let asked = give_up.clone();
     let mut handing = tokio::task::spawn_blocking(move || {
@@ -205,12 +207,12 @@ fn prepare(journal: &Path) -> Result<(), ServeError> {
 /// it opens the journal. Returns connections that were handed over too.
 async fn adopt(
     options: &Options,
-    left: Vec<Left>,
-) -> Result<(Vec<Listening>, Vec<Left>), ServeError> {
+    left: Vec<HandoverItem>,
+) -> Result<(Vec<Listening>, Vec<HandoverItem>), ServeError> {
     let (mut sockets, mut connections) = (Vec::new(), Vec::new());
     for left in left {
         match left.what {
-            What::Socket { service, wanted, given } => {
+            ItemKind::Socket { service, wanted, given } => {
                 sockets.push((service, wanted, given, left.fd));
             }
             _ => connections.push(left),
@@ -220,8 +222,8 @@ async fn adopt(
     let stays = |service: Service, address: &Address| {
         let mut of_systemd = sockets.iter().filter(|known| known.0 == service);
         let text = address.to_string();
-        let is_replaced = of_systemd.clone().any(|known| known.2 == Given::ByName);
-        !is_replaced || of_systemd.any(|known| known.2 == Given::ByAddress && known.1 == text)
+        let is_replaced = of_systemd.clone().any(|known| known.2 == Activation::ByName);
+        !is_replaced || of_systemd.any(|known| known.2 == Activation::ByAddress && known.1 == text)
     };
     let mut wanted: Vec<(Service, Address)> = options
         .wanted()
@@ -229,7 +231,7 @@ async fn adopt(
         .filter(|(service, address)| stays(*service, address))
         .map(|(service, address)| (service, address.clone()))
         .collect();
-    for (service, address, ..) in sockets.iter().filter(|known| known.2 == Given::ByName) {
+    for (service, address, ..) in sockets.iter().filter(|known| known.2 == Activation::ByName) {
         // Written by this program.
         wanted.extend(Address::parse(address).ok().map(|address| (*service, address)));
     }
@@ -245,7 +247,7 @@ async fn adopt(
                     refuse_foreign(path)?;
                 }
                 let socket = Bound::new(&wanted, options.socket_mode).await;
-                (socket.map_err(failed)?, Given::No)
+                (socket.map_err(failed)?, Activation::No)
             }
         };
         let address = socket.address(&wanted).map_err(failed)?;
@@ -293,7 +295,7 @@ impl Signals {
 /// Serves until a signal comes, or at once stops if one has come already.
 async fn serve(
     options: &Options,
-    (sockets, connections): (Vec<Listening>, Vec<Left>),
+    (sockets, connections): (Vec<Listening>, Vec<HandoverItem>),
     ingest: Ingest,
     router: impl FnOnce(&Ingest, &Arc<Mutex<Vec<Drops>>>) -> Router,
     tell: &impl Fn(Event<'_>),
@@ -306,7 +308,7 @@ async fn serve(
     let (mut addresses, mut own) = (Vec::new(), Vec::new());
     let mut adopted = connections;
     for Listening { service, wanted, address, socket, given } in sockets {
-        if given == Given::No {
+        if given == Activation::No {
             own.push(address.clone());
         }
         addresses.push(address);
@@ -327,10 +329,10 @@ async fn serve(
                 let places = Places::new(connections_max, connections_of_sender_max);
                 let (router, access) = (router.clone(), options.access.clone());
                 // The first listener of a service continues the connections of all.
-                let mine = |left: &mut Left| match &left.what {
-                    What::Socket { .. } => false,
-                    What::Lines { service: theirs, .. } => *theirs == service,
-                    What::Http { .. } => service == Service::Http,
+                let mine = |left: &mut HandoverItem| match &left.what {
+                    ItemKind::Socket { .. } => false,
+                    ItemKind::Lines { service: theirs, .. } => *theirs == service,
+                    ItemKind::Http { .. } => service == Service::Http,
                 };
                 let adopted = adopted.extract_if(.., mine).collect();
                 let listener =
@@ -429,7 +431,7 @@ async fn secured(
 }
 
 /// What all tasks leave.
-async fn all(tasks: &mut JoinSet<Vec<Left>>) -> Vec<Left> {
+async fn all(tasks: &mut JoinSet<Vec<HandoverItem>>) -> Vec<HandoverItem> {
     let mut left = Vec::new();
     while let Some(ended) = tasks.join_next().await {
         left.extend(ended.unwrap_or_default());
@@ -450,23 +452,23 @@ fn remove_sockets(addresses: &[Address]) {
 struct Listener {
     service: Service,
     wanted: Address,
-    given: Given,
+    given: Activation,
     socket: Bound,
     router: Router,
     access: Access,
     places: Places,
     /// Connections that a predecessor has accepted.
-    adopted: Vec<Left>,
+    adopted: Vec<HandoverItem>,
 }
 
 impl Listener {
     /// Accepts connections until the daemon stops, and waits for their ends. Returns what a
     /// successor takes over.
-    async fn run(mut self, ingest: Ingest, mut phase: watch::Receiver<Phase>) -> Vec<Left> {
+    async fn run(mut self, ingest: Ingest, mut phase: watch::Receiver<Phase>) -> Vec<HandoverItem> {
         let mut connections = JoinSet::new();
         let mut left = Vec::new();
         for adopted in std::mem::take(&mut self.adopted) {
-            let Left { fd, what } = adopted;
+            let HandoverItem { fd, what } = adopted;
             // A connection that is closed by now cannot be used.
             let Ok(stream) = Stream::adopted(fd) else { continue };
             let place = self.places.take(stream.holder(what.sender())).ok();
@@ -507,8 +509,8 @@ impl Listener {
                 }
             };
             let what = match service {
-                Service::Http => What::Http { sender, ahead: Vec::new() },
-                _ => What::Lines { service, sender, half: Vec::new(), skipping: false },
+                Service::Http => ItemKind::Http { sender, ahead: Vec::new() },
+                _ => ItemKind::Lines { service, sender, half: Vec::new(), skipping: false },
             };
             self.spawn(&mut connections, (stream, what), Some(place), &ingest, &phase);
         }
@@ -517,8 +519,8 @@ impl Listener {
             drop(self.socket);
         } else if let Ok(fd) = self.socket.into_fd() {
             let (service, wanted, given) = (self.service, self.wanted.to_string(), self.given);
-            let what = What::Socket { service, wanted, given };
-            left.push(Left { fd, what });
+            let what = ItemKind::Socket { service, wanted, given };
+            left.push(HandoverItem { fd, what });
         }
         let answered = async {
             while let Some(ended) = connections.join_next().await {
@@ -532,15 +534,15 @@ impl Listener {
 
     fn spawn(
         &self,
-        connections: &mut JoinSet<Option<Left>>,
-        (stream, what): (Stream, What),
+        connections: &mut JoinSet<Option<HandoverItem>>,
+        (stream, what): (Stream, ItemKind),
         place: Option<Place>,
         ingest: &Ingest,
         phase: &watch::Receiver<Phase>,
     ) {
         let (ingest, mut phase) = (ingest.clone(), phase.clone());
         match what {
-            What::Lines { service, sender, half, skipping } => {
+            ItemKind::Lines { service, sender, half, skipping } => {
                 let Some((format, way, _)) = service.lines() else { return };
                 let sender = Sender { way, name: sender.into() };
                 let connection = Connection { stream, sender, service, format, half, skipping };
@@ -550,7 +552,7 @@ impl Listener {
                     left
                 });
             }
-            What::Http { sender, ahead } => {
+            ItemKind::Http { sender, ahead } => {
                 let labels = ByWay { way: Way::http };
                 let open = ingest.metrics.connections.get_or_create(&labels).clone();
                 let router = self.router.clone();
@@ -566,7 +568,7 @@ impl Listener {
                     left
                 });
             }
-            What::Socket { .. } => {}
+            ItemKind::Socket { .. } => {}
         }
     }
 }

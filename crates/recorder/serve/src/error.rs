@@ -23,7 +23,7 @@ pub enum ServeError {
     },
     /// A socket of systemd cannot be used.
     #[error("cannot use the socket '{name}' that systemd has opened: {why}")]
-    Given {
+    Activation {
         /// Its name.
         name: String,
         /// Why, and what to do.

@@ -25,17 +25,17 @@
 //! Flags, and the words of the command line; arithmetic, parsers, databases.
 
 mod access;
+mod activation;
 mod address;
 mod body;
 mod daemon;
 mod datagrams;
 mod error;
-mod given;
 mod handover;
+mod handover_item;
 mod http;
 mod influx;
 mod ingest;
-mod left;
 mod metrics;
 mod options;
 mod otlp;

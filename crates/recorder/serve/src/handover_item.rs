@@ -9,21 +9,21 @@ use crate::service::Service;
 
 /// Something that is handed over.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub(crate) struct HandoverItem {
     pub(crate) fd: OwnedFd,
-    pub(crate) what: What,
+    pub(crate) what: ItemKind,
 }
 
 /// What it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum What {
+pub(crate) enum ItemKind {
     /// A bound socket, by the address in the options.
     Socket {
         service: Service,
         wanted: String,
         /// An earlier version does not tell.
         #[serde(default)]
-        given: Given,
+        given: Activation,
     },
     /// A connection that sends lines, with the beginning of one.
     Lines {
@@ -41,34 +41,34 @@ pub(crate) enum What {
     },
 }
 
-impl What {
+impl ItemKind {
     /// What was read of a connection and is still to be handled. It is sent beside the description.
     pub(crate) fn ahead(&self) -> &[u8] {
         match self {
-            What::Lines { half: ahead, .. } | What::Http { ahead, .. } => ahead,
-            What::Socket { .. } => &[],
+            ItemKind::Lines { half: ahead, .. } | ItemKind::Http { ahead, .. } => ahead,
+            ItemKind::Socket { .. } => &[],
         }
     }
 
     pub(crate) fn set_ahead(&mut self, bytes: Vec<u8>) {
         match self {
-            What::Lines { half: ahead, .. } | What::Http { ahead, .. } => *ahead = bytes,
-            What::Socket { .. } => {}
+            ItemKind::Lines { half: ahead, .. } | ItemKind::Http { ahead, .. } => *ahead = bytes,
+            ItemKind::Socket { .. } => {}
         }
     }
 
     /// The address of the sender of a connection; Unix sockets have none.
     pub(crate) fn sender(&self) -> Option<IpAddr> {
         match self {
-            What::Socket { .. } => None,
-            What::Lines { sender, .. } | What::Http { sender, .. } => sender.parse().ok(),
+            ItemKind::Socket { .. } => None,
+            ItemKind::Lines { sender, .. } | ItemKind::Http { sender, .. } => sender.parse().ok(),
         }
     }
 }
 
 /// Whether a socket was opened by systemd, and how its service is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Given {
+pub(crate) enum Activation {
     /// The daemon has bound it itself.
     #[default]
     No,
