@@ -16,6 +16,7 @@ mod json;
 mod line;
 mod method;
 mod model;
+mod offer;
 
 pub use base::Machine;
 pub use diff::{Diff, DiffOutcome, Revision};
@@ -26,3 +27,4 @@ pub use gate::{GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown};
 pub use line::{FirstComparison, RunLine};
 pub use method::{METHOD, version_with_method};
 pub use model::*;
+pub use offer::Offer;

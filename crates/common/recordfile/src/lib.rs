@@ -10,10 +10,12 @@
 
 mod default_path;
 mod error;
+mod folder;
 mod open;
 mod owners;
 
 pub use default_path::default_path;
 pub use error::RecordError;
+pub use folder::create_folder;
 pub use open::{open, open_read_only};
 pub use owners::{Foreign, refuse_foreign, refuse_foreign_links};

@@ -17,9 +17,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
 
 use crate::access::Link;
-use crate::daemon::Phase;
-use crate::handover::{Left, What};
+use crate::handover_item::{HandoverItem, ItemKind};
 use crate::patience::Patient;
+use crate::phase::Phase;
 use crate::sockets::Stream;
 
 /// How long a client may be silent between two requests.
@@ -41,7 +41,7 @@ pub(crate) async fn answer(
     sender: String,
     router: Router,
     mut phase: watch::Receiver<Phase>,
-) -> Option<Left> {
+) -> Option<HandoverItem> {
     let router = TowerToHyperService::new(router);
     let peer = Peer { name: sender.as_str().into(), link: stream.link() };
     let is_answering = Arc::new(AtomicBool::new(false));
@@ -89,7 +89,10 @@ pub(crate) async fn answer(
     if is_idle && *phase.borrow() != Phase::Stop && !matches!(stream, Stream::Tls(_)) {
         let mut ahead = parts.read_buf.to_vec();
         ahead.extend(unread);
-        return Some(Left { fd: stream.into_fd().ok()?, what: What::Http { sender, ahead } });
+        return Some(HandoverItem {
+            fd: stream.into_fd().ok()?,
+            what: ItemKind::Http { sender, ahead },
+        });
     }
     let _ = stream.shutdown().await;
     None
