@@ -90,6 +90,56 @@ fn a_run_that_was_killed_keeps_its_trials_but_not_half_a_block() {
 }
 
 #[test]
+fn a_trial_replaces_only_that_of_the_same_rate() {
+    let (_folder, mut store) = fresh();
+    let mut run = compared();
+    let mut block = run.parts[0].blocks.remove(0);
+    let draft = block.trials.remove(0);
+    store.begin(&run).unwrap();
+    let rates = [None, Some(0.1 + 0.2), Some(0.3), Some(1e300), Some(5e-324), Some(7.0)];
+    let trial = |rate, env_padding_bytes| Trial {
+        offer: Offer::Open,
+        offered_per_s: rate,
+        env_padding_bytes,
+        ..draft.clone()
+    };
+    for time in 1..=2 {
+        for rate in rates {
+            store.save_trial(&run.id, 0, block.index, &trial(rate, time)).unwrap();
+        }
+    }
+    let read = store.load("last").unwrap();
+    assert_eq!(read.parts[0].blocks[0].trials, rates.map(|rate| trial(rate, 2)));
+}
+
+#[test]
+fn numbers_that_json_lacks_are_read_as_they_were_written() {
+    let (_folder, mut store) = fresh();
+    let mut run = compared();
+    let nothing = stats::Estimate { value: f64::NAN, low: 0.0, high: f64::INFINITY };
+    let unknown = stats::Estimate { low: f64::NAN, ..nothing };
+    let part = &mut run.parts[0];
+    part.precision = f64::NAN;
+    part.comparisons[0].judgement.ratio = unknown;
+    part.blocks[0].trials[0].service_time.mean_ns = f64::NAN;
+    part.variants[0].summaries = vec![Summary {
+        offer: Offer::Closed,
+        offered_per_s: None,
+        throughput_per_s: nothing,
+        bytes_per_s: f64::NAN,
+        p50_ns: unknown,
+        p90_ns: unknown,
+        p99_ns: unknown,
+        cpu_ns_per_request: Some(unknown),
+        machine_ns_per_request: Some(nothing),
+        peak_memory_bytes: None,
+    }];
+    store.begin(&run).unwrap();
+    // NaN does not equal itself.
+    assert_eq!(format!("{:?}", store.load("last").unwrap()), format!("{run:?}"));
+}
+
+#[test]
 fn what_an_older_version_did_not_know_has_its_default() {
     let (_folder, mut store) = fresh();
     let mut run = rich(5);
