@@ -66,8 +66,9 @@ const FILES: [&str; 4] = [
     include_str!("../schemas/4.sqlite.sql"),
 ];
 
-/// The runs of the first version, which stored sentences.
+/// The runs of earlier versions, which stored sentences first, and then a column for each fact.
 const RUNS_1: &str = include_str!("../schemas/runs-1.sqlite.sql");
+const RUNS_2: &str = include_str!("../schemas/runs-2.sqlite.sql");
 
 #[test]
 fn files_of_earlier_schemas_are_brought_to_the_present_one() {
@@ -94,7 +95,8 @@ fn files_of_earlier_schemas_are_brought_to_the_present_one() {
 
 #[test]
 fn series_are_used_beside_runs_of_any_version_and_leave_them_alone() {
-    for (runs, version) in [("", 0), (RUNS_1, 1), ("CREATE TABLE run (later TEXT);", 7)] {
+    let later = "CREATE TABLE run (later TEXT);";
+    for (runs, version) in [("", 0), (RUNS_1, 1), (RUNS_2, 2), (later, 7)] {
         for tables in FILES {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("record.sqlite");
