@@ -194,7 +194,6 @@ action = { name = "upgrade", signal = "USR2", then = { after = "500ms", signal =
 
 #[test]
 fn nothing_is_left_of_an_upgrade_that_is_cut_off() {
-    let _turn = turn();
     for signal in [Signal::INT, Signal::KILL] {
         let place = Place::new();
         let marker = format!("tachograph-test-cut-{}-{}", signal.as_raw(), std::process::id());
@@ -221,7 +220,6 @@ action = { name = "upgrade", signal = "USR2", then = { after = "60s", signal = "
 
 #[test]
 fn an_action_that_fails_makes_its_variant_invalid() {
-    let _turn = turn();
     let place = Place::new();
     let variants = r#"
 [[variant]]

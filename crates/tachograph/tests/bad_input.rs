@@ -7,7 +7,7 @@ mod support;
 use std::fs::File;
 use std::process::Stdio;
 
-use support::{Place, Server, free_port, turn};
+use support::{Place, Server, free_port};
 
 #[test]
 fn an_unknown_option_is_named() {
@@ -55,7 +55,6 @@ fn a_server_that_never_answers_times_out() {
 
 #[test]
 fn a_command_that_is_not_found_is_named() {
-    let _turn = turn();
     let place = Place::new();
     let ended = place.run(&[
         "compare",
@@ -69,7 +68,6 @@ fn a_command_that_is_not_found_is_named() {
 
 #[test]
 fn a_server_that_stops_at_once_shows_its_last_words() {
-    let _turn = turn();
     let place = Place::new();
     let dies = "sh -c 'echo I lost my configuration >&2; exit 3' $PORT";
     let ended = place.run(&["compare", "--quick", dies, dies, "-n", "a", "-n", "b"]);
@@ -81,7 +79,6 @@ fn a_server_that_stops_at_once_shows_its_last_words() {
 
 #[test]
 fn a_server_that_is_never_ready_is_given_up() {
-    let _turn = turn();
     let place = Place::new();
     let ended = place.run(&[
         "compare",

@@ -8,9 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{
-    Place, TACHOGRAPH, eventually, holds_within, processes_with_environment, turn, wait,
-};
+use support::{Place, TACHOGRAPH, eventually, holds_within, processes_with_environment, wait};
 
 /// How long a stack is waited for that ignores SIGTERM: seconds, where many are stopped.
 const SHORT: &str = "1s";
@@ -105,7 +103,6 @@ fn marker(name: &str) -> String {
 
 #[test]
 fn ctrl_c_and_sigterm_stop_clean_up_and_do_not_claim_success() {
-    let _turn = turn();
     // Both signals at every moment would take twice as long and show nothing more. SIGTERM comes
     // first: before our handlers are installed, a SIGINT is lost if the process that started the
     // tests ignores it, as a shell does for background jobs.
@@ -128,7 +125,6 @@ fn ctrl_c_and_sigterm_stop_clean_up_and_do_not_claim_success() {
 
 #[test]
 fn a_second_ctrl_c_was_ignored() {
-    let _turn = turn();
     let place = Place::new();
     let marker = marker("second");
     let mut child = start(&place, &marker, LONG);
@@ -149,7 +145,6 @@ fn a_second_ctrl_c_was_ignored() {
 
 #[test]
 fn kill_9_leaves_nothing_behind() {
-    let _turn = turn();
     for moment in Moment::ALL {
         let place = Place::new();
         let marker = marker(&format!("kill-{moment:?}"));
@@ -163,7 +158,6 @@ fn kill_9_leaves_nothing_behind() {
 
 #[test]
 fn what_was_measured_before_a_kill_is_on_record() {
-    let _turn = turn();
     let place = Place::new();
     let marker = marker("record");
     let mut child = start(&place, &marker, SHORT);
@@ -191,7 +185,6 @@ fn what_was_measured_before_a_kill_is_on_record() {
 
 #[test]
 fn a_part_that_was_not_begun_was_missing_from_a_stopped_run() {
-    let _turn = turn();
     let place = Place::new();
     let part = |name: &str| {
         format!(

@@ -8,19 +8,18 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use support::{Ended, Place, TACHOGRAPH, eventually, free_port, turn, wait};
+use support::{Ended, Place, TACHOGRAPH, eventually, free_port, wait};
 
 fn compare(place: &Place, further: &[&str]) -> Ended {
     let tcp = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
     let unix = format!("{TACHOGRAPH} serve-fixture --listen unix:$SOCKET");
-    let mut args = vec!["compare", "--quick", "--max-time", "8s", &tcp, &unix];
+    let mut args = vec!["compare", "--quick", "--max-time", "1s", &tcp, &unix];
     args.extend(further);
     place.run(&args)
 }
 
 #[test]
 fn everything_that_is_exported_is_there_and_what_the_schema_says() {
-    let _turn = turn();
     let place = Place::new();
     let ended = compare(
         &place,
@@ -97,7 +96,6 @@ fn in_a_browser(place: &Place, file: &str) {
 
 #[test]
 fn a_threshold_decides_the_exit_status() {
-    let _turn = turn();
     let place = Place::new();
     let ended = compare(&place, &["--fail-if", "unix.errors >= 0"]);
     ended.status(1).says("unix.errors >= 0");
@@ -105,7 +103,6 @@ fn a_threshold_decides_the_exit_status() {
 
 #[test]
 fn too_few_blocks_were_said_to_be_well() {
-    let _turn = turn();
     let place = Place::new();
     let few = |further: &[&str]| {
         let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
@@ -134,7 +131,6 @@ fn too_few_blocks_were_said_to_be_well() {
 
 #[test]
 fn a_server_on_another_port_was_waited_for_half_a_minute() {
-    let _turn = turn();
     let place = Place::new();
     let port = free_port();
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:{port}");
@@ -152,7 +148,6 @@ fn a_server_on_another_port_was_waited_for_half_a_minute() {
 
 #[test]
 fn a_server_that_reads_its_port_from_the_environment_is_compared() {
-    let _turn = turn();
     let place = Place::new();
     // Its metrics have a port of their own, open before the other one.
     let text = "import http.server, os, socket\n\
@@ -168,7 +163,6 @@ fn a_server_that_reads_its_port_from_the_environment_is_compared() {
 
 #[test]
 fn two_servers_that_need_no_python_failed_for_want_of_a_python_cache() {
-    let _turn = turn();
     let place = Place::new();
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
     let compare = |further: &[&str]| {
@@ -207,7 +201,6 @@ fn line_with(child: &mut Child, text: &str) -> String {
 
 #[test]
 fn a_second_measurement_waits_and_names_the_first() {
-    let _turn = turn();
     let place = Place::new();
     let first = long_comparison(&place, &[]);
     let pid = first.id();
@@ -242,7 +235,6 @@ fn a_second_measurement_waits_and_names_the_first() {
 
 #[test]
 fn measurements_on_different_cpus_run_side_by_side() {
-    let _turn = turn();
     let place = Place::new();
     let first = long_comparison(&place, &["--cpus", "0"]);
     eventually("a run on record", || place.rows("run") == 1);
@@ -268,7 +260,6 @@ fn recorded(place: &Place, query: &str) -> String {
 
 #[test]
 fn a_seed_repeats_the_order() {
-    let _turn = turn();
     let order = || {
         let place = Place::new();
         compare(&place, &["--seed", "7", "--closed-only"]);
@@ -286,7 +277,6 @@ fn a_seed_repeats_the_order() {
 /// A client that shares its only CPU with the stack is late, which forbids no verdict.
 #[test]
 fn a_client_that_shares_its_cpu_may_be_late() {
-    let _turn = turn();
     let place = Place::new();
     let json = compare(&place, &["--cpus", "0", "--json"]).json();
     let zero = serde_json::json!([0]);
@@ -301,7 +291,6 @@ fn a_client_that_shares_its_cpu_may_be_late() {
 
 #[test]
 fn eighty_columns_and_no_colour_on_a_pipe() {
-    let _turn = turn();
     let place = Place::new();
     let ended = compare(&place, &["--closed-only"]);
     assert!(!ended.out.contains('\u{1b}'), "colour on a pipe");
@@ -333,12 +322,11 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 
 #[test]
 fn bodies_with_a_counter_are_no_failures() {
-    let _turn = turn();
     let place = Place::new();
     std::fs::write(place.path("counter.py"), COUNTER).unwrap();
     let server = "python3 counter.py $PORT";
     let compare = |more: &[&str]| {
-        let all = ["compare", "--quick", "--max-time", "8s", "--closed-only", server, server];
+        let all = ["compare", "--quick", "--max-time", "1s", "--closed-only", server, server];
         place.run(&[&all, more].concat())
     };
     let json = compare(&["--json"]).json();

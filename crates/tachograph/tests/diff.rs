@@ -293,7 +293,6 @@ fn a_summary_is_written_also_if_nothing_was_measured() {
 
 #[test]
 fn a_server_that_starts_in_one_commit_only_is_named_with_its_log() {
-    let _turn = turn();
     let repo = Repo::new();
     repo.write("serve.sh", "echo no configuration; exit 4\n");
     repo.commit("Broken");
@@ -345,7 +344,6 @@ fn a_shallow_clone_a_bare_one_and_no_repository_say_what_to_do() {
 
 /// Ends a comparison while it builds, and while it measures.
 fn end_by(signal: Signal, status: Option<i32>) {
-    let _turn = turn();
     let repo = Repo::new();
     repo.write("flags", "--burn 301us");
     repo.commit("A change");
@@ -392,7 +390,6 @@ fn kill_9_leaves_nothing_behind() {
 
 #[test]
 fn a_comparison_of_too_few_blocks_passed() {
-    let _turn = turn();
     let repo = Repo::new();
     repo.write("README", "A change.\n");
     repo.commit("A change");

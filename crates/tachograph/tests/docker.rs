@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::{Ended, Place, TACHOGRAPH, processes_with_environment, turn, wait};
+use support::{Ended, Place, TACHOGRAPH, processes_with_environment, wait};
 
 const WITH_DOCKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/with-docker.sh");
 
@@ -147,7 +147,6 @@ fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
     if !engine_can_be_had() {
         return;
     }
-    let _turn = turn();
     let place = Place::new();
     let ended = with_engine(
         &place,
@@ -185,7 +184,6 @@ fn nothing_of_a_killed_run_stays_at_the_engine() {
     if !engine_can_be_had() {
         return;
     }
-    let _turn = turn();
     let place = Place::new();
     let marker = format!("tachograph-test-docker-{}", std::process::id());
     // Kills tachograph alone, then with its guards and its watch, whose work the next run does.

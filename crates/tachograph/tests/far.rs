@@ -11,8 +11,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use support::wait;
 use support::{Ended, Place, TACHOGRAPH, eventually, holds_within, processes_with_environment};
-use support::{turn, wait};
 
 /// A server that other machines can reach, if there are any.
 fn server() -> String {
@@ -80,7 +80,6 @@ fn adds_up(json: &serde_json::Value) {
 
 #[test]
 fn a_comparison_on_another_machine_adds_up_and_leaves_nothing() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("on"));
     let ended = compare(&place, &marker, &["--on", "user@server", "--json"]);
     let json = ended.json();
@@ -113,7 +112,6 @@ fn a_comparison_on_another_machine_adds_up_and_leaves_nothing() {
 
 #[test]
 fn several_clients_load_at_once_and_their_counts_are_merged() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("from"));
     let from = ["--on", "server", "--from", "client1", "--from", "client2", "--from", "client3"];
     let ended = compare(&place, &marker, &[&from[..], &["--json"]].concat());
@@ -131,7 +129,6 @@ fn several_clients_load_at_once_and_their_counts_are_merged() {
 
 #[test]
 fn a_variant_of_an_experiment_names_its_machine() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("file"));
     let text = format!(
         "[experiment]\nname = \"far\"\ntitle = \"t\"\nquestion = \"q\"\noffers = [\"closed\"]\n\
@@ -215,7 +212,6 @@ const BUSY: Duration = Duration::from_secs(60);
 
 #[test]
 fn kill_9_of_the_near_end_leaves_nothing_at_the_far_one() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("near"));
     let mut child = long_comparison(&place, &marker);
     child.kill().unwrap();
@@ -225,7 +221,6 @@ fn kill_9_of_the_near_end_leaves_nothing_at_the_far_one() {
 
 #[test]
 fn kill_9_of_the_far_end_is_reported_and_leaves_nothing() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("agent"));
     let child = long_comparison(&place, &marker);
     signal(running(&marker, "agent")[0], Signal::KILL);
@@ -238,7 +233,6 @@ fn kill_9_of_the_far_end_is_reported_and_leaves_nothing() {
 
 #[test]
 fn a_far_end_that_falls_silent_is_given_up_and_leaves_nothing() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("silent"));
     let child = long_comparison(&place, &marker);
     let agent = running(&marker, "agent")[0];
@@ -255,7 +249,6 @@ fn a_far_end_that_falls_silent_is_given_up_and_leaves_nothing() {
 
 #[test]
 fn ctrl_c_ends_a_far_comparison_in_order() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("stop"));
     let child = long_comparison(&place, &marker);
     signal(child.id(), Signal::INT);

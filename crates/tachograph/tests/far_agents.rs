@@ -15,9 +15,7 @@ use drive::{Slice, StopFlag};
 use far::{Clients, Ends, FarError, Machine, StackOptions, Transport};
 use rustix::process::{Pid, Signal, kill_process};
 use spec::{Load, Mode, Process, Ready, Stack, Target};
-use support::{
-    Place, Server, TACHOGRAPH, free_port, holds_within, processes_with_environment, turn,
-};
+use support::{Place, Server, TACHOGRAPH, free_port, holds_within, processes_with_environment};
 
 const VERSION: &str = env!("TACHOGRAPH_VERSION");
 
@@ -71,7 +69,6 @@ fn slice(mode: Mode) -> Slice {
 
 #[test]
 fn the_counts_of_a_hundred_clients_are_exact() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("hundred"));
     let port = free_port();
     let tally = place.path("tally");

@@ -27,8 +27,6 @@ fn against_a_sound_server(place: &Place, faults: &str, further: &[&str]) -> Ende
         "b",
         "--served-by",
         "counter_file=$DIR/served",
-        "--max-time",
-        "5s",
         "--json",
         &sound,
         &faulty,
@@ -127,9 +125,11 @@ fn a_request_counted_twice_that_the_server_counts_late() {
 
 #[test]
 fn a_server_that_stalls() {
-    let _turn = turn();
-    let ended =
-        against_a_sound_server(&Place::new(), "--stall-after 3000", &["--timeout", "500ms"]);
+    let ended = against_a_sound_server(
+        &Place::new(),
+        "--stall-after 3000",
+        &["--max-time", "5s", "--timeout", "500ms"],
+    );
     invalid_because(&ended, "timeout");
 }
 
@@ -150,11 +150,10 @@ fn a_server_that_slows_down() {
 #[test]
 fn a_backlog_of_one() {
     // Refused connections show in the kernel's counters or as errors, never as speed.
-    let _turn = turn();
     let ended = against_a_sound_server(
         &Place::new(),
         "--backlog 1 --burn 2ms",
-        &["--new-connection", "-c", "64"],
+        &["--new-connection", "-c", "64", "--max-time", "1s", "--timeout", "2s"],
     );
     let json = ended.json();
     let findings = json["validity"].to_string();

@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{Ended, Place, Server, free_port, turn};
+use support::{Ended, Place, Server, free_port};
 
 /// A server started with these arguments, and its URL.
 fn serve(arguments: &[&str]) -> (Server, String) {
@@ -27,7 +27,6 @@ fn compare(place: &Place, arguments: &[&str]) -> Ended {
 
 #[test]
 fn a_copied_experiment_lacked_its_files() {
-    let _turn = turn();
     let place = Place::new();
     let shown = place.run(&["run", "--show", "raw-sockets"]);
     shown.status(0).says("it also needs apps").says("tachograph run raw-sockets --eject FOLDER");
@@ -76,7 +75,6 @@ fn an_experiment_with_includes_is_copied_whole_and_nothing_is_replaced() {
 
 #[test]
 fn the_report_of_a_single_load_spoke_of_comparisons() {
-    let _turn = turn();
     let place = Place::new();
     let (_server, url) = serve(&[]);
     for (mode, words) in [(&[][..], "closed loop"), (&["-r", "300"], "open loop at 300 requests/s")]
@@ -123,7 +121,6 @@ fn each_command_had_flags_of_its_own_for_the_same_thing() {
 
 #[test]
 fn a_load_had_no_thresholds_no_exports_and_no_counts_by_status() {
-    let _turn = turn();
     let place = Place::new();
     // The three probes, a hundred requests to learn from, and 50 measured ones get a response; then
     // there is an error page.
@@ -157,7 +154,6 @@ fn a_load_had_no_thresholds_no_exports_and_no_counts_by_status() {
 
 #[test]
 fn servers_that_already_run_could_not_be_compared() {
-    let _turn = turn();
     let place = Place::new();
     let counted = |name: &str| {
         let file = place.path(name).display().to_string();
@@ -212,7 +208,6 @@ fn redirecting() -> String {
 
 #[test]
 fn an_error_page_was_compared_to_the_end_and_a_redirect_without_a_word() {
-    let _turn = turn();
     let place = Place::new();
     let (_server, url) = serve(&[]);
     let (_broken, error_page) = serve(&["--fail-after", "0"]);
@@ -226,7 +221,6 @@ fn an_error_page_was_compared_to_the_end_and_a_redirect_without_a_word() {
 
 #[test]
 fn runs_had_no_names_and_two_could_not_be_shown_side_by_side() {
-    let _turn = turn();
     let place = Place::new();
     let (_server, url) = serve(&[]);
     for name in ["before the change", "after"] {
@@ -259,7 +253,6 @@ fn runs_had_no_names_and_two_could_not_be_shown_side_by_side() {
 
 #[test]
 fn nothing_could_be_run_around_a_comparison_nor_a_parameter_scanned() {
-    let _turn = turn();
     let place = Place::new();
     let server = "$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT --body-size {size}";
     let server = server.replace("$TACHOGRAPH", support::TACHOGRAPH);
@@ -307,7 +300,6 @@ fn nothing_could_be_run_around_a_comparison_nor_a_parameter_scanned() {
 
 #[test]
 fn the_option_that_gives_a_slow_server_more_time_was_not_named() {
-    let _turn = turn();
     let place = Place::new();
     let ended =
         place.run(&["compare", "--ready-timeout", "300ms", "sleep 60 # $PORT", "sleep 61 # $PORT"]);

@@ -38,7 +38,6 @@ fn reasons<'a>(report: &'a Value, variant: &str) -> Vec<&'a str> {
 
 #[test]
 fn the_recorder_is_measured_over_its_own_transports() {
-    let _turn = turn();
     let place = Place::new();
     let report = run(&place, &["recorder-transports", "--only", "tcp", "--only", "udp"]).json();
     let variants = list(&report["variants"]);

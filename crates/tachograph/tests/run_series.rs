@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 use std::process::Stdio;
 
-use support::{Place, Server, TACHOGRAPH, eventually, free_port, turn};
+use support::{Place, Server, TACHOGRAPH, eventually, free_port};
 
 /// Number of trials by block, of series of completed requests by block, and of those that agree exactly.
 fn trials_and_series(record: &Path) -> (i64, i64, i64) {
@@ -33,7 +33,6 @@ fn trials_and_series(record: &Path) -> (i64, i64, i64) {
 
 #[test]
 fn a_run_is_queried_and_a_changed_slot_is_caught() {
-    let _turn = turn();
     let place = Place::new();
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
     let names = ["--quick", "--closed-only", "--max-time", "6s", "-n", "a", "-n", "b"];
@@ -82,7 +81,6 @@ fn completed_of(json: &serde_json::Value, variant: usize) -> u64 {
 
 #[test]
 fn a_load_is_a_series_too() {
-    let _turn = turn();
     let place = Place::new();
     let port = free_port();
     let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
@@ -98,7 +96,6 @@ fn a_load_is_a_series_too() {
 
 #[test]
 fn a_run_is_shown_beside_series_of_a_newer_version() {
-    let _turn = turn();
     let place = Place::new();
     let port = free_port();
     let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
@@ -123,7 +120,6 @@ fn a_run_is_shown_beside_series_of_a_newer_version() {
 
 #[test]
 fn kill_9_leaves_trials_and_series_that_agree() {
-    let _turn = turn();
     let place = Place::new();
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
     // As soon as this many trials of all runs are recorded.

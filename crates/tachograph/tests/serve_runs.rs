@@ -8,7 +8,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Stdio};
 
-use support::{Place, Server, free_port, turn};
+use support::{Place, Server, free_port};
 
 /// A running daemon; it is killed when the test ends.
 struct Daemon(Child);
@@ -50,7 +50,6 @@ fn json(address: &str, path: &str) -> serde_json::Value {
 
 #[test]
 fn a_run_is_seen_while_it_runs() {
-    let _turn = turn();
     let place = Place::new();
     let (_daemon, address) = serve(&place);
     let port = free_port();

@@ -144,7 +144,6 @@ fn compared(network: &Network, machines: &[&str]) -> serde_json::Value {
 #[test]
 fn comparisons_with_other_machines_add_up() {
     let Some(network) = network(&["server", "client"]) else { return };
-    let _turn = turn();
     let machines = compared(&network, &["--on", "server", "--from", "client"]);
     let server = machines.as_array().unwrap().iter().find(|m| m["name"] == "server");
     assert_eq!(server.unwrap()["address"], network.address("server").as_str(), "{machines:#}");
@@ -158,7 +157,6 @@ fn comparisons_with_other_machines_add_up() {
 #[test]
 fn a_network_that_goes_away_ends_the_comparison_and_what_it_started() {
     let Some(network) = network(&["server"]) else { return };
-    let _turn = turn();
     let place = Place::new();
     let args = ["compare", "--quick", "--on", "server", SERVER, SERVER];
     let mut command = near(&place, &network, "", &args);
@@ -180,7 +178,6 @@ const COMPARE: [&str; 6] = ["compare", "--quick", "--closed-only", "--max-time",
 
 #[test]
 fn clients_on_two_machines_have_one_ledger() {
-    let _turn = turn();
     let Some(network) = network(&["stacks", "left", "right"]) else { return };
     let place = Place::new();
     let further = ["--served-by", "counter_file=$DIR/count", "--on", "stacks", "--from", "left"];

@@ -4,20 +4,22 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Concurrent measurements would disturb each other, so tests that measure take turns.
-static TURN: Mutex<()> = Mutex::new(());
-
-/// Waits for this test's turn to measure.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Waits for this test's turn, which lasts until the file is dropped: tests that require a verdict, or
+/// that no check of the machine failed, measure one after another, in all programs. Counts and
+/// sentences are the same beside another measurement, so tests of these wait for nobody.
+#[must_use]
+pub(crate) fn turn() -> File {
+    let file = File::create(concat!(env!("CARGO_TARGET_TMPDIR"), "/turn")).unwrap();
+    file.lock().unwrap();
+    file
 }
 
 /// The binary under test.
@@ -143,7 +145,7 @@ pub(crate) fn not_run(why: &str) {
         eprintln!("NOT RUN, {name}: {why}");
     }
     if let Some(file) = std::env::var_os("TACHOGRAPH_TEST_NOT_RUN") {
-        let mut file = std::fs::File::options().append(true).create(true).open(file).unwrap();
+        let mut file = File::options().append(true).create(true).open(file).unwrap();
         writeln!(file, "{name}").unwrap();
     }
 }
