@@ -139,3 +139,11 @@ fn released_programs_wrapped_where_tests_panicked() {
     assert!(dist.contains(&"inherits = \"release\"".to_owned()), "{dist:?}");
     assert!(!dist.iter().any(|line| line.starts_with("overflow-checks")), "{dist:?}");
 }
+
+/// `make demo` builds the URLs of Docker engines too.
+#[test]
+fn cargo_update_brought_back_twenty_crates_for_hosts_that_are_not_ascii() {
+    let lock = text("Cargo.lock");
+    let small = lock.contains("name = \"idna_adapter\"\nversion = \"1.1.");
+    assert!(small, "keep it small: cargo update -p idna_adapter --precise 1.1.0");
+}

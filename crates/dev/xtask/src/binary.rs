@@ -1,4 +1,4 @@
-//! Running target/release/tachograph and parsing its output.
+//! Running the tachograph beside this program and parsing its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ pub(crate) fn path() -> Result<PathBuf, String> {
     match path.is_file() {
         true => Ok(path),
         false => Err(format!(
-            "{} is not there; build it first: cargo build --release -p tachograph",
+            "{} is not there; build tachograph first, with the profile of this program",
             path.display()
         )),
     }

@@ -153,7 +153,8 @@ tasks:
   truth page
         docs/truth.md from the numbers that are kept
 
-All but the simulation, the crashes and the batches run target/release/tachograph: build it first.
+All but the simulation, the crashes and the batches run the tachograph beside xtask: build it first.
+What measures speed is for --profile dist, as packages are built.
 ";
 
 fn main() -> ExitCode {

@@ -60,9 +60,9 @@ Profile of the client in six workloads, by `perf record -e cpu-clock -F 4999` ov
 ## Run it again
 
 ```
-make bench                                              # everything
-cargo run --release -p xtask -- bench --only tcp-64     # one workload; the others are kept
-cargo run --release -p xtask -- bench --rounds 10 --seconds 2 --seed 7
+make bench                                                   # everything
+cargo run --profile dist -p xtask -- bench --only tcp-64     # one workload; the others are kept
+cargo run --profile dist -p xtask -- bench --rounds 10 --seconds 2 --seed 7
 ```
 
 `--only` may be repeated. Of wrk, ab, h2load, oha, hey and iperf3, those on PATH take part. The numbers of every round are in [`results/performance.json`](results/performance.json).

@@ -92,7 +92,7 @@ pub(super) fn section(results: &Results) -> String {
     }
     out.push_str(
         "\nThe servers are those of [the zoo](../crates/dev/zoo/src/server.rs). \
-         `cargo run --release -p xtask -- truth --only compare-slow-requests` makes one comparison again.\n\n</details>\n",
+         `cargo run --profile dist -p xtask -- truth --only compare-slow-requests` makes one comparison again.\n\n</details>\n",
     );
     out
 }

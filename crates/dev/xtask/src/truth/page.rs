@@ -184,7 +184,7 @@ fn circumstances(results: &Results) -> String {
     }
     out.push_str(
         "\nThe numbers of every round are in [`results/truth.json`](results/truth.json). \
-         `cargo run --release -p xtask -- truth --only stall` measures one scenario again and keeps the others. \
+         `cargo run --profile dist -p xtask -- truth --only stall` measures one scenario again and keeps the others. \
          Delay and stall need an otherwise idle machine; counts and faults do not.\n",
     );
     out
