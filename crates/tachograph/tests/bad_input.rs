@@ -108,20 +108,14 @@ fn a_missing_experiment_is_reported() {
 
 #[test]
 fn an_unwritable_record_is_reported() {
-    let port = free_port();
-    let listen = format!("tcp://127.0.0.1:{port}");
-    let _server = Server::start(&["--listen", &listen]);
-    let url = format!("http://127.0.0.1:{port}/");
+    let (_server, url) = Server::http(&[]);
     let ended = Place::new().run(&["load", "-n", "10", "--record", "/proc/nowhere/r.sqlite", &url]);
     ended.status(2).says("/proc/nowhere");
 }
 
 #[test]
 fn a_full_disk_is_reported() {
-    let port = free_port();
-    let listen = format!("tcp://127.0.0.1:{port}");
-    let _server = Server::start(&["--listen", &listen]);
-    let url = format!("http://127.0.0.1:{port}/");
+    let (_server, url) = Server::http(&[]);
     let ended = Place::new().run(&["load", "-n", "10", "--export-json=/dev/full", &url]);
     ended.status(2).says("/dev/full");
 }
@@ -139,10 +133,7 @@ fn a_threshold_that_cannot_be_read_is_shown() {
 
 #[test]
 fn output_that_a_full_disk_did_not_take_was_lost_without_a_word() {
-    let port = free_port();
-    let listen = format!("tcp://127.0.0.1:{port}");
-    let _server = Server::start(&["--listen", &listen]);
-    let url = format!("http://127.0.0.1:{port}/");
+    let (_server, url) = Server::http(&[]);
     let place = Place::new();
     let load = ["load", "-n", "10", &url, "--export-csv", "load.csv"];
     let json = [&load[..], &["--json"]].concat();

@@ -8,7 +8,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use support::{Ended, Place, TACHOGRAPH, eventually, free_port, wait};
+use rustix::process::Signal;
+use support::{Ended, Place, TACHOGRAPH, assert_valid, eventually, free_port, signal, wait};
 
 fn compare(place: &Place, further: &[&str]) -> Ended {
     let tcp = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
@@ -36,12 +37,7 @@ fn everything_that_is_exported_is_there_and_what_the_schema_says() {
         ],
     );
     let json = ended.json();
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/compare-2.json");
-    let schema: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
-    assert_eq!(wrong, Vec::<String>::new());
+    assert_valid("compare-2.json", &json);
     assert_eq!(json["variants"][0]["name"], "tcp");
     assert_eq!(json["variants"][1]["name"], "unix");
     for file in ["r.html", "r.md", "r.csv", "r.json"] {
@@ -188,11 +184,6 @@ fn long_comparison(place: &Place, further: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn interrupt(child: &Child) {
-    let signal = rustix::process::Signal::INT;
-    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
-}
-
 /// The first line with `text` on a child's standard error.
 fn line_with(child: &mut Child, text: &str) -> String {
     let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
@@ -221,15 +212,15 @@ fn a_second_measurement_waits_and_names_the_first() {
     // A third one is stopped while it waits.
     let mut third = long_comparison(&place, &[]);
     line_with(&mut third, "note: waiting for another measurement");
-    interrupt(&third);
+    signal(third.id(), Signal::INT);
     let stopped = wait(third, LIMIT);
     stopped.status(2).says("stopped while waiting for another measurement");
 
-    interrupt(&first);
+    signal(first.id(), Signal::INT);
     wait(first, LIMIT).status(2);
     line_with(&mut second, "note: the other measurement has ended");
     eventually("the second run on record", || place.rows("run") == 2);
-    interrupt(&second);
+    signal(second.id(), Signal::INT);
     wait(second, LIMIT).status(2);
 }
 
@@ -241,29 +232,19 @@ fn measurements_on_different_cpus_run_side_by_side() {
     let second = long_comparison(&place, &["--cpus", "1", "--no-wait"]);
     eventually("the second run on record", || place.rows("run") == 2);
     for child in [first, second] {
-        interrupt(&child);
+        signal(child.id(), Signal::INT);
         wait(child, LIMIT).status(2);
     }
 }
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The first column of a query's result, one line per row.
-fn recorded(place: &Place, query: &str) -> String {
-    let script = "import sqlite3, sys\nfor row in sqlite3.connect(sys.argv[1]).execute(sys.argv[2]): print(row[0])";
-    let mut command = Command::new("python3");
-    command.args(["-c", script]).arg(place.path("record.sqlite")).arg(query);
-    let out = command.output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
 #[test]
 fn a_seed_repeats_the_order() {
     let order = || {
         let place = Place::new();
         compare(&place, &["--seed", "7", "--closed-only"]);
-        recorded(&place, "select slice_order from block where block = 1")
+        place.sql("select slice_order from block where block = 1")
     };
     let read = |text: String| serde_json::from_str::<Vec<serde_json::Value>>(&text).unwrap();
     let (first, second) = (read(order()), read(order()));
@@ -285,7 +266,7 @@ fn a_client_that_shares_its_cpu_may_be_late() {
         "apart": false, "machines": [], "links": [], "clients_apart_ns": null,
     });
     assert_eq!(json["parts"][0]["layout"], shared);
-    let late = recorded(&place, "select severity from finding where check_name = 'lateness'");
+    let late = place.sql("select severity from finding where check_name = 'lateness'");
     assert!(late.lines().all(|severity| severity == "warning"), "{late}");
 }
 

@@ -123,20 +123,13 @@ fn with_engine(place: &Place, marker: &str, script: &str) -> Ended {
     let text = EXPERIMENT.replace("PROGRAMS", &programs);
     let text = text.replace("IMAGE", &image.display().to_string());
     let experiment = place.write("containers.toml", &text);
-    let mut command = place.command(&[]);
-    let environment: Vec<_> = command
-        .get_envs()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
-        .collect();
-    command = Command::new(WITH_DOCKER);
+    let mut command = Command::new(WITH_DOCKER);
+    command.args(["bash", "-c", &format!("{LOOK}{script}")]);
+    let mut command = place.prepare(command);
     command
-        .args(["bash", "-c", &format!("{LOOK}{script}")])
-        .current_dir(place.dir.path())
-        .envs(environment)
         .env("TACHOGRAPH", TACHOGRAPH)
         .env("EXPERIMENT", experiment)
         .env("MARKER", marker)
-        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     wait(command.spawn().unwrap(), Duration::from_secs(240))

@@ -11,8 +11,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::wait;
-use support::{Ended, Place, TACHOGRAPH, eventually, holds_within, processes_with_environment};
+use support::{
+    Ended, Place, TACHOGRAPH, adds_up, assert_valid, eventually, marker,
+    processes_with_environment, signal, wait,
+};
 
 /// A server that other machines can reach, if there are any.
 fn server() -> String {
@@ -39,10 +41,6 @@ fn command(place: &Place, marker: &str, args: &[&str]) -> Command {
     command
 }
 
-fn marker(name: &str) -> String {
-    format!("tachograph-test-{name}-{}", std::process::id())
-}
-
 fn compare(place: &Place, marker: &str, further: &[&str]) -> Ended {
     let server = server();
     let args = ["compare", "--quick", "--max-time", "4s", "--served-by", "counter_file=$DIR/tally"];
@@ -58,24 +56,7 @@ fn nothing_is_left(place: &Place, marker: &str, limit: Duration) {
         let far: Vec<_> = far.map(|entry| entry.unwrap().path()).collect();
         [place.leftovers(), far].concat()
     };
-    let left = || (processes_with_environment(marker), folders());
-    let is_clean = || {
-        let (processes, folders) = left();
-        processes.is_empty() && folders.is_empty()
-    };
-    assert!(holds_within(limit, is_clean), "left behind: {:?}", left());
-}
-
-/// Fails unless every ledger adds up, the server's count included.
-#[track_caller]
-fn adds_up(json: &serde_json::Value) {
-    for variant in json["variants"].as_array().unwrap() {
-        let ledger = &variant["ledger"];
-        assert!(ledger["completed"].as_u64().unwrap() > 0, "{ledger:#}");
-        for column in ["sent", "served", "series"] {
-            assert_eq!(ledger[column], ledger["completed"], "{column} in {ledger:#}");
-        }
-    }
+    support::nothing_is_left(marker, limit, folders);
 }
 
 #[test]
@@ -101,13 +82,7 @@ fn a_comparison_on_another_machine_adds_up_and_leaves_nothing() {
     place.run(&["report", "last"]).prints("stack on user@server").prints("its clock is ");
     place.run(&["report", "last", "--html"]).prints("user@server: stacks of a and b");
     nothing_is_left(&place, &marker, Duration::from_secs(60));
-
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/compare-2.json");
-    let schema: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
-    assert_eq!(wrong, Vec::<String>::new());
+    assert_valid("compare-2.json", &json);
 }
 
 #[test]
@@ -201,10 +176,6 @@ fn running(marker: &str, argument: &str) -> Vec<u32> {
         line.split('\0').nth(1) == Some(argument)
     };
     processes_with_environment(marker).into_iter().filter(runs).collect()
-}
-
-fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
 }
 
 /// What stays is gone within ten seconds on an idle machine; tests run on busy ones.

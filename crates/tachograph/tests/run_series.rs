@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 use std::process::Stdio;
 
-use support::{Place, Server, TACHOGRAPH, eventually, free_port};
+use support::{Place, Server, TACHOGRAPH, eventually};
 
 /// Number of trials by block, of series of completed requests by block, and of those that agree exactly.
 fn trials_and_series(record: &Path) -> (i64, i64, i64) {
@@ -82,9 +82,7 @@ fn completed_of(json: &serde_json::Value, variant: usize) -> u64 {
 #[test]
 fn a_load_is_a_series_too() {
     let place = Place::new();
-    let port = free_port();
-    let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
-    let target = format!("http://127.0.0.1:{port}/");
+    let (_server, target) = Server::http(&[]);
     let ran = place.run(&["load", &target, "-d", "500ms", "--rate", "200", "--json"]).json();
     let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
     // The probes are a separate trial.
@@ -97,9 +95,7 @@ fn a_load_is_a_series_too() {
 #[test]
 fn a_run_is_shown_beside_series_of_a_newer_version() {
     let place = Place::new();
-    let port = free_port();
-    let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
-    let target = format!("http://127.0.0.1:{port}/");
+    let (_server, target) = Server::http(&[]);
     place.run(&["load", &target, "-d", "500ms", "--rate", "200"]).measured();
     let db = record::file::open(&place.path("record.sqlite")).unwrap();
     db.execute("UPDATE slots_schema SET version = version + 100", ()).unwrap();

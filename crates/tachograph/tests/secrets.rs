@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::{Ended, Place, Server, TACHOGRAPH, free_port};
+use support::{Ended, Place, Server, TACHOGRAPH};
 
 const EXPORTS: [&str; 8] = [
     "--export-json",
@@ -71,9 +71,8 @@ fn a_comparison_does_not_leak_secrets() {
 #[test]
 fn a_load_does_not_leak_secrets() {
     let place = Place::new();
-    let port = free_port();
-    let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
-    let url = format!("http://127.0.0.1:{port}/?token=s3cr3t-query");
+    let (_server, url) = Server::http(&[]);
+    let url = format!("{url}?token=s3cr3t-query");
     let mut args = vec!["load", "-n", "100", "-H", "Authorization: s3cr3t-header"];
     args.extend(["--body", "s3cr3t-body", &url]);
     args.extend(EXPORTS);

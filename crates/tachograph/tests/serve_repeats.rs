@@ -3,10 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 #[path = "../../recorder/formats/tests/messages/types.rs"]
 mod messages;
 mod support;
 
+use daemon::serve;
 use messages::{Data, Export, Metric, NumberDataPoint, NumberValue, Sum};
 use proofs::daemon::Daemon;
 use prost::Message as _;
@@ -15,10 +18,9 @@ use throwaway::Throwaway;
 
 /// A daemon with a journal of its own.
 fn start(place: &Place, record: &str, args: &[&str]) -> Daemon {
-    let mut command = place.command(&["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
-    command.args(["--journal", place.path("journal").to_str().unwrap()]).args(args);
-    command.env("TACHOGRAPH_RECORD", record);
-    Daemon::start(command, 1).unwrap()
+    let journal = place.path("journal").display().to_string();
+    let usual = ["--no-graphite", "--journal", &journal, "--record", record];
+    serve(place, &[&usual[..], args].concat(), 1)
 }
 
 /// Sends a count of an interval; returns the status, and whether the answer says that the request was

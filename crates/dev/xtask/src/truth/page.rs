@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::comparing;
-use super::load::CONNECTIONS;
 use super::results::{Measured, Results};
 use super::scenarios::{SCENARIOS, Scenario, TIMEOUT_S};
 use super::tables::{self, TOLERANCE};
+use crate::tools::load::CONNECTIONS;
 
 /// The scenarios with faults in responses, and those with closed connections.
 const FAULTS: [&str; 6] = ["status-500", "wrong-body", "truncated", "reset", "no-response", "late"];
