@@ -116,7 +116,7 @@ Error distribution:
   [20]\tGet \"http://127.0.0.1:18099/\": EOF
 ";
         let report = tests::read(&TOOL, text, "");
-        assert_eq!((report.total, report.failed, report.per_s), (2000, 23, Some(18_944.5703)));
+        assert_eq!((report.total, report.failed, report.per_s), (2000, 23, Some(18944.5703)));
         assert_eq!((report.failures["500"], report.failures["EOF"]), (3, 20));
         let Latency { mean, p50, p99, max, .. } = report.latency;
         assert_eq!((mean, p50, p99, max), (Some(0.5), Some(0.3), Some(3.2), Some(26.5)));
