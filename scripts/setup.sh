@@ -31,6 +31,7 @@ declare -A needs=(
   [kadmin.local]=krb5-admin-server
   [kinit]=krb5-user
   [faketime]=faketime
+  [strace]=strace
 )
 declare -A files=(
   [/usr/lib/apache2/modules/mod_python.so]=libapache2-mod-python

@@ -6,7 +6,7 @@ use stats::Estimate;
 
 use crate::load::LoadReport;
 use crate::text::{Style, fit, left, right, time, wrap};
-use crate::{caveat, setting, validity, view};
+use crate::{caveat, figures, setting, validity, view};
 
 /// Width of the column of a run's figures.
 const FIGURES: usize = 26;
@@ -114,7 +114,7 @@ fn pairs<'a>(a: &'a Run, b: &'a Run) -> Vec<(String, Of<'a>, Of<'a>)> {
         run.parts
             .iter()
             .flat_map(of_part)
-            .filter(|(part, v)| view::figures(part, *v).is_some())
+            .filter(|(part, v)| figures::of(part, *v).is_some())
             .collect()
     };
     let name = |(part, index): &Of<'_>| part.variants[*index].name.clone();
@@ -155,7 +155,7 @@ impl Row {
 }
 
 fn rows(a: Of<'_>, b: Of<'_>) -> Vec<(Row, Estimate, Estimate)> {
-    let (Some(of_a), Some(of_b)) = (view::figures(a.0, a.1), view::figures(b.0, b.1)) else {
+    let (Some(of_a), Some(of_b)) = (figures::of(a.0, a.1), figures::of(b.0, b.1)) else {
         return Vec::new();
     };
     let mut rows = vec![

@@ -76,6 +76,13 @@ pub(crate) fn lines(part: &Part) -> Vec<FindingLine> {
     validity::with_forbidden(part, lines)
 }
 
+/// The [other findings](validity::others) that are not beside a verdict, as [`lines`] are.
+pub(crate) fn elsewhere(part: &Part) -> Vec<FindingLine> {
+    let beside: Vec<u32> = lines(part).into_iter().flat_map(|line| line.findings).collect();
+    let is_elsewhere = |line: &FindingLine| !line.findings.iter().all(|i| beside.contains(i));
+    validity::others(part).into_iter().filter(is_elsewhere).collect()
+}
+
 /// The warnings about a variant's throughput, one line for each kind.
 pub(crate) fn of_variant(part: &Part, variant: usize) -> Vec<FindingLine> {
     let offer = view::capacity(part, variant).map_or(Offer::Closed, |summary| summary.offer);

@@ -1,6 +1,6 @@
 //! One row per trial, for spreadsheets and data frames.
 
-use record::{BlockState, Run};
+use record::Run;
 
 use crate::view;
 
@@ -58,7 +58,7 @@ pub fn csv(run: &Run) -> String {
                     run.id.to_string(),
                     part.name.clone(),
                     block.index.to_string(),
-                    block_state(block.state).to_owned(),
+                    block.state.word().to_owned(),
                     view::name(part, trial.variant).to_owned(),
                     trial.offer.word().to_owned(),
                     maybe(trial.offered_per_s),
@@ -94,17 +94,6 @@ pub fn csv(run: &Run) -> String {
     }
     let bytes = table.into_inner().expect("memory takes every record");
     String::from_utf8(bytes).expect("cells are text")
-}
-
-/// The state of a block, as in the database.
-fn block_state(state: BlockState) -> &'static str {
-    match state {
-        BlockState::Calibration => "calibration",
-        BlockState::Complete => "complete",
-        BlockState::Interrupted => "interrupted",
-        BlockState::Failed => "failed",
-        BlockState::Unfinished => "unfinished",
-    }
 }
 
 fn maybe(value: Option<impl ToString>) -> String {

@@ -1,17 +1,19 @@
 //! JSON, schema version 2: described in `docs/json.md`, machine-readable in `docs/schema/`.
 
-use ledger::Ledger;
 use record::{
-    ActionTaken, Block, Comparison, Disruption, Distribution, Disturbance, Finding, Load, Offer,
-    Part, Run, RunKind, RunState, ServedBy, Slice, StepTaken, Summary, Trial, Variant,
+    ActionTaken, Block, Comparison, Disruption, Distribution, Disturbance, Offer, Part, Run, Slice,
+    StepTaken, Summary, Trial, Variant,
 };
 use serde_json::{Value, json};
 use stats::Estimate;
 
 use crate::changes::{self, Effect};
+use crate::json_parts::{
+    distribution_json, finding_json, ledger_json, load_json, served_by_json, state_json, whole,
+};
 use crate::load::LoadReport;
 use crate::validity::RunVerdict;
-use crate::{caveat, fact, setting, validity, verdict, view};
+use crate::{caveat, setting, validity, verdict, view};
 
 /// The run as one JSON object: `docs/schema/load-2.json` for a run of `load`,
 /// `docs/schema/compare-2.json` for the others.
@@ -30,11 +32,7 @@ pub fn json(run: &Run) -> Value {
     json!({
         "schema": 2,
         "run": run.id.as_str(),
-        "kind": match run.kind {
-            RunKind::Load => "load",
-            RunKind::Compare => "compare",
-            RunKind::Run => "run",
-        },
+        "kind": run.kind.word(),
         "state": state_json(run.state),
         "verdict": RunVerdict::of(run).word(),
         "reasons": match RunVerdict::of(run) {
@@ -67,16 +65,6 @@ pub fn json(run: &Run) -> Value {
     })
 }
 
-/// A run's state in JSON.
-pub(crate) fn state_json(state: RunState) -> &'static str {
-    match state {
-        RunState::Running => "cut_off",
-        RunState::Done => "done",
-        RunState::Interrupted => "interrupted",
-        RunState::Failed => "failed",
-    }
-}
-
 fn part_json(run: &Run, part: &Part) -> Value {
     json!({
         "name": part.name,
@@ -96,27 +84,6 @@ fn part_json(run: &Run, part: &Part) -> Value {
         "disturbance": part.disturbance.map(|d| disturbance_json(run, part, &d)),
         "published": part.published,
     })
-}
-
-/// The load; the size of a message or chunk is null if the exchange has none.
-pub(crate) fn load_json(load: &Load) -> Value {
-    let exchange = json!(load.exchange);
-    json!({
-        "connections": load.connections,
-        "threads": load.threads,
-        "new_connection": load.new_connection,
-        "exchange": exchange["kind"],
-        "exchange_bytes": exchange["bytes"],
-        "engines": load.engines,
-        "busy_poll": load.busy_poll,
-        "linger_zero": load.linger_zero,
-    })
-}
-
-/// The source of a server-side count; the WSGI counter has no address.
-pub(crate) fn served_by_json(by: &ServedBy) -> Value {
-    let by = json!(by);
-    json!({ "kind": by["kind"], "place": by["place"] })
 }
 
 fn disturbance_json(run: &Run, part: &Part, d: &Disturbance) -> Value {
@@ -318,54 +285,6 @@ fn biases_json(judgement: &stats::Judgement) -> Value {
     judgement.biases.iter().map(bias).collect()
 }
 
-/// A finding: its numbers and its text.
-pub(crate) fn finding_json(part: &Part, finding: &Finding) -> Value {
-    let mut numbers = json!(finding.fact);
-    if let Some(numbers) = numbers.as_object_mut() {
-        numbers.remove("check");
-    }
-    json!({
-        "part": part.name,
-        "check": finding.fact.check(),
-        "severity": finding.severity,
-        "block": finding.block,
-        "variant": finding.variant.map(|variant| view::name(part, variant)),
-        "fact": numbers,
-        "sentence": fact::words(part, finding),
-    })
-}
-
-/// The ledger's columns; null where there is no count.
-pub(crate) fn ledger_json(ledger: &Ledger) -> Value {
-    let c = &ledger.counts;
-    json!({
-        "offered": c.offered,
-        "dropped": c.dropped,
-        "sent": c.sent,
-        "completed": c.completed,
-        "failed": c.failed,
-        "in_flight": c.in_flight,
-        "reconnected": c.reconnected,
-        "served": ledger.served,
-        "discarded": ledger.discarded,
-        "series": ledger.series,
-    })
-}
-
-/// Percentiles in integer nanoseconds.
-pub(crate) fn distribution_json(d: &Distribution) -> Value {
-    json!({
-        "min": d.min_ns,
-        "p50": d.p50_ns,
-        "p90": d.p90_ns,
-        "p99": d.p99_ns,
-        "p99_9": d.p99_9_ns,
-        "p99_99": d.p99_99_ns,
-        "max": d.max_ns,
-        "mean": whole(d.mean_ns),
-    })
-}
-
 fn estimate_json(estimate: &Estimate) -> Value {
     json!({ "geometric_mean": estimate.value, "low": estimate.low, "high": estimate.high })
 }
@@ -376,9 +295,4 @@ fn whole_estimate(estimate: &Estimate) -> Value {
         "low": whole(estimate.low),
         "high": whole(estimate.high),
     })
-}
-
-/// Nanoseconds as an integer; null if NaN.
-fn whole(value: f64) -> Value {
-    if value.is_finite() { Value::from(value.round() as i64) } else { Value::Null }
 }

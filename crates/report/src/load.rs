@@ -7,7 +7,7 @@ use ledger::Ledger;
 use record::{Block, Distribution, Offer, Part, Run, RunKind, Severity, ThreadUse, Trial, Variant};
 use serde_json::{Value, json};
 
-use crate::json::{
+use crate::json_parts::{
     distribution_json, finding_json, ledger_json, load_json, served_by_json, state_json,
 };
 use crate::text::{Style, bandwidth, fit, left, plural, right, width, wrap};
@@ -163,7 +163,7 @@ impl<'a> LoadReport<'a> {
         lines.push(String::new());
         lines.extend(self.pictures(style));
         lines.extend(self.accounts(style));
-        for finding in validity::elsewhere(self.part) {
+        for finding in caveat::elsewhere(self.part) {
             lines.extend(labelled(style, fact::severity(finding.severity), &finding.line()));
         }
         if let Some(words) = setting::disturbance(self.part, &self.run.machine) {

@@ -7,7 +7,9 @@ use crate::html::{Picture, pictures};
 use crate::load::{LoadReport, TIMES};
 use crate::text::{capitalised, one_line, shell};
 use crate::verdict::{self, AnswerLine, ratio_cells};
-use crate::{caveat, changes, disruption, fact, ledger, place, setting, validity, view};
+use crate::{
+    caveat, changes, disruption, fact, figures, ledger, machine, place, setting, validity, view,
+};
 
 /// The report as Markdown.
 pub fn markdown(run: &Run) -> String {
@@ -51,7 +53,7 @@ fn page(run: &Run, folder: Option<&str>) -> String {
         }
         out += &part_section(run, part, &embed(Some(&part.name)));
     }
-    out += &format!("Machine: {}.\n\n", escape(&view::machine_line(run)));
+    out += &format!("Machine: {}.\n\n", escape(&machine::line(run)));
     for line in place::lines(run) {
         out += &format!("- {}\n", escape(&line));
     }
@@ -148,7 +150,7 @@ fn part_section(run: &Run, part: &Part, pictures: &str) -> String {
         out += &format!("{}.\n\n", escape(&capitalised(&words)));
     }
     // What makes the part INVALID or weakens its verdicts is already above.
-    out += &list(validity::elsewhere(part).iter().map(finding_line));
+    out += &list(caveat::elsewhere(part).iter().map(finding_line));
     out + &format!("{}.\n\n", escape(&setting::line(part)))
 }
 
@@ -172,7 +174,7 @@ fn load(run: &Run, part: &Part, report: &LoadReport<'_>) -> String {
     let disturbed = setting::disturbance(part, &run.machine);
     items.extend(disturbed.map(|words| format!("disturbed: {words}")));
     items.extend(
-        validity::elsewhere(part)
+        caveat::elsewhere(part)
             .into_iter()
             .map(|finding| format!("{}: {}", fact::severity(finding.severity), finding.line())),
     );
@@ -199,7 +201,7 @@ fn table(part: &Part) -> String {
         };
         out += &format!("| {} |{last}\n", row(part, index).join(" | "));
     }
-    let measured = (0..part.variants.len()).any(|index| view::figures(part, index).is_some());
+    let measured = (0..part.variants.len()).any(|index| figures::of(part, index).is_some());
     let few = match view::is_provisional(part) && measured {
         true => format!(" Provisional: {}.", verdict::blocks_so_far(part)),
         false => String::new(),
@@ -248,7 +250,7 @@ fn row(part: &Part, index: usize) -> [String; 7] {
         true => format!("~~{value}~~ INVALID"),
         false => value,
     };
-    let Some(figures) = view::figures(part, index) else {
+    let Some(figures) = figures::of(part, index) else {
         let refused = validity::is_void(part, index, Metric::Throughput);
         let words = if refused { "INVALID" } else { "no valid data" };
         return empty(words.to_owned(), failed);
@@ -262,7 +264,7 @@ fn row(part: &Part, index: usize) -> [String; 7] {
     [
         name,
         void(Metric::Throughput, throughput),
-        view::throughput_interval(part, &figures),
+        figures::throughput_interval(part, &figures),
         void(Metric::P50, figures.percentile(&figures.times.p50_ns)),
         void(Metric::P99, figures.percentile(&figures.times.p99_ns)),
         figures.cpu_ns.map_or("–".to_owned(), |_| void(Metric::Cpu, figures.cpu())),

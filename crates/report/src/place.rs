@@ -3,8 +3,8 @@
 use base::CpuSet;
 use record::{ClockOffset, Layout, Link, PartMachine, Run};
 
+use crate::machine;
 use crate::text::{self, listed};
-use crate::view;
 
 /// What the machine that tachograph was started on is called.
 const HERE: &str = "this machine";
@@ -76,7 +76,7 @@ fn line(place: &PartMachine) -> String {
         ));
     }
     let clock = place.clock.map(|clock| format!("; {}", offset(clock))).unwrap_or_default();
-    let machine = view::machine_words(&place.machine);
+    let machine = machine::words(&place.machine);
     format!("{}: {}; {machine}{clock}{}", name(place), roles.join(", "), resent(place))
 }
 

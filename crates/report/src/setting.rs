@@ -3,13 +3,13 @@
 
 use base::{CpuSet, format_rate};
 use record::{
-    BlockState, Disturbance, Engine, Exchange, Layout, Load, Machine, Metric, Offer, Part, Run,
-    ServedBy,
+    Block, BlockState, Disturbance, Engine, Exchange, Layout, Load, Machine, Metric, Offer, Part,
+    Run, ServedBy,
 };
 
 use crate::text::{listed, plural};
 use crate::verdict::words::{Rounding, is_few, percent};
-use crate::{place, text, view};
+use crate::{place, text};
 
 /// `client on CPU 1, stack on CPU 0`.
 pub(crate) fn layout(layout: &Layout) -> String {
@@ -97,6 +97,23 @@ pub(crate) fn engines(engines: &[Engine]) -> String {
     listed(&engines.iter().map(name).collect::<Vec<_>>())
 }
 
+/// The offers of a part, with the rate of an open loop.
+pub(crate) fn offers(part: &Part) -> Vec<(Offer, Option<f64>)> {
+    let trials = part.measured_blocks().flat_map(Block::measured_trials);
+    let summaries = part.variants.iter().flat_map(|variant| &variant.summaries);
+    let all = trials
+        .map(|trial| (trial.offer, trial.offered_per_s))
+        .chain(summaries.map(|summary| (summary.offer, summary.offered_per_s)));
+    let mut offers: Vec<(Offer, Option<f64>)> = Vec::new();
+    for (offer, rate) in all {
+        if !offers.iter().any(|(known, _)| *known == offer) {
+            offers.push((offer, rate));
+        }
+    }
+    offers.sort_by_key(|(offer, _)| *offer);
+    offers
+}
+
 /// `closed loop`, `open loop at 918 requests/s`.
 pub(crate) fn offer(offer: Offer, offered_per_s: Option<f64>) -> String {
     match (offer, offered_per_s) {
@@ -160,7 +177,7 @@ pub(crate) fn blocks(part: &Part) -> String {
 
 /// Load, layout and blocks of a part in one line.
 pub(crate) fn line(part: &Part) -> String {
-    let mut words = vec![load(&part.load, &view::offers(part))];
+    let mut words = vec![load(&part.load, &offers(part))];
     words.push(part_layout(part));
     words.push(blocks(part));
     if part.quick {

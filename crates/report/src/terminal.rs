@@ -8,7 +8,10 @@ use stats::Verdict;
 use crate::fact::FindingLine;
 use crate::load::LoadReport;
 use crate::text::{Style, capitalised, fit, left, one_line, right, shell, width, wrap};
-use crate::{caveat, changes, disruption, fact, ledger, place, setting, validity, verdict, view};
+use crate::{
+    caveat, changes, disruption, fact, figures, ledger, machine, place, setting, validity, verdict,
+    view,
+};
 
 /// The report for a terminal or a pipe, ending in a newline.
 ///
@@ -326,7 +329,7 @@ impl Page<'_> {
         let style = self.style;
         let disturbance = setting::disturbance(part, &run.machine);
         // What makes the part INVALID or weakens its verdicts is already above.
-        let findings = validity::elsewhere(part);
+        let findings = caveat::elsewhere(part);
         if !findings.is_empty() || disturbance.is_some() || !part.published.is_empty() {
             self.blank();
         }
@@ -400,7 +403,7 @@ impl Page<'_> {
 
     fn foot(&mut self, run: &Run) {
         self.blank();
-        self.beside(13, "machine", &view::machine_line(run), str::to_owned);
+        self.beside(13, "machine", &machine::line(run), str::to_owned);
         for line in place::lines(run) {
             self.beside(13, "", &line, str::to_owned);
         }
@@ -423,12 +426,12 @@ impl Page<'_> {
 /// The cells of a measured variant.
 fn row(part: &Part, variant: usize) -> [String; 6] {
     let failed = base::format_count(part.variants[variant].ledger.counts.failed);
-    let Some(figures) = view::figures(part, variant) else {
+    let Some(figures) = figures::of(part, variant) else {
         return ["–", "–", "–", "–", "–", &failed].map(str::to_owned);
     };
     [
         figures.throughput(part),
-        view::throughput_interval(part, &figures),
+        figures::throughput_interval(part, &figures),
         figures.percentile(&figures.times.p50_ns),
         figures.percentile(&figures.times.p99_ns),
         figures.cpu(),

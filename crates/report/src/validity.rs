@@ -6,7 +6,7 @@ use stats::Verdict;
 use crate::fact::{self, FindingLine};
 use crate::text::{self, listed};
 use crate::verdict::words::{few_in_words, is_few};
-use crate::{caveat, setting, view};
+use crate::{setting, view};
 
 /// What a run as a whole amounts to: `verdict` in its JSON, and its exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,13 +176,6 @@ pub(crate) fn with_forbidden(part: &Part, mut lines: Vec<FindingLine>) -> Vec<Fi
     lines
 }
 
-/// The [`others`] that are not beside a verdict, as [`caveat::lines`] are.
-pub(crate) fn elsewhere(part: &Part) -> Vec<FindingLine> {
-    let beside: Vec<u32> = caveat::lines(part).into_iter().flat_map(|line| line.findings).collect();
-    let is_elsewhere = |line: &FindingLine| !line.findings.iter().all(|i| beside.contains(i));
-    others(part).into_iter().filter(is_elsewhere).collect()
-}
-
 /// The metrics whose verdicts these findings forbid.
 fn forbidden(part: &Part, findings: &[u32]) -> Vec<Metric> {
     let touched = |c: &&Comparison| is_refused(c) && c.because.iter().any(|i| findings.contains(i));
@@ -217,7 +210,7 @@ const SHOWN: [Metric; 5] =
 
 /// Which figures of a table are invalid; `None` if all are valid.
 pub(crate) fn void_in_words(part: &Part) -> Option<String> {
-    let measured = |index: &usize| view::figures(part, *index).is_some();
+    let measured = |index: &usize| view::capacity(part, *index).is_some();
     let measured: Vec<usize> = (0..part.variants.len()).filter(measured).collect();
     let compared = |metric: &Metric| {
         part.comparisons.is_empty() || part.comparisons.iter().any(|c| c.metric == *metric)

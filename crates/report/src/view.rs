@@ -9,51 +9,7 @@ use record::{
 use stats::Estimate;
 
 use crate::verdict::words::is_few;
-use crate::{caveat, setting, text};
-
-/// The figures in a variant's row.
-pub(crate) struct Figures {
-    /// Requests per second, or bytes per second in a bulk part.
-    pub(crate) throughput: Estimate,
-    /// The summary that latency is taken from.
-    pub(crate) times: Summary,
-    /// CPU of the stack per request.
-    pub(crate) cpu_ns: Option<Estimate>,
-    /// Whether they are provisional: from fewer blocks than a verdict needs, or from an incomplete
-    /// block.
-    pub(crate) so_far: bool,
-    /// Whether the times are those of a rate that was not sustained.
-    unsustained: bool,
-}
-
-impl Figures {
-    /// A throughput without its unit, in a cell beside its interval.
-    pub(crate) fn throughput(&self, part: &Part) -> String {
-        text::value(&self.throughput, |value| throughput(part, value))
-    }
-
-    /// A percentile in a cell of its own, with its mark if it cannot be compared.
-    pub(crate) fn percentile(&self, estimate: &Estimate) -> String {
-        self.cell(estimate) + self.mark()
-    }
-
-    /// CPU per request in a cell of its own.
-    pub(crate) fn cpu(&self) -> String {
-        self.cpu_ns.map_or("–".to_owned(), |cpu| self.cell(&cpu))
-    }
-
-    /// The mark of percentiles that cannot be compared; empty for others.
-    pub(crate) fn mark(&self) -> &'static str {
-        if self.unsustained { caveat::UNSUSTAINED } else { "" }
-    }
-
-    fn cell(&self, estimate: &Estimate) -> String {
-        match self.so_far {
-            true => text::value(estimate, text::time),
-            false => text::figure(estimate, text::time),
-        }
-    }
-}
+use crate::{setting, text};
 
 /// A variant's summaries: those of the analysis, or provisional ones from its trials.
 pub(crate) fn summaries(part: &Part, variant: usize) -> Cow<'_, [Summary]> {
@@ -132,28 +88,6 @@ fn under(part: &Part, variant: usize, offer: Offer) -> Option<Summary> {
     summaries.iter().find(|s| s.offer == offer).or(summaries.first()).cloned()
 }
 
-/// A variant's row; `None` if nothing was measured.
-pub(crate) fn figures(part: &Part, variant: usize) -> Option<Figures> {
-    let capacity = capacity(part, variant)?;
-    let mut throughput = capacity.throughput_per_s;
-    if part.is_bulk() {
-        let scale = capacity.bytes_per_s / throughput.value;
-        let scaled = |value: f64| value * scale;
-        throughput = Estimate {
-            value: capacity.bytes_per_s,
-            low: scaled(throughput.low),
-            high: scaled(throughput.high),
-        };
-    }
-    Some(Figures {
-        throughput,
-        times: latency_summary(part, variant)?,
-        cpu_ns: capacity.cpu_ns_per_request,
-        so_far: is_provisional(part),
-        unsustained: caveat::is_unsustained(part, variant),
-    })
-}
-
 /// The heading of the throughput column.
 pub(crate) fn throughput_unit(part: &Part) -> &'static str {
     if part.is_bulk() { "GB/s" } else { "requests/s" }
@@ -162,15 +96,6 @@ pub(crate) fn throughput_unit(part: &Part) -> &'static str {
 /// A throughput without its unit: `1,837`, or `3.21` in a bulk part.
 pub(crate) fn throughput(part: &Part, value: f64) -> String {
     if part.is_bulk() { format_rate(value / 1e9) } else { format_rate(value) }
-}
-
-/// `1,820–1,854`; `so far` with too few blocks.
-pub(crate) fn throughput_interval(part: &Part, figures: &Figures) -> String {
-    if figures.so_far {
-        return "so far".to_owned();
-    }
-    let interval = text::interval(&figures.throughput, |value| throughput(part, value));
-    interval.unwrap_or_else(|| "–".to_owned())
 }
 
 /// Describes the percentiles of a part.
@@ -193,23 +118,6 @@ pub(crate) fn times_in_words(part: &Part) -> String {
 pub(crate) fn times_offer(part: &Part) -> Offer {
     let timed = (0..part.variants.len()).find_map(|variant| latency_summary(part, variant));
     timed.map_or(Offer::Closed, |summary| summary.offer)
-}
-
-/// The offers of a part, with the rate of an open loop.
-pub(crate) fn offers(part: &Part) -> Vec<(Offer, Option<f64>)> {
-    let trials = part.measured_blocks().flat_map(Block::measured_trials);
-    let summaries = part.variants.iter().flat_map(|variant| &variant.summaries);
-    let all = trials
-        .map(|trial| (trial.offer, trial.offered_per_s))
-        .chain(summaries.map(|summary| (summary.offer, summary.offered_per_s)));
-    let mut offers: Vec<(Offer, Option<f64>)> = Vec::new();
-    for (offer, rate) in all {
-        if !offers.iter().any(|(known, _)| *known == offer) {
-            offers.push((offer, rate));
-        }
-    }
-    offers.sort_by_key(|(offer, _)| *offer);
-    offers
 }
 
 /// Smaller responses are compared by their number, not by their bytes.
@@ -342,42 +250,6 @@ pub(crate) fn about(run: &Run) -> String {
     let plan: toml::Table = toml::from_str(&run.plan).unwrap_or_default();
     let about = plan.get("experiment").and_then(|experiment| experiment.get("about"));
     about.and_then(|about| about.as_str()).unwrap_or_default().trim().to_owned()
-}
-
-/// The machine in one line.
-pub(crate) fn machine_line(run: &Run) -> String {
-    machine_words(&run.machine)
-}
-
-/// A machine in words: processor, CPUs, memory, kernel, distribution, hypervisor.
-pub(crate) fn machine_words(m: &record::Machine) -> String {
-    let mut words = vec![
-        m.cpu_model.clone(),
-        text::plural(u64::from(m.cpus), "CPU"),
-        base::Bytes(m.memory_bytes).to_string(),
-        format!("Linux {}", m.kernel),
-        m.os.clone(),
-    ];
-    words.extend(m.hypervisor.as_deref().map(|name| match hypervisor_name(name) {
-        Some(name) => format!("virtual machine ({name})"),
-        None => "virtual machine".to_owned(),
-    }));
-    words.retain(|word| !word.is_empty());
-    words.join(", ")
-}
-
-/// Whether the machine is virtualised, with the hypervisor if known: `yes (KVM)`.
-pub(crate) fn virtualised(run: &Run) -> String {
-    match run.machine.hypervisor.as_deref().map(hypervisor_name) {
-        None => "no".to_owned(),
-        Some(None) => "yes".to_owned(),
-        Some(Some(name)) => format!("yes ({name})"),
-    }
-}
-
-/// The name of a hypervisor, if known; earlier records contain `a hypervisor` instead.
-fn hypervisor_name(name: &str) -> Option<&str> {
-    Some(name).filter(|name| !matches!(*name, "unnamed" | "a hypervisor"))
 }
 
 /// The published ratio beside a comparison of throughputs, if the same source published both

@@ -12,11 +12,6 @@ impl Failure {
     pub(crate) fn new(sentence: impl Display) -> Failure {
         Failure(sentence.to_string())
     }
-
-    /// Prints it to standard error.
-    pub(crate) fn print(&self) {
-        crate::output::error(&self.0);
-    }
 }
 
 impl std::fmt::Display for Failure {

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     match flags::parse().and_then(|cli| cli.map_or(Ok(Status::Well), run)) {
         Ok(status) => status.into(),
         Err(failure) => {
-            failure.print();
+            output::error(&failure);
             ExitCode::from(2)
         }
     }

@@ -1,5 +1,6 @@
 //! Text output: colour and width of the terminal, and closed pipes.
 
+use std::fmt::Display;
 use std::io::{IsTerminal as _, Write as _};
 
 use crate::failure::Failure;
@@ -74,8 +75,8 @@ pub(crate) fn note(text: &str) {
 }
 
 /// Prints an error to standard error.
-pub(crate) fn error(text: &str) {
-    note(&format!("error: {text}"));
+pub(crate) fn error(error: &dyn Display) {
+    note(&format!("error: {error}"));
 }
 
 /// Fails if a file cannot be written, before there is anything to write; `-` is standard output.

@@ -394,7 +394,7 @@ fn deltas_of_otlp_count_once_in_any_order_and_after_kill_9() {
             eventually("all is in the record", || {
                 total(&place, "orders", "value").0 == counted as f64
             });
-            // What was written to the record is remembered as far as the journal reaches.
+            // What was written to the record is known after SIGKILL too.
             drop(daemon);
             daemon = start(&place, &["--write-each", "20ms"]);
         }

@@ -1,11 +1,15 @@
-//! `tachograph serve`: HTTP requests with an `Idempotency-Key` count once, over restarts, kills, outages and
-//! two daemons on one database.
+//! `tachograph serve`: HTTP requests with an `Idempotency-Key`, and deltas of OTLP, count once, over restarts,
+//! kills, outages and two daemons on one database.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "../../recorder/formats/tests/messages/types.rs"]
+mod messages;
 mod support;
 
+use messages::{Data, Export, Metric, NumberDataPoint, NumberValue, Sum};
 use proofs::daemon::Daemon;
+use prost::Message as _;
 use support::{Place, ask, eventually, slots, status};
 use throwaway::Throwaway;
 
@@ -25,6 +29,25 @@ fn send(daemon: &Daemon, key: &str, count: i64) -> (u32, bool) {
         if key.is_empty() { String::new() } else { format!("Idempotency-Key: {key}\r\n") };
     let answer = ask(&daemon.at("tcp://", 0), "POST /write?precision=s", &headers, &line);
     (status(&answer), answer.contains("\r\nidempotent-replayed: true\r\n"))
+}
+
+/// Sends a delta of a stream, from and to a second; returns what the answer says of refused ones.
+fn export(daemon: &Daemon, (start, end): (u64, u64), count: i64) -> String {
+    let nanos = |second: u64| (1_700_000_000 + second) * 1_000_000_000;
+    let point = NumberDataPoint {
+        start: nanos(start),
+        time: nanos(end),
+        value: Some(NumberValue::Int(count)),
+        ..NumberDataPoint::default()
+    };
+    let sum = Sum { points: vec![point], temporality: 1, is_monotonic: true };
+    let message = Export::of(&[], "lib", vec![Metric::of("sold", Data::Sum(sum))]);
+    let headers = "Content-Type: application/x-protobuf\r\n";
+    let at = daemon.at("tcp://", 0);
+    let answer = ask(&at, "POST /v1/metrics", headers, message.encode_to_vec());
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("HTTP/1.1 200 "), "{answer}");
+    body.to_owned()
 }
 
 /// What was counted.
@@ -62,6 +85,60 @@ fn a_request_with_a_key_counts_once_over_stops_replacements_and_kills() {
         daemon.stop().unwrap();
         assert_eq!(total(&record), 1_122.0, "{record}");
     }
+}
+
+#[test]
+fn a_delta_counts_once_over_stops_replacements_and_kills() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Throwaway::start(&["fsync=off"]).unwrap();
+    let sqlite = folder.path().join("record.sqlite").display().to_string();
+    for record in [sqlite, server.database("deltas").unwrap()] {
+        let place = Place::new();
+        let export_all = |daemon: &Daemon| {
+            [(0, 7), (14, 21), (7, 14), (30, 40)].map(|time| export(daemon, time, 10))
+        };
+        let mut daemon = start(&place, &record, &["--write-each", "1h"]);
+        assert_eq!([export_all(&daemon), export_all(&daemon)].concat(), [""; 8]);
+        daemon.replace().unwrap();
+        assert_eq!(export_all(&daemon), [""; 4]);
+        assert_eq!(export(&daemon, (40, 45), 100), "");
+        // By SIGKILL: the last one is in the journal only.
+        drop(daemon);
+        let daemon = start(&place, &record, &[]);
+        assert_eq!(export_all(&daemon), [""; 4]);
+        assert_eq!(export(&daemon, (40, 45), 100), "");
+        daemon.stop().unwrap();
+        // After an orderly stop the journal no longer has them.
+        let daemon = start(&place, &record, &[]);
+        assert_eq!(export_all(&daemon), [""; 4]);
+        assert_eq!(export(&daemon, (40, 45), 100), "");
+        let figures = ask(&daemon.at("tcp://", 0), "GET /metrics", "", "");
+        assert!(figures.contains("\ntachograph_updates_repeated_total 5\n"), "{figures}");
+        let answer = export(&daemon, (18, 24), 1_000);
+        assert!(answer.contains("'sold': a part of the time was counted already"), "{answer}");
+        assert_eq!(export(&daemon, (21, 30), 10_000), "");
+        let figures = ask(&daemon.at("tcp://", 0), "GET /metrics", "", "");
+        assert!(figures.contains("reason=\"overlaps\"} 1\n"), "{figures}");
+        daemon.stop().unwrap();
+        assert_eq!(total(&record), 10_140.0, "{record}");
+    }
+}
+
+#[test]
+fn a_delta_that_is_repeated_to_another_daemon_counts_once() {
+    let server = Throwaway::start(&["fsync=off"]).unwrap();
+    let record = server.database("deltas").unwrap();
+    let (first, second) = (Place::new(), Place::new());
+    let daemon = start(&first, &record, &["--write-each", "1h"]);
+    let other = start(&second, &record, &["--write-each", "1ms", "--lane", "other"]);
+    assert_eq!([export(&daemon, (0, 10), 1), export(&daemon, (10, 20), 10)], [""; 2]);
+    assert_eq!([export(&other, (0, 10), 1), export(&other, (20, 25), 100)], [""; 2]);
+    eventually("it is in the record", || total(&record) == 101.0);
+    // It knows only by the record that a part of this time was counted.
+    assert_eq!(export(&daemon, (20, 30), 1_000), "");
+    daemon.stop().unwrap();
+    other.stop().unwrap();
+    assert_eq!(total(&record), 111.0);
 }
 
 #[test]

@@ -19,7 +19,7 @@ use rustix::process::Signal;
 use support::{Place, TACHOGRAPH, ask, eventually, lines, status};
 
 fn write(at: &str, name: &str, second: u64) -> String {
-    ask(at, "POST /write?precision=s", "", &lines(name, second))
+    ask(at, "POST /write?precision=s", "", lines(name, second))
 }
 
 /// A daemon whose folder `disk` is a small disk of its own; it becomes what `mount -o remount` takes

@@ -12,7 +12,7 @@ mod secrets;
 mod seed;
 mod units;
 
-pub use clock::{Clock, ManualClock, MonotonicClock, timestamp_now};
+pub use clock::{monotonic_now, timestamp_now};
 pub use cpus::{CpuSet, CpuSetError};
 pub use id::RunId;
 pub use jiff::Timestamp;

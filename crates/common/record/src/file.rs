@@ -6,14 +6,15 @@
 //! migrates nothing; series of an older schema are migrated by the next writer, or by `tachograph
 //! maintain`.
 
-use std::fs::{DirBuilder, File};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use crate::error::RecordError;
+use crate::folder::create_folder;
 use crate::owners::{Foreign, refuse_foreign, refuse_foreign_links};
 
 /// Marks the file as ours in SQLite's header ("tach"), so that no other program's database is
@@ -31,9 +32,8 @@ const BUSY_PAUSE: Duration = Duration::from_millis(5);
 /// SQLite's usual 4,096 bytes, half of the file was empty space behind packed rows of 1,100 bytes.
 const PAGE_BYTES: i64 = 8_192;
 
-/// Permissions of a new record, and of folders created for it: only its owner's.
+/// Permissions of a new record: only its owner's.
 const OWN_FILE: u32 = 0o600;
-const OWN_FOLDER: u32 = 0o700;
 
 /// Identification of a file.
 struct Stamp {
@@ -73,8 +73,8 @@ pub fn open(path: &Path) -> Result<Connection, RecordError> {
     }
     refuse_foreign_files(path)?;
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        let made = DirBuilder::new().recursive(true).mode(OWN_FOLDER).create(folder);
-        made.map_err(|cause| RecordError::NoFolder { folder: folder.to_owned(), cause })?;
+        create_folder(folder)
+            .map_err(|cause| RecordError::NoFolder { folder: folder.to_owned(), cause })?;
     }
     // SQLite would create it with the permissions that the umask leaves. It gives its other files
     // those of this one. Of an error it knows more to say.

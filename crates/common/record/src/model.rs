@@ -5,7 +5,7 @@ use ledger::Ledger;
 use serde::{Deserialize, Serialize};
 use stats::{Estimate, Judgement};
 
-use crate::{Disruption, Finding};
+use crate::{Disruption, Finding, Offer};
 
 /// Which command made a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -17,6 +17,17 @@ pub enum RunKind {
     Compare,
     /// `tachograph run`.
     Run,
+}
+
+impl RunKind {
+    /// The word in JSON and SQL.
+    pub fn word(self) -> &'static str {
+        match self {
+            RunKind::Load => "load",
+            RunKind::Compare => "compare",
+            RunKind::Run => "run",
+        }
+    }
 }
 
 /// How a run ended.
@@ -31,6 +42,18 @@ pub enum RunState {
     Interrupted,
     /// Failed; see [`Run::error`].
     Failed,
+}
+
+impl RunState {
+    /// The word in SQL.
+    pub fn word(self) -> &'static str {
+        match self {
+            RunState::Running => "running",
+            RunState::Done => "done",
+            RunState::Interrupted => "interrupted",
+            RunState::Failed => "failed",
+        }
+    }
 }
 
 /// A run with all its data.
@@ -323,37 +346,6 @@ pub enum ServedBy {
     CounterFile(String),
 }
 
-/// How requests were offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Offer {
-    /// A fixed number of connections, each waiting for its response.
-    Closed,
-    /// Arrivals at a given rate, whatever the server does.
-    Open,
-    /// Probes and warm-up of a block: in the ledger, never analysed.
-    WarmUp,
-    /// The calibration's loads: in the ledger, never analysed.
-    Calibration,
-}
-
-impl Offer {
-    /// The word in JSON, SQL and CSV: `closed`, `open`, `warm-up`, `calibration`.
-    pub fn word(self) -> &'static str {
-        match self {
-            Offer::Closed => "closed",
-            Offer::Open => "open",
-            Offer::WarmUp => "warm-up",
-            Offer::Calibration => "calibration",
-        }
-    }
-
-    /// Whether its trials are analysed.
-    pub fn is_measured(self) -> bool {
-        matches!(self, Offer::Closed | Offer::Open)
-    }
-}
-
 /// A metric that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -446,6 +438,19 @@ pub enum BlockState {
     Failed,
     /// The run ended before the block was complete.
     Unfinished,
+}
+
+impl BlockState {
+    /// The word in JSON and SQL.
+    pub fn word(self) -> &'static str {
+        match self {
+            BlockState::Calibration => "calibration",
+            BlockState::Complete => "complete",
+            BlockState::Interrupted => "interrupted",
+            BlockState::Failed => "failed",
+            BlockState::Unfinished => "unfinished",
+        }
+    }
 }
 
 /// One variant in one block, from ready to stopped.
@@ -659,4 +664,32 @@ pub struct Published {
     pub throughput_per_s: Option<f64>,
     /// Source: where, when, on what hardware.
     pub source: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether values are read from JSON by their words.
+    fn have_words<T: Serialize + Copy>(all: &[T], word: fn(T) -> &'static str) {
+        for one in all {
+            assert_eq!(serde_json::to_value(one).unwrap(), word(*one));
+        }
+    }
+
+    #[test]
+    fn words_are_those_that_are_read_again() {
+        have_words(&[RunKind::Load, RunKind::Compare, RunKind::Run], RunKind::word);
+        use RunState::{Done, Failed, Interrupted, Running};
+        have_words(&[Running, Done, Interrupted, Failed], RunState::word);
+        let unfinished = [BlockState::Failed, BlockState::Interrupted, BlockState::Unfinished];
+        have_words(&unfinished, BlockState::word);
+        have_words(&[BlockState::Complete, BlockState::Calibration], BlockState::word);
+        use Metric::{Cpu, Memory, P50, P99, Throughput};
+        have_words(&[Throughput, P50, P99, Cpu, Memory], Metric::word);
+        use Offer::{Calibration, Closed, Open, WarmUp};
+        have_words(&[Closed, Open, WarmUp, Calibration], Offer::word);
+        use crate::Severity::{self, Invalid, Note, Warning};
+        have_words(&[Note, Warning, Invalid], Severity::word);
+    }
 }

@@ -7,7 +7,7 @@
 //!
 //! Refusing all symbolic links (`O_NOFOLLOW`) would also refuse the user's own, such as `/data` →
 //! `/mnt/data`. The owner of each entry is checked before a file is created and again afterwards:
-//! nobody else can replace an entry of ours.
+//! no other user can replace an entry that belongs to this one.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;

@@ -39,9 +39,9 @@ impl Row {
         Ok(self.set(column, json(value)?))
     }
 
-    /// An enumeration value, as serde spells it.
-    fn word(self, column: &'static str, value: &impl Serialize) -> Result<Row> {
-        Ok(self.set(column, json(value)?.trim_matches('"').to_owned()))
+    /// The word of an enumeration.
+    fn word(self, column: &'static str, word: &'static str) -> Row {
+        self.set(column, word.to_owned())
     }
 
     fn time(self, column: &'static str, at: Timestamp) -> Row {
@@ -128,8 +128,8 @@ fn nanos(value: Option<Nanos>) -> Option<u64> {
 fn run_row(run: &Run) -> Result<Row> {
     let row = Row::new()
         .set("id", run.id.0.clone())
-        .word("kind", &run.kind)?
-        .word("state", &run.state)?
+        .word("kind", run.kind.word())
+        .word("state", run.state.word())
         .set("name", run.name.clone())
         .set("title", run.title.clone())
         .set("question", run.question.clone())
@@ -219,7 +219,7 @@ fn insert_summary(
         .key(run, part)
         .count("variant", variant as u64)
         .count("ordinal", ordinal as u64)
-        .set("offer", summary.offer.word().to_owned())
+        .word("offer", summary.offer.word())
         .set("offered_per_s", summary.offered_per_s)
         .estimate(
             ["throughput_per_s", "throughput_per_s_low", "throughput_per_s_high"],
@@ -255,11 +255,11 @@ fn insert_comparison(
         .count("ordinal", ordinal as u64)
         .set("baseline", comparison.baseline)
         .set("variant", comparison.variant)
-        .set("metric", comparison.metric.word().to_owned())
-        .set("offer", comparison.offer.word().to_owned())
+        .word("metric", comparison.metric.word())
+        .word("offer", comparison.offer.word())
         .set("is_primary", comparison.primary)
         .estimate(["ratio", "ratio_low", "ratio_high"], comparison.judgement.ratio)
-        .word("verdict", &comparison.judgement.verdict)?
+        .word("verdict", comparison.judgement.verdict.word())
         .json("judgement", &comparison.judgement)?
         .json("because", &comparison.because)?
         .insert(db, "comparison")
@@ -276,7 +276,7 @@ fn insert_finding(
         .key(run, part)
         .count("ordinal", ordinal as u64)
         .set("check_name", finding.fact.check().to_owned())
-        .word("severity", &finding.severity)?
+        .word("severity", finding.severity.word())
         .set("block", finding.block)
         .set("variant", finding.variant)
         .json("fact", &finding.fact)?
@@ -291,7 +291,7 @@ pub(crate) fn put_block(db: &Connection, run: &RunId, part: usize, block: &Block
         .time("started", block.started)
         .count("elapsed_ns", block.elapsed.0)
         .json("slice_order", &block.order)?
-        .word("state", &block.state)?
+        .word("state", block.state.word())
         .count("canary_before_ns", block.canary[0].0)
         .count("canary_after_ns", block.canary[1].0)
         .set("steal", block.steal)
@@ -336,7 +336,7 @@ pub fn add_trial(
         part as i64,
         block,
         time(trial.started),
-        json(&BlockState::Unfinished)?.trim_matches('"')
+        BlockState::Unfinished.word()
     ])?;
     db.prepare_cached(
         "DELETE FROM trial WHERE run = ?1 AND part = ?2 AND block = ?3
@@ -371,7 +371,7 @@ fn insert_trial(
         .set("block", block)
         .count("ordinal", ordinal)
         .set("variant", trial.variant)
-        .set("offer", trial.offer.word().to_owned())
+        .word("offer", trial.offer.word())
         .set("offered_per_s", trial.offered_per_s)
         .time("started", trial.started)
         .count("window_ns", trial.window.0)

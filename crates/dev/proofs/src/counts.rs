@@ -54,6 +54,16 @@ pub struct Tally {
 }
 
 impl Count {
+    /// What is counted.
+    pub(crate) fn value(&self) -> i64 {
+        self.value
+    }
+
+    /// A text that no other count of its ledger has.
+    pub(crate) fn key(&self) -> String {
+        format!("{}-{}", self.part, self.slot_us)
+    }
+
     /// The line of Influx line protocol with times in milliseconds: an interval of a slot.
     pub fn influx(&self, ledger: &Ledger) -> String {
         let Count { part, slot_us, value } = self;

@@ -13,6 +13,7 @@ pub mod daemon;
 pub mod database_kills;
 pub mod imports;
 pub mod parquet;
+pub mod power_cuts;
 pub mod render;
 pub mod restarts;
 pub mod serve_kills;

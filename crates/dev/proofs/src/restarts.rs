@@ -268,9 +268,16 @@ fn influx(line: &str) -> Option<String> {
 /// # Errors
 /// Those of the connection.
 pub fn request(stream: &mut TcpStream, body: &str) -> io::Result<(bool, bool)> {
+    let answer = ask(stream, "", body)?;
+    Ok((answer.starts_with("http/1.1 204 "), !answer.contains("\r\nconnection: close\r\n")))
+}
+
+/// Sends a request, with further headers, each with its end; returns the answer's, in lower case.
+pub(crate) fn ask(stream: &mut TcpStream, headers: &str, body: &str) -> io::Result<String> {
     let length = body.len();
     let head = format!(
-        "POST /write?precision=ms HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
+        "POST /write?precision=ms HTTP/1.1\r\nHost: localhost\r\n{headers}Content-Length: \
+         {length}\r\n\r\n"
     );
     stream.write_all((head + body).as_bytes())?;
     let mut answer = Vec::new();
@@ -281,6 +288,5 @@ pub fn request(stream: &mut TcpStream, body: &str) -> io::Result<(bool, bool)> {
             count => answer.extend_from_slice(&part[..count]),
         }
     }
-    let answer = String::from_utf8_lossy(&answer).to_lowercase();
-    Ok((answer.starts_with("http/1.1 204 "), !answer.contains("\r\nconnection: close\r\n")))
+    Ok(String::from_utf8_lossy(&answer).to_lowercase())
 }

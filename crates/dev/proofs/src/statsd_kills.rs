@@ -152,7 +152,7 @@ fn send(at: &str, sender: usize, life: u64, is_over: &AtomicBool) -> Life {
 }
 
 /// Whether the daemon closed the connection in order.
-fn acknowledged(at: &str, lines: &str) -> std::io::Result<bool> {
+pub(crate) fn acknowledged(at: &str, lines: &str) -> std::io::Result<bool> {
     let mut stream = TcpStream::connect(at)?;
     stream.write_all(lines.as_bytes())?;
     stream.shutdown(Shutdown::Write)?;
@@ -160,7 +160,11 @@ fn acknowledged(at: &str, lines: &str) -> std::io::Result<bool> {
 }
 
 /// The total of a field of a measurement, and the time that it covers in units of the step.
-fn total(store: &mut dyn Store, measurement: &str, field: &str) -> Result<(f64, f64), String> {
+pub(crate) fn total(
+    store: &mut dyn Store,
+    measurement: &str,
+    field: &str,
+) -> Result<(f64, f64), String> {
     let words = |error: store::StoreError| error.to_string();
     let step = Step::from_secs(STEP_S).ok_or("no step")?;
     let selector = Selector { measurement: Some(measurement.to_owned()), ..Selector::default() };

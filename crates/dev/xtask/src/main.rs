@@ -10,6 +10,7 @@ mod bench_transports;
 mod binary;
 mod container_kills;
 mod corpus;
+mod crashes;
 mod cut_connections;
 mod database_kills;
 mod diff;
@@ -21,6 +22,7 @@ mod kills;
 mod noise;
 mod options;
 mod parquet;
+mod power_cuts;
 mod restarts;
 mod serve_kills;
 mod simulation;
@@ -73,6 +75,10 @@ tasks:
         comparisons over ssh that are cut at random moments, by kill -9 at either end and of ssh
         and by taking the link down (50 times by default, as root); nothing may stay behind at
         either end after ten seconds
+  prove crashes [--runs SEEDS] [--seed FIRST]
+        the simulators of the recorder's engine, on every CPU: torn writes, failing disks, power
+        cuts, a store that loses answers, clocks that jump (1,000,000 seeds of each by default);
+        prints the accidents by kind and seeds a second; needs no built binary
   prove batches [--runs N] [--seed N]
         kill -9 a program with ten writers of series, in SQLite and in PostgreSQL (500 times
         each by default); what was acknowledged must be there once
@@ -88,6 +94,10 @@ tasks:
   prove database-kills [--runs N] [--seed N]
         kill -9 the PostgreSQL server of tachograph serve under load (200 times by default);
         what was acknowledged, also without the server, must be there once
+  prove power-cuts [--runs N] [--seed N]
+        record the system calls of tachograph serve under load with strace, and start a daemon on
+        every state of its files that a power cut may leave, at N moments (500 by default); what
+        was acknowledged must be there once, and without each kind of sync it must not be
   prove corpus FILE
         inputs of another project's tests through our parsers, compared with what it makes
         of them: corpus.json of influxdata/line-protocol, lexer_test.go of gostatsd,
@@ -143,7 +153,7 @@ tasks:
   truth page
         docs/truth.md from the numbers that are kept
 
-All but the simulation and the batches run target/release/tachograph: build it first.
+All but the simulation, the crashes and the batches run target/release/tachograph: build it first.
 ";
 
 fn main() -> ExitCode {
@@ -165,11 +175,13 @@ fn main() -> ExitCode {
         ["prove", "kills", options @ ..] => kills::prove(options),
         ["prove", "container-kills", options @ ..] => container_kills::prove(options),
         ["prove", "cut-connections", options @ ..] => cut_connections::prove(options),
+        ["prove", "crashes", options @ ..] => crashes::prove(options),
         ["prove", "batches", options @ ..] => batches::prove(options),
         ["prove", "imports", options @ ..] => imports::prove(options),
         ["prove", "restarts", options @ ..] => restarts::prove(options),
         ["prove", "serve-kills", options @ ..] => serve_kills::prove(options),
         ["prove", "database-kills", options @ ..] => database_kills::prove(options),
+        ["prove", "power-cuts", options @ ..] => power_cuts::prove(options),
         ["bench-render", options @ ..] => bench_render::run(options),
         ["why-unix", options @ ..] => why_unix::run(options),
         // Started by `why-unix`, in network namespaces.
@@ -200,8 +212,9 @@ fn main() -> ExitCode {
 
 /// Runs every proof, even after failures.
 fn all() -> ExitCode {
-    let proofs: [fn(&[&str]) -> ExitCode; 18] = [
+    let proofs: [fn(&[&str]) -> ExitCode; 20] = [
         simulation::prove,
+        crashes::prove,
         accuracy::prove,
         graphite::prove,
         parquet::prove,
@@ -210,6 +223,7 @@ fn all() -> ExitCode {
         imports::prove,
         restarts::prove,
         serve_kills::prove,
+        power_cuts::prove,
         database_kills::prove,
         warehouse::prove,
         aa::prove_sixty,

@@ -1,10 +1,24 @@
-//! Messages for loads that cannot start.
+//! Loads that cannot start.
 
 use base::Nanos;
 use netio::{Failure, MAX_PATH_BYTES};
 use spec::{Endpoint, EngineChoice, Exchange, Load, Target};
 
-use crate::{DriveError, Fault};
+use crate::Fault;
+
+/// The client could not work at all; wrong responses are counted instead.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// No connection could be made.
+    #[error("{0}")]
+    Unreachable(String),
+    /// The load does not suit the target.
+    #[error("{0}")]
+    Unfit(String),
+    /// The run was stopped before the first response.
+    #[error("stopped before the first responses")]
+    Stopped,
+}
 
 /// The error for a target to which no connection could be made.
 pub(crate) fn unreachable(target: &Target, failure: Failure, timeout: Nanos) -> DriveError {

@@ -25,6 +25,7 @@ mod slice_run;
 mod worker;
 
 pub use choice::EngineKind;
+pub use error::DriveError;
 pub use fault::Fault;
 pub use link::{RoundTrip, bytes_per_s};
 pub use live::Live;
@@ -32,5 +33,5 @@ pub use observe::{
     ConnectionsLimit, Histogram, Learned, LimitedBy, Observation, ThreadUse, Window,
 };
 pub use pacer::Pacer;
-pub use session::{DEVIATING_SHARE, DriveError, Options, Session};
+pub use session::{DEVIATING_SHARE, Options, Session};
 pub use slice::{Among, LoopStart, Slice, StopFlag};

@@ -5,8 +5,6 @@ use ledger::{Counts, Errors};
 use serde::{Deserialize, Serialize};
 use spec::Check;
 
-use crate::slice_counts::{self, histogram};
-
 /// Durations in nanoseconds, three significant digits, auto-resizing so that nothing is clipped.
 pub type Histogram = hdrhistogram::Histogram<u64>;
 
@@ -68,8 +66,60 @@ impl Observation {
     /// Adds the observation of other threads or of another client of the same time, exactly: counts
     /// are added, and histograms are those of all values.
     pub fn merge(&mut self, other: Observation) {
-        slice_counts::merge(self, other);
+        self.counts.merge(&other.counts);
+        add_errors(&mut self.errors, &other.errors);
+        self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.window.length = self.window.length.max(other.window.length);
+        self.window.due += other.window.due;
+        self.window.waiting += other.window.waiting;
+        self.window.counted_ns += other.window.counted_ns;
+        self.window.connections += other.window.connections;
+        self.window.completed += other.window.completed;
+        self.window.payload_bytes += other.window.payload_bytes;
+        self.window.service_time_sum_ns += other.window.service_time_sum_ns;
+        self.window.busy_ns += other.window.busy_ns;
+        self.window.settle();
+        for (sum, part) in [
+            (&mut self.latency, &other.latency),
+            (&mut self.service_time, &other.service_time),
+            (&mut self.lateness, &other.lateness),
+        ] {
+            // Adding to an auto-resizing histogram cannot fail.
+            let _ = sum.add(part);
+        }
+        if self.completed_by_step.len() < other.completed_by_step.len() {
+            self.completed_by_step.resize(other.completed_by_step.len(), 0);
+        }
+        for (sum, part) in self.completed_by_step.iter_mut().zip(&other.completed_by_step) {
+            *sum += part;
+        }
+        self.bytes_received += other.bytes_received;
+        self.bytes_sent += other.bytes_sent;
+        self.connects += other.connects;
+        self.source_changes += other.source_changes;
+        self.closed_idle += other.closed_idle;
+        self.connections_max_used += other.connections_max_used;
+        self.connections_limit.connections += other.connections_limit.connections;
+        self.waiting_for_connections += other.waiting_for_connections;
+        self.elapsed = self.elapsed.max(other.elapsed);
+        self.threads.extend(other.threads);
     }
+}
+
+/// Adds counts of errors.
+pub(crate) fn add_errors(into: &mut Errors, other: &Errors) {
+    for (kind, n) in other {
+        *into.entry(kind.clone()).or_default() += n;
+    }
+}
+
+/// Three significant digits and no limit: the histogram grows as necessary.
+pub(crate) fn histogram() -> Histogram {
+    #[allow(clippy::expect_used)]
+    let mut histogram = Histogram::new_with_bounds(1, 10_000_000_000, 3)
+        .expect("constant bounds and digits are within what the library takes");
+    histogram.auto(true);
+    histogram
 }
 
 /// A histogram as its values and their counts: every quantile is the same afterwards.

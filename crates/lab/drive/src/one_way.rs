@@ -18,7 +18,7 @@
 //! window, and extends the window until everything else is counted. A slice has no lead-in, because
 //! when a single message arrived is unknown.
 
-use base::{Clock, MonotonicClock, Nanos};
+use base::{Nanos, monotonic_now};
 use netio::{Ending, Failure, Wire};
 
 use crate::Fault;
@@ -26,7 +26,7 @@ use crate::slice_counts::Completion;
 use crate::slice_run::{BURST, SliceRun, Socket, Source};
 
 fn now() -> Nanos {
-    MonotonicClock.now()
+    monotonic_now()
 }
 
 impl SliceRun<'_> {

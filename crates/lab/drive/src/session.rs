@@ -13,14 +13,13 @@ use crate::Fault;
 use crate::answer::{Expected, ResponseEnd};
 use crate::choice::{self, EngineKind};
 use crate::client_thread::ClientThread;
-use crate::error;
+use crate::error::{self, DriveError};
 use crate::http::request_bytes;
 use crate::lines::LineWriter;
 use crate::live::Live;
-use crate::observe::{Learned, LimitedBy, Observation};
+use crate::observe::{Learned, LimitedBy, Observation, add_errors};
 use crate::schedule::Budget;
 use crate::slice::{Among, LoopStart, Slice, StopFlag};
-use crate::slice_counts::{add_errors, merge};
 use crate::worker::{Gate, Orders, ThreadResult};
 
 /// Options of a session, apart from its load.
@@ -50,20 +49,6 @@ impl Options {
             among: None,
         }
     }
-}
-
-/// The client could not work at all; wrong responses are counted instead.
-#[derive(Debug, thiserror::Error)]
-pub enum DriveError {
-    /// No connection could be made.
-    #[error("{0}")]
-    Unreachable(String),
-    /// The load does not suit the target.
-    #[error("{0}")]
-    Unfit(String),
-    /// The run was stopped before the first response.
-    #[error("stopped before the first responses")]
-    Stopped,
 }
 
 /// Longer timeouts are as good as none, and would overflow when added to an instant.
@@ -248,7 +233,7 @@ impl Session {
         self.run_at(slice, None)
     }
 
-    /// The same, but begins at the given instant of [`base::MonotonicClock`], or at once if the
+    /// The same, but begins at the given instant of [`base::monotonic_now`], or at once if the
     /// connections are open only later.
     pub fn run_at(
         &mut self,
@@ -259,7 +244,7 @@ impl Session {
         let Some(ThreadResult { mut observation, .. }) = results.next() else {
             return Err(DriveError::Unfit("a session has at least one thread".to_owned()));
         };
-        results.for_each(|result| merge(&mut observation, result.observation));
+        results.for_each(|result| observation.merge(result.observation));
         self.count(&observation);
         Ok(observation)
     }
@@ -269,7 +254,7 @@ impl Session {
         self.live = Some(live);
     }
 
-    /// When the last slice began, by [`base::MonotonicClock`]; `None` before the first one.
+    /// When the last slice began, by [`base::monotonic_now`]; `None` before the first one.
     pub fn begun(&self) -> Option<Nanos> {
         self.begun
     }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use base::Nanos;
-use ledger::{Counts, Errors};
+use ledger::Counts;
 use netio::Traffic;
 
 use crate::Fault;
-use crate::observe::{ConnectionsLimit, Histogram, Observation, ThreadUse, Window};
+use crate::observe::{ConnectionsLimit, Histogram, Observation, ThreadUse, Window, histogram};
 
 /// The instants of a slice on the monotonic clock.
 #[derive(Clone, Copy, Debug)]
@@ -66,15 +66,6 @@ pub(crate) struct SliceCounts {
     longest_wait: Nanos,
     /// When the last request completed or failed.
     last: Nanos,
-}
-
-/// Three significant digits and no limit: the histogram grows as necessary.
-pub(crate) fn histogram() -> Histogram {
-    #[allow(clippy::expect_used)]
-    let mut histogram = Histogram::new_with_bounds(1, 10_000_000_000, 3)
-        .expect("constant bounds and digits are within what the library takes");
-    histogram.auto(true);
-    histogram
 }
 
 fn record(histogram: &mut Histogram, nanos: Nanos) {
@@ -277,54 +268,6 @@ impl SliceCounts {
             elapsed,
             threads: vec![ThreadUse { cpu, wall: elapsed }],
         }
-    }
-}
-
-/// Adds another thread's observation of the same time.
-pub(crate) fn merge(into: &mut Observation, other: Observation) {
-    into.counts.merge(&other.counts);
-    add_errors(&mut into.errors, &other.errors);
-    into.longest_wait = into.longest_wait.max(other.longest_wait);
-    into.window.length = into.window.length.max(other.window.length);
-    into.window.due += other.window.due;
-    into.window.waiting += other.window.waiting;
-    into.window.counted_ns += other.window.counted_ns;
-    into.window.connections += other.window.connections;
-    into.window.completed += other.window.completed;
-    into.window.payload_bytes += other.window.payload_bytes;
-    into.window.service_time_sum_ns += other.window.service_time_sum_ns;
-    into.window.busy_ns += other.window.busy_ns;
-    into.window.settle();
-    for (sum, part) in [
-        (&mut into.latency, &other.latency),
-        (&mut into.service_time, &other.service_time),
-        (&mut into.lateness, &other.lateness),
-    ] {
-        // Adding to an auto-resizing histogram cannot fail.
-        let _ = sum.add(part);
-    }
-    if into.completed_by_step.len() < other.completed_by_step.len() {
-        into.completed_by_step.resize(other.completed_by_step.len(), 0);
-    }
-    for (sum, part) in into.completed_by_step.iter_mut().zip(&other.completed_by_step) {
-        *sum += part;
-    }
-    into.bytes_received += other.bytes_received;
-    into.bytes_sent += other.bytes_sent;
-    into.connects += other.connects;
-    into.source_changes += other.source_changes;
-    into.closed_idle += other.closed_idle;
-    into.connections_max_used += other.connections_max_used;
-    into.connections_limit.connections += other.connections_limit.connections;
-    into.waiting_for_connections += other.waiting_for_connections;
-    into.elapsed = into.elapsed.max(other.elapsed);
-    into.threads.extend(other.threads);
-}
-
-/// Adds counts of errors.
-pub(crate) fn add_errors(into: &mut Errors, other: &Errors) {
-    for (kind, n) in other {
-        *into.entry(kind.clone()).or_default() += n;
     }
 }
 

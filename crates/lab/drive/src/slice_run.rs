@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use base::{Clock, MonotonicClock, Nanos};
+use base::{Nanos, monotonic_now};
 use netio::{Connect, Ending, Failure, Handler, Wire};
 
 use crate::Fault;
@@ -176,7 +176,7 @@ pub(crate) struct SliceSetup<'a> {
 }
 
 fn now() -> Nanos {
-    MonotonicClock.now()
+    monotonic_now()
 }
 
 impl<'a> SliceRun<'a> {

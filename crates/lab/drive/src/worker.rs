@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use base::{Clock, CpuSet, MonotonicClock, Nanos, Seed};
+use base::{CpuSet, Nanos, Seed, monotonic_now};
 use netio::{Engine, Failure, Wire};
 use rustix::thread::{sched_setaffinity, sched_yield, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
@@ -269,10 +269,10 @@ impl<E: Engine> Worker<E> {
         orders.ready.wait();
         placed.and(prepared)?;
         orders.begin.into_iter().for_each(wait_until);
-        run.times = orders.times(*orders.start.get_or_init(|| MonotonicClock.now()), one_way);
+        run.times = orders.times(*orders.start.get_or_init(monotonic_now), one_way);
         load(engine, &mut run, orders)?;
         run.settle();
-        let end = MonotonicClock.now();
+        let end = monotonic_now();
         close_retired(engine, &mut run)?;
         run.shrink(engine.wire());
         let (used, most) = (run.used as u32, run.used_max() as u32);
@@ -322,7 +322,7 @@ fn prepare<E: Engine>(
     orders: &Orders,
     limit: Nanos,
 ) -> io::Result<()> {
-    let until = MonotonicClock.now() + limit;
+    let until = monotonic_now() + limit;
     engine.turn(Nanos::ZERO, run)?;
     let mut next = 0;
     loop {
@@ -334,7 +334,7 @@ fn prepare<E: Engine>(
             next += usize::from(run.refusal != Some(Failure::AcceptQueueFull));
         }
         let all_tried = next == run.active;
-        let left = until.saturating_sub(MonotonicClock.now());
+        let left = until.saturating_sub(monotonic_now());
         let active = &run.conns[..run.active];
         let pending = active.iter().any(|conn| conn.link == Socket::Connecting);
         let is_over = orders.stop.load(Ordering::Relaxed) || orders.failed.load(Ordering::Relaxed);
@@ -353,14 +353,14 @@ fn load<E: Engine>(engine: &mut E, run: &mut SliceRun<'_>, orders: &Orders) -> i
     run.begin(engine.wire());
     while !run.is_over() && !orders.failed.load(Ordering::Relaxed) {
         if orders.stop.load(Ordering::Relaxed) {
-            let now = MonotonicClock.now();
+            let now = monotonic_now();
             run.stop(now);
             stopped_at.get_or_insert(now);
         }
         run.tick(engine.wire());
         let mut wait = run.idle_for(alarm.margin());
         if run.stopping {
-            let now = MonotonicClock.now();
+            let now = monotonic_now();
             let planned = *drain_end.get_or_insert_with(|| now + orders.slice.drain);
             let end = stopped_at.map_or(planned, |at| planned.min(at + STOP_DRAIN));
             if now >= end {
@@ -390,9 +390,9 @@ fn load<E: Engine>(engine: &mut E, run: &mut SliceRun<'_>, orders: &Orders) -> i
 /// sync worker for up to two seconds. A thread that stopped before it saw that would delay the requests
 /// of the other threads, and of the next slice.
 fn close_retired<E: Engine>(engine: &mut E, run: &mut SliceRun<'_>) -> io::Result<()> {
-    let until = MonotonicClock.now() + CLOSING_MAX;
+    let until = monotonic_now() + CLOSING_MAX;
     while engine.wire().retired() > 0 {
-        let left = until.saturating_sub(MonotonicClock.now());
+        let left = until.saturating_sub(monotonic_now());
         if left == Nanos::ZERO {
             engine.wire().close_retired();
         }
@@ -413,13 +413,13 @@ fn turn<E: Engine>(
         return engine.turn(wait, run);
     }
     let wait = alarm.nap(wait);
-    let (began, before) = (MonotonicClock.now(), engine.wire().traffic());
+    let (began, before) = (monotonic_now(), engine.wire().traffic());
     engine.turn(wait, run)?;
     if engine.wire().traffic() == before {
         if wait == Nanos::ZERO {
             sched_yield();
         } else {
-            alarm.slept(wait, MonotonicClock.now().saturating_sub(began));
+            alarm.slept(wait, monotonic_now().saturating_sub(began));
         }
     }
     Ok(())
@@ -449,11 +449,11 @@ const AWAKE: Nanos = Nanos::from_micros(100);
 
 /// Waits until an instant of the monotonic clock.
 fn wait_until(instant: Nanos) {
-    let nap = instant.saturating_sub(MonotonicClock.now() + AWAKE);
+    let nap = instant.saturating_sub(monotonic_now() + AWAKE);
     if nap > Nanos::ZERO {
         std::thread::sleep(nap.into());
     }
-    while MonotonicClock.now() < instant {
+    while monotonic_now() < instant {
         sched_yield();
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::{Clock as _, CpuSet, MonotonicClock, Nanos, RunId};
+use base::{CpuSet, Nanos, RunId, monotonic_now};
 use drive::{RoundTrip, StopFlag};
 use host::Way;
 
@@ -109,9 +109,9 @@ impl Machine {
     pub fn sync(&self) -> Result<Offset, FarError> {
         let mut exchanges = Vec::with_capacity(EXCHANGES);
         for _ in 0..EXCHANGES {
-            let asked = MonotonicClock.now();
+            let asked = monotonic_now();
             let theirs = answered!(self, Ask::Clock, Answer::Instant(at) => at)?;
-            exchanges.push(Offset::of_exchange(asked, theirs, MonotonicClock.now()));
+            exchanges.push(Offset::of_exchange(asked, theirs, monotonic_now()));
         }
         let best = Offset::best(exchanges).unwrap_or_default();
         *self.offset.lock().unwrap_or_else(PoisonError::into_inner) = best;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use base::{Clock as _, CpuSet, MonotonicClock, Nanos, Seed};
+use base::{CpuSet, Nanos, Seed, monotonic_now};
 use drive::{Among, EngineKind, Learned, Observation, Slice};
 use ledger::{Counts, Errors};
 use spec::{Load, Target};
@@ -151,7 +151,7 @@ impl Clients {
     /// # Errors
     /// Those of [`drive::Session::run`].
     pub fn run(&mut self, slice: &Slice) -> Result<Ran, FarError> {
-        let begin = (self.all.len() > 1).then(|| MonotonicClock.now() + self.lead);
+        let begin = (self.all.len() > 1).then(|| monotonic_now() + self.lead);
         let ask = |client: &Client| {
             let begin = begin.map(|at| client.machine.offset().there(at));
             let ask = Ask::Run { session: client.id, slice: *slice, begin };

@@ -4,7 +4,7 @@
 //! If a hypervisor hides steal time, or a CPU changes its clock frequency, the loop's duration
 //! changes.
 
-use base::{Clock as _, CpuSet, MonotonicClock, Nanos};
+use base::{CpuSet, Nanos, monotonic_now};
 use rustix::thread::{CpuSet as KernelCpuSet, sched_setaffinity};
 
 /// Target duration of one loop at calibration. A busy machine takes several times as long, which
@@ -60,9 +60,9 @@ pub(crate) fn pin(cpu: usize) {
 }
 
 fn timed(rounds: u64) -> Nanos {
-    let began = MonotonicClock.now();
+    let began = monotonic_now();
     std::hint::black_box(work(std::hint::black_box(rounds)));
-    MonotonicClock.now().saturating_sub(began)
+    monotonic_now().saturating_sub(began)
 }
 
 /// xorshift64* (Vigna 2016): each round depends on the previous one, so none can be skipped or run

@@ -9,7 +9,7 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 
-use base::{Clock as _, MonotonicClock, Nanos};
+use base::{Nanos, monotonic_now};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Exchanges per burst: about a millisecond.
@@ -54,12 +54,12 @@ fn is_charged(tcp: Vec<f64>, unix: Vec<f64>) -> bool {
 
 /// The CPU time charged to this thread during a burst ÷ the time that passed.
 fn charged_share(mut exchange: impl FnMut() -> io::Result<()>) -> io::Result<f64> {
-    let (began, cpu) = (MonotonicClock.now(), thread_cpu());
+    let (began, cpu) = (monotonic_now(), thread_cpu());
     for _ in 0..EXCHANGES {
         exchange()?;
     }
     let charged = thread_cpu().saturating_sub(cpu);
-    let passed = MonotonicClock.now().saturating_sub(began);
+    let passed = monotonic_now().saturating_sub(began);
     Ok(charged.0 as f64 / passed.0.max(1) as f64)
 }
 

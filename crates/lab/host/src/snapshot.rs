@@ -1,6 +1,6 @@
 //! Counters of the whole machine, and their differences.
 
-use base::{Clock as _, MonotonicClock, Nanos};
+use base::{Nanos, monotonic_now};
 use serde::{Deserialize, Serialize};
 
 use crate::{HostError, Segments, read, read_if_any};
@@ -43,7 +43,7 @@ impl Snapshot {
         })?;
         let number = |path| read_if_any(path)?.parse().ok();
         Ok(Snapshot {
-            at: MonotonicClock.now(),
+            at: monotonic_now(),
             busy: cpu.busy,
             steal: cpu.steal,
             total: cpu.total,

@@ -6,7 +6,7 @@
 
 use std::io::{self, PipeReader, PipeWriter, Read as _, Write as _, pipe};
 
-use base::{Clock as _, CpuSet, MonotonicClock, Nanos, WakeCost};
+use base::{CpuSet, Nanos, WakeCost, monotonic_now};
 
 use crate::canary::pin;
 
@@ -40,12 +40,12 @@ fn one_way(here: usize, there: usize) -> io::Result<Nanos> {
             pin(here);
             let mut batches = Vec::with_capacity(BATCHES);
             for _ in 0..BATCHES {
-                let began = MonotonicClock.now();
+                let began = monotonic_now();
                 for _ in 0..TRIPS {
                     ask.write_all(b"?")?;
                     answered.read_exact(&mut [0])?;
                 }
-                batches.push(MonotonicClock.now().saturating_sub(began));
+                batches.push(monotonic_now().saturating_sub(began));
             }
             batches.sort_unstable();
             Ok(Nanos(batches[BATCHES / 2].0 / (2 * TRIPS)))

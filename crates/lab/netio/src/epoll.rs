@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use base::{Clock, MonotonicClock, Nanos};
+use base::{Nanos, monotonic_now};
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -310,8 +310,8 @@ impl Engine for Epoll {
         if !self.busy_poll || timeout == Nanos::ZERO {
             return self.turn_once(timeout, handler).map(|_| ());
         }
-        let until = MonotonicClock.now() + timeout;
-        while !self.turn_once(Nanos::ZERO, handler)? && MonotonicClock.now() < until {
+        let until = monotonic_now() + timeout;
+        while !self.turn_once(Nanos::ZERO, handler)? && monotonic_now() < until {
             std::hint::spin_loop();
         }
         Ok(())

@@ -5,8 +5,8 @@ use std::fmt;
 use regex::Regex;
 
 use crate::error::SpecError;
-use crate::file::parse_with_placeholders;
 use crate::plan::ServedBy;
+use crate::target::Target;
 
 const FORMS: &str = "write wsgi, stub_status=URL, url=URL PATTERN, log=PATH, log=PATH PATTERN, \
                      file_size=PATH or counter_file=PATH";
@@ -37,7 +37,7 @@ impl ServedBy {
             check_pattern(pattern, form == "url").map_err(wrong)?;
         }
         let target = || {
-            parse_with_placeholders(&place)
+            Target::parse_with_placeholders(&place)
                 .map(|_| place.clone())
                 .map_err(|why| wrong(format!("'{place}' is not a target: {why}")))
         };

@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
+use crate::variables;
+
 /// The longest path or abstract name of a Unix socket: the kernel keeps 108
 /// bytes, one of which is the terminating (or, for abstract names, leading) NUL.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
@@ -102,6 +104,19 @@ impl Target {
                 why: "with --unix-socket, use a URL such as http://localhost/path".to_owned(),
             }),
         }
+    }
+
+    /// Parses a target with placeholders for the runner's variables.
+    pub(crate) fn parse_with_placeholders(text: &str) -> Result<Target, String> {
+        let value = |name: &str| match name {
+            _ if name.starts_with("PORT") => Some("1".into()),
+            _ if name.starts_with("SOCKET") => Some("/socket".into()),
+            "CPUS" => Some("1".into()),
+            "HOST" => Some(variables::LOOPBACK.into()),
+            "ADDRESS" | "GATEWAY" => Some("10.0.0.1".into()),
+            _ => Some("/folder".into()),
+        };
+        Target::parse(&variables::replace(text, value)).map_err(|error| error.why)
     }
 
     /// The endpoint.

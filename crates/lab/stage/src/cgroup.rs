@@ -14,7 +14,7 @@ use std::time::Duration;
 use base::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::Accounting;
+use crate::accounting::Accounting;
 
 /// Prefix of every group's name.
 pub(crate) const CGROUP_PREFIX: &str = "tachograph-";

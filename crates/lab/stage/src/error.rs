@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use base::Nanos;
 
 use crate::holder::Holder;
-use crate::protocol::ProcessExit;
+use crate::process_exit::ProcessExit;
 
 /// Why an operation on a stack failed.
 #[derive(Debug, thiserror::Error)]

@@ -16,18 +16,23 @@
 //!
 //! This crate does not know about load, blocks or verdicts.
 
+mod accounting;
+mod address_in_use;
+mod allocation;
 mod cgroup;
-mod checkout;
 mod command;
 pub mod container;
 mod draws;
+mod errand;
 mod error;
 mod exclusive;
 mod guard;
 mod holder;
 mod hook;
 pub mod http;
+mod layout;
 mod ports;
+mod process_exit;
 mod processes;
 mod protocol;
 pub mod python;
@@ -37,23 +42,27 @@ mod run_folder;
 pub mod served;
 pub mod signals;
 mod stack;
+mod stage;
+mod start_options;
 mod starting;
 mod sweep;
 mod usage;
 mod vars;
+mod worktrees;
 
+pub use accounting::Accounting;
 pub use cgroup::throttled;
-pub use checkout::{Errand, ErrandEnd};
 pub use command::find_need;
 pub use draws::Draws;
+pub use errand::{Errand, ErrandEnd};
 pub use error::{FailedProcess, LogTail, StageError};
 pub use exclusive::{Exclusive, LOCK_DIR_VARIABLE, exclusive, exclusive_when_free, lock_folder};
 pub use guard::guard_main;
 pub use holder::Holder;
 pub use hook::run_hook;
-pub use protocol::ProcessExit;
-pub use run_folder::{Stage, StageOptions, sweep};
+pub use process_exit::ProcessExit;
 pub use stack::{Done, LiveStack, StopReport};
-pub use starting::StartOptions;
+pub use stage::{Stage, StageOptions, sweep};
+pub use start_options::StartOptions;
 pub use sweep::Swept;
-pub use usage::{Accounting, Usage, UsageSource};
+pub use usage::{Usage, UsageSource};

@@ -1,6 +1,5 @@
 //! The messages between tachograph and a stack's guard: JSON, one per line.
 
-use std::fmt;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -9,8 +8,9 @@ use base::CpuSet;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::Accounting;
+use crate::accounting::Accounting;
 use crate::cgroup::Cgroup;
+use crate::process_exit::ProcessExit;
 
 /// Limit on a message; a longer one is a mistake.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -93,30 +93,6 @@ pub(crate) enum Reply {
         /// Processes that survived SIGKILL.
         left: Vec<i32>,
     },
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ProcessExit {
-    /// By itself, with this status.
-    Exited(i32),
-    /// By this signal.
-    Killed(i32),
-    /// It was a daemon, and none of its processes is left.
-    Vanished,
-}
-
-impl fmt::Display for ProcessExit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ProcessExit::Exited(status) => write!(f, "exited with status {status}"),
-            ProcessExit::Killed(signal) => match signal_hook::low_level::signal_name(*signal) {
-                Some(name) => write!(f, "was killed by {name}"),
-                None => write!(f, "was killed by signal {signal}"),
-            },
-            ProcessExit::Vanished => f.write_str("ended in the background"),
-        }
-    }
 }
 
 /// One end of the connection.
@@ -209,17 +185,5 @@ mod tests {
         assert!(there.receive::<Request>().unwrap().is_empty());
         here.write_all(b"op\"\n").unwrap();
         assert_eq!(there.receive::<Request>().unwrap().len(), 1);
-    }
-
-    #[test]
-    fn exits_are_described() {
-        for (ended, text) in [
-            (ProcessExit::Exited(1), "exited with status 1"),
-            (ProcessExit::Killed(11), "was killed by SIGSEGV"),
-            (ProcessExit::Killed(40), "was killed by signal 40"),
-            (ProcessExit::Vanished, "ended in the background"),
-        ] {
-            assert_eq!(ended.to_string(), text);
-        }
     }
 }

@@ -2,53 +2,22 @@
 
 use std::collections::BTreeSet;
 use std::env;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use base::{RunId, Seed};
-use rand::Rng as _;
 
-use crate::checkout;
+use crate::accounting::Accounting;
 use crate::error::StageError;
 use crate::guard::{Watch, remove_dir};
+use crate::layout::{LOCK, NEW_PREFIX, RUN_PREFIX, make_dir, word};
 use crate::ready::SOCKET_PATH_BYTES_MAX;
-use crate::stack::LiveStack;
-use crate::starting::{self, StartOptions};
-use crate::sweep::{self, LOCK, NEW_PREFIX, RUN_PREFIX, Swept};
-use crate::usage::Accounting;
+use crate::worktrees;
 
 /// Longest path of our sockets below the temporary folder: `/tg-xxxxxx/xxxxxxxxxxxx/9.sock`.
-const BELOW_ROOT_BYTES_MAX: usize = 30;
-
-/// Options of a stage.
-#[derive(Clone, Debug)]
-pub struct StageOptions {
-    /// Our own executable, whose subcommand `guard` calls [`crate::guard_main`].
-    pub executable: PathBuf,
-    /// The run, whose id is in the environment of every process.
-    pub run: RunId,
-    /// Where to create the run's folder; default `TMPDIR`, or `/tmp` if that is unset or too long.
-    pub temp_root: Option<PathBuf>,
-    /// How to count CPU time.
-    pub accounting: Accounting,
-}
-
-impl StageOptions {
-    /// The default options.
-    pub fn new(executable: PathBuf, run: RunId) -> StageOptions {
-        StageOptions { executable, run, temp_root: None, accounting: Accounting::default() }
-    }
-}
-
-/// The stacks of one run. Its folder is removed when the last of them ends.
-#[derive(Debug)]
-pub struct Stage {
-    pub(crate) run: Arc<RunFolder>,
-    swept: Swept,
-}
+pub(crate) const BELOW_ROOT_BYTES_MAX: usize = 30;
 
 /// State shared by a stage and its stacks.
 #[derive(Debug)]
@@ -64,52 +33,26 @@ pub(crate) struct RunFolder {
     _watch: Watch,
 }
 
-impl Stage {
-    /// Cleans up after dead runs and creates this run's folder.
-    ///
-    /// # Errors
-    /// If the folder cannot be created, or its path is too long for sockets.
-    pub fn new(options: StageOptions) -> Result<Stage, StageError> {
-        let root = temp_root(options.temp_root)?;
-        let swept = sweep::sweep(&root);
-        let (dir, lock, watch) = make_run_dir(&root, &options.executable)?;
-        let run = RunFolder {
-            executable: options.executable,
-            id: options.run,
-            accounting: options.accounting,
+impl RunFolder {
+    /// Creates and locks the folder of a run below `root`.
+    pub(crate) fn create(
+        root: &Path,
+        executable: PathBuf,
+        id: RunId,
+        accounting: Accounting,
+    ) -> Result<RunFolder, StageError> {
+        let (dir, lock, watch) = make_run_dir(root, &executable)?;
+        Ok(RunFolder {
+            executable,
+            id,
+            accounting,
             dir,
             ports: Mutex::default(),
             _lock: lock,
             _watch: watch,
-        };
-        Ok(Stage { run: Arc::new(run), swept })
+        })
     }
 
-    /// Starts a stack and waits until all its processes are ready.
-    ///
-    /// # Errors
-    /// Anything that keeps it from being ready; it is stopped then. If [`StageError::is_address_in_use`],
-    /// another start with another seed may succeed.
-    pub fn start(
-        &self,
-        stack: &spec::Stack,
-        options: StartOptions,
-    ) -> Result<LiveStack, StageError> {
-        starting::start(&self.run, stack, options)
-    }
-
-    /// The run's folder.
-    pub fn dir(&self) -> &Path {
-        &self.run.dir
-    }
-
-    /// What was cleaned up after dead runs.
-    pub fn swept(&self) -> &Swept {
-        &self.swept
-    }
-}
-
-impl RunFolder {
     /// The ports of this run's living stacks.
     pub(crate) fn ports(&self) -> MutexGuard<'_, BTreeSet<u16>> {
         self.ports.lock().unwrap_or_else(PoisonError::into_inner)
@@ -118,22 +61,13 @@ impl RunFolder {
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
-        checkout::forget(&self.dir);
+        worktrees::forget(&self.dir);
         remove_dir(&self.dir);
     }
 }
 
-/// Stops what remains of this user's runs that were killed together with their guards, and removes
-/// their folders; living runs are not touched. [`Stage::new`] does this too.
-///
-/// # Errors
-/// If the temporary folder is unusable.
-pub fn sweep() -> Result<Swept, StageError> {
-    Ok(sweep::sweep(&temp_root(None)?))
-}
-
 /// The parent folder of runs.
-fn temp_root(chosen: Option<PathBuf>) -> Result<PathBuf, StageError> {
+pub(crate) fn temp_root(chosen: Option<PathBuf>) -> Result<PathBuf, StageError> {
     let fits = |root: &Path| socket_bytes(root) <= SOCKET_PATH_BYTES_MAX;
     let root = match chosen {
         Some(root) => root,
@@ -182,66 +116,4 @@ fn make_run_dir(root: &Path, executable: &Path) -> Result<(PathBuf, File, Watch)
     }
     let path = root.join(RUN_PREFIX);
     Err(StageError::file("cannot create", path)(io::ErrorKind::AlreadyExists.into()))
-}
-
-/// Creates a folder that others can enter but not list: servers that drop their rights must still
-/// reach their sockets.
-pub(crate) fn make_dir(path: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o711).create(path)
-}
-
-/// A random string of letters and digits.
-pub(crate) fn word(rng: &mut base::Rng, length: usize) -> String {
-    const LETTERS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
-    (0..length).map(|_| LETTERS[(rng.next_u64() % 32) as usize] as char).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn options(root: &Path) -> StageOptions {
-        let run = RunId("20261121-071530-test".to_owned());
-        StageOptions {
-            temp_root: Some(root.to_owned()),
-            ..StageOptions::new(PathBuf::from("/bin/false"), run)
-        }
-    }
-
-    #[test]
-    fn a_stage_has_a_folder_as_long_as_it_lives() {
-        let root = tempfile::tempdir().unwrap();
-        let stage = Stage::new(options(root.path())).unwrap();
-        let dir = stage.dir().to_owned();
-        assert!(dir.join(LOCK).exists());
-        assert_eq!(sweep::sweep(root.path()), Swept::default());
-        drop(stage);
-        assert!(!dir.exists());
-    }
-
-    #[test]
-    fn a_folder_too_long_for_sockets_is_refused_before_anything_starts() {
-        let root = tempfile::tempdir().unwrap();
-        let long = root.path().join("a".repeat(90));
-        fs::create_dir(&long).unwrap();
-        let text = Stage::new(options(&long)).unwrap_err().to_string();
-        let bytes = fs::canonicalize(&long).unwrap().as_os_str().len() + BELOW_ROOT_BYTES_MAX;
-        assert_eq!(
-            text,
-            format!(
-                "the temporary folder {} is too long: a Unix socket in it would have {bytes} \
-                 bytes, and the kernel's limit is 107. Set TMPDIR to a shorter folder, such as \
-                 /tmp",
-                fs::canonicalize(&long).unwrap().display()
-            )
-        );
-        let missing = root.path().join("missing");
-        assert_eq!(
-            Stage::new(options(&missing)).unwrap_err().to_string(),
-            format!(
-                "cannot use the temporary folder {}: there is no such folder",
-                missing.display()
-            )
-        );
-    }
 }

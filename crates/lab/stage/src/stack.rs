@@ -17,15 +17,19 @@ use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 use spec::{Deed, Endpoint};
 
+use crate::address_in_use::{address_in_use, reports_address_in_use};
+use crate::allocation::Allocation;
 use crate::cgroup::Cgroup;
 use crate::error::{LogTail, StageError};
 use crate::guard;
+use crate::layout::RUN_DIR_VARIABLE;
 use crate::ports;
-use crate::protocol::{Channel, Launch, ProcessExit, Reply, Request, Setup};
+use crate::process_exit::ProcessExit;
+use crate::protocol::{Channel, Launch, Reply, Request, Setup};
 use crate::ready::Check;
 use crate::redact::Secrets;
-use crate::starting::{Allocation, StartOptions, address_in_use, reports_address_in_use};
-use crate::sweep::{self, RUN_DIR_VARIABLE};
+use crate::start_options::StartOptions;
+use crate::sweep;
 use crate::usage::{Meter, Usage};
 use crate::vars::Variables;
 

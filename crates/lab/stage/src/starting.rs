@@ -2,35 +2,32 @@
 
 use std::collections::BTreeMap;
 use std::env;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::fs;
+use std::path::{Component, Path};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use base::{CpuSet, Nanos, Seed};
+use base::{CpuSet, Nanos};
 use rand::Rng as _;
 use rustix::process::Signal;
 use spec::{Endpoint, Process, Stack, StopSignal};
 
+use crate::address_in_use::taken;
+use crate::allocation::{Allocation, allocate, stack_id};
 use crate::command::{self, Invocation};
-use crate::draws::Draws;
 use crate::error::StageError;
 use crate::http;
-use crate::ports;
 use crate::protocol::Launch;
-use crate::ready::{Check, SOCKET_PATH_BYTES_MAX, place};
-use crate::run_folder::{RunFolder, make_dir, word};
+use crate::ready::{Check, SOCKET_PATH_BYTES_MAX};
+use crate::run_folder::RunFolder;
 use crate::stack::{LiveStack, Running, Surroundings};
+use crate::start_options::StartOptions;
 use crate::vars::Variables;
 
 /// Python's variable for the seed of its hashes.
 const HASH_SEED: &str = "PYTHONHASHSEED";
-
-/// Ports and sockets per stack.
-const PLACES: usize = 9;
 
 /// The pause between two readiness checks grows from the first value to the second.
 const LOOK_MIN: Duration = Duration::from_millis(2);
@@ -40,82 +37,12 @@ const LOOK_MAX: Duration = Duration::from_millis(50);
 /// Some servers open a port for their metrics first.
 const ASTRAY_MAX: Duration = Duration::from_secs(1);
 
-/// Options for starting a stack.
-#[derive(Clone, Debug)]
-pub struct StartOptions {
-    /// The variant's name, for messages.
-    pub name: String,
-    /// The CPUs that the stack may use; empty for all.
-    pub cpus: CpuSet,
-    /// The CPUs of processes that run beside the client; empty for those of the stack.
-    pub client_cpus: CpuSet,
-    /// What chance decides and may make the same program faster or slower.
-    pub draws: Draws,
-    /// Determines ports and the names of folders; different for each trial and attempt.
-    pub seed: Seed,
-    /// The value of `$HOST`: the address at which the client reaches the stack. In brackets if it
-    /// is of IPv6.
-    pub host: String,
-    /// The value of `$FILES`.
-    pub files: Option<PathBuf>,
-    /// Folder for copies of the files written for the stack.
-    pub keep_files: Option<PathBuf>,
-    /// Folders to prepend to `PATH`.
-    pub path_prepend: Vec<PathBuf>,
-    /// Working directory of the processes; default: tachograph's.
-    pub working_dir: Option<PathBuf>,
-    /// Set to request a stop.
-    pub stop: Arc<AtomicBool>,
-    /// Further variables, expanded and exported like `$PORT`.
-    pub extra_vars: BTreeMap<String, String>,
-}
-
-impl StartOptions {
-    /// Options without restrictions, padding or further variables.
-    pub fn new(name: impl Into<String>, seed: Seed) -> StartOptions {
-        StartOptions {
-            name: name.into(),
-            cpus: CpuSet::default(),
-            client_cpus: CpuSet::default(),
-            draws: Draws { env_padding_bytes: 0, ..Draws::of(seed) },
-            seed,
-            host: spec::LOOPBACK.to_owned(),
-            files: None,
-            keep_files: None,
-            path_prepend: Vec::new(),
-            working_dir: None,
-            stop: Arc::default(),
-            extra_vars: BTreeMap::new(),
-        }
-    }
-}
-
 /// A process of the stack, ready to start.
 struct Planned {
     launch: Launch,
     command: String,
     checks: Vec<Check>,
     ready_timeout: Nanos,
-}
-
-/// The folder and ports of one stack, released when it ends.
-pub(crate) struct Allocation {
-    pub(crate) run: Arc<RunFolder>,
-    /// The stack's folder.
-    pub(crate) dir: PathBuf,
-    pub(crate) ports: Vec<u16>,
-}
-
-impl Drop for Allocation {
-    fn drop(&mut self) {
-        let mut taken = self.run.ports();
-        for port in &self.ports {
-            taken.remove(port);
-        }
-        drop(taken);
-        // The guard has done this unless it never started.
-        crate::guard::remove_dir(&self.dir);
-    }
 }
 
 pub(crate) fn start(
@@ -155,37 +82,6 @@ pub(crate) fn start(
     live.remember()?;
     live.check_started()?;
     Ok(live)
-}
-
-/// A new id of a stack.
-pub(crate) fn stack_id(run: &RunFolder, rng: &mut base::Rng) -> String {
-    format!("{}-{}", run.id, word(rng, 6))
-}
-
-/// Creates the stack's folder, whose name has `letters` letters, and draws its ports.
-pub(crate) fn allocate(
-    run: &Arc<RunFolder>,
-    letters: u32,
-    rng: &mut base::Rng,
-) -> Result<Allocation, StageError> {
-    let dir = run.dir.join(word(rng, letters as usize));
-    let mut allocation = Allocation { run: run.clone(), dir, ports: Vec::new() };
-    for dir in [allocation.dir.clone(), allocation.dir.join("counters"), allocation.dir.join("log")]
-    {
-        make_dir(&dir).map_err(StageError::file("cannot create", &dir))?;
-    }
-    // Workers that have dropped their rights write counters too.
-    let counters = allocation.dir.join("counters");
-    fs::set_permissions(&counters, Permissions::from_mode(0o1777))
-        .map_err(StageError::file("cannot change", &counters))?;
-    let mut taken = run.ports();
-    for _ in 0..PLACES {
-        let port = ports::draw(rng, &taken).ok_or(StageError::NoPort)?;
-        taken.insert(port);
-        allocation.ports.push(port);
-    }
-    drop(taken);
-    Ok(allocation)
 }
 
 fn variables(allocation: &Allocation, options: &StartOptions, rng: &mut base::Rng) -> Variables {
@@ -370,14 +266,6 @@ fn is_local(endpoint: &Endpoint) -> bool {
     }
 }
 
-fn taken(process: &str, endpoint: &Endpoint) -> StageError {
-    let holder = match endpoint {
-        Endpoint::Tcp { port, .. } => ports::holder(*port),
-        _ => None,
-    };
-    StageError::Taken { process: process.to_owned(), place: place(endpoint), holder }
-}
-
 fn write_files(stack: &Stack, vars: &Variables, dir: &Path) -> Result<(), StageError> {
     for file in &stack.files {
         let relative = Path::new(&file.path);
@@ -430,49 +318,4 @@ fn wait_ready(
         }
     }
     live.check_starting(index, checks.iter().find_map(Check::endpoint))
-}
-
-/// Whether a log reports that an address was in use.
-pub(crate) fn reports_address_in_use(lines: &[String]) -> bool {
-    const SIGNS: &[&str] = &[
-        "address already in use",
-        "address in use",
-        "connection in use",
-        "eaddrinuse",
-        "errno 98",
-    ];
-    lines.iter().any(|line| {
-        let line = line.to_lowercase();
-        SIGNS.iter().any(|sign| line.contains(sign))
-    })
-}
-
-/// The error for a process whose log reports it.
-pub(crate) fn address_in_use(process: &str, endpoint: Option<&Endpoint>) -> StageError {
-    match endpoint {
-        Some(endpoint) => taken(process, endpoint),
-        None => StageError::Taken {
-            process: process.to_owned(),
-            place: "an address that it needs".to_owned(),
-            holder: None,
-        },
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_words_of_servers_for_a_taken_port_are_known() {
-        for line in [
-            "OSError: [Errno 98] Address already in use",
-            "nginx: [emerg] bind() to 127.0.0.1:80 failed (98: Address already in use)",
-            "Error: listen EADDRINUSE: address already in use :::3000",
-            "[ERROR] Connection in use: ('127.0.0.1', 8000)",
-        ] {
-            assert!(reports_address_in_use(&[line.to_owned()]), "{line}");
-        }
-        assert!(!reports_address_in_use(&["ImportError: no module named app".to_owned()]));
-    }
 }

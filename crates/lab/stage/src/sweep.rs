@@ -11,21 +11,9 @@ use host::Process;
 use rustix::process::{Signal, getuid};
 
 use crate::cgroup::{Cgroup, Version};
-use crate::checkout;
 use crate::guard::{Members, remove_dir};
-use crate::processes;
-
-/// Prefix of a run's folder.
-pub(crate) const RUN_PREFIX: &str = "tg-";
-
-/// Prefix of the folder's name until its lock is held.
-pub(crate) const NEW_PREFIX: &str = "tgn-";
-
-/// The file in it that a living run locks.
-pub(crate) const LOCK: &str = "lock";
-
-/// The variable with the run's folder in every process's environment.
-pub(crate) const RUN_DIR_VARIABLE: &str = "TACHOGRAPH_RUN_DIR";
+use crate::layout::{LOCK, NEW_PREFIX, RUN_DIR_VARIABLE, RUN_PREFIX};
+use crate::{processes, worktrees};
 
 /// A younger folder without a held lock may still be being set up.
 const SETTLED: Duration = Duration::from_secs(60);
@@ -67,7 +55,7 @@ pub(crate) fn clear(run_dir: &Path) -> Vec<Process> {
     for stack in &stacks {
         remove_cgroups(stack);
     }
-    checkout::forget(run_dir);
+    worktrees::forget(run_dir);
     remove_dir(run_dir);
     ended
 }
@@ -120,7 +108,7 @@ fn is_dead(dir: &Path) -> bool {
 /// The folders of a run's stacks.
 pub(crate) fn stacks_of(run_dir: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(run_dir) else { return Vec::new() };
-    let is_stack = |path: &PathBuf| path.is_dir() && !path.ends_with(checkout::FOLDER);
+    let is_stack = |path: &PathBuf| path.is_dir() && !path.ends_with(worktrees::FOLDER);
     entries.flatten().map(|entry| entry.path()).filter(is_stack).collect()
 }
 

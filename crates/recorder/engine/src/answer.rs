@@ -41,6 +41,8 @@ pub(crate) struct Accepted {
     /// All its lines or elements, also refused ones.
     pub(crate) lines: u64,
     pub(crate) updates: u64,
+    /// Updates of deltas that were counted before.
+    pub(crate) repeated: u64,
     pub(crate) samples: u64,
     pub(crate) histograms: u64,
     /// Whether it waits for a batch.

@@ -1,7 +1,5 @@
 //! Binary messages: from their elements to the head.
 
-use std::collections::HashSet;
-
 use formats::{
     Arrival, Element, ElementKind, Messages, Protocol, Reason, Series, Taken, Update, What,
 };
@@ -15,9 +13,6 @@ use crate::record::Format;
 /// Prometheus shows a value for as long.
 const HEARTBEAT_US: i64 = 300 * SECOND_US;
 
-/// Elements with intervals that are remembered at least.
-const REPEATS: usize = 1 << 18;
-
 /// Elements and updates for which memory is kept from one message to the next.
 const KEPT: usize = 1 << 15;
 
@@ -30,41 +25,11 @@ pub(crate) struct Elements {
     messages: Messages,
     /// The content of the latest message.
     taken: Taken,
-    repeats: Repeats,
-}
-
-/// Elements with intervals that were accepted, so that one that is sent again does not count twice.
-///
-/// The latest 262,144 to 524,288 are remembered.
-#[derive(Debug, Default)]
-struct Repeats {
-    latest: HashSet<(Series, u64, u64)>,
-    earlier: HashSet<(Series, u64, u64)>,
-}
-
-impl Repeats {
-    fn has(&self, element: &(Series, u64, u64)) -> bool {
-        self.latest.contains(element) || self.earlier.contains(element)
-    }
-
-    fn add(&mut self, element: (Series, u64, u64)) {
-        if self.latest.len() >= REPEATS {
-            self.earlier = std::mem::take(&mut self.latest);
-        }
-        self.latest.insert(element);
-    }
-}
-
-/// What identifies an element with intervals.
-fn key(element: &Element, updates: &[(Series, Update)]) -> Option<(Series, u64, u64)> {
-    let (start_ns, end_ns) = element.over_ns?;
-    updates.first().map(|(series, _)| (*series, start_ns, end_ns))
 }
 
 impl Elements {
     pub(crate) fn new(limits: Limits, series_max: usize) -> Elements {
-        let (messages, repeats) = (Messages::new(limits, series_max), Repeats::default());
-        Elements { messages, taken: Taken::default(), repeats }
+        Elements { messages: Messages::new(limits, series_max), taken: Taken::default() }
     }
 
     /// Reads a message; false if it cannot be read, although it was checked before it was written to
@@ -91,7 +56,6 @@ impl Elements {
             return Ok(accepted);
         }
         accepted.lines = self.taken.elements.len() as u64;
-        accepted.is_in_head = !self.taken.updates.is_empty();
         let touched = self.taken.updates.iter().map(|(series, update)| (*series, update.kind));
         if let Some(missing) = gatherer.missing(BOOK.code(), self.messages.book(), touched) {
             return Err(missing.with_heartbeat(HEARTBEAT_US));
@@ -103,8 +67,12 @@ impl Elements {
             rest = others;
             match self.element(gatherer, element, updates) {
                 Err(reason) => refuse((number, reason)),
-                Ok(added) => {
-                    accepted.updates += added as u64;
+                Ok(is_new) => {
+                    let count = element.updates as u64;
+                    match is_new {
+                        true => accepted.updates += count,
+                        false => accepted.repeated += count,
+                    }
                     match element.kind {
                         ElementKind::Sample => accepted.samples += 1,
                         ElementKind::Histogram => accepted.histograms += 1,
@@ -114,6 +82,7 @@ impl Elements {
         }
         self.taken = taken;
         self.shrink();
+        accepted.is_in_head = accepted.updates > 0;
         Ok(accepted)
     }
 
@@ -149,34 +118,18 @@ impl Elements {
         self.taken.elements.shrink_to(KEPT);
     }
 
-    /// Remembers the elements of a message of OTLP whose updates a store has.
-    pub(crate) fn remember(&mut self, arrival_us: i64, message: &[u8]) {
-        if !self.read(Protocol::Otlp, arrival_us, message) {
-            return;
-        }
-        let mut rest = self.taken.updates.as_slice();
-        for element in &self.taken.elements {
-            let (updates, others) = rest.split_at(element.updates);
-            rest = others;
-            if let Some(key) = key(element, updates) {
-                self.repeats.add(key);
-            }
-        }
-    }
-
-    /// Adds all updates of an element, or none; returns their number.
+    /// Adds all updates of an element, or none; false if they are a repetition.
     fn element(
         &mut self,
         gatherer: &mut Gatherer,
         element: &Element,
         updates: &mut [(Series, Update)],
-    ) -> Result<usize, Reason> {
+    ) -> Result<bool, Reason> {
         if let Some(reason) = element.refused {
             return Err(reason);
         }
-        let key = key(element, updates);
-        if key.is_some_and(|key| self.repeats.has(&key)) {
-            return Ok(0);
+        if element.is_delta {
+            return gatherer.delta(updates);
         }
         for (series, update) in updates.iter_mut() {
             // A series keeps its kind, also if a sender declares its type only later, or not any
@@ -195,11 +148,7 @@ impl Elements {
                 let _ = gatherer.line(&[(*series, start)]);
             }
         }
-        gatherer.line(updates)?;
-        if let Some(key) = key {
-            self.repeats.add(key);
-        }
-        Ok(updates.len())
+        gatherer.line(updates).map(|()| true)
     }
 
     /// An element of the latest message, for an answer.

@@ -61,16 +61,17 @@ impl<S: Clone + PartialEq> Engine<S> {
         let carried =
             windows.as_ref().map(|bytes| intake.go_back(bytes).ok_or(EngineError::Record));
         let carried = carried.transpose()?;
+        // Of what the store has, only the lines of open windows are read again.
         let needed = carried.as_ref().map_or(batches.upto() + 1, |carried| carried.from);
         let owed = carried.map(|carried| carried.owed);
         let mut engine = Engine {
             options,
-            state: State::Opening(Opening { needed, owed }),
+            state: State::Opening(Opening { owed }),
             asking: Asking::Nothing,
             intake,
             outgoing: Outgoing::new(batches.clone(), now.passed),
             upkeep: Upkeep::default(),
-            applied: journal.first().saturating_sub(1),
+            applied: needed.max(journal.first()).saturating_sub(1),
             replayed: journal.last(),
             tried: now.passed,
         };
@@ -204,7 +205,7 @@ impl<S: Clone + PartialEq> Engine<S> {
 
     /// Ends the opening, once everything is read again that the store has.
     fn open(&mut self) {
-        let State::Opening(Opening { owed, .. }) = &mut self.state else { return };
+        let State::Opening(Opening { owed }) = &mut self.state else { return };
         let upto = self.outgoing.batches().upto();
         if self.applied < upto {
             return;
@@ -301,14 +302,12 @@ impl<S: Clone + PartialEq> Engine<S> {
             Record::Windows { .. } | Record::Batch { .. } => None,
         };
         match (&mut self.state, message) {
-            (State::Opening(Opening { needed, .. }), Some(message)) => {
-                let is_needed = position >= *needed;
-                if is_needed && let Err(question) = self.intake.again(message) {
+            (State::Opening(_), Some(message)) => {
+                if let Err(question) = self.intake.again(message) {
                     self.ask(question, now, effects);
                     effects.push(Effect::Again);
                     return Ok(());
                 }
-                self.intake.remember(message);
             }
             (State::Open(Pace::Behind(behind), _), Some(message)) => {
                 behind.oldest_us = Some(message.arrival_us);
@@ -377,6 +376,9 @@ impl<S: Clone + PartialEq> Engine<S> {
         }
         if accepted.updates > 0 {
             effects.push(Effect::Add(Figure::Updates, accepted.updates));
+        }
+        if accepted.repeated > 0 {
+            effects.push(Effect::Add(Figure::UpdatesRepeated, accepted.repeated));
         }
         Some((refused, Some(Counted { lines: accepted.lines, refused: counts })))
     }
@@ -463,11 +465,9 @@ impl<S: Clone + PartialEq> Engine<S> {
             return;
         }
         let Some(now_us) = now.expiry_us else { return self.upkeep.ended(false) };
-        if self.upkeep.forgets(now.passed) {
-            let remember_us = i64::try_from(self.options.remember.as_micros()).unwrap_or(i64::MAX);
-            effects.push(Effect::Forget(now_us.saturating_sub(remember_us)));
-        }
-        effects.push(Effect::Maintain(now_us));
+        let remember_us = i64::try_from(self.options.remember.as_micros()).unwrap_or(i64::MAX);
+        let forget_us = now_us.saturating_sub(remember_us);
+        effects.push(Effect::Maintain { now_us, forget_us });
     }
 
     /// Writes what remains.

@@ -107,10 +107,14 @@ pub enum Effect<S> {
     Release(Batches),
     /// Delete all that the store has from the journal.
     Shorten(Batches),
-    /// Forget the requests that arrived before this time, in microseconds since the epoch.
-    Forget(i64),
-    /// Begin a part of the upkeep at this time; [`Reply::Maintained`] follows.
-    Maintain(i64),
+    /// Begin a part of the upkeep; [`Reply::Maintained`] follows. Times are in microseconds since the
+    /// epoch.
+    Maintain {
+        /// The time by which slots expire.
+        now_us: i64,
+        /// The time before which requests are forgotten.
+        forget_us: i64,
+    },
     /// The store does not answer for this reason, or answers again.
     Trouble(Option<String>),
     /// A successor has little to read.
@@ -138,10 +142,12 @@ pub enum Figure {
     /// Slots that were older than any retention keeps.
     SlotsExpired,
     /// Points that were refused after their acknowledgement, because another process wrote later
-    /// ones.
+    /// ones, and deltas of which another process has counted a part.
     PointsOvertaken,
     /// Requests that were not counted again.
     RequestsRepeated,
+    /// Updates of deltas that were not counted again.
+    UpdatesRepeated,
     /// Results of windows outside the bounds of their series.
     WindowsRefused,
     /// Failed attempts to use the store.

@@ -7,10 +7,11 @@ use formats::{Book, Malformed, Reason, Update, What};
 use series::{Interval, Kind, Lane, Refusal, Sense, Spec, rrd};
 use store::{NewSeries, NotMade, Series, SeriesLimit, Store, StoreError};
 
-use crate::head::{Frozen, Head, Place};
+use crate::head::{Frozen, Head, Place, STREAM_LANE};
 use crate::options::Options;
 use crate::placed::Placed;
-use crate::stored::{Stored, Unstored};
+use crate::stored::Stored;
+use crate::unstored::Unstored;
 
 /// The head, and what is known about the series of each book.
 ///
@@ -91,19 +92,23 @@ impl Question {
         if let Some((wanted, _)) = each.find(|(_, made)| **made == Err(NotMade::NoRetention)) {
             return Err(StoreError::NoRetention(wanted.spec.step.us()));
         }
-        let is_of_points = |spec: &Spec| !matches!(spec.kind, Kind::Count | Kind::Level);
-        let of_points = made.iter().flatten().filter(|series| is_of_points(&series.spec));
-        let (ids, in_rrd_mode): (Vec<i64>, Vec<bool>) =
-            of_points.map(|series| (series.id, series.rrd.is_some())).unzip();
-        let lanes = match ids.is_empty() {
-            true => Vec::new(),
-            false => store.lane_states(&ids.iter().map(|id| (*id, lane)).collect::<Vec<_>>())?,
+        let lane_of = |kind: Kind| match kind {
+            Kind::Count | Kind::Level => STREAM_LANE,
+            _ => lane,
         };
+        let found = || made.iter().flatten();
+        let wanted: Vec<(i64, i32)> =
+            found().map(|series| (series.id, lane_of(series.spec.kind))).collect();
+        let lanes = match wanted.is_empty() {
+            true => Vec::new(),
+            false => store.lane_states(&wanted)?,
+        };
+        let lanes = wanted.into_iter().map(|(id, _)| id).zip(lanes).collect();
         let mut rrds = HashMap::new();
-        for (id, _) in ids.iter().zip(in_rrd_mode).filter(|(_, in_rrd_mode)| *in_rrd_mode) {
-            rrds.insert(*id, store.rrd(*id)?.map(|rrd| rrd.state().clone()));
+        for series in found().filter(|series| series.rrd.is_some()) {
+            rrds.insert(series.id, store.rrd(series.id)?.map(|rrd| rrd.state().clone()));
         }
-        Ok(Found { book, asked, made, lanes: ids.into_iter().zip(lanes).collect(), rrds })
+        Ok(Found { book, asked, made, lanes, rrds })
     }
 }
 
@@ -282,6 +287,33 @@ impl Gatherer {
         line.iter().try_for_each(|(place, placed)| self.add(*place, placed))
     }
 
+    /// Adds the updates of a delta of OTLP, all or none; false if it is a repetition: if the stream of
+    /// its first series has counted its time. The series were found in the selected book.
+    ///
+    /// # Errors
+    /// Those of [`Gatherer::line`], and [`Refusal::Overlaps`] or [`Refusal::Forgotten`].
+    pub fn delta(&mut self, updates: &[(formats::Series, Update)]) -> Result<bool, Reason> {
+        let mut deltas = Vec::with_capacity(updates.len());
+        for (series, update) in updates {
+            let place = self.takes(*series, update.kind)?;
+            let What::Interval(delta) = update.what else { return Err(Refusal::WrongKind.into()) };
+            if Head::is_large_interval(&delta) {
+                return Err(Refusal::TooLarge.into());
+            }
+            admits(self.head.spec(place), delta)?;
+            match self.head.has_counted(place, delta)? {
+                true if deltas.is_empty() => return Ok(false),
+                // Others of its series have not.
+                true => return Err(Refusal::Overlaps.into()),
+                false => deltas.push((place, delta)),
+            }
+        }
+        for (place, delta) in deltas {
+            self.head.delta(place, delta)?;
+        }
+        Ok(true)
+    }
+
     /// Adds the result of a window, in place of its earlier one. If it `is_known` to the store, it is
     /// only checked.
     ///
@@ -307,9 +339,11 @@ impl Gatherer {
 
     /// Continues from the lanes that another writer had changed; returns what was not stored.
     pub fn stored(&mut self, stored: &Stored) -> Unstored {
-        let rebased = stored.rebased.iter().map(|(id, lane)| self.head.rebase(*id, lane));
-        let refused: u64 = rebased.sum();
-        Unstored { expired: stored.expired, overtaken: stored.refused + refused }
+        let mut unstored = stored.unstored;
+        for (id, lane) in &stored.rebased {
+            unstored += self.head.rebase(*id, lane);
+        }
+        unstored
     }
 }
 

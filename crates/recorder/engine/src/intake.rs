@@ -1,7 +1,7 @@
 //! From messages to the head.
 
 use formats::text::{Carried, Graphite, Influx, Parser, Reader};
-use formats::{Arrival, Protocol, Reason, RefusalCounts, Series, Update};
+use formats::{Arrival, Reason, RefusalCounts, Series, Update};
 use series::Kind;
 use store::Request;
 
@@ -90,14 +90,6 @@ impl Intake {
     /// Continues the windows of the last batch, after their lines were read again.
     pub(crate) fn resume_windows(&mut self, owed: Vec<(Series, f64)>) {
         self.statsd.resume(&mut self.gatherer, owed);
-    }
-
-    /// Remembers the elements of a message that the store has: it may be sent again by those who did
-    /// not get their answer.
-    pub(crate) fn remember(&mut self, message: Message<'_>) {
-        if message.format == Format::Message(Protocol::Otlp) {
-            self.elements.remember(message.arrival_us, message.lines);
-        }
     }
 
     /// Reads a message that the store has, because open windows depend on it.

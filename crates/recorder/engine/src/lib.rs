@@ -38,6 +38,7 @@ mod state;
 mod statsd;
 mod stored;
 mod text;
+mod unstored;
 mod upkeep;
 
 pub use answer::{Message, Refused};
@@ -52,4 +53,5 @@ pub use options::{EngineOptions, HEAD_BYTES, Options, RrdMode, WRITTEN_EACH};
 pub use placed::Placed;
 pub use record::{Format, Record};
 pub use session::{Batches, Session, SessionError, WindowsRecord};
-pub use stored::{Stored, Unstored, write};
+pub use stored::{Stored, write};
+pub use unstored::Unstored;

@@ -204,6 +204,7 @@ impl Outgoing {
                     Effect::Add(Figure::SeriesOmitted, omitted),
                     Effect::Add(Figure::SlotsExpired, unstored.expired),
                     Effect::Add(Figure::PointsOvertaken, unstored.overtaken),
+                    Effect::Add(Figure::UpdatesRepeated, unstored.repeated),
                     Effect::Trouble(None),
                     Effect::Release(self.batches.clone()),
                 ]);

@@ -19,7 +19,7 @@ const FULL_MAX: Duration = Duration::from_secs(10);
 /// What the engine is doing.
 #[derive(Debug)]
 pub(crate) enum State<S> {
-    /// What the store has is read again, as far as it is needed.
+    /// Of what the store has, the lines of open windows are read again.
     Opening(Opening),
     /// Messages are applied.
     Open(Pace<S>, Goal),
@@ -27,11 +27,9 @@ pub(crate) enum State<S> {
     Ended,
 }
 
-/// What is read again: elements that may be repeated, and lines whose windows are open.
+/// What is known of the windows that are open.
 #[derive(Debug)]
 pub(crate) struct Opening {
-    /// The first message that windows need.
-    pub(crate) needed: u64,
     /// What windows owe to later ones.
     pub(crate) owed: Option<Vec<(Series, f64)>>,
 }

@@ -4,6 +4,7 @@ use series::Lane;
 use store::{Applied, Store, StoreError, Writer};
 
 use crate::head::Frozen;
+use crate::unstored::Unstored;
 
 /// Attempts to write a batch to lanes that another writer keeps changing.
 const ATTEMPTS: usize = 20;
@@ -14,28 +15,10 @@ type Claim = (Writer, u64);
 /// What has become of a batch that a store has.
 #[derive(Debug, Default)]
 pub struct Stored {
-    /// Number of its slots that no retention keeps.
-    pub(crate) expired: u64,
-    /// Number of its points that were refused, because another writer had changed their lanes.
-    pub(crate) refused: u64,
+    /// What of it was not stored.
+    pub(crate) unstored: Unstored,
     /// The lanes of these series after the batch, by their numbers in the store.
     pub(crate) rebased: Vec<(i64, Lane)>,
-}
-
-/// What of accepted updates was not stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unstored {
-    /// Slots that are older than any retention keeps.
-    pub expired: u64,
-    /// Points that arrived late after those which another process has written to the same lane.
-    pub overtaken: u64,
-}
-
-impl std::ops::AddAssign for Unstored {
-    fn add_assign(&mut self, other: Unstored) {
-        self.expired += other.expired;
-        self.overtaken += other.overtaken;
-    }
 }
 
 /// Writes a batch by `apply`; computes it again if another writer has changed its lanes. `now_us` is
@@ -59,8 +42,8 @@ pub fn write(
                     // Its answer was lost, or another import of the same data was faster.
                     Applied::Before => 0,
                 };
-                let (refused, rebased) = (frozen.refused(), frozen.rebased());
-                return Ok(Stored { expired, refused, rebased });
+                let unstored = Unstored { expired, ..frozen.unstored() };
+                return Ok(Stored { unstored, rebased: frozen.rebased() });
             }
             Err(StoreError::Stale { lanes }) if frozen.rebase(&lanes) && attempts < ATTEMPTS => {
                 attempts += 1;

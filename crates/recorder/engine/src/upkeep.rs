@@ -1,5 +1,4 @@
-//! When expiry and packing are due, and when old requests are forgotten. Times are those since the
-//! start.
+//! When expiry and packing are due, and old requests are forgotten. Times are those since the start.
 
 use std::time::Duration;
 
@@ -7,13 +6,9 @@ use std::time::Duration;
 const ROUND_EACH: Duration = Duration::from_secs(60);
 const PART_EACH: Duration = Duration::from_secs(1);
 
-/// Time between two searches for requests that are no longer remembered.
-const FORGOTTEN_EACH: Duration = Duration::from_secs(3_600);
-
 #[derive(Debug, Default)]
 pub(crate) struct Upkeep {
     part: Part,
-    forgets_at: Duration,
 }
 
 /// A part of a round.
@@ -46,15 +41,6 @@ impl Upkeep {
         if let Part::Runs(begun) = self.part {
             self.part = Part::Rests(begun + if is_partial { PART_EACH } else { ROUND_EACH });
         }
-    }
-
-    /// Whether old requests are to be forgotten, which is then considered done.
-    pub(crate) fn forgets(&mut self, passed: Duration) -> bool {
-        let is_due = passed >= self.forgets_at;
-        if is_due {
-            self.forgets_at = passed + FORGOTTEN_EACH;
-        }
-        is_due
     }
 }
 

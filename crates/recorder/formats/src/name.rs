@@ -10,6 +10,9 @@ pub const NAME_MAX: usize = 1024;
 /// Limit on the tags of a series.
 pub const TAGS_MAX: usize = 64;
 
+/// The field of series in formats without fields.
+pub(crate) const FIELD: &str = "value";
+
 /// Measurement, tags and field. Equal names are the same series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SeriesName {
@@ -83,7 +86,7 @@ impl fmt::Display for SeriesName {
     /// `measurement:field{key=value,key=value}`, without the field if it is `value`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.measurement)?;
-        if self.field != crate::text::FIELD {
+        if self.field != FIELD {
             write!(f, ":{}", self.field)?;
         }
         for (i, (key, value)) in self.tags.iter().enumerate() {

@@ -15,6 +15,7 @@
 //! Reading a store, HTTP, output formats.
 
 mod aggregation;
+mod context;
 mod error;
 mod evaluate;
 mod functions;
@@ -23,17 +24,20 @@ mod index;
 mod number;
 mod parse;
 mod series;
+mod source;
 mod tags;
 mod time;
 
 pub use aggregation::Aggregation;
+pub use context::Context;
 pub use error::GraphiteError;
-pub use evaluate::{Context, Selection, Source, evaluate};
+pub use evaluate::evaluate;
 pub use functions::{FUNCTIONS, Function, Kind, Parameter};
 pub use glob::Glob;
 pub use index::{Entry, Index, Node};
 pub use number::Number;
 pub use parse::{Call, DEPTH_MAX, Expression, TARGET_BYTES_MAX, parse};
 pub use series::Series;
+pub use source::{Selection, Source};
 pub use tags::TagExpression;
 pub use time::{parse_length, parse_time, shown, zone};

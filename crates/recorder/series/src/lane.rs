@@ -1,14 +1,18 @@
-//! The points of one lane: each covers the time before it, in whatever order they arrive.
+//! What a store keeps of one lane for the updates to come: of points the recent ones, each of which
+//! covers the time before it, in whatever order they arrive; of deltas the time that they have counted.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
 use crate::log::points_of;
-use crate::{Accumulator, Cover, Delta, Gap, Log, Point, Reading, Refusal, Sense, Span, Spec};
+use crate::{
+    Accumulator, CountedTime, Cover, Delta, Gap, Log, Point, Reading, Refusal, Sense, Span, Spec,
+};
 
-/// The format of a stored lane.
-const FORMAT: u8 = 1;
+/// The formats of a stored lane.
+const POINTS: u8 = 1;
+const COUNTED: u8 = 2;
 
 /// Limit on the points that a lane remembers. A longer lateness window ends there.
 const POINTS_MAX: usize = 1 << 16;
@@ -21,12 +25,19 @@ const FORGOTTEN_EACH: usize = 256;
 ///
 /// Kept are the points of the lateness window, the one before it, and the rest of that one's slot,
 /// so that the bounds of every slot that a late point changes can be recomputed.
+///
+/// A series of intervals has no points. Its lane has the time that deltas have counted, because that
+/// is a state of the same nature: what a batch adds depends on it, so the transaction that writes the
+/// batch must compare it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lane {
     /// In order of time, at most one per instant.
     points: VecDeque<Point>,
     /// Whether a point was ever dropped, so that the first one here is not the lane's first.
     forgotten: bool,
+    /// The time that deltas have counted; then there are no points.
+    #[serde(default)]
+    counted: CountedTime,
 }
 
 /// Result of an accepted point.
@@ -161,7 +172,17 @@ impl Lane {
     /// A lane with these points, which are in order of time; `forgotten` means that it had others
     /// before them.
     pub fn remembering(points: impl IntoIterator<Item = Point>, forgotten: bool) -> Lane {
-        Lane { points: points.into_iter().collect(), forgotten }
+        Lane { points: points.into_iter().collect(), forgotten, counted: CountedTime::default() }
+    }
+
+    /// A lane of deltas that have counted this time.
+    pub fn counting(counted: CountedTime) -> Lane {
+        Lane { counted, ..Lane::default() }
+    }
+
+    /// The time that deltas have counted.
+    pub fn counted(&self) -> &CountedTime {
+        &self.counted
     }
 
     /// Whether it had points that it no longer remembers.
@@ -176,20 +197,30 @@ impl Lane {
 
     /// The lane in compact form, for a store.
     pub fn to_bytes(&self) -> Vec<u8> {
+        if !self.counted.is_empty() {
+            debug_assert!(self.points.is_empty(), "a lane has points or deltas");
+            let mut bytes = vec![COUNTED];
+            self.counted.put(&mut bytes);
+            return bytes;
+        }
         let mut log = Log::default();
         self.points.iter().for_each(|point| log.push_point(*point));
         let mut bytes = Vec::with_capacity(2 + log.bytes().len());
-        bytes.extend([FORMAT, u8::from(self.forgotten)]);
+        bytes.extend([POINTS, u8::from(self.forgotten)]);
         bytes.extend_from_slice(log.bytes());
         bytes
     }
 
     /// The inverse of [`Lane::to_bytes`]; `None` for invalid bytes.
     pub fn from_bytes(bytes: &[u8]) -> Option<Lane> {
-        let [FORMAT, forgotten @ (0 | 1), log @ ..] = bytes else { return None };
+        let (forgotten, log) = match bytes {
+            [POINTS, forgotten @ (0 | 1), log @ ..] => (*forgotten == 1, log),
+            [COUNTED, counted @ ..] => return CountedTime::take(counted).map(Lane::counting),
+            _ => return None,
+        };
         let points = points_of(log)?;
         let in_order = points.windows(2).all(|pair| pair[0].at_us < pair[1].at_us);
-        in_order.then(|| Lane { points: points.into(), forgotten: *forgotten == 1 })
+        in_order.then(|| Lane::remembering(points, forgotten))
     }
 
     /// The newest point.
@@ -365,8 +396,12 @@ mod tests {
         assert_eq!(Lane::from_bytes(&bytes), Some(lane));
         assert_eq!(Lane::from_bytes(&bytes[..bytes.len() - 1]), None);
         assert_eq!(Lane::from_bytes(&[]), None);
-        assert_eq!(Lane::from_bytes(&[2, 0]), None, "a format to come");
+        assert_eq!(Lane::from_bytes(&[3, 0]), None, "a format to come");
         assert_eq!(Lane::from_bytes(&[1, 2]), None);
+        let mut counted = CountedTime::default();
+        counted.add(Span::new(5, 9).unwrap()).unwrap();
+        let lane = Lane::counting(counted);
+        assert_eq!(Lane::from_bytes(&lane.to_bytes()), Some(lane));
         let backwards = Lane::remembering([point(2, 1.0), point(1, 1.0)], false);
         assert_eq!(Lane::from_bytes(&backwards.to_bytes()), None);
     }

@@ -16,6 +16,8 @@
 //! - **Heartbeat**: the longest gap between two points that a value may cover.
 //! - **Bounds**: the smallest and largest rate a point may have; beyond them the time is unknown.
 //! - **Lane**: a writer's own clock within a series: a host, a process.
+//! - **Stream**: the deltas that one writer sends of a series; each of their times counts once
+//!   ([`CountedTime`]).
 //! - **Lateness window**: how far behind its lane's newest point a point may arrive.
 //! - **Retraction**: the removal of an earlier interval; a negative count is one.
 //! - **Resolution**: the slots of one step. A coarse slot is the sum of the fine ones in it.
@@ -86,7 +88,9 @@
 //! RRDtool would, to the last printed digit.
 
 mod accumulator;
+mod amount;
 mod combine;
+mod counted;
 mod delta;
 mod interval;
 mod lane;
@@ -97,9 +101,11 @@ pub mod rrd;
 mod time;
 
 pub use accumulator::{Accumulator, Integral};
+pub use amount::{Amount, COUNT_MAX, LEVEL_MAX};
 pub use combine::{Combined, combine};
+pub use counted::CountedTime;
 pub use delta::{Batch, Bounds, Delta, SlotKey, Slots};
-pub use interval::{Amount, COUNT_MAX, Cover, Interval, LEVEL_MAX, Sense};
+pub use interval::{Cover, Interval, Sense};
 pub use lane::{Lane, Outcome};
 pub use log::{Intervals, Log, Mark, Points};
 pub use point::{Flavor, Gap, Kind, Point, Reading, Spec};

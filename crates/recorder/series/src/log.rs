@@ -9,7 +9,6 @@
 //! begins where the last one ended and has the same length, have no times. A number that is an
 //! integer, or an integer number of hundredths or thousandths, is stored as its difference from the
 //! previous one; any other as its eight bytes. Every update is restored bit for bit.
-//! the one before; any other as its eight bytes. Every update comes back to the bit.
 
 use crate::{Amount, Cover, Interval, Point, Reading, Sense};
 
@@ -285,26 +284,32 @@ impl LogReader<'_> {
     }
 
     fn varint(&mut self) -> Option<i64> {
-        let mut value = 0_u64;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Some((value >> 1) as i64 ^ -((value & 1) as i64));
-            }
-        }
-        None
+        take(&mut self.bytes)
     }
 }
 
 /// A number as a zigzag varint: seven bits per byte, low ones first.
-fn put(bytes: &mut Vec<u8>, number: i64) {
+pub(crate) fn put(bytes: &mut Vec<u8>, number: i64) {
     let mut value = (number << 1 ^ number >> 63) as u64;
     while value >= 0x80 {
         bytes.push(value as u8 | 0x80);
         value >>= 7;
     }
     bytes.push(value as u8);
+}
+
+/// Takes a number from the front; `None` for invalid bytes.
+pub(crate) fn take(bytes: &mut &[u8]) -> Option<i64> {
+    let mut value = 0_u64;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if *byte < 0x80 {
+            return Some((value >> 1) as i64 ^ -((value & 1) as i64));
+        }
+    }
+    None
 }
 
 /// The form that restores a level bit for bit, and its number.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::interval::{finite, whole};
+use crate::amount::{finite, whole};
 use crate::{Amount, COUNT_MAX, Refusal, SECOND_US, Span, Step};
 
 /// The kind of a series' updates.

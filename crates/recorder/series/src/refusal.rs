@@ -66,11 +66,23 @@ pub enum Refusal {
     /// An update of a different kind than the series.
     #[error("the series is of another kind; a series keeps its original kind")]
     WrongKind,
+    /// A delta of a stream that has counted a part of its time.
+    #[error(
+        "a part of the time was counted already; a stream of deltas has one writer, so give each \
+         process its own service.instance.id"
+    )]
+    Overlaps,
+    /// A delta from a time so long ago that it is not known whether it was counted.
+    #[error(
+        "the stream has had more than 128 gaps since then, so it is not known whether this time was \
+         counted; send each delta soon"
+    )]
+    Forgotten,
 }
 
 impl Refusal {
     /// All reasons, in the order of display.
-    pub const ALL: [Refusal; 13] = [
+    pub const ALL: [Refusal; 15] = [
         Refusal::Future,
         Refusal::Past,
         Refusal::Late,
@@ -84,6 +96,8 @@ impl Refusal {
         Refusal::EmptyInterval,
         Refusal::TooLong,
         Refusal::WrongKind,
+        Refusal::Overlaps,
+        Refusal::Forgotten,
     ];
 
     /// A stable name for metrics and files: `late`, `not_a_number`.
@@ -102,6 +116,8 @@ impl Refusal {
             Refusal::EmptyInterval => "empty_interval",
             Refusal::TooLong => "too_long",
             Refusal::WrongKind => "wrong_kind",
+            Refusal::Overlaps => "overlaps",
+            Refusal::Forgotten => "forgotten",
         }
     }
 }
@@ -213,10 +229,10 @@ mod tests {
         for (i, (_, count)) in refusals.iter().enumerate() {
             assert_eq!(count, i as u64 + 1);
         }
-        assert_eq!(refusals.total(), 91);
+        assert_eq!(refusals.total(), 120);
         let mut twice = refusals;
         twice.merge(&refusals);
-        assert_eq!(twice.total(), 182);
+        assert_eq!(twice.total(), 240);
         assert!(refusals.to_string().starts_with("1 future, 2 past, 3 late, 4 not_after,"));
     }
 

@@ -11,10 +11,9 @@
 //! must be the daemon's own in any case: a browser adds credentials to the requests of other pages.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io::Read as _;
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};
@@ -25,7 +24,8 @@ use ipnet::IpNet;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use crate::{Address, Tls};
+use crate::secrets::refuse_public;
+use crate::{AccessError, Address, Tls};
 
 /// Shortest token.
 const TOKEN_CHARS_MIN: usize = 16;
@@ -35,9 +35,6 @@ const NAME_CHARS_MAX: usize = 64;
 
 /// Limit on a file of tokens, in bytes.
 const FILE_MAX: u64 = 1 << 20;
-
-/// Permissions that a file of tokens must not have: writing by the group, and anything by others.
-const OPEN_TO_OTHERS: u32 = 0o027;
 
 /// Who may talk to the daemon. Cloning shares the tokens.
 #[derive(Clone, Debug, Default)]
@@ -51,60 +48,6 @@ pub struct Access {
     pub hosts: Vec<String>,
     /// TLS for HTTP over TCP; `None` for none.
     pub tls: Option<Tls>,
-}
-
-/// Why an address is refused, or a file of tokens.
-#[derive(Debug, thiserror::Error)]
-pub enum AccessError {
-    /// HTTP on an open address without authentication.
-    #[error(
-        "{0} can be reached from other machines: add --token-file or --tls-client-ca, so that only \
-         clients with a token or a certificate can read and write, or listen on 127.0.0.1, [::1] \
-         or a Unix socket"
-    )]
-    OpenHttp(Address),
-    /// Lines on an open address from anyone.
-    #[error(
-        "{0} can be reached from other machines, and the protocol has no authentication: add \
-         --allow with the addresses of the senders, for example --allow 192.0.2.0/24, or listen on \
-         127.0.0.1, [::1] or a Unix socket"
-    )]
-    OpenLines(Address),
-    /// A file that cannot be read.
-    #[error("cannot read {} ({cause}): check the path and its permissions", .path.display())]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        cause: io::Error,
-    },
-    /// A file of tokens, or a key, that other users can read or change.
-    #[error(
-        "other users can read or change {}, which is secret: chmod 600 {}",
-        .0.display(),
-        .0.display()
-    )]
-    NotPrivate(PathBuf),
-    /// A file of certificates or a key that cannot be used.
-    #[error(
-        "cannot use {} for TLS ({why}): it must be a PEM file, and the key must be that of the \
-         certificate",
-        .path.display()
-    )]
-    Tls {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        why: String,
-    },
-    /// A file of tokens with an invalid line, or without any.
-    #[error("{}: {why}", .path.display())]
-    Tokens {
-        /// The file.
-        path: PathBuf,
-        /// Where, and what to do.
-        why: String,
-    },
 }
 
 /// Tokens with their names. Only their digests are in memory.
@@ -173,17 +116,6 @@ impl Tokens {
             }
         }
         found
-    }
-}
-
-/// Refuses a secret that other users can read or change.
-pub(crate) fn refuse_public(file: &File, path: &Path) -> Result<(), AccessError> {
-    let found = file
-        .metadata()
-        .map_err(|cause| AccessError::Unreadable { path: path.to_owned(), cause })?;
-    match found.mode() & OPEN_TO_OTHERS {
-        0 => Ok(()),
-        _ => Err(AccessError::NotPrivate(path.to_owned())),
     }
 }
 

@@ -3,32 +3,35 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
-use engine::{EngineOptions, JournalError};
-use record::refuse_foreign;
+use engine::JournalError;
+use record::{create_folder, refuse_foreign};
 use rustix::fs::Mode;
 use rustix::process::{Pid, kill_process};
 use sd_notify::NotifyState;
-use serde::{Deserialize, Serialize};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::datagrams::{Datagrams, Drops};
-use crate::given::{self, Given};
-use crate::handover::{Left, NoSuccessor, Predecessor, Successor, What};
+use crate::handover::{NoSuccessor, Predecessor, Successor};
+use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::http::Shared;
-use crate::ingest::{Format, Ingest, IngestOptions, Threads};
+use crate::ingest::{Ingest, Threads};
 use crate::metrics::{ByWay, Metrics, NOT_ALLOWED, Sender, Way};
+use crate::phase::Phase;
 use crate::places::{GAVE_WAY, Place, Places};
 use crate::plaintext::Connection;
+use crate::service::Service;
 use crate::sockets::{Bound, Stream, name_of};
-use crate::{Access, Address, Readers, ServeError, Tls, http, ingest, requests};
+use crate::{
+    Access, Address, Options, Readers, ServeError, Tls, activation, http, ingest, requests,
+};
 
 /// How long requests in progress may take when the daemon stops, or is replaced.
 const LAST_REQUESTS: Duration = Duration::from_secs(10);
@@ -41,46 +44,6 @@ const BATCH_TICK: Duration = Duration::from_millis(2);
 
 /// Pause after a connection could not be accepted, for example because too many files are open.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Options of the daemon.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The store, as [`store::open`] takes it.
-    pub place: String,
-    /// Where to listen for HTTP.
-    pub http: Vec<Address>,
-    /// Where to listen for Graphite plaintext.
-    pub graphite: Vec<Address>,
-    /// Where to listen for StatsD.
-    pub statsd: Vec<Address>,
-    /// Where to listen for Graphite's pickle protocol.
-    pub pickle: Vec<Address>,
-    /// The folder of the journal.
-    pub journal: PathBuf,
-    /// Databases or buckets that clients of Influx may write; empty for all.
-    pub databases: Vec<String>,
-    /// Permissions of Unix sockets.
-    pub socket_mode: u32,
-    /// Size of the journal in bytes beyond which senders must wait.
-    pub journal_max: u64,
-    /// Time between two batches.
-    pub write_each: Duration,
-    /// How long an HTTP request with an `Idempotency-Key` is remembered, so that a repetition does
-    /// not count.
-    pub remember: Duration,
-    /// Maximum number of connections of each address.
-    pub connections_max: usize,
-    /// Maximum number of these from one sender, or from one user over a Unix socket.
-    pub connections_of_sender_max: usize,
-    /// Who may talk to the daemon.
-    pub access: Access,
-    /// Whether SIGHUP starts a successor; otherwise it stops the daemon, as when a terminal closes.
-    pub replace_on_hangup: bool,
-    /// The program of a successor.
-    pub program: PathBuf,
-    /// Step of new series, limits and memory, as for an import.
-    pub import: engine::Options,
-}
 
 /// What a person should know of a running daemon.
 #[derive(Debug)]
@@ -96,78 +59,19 @@ pub enum Event<'a> {
     NotReplaced(String),
 }
 
-/// What is received at an address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) enum Service {
-    Http,
-    Graphite,
-    Statsd,
-    Pickle,
-}
-
-/// What the daemon's tasks are to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    Run,
-    /// HTTP connections end after the request in progress; everything else goes on.
-    Drain,
-    /// Nothing is read any more, and sockets and connections are returned.
-    HandOver,
-    /// What has arrived is read, then everything ends.
-    Stop,
-}
-
-impl Service {
-    /// The names of all, which are those of their options.
-    pub(crate) const NAMES: &str = "http, graphite, pickle or statsd";
-
-    /// The service with the name of its option.
-    pub(crate) fn named(name: &str) -> Option<Service> {
-        match name {
-            "http" => Some(Service::Http),
-            "graphite" => Some(Service::Graphite),
-            "pickle" => Some(Service::Pickle),
-            "statsd" => Some(Service::Statsd),
-            _ => None,
-        }
-    }
-
-    /// The name of its protocol, if that needs streams.
-    pub(crate) fn needs_stream(self) -> Option<&'static str> {
-        match self {
-            Service::Http => Some("HTTP"),
-            Service::Pickle => Some("Graphite's pickle protocol"),
-            Service::Graphite | Service::Statsd => None,
-        }
-    }
-
-    /// How its lines are read and counted, over streams and in datagrams; `None` for HTTP.
-    fn lines(self) -> Option<(Format, Way, Way)> {
-        match self {
-            Service::Http => None,
-            Service::Graphite => {
-                Some((Format::Graphite, Way::graphite_stream, Way::graphite_datagram))
-            }
-            Service::Statsd => Some((Format::Statsd, Way::statsd_stream, Way::statsd_datagram)),
-            // A frame becomes lines of Graphite plaintext. There are no datagrams.
-            Service::Pickle => Some((Format::Graphite, Way::pickle_stream, Way::pickle_stream)),
-        }
-    }
-}
-
 /// A bound socket with its address in the options, and the one that it has.
 struct Listening {
     service: Service,
     wanted: Address,
     address: Address,
     socket: Bound,
-    given: Given,
+    given: Activation,
 }
 
 /// Why a round of serving ended.
 enum Ended {
     Stopped,
-    HandsOver(Successor, Vec<Left>),
+    HandsOver(Successor, Vec<HandoverItem>),
 }
 
 /// Runs the daemon until SIGTERM or SIGINT. Then what has arrived is written, and requests in
@@ -204,7 +108,7 @@ pub fn run(
     let mut stops = false;
     let mut left = match &mut predecessor {
         Some(predecessor) => predecessor.take().map_err(ServeError::System)?,
-        None => given::take(options)?,
+        None => activation::take(options)?,
     };
     loop {
         let (sockets, connections) = runtime.block_on(adopt(options, left))?;
@@ -255,9 +159,9 @@ pub fn run(
 async fn hand_over(
     threads: Threads,
     successor: Successor,
-    left: Vec<Left>,
+    left: Vec<HandoverItem>,
     signals: &mut Signals,
-) -> Result<(Result<(), String>, Vec<Left>, bool), ServeError> {
+) -> Result<(Result<(), String>, Vec<HandoverItem>, bool), ServeError> {
     let give_up = Arc::new(AtomicBool::new(false));
     let asked = give_up.clone();
     let mut handing = tokio::task::spawn_blocking(move || {
@@ -284,41 +188,12 @@ fn stop(successor: u32) {
     }
 }
 
-impl Options {
-    /// All addresses to listen on.
-    pub(crate) fn wanted(&self) -> Vec<(Service, &Address)> {
-        let services = [
-            (Service::Http, &self.http),
-            (Service::Graphite, &self.graphite),
-            (Service::Statsd, &self.statsd),
-            (Service::Pickle, &self.pickle),
-        ];
-        services
-            .into_iter()
-            .flat_map(|(service, addresses)| addresses.iter().map(move |at| (service, at)))
-            .collect()
-    }
-
-    fn ingest(&self) -> IngestOptions {
-        IngestOptions {
-            place: self.place.clone(),
-            journal: self.journal.clone(),
-            engine: EngineOptions {
-                journal_max: self.journal_max,
-                write_each: self.write_each,
-                remember: self.remember,
-                updates: self.import.clone(),
-            },
-        }
-    }
-}
-
 /// Creates the folder of the journal, to which no other user may have access by way of a shared
 /// folder.
 fn prepare(journal: &Path) -> Result<(), ServeError> {
     refuse_foreign(journal)?;
     let failed = |cause| JournalError::Open { path: journal.to_owned(), cause };
-    fs::create_dir_all(journal).map_err(failed)?;
+    create_folder(journal).map_err(failed)?;
     // Another user may have been quicker. What belongs to us now, others cannot replace.
     refuse_foreign(journal)?;
     let found = fs::metadata(journal).map_err(failed)?;
@@ -332,12 +207,12 @@ fn prepare(journal: &Path) -> Result<(), ServeError> {
 /// it opens the journal. Returns connections that were handed over too.
 async fn adopt(
     options: &Options,
-    left: Vec<Left>,
-) -> Result<(Vec<Listening>, Vec<Left>), ServeError> {
+    left: Vec<HandoverItem>,
+) -> Result<(Vec<Listening>, Vec<HandoverItem>), ServeError> {
     let (mut sockets, mut connections) = (Vec::new(), Vec::new());
     for left in left {
         match left.what {
-            What::Socket { service, wanted, given } => {
+            ItemKind::Socket { service, wanted, given } => {
                 sockets.push((service, wanted, given, left.fd));
             }
             _ => connections.push(left),
@@ -347,8 +222,8 @@ async fn adopt(
     let stays = |service: Service, address: &Address| {
         let mut of_systemd = sockets.iter().filter(|known| known.0 == service);
         let text = address.to_string();
-        let is_replaced = of_systemd.clone().any(|known| known.2 == Given::ByName);
-        !is_replaced || of_systemd.any(|known| known.2 == Given::ByAddress && known.1 == text)
+        let is_replaced = of_systemd.clone().any(|known| known.2 == Activation::ByName);
+        !is_replaced || of_systemd.any(|known| known.2 == Activation::ByAddress && known.1 == text)
     };
     let mut wanted: Vec<(Service, Address)> = options
         .wanted()
@@ -356,7 +231,7 @@ async fn adopt(
         .filter(|(service, address)| stays(*service, address))
         .map(|(service, address)| (service, address.clone()))
         .collect();
-    for (service, address, ..) in sockets.iter().filter(|known| known.2 == Given::ByName) {
+    for (service, address, ..) in sockets.iter().filter(|known| known.2 == Activation::ByName) {
         // Written by this program.
         wanted.extend(Address::parse(address).ok().map(|address| (*service, address)));
     }
@@ -372,7 +247,7 @@ async fn adopt(
                     refuse_foreign(path)?;
                 }
                 let socket = Bound::new(&wanted, options.socket_mode).await;
-                (socket.map_err(failed)?, Given::No)
+                (socket.map_err(failed)?, Activation::No)
             }
         };
         let address = socket.address(&wanted).map_err(failed)?;
@@ -420,7 +295,7 @@ impl Signals {
 /// Serves until a signal comes, or at once stops if one has come already.
 async fn serve(
     options: &Options,
-    (sockets, connections): (Vec<Listening>, Vec<Left>),
+    (sockets, connections): (Vec<Listening>, Vec<HandoverItem>),
     ingest: Ingest,
     router: impl FnOnce(&Ingest, &Arc<Mutex<Vec<Drops>>>) -> Router,
     tell: &impl Fn(Event<'_>),
@@ -433,7 +308,7 @@ async fn serve(
     let (mut addresses, mut own) = (Vec::new(), Vec::new());
     let mut adopted = connections;
     for Listening { service, wanted, address, socket, given } in sockets {
-        if given == Given::No {
+        if given == Activation::No {
             own.push(address.clone());
         }
         addresses.push(address);
@@ -454,10 +329,10 @@ async fn serve(
                 let places = Places::new(connections_max, connections_of_sender_max);
                 let (router, access) = (router.clone(), options.access.clone());
                 // The first listener of a service continues the connections of all.
-                let mine = |left: &mut Left| match &left.what {
-                    What::Socket { .. } => false,
-                    What::Lines { service: theirs, .. } => *theirs == service,
-                    What::Http { .. } => service == Service::Http,
+                let mine = |left: &mut HandoverItem| match &left.what {
+                    ItemKind::Socket { .. } => false,
+                    ItemKind::Lines { service: theirs, .. } => *theirs == service,
+                    ItemKind::Http { .. } => service == Service::Http,
                 };
                 let adopted = adopted.extract_if(.., mine).collect();
                 let listener =
@@ -556,7 +431,7 @@ async fn secured(
 }
 
 /// What all tasks leave.
-async fn all(tasks: &mut JoinSet<Vec<Left>>) -> Vec<Left> {
+async fn all(tasks: &mut JoinSet<Vec<HandoverItem>>) -> Vec<HandoverItem> {
     let mut left = Vec::new();
     while let Some(ended) = tasks.join_next().await {
         left.extend(ended.unwrap_or_default());
@@ -577,23 +452,23 @@ fn remove_sockets(addresses: &[Address]) {
 struct Listener {
     service: Service,
     wanted: Address,
-    given: Given,
+    given: Activation,
     socket: Bound,
     router: Router,
     access: Access,
     places: Places,
     /// Connections that a predecessor has accepted.
-    adopted: Vec<Left>,
+    adopted: Vec<HandoverItem>,
 }
 
 impl Listener {
     /// Accepts connections until the daemon stops, and waits for their ends. Returns what a
     /// successor takes over.
-    async fn run(mut self, ingest: Ingest, mut phase: watch::Receiver<Phase>) -> Vec<Left> {
+    async fn run(mut self, ingest: Ingest, mut phase: watch::Receiver<Phase>) -> Vec<HandoverItem> {
         let mut connections = JoinSet::new();
         let mut left = Vec::new();
         for adopted in std::mem::take(&mut self.adopted) {
-            let Left { fd, what } = adopted;
+            let HandoverItem { fd, what } = adopted;
             // A connection that is closed by now cannot be used.
             let Ok(stream) = Stream::adopted(fd) else { continue };
             let place = self.places.keep(stream.holder(what.sender()));
@@ -634,8 +509,8 @@ impl Listener {
                 }
             };
             let what = match service {
-                Service::Http => What::Http { sender, ahead: Vec::new() },
-                _ => What::Lines { service, sender, half: Vec::new(), skipping: false },
+                Service::Http => ItemKind::Http { sender, ahead: Vec::new() },
+                _ => ItemKind::Lines { service, sender, half: Vec::new(), skipping: false },
             };
             self.spawn(&mut connections, (stream, what), place, &ingest, &phase);
         }
@@ -644,8 +519,8 @@ impl Listener {
             drop(self.socket);
         } else if let Ok(fd) = self.socket.into_fd() {
             let (service, wanted, given) = (self.service, self.wanted.to_string(), self.given);
-            let what = What::Socket { service, wanted, given };
-            left.push(Left { fd, what });
+            let what = ItemKind::Socket { service, wanted, given };
+            left.push(HandoverItem { fd, what });
         }
         let answered = async {
             while let Some(ended) = connections.join_next().await {
@@ -659,8 +534,8 @@ impl Listener {
 
     fn spawn(
         &self,
-        connections: &mut JoinSet<Option<Left>>,
-        (stream, what): (Stream, What),
+        connections: &mut JoinSet<Option<HandoverItem>>,
+        (stream, what): (Stream, ItemKind),
         place: Place,
         ingest: &Ingest,
         phase: &watch::Receiver<Phase>,
@@ -669,7 +544,7 @@ impl Listener {
         let (place, metrics) = (Arc::new(place), ingest.metrics.clone());
         let held = place.clone();
         match what {
-            What::Lines { service, sender, half, skipping } => {
+            ItemKind::Lines { service, sender, half, skipping } => {
                 let Some((format, way, _)) = service.lines() else { return };
                 let sender = Sender { way, name: sender.into() };
                 let known = sender.clone();
@@ -683,7 +558,7 @@ impl Listener {
                     left
                 });
             }
-            What::Http { sender, ahead } => {
+            ItemKind::Http { sender, ahead } => {
                 let labels = ByWay { way: Way::http };
                 let open = ingest.metrics.connections.get_or_create(&labels).clone();
                 let router = self.router.clone();
@@ -703,7 +578,7 @@ impl Listener {
                     left
                 });
             }
-            What::Socket { .. } => {}
+            ItemKind::Socket { .. } => {}
         }
     }
 }

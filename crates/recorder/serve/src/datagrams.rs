@@ -15,12 +15,12 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::Access;
-use crate::daemon::{Phase, Service};
-use crate::given::Given;
-use crate::handover::{Left, What};
+use crate::handover_item::{Activation, HandoverItem, ItemKind};
 use crate::ingest::{Format, Ingest, Message};
 use crate::metrics::{ByWay, NOT_ALLOWED, Sender, Way};
+use crate::phase::Phase;
 use crate::plaintext::FULL_TICK;
+use crate::service::Service;
 use crate::sockets::{Bound, name_of};
 
 /// Lines are handed over together up to this size, from so many senders, and for so long.
@@ -41,7 +41,7 @@ pub(crate) struct Datagrams {
     pub(crate) service: Service,
     /// Its address in the options.
     pub(crate) wanted: String,
-    pub(crate) given: Given,
+    pub(crate) given: Activation,
     pub(crate) format: Format,
     pub(crate) way: Way,
     pub(crate) access: Access,
@@ -91,7 +91,7 @@ impl Datagrams {
         self,
         ingest: Ingest,
         mut phase: watch::Receiver<Phase>,
-    ) -> Option<Left> {
+    ) -> Option<HandoverItem> {
         let mut buffer = vec![0; DATAGRAM_MAX];
         let mut held = Held::default();
         loop {
@@ -99,8 +99,8 @@ impl Datagrams {
             if now == Phase::HandOver {
                 self.hand_over(&ingest, &mut held).await;
                 let (service, wanted, given) = (self.service, self.wanted, self.given);
-                let what = What::Socket { service, wanted, given };
-                return Some(Left { fd: self.socket.into_fd().ok()?, what });
+                let what = ItemKind::Socket { service, wanted, given };
+                return Some(HandoverItem { fd: self.socket.into_fd().ok()?, what });
             }
             if now != Phase::Stop {
                 let until = held.until;

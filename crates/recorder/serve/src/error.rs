@@ -1,4 +1,4 @@
-//! Why the daemon could not run.
+//! Why the daemon could not run, and why it refuses an address or a file.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use engine::JournalError;
 use store::StoreError;
 
-use crate::{AccessError, Address};
+use crate::Address;
 
 /// An error that ends the daemon, or prevents its start.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +23,7 @@ pub enum ServeError {
     },
     /// A socket of systemd cannot be used.
     #[error("cannot use the socket '{name}' that systemd has opened: {why}")]
-    Given {
+    Activation {
         /// Its name.
         name: String,
         /// Why, and what to do.
@@ -87,4 +87,58 @@ pub enum ServeError {
         "the system refuses threads, random numbers or signal handlers ({0}): check the limits of this user"
     )]
     System(io::Error),
+}
+
+/// Why an address is refused, or a file of tokens.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// HTTP on an open address without authentication.
+    #[error(
+        "{0} can be reached from other machines: add --token-file or --tls-client-ca, so that only \
+         clients with a token or a certificate can read and write, or listen on 127.0.0.1, [::1] \
+         or a Unix socket"
+    )]
+    OpenHttp(Address),
+    /// Lines on an open address from anyone.
+    #[error(
+        "{0} can be reached from other machines, and the protocol has no authentication: add \
+         --allow with the addresses of the senders, for example --allow 192.0.2.0/24, or listen on \
+         127.0.0.1, [::1] or a Unix socket"
+    )]
+    OpenLines(Address),
+    /// A file that cannot be read.
+    #[error("cannot read {} ({cause}): check the path and its permissions", .path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
+    /// A file of tokens, or a key, that other users can read or change.
+    #[error(
+        "other users can read or change {}, which is secret: chmod 600 {}",
+        .0.display(),
+        .0.display()
+    )]
+    NotPrivate(PathBuf),
+    /// A file of certificates or a key that cannot be used.
+    #[error(
+        "cannot use {} for TLS ({why}): it must be a PEM file, and the key must be that of the \
+         certificate",
+        .path.display()
+    )]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// A file of tokens with an invalid line, or without any.
+    #[error("{}: {why}", .path.display())]
+    Tokens {
+        /// The file.
+        path: PathBuf,
+        /// Where, and what to do.
+        why: String,
+    },
 }

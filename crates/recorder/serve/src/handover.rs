@@ -19,7 +19,6 @@
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
-use std::net::IpAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -31,10 +30,8 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
-use serde::{Deserialize, Serialize};
 
-use crate::daemon::Service;
-use crate::given::Given;
+use crate::handover_item::{HandoverItem, ItemKind};
 
 /// The environment variable that tells a successor that its standard input is a socket.
 const VARIABLE: &str = "TACHOGRAPH_SUCCESSOR";
@@ -63,67 +60,6 @@ const AHEAD_MAX: usize = 64 << 20;
 const READY: u8 = b'R';
 const OPENED: u8 = b'O';
 const YOURS: u8 = b'Y';
-
-/// Something that is handed over.
-#[derive(Debug)]
-pub(crate) struct Left {
-    pub(crate) fd: OwnedFd,
-    pub(crate) what: What,
-}
-
-/// What it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum What {
-    /// A bound socket, by the address in the options.
-    Socket {
-        service: Service,
-        wanted: String,
-        /// An earlier version does not tell.
-        #[serde(default)]
-        given: Given,
-    },
-    /// A connection that sends lines, with the beginning of one.
-    Lines {
-        service: Service,
-        sender: String,
-        #[serde(skip)]
-        half: Vec<u8>,
-        skipping: bool,
-    },
-    /// An HTTP connection between two requests, with the beginning of the next.
-    Http {
-        sender: String,
-        #[serde(skip)]
-        ahead: Vec<u8>,
-    },
-}
-
-impl What {
-    /// What was read of a connection and is still to be handled. It is sent beside the description.
-    fn ahead(&self) -> &[u8] {
-        match self {
-            What::Lines { half: ahead, .. } | What::Http { ahead, .. } => ahead,
-            What::Socket { .. } => &[],
-        }
-    }
-
-    fn set_ahead(&mut self, bytes: Vec<u8>) {
-        match self {
-            What::Lines { half: ahead, .. } | What::Http { ahead, .. } => *ahead = bytes,
-            What::Socket { .. } => {}
-        }
-    }
-}
-
-impl What {
-    /// The address of the sender of a connection; Unix sockets have none.
-    pub(crate) fn sender(&self) -> Option<IpAddr> {
-        match self {
-            What::Socket { .. } => None,
-            What::Lines { sender, .. } | What::Http { sender, .. } => sender.parse().ok(),
-        }
-    }
-}
 
 /// Why there is no successor.
 #[derive(Debug, thiserror::Error)]
@@ -238,7 +174,7 @@ impl Successor {
     /// touching it.
     pub(crate) fn hand_over(
         mut self,
-        left: &[Left],
+        left: &[HandoverItem],
         give_up: &AtomicBool,
     ) -> Result<(), NoSuccessor> {
         send(&self.socket, left, &Limit::new(RECEIVE, give_up)).map_err(NoSuccessor::NotOpen)?;
@@ -296,7 +232,7 @@ impl Predecessor {
     }
 
     /// Tells that this process is ready, and receives what is handed over.
-    pub(crate) fn take(&mut self) -> io::Result<Vec<Left>> {
+    pub(crate) fn take(&mut self) -> io::Result<Vec<HandoverItem>> {
         self.socket.write_all(&[READY])?;
         receive(&self.socket)
     }
@@ -312,9 +248,9 @@ impl Predecessor {
 
 /// Sends everything in parts: the length of a description with the descriptors, the description,
 /// what was read ahead of each connection.
-fn send(socket: &UnixStream, left: &[Left], limit: &Limit<'_>) -> Result<(), Ending> {
+fn send(socket: &UnixStream, left: &[HandoverItem], limit: &Limit<'_>) -> Result<(), Ending> {
     for part in left.chunks(TOGETHER).chain([&[][..]]) {
-        let what: Vec<(&What, usize)> =
+        let what: Vec<(&ItemKind, usize)> =
             part.iter().map(|left| (&left.what, left.what.ahead().len())).collect();
         let description = serde_json::to_vec(&what).map_err(io::Error::from)?;
         let length = u32::try_from(description.len()).map_err(io::Error::other)?.to_le_bytes();
@@ -340,7 +276,7 @@ fn write_all(mut socket: &UnixStream, mut bytes: &[u8], limit: &Limit<'_>) -> Re
     Ok(())
 }
 
-fn receive(mut socket: &UnixStream) -> io::Result<Vec<Left>> {
+fn receive(mut socket: &UnixStream) -> io::Result<Vec<HandoverItem>> {
     let mut left = Vec::new();
     loop {
         let mut length = [0; 4];
@@ -363,7 +299,7 @@ fn receive(mut socket: &UnixStream) -> io::Result<Vec<Left>> {
         }
         let mut description = vec![0; length];
         socket.read_exact(&mut description)?;
-        let what: Vec<(What, usize)> = serde_json::from_slice(&description)?;
+        let what: Vec<(ItemKind, usize)> = serde_json::from_slice(&description)?;
         if what.is_empty() {
             return Ok(left);
         }
@@ -374,7 +310,7 @@ fn receive(mut socket: &UnixStream) -> io::Result<Vec<Left>> {
             let mut ahead = vec![0; length];
             socket.read_exact(&mut ahead)?;
             what.set_ahead(ahead);
-            left.push(Left { fd, what });
+            left.push(HandoverItem { fd, what });
         }
     }
 }
@@ -382,14 +318,15 @@ fn receive(mut socket: &UnixStream) -> io::Result<Vec<Left>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::Service;
 
     static NEVER: AtomicBool = AtomicBool::new(false);
 
     #[test]
     fn a_stalled_successor_is_given_up_in_time_or_at_once() {
-        let left = [Left {
+        let left = [HandoverItem {
             fd: std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into(),
-            what: What::Http { sender: String::new(), ahead: vec![1; 8 << 20] },
+            what: ItemKind::Http { sender: String::new(), ahead: vec![1; 8 << 20] },
         }];
         let (ours, _theirs) = UnixStream::pair().unwrap();
         ours.set_write_timeout(Some(TICK)).unwrap();
@@ -404,10 +341,10 @@ mod tests {
     #[test]
     fn more_than_the_kernel_sends_at_a_time_arrives_in_order() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let left: Vec<Left> = (0..150)
-            .map(|i| Left {
+        let left: Vec<HandoverItem> = (0..150)
+            .map(|i| HandoverItem {
                 fd: std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into(),
-                what: What::Http { sender: i.to_string(), ahead: vec![i as u8; 1_000] },
+                what: ItemKind::Http { sender: i.to_string(), ahead: vec![i as u8; 1_000] },
             })
             .collect();
         let received = std::thread::scope(|scope| {
@@ -415,19 +352,20 @@ mod tests {
             send(&ours, &left, &Limit::new(RECEIVE, &NEVER)).unwrap();
             received.join().unwrap()
         });
-        let whats = |left: &[Left]| left.iter().map(|left| left.what.clone()).collect::<Vec<_>>();
+        let whats =
+            |left: &[HandoverItem]| left.iter().map(|left| left.what.clone()).collect::<Vec<_>>();
         assert_eq!(whats(&received), whats(&left));
-        let inode = |left: &Left| rustix::fs::fstat(&left.fd).unwrap().st_ino;
+        let inode = |left: &HandoverItem| rustix::fs::fstat(&left.fd).unwrap().st_ino;
         assert!(received.iter().zip(&left).all(|(new, old)| inode(new) == inode(old)));
     }
 
     #[test]
     fn hundreds_of_half_read_frames_are_handed_over() {
         let (ours, theirs) = UnixStream::pair().unwrap();
-        let left: Vec<Left> = (0..130)
-            .map(|_| Left {
+        let left: Vec<HandoverItem> = (0..130)
+            .map(|_| HandoverItem {
                 fd: std::net::UdpSocket::bind("127.0.0.1:0").unwrap().into(),
-                what: What::Lines {
+                what: ItemKind::Lines {
                     service: Service::Pickle,
                     sender: String::new(),
                     half: vec![255; formats::pickle::FRAME_MAX],

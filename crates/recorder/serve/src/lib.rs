@@ -25,34 +25,40 @@
 //! Flags, and the words of the command line; arithmetic, parsers, databases.
 
 mod access;
+mod activation;
 mod address;
 mod body;
 mod daemon;
 mod datagrams;
 mod error;
-mod given;
 mod handover;
+mod handover_item;
 mod http;
 mod influx;
 mod ingest;
 mod metrics;
+mod options;
 mod otlp;
 mod patience;
+mod phase;
 mod places;
 mod plaintext;
 mod readers;
 mod remote_write;
 mod requests;
+mod secrets;
+mod service;
 mod sockets;
 mod tls;
 
 use std::path::{Path, PathBuf};
 
-pub use access::{Access, AccessError, Tokens};
+pub use access::{Access, Tokens};
 pub use address::{Address, AddressError};
-pub use daemon::{Event, Options, run};
-pub use error::ServeError;
+pub use daemon::{Event, run};
+pub use error::{AccessError, ServeError};
 pub use ipnet::IpNet;
+pub use options::Options;
 pub use readers::{ReadError, Readers};
 pub use tls::Tls;
 

@@ -91,6 +91,7 @@ pub(crate) struct Metrics {
     slots_expired: Counter,
     points_overtaken: Counter,
     requests_repeated: Counter,
+    updates_repeated: Counter,
     requests_forgotten: Counter,
     windows_refused: Counter,
     store_errors: Counter,
@@ -131,11 +132,17 @@ impl Metrics {
         let points_overtaken = counter(
             "points_overtaken",
             "Points that were refused after their acknowledgement, because another process had \
-             written later ones to the same lane",
+             written later ones to the same lane, and deltas, because another process had counted a \
+             part of their time",
         );
         let requests_repeated = counter(
             "requests_repeated",
             "Requests that were not counted again, because their Idempotency-Key was known",
+        );
+        let updates_repeated = counter(
+            "updates_repeated",
+            "Updates of OTLP's deltas that were not counted again, because their streams had counted \
+             the time",
         );
         let requests_forgotten =
             counter("requests_forgotten", "Requests whose Idempotency-Key is no longer remembered");
@@ -221,6 +228,7 @@ impl Metrics {
             slots_expired,
             points_overtaken,
             requests_repeated,
+            updates_repeated,
             requests_forgotten,
             windows_refused,
             store_errors,
@@ -242,6 +250,7 @@ impl Metrics {
             Figure::SlotsExpired => &self.slots_expired,
             Figure::PointsOvertaken => &self.points_overtaken,
             Figure::RequestsRepeated => &self.requests_repeated,
+            Figure::UpdatesRepeated => &self.updates_repeated,
             Figure::WindowsRefused => &self.windows_refused,
             Figure::StoreErrors => &self.store_errors,
             Figure::JournalErrors => &self.journal_errors,

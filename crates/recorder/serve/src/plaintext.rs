@@ -13,11 +13,12 @@ use std::time::Duration;
 use formats::{Malformed, pickle};
 use tokio::sync::{oneshot, watch};
 
-use crate::daemon::{Phase, Service};
-use crate::handover::{Left, What};
+use crate::handover_item::{HandoverItem, ItemKind};
 use crate::ingest::{Answer, Format, Ingest, Message};
 use crate::metrics::{ByWay, Sender};
+use crate::phase::Phase;
 use crate::places::Place;
+use crate::service::Service;
 use crate::sockets::Stream;
 
 /// Bytes to read at a time.
@@ -76,7 +77,7 @@ impl Connection {
         mut self,
         ingest: Ingest,
         mut phase: watch::Receiver<Phase>,
-    ) -> Option<Left> {
+    ) -> Option<HandoverItem> {
         let open =
             ingest.metrics.connections.get_or_create(&ByWay { way: self.sender.way }).clone();
         open.inc();
@@ -135,12 +136,12 @@ impl Connection {
         None
     }
 
-    fn leave(self) -> Option<Left> {
+    fn leave(self) -> Option<HandoverItem> {
         let Connection { stream, sender, service, half, skipping, .. } = self;
         let sender = sender.name.to_string();
-        let what = What::Lines { service, sender, half, skipping };
+        let what = ItemKind::Lines { service, sender, half, skipping };
         // A connection without descriptor is broken.
-        Some(Left { fd: stream.into_fd().ok()?, what })
+        Some(HandoverItem { fd: stream.into_fd().ok()?, what })
     }
 
     /// Reads what has arrived, and hands over its whole lines or frames.

@@ -17,9 +17,9 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::watch;
 
 use crate::access::Link;
-use crate::daemon::Phase;
-use crate::handover::{Left, What};
+use crate::handover_item::{HandoverItem, ItemKind};
 use crate::patience::Patient;
+use crate::phase::Phase;
 use crate::places::Place;
 use crate::sockets::Stream;
 
@@ -43,7 +43,7 @@ pub(crate) async fn answer(
     router: Router,
     mut phase: watch::Receiver<Phase>,
     place: Arc<Place>,
-) -> Option<Left> {
+) -> Option<HandoverItem> {
     let router = TowerToHyperService::new(router);
     let peer = Peer { name: sender.as_str().into(), link: stream.link() };
     let is_answering = Arc::new(AtomicBool::new(false));
@@ -96,7 +96,10 @@ pub(crate) async fn answer(
     if is_idle && *phase.borrow() != Phase::Stop && !matches!(stream, Stream::Tls(_)) {
         let mut ahead = parts.read_buf.to_vec();
         ahead.extend(unread);
-        return Some(Left { fd: stream.into_fd().ok()?, what: What::Http { sender, ahead } });
+        return Some(HandoverItem {
+            fd: stream.into_fd().ok()?,
+            what: ItemKind::Http { sender, ahead },
+        });
     }
     let _ = stream.shutdown().await;
     None
@@ -154,7 +157,9 @@ mod tests {
     use crate::places::Places;
 
     /// A client of a router that answers `/slow` never, and what becomes of its connection.
-    fn connected(place: Place) -> (UnixStream, watch::Sender<Phase>, JoinHandle<Option<Left>>) {
+    fn connected(
+        place: Place,
+    ) -> (UnixStream, watch::Sender<Phase>, JoinHandle<Option<HandoverItem>>) {
         let router = Router::new()
             .route("/", post(|body: String| async move { body }))
             .route("/slow", get(std::future::pending::<String>));

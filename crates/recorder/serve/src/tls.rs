@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use crate::AccessError;
-use crate::access::refuse_public;
+use crate::secrets::refuse_public;
 
 /// How long a client may take to agree on the keys.
 const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -7,6 +7,7 @@ use series::{Accumulator, Integral, Lane, SlotKey, Step, rrd};
 
 use crate::plan::{self, Plan};
 use crate::scan::{Gather, row_bytes};
+use crate::store::{FORGOTTEN_MAX, day_of};
 use crate::stored_retention::{self, StoredRetention};
 use crate::{
     Applied, Changes, Digests, Identity, Maintained, NewSeries, NotMade, Retention, Selector,
@@ -199,9 +200,11 @@ impl Store for Memory {
     }
 
     fn forget_requests(&mut self, until_us: i64) -> Result<u64, StoreError> {
-        let before = self.requests.len();
-        self.requests.retain(|_, at_us| *at_us >= until_us);
-        Ok((before - self.requests.len()) as u64)
+        let is_old = |at_us: i64| day_of(at_us) < day_of(until_us);
+        let old = self.requests.iter().filter(|(_, at_us)| is_old(**at_us)).map(|(key, _)| *key);
+        let old: Vec<Writer> = old.take(FORGOTTEN_MAX as usize).collect();
+        old.iter().for_each(|key| _ = self.requests.remove(key));
+        Ok(old.len() as u64)
     }
 
     fn last_us(&mut self) -> Result<Option<i64>, StoreError> {

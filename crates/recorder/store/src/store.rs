@@ -39,6 +39,16 @@ pub struct Maintained {
 /// How long a span must be over before maintenance seals it: most late data has arrived by then.
 pub const SEALED_AFTER_US: i64 = 2 * 3_600 * series::SECOND_US;
 
+/// Limit on the requests that one call of [`Store::forget_requests`] forgets: some tens of
+/// milliseconds, for which batches may have to wait.
+pub const FORGOTTEN_MAX: u64 = 5_000;
+
+/// The day of a time in microseconds since the epoch, since 1970.
+pub(crate) fn day_of(at_us: i64) -> i32 {
+    // 2^63 microseconds are 10^8 days.
+    at_us.div_euclid(86_400 * series::SECOND_US) as i32
+}
+
 /// A batch in pieces, so that it need not be in memory as a whole.
 pub trait Source {
     /// Restarts with the first piece. The pieces are the same each time.
@@ -125,8 +135,8 @@ pub trait Store: Send {
     /// Whether a batch has the request of this name, and it is not yet forgotten.
     fn has_request(&mut self, key: Writer) -> Result<bool, StoreError>;
 
-    /// Forgets the requests that arrived before `until_us`, in microseconds since the epoch; returns
-    /// their number.
+    /// Forgets requests that arrived on days (UTC) before that of `until_us`, in microseconds since
+    /// the epoch; returns their number. There may be more if it is [`FORGOTTEN_MAX`].
     fn forget_requests(&mut self, until_us: i64) -> Result<u64, StoreError>;
 
     /// The latest time that the store knows, in microseconds since the epoch: about that of its

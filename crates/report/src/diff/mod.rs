@@ -11,7 +11,7 @@ use stats::Verdict;
 use crate::markdown::{self, escape, list};
 use crate::text::{capitalised, ratio};
 use crate::verdict::{self, words};
-use crate::{caveat, disruption, gate, ledger, setting, validity, view};
+use crate::{caveat, disruption, figures, gate, ledger, setting, validity, view};
 
 pub use exports::{Direction, diff_json, diff_variables, metric_format, tracked};
 
@@ -225,7 +225,7 @@ fn table(part: &Part, diff: &Diff) -> String {
 }
 
 fn figure(part: &Part, variant: usize, metric: Metric) -> Option<String> {
-    let figures = view::figures(part, variant)?;
+    let figures = figures::of(part, variant)?;
     let value = match metric {
         Metric::Throughput => figures.throughput(part),
         Metric::P50 => figures.percentile(&figures.times.p50_ns),

@@ -5,7 +5,7 @@ use stats::{Estimate, Verdict};
 
 use crate::chart::{Curve, Dot, Dots, Forest, ForestRow, Format, Level, Quantiles, Strip, Strips};
 use crate::text::{self, time};
-use crate::{caveat, setting, validity, verdict, view};
+use crate::{caveat, figures, setting, validity, verdict, view};
 
 /// The legend of a forest plot.
 pub(super) fn forest_words(data: &Forest) -> String {
@@ -121,7 +121,7 @@ pub(crate) fn throughput_dots(part: &Part) -> Option<Dots> {
         false => trial.throughput_per_s(),
     };
     let level = |variant: usize| {
-        let figures = view::figures(part, variant)?;
+        let figures = figures::of(part, variant)?;
         let scale = if part.is_bulk() { 1e-9 } else { 1.0 };
         let e = shown(part, figures.throughput);
         Some(Level { variant, value: e.value * scale, low: e.low * scale, high: e.high * scale })

@@ -10,7 +10,7 @@ use record::{Run, RunKind};
 
 use crate::chart::{self, COLOURS, Svg, style};
 use crate::text::{capitalised, shell};
-use crate::{caveat, setting, validity, verdict, view};
+use crate::{caveat, machine, setting, validity, verdict, view};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -139,7 +139,7 @@ fn machine(run: &Run) -> Markup {
         ),
         ("memory", base::Bytes(m.memory_bytes).to_string()),
         ("system", format!("{}, Linux {}", m.os, m.kernel)),
-        ("virtualised", view::virtualised(run)),
+        ("virtualised", machine::virtualised(run)),
         ("frequency", m.governor.clone().unwrap_or_else(|| "no governor".to_owned())),
         ("connection tracking", tracking.to_owned()),
         ("cgroup", cgroup),

@@ -10,7 +10,7 @@ use crate::fact::FindingLine;
 use crate::load::LoadReport;
 use crate::text::capitalised;
 use crate::verdict::Row;
-use crate::{caveat, setting, validity, verdict, view};
+use crate::{caveat, figures, setting, validity, verdict, view};
 
 /// Caption of trials as dots.
 pub(super) const TRIALS: &str =
@@ -113,7 +113,7 @@ fn caveats(lines: &[FindingLine]) -> Markup {
 /// The headline of a part with a single variant.
 fn alone(part: &Part) -> Markup {
     let index = part.variants.iter().position(|variant| variant.skipped.is_none()).unwrap_or(0);
-    let Some(figures) = view::figures(part, index) else {
+    let Some(figures) = figures::of(part, index) else {
         return html! { section { (empty("Nothing was measured.")) } };
     };
     let class = if validity::is_void(part, index, Metric::Throughput) { "void" } else { "none" };
@@ -205,7 +205,7 @@ fn percentiles(part: &Part) -> Markup {
 }
 
 fn over_time(run: &Run, part: &Part) -> Markup {
-    let offers = view::offers(part);
+    let offers = setting::offers(part);
     let offered = |wanted: Offer| offers.iter().any(|(offer, _)| *offer == wanted);
     html! {
         @if let Some(data) = charts::strips(run, part) {

@@ -8,7 +8,7 @@ use super::{empty, note, section, warning_mark};
 use crate::chart;
 use crate::load::{LoadReport, TIMES};
 use crate::text::{self, capitalised, time};
-use crate::{caveat, disruption, fact, ledger, setting, validity, verdict, view};
+use crate::{caveat, disruption, fact, figures, ledger, setting, validity, verdict, view};
 
 /// Longer names are commands, in a smaller font.
 const LONG_NAME: usize = 28;
@@ -49,7 +49,7 @@ pub(crate) fn figures(run: &Run, part: &Part) -> Markup {
     let rows = html! {
         @for index in 0..part.variants.len() { (row(part, index, 8, figure_cells(part, index))) }
     };
-    let measured = (0..part.variants.len()).any(|index| view::figures(part, index).is_some());
+    let measured = (0..part.variants.len()).any(|index| figures::of(part, index).is_some());
     html! {
         (table(head, rows))
         p.small.muted {
@@ -97,7 +97,7 @@ fn figure_cells(part: &Part, index: usize) -> Markup {
     if let Some(reason) = &variant.skipped {
         return html! { td.words colspan="7" { "skipped: " (reason) } };
     }
-    let Some(figures) = view::figures(part, index) else {
+    let Some(figures) = figures::of(part, index) else {
         return html! { td.words.muted colspan="7" { "no valid data" } };
     };
     let cell = |metric: Metric, value: Markup, interval: Option<String>| {
@@ -229,7 +229,7 @@ pub(crate) fn published(part: &Part) -> Markup {
     }
     let ours = |wanted: Option<&str>| {
         let index = part.variants.iter().position(|v| Some(v.name.as_str()) == wanted)?;
-        let value = view::throughput(part, view::figures(part, index)?.throughput.value);
+        let value = view::throughput(part, figures::of(part, index)?.throughput.value);
         Some(format!("{value} {}", view::throughput_unit(part)))
     };
     let head = html! { th { "variant" } th { "here" } th.words { "published" } };
@@ -251,7 +251,7 @@ pub(crate) fn published(part: &Part) -> Markup {
 pub(crate) fn findings(run: &Run, part: &Part) -> Markup {
     let mut lines = validity::causes(part);
     lines.extend(validity::others(part));
-    let measured = (0..part.variants.len()).any(|index| view::figures(part, index).is_some());
+    let measured = (0..part.variants.len()).any(|index| figures::of(part, index).is_some());
     let nothing = match measured {
         true if run.kind == RunKind::Load => "Nothing was found that weakens these figures.",
         true => "Every check passed: nothing was found that weakens the result.",

@@ -8,7 +8,7 @@ use stats::{DECIDING_BLOCKS_MIN, Judgement, Verdict};
 
 use crate::fact::FindingLine;
 use crate::text::{capitalised, ratio};
-use crate::{caveat, disruption, setting, validity, view};
+use crate::{caveat, disruption, figures, setting, validity, view};
 use words::{Measure, Wording, few_in_words, is_few};
 
 /// From this number of comparisons with one baseline, an answer contains only the extremes.
@@ -179,7 +179,7 @@ fn of_part(run: &Run, part: &Part) -> Vec<String> {
 
 /// The answer of a part without a verdict.
 fn alone(run: &Run, part: &Part) -> String {
-    let figures = |index: usize| Some((&part.variants[index].name, view::figures(part, index)?));
+    let figures = |index: usize| Some((&part.variants[index].name, figures::of(part, index)?));
     let measured: Vec<_> = (0..part.variants.len()).filter_map(figures).collect();
     match measured.as_slice() {
         [(name, figures)] if run.kind == RunKind::Load || part.variants.len() == measured.len() => {
@@ -276,7 +276,7 @@ fn is_known(comparison: &Comparison) -> bool {
 
 /// Load and layout of a comparison.
 fn conditions(part: &Part, offer: Offer) -> String {
-    let offers = view::offers(part).into_iter().filter(|(kind, _)| *kind == offer);
+    let offers = setting::offers(part).into_iter().filter(|(kind, _)| *kind == offer);
     let offers: Vec<_> = offers.collect();
     format!("{}; {}", setting::load(&part.load, &offers), setting::part_layout(part))
 }

@@ -15,7 +15,7 @@ fn run() -> ExitCode {
     let binary = match binary() {
         Ok(binary) => binary,
         Err(failure) => {
-            failure.print();
+            output::error(&failure);
             return ExitCode::from(2);
         }
     };

@@ -335,7 +335,7 @@ fn write_failure(flags: &DiffFlags, failure: &Failure) {
         if let Some(file) = file.filter(|file| is_empty(file))
             && let Err(failure) = output::write_file(file, &text)
         {
-            failure.print();
+            output::error(&failure);
         }
     }
 }

@@ -13,12 +13,12 @@ pub(crate) fn requested() -> Option<ExitCode> {
         Ok(program) => match output::print(&format!("{}\n", program.sha256)) {
             Ok(()) => ExitCode::SUCCESS,
             Err(failure) => {
-                failure.print();
+                output::error(&failure);
                 ExitCode::from(2)
             }
         },
         Err(error) => {
-            output::error(&error.to_string());
+            output::error(&error);
             ExitCode::from(2)
         }
     })

@@ -126,7 +126,7 @@ fn tell(event: Event<'_>) {
             for address in addresses {
                 // The daemon goes on whether or not anybody can read this.
                 if let Err(failure) = output::print(&format!("listening on {address}\n")) {
-                    failure.print();
+                    output::error(&failure);
                 }
             }
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use base::{Bytes, Nanos};
 use clap::{Args, ValueEnum};
-use formats::{Precision, parse_time};
+use formats::Precision;
 use series::Kind;
 use series::rrd::{Archive, Consolidation};
 use store::Retention;
@@ -218,11 +218,6 @@ fn seconds(text: &str) -> Option<i64> {
         _ => return None,
     };
     number.parse::<i64>().ok()?.checked_mul(unit_s)
-}
-
-/// Parses an absolute time.
-pub(crate) fn parse_absolute(text: &str) -> Option<i64> {
-    parse_time(text, Precision::Seconds)
 }
 
 #[cfg(test)]

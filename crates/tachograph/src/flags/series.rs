@@ -4,9 +4,8 @@ use std::time::SystemTime;
 
 use base::Nanos;
 use clap::{Args, ValueEnum};
+use formats::{Precision, parse_time};
 use store::Selector;
-
-use super::import::parse_absolute;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -119,7 +118,7 @@ pub(crate) fn parse_when(text: &str) -> Result<i64, String> {
             let ago = parse_length(ago).map_err(|_| wrong())?;
             Ok(now_us().saturating_sub((ago.0 / 1_000) as i64))
         }
-        None => parse_absolute(text).ok_or_else(wrong),
+        None => parse_time(text, Precision::Seconds).ok_or_else(wrong),
     }
 }
 

@@ -269,18 +269,18 @@ pub(crate) fn processes_with_environment(text: &str) -> Vec<u32> {
 }
 
 /// The whole answer of a daemon's HTTP server; `headers` are further lines, each with its end.
-pub(crate) fn ask(at: &str, request: &str, headers: &str, body: &str) -> String {
+pub(crate) fn ask(at: &str, request: &str, headers: &str, body: impl AsRef<[u8]>) -> String {
     let mut stream = TcpStream::connect(at).unwrap();
-    let length = body.len();
+    let length = body.as_ref().len();
     let head = format!(
         "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: \
          {length}\r\n\r\n"
     );
-    stream.write_all((head + body).as_bytes()).unwrap();
-    let mut answer = String::new();
+    stream.write_all(&[head.as_bytes(), body.as_ref()].concat()).unwrap();
+    let mut answer = Vec::new();
     // The daemon may be killed meanwhile.
-    let _ = stream.read_to_string(&mut answer);
-    answer
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
 }
 
 /// The status of an answer; 0 without one.

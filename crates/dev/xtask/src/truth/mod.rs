@@ -1,6 +1,7 @@
 //! `truth`: what load generators, and `compare`, report about servers of known behaviour, beside
 //! what is true; writes docs/truth.md.
 
+mod comparing;
 mod comparisons;
 mod load;
 mod options;
@@ -62,7 +63,7 @@ fn run(options: &Options) -> Result<(), String> {
         results.save(&numbers(&options.docs))?;
         save_page(&options.docs, results)
     };
-    comparisons::measure(options, &mut results, save)?;
+    comparing::measure(options, &mut results, save)?;
     if options.scenarios.is_empty() {
         return Ok(());
     }

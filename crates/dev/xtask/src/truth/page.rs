@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use super::comparisons;
+use super::comparing;
 use super::load::CONNECTIONS;
 use super::results::{Measured, Results};
 use super::scenarios::{SCENARIOS, Scenario, TIMEOUT_S};
@@ -36,7 +36,7 @@ pub(super) fn page(results: &Results) -> String {
         }
     }
     out.push_str(&faults(results));
-    out.push_str(&comparisons::section(results));
+    out.push_str(&comparing::section(results));
     let _ = write!(out, "\n## Tools\n\n{}", tables::tools(results));
     out.push_str(FORTIO);
     for missing in &results.missing {

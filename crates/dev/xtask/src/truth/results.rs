@@ -7,9 +7,9 @@ use base::Nanos;
 use fixture::Tally;
 use serde::{Deserialize, Serialize};
 
-use super::comparisons::Told;
 use super::report::{Latency, Report};
 use crate::bench;
+use crate::zoo::{Compared, Interval};
 
 /// All results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -23,6 +23,23 @@ pub(super) struct Results {
     /// By the comparison's name.
     #[serde(default)]
     pub(super) comparisons: BTreeMap<String, Told>,
+}
+
+/// The result of a comparison, beside what is true.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Told {
+    /// When it began, RFC 3339.
+    pub(super) date: String,
+    pub(super) machine: String,
+    #[serde(default)]
+    pub(super) note: Option<String>,
+    pub(super) version: String,
+    pub(super) seed: u64,
+    pub(super) compared: Compared,
+    /// Requests per second of both servers.
+    pub(super) true_throughput_per_s: [f64; 2],
+    /// 99th percentile of the latency of both at the rate of the open loop, if there was one.
+    pub(super) true_p99_s: [Option<Interval>; 2],
 }
 
 /// A tool that could not be had.

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use base::{Clock as _, Machine, MonotonicClock};
+use base::{Machine, monotonic_now};
 
 use crate::error::Refusal;
 use crate::frame::{FrameError, read_frame, write_frame};
@@ -140,7 +140,7 @@ impl QuestionReader {
                 ToAgent::Stop => self.work.stop.store(true, Ordering::Relaxed),
                 // At once, because the time that it takes is the error of the clock offset.
                 ToAgent::Ask { id, ask: Ask::Clock } => {
-                    reply(&self.output, id, Ok(Answer::Instant(MonotonicClock.now())));
+                    reply(&self.output, id, Ok(Answer::Instant(monotonic_now())));
                 }
                 ToAgent::Ask { id, ask } => self.answer(id, ask),
             }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use base::{Clock, MonotonicClock, Nanos};
+use base::{Nanos, monotonic_now};
 use io_uring::IoUring;
 use io_uring::squeue::Entry;
 use io_uring::types::{CancelBuilder, SubmitArgs, Timespec};
@@ -132,10 +132,10 @@ impl Ring {
 
     /// Polls shared memory until something is there: no system call, no wakeup.
     fn spin(&mut self, timeout: Nanos) -> io::Result<()> {
-        let until = MonotonicClock.now() + timeout;
+        let until = monotonic_now() + timeout;
         loop {
             self.hand_over()?;
-            if !self.ring.completion().is_empty() || MonotonicClock.now() >= until {
+            if !self.ring.completion().is_empty() || monotonic_now() >= until {
                 return Ok(());
             }
             std::hint::spin_loop();

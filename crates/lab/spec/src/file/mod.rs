@@ -27,7 +27,6 @@ use crate::error::SpecError;
 use crate::plan::Plan;
 pub use include::{SourceFile, includes, join_files, parse_plan_files};
 use reader::{Scope, Source, Table, Vars};
-pub(crate) use stack::parse_with_placeholders;
 
 const ROOT_KEYS: [&str; 7] =
     ["experiment", "load", "schedule", "stack", "variant", "part", "published"];

@@ -9,7 +9,6 @@ use crate::error::SpecError;
 use crate::plan::{FileTemplate, Process, Ready, ServedBy, Stack, StopSignal};
 use crate::served_by::check_pattern;
 use crate::target::{Endpoint, Target};
-use crate::variables;
 
 /// The keys that a stack and a variant share.
 pub(super) const SHARED_KEYS: [&str; 9] =
@@ -239,7 +238,7 @@ fn ready(
     // would be counted by it.
     let address = written.trim_start_matches("tcp://");
     let raw = if address.starts_with("unix") { address } else { &format!("tcp://{address}") };
-    match parse_with_placeholders(raw) {
+    match Target::parse_with_placeholders(raw) {
         Ok(Target::Raw(Endpoint::Tcp { .. })) => Ok(Ready::Port(address.to_owned())),
         Ok(Target::Raw(Endpoint::Unix(_) | Endpoint::Abstract(_))) => {
             Ok(Ready::Socket(address.trim_start_matches("unix:").to_owned()))
@@ -262,25 +261,12 @@ fn target(
 ) -> Result<(String, Target), SpecError> {
     let written = text(source, value, key, scope)?;
     require_known(source, value, &written)?;
-    match parse_with_placeholders(&written) {
+    match Target::parse_with_placeholders(&written) {
         Ok(target) => Ok((written, target)),
         Err(why) => {
             Err(source.error(value.span(), format!("{key} '{written}' is not a target: {why}")))
         }
     }
-}
-
-/// Parses a target with placeholders for the runner's variables.
-pub(crate) fn parse_with_placeholders(text: &str) -> Result<Target, String> {
-    let value = |name: &str| match name {
-        _ if name.starts_with("PORT") => Some("1".into()),
-        _ if name.starts_with("SOCKET") => Some("/socket".into()),
-        "CPUS" => Some("1".into()),
-        "HOST" => Some(variables::LOOPBACK.into()),
-        "ADDRESS" | "GATEWAY" => Some("10.0.0.1".into()),
-        _ => Some("/folder".into()),
-    };
-    Target::parse(&variables::replace(text, value)).map_err(|error| error.why)
 }
 
 const SERVED_BY_KEYS: [&str; 9] = [

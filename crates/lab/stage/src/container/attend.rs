@@ -15,9 +15,8 @@ use bollard::models::{
     NetworkingConfig, PortBinding, ResourcesUlimits,
 };
 use bollard::query_parameters::{
-    CreateContainerOptions, InspectContainerOptions, LogsOptionsBuilder,
-    RemoveContainerOptionsBuilder, StartContainerOptions, StopContainerOptionsBuilder,
-    WaitContainerOptions,
+    CreateContainerOptions, InspectContainerOptions, LogsOptionsBuilder, StartContainerOptions,
+    StopContainerOptionsBuilder, WaitContainerOptions,
 };
 use futures_util::StreamExt;
 use host::Process;
@@ -26,11 +25,11 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cgroup;
 use crate::container::RUN_LABEL;
-use crate::container::engine::{Engine, EngineError};
+use crate::container::engine::{Engine, EngineError, remove_container};
 use crate::container::image::{self, Image, folders};
 use crate::guard::Members;
+use crate::layout::RUN_DIR_VARIABLE;
 use crate::processes;
-use crate::sweep::RUN_DIR_VARIABLE;
 
 /// How often to check for a stop request and for the container's health.
 const LOOK: Duration = Duration::from_millis(100);
@@ -305,14 +304,8 @@ impl Drop for CreatedContainer<'_> {
         // A container that has already ended cannot be stopped. If removal fails, the next run
         // removes it by its label.
         let _ = self.engine.wait("to stop a container", stopped);
-        let _ = remove(self.engine, &self.id);
+        let _ = remove_container(self.engine, &self.id);
     }
-}
-
-/// Kills and removes a container with its anonymous volumes.
-pub(super) fn remove(engine: &Engine, id: &str) -> Result<(), EngineError> {
-    let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
-    engine.wait("to remove a container", engine.client().remove_container(id, Some(options)))
 }
 
 fn create(

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bollard::errors::Error as ClientError;
+use bollard::query_parameters::RemoveContainerOptionsBuilder;
 use bollard::{API_DEFAULT_VERSION, Docker};
 use tokio::runtime::{Builder, Runtime};
 
@@ -205,6 +206,12 @@ pub(super) fn context_error(path: &Path, error: &io::Error) -> EngineError {
         _ => error.to_string(),
     };
     EngineError::Context { path: path.display().to_string(), why }
+}
+
+/// Kills and removes a container with its anonymous volumes.
+pub(super) fn remove_container(engine: &Engine, id: &str) -> Result<(), EngineError> {
+    let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+    engine.wait("to remove a container", engine.client().remove_container(id, Some(options)))
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::{env, fs, thread};
 use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 
 use crate::container::RUN_LABEL;
-use crate::container::engine::{Engine, EngineError};
-use crate::sweep::RUN_DIR_VARIABLE;
+use crate::container::engine::{Engine, EngineError, remove_container};
+use crate::layout::RUN_DIR_VARIABLE;
 
 /// Looking for an engine that may not be in use must not take long.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -80,7 +80,7 @@ fn remove_dead(
     for container in containers {
         if belongs_to_the_dead(container.labels.as_ref(), is_dead)
             && let Some(id) = container.id
-            && super::attend::remove(engine, &id).is_ok()
+            && remove_container(engine, &id).is_ok()
         {
             removed.push(format!("container {}", &id[..id.len().min(12)]));
         }

@@ -30,7 +30,8 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use crate::cgroup::{CGROUP_PREFIX, Cgroup};
-use crate::protocol::{Channel, Launch, ProcessExit, Reply, Request, Setup};
+use crate::process_exit::ProcessExit;
+use crate::protocol::{Channel, Launch, Reply, Request, Setup};
 
 pub(crate) use members::{Members, living};
 pub(crate) use stopping::remove_dir;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::setsid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::sweep;
+use crate::{layout, sweep};
 
 /// The subcommand of `guard` for this.
 pub(super) const SUBCOMMAND: &str = "watch";
@@ -92,7 +92,7 @@ fn clear_up(dir: &Path) {
 }
 
 fn is_unlocked(dir: &Path) -> bool {
-    match File::open(dir.join(sweep::LOCK)) {
+    match File::open(dir.join(layout::LOCK)) {
         Ok(lock) => lock.try_lock().is_ok(),
         Err(_) => true,
     }

@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use series::{Batch, Delta, Lane, Mark, Point, SlotKey, Spec, Step};
 use store::{Changes, LaneChange, Request, RrdChange, Source, Writer};
 
-use super::recent::{Place, Recent};
+use super::recent::{Place, Recent, STREAM_LANE};
+use crate::unstored::Unstored;
 
 /// A piece ends with the series in which it reaches this many updates.
 const PIECE: usize = 10_000;
@@ -27,8 +28,8 @@ pub struct Frozen {
     claims: Vec<(Writer, u64)>,
     /// Series whose lanes another writer had changed.
     rebased: BTreeSet<i64>,
-    /// Points that were refused because of that.
-    refused: u64,
+    /// What was not taken because of that.
+    unstored: Unstored,
     at: At,
     piece: Changes,
 }
@@ -47,9 +48,11 @@ pub(crate) struct Written {
 struct At {
     /// The current series.
     series: usize,
+    /// Whether its log is that of its deltas, which come after the others.
+    is_in_deltas: bool,
     /// The position in its log.
     mark: Mark,
-    /// Number of its updates read so far.
+    /// Number of updates of the log read so far.
     read: usize,
     before: Option<Point>,
     lane: Lane,
@@ -73,7 +76,7 @@ impl Frozen {
             requests: Vec::new(),
             claims,
             rebased: BTreeSet::new(),
-            refused: 0,
+            unstored: Unstored::default(),
             at: At::default(),
             piece: Changes::default(),
         }
@@ -129,7 +132,7 @@ impl Frozen {
             };
             let Some(spec) = self.specs.get(written.spec as usize) else { continue };
             let key = |slot_us| SlotKey { slot_us, series: *series, lane: *number };
-            self.refused += written.recent.rebase(spec, key, lane);
+            self.unstored += written.recent.rebase(spec, key, lane);
             self.rebased.insert(*series);
         }
         true
@@ -146,9 +149,9 @@ impl Frozen {
         after.collect()
     }
 
-    /// Number of points that were refused, because another writer had changed their lanes.
-    pub fn refused(&self) -> u64 {
-        self.refused
+    /// What was not taken, because another writer had changed the lanes.
+    pub fn unstored(&self) -> Unstored {
+        self.unstored
     }
 
     pub(crate) fn into_written(self) -> Vec<Written> {
@@ -167,7 +170,9 @@ impl Frozen {
         let at = &mut self.at;
         let mut added = 0;
         let is_over = match recent {
-            Recent::Intervals(log) => {
+            Recent::Intervals { log, stream } => {
+                let deltas = stream.as_ref().map(|stream| &stream.deltas);
+                let log = deltas.filter(|_| at.is_in_deltas).unwrap_or(log);
                 let mut intervals = log.intervals_from(at.mark);
                 for interval in intervals.by_ref().take(room) {
                     for (slot_us, part) in interval.slots(spec.step) {
@@ -177,7 +182,20 @@ impl Frozen {
                 }
                 at.mark = intervals.mark();
                 at.read += added;
-                at.read >= log.len()
+                let is_over = at.read >= log.len();
+                match deltas {
+                    Some(_) if is_over && !at.is_in_deltas => {
+                        (at.is_in_deltas, at.mark, at.read) = (true, Mark::default(), 0);
+                        false
+                    }
+                    Some(deltas) if is_over && !deltas.is_empty() => {
+                        let change =
+                            LaneChange { before: recent.before(), after: recent.after(spec) };
+                        self.piece.lanes.insert((series, STREAM_LANE), change);
+                        true
+                    }
+                    _ => is_over,
+                }
             }
             Recent::Points { late: Some(late), .. } => {
                 for (key, delta) in late.slots.iter() {

@@ -16,6 +16,7 @@
 //!
 //! - **Log**: the updates of a series in the order in which they came, as [`series::Log`] keeps them.
 //! - **Recent points**: those that a late point may still come between ([`series::Lane`]).
+//! - **Stream**: deltas of which each time counts once ([`series::CountedTime`]).
 //! - **Claim**: the batch of a writer that the updates represent. Claims are written in the same
 //!   transaction as the slots, so an interrupted writer can find out what is stored.
 //! - **Journal**: acknowledged updates on disk, until a store has them ([`crate::journal`]).
@@ -31,3 +32,4 @@ mod recent;
 pub use frozen::Frozen;
 pub use open::Head;
 pub use recent::Place;
+pub(crate) use recent::STREAM_LANE;

@@ -10,6 +10,7 @@ use store::{Request, Writer};
 use super::Frozen;
 use super::frozen::Written;
 use super::recent::{Place, Recent, SLOT_BYTES};
+use crate::unstored::Unstored;
 
 /// A count of this size may lead to one that a double does not hold exactly. Smaller counts would
 /// need thousands in one slot.
@@ -112,7 +113,7 @@ impl Head {
     /// The time of the newest point that the store or the head has, in microseconds since the epoch.
     pub fn newest_us(&self, place: Place) -> Option<i64> {
         match &self.series[place.0 as usize].recent {
-            Recent::Intervals(_) => None,
+            Recent::Intervals { .. } => None,
             Recent::Points { late: Some(late), .. } => late.lane.newest().map(|point| point.at_us),
             Recent::Points { log, .. } => log.last_us(),
         }
@@ -165,7 +166,9 @@ impl Head {
     /// [`Refusal::WrongKind`] for a series of points.
     pub fn interval(&mut self, place: Place, interval: Interval) -> Result<(), Refusal> {
         let open = &mut self.series[place.0 as usize];
-        let Recent::Intervals(log) = &mut open.recent else { return Err(Refusal::WrongKind) };
+        let Recent::Intervals { log, .. } = &mut open.recent else {
+            return Err(Refusal::WrongKind);
+        };
         let before = log.size();
         if open.replaced || !log.push_interval(interval) {
             let step = self.specs[open.spec as usize].step;
@@ -177,6 +180,29 @@ impl Head {
             self.touched.push(place);
         }
         Ok(())
+    }
+
+    /// Whether a stream has counted the time of a delta.
+    ///
+    /// # Errors
+    /// Those of [`CountedTime::has`](series::CountedTime::has).
+    pub fn has_counted(&self, place: Place, delta: Interval) -> Result<bool, Refusal> {
+        self.series[place.0 as usize].recent.has_counted(delta)
+    }
+
+    /// Adds a delta of a stream; false if the stream has counted its time.
+    ///
+    /// # Errors
+    /// Those of [`Head::has_counted`].
+    pub fn delta(&mut self, place: Place, delta: Interval) -> Result<bool, Refusal> {
+        let open = &mut self.series[place.0 as usize];
+        let before = open.recent.bytes();
+        let taken = open.recent.delta(delta);
+        self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
+        if taken == Ok(true) && !std::mem::replace(&mut open.touched, true) {
+            self.touched.push(place);
+        }
+        taken
     }
 
     /// Adds an interval to the slots of `step`, which may differ from that of the series.
@@ -313,16 +339,16 @@ impl Head {
     }
 
     /// Continues a series, by its number in the store, from the lane that a store has after another
-    /// writer has changed it; returns the number of points that it refuses.
-    pub fn rebase(&mut self, id: i64, lane: &Lane) -> u64 {
-        let Some(place) = self.places.get(&id) else { return 0 };
+    /// writer has changed it; returns what that lane does not take.
+    pub fn rebase(&mut self, id: i64, lane: &Lane) -> Unstored {
+        let Some(place) = self.places.get(&id) else { return Unstored::default() };
         let open = &mut self.series[place.0 as usize];
         let before = open.recent.bytes();
         let (series, number) = (open.id, self.lane);
         let key = |slot_us| SlotKey { slot_us, series, lane: number };
-        let refused = open.recent.rebase(&self.specs[open.spec as usize], key, lane);
+        let unstored = open.recent.rebase(&self.specs[open.spec as usize], key, lane);
         self.bytes = (self.bytes + open.recent.bytes()).saturating_sub(before);
-        refused
+        unstored
     }
 
     /// Resets the recent points to those of a store, if a frozen batch was not written.

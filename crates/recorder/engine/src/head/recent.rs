@@ -1,6 +1,12 @@
 //! What a head holds of one series.
 
-use series::{Batch, Kind, Lane, Log, Point, Refusal, SlotKey, Spec};
+use series::{Batch, CountedTime, Interval, Kind, Lane, Log, Point, Refusal, SlotKey, Span, Spec};
+
+use crate::unstored::Unstored;
+
+/// The lane of a stream's counted time, whatever the lanes of those who receive its deltas: it has one
+/// writer, whose repetitions may reach another process.
+pub(crate) const STREAM_LANE: i32 = 0;
 
 /// Approximate memory of a slot in a [`Batch`] or in a map.
 pub(crate) const SLOT_BYTES: usize = 128;
@@ -15,8 +21,8 @@ pub struct Place(pub(crate) u32);
 /// The updates of a series that no store has, and its recent points.
 #[derive(Clone, Debug)]
 pub(crate) enum Recent {
-    /// Intervals; they need no predecessors.
-    Intervals(Log),
+    /// Intervals; they need no predecessors. Deltas are apart, if there are any.
+    Intervals { log: Log, stream: Option<Box<Stream>> },
     /// Points in the order in which they came; a store has the first `known` of them.
     Points {
         log: Log,
@@ -35,10 +41,36 @@ pub(crate) struct Late {
     pub(crate) slots: Batch,
 }
 
+/// A stream of deltas, each of whose times counts once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stream {
+    /// The time that it has counted in the store.
+    stored: CountedTime,
+    /// The same with the deltas that no store has.
+    counted: CountedTime,
+    /// These deltas.
+    pub(crate) deltas: Log,
+}
+
+impl Stream {
+    fn new(stored: &CountedTime) -> Stream {
+        Stream { stored: stored.clone(), counted: stored.clone(), deltas: Log::default() }
+    }
+
+    fn bytes(&self) -> usize {
+        let spans = self.stored.spans().len() + self.counted.spans().len();
+        size_of::<Stream>() + spans * size_of::<Span>() + self.deltas.size()
+    }
+}
+
 impl Recent {
     pub(crate) fn new(spec: &Spec, lane: &Lane) -> Recent {
         match spec.kind {
-            Kind::Count | Kind::Level => Recent::Intervals(Log::default()),
+            Kind::Count | Kind::Level => {
+                let stored = Some(lane.counted()).filter(|stored| !stored.is_empty());
+                let stream = stored.map(|stored| Box::new(Stream::new(stored)));
+                Recent::Intervals { log: Log::default(), stream }
+            }
             _ => {
                 let mut log = Log::default();
                 lane.points().for_each(|point| log.push_point(*point));
@@ -50,7 +82,10 @@ impl Recent {
 
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Recent::Intervals(log) | Recent::Points { log, late: None, .. } => log.size(),
+            Recent::Intervals { log, stream } => {
+                log.size() + stream.as_ref().map_or(0, |stream| stream.bytes())
+            }
+            Recent::Points { log, late: None, .. } => log.size(),
             Recent::Points { log, late: Some(late), .. } => {
                 let points = late.lane.remembered() * POINT_BYTES;
                 log.size() + size_of::<Late>() + points + late.slots.len() * SLOT_BYTES
@@ -61,7 +96,7 @@ impl Recent {
     /// The newest point that the store or the head has. Without a late point, all are read for it.
     pub(crate) fn newest(&self) -> Option<Point> {
         match self {
-            Recent::Intervals(_) => None,
+            Recent::Intervals { .. } => None,
             Recent::Points { late: Some(late), .. } => late.lane.newest().copied(),
             Recent::Points { log, .. } => log.points().last(),
         }
@@ -70,17 +105,21 @@ impl Recent {
     /// The lane in the store.
     pub(crate) fn before(&self) -> Lane {
         match self {
-            Recent::Intervals(_) => Lane::default(),
+            Recent::Intervals { stream, .. } => {
+                Lane::counting(stream.as_ref().map(|s| s.stored.clone()).unwrap_or_default())
+            }
             Recent::Points { log, known, forgotten, .. } => {
                 Lane::remembering(log.points().take(*known), *forgotten)
             }
         }
     }
 
-    /// The lane after all points.
+    /// The lane after all points and deltas.
     pub(crate) fn after(&self, spec: &Spec) -> Lane {
         match self {
-            Recent::Intervals(_) => Lane::default(),
+            Recent::Intervals { stream, .. } => {
+                Lane::counting(stream.as_ref().map(|s| s.counted.clone()).unwrap_or_default())
+            }
             Recent::Points { late: Some(late), .. } => late.lane.clone(),
             Recent::Points { log, forgotten, .. } => {
                 Lane::followed(Lane::remembering([], *forgotten), spec, log.points())
@@ -150,12 +189,63 @@ impl Recent {
         }
     }
 
-    /// Adds the points that no store has to a lane which another writer has changed; returns the
-    /// number of those that it refuses.
-    pub(crate) fn rebase(&mut self, spec: &Spec, key: impl Fn(i64) -> SlotKey, lane: &Lane) -> u64 {
-        let earlier = std::mem::replace(self, Recent::new(spec, lane));
-        let Recent::Points { log, known, .. } = earlier else { return 0 };
-        let added = log.points().skip(known).map(|point| self.point(spec, &key, point));
-        added.filter(Result::is_err).count() as u64
+    /// Whether the stream has counted the time of a delta.
+    ///
+    /// # Errors
+    /// Those of [`CountedTime::has`].
+    pub(crate) fn has_counted(&self, delta: Interval) -> Result<bool, Refusal> {
+        match self {
+            Recent::Intervals { stream: Some(stream), .. } => {
+                stream.counted.has(delta.cover().span)
+            }
+            Recent::Intervals { stream: None, .. } => Ok(false),
+            Recent::Points { .. } => Err(Refusal::WrongKind),
+        }
+    }
+
+    /// Adds a delta; false if the stream has counted its time.
+    ///
+    /// # Errors
+    /// Those of [`CountedTime::has`].
+    pub(crate) fn delta(&mut self, delta: Interval) -> Result<bool, Refusal> {
+        if self.has_counted(delta)? {
+            return Ok(false);
+        }
+        let Recent::Intervals { stream, .. } = self else { return Err(Refusal::WrongKind) };
+        let stream = stream.get_or_insert_default();
+        // A delta adds, and what adds has a form.
+        if !stream.deltas.push_interval(delta) {
+            return Err(Refusal::WrongKind);
+        }
+        stream.counted.add(delta.cover().span)
+    }
+
+    /// Adds the points or deltas that no store has to a lane which another writer has changed; returns
+    /// what it does not take.
+    pub(crate) fn rebase(
+        &mut self,
+        spec: &Spec,
+        key: impl Fn(i64) -> SlotKey,
+        lane: &Lane,
+    ) -> Unstored {
+        let mut unstored = Unstored::default();
+        match std::mem::replace(self, Recent::new(spec, lane)) {
+            Recent::Points { log, known, .. } => {
+                let added = log.points().skip(known).map(|point| self.point(spec, &key, point));
+                unstored.overtaken = added.filter(Result::is_err).count() as u64;
+            }
+            Recent::Intervals { log: others, stream } => {
+                for delta in stream.iter().flat_map(|stream| stream.deltas.intervals()) {
+                    match self.delta(delta) {
+                        Ok(is_new) => unstored.repeated += u64::from(!is_new),
+                        Err(_) => unstored.overtaken += 1,
+                    }
+                }
+                if let Recent::Intervals { log, .. } = self {
+                    *log = others;
+                }
+            }
+        }
+        unstored
     }
 }

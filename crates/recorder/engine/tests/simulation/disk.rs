@@ -170,6 +170,11 @@ impl SimulatedDisk {
         SimulatedDisk(Rc::new(RefCell::new(Inner { random, omission, ..Inner::default() })))
     }
 
+    /// From now on its accidents come from these random numbers.
+    pub(crate) fn reseed(&self, random: Random) {
+        self.0.borrow_mut().random = random;
+    }
+
     pub(crate) fn set(&self, condition: Condition) {
         self.0.borrow_mut().condition = condition;
     }

@@ -4,17 +4,21 @@
 //! each run the laws are checked: what was acknowledged is there once, what failed does not come
 //! back, and it starts again.
 //!
-//! A seed that fails prints its events. `TACHOGRAPH_SEEDS=FROM..TO` runs others, as many as you like.
+//! A seed that fails prints its events; one of the batches prints the fewest events that fail, as a
+//! script that [`batches::script::read`] reads. `TACHOGRAPH_SEEDS=FROM..TO` runs others, as many as you
+//! like (`cargo run --release -p xtask -- prove crashes` does so for hours).
 
 #![allow(clippy::unwrap_used, reason = "a test may stop at what it did not expect")]
 
 mod batches;
 mod clock;
+mod deltas;
 mod disk;
 mod journal;
 mod random;
 mod writers;
 
+use batches::script::{self, Event};
 use disk::Omission;
 
 /// The seeds of a test run.
@@ -23,6 +27,18 @@ fn seeds() -> std::ops::Range<u64> {
     let range = wanted.as_deref().and_then(|text| text.split_once(".."));
     let range = range.and_then(|(from, to)| Some(from.parse().ok()?..to.parse().ok()?));
     range.unwrap_or(0..20_000)
+}
+
+/// Prints how often each accident happened; a simulator whose accidents do not happen proves nothing.
+#[allow(clippy::print_stdout, reason = "the proof reads it")]
+fn tell(name: &str, each: &[(&'static str, u64)]) {
+    let seeds = seeds().count() as u64;
+    println!("simulated: {name}: seeds: {seeds}");
+    for (what, count) in each {
+        println!("simulated: {name}: {what}: {count}");
+    }
+    let rare = each.iter().find(|(_, count)| *count < seeds / 100);
+    assert!(rare.is_none(), "{name}: {rare:?} of {seeds} seeds");
 }
 
 #[test]
@@ -38,9 +54,8 @@ fn a_journal_keeps_its_laws_on_a_disk_that_fails() {
             Err(script) => panic!("seed {seed}:\n{script}"),
         }
     }
-    assert!(acknowledged > 0);
-    // A simulator whose accidents do not happen proves nothing.
-    assert!(all.each().iter().all(|(_, count)| *count > 1_000), "{all:?}");
+    let acknowledged = [("acknowledged", acknowledged as u64)];
+    tell("journal", &[&acknowledged[..], &all.each()].concat());
 }
 
 #[test]
@@ -77,22 +92,28 @@ fn every_rule_about_clocks_is_needed() {
 
 #[test]
 fn what_is_acknowledged_is_in_the_store_once() {
-    let mut all = disk::Injected::default();
-    let (mut acknowledged, mut written, mut lost, mut late, mut repeated) = (0, 0, 0, 0, 0);
+    let mut all = batches::Seen::default();
     for seed in seeds() {
         match batches::run(seed, None) {
-            Ok(seen) => {
-                acknowledged += seen.acknowledged;
-                (written, lost, late) =
-                    (written + seen.batches, lost + seen.lost_answers, late + seen.late_commits);
-                repeated += seen.repetitions;
-                all.add(&seen.injected);
-            }
-            Err(script) => panic!("seed {seed}:\n{script}"),
+            Ok(seen) => all.add(&seen),
+            Err(_) => panic!("seed {seed}:\n{}", batches::shortest(seed)),
         }
     }
-    let counted = [acknowledged as u64, written, lost, late, repeated];
-    assert!(counted.iter().all(|count| *count > 1_000), "{counted:?} {all:?}");
+    tell("batches", &[&all.each()[..], &all.injected.each()].concat());
+}
+
+#[test]
+fn a_seed_that_fails_becomes_a_short_script() {
+    let without = Some(batches::Leniency::KeysInMemory);
+    let fails = |events: &[Event]| batches::play(events, without).is_err();
+    let found = (0..20_000).map(script::events).find(|events| fails(events)).unwrap();
+    let short = script::shrink(found.clone(), fails);
+    let text: String = short.iter().map(|event| format!("{event}\n")).collect();
+    assert!(short.len() <= 10, "of {} events:\n{text}", found.len());
+    assert_eq!(script::read(&text).as_ref(), Ok(&short));
+    assert!(fails(&short), "{text}");
+    assert_eq!(batches::play(&short, None).err(), None);
+    assert_eq!(script::read("1 pass 5\n\n# what came of it\n2 fly").unwrap_err(), "2 fly");
 }
 
 #[test]
@@ -112,7 +133,24 @@ fn two_processes_on_one_lane_write_the_sums_of_one() {
             Err(script) => panic!("seed {seed}:\n{script}"),
         }
     }
+    tell("writers", &all.each());
+}
+
+#[test]
+fn each_time_of_a_stream_counts_once() {
+    let mut all = deltas::Seen::default();
+    for seed in seeds() {
+        match deltas::run(seed, true) {
+            Ok(seen) => all.add(&seen),
+            Err(script) => panic!("seed {seed}:\n{script}"),
+        }
+    }
     assert!(all.each().iter().all(|count| *count > 1_000), "{:?}", all.each());
+}
+
+#[test]
+fn deltas_that_are_intervals_like_others_count_twice() {
+    assert!((0..20_000).any(|seed| deltas::run(seed, false).is_err()));
 }
 
 #[test]

@@ -55,8 +55,14 @@ impl Seen {
         self.refused += other.refused;
     }
 
-    pub(crate) fn each(&self) -> [u64; 5] {
-        [self.batches, self.stale, self.lost_answers, self.kills, self.refused]
+    pub(crate) fn each(&self) -> [(&'static str, u64); 5] {
+        [
+            ("batches", self.batches),
+            ("stale lanes", self.stale),
+            ("lost answers", self.lost_answers),
+            ("kills", self.kills),
+            ("refused", self.refused),
+        ]
     }
 }
 
@@ -239,9 +245,9 @@ impl World {
         match applied {
             Ok(Some(_)) => {
                 self.seen.batches += 1;
-                self.seen.refused += sent.frozen.refused();
+                self.seen.refused += sent.frozen.unstored().overtaken;
                 for (id, lane) in sent.frozen.rebased() {
-                    self.seen.refused += process.head.rebase(id, &lane);
+                    self.seen.refused += process.head.rebase(id, &lane).overtaken;
                 }
                 return Ok(());
             }

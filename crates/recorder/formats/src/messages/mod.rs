@@ -79,9 +79,8 @@ pub struct Element {
     pub updates: usize,
     /// Since when its totals count, in microseconds since the epoch: they were 0 then.
     pub start_us: Option<i64>,
-    /// Start and end in nanoseconds since the epoch of an element with intervals. The same series
-    /// and times again are a repetition.
-    pub over_ns: Option<(u64, u64)>,
+    /// Whether its updates are deltas: the intervals of streams that count each time once.
+    pub is_delta: bool,
     /// Why it is refused, if it is.
     pub refused: Option<Reason>,
 }
@@ -231,7 +230,7 @@ impl Messages {
 
 impl Element {
     fn of(kind: ElementKind) -> Element {
-        Element { kind, updates: 0, start_us: None, over_ns: None, refused: None }
+        Element { kind, updates: 0, start_us: None, is_delta: false, refused: None }
     }
 }
 

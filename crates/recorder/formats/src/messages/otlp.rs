@@ -19,7 +19,7 @@ use series::Kind;
 
 use super::wire::{Fields, Value, fields};
 use super::{Element, ElementKind, MessageError, Messages, Taken, delta, point, whole_point};
-use crate::text::FIELD;
+use crate::name::FIELD;
 use crate::{Arrival, Malformed, NAME_MAX, Precision, Reason, TAGS_MAX, Update};
 
 /// The tag with the scope's name.
@@ -261,9 +261,8 @@ impl Messages {
             let tags = others.chain([(QUANTILE, &*quantile)]);
             to.updates.push((self.series(named.name, tags, FIELD)?, update));
         }
-        let over_ns = is_delta.then_some((found.start_ns, found.end_ns));
         let is_since = !is_delta && is_total && found.start_ns != 0 && start_us < at_us;
-        Ok(Element { start_us: is_since.then_some(start_us), over_ns, ..element })
+        Ok(Element { start_us: is_since.then_some(start_us), is_delta, ..element })
     }
 }
 

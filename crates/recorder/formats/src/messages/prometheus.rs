@@ -13,7 +13,7 @@ use super::{
     Declared, ELEMENTS_MAX, Element, ElementKind, FAMILIES_MAX, MessageError, Messages, Taken,
     point, whole_point,
 };
-use crate::text::FIELD;
+use crate::name::FIELD;
 use crate::{Arrival, Malformed, NAME_MAX, Precision, Reason, TAGS_MAX, Update};
 
 /// The label that names the metric.

@@ -16,7 +16,8 @@ use std::borrow::Cow;
 
 use series::Kind;
 
-use super::{FIELD, Out, Parser, is_of_points};
+use super::{Out, Parser, is_of_points};
+use crate::name::FIELD;
 use crate::{
     Arrival, FileError, Malformed, Number, Precision, Quotes, Reason, Series, SeriesName, Update,
     parse_time,

@@ -7,7 +7,8 @@
 
 use series::Kind;
 
-use super::{FIELD, Out, Parser, is_of_points};
+use super::{Out, Parser, is_of_points};
+use crate::name::FIELD;
 use crate::time::decimal_seconds;
 use crate::{Arrival, FileError, Malformed, Number, Reason, Series, SeriesName, Update};
 

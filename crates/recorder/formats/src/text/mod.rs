@@ -19,9 +19,6 @@ pub use window::{Carried, Held, Windowed, Windows};
 use crate::quotes::is_comment;
 use crate::{Arrival, Book, FileError, Line, Malformed, Quotes, Reason, Series, Update};
 
-/// The field of series in formats without fields.
-pub(crate) const FIELD: &str = "value";
-
 /// A parser for the lines of one stream, in order.
 pub trait Parser: fmt::Debug {
     /// Parses a line that is neither empty nor a comment. Values that depend on earlier lines are

@@ -30,7 +30,8 @@ use series::{COUNT_MAX, Kind, Refusal, Step};
 
 use super::graphite::tagged;
 use super::window::{Amount, Item, TIMED, Windows};
-use super::{FIELD, Held, Out, Parsed, Parser};
+use super::{Held, Out, Parsed, Parser};
+use crate::name::FIELD;
 use crate::time::decimal_seconds;
 use crate::{Arrival, FileError, Malformed, Number, Reason, Series, Update};
 

@@ -14,7 +14,7 @@ use engine::{
     Counted, Effect, Engine, EngineError, Event, Folder, Journal, JournalError, Now, Refused,
     Reply, Session, SessionError, Wants, session,
 };
-use store::{Retention, Store, StoreError, Writer};
+use store::{FORGOTTEN_MAX, Retention, Store, StoreError, Writer};
 
 use super::journal::Group;
 use super::store_thread::Job;
@@ -337,20 +337,21 @@ impl Executor<'_> {
                     metrics.journal_errors.inc();
                 }
             }
-            Effect::Forget(until_us) => {
-                let metrics = metrics.clone();
-                self.work(move |store| {
-                    metrics.forgotten(&store.forget_requests(until_us));
-                    None
-                });
-            }
-            Effect::Maintain(now_us) => {
+            Effect::Maintain { now_us, forget_us } => {
                 let metrics = metrics.clone();
                 self.work(move |store| {
                     let begun = Instant::now();
-                    let done = store.maintain_while(now_us, &mut || begun.elapsed() < PART);
+                    let mut goes_on = || begun.elapsed() < PART;
+                    let mut forgets_more = true;
+                    while forgets_more && goes_on() {
+                        let forgotten = store.forget_requests(forget_us);
+                        metrics.forgotten(&forgotten);
+                        forgets_more = forgotten.is_ok_and(|count| count == FORGOTTEN_MAX);
+                    }
+                    let done = store.maintain_while(now_us, &mut goes_on);
                     metrics.upkeep(&done);
-                    Some(Reply::Maintained(done.is_ok_and(|done| done.is_partial)))
+                    let is_partial = forgets_more || done.is_ok_and(|done| done.is_partial);
+                    Some(Reply::Maintained(is_partial))
                 });
             }
             Effect::Trouble(error) => state.set_store_error(error),

@@ -16,22 +16,24 @@
 mod executor;
 mod journal;
 mod keys;
+mod state;
 mod store_thread;
 mod watchdog;
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use engine::{Clock, EngineOptions, Journal, Moment};
-use rustix::time::{ClockId, Timespec, clock_gettime};
+use engine::{EngineOptions, Journal};
 use store::Writer;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 pub(crate) use engine::{Format, Refused};
+pub(crate) use state::State;
+
+use state::Ends;
 
 use crate::ServeError;
 use crate::metrics::{Metrics, Sender};
@@ -90,103 +92,6 @@ pub(crate) enum Answer {
     Failed(String),
 }
 
-/// What the threads and the listeners know of each other.
-#[derive(Debug)]
-pub(crate) struct State {
-    /// Size of the journal's files.
-    pub(crate) journal_bytes: AtomicU64,
-    /// When the oldest line arrived that no store has, in microseconds since the epoch; 0 if there
-    /// is none.
-    pub(crate) oldest_us: AtomicI64,
-    /// Approximate memory of updates that wait to be written.
-    pub(crate) head_bytes: AtomicU64,
-    /// Whether the store takes no more for now.
-    pub(crate) full: AtomicBool,
-    /// Whether a batch is to be written now, and then none any more, because a successor takes
-    /// over.
-    pub(crate) last_batch: AtomicBool,
-    /// The position of the last lines in the journal.
-    journaled: AtomicU64,
-    /// Whether that batch is written.
-    pub(crate) is_flushed: AtomicBool,
-    /// The last error of the store, until it accepts a batch.
-    store_error: Mutex<Option<String>>,
-    /// The last error of the journal, until it accepts a message.
-    journal_error: Mutex<Option<String>>,
-    /// Which time it is.
-    clock: Mutex<Clock>,
-    /// Told when a thread has ended.
-    pub(crate) ended: Notify,
-}
-
-impl Default for State {
-    fn default() -> State {
-        State {
-            journal_bytes: AtomicU64::default(),
-            oldest_us: AtomicI64::default(),
-            head_bytes: AtomicU64::default(),
-            full: AtomicBool::default(),
-            last_batch: AtomicBool::default(),
-            journaled: AtomicU64::default(),
-            is_flushed: AtomicBool::default(),
-            store_error: Mutex::default(),
-            journal_error: Mutex::default(),
-            clock: Mutex::new(Clock::new(moment())),
-            ended: Notify::default(),
-        }
-    }
-}
-
-impl State {
-    /// The time at which something arrives now, in microseconds since the epoch.
-    pub(crate) fn now_us(&self) -> i64 {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner).now_us(moment())
-    }
-
-    /// The time at which it is to be judged what has expired; `None` while that is unknown.
-    fn expiry_us(&self) -> Option<i64> {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner).expiry_us(moment())
-    }
-
-    /// Compares the clock with the latest time that the record knows.
-    fn compare_clock(&self, last_us: i64) {
-        self.clock.lock().unwrap_or_else(PoisonError::into_inner).compare(moment(), last_us);
-    }
-
-    /// Why the store does not accept batches at the moment, if so.
-    pub(crate) fn store_error(&self) -> Option<String> {
-        self.store_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    fn set_store_error(&self, error: Option<String>) {
-        *self.store_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
-    }
-
-    fn set_journal_error(&self, error: Option<String>) {
-        *self.journal_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
-    }
-
-    fn has_journal_error(&self) -> bool {
-        self.journal_error.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-    }
-
-    /// Why messages are not written to the journal or to the store at the moment, if so.
-    pub(crate) fn trouble(&self) -> Option<String> {
-        let journal = self.journal_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        journal.or_else(|| self.store_error())
-    }
-
-    /// Age of the oldest line that no store has.
-    pub(crate) fn oldest_age(&self) -> Duration {
-        match self.oldest_us.load(Ordering::Relaxed) {
-            0 => Duration::ZERO,
-            oldest_us => {
-                Duration::from_micros(self.now_us().saturating_sub(oldest_us).max(0) as u64)
-            }
-        }
-    }
-}
-
 /// The way in. Cloning shares it; it ends when all are dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Ingest {
@@ -240,15 +145,6 @@ pub(crate) fn start(
     Ok((ingest, Threads { journal, apply }))
 }
 
-/// Tells the daemon that a thread has ended, also if it has panicked.
-struct Ends(Arc<State>);
-
-impl Drop for Ends {
-    fn drop(&mut self) {
-        self.0.ended.notify_one();
-    }
-}
-
 /// A journal that two threads append to.
 type Shared = Arc<Mutex<Journal>>;
 
@@ -299,16 +195,6 @@ impl Threads {
         journal.map_err(|_| ServeError::Panicked)?;
         applied
     }
-}
-
-/// A reading of the clocks.
-fn moment() -> Moment {
-    let us = |clock: ClockId| {
-        let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
-        tv_sec.saturating_mul(series::SECOND_US).saturating_add(tv_nsec / 1_000)
-    };
-    // It goes on while the machine is suspended.
-    Moment { passed_us: us(ClockId::Boottime), shown_us: us(ClockId::Realtime) }
 }
 
 #[cfg(test)]

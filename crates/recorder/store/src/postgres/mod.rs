@@ -7,6 +7,7 @@ mod link;
 mod packed;
 mod read;
 mod requests;
+mod rows;
 mod scan;
 mod schema;
 mod types;

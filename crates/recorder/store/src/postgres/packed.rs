@@ -8,7 +8,7 @@ use series::{Accumulator, Delta, SlotKey};
 
 use super::link::{Failure, OpenTransaction};
 use super::types::Time;
-use super::{copy, read};
+use super::{copy, rows};
 use crate::names;
 use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
@@ -366,7 +366,7 @@ fn take_rows(
            AND r.slot >= $5 AND r.slot < $6
          RETURNING {}",
         names::slot(kept.step().us()),
-        read::SLOT
+        rows::SLOT
     );
     let (first, last) = keys.ends();
     let params: [&(dyn ToSql + Sync); 6] =
@@ -375,7 +375,7 @@ fn take_rows(
     let mut by_key: HashMap<StretchKey, &mut Stretch> =
         open.iter_mut().map(|open| (open.stretch.key, &mut open.stretch)).collect();
     for row in &rows {
-        let (key, row): (SlotKey, Accumulator) = read::slot(row)?;
+        let (key, row): (SlotKey, Accumulator) = rows::slot(row)?;
         let stretch = by_key.get_mut(&StretchKey::of(kept, &key));
         let stretch = stretch.ok_or_else(|| Failure::Value("a row of no stretch".to_owned()))?;
         stretch.slot(key.slot_us).map_err(Failure::Value)?.merge(&row);

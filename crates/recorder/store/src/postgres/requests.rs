@@ -2,10 +2,9 @@
 //!
 //! Their table is no migration: earlier versions need not know it, and can still open the store.
 
-use series::SECOND_US;
-
 use super::link::{Failure, OpenTransaction};
 use super::schema::MIGRATING;
+use crate::store::{FORGOTTEN_MAX, day_of};
 use crate::{Request, StoreError, Writer};
 
 fn exists(session: &mut OpenTransaction<'_>) -> Result<bool, Failure> {
@@ -21,22 +20,22 @@ pub(super) fn add(session: &mut OpenTransaction<'_>, requests: &[Request]) -> Re
         session.transaction.query_one(MIGRATING, &[])?;
         session.transaction.batch_execute(
             "CREATE TABLE IF NOT EXISTS request_key (
-                 key  uuid PRIMARY KEY,
-                 at_s bigint NOT NULL               -- since 1970
-             )",
+                 key uuid PRIMARY KEY,
+                 day integer NOT NULL               -- of its arrival, since 1970
+             );
+             CREATE INDEX IF NOT EXISTS request_key_day ON request_key (day)",
         )?;
     }
     // In a fixed order, so that writers cannot deadlock.
     let mut requests = requests.to_vec();
     requests.sort_unstable();
     let keys: Vec<String> = requests.iter().map(|request| request.key.to_string()).collect();
-    let at_s = requests.iter().map(|request| request.at_us.div_euclid(SECOND_US));
-    let at_s: Vec<i64> = at_s.collect();
+    let days: Vec<i32> = requests.iter().map(|request| day_of(request.at_us)).collect();
     let added = session.execute(
         "INSERT INTO request_key
-         SELECT key::uuid, at_s FROM unnest($1::text[], $2::bigint[]) AS w (key, at_s)
+         SELECT key::uuid, day FROM unnest($1::text[], $2::integer[]) AS w (key, day)
          ON CONFLICT DO NOTHING",
-        &[&keys, &at_s],
+        &[&keys, &days],
     )?;
     if added < requests.len() as u64 { Err(StoreError::Overtaken.into()) } else { Ok(()) }
 }
@@ -50,11 +49,14 @@ pub(super) fn has(session: &mut OpenTransaction<'_>, key: Writer) -> Result<bool
     Ok(!session.query(sql, &[&key.to_string()])?.is_empty())
 }
 
-/// Removes the requests that arrived before a time; returns their number.
+/// Removes some of the requests that arrived on days before that of a time; returns their number.
+/// Those that another process is removing are left to it.
 pub(super) fn forget(session: &mut OpenTransaction<'_>, until_us: i64) -> Result<u64, Failure> {
     if !exists(session)? {
         return Ok(0);
     }
-    let sql = "DELETE FROM request_key WHERE at_s < $1";
-    Ok(session.execute(sql, &[&until_us.div_euclid(SECOND_US)])?)
+    let sql = "DELETE FROM request_key WHERE key IN (
+                   SELECT key FROM request_key WHERE day < $1 ORDER BY day LIMIT $2
+                   FOR UPDATE SKIP LOCKED)";
+    Ok(session.execute(sql, &[&day_of(until_us), &(FORGOTTEN_MAX as i64)])?)
 }

@@ -8,7 +8,7 @@ use series::{Accumulator, SlotKey, Step};
 
 use super::link::{Failure, OpenTransaction};
 use super::types::Time;
-use super::{packed, read, schema};
+use super::{packed, rows, schema};
 use crate::scan::{Gather, row_bytes};
 use crate::stored_retention::StoredRetention;
 use crate::{Digests, SlotSum, Take, names};
@@ -97,7 +97,7 @@ fn packed_sql(step: Step) -> String {
 
 /// The statement that reads the rows that start in a time.
 fn rows_sql(step: Step) -> String {
-    let (columns, table) = (read::SLOT, names::slot(step.us()));
+    let (columns, table) = (rows::SLOT, names::slot(step.us()));
     format!("SELECT {columns} FROM {table} r WHERE r.slot >= $1 AND r.slot < $2")
 }
 
@@ -152,5 +152,5 @@ impl<T> Cursor<T> {
 }
 
 fn slot(row: &Row) -> Result<(SlotKey, Accumulator), Failure> {
-    Ok(read::slot(row)?)
+    Ok(rows::slot(row)?)
 }

@@ -1,8 +1,11 @@
 //! Series and slots in a SQLite file: the record's, with the runs.
 
+mod error;
 mod packed;
+mod packed_table;
 mod read;
 mod requests;
+mod rows;
 mod scan;
 mod schema;
 mod write;

@@ -7,19 +7,13 @@ use rusqlite::{
 };
 use series::{Accumulator, Delta, SlotKey};
 
-use super::{read, schema, write};
+use super::error::broken;
+use super::packed_table::columns;
+use super::{rows, schema};
 use crate::names;
 use crate::packed::{Column, DIVIDED, FORMAT, NUMBERS, Packed, Packing, Stretch, StretchKey};
 use crate::plan::{self, Group, RetentionChanges};
 use crate::stored_retention::StoredRetention;
-
-/// The columns after the key, in the order of writing and reading.
-fn columns() -> String {
-    let numbers = NUMBERS.iter().map(|column| format!("{column}_base, {column}"));
-    let divisors = DIVIDED.iter().map(|column| format!("{column}_div"));
-    let all: Vec<String> = numbers.chain(divisors).collect();
-    format!("format, first, count, shape, {}", all.join(", "))
-}
 
 /// The statement that writes a packed row into a table; it replaces an existing one.
 fn upsert(table: &str) -> String {
@@ -81,35 +75,6 @@ impl<'tx> Put<'tx> {
     }
 }
 
-/// The statement that creates the table of a partition's packed slots.
-pub(super) fn table(step_us: i64, start_us: i64) -> String {
-    let numbers = NUMBERS.iter().map(|column| format!("{column}_base INTEGER, {column} BLOB"));
-    let divisors = DIVIDED.iter().map(|column| format!("{column}_div REAL"));
-    let all: Vec<String> = numbers.chain(divisors).collect();
-    format!(
-        "CREATE TABLE {} (
-            span_us INTEGER NOT NULL,   -- the span's start
-            series  INTEGER NOT NULL,
-            lane    INTEGER NOT NULL,
-            format  INTEGER NOT NULL,   -- of what follows
-            first   INTEGER NOT NULL,   -- the place of the first slot in the span
-            count   INTEGER NOT NULL,   -- places from the first slot to the last
-            shape   INTEGER NOT NULL,   -- bits: what columns are found from
-            {},
-            PRIMARY KEY (span_us, series, lane)
-        ) STRICT, WITHOUT ROWID",
-        names::packed_partition(step_us, start_us),
-        all.join(", ")
-    )
-}
-
-/// The SELECT of no packed rows.
-pub(super) fn nothing() -> String {
-    let columns = format!("span_us, series, lane, {}", columns());
-    let columns: Vec<String> = columns.split(", ").map(|name| format!("NULL AS {name}")).collect();
-    format!("SELECT {} WHERE 0", columns.join(", "))
-}
-
 fn table_of(kept: &StoredRetention, span_us: i64) -> String {
     names::packed_partition(kept.step().us(), kept.partition_of(span_us))
 }
@@ -126,7 +91,7 @@ fn remove(tx: &Transaction<'_>, kept: &StoredRetention, key: StretchKey) -> Resu
 fn packed(row: &Row<'_>) -> Result<Packed> {
     let format: i64 = row.get(0)?;
     if !(1..=FORMAT).contains(&format) {
-        return Err(schema::broken(3, format!("format {format} of packed slots is unknown")));
+        return Err(broken(3, format!("format {format} of packed slots is unknown")));
     }
     let mut packed = Packed {
         first: row.get(1)?,
@@ -149,7 +114,7 @@ fn packed(row: &Row<'_>) -> Result<Packed> {
 fn unpacked(row: &Row<'_>, kept: &StoredRetention, key: StretchKey) -> Result<Stretch> {
     let mut stretch = Stretch::new(kept, key);
     let packed = packed(row)?;
-    packed.unpack(&mut stretch).map_err(|cause| schema::broken(3, cause))?;
+    packed.unpack(&mut stretch).map_err(|cause| broken(3, cause))?;
     Ok(stretch)
 }
 
@@ -241,7 +206,7 @@ impl<'db> Lookup<'db> {
     pub(super) fn find(&mut self, key: StretchKey) -> Result<Packed> {
         let start_us = self.kept.partition_of(key.span_us);
         let Some(statement) = self.find.get_mut(&start_us) else {
-            return Err(schema::broken(0, format!("no packed slots at {start_us} µs")));
+            return Err(broken(0, format!("no packed slots at {start_us} µs")));
         };
         statement.query_row(params![key.span_us, key.series, key.lane], packed)
     }
@@ -373,7 +338,7 @@ pub(super) fn add<'p>(
 
 /// The content of a slot. One outside the stretch would be lost, so that is an error.
 fn slot<'s>(stretch: &'s mut Stretch, key: &SlotKey) -> Result<&'s mut Accumulator> {
-    stretch.slot(key.slot_us).map_err(|cause| schema::broken(0, cause))
+    stretch.slot(key.slot_us).map_err(|cause| broken(0, cause))
 }
 
 fn change(stretch: &mut Stretch, group: &Group<'_>, over: &mut Vec<SlotKey>) -> Result<()> {
@@ -405,14 +370,14 @@ fn store<'tx>(
     let deltas: Vec<(SlotKey, Delta)> =
         stretch.iter().map(|(key, row)| (key, Delta::widen(*row))).collect();
     let rows: Vec<(&SlotKey, &Delta)> = deltas.iter().map(|(key, delta)| (key, delta)).collect();
-    write::add_rows(tx, kept, &rows, &mut Vec::new())?;
+    rows::add(tx, kept, &rows, &mut Vec::new())?;
     Ok(false)
 }
 
 /// Moves the rows of a stretch's slots into it; returns their number.
 fn take_rows(tx: &Transaction<'_>, kept: &StoredRetention, stretch: &mut Stretch) -> Result<u64> {
     let key = stretch.key;
-    let found = read::rows(tx, kept, key.series, key.span_us, kept.span_end(key.span_us))?;
+    let found = rows::of_series(tx, kept, key.series, key.span_us, kept.span_end(key.span_us))?;
     let table = names::partition(kept.step().us(), kept.partition_of(key.span_us));
     let sql = format!("DELETE FROM {table} WHERE slot_us = ?1 AND series = ?2 AND lane = ?3");
     let mut delete = tx.prepare_cached(&sql)?;

@@ -1,15 +1,14 @@
 //! Reads the tables into the model.
 
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Result, Row, params};
 use serde::de::DeserializeOwned;
-use series::{Accumulator, Flavor, Integral, Lane, SlotKey, Spec, Step, rrd};
+use series::{Accumulator, Flavor, Lane, SlotKey, Spec, Step, rrd};
 
-use super::packed;
-use super::schema::{self, broken};
+use super::error::broken;
+use super::{packed, rows, schema};
 use crate::plan::{RecomputedSlot, integral_of};
 use crate::stored_retention::StoredRetention;
-use crate::{Identity, Selector, Series, Writer, names};
+use crate::{Identity, Selector, Series, Writer};
 
 /// The columns of a series, in the order in which [`series`] reads them.
 pub(super) const SERIES: &str = "id, measurement, field, tags, kind, step_us, heartbeat_us, \
@@ -111,31 +110,6 @@ pub(super) fn last_batch(db: &Connection, writer: Writer) -> Result<u64> {
     Ok(found.optional()?.map_or(0, |seq: i64| seq as u64))
 }
 
-/// The columns of a slot, in the order in which [`slot`] reads them.
-pub(super) const SLOT: &str =
-    "slot_us, series, lane, integral, covered_us, vmin, vmax, n, last_us, last_val, approximate";
-
-/// A slot from the columns [`SLOT`]; its integral is a double.
-pub(super) fn slot(row: &Row<'_>) -> Result<(SlotKey, Accumulator)> {
-    let real = |column: usize, otherwise: f64| -> Result<f64> {
-        match row.get_ref(column)? {
-            ValueRef::Null => Ok(otherwise),
-            value => Ok(value.as_f64()?),
-        }
-    };
-    let accumulator = Accumulator {
-        integral: Integral::Area(real(3, 0.0)?),
-        covered_us: row.get(4)?,
-        vmin: real(5, f64::INFINITY)?,
-        vmax: real(6, f64::NEG_INFINITY)?,
-        n: row.get(7)?,
-        last_us: row.get::<_, Option<i64>>(8)?.unwrap_or(i64::MIN),
-        last_val: real(9, 0.0)?,
-        approximate: row.get(10)?,
-    };
-    Ok((SlotKey { slot_us: row.get(0)?, series: row.get(1)?, lane: row.get(2)? }, accumulator))
-}
-
 /// The slots of some series, ordered by key.
 pub(super) fn slots(
     db: &Connection,
@@ -175,29 +149,13 @@ fn all_of(
         if from_us >= until_us {
             continue;
         }
-        found.extend(rows(db, kept, series, from_us, until_us)?);
+        found.extend(rows::of_series(db, kept, series, from_us, until_us)?);
         for stretch in packed::of_series(db, kept, series, from_us, until_us)? {
             let slots = stretch.iter().map(|(key, row)| (key, *row));
             found.extend(slots.filter(|(key, _)| (from_us..until_us).contains(&key.slot_us)));
         }
     }
     Ok(found)
-}
-
-/// The rows of a series in a range within one partition.
-pub(super) fn rows(
-    db: &Connection,
-    kept: &StoredRetention,
-    series: i64,
-    from_us: i64,
-    until_us: i64,
-) -> Result<Vec<(SlotKey, Accumulator)>> {
-    let sql = format!(
-        "SELECT {SLOT} FROM {} WHERE series = ?1 AND slot_us >= ?2 AND slot_us < ?3",
-        names::partition(kept.step().us(), kept.partition_of(from_us))
-    );
-    let mut statement = db.prepare_cached(&sql)?;
-    statement.query_map([series, from_us, until_us], slot)?.collect()
 }
 
 fn flavor(db: &Connection, series: i64) -> Result<Option<Flavor>> {

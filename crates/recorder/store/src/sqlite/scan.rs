@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, Result, Rows, params};
 use series::{Accumulator, SlotKey};
 
-use super::{packed, read, schema};
+use super::error::broken;
+use super::{packed, rows, schema};
 use crate::scan::{Gather, row_bytes};
 use crate::stored_retention::StoredRetention;
 use crate::{Digests, SlotSum, Take, names};
@@ -34,7 +35,7 @@ pub(super) fn scan(
         while let Some(key) = keys.next_if(|key| key.series == series) {
             let packed = stretches.find(key)?;
             let done = packed.sums(key, step_us, (from_us, until_us), gather.slots());
-            done.map_err(|cause| schema::broken(3, cause))?;
+            done.map_err(|cause| broken(3, cause))?;
         }
         while let Some((key, row)) = rows.next.filter(|(key, _)| key.series == series) {
             gather.slots().push(SlotSum::new(key.slot_us, key.lane, &row));
@@ -92,7 +93,7 @@ fn partitions(
 fn rows_sql(step_us: i64, starts: &[i64]) -> String {
     let parts = starts.iter().map(|start_us| {
         let table = names::partition(step_us, *start_us);
-        format!("SELECT {} FROM {table} WHERE slot_us >= ?1 AND slot_us < ?2", read::SLOT)
+        format!("SELECT {} FROM {table} WHERE slot_us >= ?1 AND slot_us < ?2", rows::SLOT)
     });
     let parts: Vec<String> = parts.collect();
     format!("{} ORDER BY series, slot_us, lane", parts.join(" UNION ALL "))
@@ -112,7 +113,7 @@ impl<'s> Cursor<'s> {
     }
 
     fn advance(&mut self) -> Result<()> {
-        self.next = self.rows.next()?.map(read::slot).transpose()?;
+        self.next = self.rows.next()?.map(rows::slot).transpose()?;
         Ok(())
     }
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBehavior, params};
 use series::{Lane, SECOND_US, Step};
 
-use super::packed;
+use super::error::broken;
+use super::packed_table;
 use crate::names;
 use crate::packed::{SERIES_COLUMNS, no_rows, sqlite_numbers, sqlite_slots, sqlite_spans};
 use crate::plan::retained;
@@ -73,7 +74,7 @@ fn add_packed(tx: &Transaction<'_>) -> Result<()> {
     for kept in retentions(tx)? {
         let step_us = kept.step().us();
         for start_us in partitions(tx, step_us)? {
-            tx.execute_batch(&packed::table(step_us, start_us))?;
+            tx.execute_batch(&packed_table::create(step_us, start_us))?;
         }
     }
     Ok(())
@@ -157,11 +158,6 @@ pub(super) fn recorder(tx: &Transaction<'_>) -> Result<String> {
     tx.query_row("SELECT id FROM recorder", [], |row| row.get(0))
 }
 
-/// An invalid value.
-pub(super) fn broken(column: usize, cause: String) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, cause.into())
-}
-
 /// Adds retentions, and changes the ages of existing ones.
 pub(super) fn retain(tx: &Transaction<'_>, wanted: &[Retention]) -> Result<()> {
     let known = retentions(tx)?;
@@ -225,7 +221,7 @@ pub(super) fn make_partitions(
             ) STRICT, WITHOUT ROWID",
             names::partition(step_us, *start_us)
         ))?;
-        tx.execute_batch(&packed::table(step_us, *start_us))?;
+        tx.execute_batch(&packed_table::create(step_us, *start_us))?;
         tx.execute_batch(&index(step_us, *start_us))?;
         tx.execute("INSERT INTO slot_partition VALUES (?1, ?2)", [step_us, *start_us])?;
     }
@@ -305,7 +301,7 @@ fn make_views(tx: &Transaction<'_>, step_us: i64) -> Result<()> {
          CREATE VIEW {stored} AS SELECT * FROM {slot} UNION ALL {};
          {}",
         all(names::partition, format!("SELECT {SLOT_NOTHING} WHERE 0")),
-        all(names::packed_partition, packed::nothing()),
+        all(names::packed_partition, packed_table::nothing()),
         sqlite_spans(&packed, step_us),
         sqlite_numbers(&spans, step_us),
         sqlite_slots(&numbers, "slot_us, series, lane"),

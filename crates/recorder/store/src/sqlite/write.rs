@@ -3,16 +3,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use rusqlite::{CachedStatement, OptionalExtension, Result, Statement, Transaction, params};
-use series::{Accumulator, Batch, Bounds, Delta, Flavor, Lane, SlotKey};
+use rusqlite::{OptionalExtension, Result, Transaction, params};
+use series::{Batch, Flavor, Lane, SlotKey};
 
-use super::{Failure, packed, read, requests, schema};
+use super::{Failure, packed, read, requests, rows, schema};
 use crate::packed::Packing;
 use crate::plan::{self, Plan, RetentionChanges};
 use crate::stored_retention::StoredRetention;
 use crate::{
     Applied, Changes, NewSeries, NotMade, RrdChange, Series, SeriesLimit, Source, StoreError,
-    Writer, names,
+    Writer,
 };
 
 /// Finds or creates series.
@@ -225,77 +225,7 @@ fn add(
     over: &mut Vec<SlotKey>,
 ) -> Result<()> {
     let rows = packed::add(tx, part, packing, writing, over)?;
-    add_rows(tx, &part.kept, &rows, over)
-}
-
-/// Adds to rows, ordered by key. The keys of those whose counts are too large are added to `over`.
-pub(super) fn add_rows(
-    tx: &Transaction<'_>,
-    kept: &StoredRetention,
-    rows: &[(&SlotKey, &Delta)],
-    over: &mut Vec<SlotKey>,
-) -> Result<()> {
-    let mut rows = rows.to_vec();
-    rows.sort_unstable_by_key(|(key, _)| **key);
-    let mut open: Option<(i64, CachedStatement<'_>)> = None;
-    for (key, delta) in rows {
-        let start_us = kept.partition_of(key.slot_us);
-        let statement = match &mut open {
-            Some((known_us, statement)) if *known_us == start_us => statement,
-            _ => {
-                let table = names::partition(kept.step().us(), start_us);
-                &mut open.insert((start_us, tx.prepare_cached(&upsert(&table))?)).1
-            }
-        };
-        let after = add_row(statement, key, delta)?;
-        if plan::overflows(delta, after) {
-            over.push(*key);
-        }
-    }
-    Ok(())
-}
-
-/// The statement that adds a delta to a row, and returns the row's new integral.
-fn upsert(table: &str) -> String {
-    format!(
-        "INSERT INTO {table} AS s VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-         ON CONFLICT (slot_us, series, lane) DO UPDATE SET
-             integral = s.integral + excluded.integral,
-             covered_us = s.covered_us + excluded.covered_us,
-             vmin = CASE WHEN ?12 THEN excluded.vmin
-                         ELSE min(coalesce(s.vmin, excluded.vmin), coalesce(excluded.vmin, s.vmin)) END,
-             vmax = CASE WHEN ?12 THEN excluded.vmax
-                         ELSE max(coalesce(s.vmax, excluded.vmax), coalesce(excluded.vmax, s.vmax)) END,
-             n = s.n + excluded.n,
-             last_val = CASE WHEN excluded.last_us IS NULL OR excluded.last_us < s.last_us THEN s.last_val
-                             WHEN excluded.last_us = s.last_us THEN max(s.last_val, excluded.last_val)
-                             ELSE excluded.last_val END,
-             last_us = max(coalesce(s.last_us, excluded.last_us), coalesce(excluded.last_us, s.last_us)),
-             approximate = CASE WHEN ?12 THEN excluded.approximate
-                                ELSE s.approximate OR excluded.approximate END
-         RETURNING integral"
-    )
-}
-
-fn add_row(statement: &mut Statement<'_>, key: &SlotKey, delta: &Delta) -> Result<f64> {
-    let Accumulator { integral, covered_us, n, approximate, .. } = delta.add;
-    statement.query_row(
-        params![
-            key.slot_us,
-            key.series,
-            key.lane,
-            integral.as_f64(),
-            covered_us,
-            delta.add.min(),
-            delta.add.max(),
-            n,
-            delta.add.last().map(|(at_us, _)| at_us),
-            delta.add.last().map(|(_, value)| value),
-            approximate,
-            delta.bounds == Bounds::Replace,
-        ],
-        |row| row.get(0),
-    )
+    rows::add(tx, &part.kept, &rows, over)
 }
 
 /// Gives coarse slots the bounds of their fine slots.

@@ -3,21 +3,21 @@
 use postgres::{Client, NoTls};
 use series::{Delta, Interval, Kind, Lane, Point, Reading, SECOND_US, SlotKey, Spec, Step};
 use store::{
-    Applied, Changes, Identity, LaneChange, Maintained, NewSeries, Packing, Postgres, Request,
-    Retention, Series, SeriesLimit, Sqlite, Store, StoreError, Writer,
+    Applied, Changes, Identity, LaneChange, Maintained, NewSeries, Packing, Postgres, Retention,
+    Series, SeriesLimit, Sqlite, Store, StoreError, Writer,
 };
 use throwaway::Throwaway;
 
 use crate::place::{Place, server};
 
-fn requests(store: &mut dyn Store) -> i64 {
+pub(crate) fn requests(store: &mut dyn Store) -> i64 {
     store.retain(&[Retention::from_secs(10, None).unwrap()]).unwrap();
     let spec = Spec::new(Kind::Count, Step::from_secs(10).unwrap());
     let wanted = NewSeries::new(Identity::new("requests", []), spec);
     store.series(&[wanted], &SeriesLimit::DEFAULT).unwrap()[0].as_ref().unwrap().id
 }
 
-fn count(series: i64, count: i64) -> Changes {
+pub(crate) fn count(series: i64, count: i64) -> Changes {
     let mut changes = Changes::default();
     let step = Step::from_secs(10).unwrap();
     for (slot_us, part) in Interval::count(0, 30 * SECOND_US, count).unwrap().slots(step) {
@@ -26,7 +26,7 @@ fn count(series: i64, count: i64) -> Changes {
     changes
 }
 
-fn total(store: &mut dyn Store, series: i64) -> f64 {
+pub(crate) fn total(store: &mut dyn Store, series: i64) -> f64 {
     let rows = store.slots(Step::from_secs(10).unwrap(), &[series], i64::MIN, i64::MAX).unwrap();
     rows.iter().map(|(_, row)| row.integral.as_f64()).sum()
 }
@@ -161,33 +161,6 @@ fn a_batch_on_a_lane_that_another_writer_has_changed_is_refused_with_the_lane_as
         assert_eq!(store.apply(Writer(2), 1, &again).unwrap(), Applied::Before);
         assert_eq!(store.lane_states(&[(series.id, 0)]).unwrap(), [after_both]);
         assert_eq!(total(store, series.id), 2.0);
-    }
-}
-
-#[test]
-fn a_request_is_in_one_batch_until_it_is_forgotten() {
-    for mut place in [Place::memory(), Place::sqlite(), Place::postgres("requests")] {
-        let store = place.store();
-        let series = requests(store);
-        assert!(!store.has_request(Writer(5)).unwrap());
-        assert_eq!(store.forget_requests(i64::MAX).unwrap(), 0);
-        let batch = |keys: &[u128]| {
-            let request =
-                |key: &u128| Request { key: Writer(*key), at_us: *key as i64 * SECOND_US };
-            Changes { requests: keys.iter().map(request).collect(), ..count(series, 3) }
-        };
-        store.apply(Writer(1), 1, &batch(&[5, 9])).unwrap();
-        assert_eq!(store.apply(Writer(1), 1, &batch(&[5, 9])).unwrap(), Applied::Before);
-        let error = store.apply(Writer(1), 2, &batch(&[7, 9])).unwrap_err();
-        assert!(matches!(error, StoreError::Overtaken), "{error}");
-        let known =
-            |store: &mut dyn Store| [5, 7, 9].map(|key| store.has_request(Writer(key)).unwrap());
-        assert_eq!((known(store), total(store, series)), ([true, false, true], 3.0));
-        store.apply(Writer(1), 2, &batch(&[7])).unwrap();
-        assert_eq!(store.forget_requests(8 * SECOND_US).unwrap(), 2);
-        assert_eq!(known(store), [false, false, true]);
-        store.apply(Writer(1), 3, &batch(&[7])).unwrap();
-        assert_eq!((known(store), total(store, series)), ([false, true, true], 9.0));
     }
 }
 

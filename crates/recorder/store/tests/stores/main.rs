@@ -8,6 +8,7 @@ mod packing;
 mod place;
 mod plans;
 mod recipes;
+mod requests;
 mod rrd;
 mod scan;
 mod script;

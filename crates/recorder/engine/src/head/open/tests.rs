@@ -247,7 +247,7 @@ fn a_batch_of_a_series_in_rrd_mode_is_not_computed_again() {
     let mut frozen = head.freeze();
     assert!(frozen.rebase(&now));
     let after = Lane::remembering([point(5), point(10)], false);
-    assert_eq!((frozen.rebased(), frozen.refused()), (vec![(ids[0].0, after)], 0));
+    assert_eq!((frozen.rebased(), frozen.unstored().overtaken), (vec![(ids[0].0, after)], 0));
     let state = State::new(&definition, 1_700_000_000 * SECOND_US).unwrap();
     let change = store::RrdChange { series: ids[0].0, state, rows: Vec::new() };
     assert!(!frozen.with_rrd(vec![change]).rebase(&now));
@@ -256,7 +256,7 @@ fn a_batch_of_a_series_in_rrd_mode_is_not_computed_again() {
     head.point(places[0], point(90)).unwrap();
     let later = Lane::remembering([point(100)], true);
     assert_eq!(
-        (head.rebase(ids[0].0, &later), head.newest_us(places[0])),
+        (head.rebase(ids[0].0, &later).overtaken, head.newest_us(places[0])),
         (2, Some(100 * SECOND_US))
     );
 }

@@ -4,40 +4,55 @@ use std::borrow::Cow;
 
 use ::store::{Applied, Changes, Request, Source, Store as _, StoreError};
 use engine::{Event, Frozen, Reply, Stored};
+use series::{Batch as Slots, SECOND_US, Step};
 
-use super::{Asked, Leniency, Process, Sent, World, text};
+use super::script::Answer;
+use super::{Asked, Batch, Leniency, Process, STEP_S, World, text};
+
+/// How long a span is over before it is packed.
+const PACKED_AFTER_US: i64 = 2 * 3_600 * SECOND_US;
 
 impl World {
-    /// The store answers a question, or commits a batch, or is gone, or its answer is lost.
-    pub(super) fn store_works(&mut self, process: &mut Process) -> Result<(), String> {
-        let gone = || StoreError::Lost { place: "memory".to_owned() };
-        let is_gone = !self.is_healthy && self.random.one_in(4);
-        if let Some(asked) = process.asked.pop_front() {
-            let reply = match asked {
-                Asked::Series(_) if is_gone => Reply::Found(Err(gone())),
-                Asked::Series(question) => Reply::Found(question.ask(&mut self.store)),
-                Asked::Key(key) if is_gone => Reply::Known(key, Err(gone())),
-                Asked::Key(key) if self.without == Some(Leniency::KeysInMemory) => {
-                    Reply::Known(key, Ok(false))
-                }
-                Asked::Key(key) => Reply::Known(key, self.store.has_request(key)),
-            };
-            self.note(match &reply {
-                Reply::Found(found) => format!("series: {:?}", found.as_ref().err()),
-                reply => format!("{reply:?}"),
-            });
-            self.tell(process, Event::Store(reply))?;
-        } else if let Some(mut sent) = process.sent.take() {
-            let written = match self.random.below(4) {
-                _ if is_gone => Err(gone()),
-                0 if !self.is_healthy => {
+    /// What the store does, once the seed decides.
+    pub(super) fn random_answer(&mut self) -> Answer {
+        match self.random.below(16) {
+            0..=3 => Answer::Gone,
+            4..=6 => Answer::Lost,
+            _ => Answer::Given,
+        }
+    }
+
+    /// The store answers its questions, and commits a batch; or it is gone, or its answer is lost.
+    pub(super) fn store_works(
+        &mut self,
+        process: &mut Process,
+        answer: Answer,
+    ) -> Result<(), String> {
+        let answer = if self.is_healthy { Answer::Given } else { answer };
+        while let Some(asked) = process.asked.pop_front() {
+            if let Some(reply) = self.answer(asked, answer == Answer::Gone)? {
+                self.note(match &reply {
+                    Reply::Found(found) => format!("series: {:?}", found.as_ref().err()),
+                    reply => format!("{reply:?}"),
+                });
+                self.tell(process, Event::Store(reply))?;
+                self.go_on(process)?;
+            }
+            if answer == Answer::Gone {
+                return Ok(());
+            }
+        }
+        if let Some(mut sent) = process.sent.take() {
+            let written = match answer {
+                Answer::Gone => Err(gone()),
+                Answer::Lost => {
                     let applied = self.apply(&mut sent)?;
-                    self.note(format!("the answer is lost: {applied:?}"));
+                    self.note(format!("committed: {applied:?}"));
                     self.seen.lost_answers += 1;
                     process.ahead += u64::from(self.without == Some(Leniency::NumberAgain));
                     Err(gone())
                 }
-                _ => {
+                Answer::Given => {
                     self.seen.batches += 1;
                     self.apply(&mut sent)?.map(|applied| applied.0)
                 }
@@ -47,6 +62,28 @@ impl World {
             self.tell(process, Event::Store(Reply::Written(written)))?;
         }
         self.go_on(process)
+    }
+
+    fn answer(&mut self, asked: Asked, is_gone: bool) -> Result<Option<Reply>, String> {
+        Ok(Some(match asked {
+            Asked::Maintain(..) if is_gone => Reply::Maintained(false),
+            Asked::Maintain(now_us, forget_us) => {
+                self.store.forget_requests(forget_us).map_err(text)?;
+                let done = self.store.maintain(now_us).map_err(text)?;
+                self.seen.expiries += done.dropped;
+                let step = Step::from_secs(STEP_S).ok_or("a step")?;
+                let horizon_us = self.store.digests(step, 0, 0).map_err(text)?.horizon_us;
+                self.expired_us = self.expired_us.max(horizon_us);
+                Reply::Maintained(done.is_partial)
+            }
+            Asked::Series(_) if is_gone => Reply::Found(Err(gone())),
+            Asked::Series(question) => Reply::Found(question.ask(&mut self.store)),
+            Asked::Key(key) if is_gone => Reply::Known(key, Err(gone())),
+            Asked::Key(key) if self.without == Some(Leniency::KeysInMemory) => {
+                Reply::Known(key, Ok(false))
+            }
+            Asked::Key(key) => Reply::Known(key, self.store.has_request(key)),
+        }))
     }
 
     /// A batch of a dead process is committed, unless a later process has fenced it off.
@@ -63,8 +100,9 @@ impl World {
     /// Writes a batch; whether it was new comes with the result.
     pub(super) fn apply(
         &mut self,
-        sent: &mut Sent,
+        sent: &mut Batch,
     ) -> Result<Result<(Stored, bool), StoreError>, String> {
+        let packed_us = self.right_us() - PACKED_AFTER_US;
         let (claims, random, without) = (&sent.claims, &mut self.random, self.without);
         let mut is_now = false;
         let stored = engine::write(&mut self.store, &mut sent.frozen, 0, |store, _, frozen| {
@@ -86,6 +124,9 @@ impl World {
                     }
                     claimed
                 }
+                Some(Leniency::PackedForGood) => {
+                    store.apply_all(claims, &mut Unpacked { frozen, packed_us })?
+                }
                 _ => store.apply_all(claims, frozen)?,
             };
             is_now = matches!(applied, Applied::Now { .. });
@@ -97,6 +138,10 @@ impl World {
             stored => Ok(Ok((stored.map_err(text)?, is_now))),
         }
     }
+}
+
+fn gone() -> StoreError {
+    StoreError::Lost { place: "memory".to_owned() }
 }
 
 /// A batch without the names of its requests.
@@ -115,6 +160,31 @@ impl Source for KeysApart<'_> {
     fn next(&mut self) -> Option<Cow<'_, Changes>> {
         let mut piece = self.frozen.next()?.into_owned();
         self.requests.append(&mut piece.requests);
+        Some(Cow::Owned(piece))
+    }
+}
+
+/// A batch without the slots of a span that was packed a short time before.
+#[derive(Debug)]
+struct Unpacked<'f> {
+    frozen: &'f mut Frozen,
+    packed_us: i64,
+}
+
+impl Source for Unpacked<'_> {
+    fn restart(&mut self) {
+        self.frozen.restart();
+    }
+
+    fn next(&mut self) -> Option<Cow<'_, Changes>> {
+        let mut piece = self.frozen.next()?.into_owned();
+        let packed = self.packed_us - PACKED_AFTER_US..self.packed_us;
+        for batch in piece.slots.values_mut() {
+            let mut kept = Slots::default();
+            let rows = batch.iter().filter(|(key, _)| !packed.contains(&key.slot_us));
+            rows.for_each(|(key, delta)| kept.add(*key, *delta));
+            *batch = kept;
+        }
         Some(Cow::Owned(piece))
     }
 }

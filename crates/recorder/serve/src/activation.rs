@@ -6,48 +6,35 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::PathBuf;
 
 use listenfd::ListenFd;
-use serde::{Deserialize, Serialize};
 
-use crate::daemon::{Options, Service};
-use crate::handover::{Left, What};
-use crate::{Address, ServeError};
+use crate::handover_item::{Activation, HandoverItem, ItemKind};
+use crate::service::Service;
+use crate::{Address, Options, ServeError};
 
 /// Names of the sockets, separated by colons.
 const NAMES: &str = "LISTEN_FDNAMES";
-
-/// Whether a socket was opened by systemd, and how its service is known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) enum Given {
-    /// The daemon has bound it itself.
-    #[default]
-    No,
-    /// Its address is in the options.
-    ByAddress,
-    /// It has the name of a service, and replaces the service's addresses in the options.
-    ByName,
-}
 
 /// The sockets that systemd has opened for this process. Its variables are removed from the
 /// environment.
 ///
 /// # Errors
-/// [`ServeError::Given`] for a socket that cannot be used.
-pub(crate) fn take(options: &Options) -> Result<Vec<Left>, ServeError> {
+/// [`ServeError::Activation`] for a socket that cannot be used.
+pub(crate) fn take(options: &Options) -> Result<Vec<HandoverItem>, ServeError> {
     let names = std::env::var(NAMES).unwrap_or_default();
     let mut sockets = ListenFd::from_env();
     let mut names = names.split(':');
     let mut left = Vec::new();
     for place in 0..sockets.len() {
         let name = names.next().unwrap_or_default();
-        let failed = |why: String| ServeError::Given { name: name.to_owned(), why };
+        let failed = |why: String| ServeError::Activation { name: name.to_owned(), why };
         let Some((address, fd)) = socket(&mut sockets, place) else {
             return Err(failed("it is no listening socket or datagram socket".to_owned()));
         };
         let wanted = options.wanted();
         let by_address = || wanted.iter().find(|(_, wanted)| *wanted == &address);
         let (service, given) = match (Service::named(name), by_address()) {
-            (Some(service), _) => (service, Given::ByName),
-            (None, Some((service, _))) => (*service, Given::ByAddress),
+            (Some(service), _) => (service, Activation::ByName),
+            (None, Some((service, _))) => (*service, Activation::ByAddress),
             (None, None) => {
                 return Err(failed(format!(
                     "{address} is not in the options: set FileDescriptorName= to the name of an \
@@ -60,7 +47,10 @@ pub(crate) fn take(options: &Options) -> Result<Vec<Left>, ServeError> {
         if is_datagram && let Some(protocol) = service.needs_stream() {
             return Err(failed(format!("{address} cannot be used for {protocol}")));
         }
-        left.push(Left { fd, what: What::Socket { service, wanted: address.to_string(), given } });
+        left.push(HandoverItem {
+            fd,
+            what: ItemKind::Socket { service, wanted: address.to_string(), given },
+        });
     }
     Ok(left)
 }

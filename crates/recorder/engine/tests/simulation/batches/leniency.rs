@@ -1,0 +1,65 @@
+//! The rules that are left out on purpose, each of which a seed must find.
+
+/// A rule of batches that is left out on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Leniency {
+    /// The store gets a batch before its record is in the journal.
+    RecordAfterBatch,
+    /// The journal is released before the store has the batch.
+    ReleaseBeforeBatch,
+    /// A batch is claimed in another transaction than that of its slots.
+    ClaimOutside,
+    /// A batch whose answer was lost is written again under the next number.
+    NumberAgain,
+    /// A batch claims a message that it does not contain.
+    UptoTooFar,
+    /// A new process reads the whole journal again.
+    FromTheStart,
+    /// A new process begins after the last batch record, whether or not the store has that batch.
+    BelievesTheJournal,
+    /// Messages are acknowledged before the journal has them.
+    AnswersEarly,
+    /// A new process does not claim the next number of its predecessor.
+    NoFence,
+    /// The names of requests are written after the transaction of their updates.
+    KeysAfter,
+    /// A new process does not ask the store for the names of requests.
+    KeysInMemory,
+    /// What is refused is not counted.
+    RefusedUncounted,
+    /// A new process does not continue the windows of its predecessor.
+    WindowsForgotten,
+    /// Changes of gauges are not read again.
+    ChangesForgotten,
+    /// Messages that are read again arrive again.
+    ArrivalsAnew,
+    /// Expiry believes what the clock shows.
+    ExpiryAsShown,
+    /// A slot that arrives after its span was packed is not written.
+    PackedForGood,
+    /// Senders are not told to wait.
+    NobodyWaits,
+}
+
+impl Leniency {
+    pub(crate) const ALL: [Leniency; 18] = [
+        Leniency::RecordAfterBatch,
+        Leniency::ReleaseBeforeBatch,
+        Leniency::ClaimOutside,
+        Leniency::NumberAgain,
+        Leniency::UptoTooFar,
+        Leniency::FromTheStart,
+        Leniency::BelievesTheJournal,
+        Leniency::AnswersEarly,
+        Leniency::NoFence,
+        Leniency::KeysAfter,
+        Leniency::KeysInMemory,
+        Leniency::RefusedUncounted,
+        Leniency::WindowsForgotten,
+        Leniency::ChangesForgotten,
+        Leniency::ArrivalsAnew,
+        Leniency::ExpiryAsShown,
+        Leniency::PackedForGood,
+        Leniency::NobodyWaits,
+    ];
+}

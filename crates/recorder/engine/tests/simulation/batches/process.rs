@@ -1,0 +1,346 @@
+//! A process: it tells the engine what happens, and does what the engine wants.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use ::store::{StoreError, Writer};
+use engine::journal::Follower;
+use engine::{Counted, Effect, EngineError, Event, Figure, Message, Now, Record, Wants};
+use series::SECOND_US;
+
+use super::messages::Given;
+use super::{
+    Asked, Batch, HEAD_BYTES, HEAD_SLACK, JOURNAL_MAX, JOURNAL_SLACK, Leniency, Process, Waiting,
+    World, text,
+};
+use crate::journal::law;
+
+/// How far a clock that is not believed may move expiry: an hour, and a step of the clock.
+const EARLY_MAX_US: i64 = 3_660 * SECOND_US;
+
+/// What became of the message of an event.
+#[derive(Default)]
+pub(super) struct Done {
+    is_again: bool,
+    is_answered: bool,
+}
+
+impl World {
+    fn now(&mut self, process: &mut Process) -> Now {
+        let at = self.moment();
+        let expiry_us = match self.without {
+            Some(Leniency::ExpiryAsShown) => Some(at.shown_us),
+            _ => process.clock.expiry_us(at),
+        };
+        Now {
+            passed: Duration::from_micros((self.passed_us - process.begun_us).unsigned_abs()),
+            expiry_us,
+            journal_bytes: process.journal.size(),
+            is_journal_failing: process.is_journal_failing,
+        }
+    }
+
+    /// Tells the engine of an event, and does what it wants.
+    pub(super) fn tell(
+        &mut self,
+        process: &mut Process,
+        event: Event<'_, u64>,
+    ) -> Result<Done, String> {
+        let now = self.now(process);
+        let (mut done, mut effects) = (Done::default(), Vec::new());
+        let number = match &event {
+            Event::Message(_, number) => **number,
+            _ => 0,
+        };
+        if let Err(error) = process.engine.step(event, now, &mut effects) {
+            self.note(format!("ends: {error}"));
+            let is_allowed = match error {
+                EngineError::Unwritten => process.stops,
+                // It cannot start without the store.
+                EngineError::Store(StoreError::Lost { .. }) => true,
+                _ => false,
+            };
+            law(is_allowed, "only a stop, or a store that is gone at the start, ends it")?;
+            process.is_over = true;
+        }
+        let mut effects = VecDeque::from(effects);
+        while let Some(effect) = effects.pop_front() {
+            let event = self.carry_out(process, effect, number, &mut done)?;
+            if self.disk.is_dead() {
+                // It does not learn the results of its calls any more.
+                return Ok(Done::default());
+            }
+            if let Some(event) = event {
+                let mut more = Vec::new();
+                process.engine.step(event, now, &mut more).map_err(text)?;
+                effects.extend(more);
+            }
+        }
+        let bytes = process.engine.head_bytes();
+        law(bytes <= HEAD_BYTES + HEAD_SLACK, &format!("the head has a limit: {bytes} bytes"))?;
+        Ok(done)
+    }
+
+    /// Does what the engine wants; returns what it is to be told at once. `number` is that of the
+    /// message of the event.
+    fn carry_out(
+        &mut self,
+        process: &mut Process,
+        effect: Effect<u64>,
+        number: u64,
+        done: &mut Done,
+    ) -> Result<Option<Event<'static, u64>>, String> {
+        let journal = &mut process.journal;
+        match effect {
+            Effect::Again => done.is_again = true,
+            Effect::Answer(_, counted) => {
+                done.is_answered = true;
+                if let Some(counted) = counted {
+                    self.count(number, counted)?;
+                }
+            }
+            Effect::Count(number, counted) => self.count(number, counted)?,
+            Effect::Add(Figure::RequestsRepeated, count) => self.seen.repetitions += count,
+            Effect::Add(..) | Effect::Trouble(_) | Effect::Flushed => {}
+            Effect::Maintain { now_us, forget_us } => {
+                // A record that is ahead of the right time is believed.
+                let run_us = self.passed_us - process.begun_us;
+                let latest_us = self.right_us().max(process.known_us.saturating_add(run_us));
+                let is_safe = now_us <= latest_us + EARLY_MAX_US;
+                law(is_safe, &format!("nothing expires early: {now_us} at {}", self.right_us()))?;
+                process.asked.push_back(Asked::Maintain(now_us, forget_us));
+            }
+            Effect::AskSeries(question) => process.asked.push_back(Asked::Series(question)),
+            Effect::AskKey(key) => process.asked.push_back(Asked::Key(key)),
+            Effect::Weigh(from) => {
+                let bytes = journal.size_from(from);
+                self.is_cut |= bytes >= JOURNAL_MAX / 2;
+                return Ok(Some(Event::Weighed(bytes)));
+            }
+            Effect::Note { batches, .. } if self.without == Some(Leniency::RecordAfterBatch) => {
+                process.owed = Some(batches);
+                return Ok(Some(Event::Noted(true)));
+            }
+            Effect::Note { batches, is_large } => {
+                if is_large {
+                    let _ = journal.start_file();
+                }
+                let noted = batches.note(journal);
+                if self.without == Some(Leniency::ReleaseBeforeBatch) && noted.is_ok() {
+                    let _ = batches.release(journal);
+                }
+                process.is_journal_failing = noted.is_err();
+                self.note(format!("batch up to {}: {noted:?}", batches.upto()));
+                return Ok(Some(Event::Noted(noted.is_ok())));
+            }
+            Effect::TryJournal(batches) => {
+                process.is_journal_failing = batches.note(journal).is_err();
+            }
+            Effect::StartFile => {
+                let _ = journal.start_file();
+                let (lines, upto) = (process.lines, journal.last());
+                return Ok(Some(Event::FileStarted { lines, upto }));
+            }
+            Effect::Write(frozen) => {
+                let claims = frozen.claims().iter();
+                let claims = claims.map(|(writer, number)| (*writer, number + process.ahead));
+                let mut sent = Batch { claims: claims.collect(), frozen };
+                if let Some(owed) = process.owed.take() {
+                    let _ = self.apply(&mut sent)?;
+                    let _ = owed.note(journal);
+                }
+                process.sent = Some(sent);
+            }
+            Effect::Release(batches) => _ = batches.release(journal),
+            Effect::Shorten(mut batches) => _ = batches.shorten(journal),
+        }
+        Ok(None)
+    }
+
+    /// Counts a message, once.
+    fn count(&mut self, number: u64, counted: Counted) -> Result<(), String> {
+        let counted = match self.without {
+            Some(Leniency::RefusedUncounted) => {
+                Counted { refused: formats::RefusalCounts::default(), ..counted }
+            }
+            _ => counted,
+        };
+        let before = self.counted.insert(number, counted);
+        law(before.is_none(), &format!("a message is counted once: {number}"))
+    }
+
+    /// Gives the engine what it wants, as far as it is there.
+    pub(super) fn go_on(&mut self, process: &mut Process) -> Result<(), String> {
+        while !self.disk.is_dead() && !process.is_over {
+            match process.engine.wants() {
+                Wants::Record { after, upto } => self.read(process, after, upto)?,
+                Wants::Message(_) => {
+                    let Some(waits) = process.waiting.pop_front() else { return Ok(()) };
+                    let Waiting { position, given, arrival_us } = waits;
+                    let far = u64::from(self.without == Some(Leniency::UptoTooFar));
+                    let lines = self.messages[&given.number].lines.clone();
+                    let message = Message {
+                        position: position + far,
+                        format: given.format.of_engine(),
+                        arrival_us,
+                        key: given.key(),
+                        lines: &lines,
+                    };
+                    let done = self.tell(process, Event::Message(message, &given.number))?;
+                    if done.is_again {
+                        process.waiting.push_front(waits);
+                    } else if done.is_answered {
+                        self.acknowledged.insert(given.number);
+                        if given.key().is_none() {
+                            process.answered.insert(given.number);
+                        }
+                    }
+                }
+                Wants::Reply(_) | Wants::Nothing => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the next record that waits in the journal.
+    fn read(&mut self, process: &mut Process, after: u64, upto: u64) -> Result<(), String> {
+        let follower = process.follower.take().filter(|follower| follower.after() == after);
+        let mut follower = follower.unwrap_or_else(|| Follower::new(self.disk.clone(), after));
+        match follower.next(upto) {
+            Ok(Some((position, bytes))) => {
+                let bytes = match position <= process.believed {
+                    true => {
+                        let mut skipped = Vec::new();
+                        Record::Batch { writer: Writer(0), number: 0, upto: 0 }.write(&mut skipped);
+                        skipped
+                    }
+                    false => self.as_read(process, bytes),
+                };
+                let done = self.tell(process, Event::Record { position, bytes: &bytes })?;
+                if done.is_again {
+                    follower.again();
+                }
+                process.follower = Some(follower);
+            }
+            read => {
+                self.note(format!("not read: {read:?}"));
+                process.is_over = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// A record, as a process reads it that leaves out a rule.
+    fn as_read(&self, process: &mut Process, bytes: &[u8]) -> Vec<u8> {
+        let mut changed = bytes.to_vec();
+        let Some(Record::Lines { format, arrival_us, key, lines }) = Record::read(bytes) else {
+            return changed;
+        };
+        match self.without {
+            Some(Leniency::ArrivalsAnew) => {
+                let arrival_us = process.clock.now_us(self.moment());
+                Record::Lines { format, arrival_us, key, lines }.write(&mut changed);
+            }
+            Some(Leniency::ChangesForgotten) => {
+                let is_kept = |line: &&[u8]| !line.starts_with(b"gauge:");
+                let kept: Vec<&[u8]> =
+                    lines.split_inclusive(|byte| *byte == b'\n').filter(is_kept).collect();
+                let lines = &kept.concat();
+                Record::Lines { format, arrival_us, key, lines }.write(&mut changed);
+            }
+            _ => {}
+        }
+        changed
+    }
+
+    /// The engine looks at the time.
+    pub(super) fn tick(&mut self, process: &mut Process) -> Result<(), String> {
+        self.tell(process, Event::Tick)?;
+        self.go_on(process)
+    }
+
+    /// A successor is to take over, or does not.
+    pub(super) fn hand_over(&mut self, process: &mut Process) -> Result<(), String> {
+        if let Wants::Message(_) = process.engine.wants() {
+            process.hands_over = !process.hands_over;
+            self.note(format!("hands over: {}", process.hands_over));
+            let event = if process.hands_over { Event::HandOver } else { Event::KeepOn };
+            self.tell(process, event)?;
+        }
+        self.pass(1_000);
+        self.tick(process)
+    }
+
+    /// No more messages come: a while later, it has ended in order, or with an error.
+    pub(super) fn stop(&mut self, process: &mut Process, rounds: u64) -> Result<(), String> {
+        if process.waiting.is_empty() && matches!(process.engine.wants(), Wants::Message(_)) {
+            process.stops = true;
+            self.tell(process, Event::Stop)?;
+        }
+        for _ in 0..rounds {
+            if !process.stops || self.disk.is_dead() || process.is_over {
+                return Ok(());
+            }
+            if process.engine.wants() == Wants::Nothing {
+                self.note("ended in order");
+                // A successor of a handover reads the rest, and does not count it again.
+                let is_counted = |number: &&u64| self.counted.contains_key(*number);
+                let uncounted = process.answered.iter().find(|number| !is_counted(number));
+                let all = process.hands_over || uncounted.is_none();
+                law(all, &format!("every message is counted: {uncounted:?}"))?;
+                break;
+            }
+            let ms = 50 + self.random.below(6_000);
+            self.pass(ms);
+            self.tick(process)?;
+            let answer = self.random_answer();
+            self.store_works(process, answer)?;
+        }
+        process.is_over |= process.stops;
+        Ok(())
+    }
+
+    /// Messages arrive, some of them again.
+    pub(super) fn receive(
+        &mut self,
+        process: &mut Process,
+        messages: &[Given],
+    ) -> Result<(), String> {
+        let is_full = process.engine.is_full() || process.journal.size() >= JOURNAL_MAX;
+        if is_full && self.without != Some(Leniency::NobodyWaits) {
+            self.note("the senders wait");
+            return self.go_on(process);
+        }
+        // The senders' clocks are right.
+        let (arrival_us, right_us) = (process.clock.now_us(self.moment()), self.right_us());
+        self.in_order &= arrival_us >= self.arrived_us;
+        self.arrived_us = arrival_us;
+        let journal = &mut process.journal;
+        let mut waiting = Vec::new();
+        for given in messages {
+            let sent = given.send(right_us, arrival_us);
+            let position = journal.append(&sent.record).map_err(text)?;
+            waiting.push(Waiting { position, given: *given, arrival_us });
+            self.messages.entry(given.number).or_insert(sent);
+        }
+        let committed = journal.commit();
+        let (is_torn, bytes) = (journal.is_torn(), journal.size());
+        self.note(format!("at {arrival_us}, {waiting:?}: {committed:?}"));
+        let numbers = messages.iter().map(|given| given.number);
+        if self.without == Some(Leniency::AnswersEarly) {
+            self.acknowledged.extend(numbers.clone());
+        }
+        process.is_journal_failing = committed.is_err();
+        if committed.is_ok() || self.disk.is_dead() || is_torn {
+            // Those without an answer may count, or not.
+            self.unknown.extend(numbers);
+        }
+        if let (Ok(last), false) = (committed, self.disk.is_dead()) {
+            process.lines = last;
+            process.waiting.extend(waiting);
+        }
+        let has_room = bytes <= JOURNAL_MAX + JOURNAL_SLACK;
+        law(has_room, &format!("the journal has a limit: {bytes} bytes"))?;
+        self.go_on(process)
+    }
+}

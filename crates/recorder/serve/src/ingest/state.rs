@@ -1,0 +1,125 @@
+//! What the threads and the listeners know of each other.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use engine::{Clock, Moment};
+use rustix::time::{ClockId, Timespec, clock_gettime};
+use tokio::sync::Notify;
+
+/// What the threads and the listeners know of each other.
+#[derive(Debug)]
+pub(crate) struct State {
+    /// Size of the journal's files.
+    pub(crate) journal_bytes: AtomicU64,
+    /// When the oldest line arrived that no store has, in microseconds since the epoch; 0 if there
+    /// is none.
+    pub(crate) oldest_us: AtomicI64,
+    /// Approximate memory of updates that wait to be written.
+    pub(crate) head_bytes: AtomicU64,
+    /// Whether the store takes no more for now.
+    pub(crate) full: AtomicBool,
+    /// Whether a batch is to be written now, and then none any more, because a successor takes
+    /// over.
+    pub(crate) last_batch: AtomicBool,
+    /// The position of the last lines in the journal.
+    pub(super) journaled: AtomicU64,
+    /// Whether that batch is written.
+    pub(crate) is_flushed: AtomicBool,
+    /// The last error of the store, until it accepts a batch.
+    store_error: Mutex<Option<String>>,
+    /// The last error of the journal, until it accepts a message.
+    journal_error: Mutex<Option<String>>,
+    /// Which time it is.
+    clock: Mutex<Clock>,
+    /// Told when a thread has ended.
+    pub(crate) ended: Notify,
+}
+
+impl Default for State {
+    fn default() -> State {
+        State {
+            journal_bytes: AtomicU64::default(),
+            oldest_us: AtomicI64::default(),
+            head_bytes: AtomicU64::default(),
+            full: AtomicBool::default(),
+            last_batch: AtomicBool::default(),
+            journaled: AtomicU64::default(),
+            is_flushed: AtomicBool::default(),
+            store_error: Mutex::default(),
+            journal_error: Mutex::default(),
+            clock: Mutex::new(Clock::new(moment())),
+            ended: Notify::default(),
+        }
+    }
+}
+
+impl State {
+    /// The time at which something arrives now, in microseconds since the epoch.
+    pub(crate) fn now_us(&self) -> i64 {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).now_us(moment())
+    }
+
+    /// The time at which it is to be judged what has expired; `None` while that is unknown.
+    pub(super) fn expiry_us(&self) -> Option<i64> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).expiry_us(moment())
+    }
+
+    /// Compares the clock with the latest time that the record knows.
+    pub(super) fn compare_clock(&self, last_us: i64) {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).compare(moment(), last_us);
+    }
+
+    /// Why the store does not accept batches at the moment, if so.
+    pub(crate) fn store_error(&self) -> Option<String> {
+        self.store_error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_store_error(&self, error: Option<String>) {
+        *self.store_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    pub(super) fn set_journal_error(&self, error: Option<String>) {
+        *self.journal_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+    }
+
+    pub(super) fn has_journal_error(&self) -> bool {
+        self.journal_error.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Why messages are not written to the journal or to the store at the moment, if so.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let journal = self.journal_error.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        journal.or_else(|| self.store_error())
+    }
+
+    /// Age of the oldest line that no store has.
+    pub(crate) fn oldest_age(&self) -> Duration {
+        match self.oldest_us.load(Ordering::Relaxed) {
+            0 => Duration::ZERO,
+            oldest_us => {
+                Duration::from_micros(self.now_us().saturating_sub(oldest_us).max(0) as u64)
+            }
+        }
+    }
+}
+
+/// Tells the daemon that a thread has ended, also if it has panicked.
+pub(super) struct Ends(pub(super) Arc<State>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        self.0.ended.notify_one();
+    }
+}
+
+/// A reading of the clocks.
+fn moment() -> Moment {
+    let us = |clock: ClockId| {
+        let Timespec { tv_sec, tv_nsec } = clock_gettime(clock);
+        tv_sec.saturating_mul(series::SECOND_US).saturating_add(tv_nsec / 1_000)
+    };
+    // It goes on while the machine is suspended.
+    Moment { passed_us: us(ClockId::Boottime), shown_us: us(ClockId::Realtime) }
+}

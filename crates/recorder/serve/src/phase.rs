@@ -1,0 +1,13 @@
+//! What the daemon tells its tasks when it ends, or hands over.
+
+/// What the daemon's tasks are to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Run,
+    /// HTTP connections end after the request in progress; everything else goes on.
+    Drain,
+    /// Nothing is read any more, and sockets and connections are returned.
+    HandOver,
+    /// What has arrived is read, then everything ends.
+    Stop,
+}
