@@ -61,6 +61,12 @@ pub(super) fn find(db: &Connection, selector: &Selector) -> Result<Vec<Series>> 
     Ok(found)
 }
 
+/// The number of series. SQLite numbers them 1, 2, 3 …, and none is removed, so it is the last
+/// number; to count them, all would be read.
+pub(super) fn series_count(db: &Connection) -> Result<i64> {
+    db.query_row("SELECT coalesce(max(id), 0) FROM series", [], |row| row.get(0))
+}
+
 /// The states of lanes; a new one for each that was never saved.
 pub(super) fn lane_states(db: &Connection, lanes: &[(i64, i32)]) -> Result<Vec<Lane>> {
     lanes.iter().map(|(series, lane)| lane_state(db, *series, *lane)).collect()

@@ -22,7 +22,7 @@ pub(super) fn series(
     limit: &SeriesLimit,
 ) -> Result<Vec<Result<Series, NotMade>>> {
     let steps: Vec<i64> = schema::retentions(tx)?.iter().map(|kept| kept.step().us()).collect();
-    let mut count: i64 = tx.query_row("SELECT count(*) FROM series", [], |row| row.get(0))?;
+    let mut count = read::series_count(tx)?;
     let find = format!(
         "SELECT {} FROM series WHERE measurement = ?1 AND field = ?2 AND tags = ?3",
         read::SERIES
