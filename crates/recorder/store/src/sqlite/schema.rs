@@ -186,11 +186,18 @@ pub(super) fn partitions(db: &Connection, step_us: i64) -> Result<BTreeSet<i64>>
     db.prepare_cached(sql)?.query_map([step_us], |row| row.get(0))?.collect()
 }
 
-/// The latest time that the partitions know.
+/// The latest time that the slots know.
 pub(super) fn last_us(db: &Connection) -> Result<Option<i64>> {
     let mut newest = Vec::new();
     for kept in retentions(db)? {
-        newest.push((kept, partitions(db, kept.step().us())?.last().copied()));
+        let step_us = kept.step().us();
+        for start_us in partitions(db, step_us)?.into_iter().rev() {
+            let sql = names::has_slots(step_us, start_us);
+            if db.query_row(&sql, [], |row| row.get(0))? {
+                newest.push((kept, start_us));
+                break;
+            }
+        }
     }
     Ok(stored_retention::last_us(newest))
 }
