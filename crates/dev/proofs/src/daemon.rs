@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -131,6 +131,24 @@ impl Daemon {
         self.notes.recv_timeout(PATIENCE).map_err(|_| "the daemon is silent".to_owned())
     }
 
+    /// Waits until the process that was started ends by itself; returns its exit status, and what it
+    /// printed to standard error.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub fn ended(mut self) -> Result<(Option<i32>, String), String> {
+        let mut notes = Vec::new();
+        loop {
+            match self.notes.recv_timeout(PATIENCE) {
+                Ok(note) => notes.push(note),
+                Err(RecvTimeoutError::Timeout) => return Err("it does not end".to_owned()),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let ended = self.child.wait().map_err(|error| error.to_string())?;
+        Ok((ended.code(), notes.join("\n")))
+    }
+
     /// Stops the process that serves, and waits until it has ended.
     ///
     /// # Errors
@@ -140,8 +158,8 @@ impl Daemon {
         // Its standard error is closed when it ends.
         match self.notes.recv_timeout(PATIENCE) {
             Ok(note) => Err(note),
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Err("it does not end".to_owned()),
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Ok(()),
+            Err(RecvTimeoutError::Timeout) => Err("it does not end".to_owned()),
+            Err(RecvTimeoutError::Disconnected) => Ok(()),
         }
     }
 }
