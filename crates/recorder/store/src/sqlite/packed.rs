@@ -165,7 +165,7 @@ pub(super) fn has_any(
         "SELECT EXISTS (SELECT 1 FROM {} WHERE span_us >= ?1 AND span_us < ?2)",
         table_of(kept, from_us)
     );
-    db.query_row(&sql, [kept.span_of(from_us), until_us], |row| row.get(0))
+    db.prepare_cached(&sql)?.query_row([kept.span_of(from_us), until_us], |row| row.get(0))
 }
 
 /// Looks up packed rows of a step, one after the other.
