@@ -212,7 +212,11 @@ impl Store for Memory {
             let (key, _) = self.slots.get(&kept.step().us())?.last_key_value()?;
             Some((*kept, kept.partition_of(key.slot_us)))
         });
-        Ok(stored_retention::last_us(newest))
+        let made = self
+            .kept
+            .iter()
+            .filter_map(|kept| Some((*kept, *self.partitions.get(&kept.step().us())?.last()?)));
+        Ok(stored_retention::last_us(newest).or_else(|| stored_retention::last_us(made)))
     }
 
     fn apply_all(

@@ -140,7 +140,8 @@ pub trait Store: Send {
     fn forget_requests(&mut self, until_us: i64) -> Result<u64, StoreError>;
 
     /// The latest time that the store knows, in microseconds since the epoch: the end of the newest
-    /// partition that has slots, of the finest retention that has any. `None` without slots.
+    /// partition that has slots, of the finest retention that has any. Without slots, the end of the
+    /// newest partition, in which there may have been some; `None` without partitions.
     ///
     /// A clock that is far ahead of it may be wrong.
     fn last_us(&mut self) -> Result<Option<i64>, StoreError>;
