@@ -412,6 +412,31 @@ fn what_is_emitted_at_any_moment_is_what_one_who_reads_all_at_once_emits() {
     assert!(total.len() > 100, "{}", total.len());
 }
 
+#[test]
+fn a_window_that_closes_may_leave_another_fraction_to_one_that_has_not_changed() {
+    let parser = Box::new(Statsd::live(Step::from_secs(10).unwrap()));
+    let limits = series::Limits { past_us: i64::MAX / 4, ..series::Limits::DEFAULT };
+    let mut reader = Reader::new(parser, limits, 100);
+    let mut total = BTreeMap::new();
+    let mut after = |lines: [(i64, &str); 2]| {
+        let given = lines.iter().flat_map(|(at, text)| given_by(&mut reader, *at, text));
+        given.collect::<Vec<_>>().into_iter().for_each(|windowed| put(&mut total, windowed));
+        reader.flush();
+        reader.take_windows().into_iter().for_each(|windowed| put(&mut total, windowed));
+        let counts = total.iter().filter(|((series, _), _)| *series == Series(0));
+        counts.map(|(_, update)| amount(*update)).collect::<Vec<f64>>()
+    };
+    assert_eq!(after([(5, "a:1|c|@0.3"), (15, "a:1|c|@0.3")]), [3.0, 4.0]);
+    assert_eq!(after([(16, "a:1|c|@0.3|T6"), (25, "b:1|c")]), [7.0, 3.0]);
+}
+
+fn amount(update: Update) -> f64 {
+    match update.what {
+        crate::What::Interval(interval) => interval.cover().amount.as_f64(),
+        crate::What::Point(point) => point.reading.as_f64(),
+    }
+}
+
 /// The results of windows that a line closes at a second.
 fn given_by(reader: &mut Reader, second: i64, text: &str) -> Vec<Windowed> {
     let arrival = Arrival::live(second * 1_000_000);
