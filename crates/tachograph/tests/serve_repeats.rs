@@ -191,6 +191,28 @@ fn a_request_that_is_repeated_to_another_daemon_counts_once() {
 }
 
 #[test]
+fn a_daemon_whose_thread_ends_ends_with_its_reason_and_counts_once_after_the_next_start() {
+    let (first, second) = (Place::new(), Place::new());
+    let record = first.path("record.sqlite").display().to_string();
+    let args = ["--write-each", "1h", "--journal-max", "200KiB"];
+    let daemon = start(&first, &record, &args);
+    let other = start(&second, &record, &["--write-each", "1ms"]);
+    assert_eq!([send(&daemon, "a", 1), send(&daemon, "b", 10)], [NEW; 2]);
+    assert_eq!(send(&other, "a", 1), NEW);
+    eventually("it is in the record", || total(&record) == 1.0);
+    other.stop().unwrap();
+    // A journal that is half full is written before its time.
+    let comments = "# nothing\n".repeat(15_000);
+    let answer = ask(&daemon.at("tcp://", 0), "POST /write", "", &comments);
+    assert_eq!(status(&answer), 204, "{answer}");
+    let (status, said) = daemon.ended().unwrap();
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("another process has written a part of the same data"), "{said}");
+    start(&first, &record, &[]).stop().unwrap();
+    assert_eq!(total(&record), 11.0);
+}
+
+#[test]
 fn repetitions_that_are_acknowledged_without_the_database_count_once() {
     let mut server = Throwaway::start(&[]).unwrap();
     let record = server.database("repeats").unwrap();

@@ -289,8 +289,8 @@ fn a_successor_that_hangs_is_killed_and_the_running_one_goes_on() {
     daemon.stop().unwrap();
 }
 
-/// Gets ready, and then reads nothing of what it is to take over.
-const STALLS: &str = "#!/bin/sh\nprintf R >&0\necho $$ > id\nexec sleep 1000\n";
+/// Gets ready, and then reads only the first byte of what it is to take over.
+const STALLS: &str = "#!/bin/sh\necho $$ > id\nprintf R >&0\nhead -c 1 > first\nexec sleep 1000\n";
 
 /// Connections with lines of which a half has arrived, more than a socket's buffer holds.
 fn half_lines(daemon: &Daemon) -> Vec<TcpStream> {
@@ -343,9 +343,10 @@ fn sigterm_works_while_a_successor_stalls() {
     eventually("all are open", || metrics().contains(read));
     exchange(&place, STALLS);
     daemon.signal(Signal::USR2).unwrap();
-    eventually("it is ready", || std::fs::read(place.path("id")).is_ok_and(|id| !id.is_empty()));
-    // Until the handover has begun.
-    std::thread::sleep(Duration::from_secs(1));
+    let first = place.path("first");
+    eventually("the handover has begun", || {
+        std::fs::read(&first).is_ok_and(|byte| byte.len() == 1)
+    });
     let asked = Instant::now();
     daemon.stop().unwrap();
     assert!(

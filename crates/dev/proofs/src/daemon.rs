@@ -134,6 +134,24 @@ impl Daemon {
         self.notes.recv_timeout(PATIENCE).map_err(|_| "the daemon is silent".to_owned())
     }
 
+    /// Waits until the process that was started ends by itself; returns its exit status, and what it
+    /// printed to standard error.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub fn ended(mut self) -> Result<(Option<i32>, String), String> {
+        let mut notes = Vec::new();
+        loop {
+            match self.notes.recv_timeout(PATIENCE) {
+                Ok(note) => notes.push(note),
+                Err(RecvTimeoutError::Timeout) => return Err("it does not end".to_owned()),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let ended = self.child.wait().map_err(|error| error.to_string())?;
+        Ok((ended.code(), notes.join("\n")))
+    }
+
     /// Stops the process that serves, and waits until it has ended.
     ///
     /// # Errors
