@@ -96,7 +96,7 @@ pub(crate) fn of_variant(part: &Part, variant: usize) -> Vec<FindingLine> {
 
 /// Whether a variant did not sustain the rate of its open loop, so its percentiles cannot be
 /// compared; false if all of them are INVALID anyway.
-pub fn is_unsustained(part: &Part, variant: usize) -> bool {
+pub(crate) fn is_unsustained(part: &Part, variant: usize) -> bool {
     let void = |metric: Metric| validity::is_void(part, variant, metric);
     !(void(Metric::P50) && void(Metric::P99))
         && view::latency_summary(part, variant).is_some_and(|summary| summary.offer == Offer::Open)

@@ -1,9 +1,12 @@
 //! Outcomes of `--fail-if` conditions in words.
 
+mod decide;
+
 use base::{Nanos, format_count, format_rate};
 use record::{GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown};
 use stats::Estimate;
 
+pub use self::decide::{decide_conditions, outcome_of_diff};
 use crate::text::{interval, plural, ratio, size, value};
 
 /// One line: `inconclusive: b.p99 > 1.05 * a.p99 (p99 of b ÷ a: 1.11×, 0.33–3.73)`.

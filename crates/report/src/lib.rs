@@ -3,7 +3,8 @@
 //! Every exporter reads a [`record::Run`] and nothing else, so a report made a year later equals
 //! the one printed at the end of the run. A run contains facts; all sentences are made here: about
 //! verdicts in `verdict`, about checks in `fact`, about the ledger in `ledger`, about load, layout
-//! and the machine in `setting`. [`chart`] draws all charts as SVG text.
+//! and the machine in `setting`. [`chart`] draws all charts as SVG text. `gate` decides the conditions
+//! of `--fail-if` on a run.
 //!
 //! Not here: measuring, statistics beyond a mean, I/O. A figure that is not in the run is not in
 //! the report.
@@ -35,14 +36,13 @@ mod verdict;
 mod view;
 
 pub use beside::beside;
-pub use caveat::is_unsustained;
 pub use csv::csv;
 pub use diff::{
     Direction, diff_failure_markdown, diff_json, diff_markdown, diff_sentence, diff_variables,
     metric_format, tracked,
 };
 pub use fact::note;
-pub use gate::gate;
+pub use gate::{decide_conditions, gate, outcome_of_diff};
 pub use html::{Picture, html, pictures};
 pub use json::json;
 pub use line::outcome;
@@ -50,5 +50,5 @@ pub use load::LoadReport;
 pub use markdown::{markdown, markdown_with_pictures};
 pub use terminal::terminal;
 pub use text::{Style, indented};
-pub use validity::{RunVerdict, is_invalid, is_void, reasons, shortfalls};
+pub use validity::{RunVerdict, is_invalid, reasons, shortfalls};
 pub use verdict::first_verdict;

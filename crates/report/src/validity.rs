@@ -189,7 +189,7 @@ fn forbidden(part: &Part, findings: &[u32]) -> Vec<Metric> {
 /// Whether a variant's figure of this metric is invalid.
 ///
 /// A finding about no particular variant invalidates the figures of all.
-pub fn is_void(part: &Part, variant: usize, metric: Metric) -> bool {
+pub(crate) fn is_void(part: &Part, variant: usize, metric: Metric) -> bool {
     let blames = |index: &u32| {
         let finding = part.findings.get(*index as usize);
         finding.is_some_and(|f| f.variant.is_none_or(|v| v as usize == variant))

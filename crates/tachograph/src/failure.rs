@@ -62,7 +62,7 @@ from_errors!(
     spec::TargetError,
     stage::StageError,
     drive::DriveError,
-    record::RecordError,
+    recordfile::RecordError,
     conduct::ConductError,
     store::StoreError,
     formats::FileError,

@@ -4,7 +4,6 @@ mod commands;
 mod experiments;
 mod failure;
 mod flags;
-mod gate;
 mod machine;
 mod output;
 mod progress;

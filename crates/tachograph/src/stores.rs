@@ -20,7 +20,7 @@ impl RecordLocation {
     pub(crate) fn of(global: &Global) -> Result<RecordLocation, Failure> {
         let path = match &global.record {
             Some(path) => path.clone(),
-            None => return Ok(RecordLocation::File(record::default_path()?)),
+            None => return Ok(RecordLocation::File(recordfile::default_path()?)),
         };
         let text = path.to_string_lossy();
         if store::is_postgres(&text) {

@@ -209,7 +209,7 @@ fn probes_and_warm_up_are_a_trial_of_their_own() {
     for column in ["offered", "sent", "completed", "served", "series"] {
         assert_eq!(json["ledger"][column], 1000, "{column}");
     }
-    let store = record::Store::open(place.path("record.sqlite")).unwrap();
+    let store = archive::Store::open(place.path("record.sqlite")).unwrap();
     let run = store.load("last").unwrap();
     let block = &run.parts[0].blocks[0];
     let offers: Vec<&str> = block.trials.iter().map(|trial| trial.offer.word()).collect();

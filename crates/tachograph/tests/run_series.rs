@@ -11,24 +11,23 @@ use support::{Place, Server, TACHOGRAPH, eventually};
 
 /// Number of trials by block, of series of completed requests by block, and of those that agree exactly.
 fn trials_and_series(record: &Path) -> (i64, i64, i64) {
-    let db = record::file::open(record).unwrap();
+    let db = recordfile::open(record).unwrap();
     let sums = "WITH sums AS (
         SELECT tags ->> 'run' AS run, tags ->> 'part' AS part, tags ->> 'variant' AS variant,
                tags ->> 'offer' AS offer, lane AS block, sum(integral) AS total
         FROM slot_1s JOIN series ON id = series
         WHERE measurement = 'requests' AND field = 'completed' GROUP BY 1, 2, 3, 4, 5)";
     // A variant that is calibrated twice has two trials of block 0, and one series for both.
-    let trials = "trials AS (
+    let counts = "counts AS (
         SELECT run, part, variant, offer, block, sum(completed) AS completed
-        FROM trial GROUP BY 1, 2, 3, 4, 5)";
+        FROM trials GROUP BY 1, 2, 3, 4, 5)";
     let one = |query: &str| -> i64 {
-        let query = format!("{sums}, {trials} SELECT count(*) FROM {query}");
+        let query = format!("{sums}, {counts} SELECT count(*) FROM {query}");
         db.query_row(&query, (), |row| row.get(0)).unwrap()
     };
-    let both = "trials t JOIN part p USING (run, part) JOIN variant v USING (run, part, variant)
-        JOIN sums s ON s.run = t.run AND s.part = p.name AND s.variant = v.name
-         AND s.offer = t.offer AND s.block = t.block AND s.total = t.completed";
-    (one("trials"), one("sums"), one(both))
+    let both = "counts c JOIN sums s USING (run, part, variant, offer, block)
+        WHERE s.total = c.completed";
+    (one("counts"), one("sums"), one(both))
 }
 
 #[test]
@@ -53,7 +52,7 @@ fn a_run_is_queried_and_a_changed_slot_is_caught() {
     let slots = queried["series"][0]["slots"].as_array().unwrap();
     assert!(slots.iter().any(|slot| slot["rate"].as_f64().is_some_and(|rate| rate > 100.0)));
 
-    let db = record::file::open(&place.path("record.sqlite")).unwrap();
+    let db = recordfile::open(&place.path("record.sqlite")).unwrap();
     let partition = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'slot#_1s#_%' ESCAPE '#'";
     let table: String = db.query_row(partition, (), |row| row.get(0)).unwrap();
     let changed = db.execute(
@@ -97,7 +96,7 @@ fn a_run_is_shown_beside_series_of_a_newer_version() {
     let place = Place::new();
     let (_server, target) = Server::http(&[]);
     place.run(&["load", &target, "-d", "500ms", "--rate", "200"]).measured();
-    let db = record::file::open(&place.path("record.sqlite")).unwrap();
+    let db = recordfile::open(&place.path("record.sqlite")).unwrap();
     db.execute("UPDATE slots_schema SET version = version + 100", ()).unwrap();
     place.run(&["list"]).status(0).prints("load");
     let report = place.run(&["report", "last"]);

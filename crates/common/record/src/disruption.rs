@@ -10,6 +10,7 @@ pub struct Disruption {
     pub actions: Vec<ActionTaken>,
     /// The longest time that any request of the trial waited for its response or its failure, from
     /// the instant at which it was due (open loop) or sent (closed loop).
+    #[serde(rename = "longest_wait_ns")]
     pub longest_wait: Nanos,
     /// Requests of the trial that failed before the first action.
     pub failed_before: u64,
@@ -23,10 +24,13 @@ pub struct ActionTaken {
     /// The action's name.
     pub name: String,
     /// When it began.
+    #[serde(serialize_with = "crate::json::nine_decimals")]
     pub started: Timestamp,
     /// The same from the beginning of the trial's measured time.
+    #[serde(rename = "at_ns")]
     pub at: Nanos,
     /// From the beginning of its first step to the end of its last one.
+    #[serde(rename = "took_ns")]
     pub took: Nanos,
     /// Requests that failed from then until the next action began or the trial ended; after the last
     /// action also those that were never answered.
@@ -41,6 +45,7 @@ pub struct StepTaken {
     /// The signal (`SIGHUP`) or the shell command as written.
     pub what: String,
     /// When it was done, from the beginning of the trial's measured time.
+    #[serde(rename = "at_ns")]
     pub at: Nanos,
     /// Its outcome.
     pub outcome: StepOutcome,

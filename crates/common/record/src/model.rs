@@ -72,6 +72,7 @@ pub struct Run {
     /// The question that the run answers.
     pub question: String,
     /// When it began.
+    #[serde(serialize_with = "crate::json::nine_decimals")]
     pub started: Timestamp,
     /// When it ended; `None` while it runs.
     pub finished: Option<Timestamp>,
@@ -89,6 +90,7 @@ pub struct Run {
     /// The error that ended the run, if it failed.
     pub error: Option<String>,
     /// The parts, in order.
+    #[serde(skip)]
     pub parts: Vec<Part>,
 }
 
@@ -106,6 +108,7 @@ pub struct Part {
     /// What is compared.
     pub variants: Vec<Variant>,
     /// The blocks in the order in which they ran, including rejected ones.
+    #[serde(skip)]
     pub blocks: Vec<Block>,
     /// The verdicts, primary first.
     pub comparisons: Vec<Comparison>,
@@ -117,6 +120,7 @@ pub struct Part {
     #[serde(default)]
     pub changes: Vec<Change>,
     /// Target half-width, as a fraction.
+    #[serde(deserialize_with = "crate::json::nan_if_null")]
     pub precision: f64,
     /// Whether the schedule was shortened.
     pub quick: bool,
@@ -385,6 +389,7 @@ pub struct Summary {
     /// Verified responses per second.
     pub throughput_per_s: Estimate,
     /// Payload bytes per second.
+    #[serde(deserialize_with = "crate::json::nan_if_null")]
     pub bytes_per_s: f64,
     /// Geometric mean, over trials, of their medians of latency (open) or service time (closed).
     pub p50_ns: Estimate,
@@ -406,19 +411,23 @@ pub struct Block {
     /// Number within the part, from 1, including rejected blocks.
     pub index: u32,
     /// When it began.
+    #[serde(serialize_with = "crate::json::nine_decimals")]
     pub started: Timestamp,
     /// How long it took, including starts and stops.
+    #[serde(rename = "elapsed_ns")]
     pub elapsed: Nanos,
     /// The order of slices, as variant indices.
     pub order: Vec<u32>,
     /// How it ended, which decides whether it is analysed.
     pub state: BlockState,
     /// Duration of the reference loop before and after the block.
+    #[serde(rename = "canary_ns")]
     pub canary: [Nanos; 2],
     /// Share of CPU time stolen during the block, 0 to 1; `None` if unknown.
     pub steal: Option<f64>,
     /// One trial per variant and offer, and one per variant under the offer `warm-up`, with its
     /// probes and warm-up.
+    #[serde(skip)]
     pub trials: Vec<Trial>,
     /// The ledger of each variant from ready to stopped, with the server-side count.
     pub lives: Vec<Life>,
@@ -511,10 +520,13 @@ pub struct Trial {
     /// Arrivals per second, for an open loop.
     pub offered_per_s: Option<f64>,
     /// When its first slice began.
+    #[serde(serialize_with = "crate::json::nine_decimals")]
     pub started: Timestamp,
     /// Its slices, in order.
+    #[serde(skip)]
     pub slices: Vec<Slice>,
     /// Measured time: the sum of the windows of the slices kept.
+    #[serde(rename = "window_ns")]
     pub window: Nanos,
     /// Requests completed in those windows.
     pub completed_in_window: u64,
@@ -529,8 +541,10 @@ pub struct Trial {
     /// The client's own lateness (open loop), without waits for a free connection.
     pub lateness: Option<Distribution>,
     /// CPU time of the stack during its slices.
+    #[serde(rename = "stack_cpu_ns")]
     pub stack_cpu: Option<Nanos>,
     /// Busy time of the whole machine during its slices.
+    #[serde(rename = "machine_busy_ns")]
     pub machine_busy: Option<Nanos>,
     /// CPU time of each client thread during its slices.
     pub client: Vec<ThreadUse>,
@@ -539,6 +553,7 @@ pub struct Trial {
     /// Completed requests by step; adds up to `ledger.counts.completed`.
     pub completed_by_step: Vec<u64>,
     /// The length of one step.
+    #[serde(rename = "step_ns")]
     pub step: Nanos,
     /// Length of the variant's random dummy environment variable, in bytes.
     pub env_padding_bytes: u32,
@@ -548,7 +563,7 @@ pub struct Trial {
 }
 
 /// One slice: a short stretch of load on one variant.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Slice {
     /// Its round, from 0: every variant has one slice in each round.
     pub round: u32,
@@ -569,8 +584,10 @@ pub struct Slice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadUse {
     /// CPU time used.
+    #[serde(rename = "cpu_ns")]
     pub cpu: Nanos,
     /// Wall time.
+    #[serde(rename = "wall_ns")]
     pub wall: Nanos,
 }
 
@@ -618,6 +635,7 @@ pub struct Distribution {
     /// Largest.
     pub max_ns: u64,
     /// Mean.
+    #[serde(deserialize_with = "crate::json::nan_if_null")]
     pub mean_ns: f64,
     /// The histogram in HdrHistogram's V2 compressed form, readable by its tools in every language;
     /// empty if unknown.

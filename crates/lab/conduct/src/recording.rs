@@ -11,12 +11,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use base::RunId;
-use import::Fingerprint;
 use record::{Block, Offer, Part, Run, Trial};
 use series::{Accumulator, Delta, Integral, Kind, SlotKey, Spec, Step};
 use store::{
-    Applied, Changes, Identity, NewSeries, Retention, SeriesLimit, Sqlite, Store as _, StoreError,
-    Writer,
+    Applied, Changes, Fingerprint, Identity, NewSeries, Retention, SeriesLimit, Sqlite, Store as _,
+    StoreError, Writer,
 };
 
 use crate::slices::{Measure, SliceSeen};
@@ -32,7 +31,7 @@ const NO_LIMIT: SeriesLimit = SeriesLimit { series: i64::MAX, tags: usize::MAX, 
 /// A recording in progress.
 #[derive(Debug)]
 pub struct Recording {
-    runs: record::Store,
+    runs: archive::Store,
     series: Sqlite,
     known: HashMap<Identity, i64>,
     /// What is in lanes so far, by series and lane: a variant that was calibrated twice has two trials
@@ -97,7 +96,7 @@ impl Recording {
     /// Those of [`Sqlite::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Recording, StoreError> {
         let path = path.as_ref();
-        let runs = record::Store::open(path)?;
+        let runs = archive::Store::open(path)?;
         let mut series = Sqlite::open(path)?;
         series.retain(&retention().into_iter().collect::<Vec<_>>())?;
         Ok(Recording { runs, series, known: HashMap::new(), lanes: HashMap::new(), trials: 0 })
@@ -185,7 +184,7 @@ impl Recording {
         let seq = self.trials + 1;
         let apply = |series: &mut Sqlite| {
             series.apply_with(writer, seq, changes, |db| {
-                record::add_trial(db, run, part, block, trial)
+                archive::add_trial(db, run, part, block, trial)
             })
         };
         let applied = match apply(&mut self.series) {

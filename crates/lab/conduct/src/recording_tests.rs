@@ -103,7 +103,7 @@ fn recorded_blocks(path: &Path, blocks: &[(u32, usize)]) -> Run {
 }
 
 fn reread(path: &Path) -> Run {
-    let mut run = record::Store::open_read_only(path).unwrap().load("last").unwrap();
+    let mut run = archive::Store::open_read_only(path).unwrap().load("last").unwrap();
     reread_series(&mut run, &mut Sqlite::open_read_only(path).unwrap()).unwrap();
     run
 }
@@ -166,7 +166,7 @@ fn a_slot_that_was_changed_by_hand_makes_the_run_invalid() {
     assert_eq!(sound.parts[0].blocks, before.parts[0].blocks);
     assert_eq!(sound.parts[0].variants[1].ledger.series, Some(17 + 18));
 
-    let db = record::file::open(&path).unwrap();
+    let db = recordfile::open(&path).unwrap();
     let table: String = db
         .query_row(
             "SELECT name FROM sqlite_schema WHERE type = 'table' AND name LIKE 'slot\\_1s\\_%' ESCAPE '\\'",

@@ -10,7 +10,8 @@ pub struct Estimate {
     /// The point estimate; NaN without data, `null` in JSON.
     #[serde(serialize_with = "null_if_not_finite", deserialize_with = "nan_if_null")]
     pub value: f64,
-    /// Lower end of the interval.
+    /// Lower end of the interval; NaN without data, `null` in JSON.
+    #[serde(serialize_with = "null_if_not_finite", deserialize_with = "nan_if_null")]
     pub low: f64,
     /// Upper end of the interval; infinite if there are too few blocks, `null` in JSON.
     #[serde(serialize_with = "null_if_not_finite", deserialize_with = "infinite_if_null")]

@@ -20,10 +20,10 @@ use engine::Placed;
 use formats::files::{Aggregation, Resumed, Rrd, Stretch, Whisper};
 use formats::{Book, FileError, Line, Malformed, Reason, SeriesName, Update};
 use series::{Accumulator, Integral, Interval, Kind, SECOND_US, Spec, Step};
-use store::{NewSeries, Store};
+use store::{Fingerprint, NewSeries, Store};
 
 use crate::recorder::Recorder;
-use crate::{BackfillError, Fingerprint, Options, Refused, Summary, Watch};
+use crate::{BackfillError, Options, Refused, Summary, Watch};
 
 /// Rows per batch.
 const PIECE: usize = 10_000;

@@ -24,7 +24,6 @@
 mod advance;
 mod error;
 pub mod files;
-mod fingerprint;
 mod lines;
 mod recorder;
 mod store_thread;
@@ -32,6 +31,5 @@ mod summary;
 
 pub use engine::{HEAD_BYTES, Options, RrdMode, Unstored, WRITTEN_EACH};
 pub use error::BackfillError;
-pub use fingerprint::Fingerprint;
 pub use lines::{Lines, import};
 pub use summary::{Refused, Summary, Watch};

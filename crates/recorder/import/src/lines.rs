@@ -8,10 +8,10 @@ use engine::Placed;
 use formats::text::{Reader, Windowed};
 use formats::{Arrival, Book, FileError, Line, Malformed, Reason, Update, What};
 use series::{Refusal, SECOND_US};
-use store::Store;
+use store::{Fingerprint, Store};
 
 use crate::recorder::Recorder;
-use crate::{BackfillError, Fingerprint, Options, Refused, Summary, Watch};
+use crate::{BackfillError, Options, Refused, Summary, Watch};
 
 /// Lines per piece, by level. Each divides the previous one.
 const SIZES: [usize; 5] = [10_000, 1_000, 100, 10, 1];

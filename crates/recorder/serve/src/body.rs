@@ -6,8 +6,7 @@ use std::time::Duration;
 use axum::body::{Body, BodyDataStream};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use futures_util::StreamExt as _;
-use import::Fingerprint;
-use store::Writer;
+use store::{Fingerprint, Writer};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use crate::ingest::{Answer, Format, Ingest, MESSAGE_MAX, Message, Refused};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::Router;
 use engine::JournalError;
-use record::{create_folder, refuse_foreign};
+use recordfile::{create_folder, refuse_foreign};
 use rustix::fs::Mode;
 use rustix::process::{Pid, kill_process};
 use sd_notify::NotifyState;

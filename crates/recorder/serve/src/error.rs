@@ -34,7 +34,7 @@ pub enum ServeError {
     Access(#[from] AccessError),
     /// The journal, or a socket, would be at a path that another user controls.
     #[error(transparent)]
-    Foreign(#[from] record::Foreign),
+    Foreign(#[from] recordfile::Foreign),
     /// Every user can create files in the folder of the journal.
     #[error(
         "everyone can create files in the folder {folder} of the journal: chmod o-w {folder}, or \

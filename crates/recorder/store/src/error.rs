@@ -9,7 +9,7 @@ use crate::Writer;
 pub enum StoreError {
     /// The SQLite file cannot be opened, written or read.
     #[error(transparent)]
-    Record(#[from] record::RecordError),
+    Record(#[from] recordfile::RecordError),
     /// The URL of a PostgreSQL database is invalid.
     #[error(
         "'{url}' is not the URL of a PostgreSQL database ({cause}): write postgres://user@host/database, or postgres:///database?host=/var/run/postgresql for a Unix socket"

@@ -25,6 +25,7 @@
 
 mod ahead;
 mod error;
+mod fingerprint;
 mod memory;
 mod model;
 mod names;
@@ -40,6 +41,7 @@ pub use self::packed::Packing;
 pub use self::postgres::Postgres;
 pub use ahead::apply_ahead;
 pub use error::StoreError;
+pub use fingerprint::Fingerprint;
 pub use memory::Memory;
 pub use model::{
     Changes, Identity, LaneChange, NewSeries, NotMade, Request, Retention, RrdChange, Selector,

@@ -81,9 +81,9 @@ fn figures(run: &Run) -> Vec<Tracked> {
     let mut all = Vec::new();
     let mut add = |metric, name, unit, estimate: Option<Estimate>| {
         let is_percentile = matches!(metric, Metric::P50 | Metric::P99);
-        let incomparable = is_percentile && crate::is_unsustained(part, HEAD);
+        let incomparable = is_percentile && crate::caveat::is_unsustained(part, HEAD);
         let usable = |e: &Estimate| {
-            e.value.is_finite() && !incomparable && !crate::is_void(part, HEAD, metric)
+            e.value.is_finite() && !incomparable && !crate::validity::is_void(part, HEAD, metric)
         };
         if let Some(estimate) = estimate.filter(usable) {
             all.push(Tracked { metric, name, unit, estimate });

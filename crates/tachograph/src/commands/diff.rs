@@ -14,7 +14,6 @@ use super::measure::{check_exports, executable, measure, too_little};
 use crate::failure::{Failure, Outcome, Status};
 use crate::flags::Global;
 use crate::flags::diff::DiffFlags;
-use crate::gate;
 use crate::output;
 use crate::repository::Repository;
 use worktrees::Worktrees;
@@ -50,7 +49,7 @@ fn diff(flags: &DiffFlags, global: &Global) -> Outcome {
     let worktrees = Worktrees::new(&stage, &commits.repository, flags, &stop)?;
     let plan = plan(flags, &commits, &worktrees)?;
     let texts = conditions(flags);
-    let conditions = gate::conditions(&texts, &plan)?;
+    let conditions = spec::FailIf::of_plan(&texts, &plan)?;
     let hooks = &flags.comparison.hooks;
     let each = |text: &Option<String>| text.iter().cloned().collect::<Vec<_>>();
     worktrees.make(&commits, &|line| {
@@ -64,9 +63,9 @@ fn diff(flags: &DiffFlags, global: &Global) -> Outcome {
         let (schedule, result) = (&comparison.schedule, &comparison.result);
         let run = measure(&plan, RunKind::Compare, None, schedule, result, global)?;
         check_started(&run, &commits)?;
-        let gates = gate::gate(&run, &conditions);
+        let gates = report::decide_conditions(&run, &conditions);
         let margin = result.fail_if.is_empty().then(|| margin(flags));
-        let outcome = gate::outcome_of_diff(&run, &gates, margin.is_some());
+        let outcome = report::outcome_of_diff(&run, &gates, margin.is_some());
         let Commits { base, head, .. } = &commits;
         let (base, head, primary) = (base.clone(), head.clone(), primary(flags));
         let diff = Diff { base, head, primary, margin, gates, outcome };

@@ -1,7 +1,8 @@
 //! `tachograph list`: the built-in experiments and the recorded runs.
 
+use archive::{RecordError, Store};
 use base::{Nanos, Timestamp};
-use record::{RecordError, RunKind, RunLine, Store};
+use record::{RunKind, RunLine};
 
 use crate::experiments;
 use crate::failure::{Failure, Outcome, Status};

@@ -25,7 +25,7 @@ pub(crate) fn run(flags: &LoadFlags, global: &Global) -> Outcome {
 
 fn load(flags: &LoadFlags, global: &Global) -> Outcome {
     let plan = flags.plan()?;
-    let conditions = crate::gate::conditions_of_load(&flags.result.fail_if, &plan.target)?;
+    let conditions = spec::FailIf::of_load(&flags.result.fail_if, &plan.target)?;
     check_exports(&flags.result)?;
     if let Some(file) = &flags.hdr {
         output::check_writable(file)?;

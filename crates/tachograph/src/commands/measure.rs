@@ -29,7 +29,7 @@ pub(crate) fn carry_out(
     global: &Global,
 ) -> Outcome {
     result.check()?;
-    let conditions = crate::gate::conditions(&result.fail_if, plan)?;
+    let conditions = spec::FailIf::of_plan(&result.fail_if, plan)?;
     check_exports(result)?;
     let run = measure(plan, kind, keep_files, schedule, result, global)?;
     publish(&run, result, global)?;
@@ -259,7 +259,7 @@ pub(crate) fn gated(run: &Run, conditions: &[spec::FailIf], result: &ResultFlags
 
 /// Decides the conditions on a run, and prints each outcome.
 fn decide(run: &Run, conditions: &[spec::FailIf]) -> Vec<GateOutcome> {
-    let outcomes = crate::gate::gate(run, conditions);
+    let outcomes = report::decide_conditions(run, conditions);
     outcomes.iter().for_each(|outcome| output::note(&report::gate(outcome)));
     outcomes
 }

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use record::{RecordError, Run, Store};
+use archive::{RecordError, Store};
+use record::Run;
 use report::RunVerdict;
 use store::StoreError;
 

@@ -88,7 +88,7 @@ fn journal(flags: &ServeFlags, place: &RecordLocation) -> Result<PathBuf, Failur
     match (&flags.journal, place) {
         (Some(folder), _) => Ok(folder.clone()),
         (None, RecordLocation::File(path)) => Ok(serve::journal_of(path)),
-        (None, RecordLocation::Postgres(_)) => Ok(serve::journal_of(&record::default_path()?)),
+        (None, RecordLocation::Postgres(_)) => Ok(serve::journal_of(&recordfile::default_path()?)),
     }
 }
 

@@ -27,6 +27,8 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::error::{SpecError, suggestion};
+use crate::plan::{Part, Plan};
+use crate::target::Target;
 
 /// The metrics that a condition can name.
 ///
@@ -151,6 +153,26 @@ impl FailIf {
         let text = self.text.clone();
         self.condition.each_measured(&mut |measured| measured.find(parts, &text))?;
         Ok(self)
+    }
+
+    /// Parses conditions on a plan.
+    ///
+    /// # Errors
+    /// Invalid conditions, unknown parts and variants.
+    pub fn of_plan(texts: &[String], plan: &Plan) -> Result<Vec<FailIf>, SpecError> {
+        let names = |part: &Part| part.variants.iter().map(|v| v.name.clone()).collect();
+        let parts: Vec<(String, Vec<String>)> =
+            plan.parts.iter().map(|part| (part.name.clone(), names(part))).collect();
+        texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
+    }
+
+    /// Parses conditions on a load of one target.
+    ///
+    /// # Errors
+    /// Invalid conditions.
+    pub fn of_load(texts: &[String], target: &Target) -> Result<Vec<FailIf>, SpecError> {
+        let parts = [("load".to_owned(), vec![target.to_string()])];
+        texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
     }
 
     /// Decides the condition with `test`, which is called for every test, even if the outcome does

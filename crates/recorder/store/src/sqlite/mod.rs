@@ -12,7 +12,7 @@ mod write;
 
 use std::path::{Path, PathBuf};
 
-use record::RecordError;
+use recordfile::RecordError;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use series::{Accumulator, Lane, SlotKey, Step, rrd};
 
@@ -43,7 +43,7 @@ impl Sqlite {
     /// same file does not matter.
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
-        let db = record::file::open(&path)?;
+        let db = recordfile::open(&path)?;
         let mut store = Sqlite { db, path, packing: Packing::USUAL, resume: None };
         store.check_version()?;
         store.db.set_prepared_statement_cache_capacity(256);
@@ -58,7 +58,7 @@ impl Sqlite {
     /// [`StoreError::Older`] for series that must be migrated first.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
-        let db = record::file::open_read_only(&path)?;
+        let db = recordfile::open_read_only(&path)?;
         let store = Sqlite { db, path, packing: Packing::USUAL, resume: None };
         let found = store.check_version()?;
         let (place, known) = (store.path.display().to_string(), schema::KNOWN);

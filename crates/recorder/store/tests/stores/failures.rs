@@ -264,7 +264,7 @@ fn reading_makes_nothing() {
     let path = folder.path().join("record.sqlite");
     assert!(Sqlite::open_read_only(&path).is_err());
     assert!(!path.exists());
-    drop(record::Store::open(&path).unwrap());
+    drop(archive::Store::open(&path).unwrap());
     assert_eq!(
         Sqlite::open_read_only(&path).unwrap_err().to_string(),
         format!("no series recorded in {} yet: import some, or start a run", path.display())
@@ -273,7 +273,7 @@ fn reading_makes_nothing() {
     let mut reader = Sqlite::open_read_only(&path).unwrap();
     assert_eq!(reader.find(&Default::default()).unwrap()[0].id, series);
     assert!(reader.apply(Writer(1), 1, &count(series, 1)).is_err());
-    drop(record::Store::open(&path).unwrap());
+    drop(archive::Store::open(&path).unwrap());
 
     let url = server().database("untouched").unwrap();
     let error = Postgres::open_read_only(&url).unwrap_err();

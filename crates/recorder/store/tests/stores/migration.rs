@@ -1,7 +1,7 @@
 //! Data of an older version, migrated to the current schema.
 
 use postgres::{Client, NoTls};
-use record::RecordError;
+use recordfile::RecordError;
 use series::{Delta, Interval, SECOND_US, SlotKey, Step};
 use store::{
     Applied, Changes, Identity, Packing, Postgres, Selector, Series, Sqlite, Store, Writer,
@@ -66,15 +66,16 @@ const FILES: [&str; 4] = [
     include_str!("../schemas/4.sqlite.sql"),
 ];
 
-/// The runs of the first version, which stored sentences.
+/// The runs of earlier versions, which stored sentences first, and then a column for each fact.
 const RUNS_1: &str = include_str!("../schemas/runs-1.sqlite.sql");
+const RUNS_2: &str = include_str!("../schemas/runs-2.sqlite.sql");
 
 #[test]
 fn files_of_earlier_schemas_are_brought_to_the_present_one() {
     for (number, tables) in (1..).zip(FILES) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("record.sqlite");
-        record::file::open(&path).unwrap().execute_batch(tables).unwrap();
+        recordfile::open(&path).unwrap().execute_batch(tables).unwrap();
         let read = Sqlite::open_read_only(&path).map(|_| ());
         match number {
             4 => read.unwrap(),
@@ -94,11 +95,12 @@ fn files_of_earlier_schemas_are_brought_to_the_present_one() {
 
 #[test]
 fn series_are_used_beside_runs_of_any_version_and_leave_them_alone() {
-    for (runs, version) in [("", 0), (RUNS_1, 1), ("CREATE TABLE run (later TEXT);", 7)] {
+    let later = "CREATE TABLE run (later TEXT);";
+    for (runs, version) in [("", 0), (RUNS_1, 1), (RUNS_2, 2), (later, 7)] {
         for tables in FILES {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("record.sqlite");
-            let db = record::file::open(&path).unwrap();
+            let db = recordfile::open(&path).unwrap();
             db.execute_batch(tables).unwrap();
             db.execute_batch(runs).unwrap();
             db.pragma_update(None, "user_version", version).unwrap();
@@ -115,7 +117,7 @@ fn series_are_used_beside_runs_of_any_version_and_leave_them_alone() {
             let stamp: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
             assert_eq!(stamp, version);
             // A file without runs gets them beside its series.
-            match record::Store::open(&path) {
+            match archive::Store::open(&path) {
                 Ok(store) => assert_eq!((store.list(1).unwrap().len(), version), (0, 0)),
                 Err(RecordError::Older { found, .. } | RecordError::Newer { found, .. }) => {
                     assert_eq!(found, version);
@@ -130,12 +132,12 @@ fn series_are_used_beside_runs_of_any_version_and_leave_them_alone() {
 fn runs_are_used_beside_series_of_any_version() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record.sqlite");
-    let db = record::file::open(&path).unwrap();
+    let db = recordfile::open(&path).unwrap();
     db.execute_batch(FILES[3]).unwrap();
     for version in [1, 4, 99] {
         db.execute("UPDATE slots_schema SET version = ?1", [version]).unwrap();
-        drop(record::Store::open(&path).unwrap());
-        assert_eq!(record::Store::open_read_only(&path).unwrap().list(1).unwrap().len(), 0);
+        drop(archive::Store::open(&path).unwrap());
+        assert_eq!(archive::Store::open_read_only(&path).unwrap().list(1).unwrap().len(), 0);
     }
 }
 

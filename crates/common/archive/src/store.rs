@@ -3,30 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use base::RunId;
+use record::{Block, Part, Run, RunLine, Trial};
+use recordfile::RecordError;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
-use crate::error::RecordError;
-use crate::schema::{self, KNOWN};
-use crate::{Block, Part, Run, RunLine, Trial, file, read, write};
-
-/// Default location of the record: `TACHOGRAPH_RECORD`, or `tachograph/record.sqlite` in the XDG
-/// data folder (`~/.local/share`).
-///
-/// Source: XDG Base Directory Specification 0.8; a relative `XDG_DATA_HOME` counts as unset.
-pub fn default_path() -> Result<PathBuf, RecordError> {
-    path_from(|name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from))
-}
-
-fn path_from(variable: impl Fn(&str) -> Option<PathBuf>) -> Result<PathBuf, RecordError> {
-    if let Some(path) = variable("TACHOGRAPH_RECORD") {
-        return Ok(path);
-    }
-    variable("XDG_DATA_HOME")
-        .filter(|path| path.is_absolute())
-        .or_else(|| variable("HOME").map(|home| home.join(".local/share")))
-        .map(|data| data.join("tachograph/record.sqlite"))
-        .ok_or(RecordError::NoPlace)
-}
+use crate::schema::{self, KNOWN, OLDEST};
+use crate::{read, write};
 
 /// The record: a SQLite file of runs.
 ///
@@ -42,16 +24,16 @@ impl Store {
     /// Opens the record at `path` for writing; creates it and its parent folders if necessary.
     pub fn open(path: impl AsRef<Path>) -> Result<Store, RecordError> {
         let path = path.as_ref().to_owned();
-        let mut store = Store { db: file::open(&path)?, path };
+        let mut store = Store { db: recordfile::open(&path)?, path };
         store.check_schema()?;
-        schema::create(&mut store.db).map_err(|e| store.explain(e))?;
+        schema::migrate(&mut store.db).map_err(|e| store.explain(e))?;
         Ok(store)
     }
 
     /// Opens an existing record read-only; also works in a read-only folder.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Store, RecordError> {
         let path = path.as_ref().to_owned();
-        let store = Store { db: file::open_read_only(&path)?, path };
+        let store = Store { db: recordfile::open_read_only(&path)?, path };
         match store.check_schema()? {
             0 => Err(RecordError::Empty(store.path)),
             _ => Ok(store),
@@ -63,8 +45,8 @@ impl Store {
         let found = schema::version(&self.db).map_err(|e| self.explain(e))?;
         let path = || self.path.clone();
         match found {
-            0 | KNOWN => Ok(found),
-            1..KNOWN => Err(RecordError::Older { path: path(), found, known: KNOWN }),
+            0 | OLDEST..=KNOWN => Ok(found),
+            1..OLDEST => Err(RecordError::Older { path: path(), found, known: KNOWN }),
             _ => Err(RecordError::Newer { what: "runs", path: path(), found, known: KNOWN }),
         }
     }
@@ -121,7 +103,7 @@ impl Store {
 
     /// Writes the end of the run and its other properties; parts and blocks stay as they are.
     pub fn finish(&mut self, run: &Run) -> Result<(), RecordError> {
-        self.write(|tx| write::update_run(tx, run))
+        self.write(|tx| write::put_run(tx, run))
     }
 
     /// Reads a run in full, by its name, a prefix of its id, or `last`.
@@ -177,33 +159,6 @@ impl Store {
 mod tests {
     use super::*;
 
-    fn place(variables: &[(&str, &str)]) -> Result<PathBuf, RecordError> {
-        path_from(|name| {
-            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| PathBuf::from(value))
-        })
-    }
-
-    #[test]
-    fn the_record_is_in_the_xdg_data_folder_by_default() {
-        let home = ("HOME", "/home/ada");
-        let default = PathBuf::from("/home/ada/.local/share/tachograph/record.sqlite");
-        assert_eq!(place(&[home]).unwrap(), default);
-        assert_eq!(place(&[home, ("XDG_DATA_HOME", "relative")]).unwrap(), default);
-        assert_eq!(
-            place(&[home, ("XDG_DATA_HOME", "/data")]).unwrap(),
-            PathBuf::from("/data/tachograph/record.sqlite")
-        );
-        assert_eq!(
-            place(&[home, ("TACHOGRAPH_RECORD", "here.sqlite")]).unwrap(),
-            PathBuf::from("here.sqlite")
-        );
-        assert_eq!(
-            place(&[]).unwrap_err().to_string(),
-            "no location for the record: TACHOGRAPH_RECORD, XDG_DATA_HOME and HOME are not set; \
-             set TACHOGRAPH_RECORD to a file"
-        );
-    }
-
     #[test]
     fn a_full_disk_says_so_and_keeps_what_was_there() {
         let folder = tempfile::tempdir().unwrap();
@@ -231,10 +186,10 @@ mod tests {
         let store = Store::open(folder.path().join("record.sqlite")).unwrap();
         store
             .db
-            .execute_batch("INSERT INTO run VALUES ('x', 'run', 'done', '', '', '', 'yesterday', NULL, '[]', '', 0, '', '{}', '[]')")
+            .execute_batch(r#"INSERT INTO run (id, json) VALUES ('x', '{"id": "x", "kind": 1}')"#)
             .unwrap();
         let error = store.load("x").unwrap_err().to_string();
-        assert!(error.contains("column started: "), "{error}");
+        assert!(error.contains("run.json: "), "{error}");
         assert!(error.ends_with("it was changed by hand or by another program"), "{error}");
     }
 }

@@ -1,4 +1,4 @@
-//! `--fail-if`: deciding conditions on a run.
+//! `--fail-if`: decides conditions on a run.
 //!
 //! A test of a ratio is decided by the interval of that ratio, which comes from paired slices and
 //! is much narrower than those of its two sides. Every other test is decided by interval arithmetic
@@ -8,39 +8,19 @@ use record::{
     Comparison, DiffOutcome, Fact, GateDecision, GateFigure, GateOutcome, GateTest, GateUnknown,
     Metric, Offer, Part, Run,
 };
-use report::{LoadReport, RunVerdict};
-use spec::{FailIf, Interval, Measured, Plan, SpecError, Target, Test, Truth};
+use spec::{FailIf, Interval, Measured, Test, Truth};
 use stats::{DECIDING_BLOCKS_MIN, Estimate, Verdict};
 
-/// Parses the conditions on a plan.
-///
-/// # Errors
-/// Invalid conditions, unknown parts and variants.
-pub(crate) fn conditions(texts: &[String], plan: &Plan) -> Result<Vec<FailIf>, SpecError> {
-    let names = |part: &spec::Part| part.variants.iter().map(|v| v.name.clone()).collect();
-    let parts: Vec<(String, Vec<String>)> =
-        plan.parts.iter().map(|part| (part.name.clone(), names(part))).collect();
-    texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
-}
-
-/// Parses the conditions on a load of one target.
-///
-/// # Errors
-/// Invalid conditions.
-pub(crate) fn conditions_of_load(
-    texts: &[String],
-    target: &Target,
-) -> Result<Vec<FailIf>, SpecError> {
-    let parts = [("load".to_owned(), vec![target.to_string()])];
-    texts.iter().map(|text| FailIf::parse(text)?.with_parts(&parts)).collect()
-}
+use crate::caveat::is_unsustained;
+use crate::load::LoadReport;
+use crate::validity::{RunVerdict, is_invalid, is_void};
 
 /// The outcome of a comparison of two commits, whose second variant is the head. With conditions
 /// `by_default`, the first of them, the primary metric's, determines whether it is undecided.
 ///
 /// A comparison that is INVALID is the head's fault if requests to its server failed or its ledger
 /// does not add up.
-pub(crate) fn outcome_of_diff(run: &Run, gates: &[GateOutcome], by_default: bool) -> DiffOutcome {
+pub fn outcome_of_diff(run: &Run, gates: &[GateOutcome], by_default: bool) -> DiffOutcome {
     let is_fault = |fact: &Fact| {
         matches!(fact, Fact::Failures { .. } | Fact::Ledger { .. } | Fact::StackFailed { .. })
     };
@@ -48,7 +28,7 @@ pub(crate) fn outcome_of_diff(run: &Run, gates: &[GateOutcome], by_default: bool
     if findings().any(|finding| finding.variant == Some(1) && is_fault(&finding.fact)) {
         return DiffOutcome::HeadFailed;
     }
-    if report::is_invalid(run) {
+    if is_invalid(run) {
         return DiffOutcome::Invalid;
     }
     let any = |gates: &[GateOutcome], decision| gates.iter().any(|gate| gate.decision == decision);
@@ -66,7 +46,7 @@ pub(crate) fn outcome_of_diff(run: &Run, gates: &[GateOutcome], by_default: bool
 }
 
 /// Decides the conditions on a run.
-pub(crate) fn gate(run: &Run, conditions: &[FailIf]) -> Vec<GateOutcome> {
+pub fn decide_conditions(run: &Run, conditions: &[FailIf]) -> Vec<GateOutcome> {
     conditions
         .iter()
         .map(|condition| {
@@ -201,11 +181,11 @@ fn estimate(run: &Run, measured: &Measured) -> Result<Estimate, GateUnknown> {
     };
     let estimate = estimate.ok_or_else(missing)?;
     // What forbids one percentile forbids all of them.
-    if report::is_void(part, index, compared(measured.metric).unwrap_or(Metric::P99)) {
+    if is_void(part, index, compared(measured.metric).unwrap_or(Metric::P99)) {
         return Err(invalid(measured));
     }
     let is_percentile = matches!(measured.metric, "p50" | "p90" | "p99");
-    if is_percentile && report::is_unsustained(part, index) {
+    if is_percentile && is_unsustained(part, index) {
         let variant = measured.variant.clone();
         return Err(GateUnknown::Unsustained { variant, metric: measured.metric });
     }
@@ -234,7 +214,7 @@ fn of_load(
             return Err(GateUnknown::NotMeasured { variant, metric });
         }
     };
-    let is_void = || report::is_void(part, 0, compared(measured.metric).unwrap_or(Metric::P99));
+    let is_void = || is_void(part, 0, compared(measured.metric).unwrap_or(Metric::P99));
     if needed > 0 && is_void() {
         return Err(invalid(measured));
     }
@@ -275,5 +255,5 @@ fn figure(run: &Run, measured: &Measured, estimate: Estimate) -> GateFigure {
 }
 
 #[cfg(test)]
-#[path = "gate_tests.rs"]
+#[path = "decide_tests.rs"]
 mod tests;

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
+use archive::RecordError;
 use axum::extract::{Path, State};
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse as _;
-use record::{RecordError, RunLine, RunState};
+use record::{RunLine, RunState};
 use serde_json::{Value, json};
 use store::StoreError;
 
@@ -46,7 +47,7 @@ pub(crate) async fn list(State(shared): State<Shared>) -> WebResult {
                     database.";
         return Ok(answer(json!({ "runs": [], "note": note }).to_string()));
     };
-    let runs = with_file(path, |path| match record::Store::open_read_only(path) {
+    let runs = with_file(path, |path| match archive::Store::open_read_only(path) {
         Ok(store) => store.list(RUNS_MAX).map_err(unavailable),
         Err(RecordError::Empty(_)) => Ok(Vec::new()),
         Err(error) => Err(unavailable(error)),
@@ -90,7 +91,7 @@ pub(crate) async fn one(State(shared): State<Shared>, Path(id): Path<String>) ->
     let missing = || Refusal::Missing("unknown run; the page lists all runs under Runs".to_owned());
     let path = shared.places.runs.ok_or_else(missing)?;
     let page = with_file(path, move |path| {
-        let store = record::Store::open_read_only(path).map_err(unavailable)?;
+        let store = archive::Store::open_read_only(path).map_err(unavailable)?;
         let mut run = match store.load(&id) {
             Ok(run) => run,
             Err(RecordError::Unknown { .. } | RecordError::Empty(_)) => return Err(missing()),

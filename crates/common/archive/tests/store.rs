@@ -4,10 +4,12 @@
 
 mod support;
 
+use archive::Store;
 use base::RunId;
 use proptest::prelude::*;
 use record::*;
 use rusqlite::Connection;
+use rusqlite::types::Value;
 use support::Draw;
 use tempfile::TempDir;
 
@@ -88,25 +90,72 @@ fn a_run_that_was_killed_keeps_its_trials_but_not_half_a_block() {
 }
 
 #[test]
-fn a_record_without_later_columns_is_read_and_completed() {
+fn a_trial_replaces_only_that_of_the_same_rate() {
+    let (_folder, mut store) = fresh();
+    let mut run = compared();
+    let mut block = run.parts[0].blocks.remove(0);
+    let draft = block.trials.remove(0);
+    store.begin(&run).unwrap();
+    let rates = [None, Some(0.1 + 0.2), Some(0.3), Some(1e300), Some(5e-324), Some(7.0)];
+    let trial = |rate, env_padding_bytes| Trial {
+        offer: Offer::Open,
+        offered_per_s: rate,
+        env_padding_bytes,
+        ..draft.clone()
+    };
+    for time in 1..=2 {
+        for rate in rates {
+            store.save_trial(&run.id, 0, block.index, &trial(rate, time)).unwrap();
+        }
+    }
+    let read = store.load("last").unwrap();
+    assert_eq!(read.parts[0].blocks[0].trials, rates.map(|rate| trial(rate, 2)));
+}
+
+#[test]
+fn numbers_that_json_lacks_are_read_as_they_were_written() {
+    let (_folder, mut store) = fresh();
+    let mut run = compared();
+    let nothing = stats::Estimate { value: f64::NAN, low: 0.0, high: f64::INFINITY };
+    let unknown = stats::Estimate { low: f64::NAN, ..nothing };
+    let part = &mut run.parts[0];
+    part.precision = f64::NAN;
+    part.comparisons[0].judgement.ratio = unknown;
+    part.blocks[0].trials[0].service_time.mean_ns = f64::NAN;
+    part.variants[0].summaries = vec![Summary {
+        offer: Offer::Closed,
+        offered_per_s: None,
+        throughput_per_s: nothing,
+        bytes_per_s: f64::NAN,
+        p50_ns: unknown,
+        p90_ns: unknown,
+        p99_ns: unknown,
+        cpu_ns_per_request: Some(unknown),
+        machine_ns_per_request: Some(nothing),
+        peak_memory_bytes: None,
+    }];
+    store.begin(&run).unwrap();
+    // NaN does not equal itself.
+    assert_eq!(format!("{:?}", store.load("last").unwrap()), format!("{run:?}"));
+}
+
+#[test]
+fn what_an_older_version_did_not_know_has_its_default() {
     let (_folder, mut store) = fresh();
     let mut run = rich(5);
     run.parts[0].changes = vec![Change { from: "before".to_owned(), what: "a CPU".to_owned() }];
+    run.parts[0].independent_starts = true;
     store.begin(&run).unwrap();
-    let path = store.path().to_owned();
-    drop(store);
-    Connection::open(&path).unwrap().execute_batch("ALTER TABLE part DROP COLUMN changes").unwrap();
-    let read = Store::open_read_only(&path).unwrap().load("last").unwrap();
+    let db = Connection::open(store.path()).unwrap();
+    db.execute_batch(
+        "UPDATE part SET json = json_remove(json, '$.changes', '$.independent_starts')",
+    )
+    .unwrap();
     for part in &mut run.parts {
         part.changes.clear();
+        part.independent_starts = false;
     }
-    assert_eq!(read, run);
-    // Opening it for writing adds the column.
-    run.id = RunId("20261123-160000-late".to_owned());
-    run.parts[0].changes = vec![Change { from: "again".to_owned(), what: "a CPU".to_owned() }];
-    let mut store = Store::open(&path).unwrap();
-    store.begin(&run).unwrap();
-    assert_eq!(store.load("20261123-160000-late").unwrap(), run);
+    assert_eq!(store.load("last").unwrap(), run);
 }
 
 #[test]
@@ -244,17 +293,7 @@ fn a_deleted_run_leaves_nothing_behind() {
     assert_eq!(store.delete("last").unwrap(), run.id);
     assert!(store.list(9).unwrap().is_empty());
     let db = Connection::open(store.path()).unwrap();
-    for table in [
-        "part",
-        "variant",
-        "summary",
-        "comparison",
-        "finding",
-        "block",
-        "trial",
-        "distribution",
-        "trial_series",
-    ] {
+    for table in ["part", "block", "trial", "histogram", "slice"] {
         let left: i64 =
             db.query_row(&format!("SELECT count(*) FROM {table}"), [], |r| r.get(0)).unwrap();
         assert_eq!(left, 0, "{table}");
@@ -268,20 +307,105 @@ fn a_deleted_run_leaves_nothing_behind() {
     );
 }
 
+/// A count as SQL has it: exact up to 2^63 - 1, nearly beyond.
+fn in_sql(count: u64) -> Value {
+    i64::try_from(count).map_or(Value::Real(count as f64), Value::Integer)
+}
+
+/// The rows of a query.
+fn ask(store: &Store, sql: &str) -> Vec<Vec<Value>> {
+    let db = Connection::open(store.path()).unwrap();
+    let mut query = db.prepare(sql).unwrap();
+    let columns = query.column_count();
+    let rows = query.query_map([], |row| (0..columns).map(|at| row.get(at)).collect()).unwrap();
+    rows.map(Result::unwrap).collect()
+}
+
 #[test]
 fn a_person_with_sql_reads_one_row_per_trial() {
+    for seed in 0..20 {
+        let (_folder, mut store) = fresh();
+        let run = rich(5_000_000 + seed);
+        store.begin(&run).unwrap();
+        let mut wanted = Vec::new();
+        for part in &run.parts {
+            for (block, trial) in
+                part.blocks.iter().flat_map(|block| block.trials.iter().map(move |t| (block, t)))
+            {
+                wanted.push(vec![
+                    Value::Text(run.name.clone()),
+                    Value::Text(part.name.clone()),
+                    Value::Integer(block.index.into()),
+                    Value::Integer(block.is_complete().into()),
+                    Value::Text(part.variants[trial.variant as usize].name.clone()),
+                    Value::Text(trial.offer.word().to_owned()),
+                    Value::Text(format!("{:.9}", trial.started)),
+                    in_sql(trial.ledger.counts.completed),
+                    trial.ledger.served.map_or(Value::Null, in_sql),
+                    in_sql(trial.service_time.p99_ns),
+                ]);
+            }
+        }
+        let sql = "SELECT experiment, part, block, complete, variant, offer, started, completed,
+            served, service_time_p99_ns FROM trials ORDER BY trial";
+        assert_eq!(ask(&store, sql), wanted, "seed {seed}");
+    }
+}
+
+#[test]
+fn the_view_of_trials_computes_rates_and_costs() {
     let (_folder, mut store) = fresh();
-    let run = rich(5);
+    let mut run = rich(8);
+    let mut blocks = run.parts.iter_mut().flat_map(|part| &mut part.blocks);
+    let trial = blocks.find_map(|block| block.trials.first_mut()).unwrap();
+    trial.window = base::Nanos::from_secs(2);
+    (trial.completed_in_window, trial.payload_bytes) = (5_000, 80_000);
+    trial.stack_cpu = Some(base::Nanos(700_000));
+    (trial.ledger.counts.completed, trial.ledger.served) = (7_000, None);
     store.begin(&run).unwrap();
-    let db = Connection::open(store.path()).unwrap();
-    let trials = run.parts.iter().flat_map(|p| &p.blocks).flat_map(|b| &b.trials);
-    let (rows, completed): (i64, i64) = db
-        .query_row("SELECT count(*), sum(completed % 1000) FROM trials", [], |r| {
-            Ok((r.get(0)?, r.get(1)?))
-        })
+    let sql = "SELECT throughput_per_s, bytes_per_s, cpu_ns_per_request FROM trials ORDER BY trial
+        LIMIT 1";
+    let real = Value::Real;
+    assert_eq!(ask(&store, sql), [[real(2_500.0), real(40_000.0), real(100.0)]]);
+}
+
+#[test]
+fn what_was_done_to_a_stack_is_one_row_per_occurrence() {
+    let (_folder, mut store) = fresh();
+    let run = (0..)
+        .map(|seed| Draw::new(seed).run())
+        .find(|run| disruptions(run).any(|disruption| disruption.actions.len() > 1))
         .unwrap();
-    assert_eq!(rows as usize, trials.clone().count());
-    assert_eq!(completed, trials.map(|t| t.ledger.counts.completed as i64 % 1000).sum::<i64>());
+    store.begin(&run).unwrap();
+    let whole: Vec<Vec<Value>> = disruptions(&run)
+        .map(|d| {
+            vec![in_sql(d.longest_wait.0), in_sql(d.failed_before), in_sql(d.new_processes.into())]
+        })
+        .collect();
+    let sql = "SELECT longest_wait_ns, failed_before, new_processes FROM disruption ORDER BY trial";
+    assert_eq!(ask(&store, sql), whole);
+    let each: Vec<Vec<Value>> = disruptions(&run)
+        .flat_map(|d| (0..).zip(&d.actions))
+        .map(|(ordinal, action): (i64, _)| {
+            vec![
+                Value::Integer(ordinal),
+                Value::Text(action.name.clone()),
+                Value::Text(format!("{:.9}", action.started)),
+                in_sql(action.at.0),
+                in_sql(action.took.0),
+                in_sql(action.failed),
+                Value::Integer(action.steps.len() as i64),
+            ]
+        })
+        .collect();
+    let sql = "SELECT ordinal, name, started, at_ns, took_ns, failed, json_array_length(steps)
+        FROM action JOIN disruption USING (trial) ORDER BY trial, ordinal";
+    assert_eq!(ask(&store, sql), each);
+}
+
+fn disruptions(run: &Run) -> impl Iterator<Item = &Disruption> {
+    let blocks = run.parts.iter().flat_map(|part| &part.blocks);
+    blocks.flat_map(|block| &block.trials).filter_map(|trial| trial.disruption.as_ref())
 }
 
 #[test]

@@ -1,10 +1,4 @@
-//! The SQLite file of a record, whatever is in it: runs, series, or both. Each has tables of its own,
-//! with a schema of their own that is migrated where they are used.
-//!
-//! The schema of the runs is SQLite's `user_version`, that of the series is in `slots_schema`: years of
-//! series do not become unreadable with runs of another version, or the other way round. Reading
-//! migrates nothing; series of an older schema are migrated by the next writer, or by `tachograph
-//! maintain`.
+//! Opens the file, if it is a record or can become one.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;

@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 
-use record::{RecordError, Store};
+use archive::{RecordError, Store};
 use rusqlite::Connection;
 
 fn refusal(path: &Path) -> String {
@@ -60,7 +60,7 @@ fn a_newer_record_is_left_to_a_newer_tachograph() {
     assert_eq!(
         refusal(&path),
         format!(
-            "the runs in {} were written by a newer tachograph (schema 7; this version reads 2): \
+            "the runs in {} were written by a newer tachograph (schema 7; this version reads 3): \
              update tachograph, or set TACHOGRAPH_RECORD to another file",
             path.display()
         )
@@ -68,25 +68,23 @@ fn a_newer_record_is_left_to_a_newer_tachograph() {
 }
 
 #[test]
-fn a_record_of_sentences_is_refused_and_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("record.sqlite");
-    drop(Store::open(&path).unwrap());
-    Connection::open(&path).unwrap().pragma_update(None, "user_version", 1).unwrap();
-    let before = fs::read(&path).unwrap();
-    for error in [Store::open(&path).unwrap_err(), Store::open_read_only(&path).unwrap_err()] {
-        assert!(matches!(error, RecordError::Older { found: 1, known: 2, .. }), "{error:?}");
-    }
-    assert_eq!(
-        refusal(&path),
-        format!(
-            "the runs in {} were written by an older tachograph (schema 1; this version reads 2): \
-             set TACHOGRAPH_RECORD to another file for runs; series can still be written and read \
-             here",
+fn a_record_from_before_the_first_release_is_refused_and_left_alone() {
+    for version in [1, 2] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("record.sqlite");
+        drop(Store::open(&path).unwrap());
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", version).unwrap();
+        let before = fs::read(&path).unwrap();
+        let wanted = format!(
+            "the runs in {} were written by an older tachograph (schema {version}; this version \
+             reads 3): set TACHOGRAPH_RECORD to another file for runs; series can still be written \
+             and read here",
             path.display()
-        )
-    );
-    assert_eq!(fs::read(&path).unwrap(), before);
+        );
+        assert_eq!(refusal(&path), wanted);
+        assert_eq!(Store::open_read_only(&path).unwrap_err().to_string(), wanted);
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
 }
 
 #[test]

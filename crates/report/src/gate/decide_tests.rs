@@ -125,7 +125,7 @@ fn outcome(run: &Run, text: &str) -> GateOutcome {
     let parts: Vec<(String, Vec<String>)> =
         run.parts.iter().map(|part| (part.name.clone(), names(part))).collect();
     let condition = FailIf::parse(text).unwrap().with_parts(&parts).unwrap();
-    gate(run, &[condition]).remove(0)
+    decide_conditions(run, &[condition]).remove(0)
 }
 
 fn decided(run: &Run, text: &str) -> GateDecision {
@@ -161,7 +161,7 @@ fn the_interval_of_the_ratio_decides_and_not_those_of_its_sides() {
     assert_eq!(decided(&slower, "b.p99 > 1.10 * a.p99"), Passes);
     assert_eq!(decided(&slower, "a.p99 < 0.95 * b.p99"), Fails, "the comparison turned round");
     assert_eq!(decided(&slower, "a.p99 / b.p99 < 0.9"), Passes);
-    let words = report::gate(&outcome(&slower, "b.p99 > 1.05 * a.p99"));
+    let words = crate::gate(&outcome(&slower, "b.p99 > 1.05 * a.p99"));
     assert_eq!(words, "triggered: b.p99 > 1.05 * a.p99 (p99 of new ÷ old: 1.08×, 1.06–1.10)");
 }
 
@@ -256,7 +256,7 @@ fn each_part_is_gated_by_its_own_evidence() {
     let text = "'large files'/b.p99 > 1.05 * 'large files'/a.p99";
     assert_eq!(decided(&run, text), Fails);
     assert_eq!(
-        report::gate(&outcome(&run, text)),
+        crate::gate(&outcome(&run, text)),
         format!("triggered: {text} (large files: p99 of new ÷ old: 2.00×, 1.90–2.10)")
     );
 }

@@ -1,7 +1,8 @@
-//! Names for the pieces of a stream.
+//! Names of writers that depend on what they write.
 
 use sha2::{Digest as _, Sha256};
-use store::Writer;
+
+use crate::Writer;
 
 /// A fingerprint of a stream up to some position: SHA-256 (FIPS 180-4).
 #[derive(Clone, Debug)]
