@@ -35,9 +35,11 @@ def packages(target):
 def texts(package):
     folder = Path(package["manifest_path"]).parent
     files = sorted(path for path in folder.iterdir() if path.name.lower().startswith(NAMES))
-    # Where a package offers a choice that includes MIT, that is the one.
+    # Where a package offers a choice that includes MIT, that is the one. Tables of Unicode have a
+    # licence of their own beside it.
     if "OR" in (package["license"] or ""):
-        files = [path for path in files if "mit" in path.name.lower()] or files
+        chosen = ("mit", "unicode")
+        files = [path for path in files if any(name in path.name.lower() for name in chosen)] or files
     return [path.read_text(errors="replace").strip() for path in files if path.is_file()]
 
 

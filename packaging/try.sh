@@ -225,7 +225,7 @@ try_cargo() {
   note "cargo install"
   local start installed
   start=$(now)
-  CARGO_TARGET_DIR=$place/target cargo install --quiet --locked --path crates/tachograph --root "$place/cargo"
+  CARGO_TARGET_DIR=$place/target cargo install --quiet --locked --profile dist --path crates/tachograph --root "$place/cargo"
   installed=$(since "$start")
   PATH=$place/cargo/bin:$PATH XDG_DATA_HOME=$place tachograph compare "${flags[@]}" --export-json "$place/cargo.json" "${servers[@]}"
   row "cargo install" "$(size "$place/cargo/bin/tachograph")" "$installed" "$(since "$start")"

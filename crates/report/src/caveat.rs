@@ -52,7 +52,8 @@ fn touches(fact: &Fact, metric: Metric, offer: Offer) -> bool {
         Fact::NullServer { .. }
         | Fact::NetworkLimited { .. }
         | Fact::ClientBusy { .. }
-        | Fact::Edges { .. } => {
+        | Fact::Edges { .. }
+        | Fact::LongStops { .. } => {
             offer != Offer::Open && !matches!(metric, Metric::Cpu | Metric::Memory)
         }
         _ => true,

@@ -186,6 +186,7 @@ fn size(fact: &Fact) -> f64 {
         Fact::Unsustained { achieved, .. } => -achieved,
         Fact::FewRequests { fewest, .. } => -(*fewest as f64),
         Fact::Edges { mean, .. } => mean.abs(),
+        Fact::LongStops { stopped, slice, .. } => stopped.0 as f64 / (slice.0 as f64).max(1.0),
         Fact::ShortSlices { p99, .. } => p99.0 as f64,
         Fact::RareStalls { longest, .. } => longest.0 as f64,
         Fact::TimeWaitSockets { more, .. } => *more as f64,
@@ -405,6 +406,11 @@ fn clause(part: &Part, finding: &Finding) -> String {
              unaccounted for; use longer slices",
             signed_percent(*mean),
             share(*half_width)
+        )),
+        Fact::LongStops { stopped, slice, needed } => of(format!(
+            "it stops for {stopped} after the average slice, which is too long for slices of \
+             {slice}: what they see depends on where they begin; allow {} times the time (--max-time)",
+            (needed * stopped.0 as f64 / (slice.0 as f64).max(1.0)).ceil()
         )),
         Fact::ShortSlices { window, p99 } => of(format!(
             "p99 has no upper limit: its slices measured {window} each on average, which is shorter \

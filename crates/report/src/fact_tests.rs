@@ -324,6 +324,14 @@ fn what_every_check_saw() {
             "b: slow requests were cut off by the ends of slices: +1.2% (±0.4%) of the connections' time is unaccounted for; use longer slices",
         ),
         (
+            Fact::LongStops {
+                stopped: Nanos::from_millis(500),
+                slice: Nanos::from_millis(520),
+                needed: 4.0,
+            },
+            "b: it stops for 500 ms after the average slice, which is too long for slices of 520 ms: what they see depends on where they begin; allow 4 times the time (--max-time)",
+        ),
+        (
             Fact::ShortSlices { window: Nanos::from_millis(450), p99: Nanos::from_millis(930) },
             "b: p99 has no upper limit: its slices measured 450 ms each on average, which is shorter than the p99 itself (930 ms); allow more time (--max-time)",
         ),

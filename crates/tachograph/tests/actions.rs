@@ -7,9 +7,9 @@ mod support;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
-use support::{Place, eventually, holds_within, processes_with_environment, turn, wait};
+use support::{Place, eventually, nothing_is_left, processes_with_environment, turn, wait};
 
 /// A server for one connection after another that closes each after its response.
 ///
@@ -194,7 +194,6 @@ action = { name = "upgrade", signal = "USR2", then = { after = "500ms", signal =
 
 #[test]
 fn nothing_is_left_of_an_upgrade_that_is_cut_off() {
-    let _turn = turn();
     for signal in [Signal::INT, Signal::KILL] {
         let place = Place::new();
         let marker = format!("tachograph-test-cut-{}-{}", signal.as_raw(), std::process::id());
@@ -210,18 +209,15 @@ action = { name = "upgrade", signal = "USR2", then = { after = "60s", signal = "
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         // Both the old server and the new one are running.
         eventually("the upgrade", || place.path("upgraded").exists());
-        kill_process(Pid::from_child(&child), signal).unwrap();
+        support::signal(child.id(), signal);
         let ended = wait(child, Duration::from_secs(60));
         assert!(!ended.err.contains("panicked"), "{}", ended.err);
-        let left = || (processes_with_environment(&marker), place.leftovers());
-        let is_clean = || left().0.is_empty() && left().1.is_empty();
-        assert!(holds_within(Duration::from_secs(60), is_clean), "{signal:?}: {:?}", left());
+        nothing_is_left(&marker, Duration::from_secs(60), || place.leftovers());
     }
 }
 
 #[test]
 fn an_action_that_fails_makes_its_variant_invalid() {
-    let _turn = turn();
     let place = Place::new();
     let variants = r#"
 [[variant]]

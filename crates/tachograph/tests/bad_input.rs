@@ -7,7 +7,7 @@ mod support;
 use std::fs::File;
 use std::process::Stdio;
 
-use support::{Place, Server, free_port, turn};
+use support::{Place, Server, free_port};
 
 #[test]
 fn an_unknown_option_is_named() {
@@ -55,7 +55,6 @@ fn a_server_that_never_answers_times_out() {
 
 #[test]
 fn a_command_that_is_not_found_is_named() {
-    let _turn = turn();
     let place = Place::new();
     let ended = place.run(&[
         "compare",
@@ -69,7 +68,6 @@ fn a_command_that_is_not_found_is_named() {
 
 #[test]
 fn a_server_that_stops_at_once_shows_its_last_words() {
-    let _turn = turn();
     let place = Place::new();
     let dies = "sh -c 'echo I lost my configuration >&2; exit 3' $PORT";
     let ended = place.run(&["compare", "--quick", dies, dies, "-n", "a", "-n", "b"]);
@@ -81,7 +79,6 @@ fn a_server_that_stops_at_once_shows_its_last_words() {
 
 #[test]
 fn a_server_that_is_never_ready_is_given_up() {
-    let _turn = turn();
     let place = Place::new();
     let ended = place.run(&[
         "compare",
@@ -111,20 +108,14 @@ fn a_missing_experiment_is_reported() {
 
 #[test]
 fn an_unwritable_record_is_reported() {
-    let port = free_port();
-    let listen = format!("tcp://127.0.0.1:{port}");
-    let _server = Server::start(&["--listen", &listen]);
-    let url = format!("http://127.0.0.1:{port}/");
+    let (_server, url) = Server::http(&[]);
     let ended = Place::new().run(&["load", "-n", "10", "--record", "/proc/nowhere/r.sqlite", &url]);
     ended.status(2).says("/proc/nowhere");
 }
 
 #[test]
 fn a_full_disk_is_reported() {
-    let port = free_port();
-    let listen = format!("tcp://127.0.0.1:{port}");
-    let _server = Server::start(&["--listen", &listen]);
-    let url = format!("http://127.0.0.1:{port}/");
+    let (_server, url) = Server::http(&[]);
     let ended = Place::new().run(&["load", "-n", "10", "--export-json=/dev/full", &url]);
     ended.status(2).says("/dev/full");
 }
@@ -142,10 +133,7 @@ fn a_threshold_that_cannot_be_read_is_shown() {
 
 #[test]
 fn output_that_a_full_disk_did_not_take_was_lost_without_a_word() {
-    let port = free_port();
-    let listen = format!("tcp://127.0.0.1:{port}");
-    let _server = Server::start(&["--listen", &listen]);
-    let url = format!("http://127.0.0.1:{port}/");
+    let (_server, url) = Server::http(&[]);
     let place = Place::new();
     let load = ["load", "-n", "10", &url, "--export-csv", "load.csv"];
     let json = [&load[..], &["--json"]].concat();

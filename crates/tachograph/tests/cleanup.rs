@@ -7,10 +7,8 @@ mod support;
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-use support::{
-    Place, TACHOGRAPH, eventually, holds_within, processes_with_environment, turn, wait,
-};
+use rustix::process::Signal;
+use support::{Place, TACHOGRAPH, eventually, marker, processes_with_environment, signal, wait};
 
 /// How long a stack is waited for that ignores SIGTERM: seconds, where many are stopped.
 const SHORT: &str = "1s";
@@ -43,19 +41,10 @@ fn start(place: &Place, marker: &str, stop_timeout: &str) -> Child {
         .unwrap()
 }
 
-fn signal(child: &Child, signal: Signal) {
-    kill_process(Pid::from_child(child), signal).unwrap();
-}
-
 /// Waits until nothing of the run remains, for as long as guards may take to stop stubborn stacks.
 #[track_caller]
 fn nothing_is_left(place: &Place, marker: &str) {
-    let left = || (processes_with_environment(marker), place.leftovers());
-    let is_clean = || {
-        let (processes, folders) = left();
-        processes.is_empty() && folders.is_empty()
-    };
-    assert!(holds_within(Duration::from_secs(60), is_clean), "left behind: {:?}", left());
+    support::nothing_is_left(marker, Duration::from_secs(60), || place.leftovers());
 }
 
 /// The moment at which a run is ended.
@@ -99,13 +88,8 @@ fn command_line_begins(pid: u32, program: &str, argument: &str) -> bool {
         .is_ok_and(|line| String::from_utf8_lossy(&line).starts_with(&begin))
 }
 
-fn marker(name: &str) -> String {
-    format!("tachograph-test-{name}-{}", std::process::id())
-}
-
 #[test]
 fn ctrl_c_and_sigterm_stop_clean_up_and_do_not_claim_success() {
-    let _turn = turn();
     // Both signals at every moment would take twice as long and show nothing more. SIGTERM comes
     // first: before our handlers are installed, a SIGINT is lost if the process that started the
     // tests ignores it, as a shell does for background jobs.
@@ -115,7 +99,7 @@ fn ctrl_c_and_sigterm_stop_clean_up_and_do_not_claim_success() {
         let marker = marker(&format!("{moment:?}"));
         let child = start(&place, &marker, SHORT);
         moment.wait(&place, &marker);
-        signal(&child, asked);
+        signal(child.id(), asked);
         let ended = wait(child, Duration::from_secs(120));
         assert!(!ended.err.contains("panicked"), "{}", ended.err);
         // Before our handlers are installed, a signal has its default effect.
@@ -128,7 +112,6 @@ fn ctrl_c_and_sigterm_stop_clean_up_and_do_not_claim_success() {
 
 #[test]
 fn a_second_ctrl_c_was_ignored() {
-    let _turn = turn();
     let place = Place::new();
     let marker = marker("second");
     let mut child = start(&place, &marker, LONG);
@@ -139,7 +122,7 @@ fn a_second_ctrl_c_was_ignored() {
     });
     // A signal that comes at once belongs to the first one.
     eventually("its end", || {
-        signal(&child, Signal::INT);
+        signal(child.id(), Signal::INT);
         child.try_wait().unwrap().is_some()
     });
     let ended = wait(child, Duration::from_secs(60));
@@ -149,13 +132,12 @@ fn a_second_ctrl_c_was_ignored() {
 
 #[test]
 fn kill_9_leaves_nothing_behind() {
-    let _turn = turn();
     for moment in Moment::ALL {
         let place = Place::new();
         let marker = marker(&format!("kill-{moment:?}"));
         let mut child = start(&place, &marker, SHORT);
         moment.wait(&place, &marker);
-        signal(&child, Signal::KILL);
+        signal(child.id(), Signal::KILL);
         child.wait().unwrap();
         nothing_is_left(&place, &marker);
     }
@@ -163,7 +145,6 @@ fn kill_9_leaves_nothing_behind() {
 
 #[test]
 fn what_was_measured_before_a_kill_is_on_record() {
-    let _turn = turn();
     let place = Place::new();
     let marker = marker("record");
     let mut child = start(&place, &marker, SHORT);
@@ -173,7 +154,7 @@ fn what_was_measured_before_a_kill_is_on_record() {
     eventually("the first block of both variants", || {
         place.rows(&format!("(SELECT DISTINCT variant FROM {block})")) == 2
     });
-    signal(&child, Signal::KILL);
+    signal(child.id(), Signal::KILL);
     let measured = place.rows(block);
     child.wait().unwrap();
     nothing_is_left(&place, &marker);
@@ -191,7 +172,6 @@ fn what_was_measured_before_a_kill_is_on_record() {
 
 #[test]
 fn a_part_that_was_not_begun_was_missing_from_a_stopped_run() {
-    let _turn = turn();
     let place = Place::new();
     let part = |name: &str| {
         format!(
@@ -211,7 +191,7 @@ fn a_part_that_was_not_begun_was_missing_from_a_stopped_run() {
     let mut command = place.command(&["run", "./two.toml", "--quick", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     eventually("a measured block", || place.rows("block where block > 0") > 0);
-    signal(&child, Signal::INT);
+    signal(child.id(), Signal::INT);
     let ended = wait(child, Duration::from_secs(120));
     let json = ended.status(2).says("stopped before every comparison had its verdict").json();
     assert_eq!(json["verdict"], "incomplete");

@@ -8,19 +8,19 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use support::{Ended, Place, TACHOGRAPH, eventually, free_port, turn, wait};
+use rustix::process::Signal;
+use support::{Ended, Place, TACHOGRAPH, assert_valid, eventually, free_port, signal, wait};
 
 fn compare(place: &Place, further: &[&str]) -> Ended {
     let tcp = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
     let unix = format!("{TACHOGRAPH} serve-fixture --listen unix:$SOCKET");
-    let mut args = vec!["compare", "--quick", "--max-time", "8s", &tcp, &unix];
+    let mut args = vec!["compare", "--quick", "--max-time", "1s", &tcp, &unix];
     args.extend(further);
     place.run(&args)
 }
 
 #[test]
 fn everything_that_is_exported_is_there_and_what_the_schema_says() {
-    let _turn = turn();
     let place = Place::new();
     let ended = compare(
         &place,
@@ -37,12 +37,7 @@ fn everything_that_is_exported_is_there_and_what_the_schema_says() {
         ],
     );
     let json = ended.json();
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/compare-2.json");
-    let schema: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
-    assert_eq!(wrong, Vec::<String>::new());
+    assert_valid("compare-2.json", &json);
     assert_eq!(json["variants"][0]["name"], "tcp");
     assert_eq!(json["variants"][1]["name"], "unix");
     for file in ["r.html", "r.md", "r.csv", "r.json"] {
@@ -97,7 +92,6 @@ fn in_a_browser(place: &Place, file: &str) {
 
 #[test]
 fn a_threshold_decides_the_exit_status() {
-    let _turn = turn();
     let place = Place::new();
     let ended = compare(&place, &["--fail-if", "unix.errors >= 0"]);
     ended.status(1).says("unix.errors >= 0");
@@ -105,7 +99,6 @@ fn a_threshold_decides_the_exit_status() {
 
 #[test]
 fn too_few_blocks_were_said_to_be_well() {
-    let _turn = turn();
     let place = Place::new();
     let few = |further: &[&str]| {
         let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
@@ -134,7 +127,6 @@ fn too_few_blocks_were_said_to_be_well() {
 
 #[test]
 fn a_server_on_another_port_was_waited_for_half_a_minute() {
-    let _turn = turn();
     let place = Place::new();
     let port = free_port();
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:{port}");
@@ -152,7 +144,6 @@ fn a_server_on_another_port_was_waited_for_half_a_minute() {
 
 #[test]
 fn a_server_that_reads_its_port_from_the_environment_is_compared() {
-    let _turn = turn();
     let place = Place::new();
     // Its metrics have a port of their own, open before the other one.
     let text = "import http.server, os, socket\n\
@@ -168,7 +159,6 @@ fn a_server_that_reads_its_port_from_the_environment_is_compared() {
 
 #[test]
 fn two_servers_that_need_no_python_failed_for_want_of_a_python_cache() {
-    let _turn = turn();
     let place = Place::new();
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
     let compare = |further: &[&str]| {
@@ -194,11 +184,6 @@ fn long_comparison(place: &Place, further: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn interrupt(child: &Child) {
-    let signal = rustix::process::Signal::INT;
-    rustix::process::kill_process(rustix::process::Pid::from_child(child), signal).unwrap();
-}
-
 /// The first line with `text` on a child's standard error.
 fn line_with(child: &mut Child, text: &str) -> String {
     let mut lines = BufReader::new(child.stderr.as_mut().unwrap()).lines();
@@ -207,7 +192,6 @@ fn line_with(child: &mut Child, text: &str) -> String {
 
 #[test]
 fn a_second_measurement_waits_and_names_the_first() {
-    let _turn = turn();
     let place = Place::new();
     let first = long_comparison(&place, &[]);
     let pid = first.id();
@@ -228,51 +212,39 @@ fn a_second_measurement_waits_and_names_the_first() {
     // A third one is stopped while it waits.
     let mut third = long_comparison(&place, &[]);
     line_with(&mut third, "note: waiting for another measurement");
-    interrupt(&third);
+    signal(third.id(), Signal::INT);
     let stopped = wait(third, LIMIT);
     stopped.status(2).says("stopped while waiting for another measurement");
 
-    interrupt(&first);
+    signal(first.id(), Signal::INT);
     wait(first, LIMIT).status(2);
     line_with(&mut second, "note: the other measurement has ended");
     eventually("the second run on record", || place.rows("run") == 2);
-    interrupt(&second);
+    signal(second.id(), Signal::INT);
     wait(second, LIMIT).status(2);
 }
 
 #[test]
 fn measurements_on_different_cpus_run_side_by_side() {
-    let _turn = turn();
     let place = Place::new();
     let first = long_comparison(&place, &["--cpus", "0"]);
     eventually("a run on record", || place.rows("run") == 1);
     let second = long_comparison(&place, &["--cpus", "1", "--no-wait"]);
     eventually("the second run on record", || place.rows("run") == 2);
     for child in [first, second] {
-        interrupt(&child);
+        signal(child.id(), Signal::INT);
         wait(child, LIMIT).status(2);
     }
 }
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The first column of a query's result, one line per row.
-fn recorded(place: &Place, query: &str) -> String {
-    let script = "import sqlite3, sys\nfor row in sqlite3.connect(sys.argv[1]).execute(sys.argv[2]): print(row[0])";
-    let mut command = Command::new("python3");
-    command.args(["-c", script]).arg(place.path("record.sqlite")).arg(query);
-    let out = command.output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
 #[test]
 fn a_seed_repeats_the_order() {
-    let _turn = turn();
     let order = || {
         let place = Place::new();
         compare(&place, &["--seed", "7", "--closed-only"]);
-        recorded(&place, "select json -> 'order' from block where block = 1")
+        place.sql("select json -> 'order' from block where block = 1")
     };
     let read = |text: String| serde_json::from_str::<Vec<serde_json::Value>>(&text).unwrap();
     let (first, second) = (read(order()), read(order()));
@@ -286,7 +258,6 @@ fn a_seed_repeats_the_order() {
 /// A client that shares its only CPU with the stack is late, which forbids no verdict.
 #[test]
 fn a_client_that_shares_its_cpu_may_be_late() {
-    let _turn = turn();
     let place = Place::new();
     let json = compare(&place, &["--cpus", "0", "--json"]).json();
     let zero = serde_json::json!([0]);
@@ -295,8 +266,7 @@ fn a_client_that_shares_its_cpu_may_be_late() {
         "apart": false, "machines": [], "links": [], "clients_apart_ns": null,
     });
     assert_eq!(json["parts"][0]["layout"], shared);
-    let late = recorded(
-        &place,
+    let late = place.sql(
         "select value ->> 'severity' from part, json_each(part.json, '$.findings')
          where value ->> 'check' = 'lateness'",
     );
@@ -305,7 +275,6 @@ fn a_client_that_shares_its_cpu_may_be_late() {
 
 #[test]
 fn eighty_columns_and_no_colour_on_a_pipe() {
-    let _turn = turn();
     let place = Place::new();
     let ended = compare(&place, &["--closed-only"]);
     assert!(!ended.out.contains('\u{1b}'), "colour on a pipe");
@@ -337,12 +306,11 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_
 
 #[test]
 fn bodies_with_a_counter_are_no_failures() {
-    let _turn = turn();
     let place = Place::new();
     std::fs::write(place.path("counter.py"), COUNTER).unwrap();
     let server = "python3 counter.py $PORT";
     let compare = |more: &[&str]| {
-        let all = ["compare", "--quick", "--max-time", "8s", "--closed-only", server, server];
+        let all = ["compare", "--quick", "--max-time", "1s", "--closed-only", server, server];
         place.run(&[&all, more].concat())
     };
     let json = compare(&["--json"]).json();

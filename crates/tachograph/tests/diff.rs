@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use support::{
-    Ended, Place, TACHOGRAPH, eventually, holds_within, processes_with_environment, turn, wait,
+    Ended, Place, TACHOGRAPH, assert_valid, eventually, holds_within, processes_with_environment,
+    turn, wait,
 };
 
 /// Starts the fixture with the flags in the file `flags`.
@@ -95,15 +96,6 @@ fn git(folder: &Path, args: &[&str]) -> String {
     String::from_utf8_lossy(&ended.stdout).into_owned()
 }
 
-/// The schema of the JSON.
-fn assert_valid(json: &serde_json::Value) {
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/compare-2.json");
-    let schema = serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> = validator.iter_errors(json).map(|e| e.to_string()).collect();
-    assert_eq!(wrong, Vec::<String>::new());
-}
-
 #[test]
 fn a_slower_head_fails_and_every_export_holds_it() {
     let _turn = turn();
@@ -137,7 +129,7 @@ fn a_slower_head_fails_and_every_export_holds_it() {
     repo.is_clean();
 
     let json = ended.json();
-    assert_valid(&json);
+    assert_valid("compare-2.json", &json);
     let diff = &json["diff"];
     assert_eq!(diff["verdict"], "regression");
     assert_eq!(diff["head"]["commit"], repo.git(&["rev-parse", "HEAD"]).trim());
@@ -293,7 +285,6 @@ fn a_summary_is_written_also_if_nothing_was_measured() {
 
 #[test]
 fn a_server_that_starts_in_one_commit_only_is_named_with_its_log() {
-    let _turn = turn();
     let repo = Repo::new();
     repo.write("serve.sh", "echo no configuration; exit 4\n");
     repo.commit("Broken");
@@ -345,7 +336,6 @@ fn a_shallow_clone_a_bare_one_and_no_repository_say_what_to_do() {
 
 /// Ends a comparison while it builds, and while it measures.
 fn end_by(signal: Signal, status: Option<i32>) {
-    let _turn = turn();
     let repo = Repo::new();
     repo.write("flags", "--burn 301us");
     repo.commit("A change");
@@ -371,7 +361,7 @@ fn end_by(signal: Signal, status: Option<i32>) {
             "building" => is_built(),
             _ => repo.place.rows("trial") > 0,
         });
-        kill_process(Pid::from_child(&child), signal).unwrap();
+        support::signal(child.id(), signal);
         assert_eq!(wait(child, Duration::from_secs(60)).status, status);
         let gone = || processes_with_environment(&marker).is_empty();
         assert!(holds_within(Duration::from_secs(60), gone), "processes are left");
@@ -392,7 +382,6 @@ fn kill_9_leaves_nothing_behind() {
 
 #[test]
 fn a_comparison_of_too_few_blocks_passed() {
-    let _turn = turn();
     let repo = Repo::new();
     repo.write("README", "A change.\n");
     repo.commit("A change");

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::{Ended, Place, TACHOGRAPH, processes_with_environment, turn, wait};
+use support::{Ended, Place, TACHOGRAPH, processes_with_environment, wait};
 
 const WITH_DOCKER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/with-docker.sh");
 
@@ -123,20 +123,13 @@ fn with_engine(place: &Place, marker: &str, script: &str) -> Ended {
     let text = EXPERIMENT.replace("PROGRAMS", &programs);
     let text = text.replace("IMAGE", &image.display().to_string());
     let experiment = place.write("containers.toml", &text);
-    let mut command = place.command(&[]);
-    let environment: Vec<_> = command
-        .get_envs()
-        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
-        .collect();
-    command = Command::new(WITH_DOCKER);
+    let mut command = Command::new(WITH_DOCKER);
+    command.args(["bash", "-c", &format!("{LOOK}{script}")]);
+    let mut command = place.prepare(command);
     command
-        .args(["bash", "-c", &format!("{LOOK}{script}")])
-        .current_dir(place.dir.path())
-        .envs(environment)
         .env("TACHOGRAPH", TACHOGRAPH)
         .env("EXPERIMENT", experiment)
         .env("MARKER", marker)
-        .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     wait(command.spawn().unwrap(), Duration::from_secs(240))
@@ -147,7 +140,6 @@ fn every_way_into_a_container_is_measured_counted_and_cleared_away() {
     if !engine_can_be_had() {
         return;
     }
-    let _turn = turn();
     let place = Place::new();
     let ended = with_engine(
         &place,
@@ -185,7 +177,6 @@ fn nothing_of_a_killed_run_stays_at_the_engine() {
     if !engine_can_be_had() {
         return;
     }
-    let _turn = turn();
     let place = Place::new();
     let marker = format!("tachograph-test-docker-{}", std::process::id());
     // Kills tachograph alone, then with its guards and its watch, whose work the next run does.

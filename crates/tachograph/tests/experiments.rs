@@ -14,7 +14,6 @@ use support::{Place, TACHOGRAPH, turn, wait};
 /// Runs a built-in experiment as briefly as possible, one block per part, and checks every variant:
 /// served equals completed, or it names what it lacks.
 fn every_variant_serves_or_says_what_it_lacks(args: &[&str], variants: usize) {
-    let _turn = turn();
     let place = Place::new();
     let mut command = place.command(&["run", "--quick", "--max-time", "1s", "--json"]);
     let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -217,7 +216,6 @@ fn without_baseline(place: &Place) {
 
 #[test]
 fn a_baseline_that_cannot_start_is_replaced_by_the_first_that_can() {
-    let _turn = turn();
     let place = Place::new();
     without_baseline(&place);
     let ended = place.run(&["run", "./three.toml", "--quick", "--max-time", "6s"]);
@@ -237,7 +235,6 @@ fn a_baseline_that_cannot_start_is_replaced_by_the_first_that_can() {
 /// A command that prints secrets from its environment, and fails.
 #[test]
 fn a_secret_that_a_failing_command_prints_is_neither_recorded_nor_shown() {
-    let _turn = turn();
     let place = Place::new();
     without_baseline(&place);
     let leaks = "[[variant]]\nname = \"leaks\"\ntarget = \"http://127.0.0.1:$PORT/\"\n\
@@ -284,7 +281,6 @@ fn a_secret_that_a_failing_command_prints_is_neither_recorded_nor_shown() {
 /// The pitfall of 2013: nginx responds with 502 when uWSGI's short backlog is full.
 #[test]
 fn a_short_backlog_is_refused_with_the_words_of_nginx() {
-    let _turn = turn();
     let place = Place::new();
     let mut args = vec!["run", "python-servers-concurrent", "--only", "short-backlog"];
     args.extend(["--quick", "--max-time", "6s", "--json"]);

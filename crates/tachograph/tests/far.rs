@@ -11,8 +11,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use support::{Ended, Place, TACHOGRAPH, eventually, holds_within, processes_with_environment};
-use support::{turn, wait};
+use support::{
+    Ended, Place, TACHOGRAPH, adds_up, assert_valid, eventually, marker,
+    processes_with_environment, signal, wait,
+};
 
 /// A server that other machines can reach, if there are any.
 fn server() -> String {
@@ -39,10 +41,6 @@ fn command(place: &Place, marker: &str, args: &[&str]) -> Command {
     command
 }
 
-fn marker(name: &str) -> String {
-    format!("tachograph-test-{name}-{}", std::process::id())
-}
-
 fn compare(place: &Place, marker: &str, further: &[&str]) -> Ended {
     let server = server();
     let args = ["compare", "--quick", "--max-time", "4s", "--served-by", "counter_file=$DIR/tally"];
@@ -58,29 +56,11 @@ fn nothing_is_left(place: &Place, marker: &str, limit: Duration) {
         let far: Vec<_> = far.map(|entry| entry.unwrap().path()).collect();
         [place.leftovers(), far].concat()
     };
-    let left = || (processes_with_environment(marker), folders());
-    let is_clean = || {
-        let (processes, folders) = left();
-        processes.is_empty() && folders.is_empty()
-    };
-    assert!(holds_within(limit, is_clean), "left behind: {:?}", left());
-}
-
-/// Fails unless every ledger adds up, the server's count included.
-#[track_caller]
-fn adds_up(json: &serde_json::Value) {
-    for variant in json["variants"].as_array().unwrap() {
-        let ledger = &variant["ledger"];
-        assert!(ledger["completed"].as_u64().unwrap() > 0, "{ledger:#}");
-        for column in ["sent", "served", "series"] {
-            assert_eq!(ledger[column], ledger["completed"], "{column} in {ledger:#}");
-        }
-    }
+    support::nothing_is_left(marker, limit, folders);
 }
 
 #[test]
 fn a_comparison_on_another_machine_adds_up_and_leaves_nothing() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("on"));
     let ended = compare(&place, &marker, &["--on", "user@server", "--json"]);
     let json = ended.json();
@@ -102,18 +82,11 @@ fn a_comparison_on_another_machine_adds_up_and_leaves_nothing() {
     place.run(&["report", "last"]).prints("stack on user@server").prints("its clock is ");
     place.run(&["report", "last", "--html"]).prints("user@server: stacks of a and b");
     nothing_is_left(&place, &marker, Duration::from_secs(60));
-
-    let schema = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schema/compare-2.json");
-    let schema: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(schema).unwrap()).unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
-    assert_eq!(wrong, Vec::<String>::new());
+    assert_valid("compare-2.json", &json);
 }
 
 #[test]
 fn several_clients_load_at_once_and_their_counts_are_merged() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("from"));
     let from = ["--on", "server", "--from", "client1", "--from", "client2", "--from", "client3"];
     let ended = compare(&place, &marker, &[&from[..], &["--json"]].concat());
@@ -131,7 +104,6 @@ fn several_clients_load_at_once_and_their_counts_are_merged() {
 
 #[test]
 fn a_variant_of_an_experiment_names_its_machine() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("file"));
     let text = format!(
         "[experiment]\nname = \"far\"\ntitle = \"t\"\nquestion = \"q\"\noffers = [\"closed\"]\n\
@@ -206,16 +178,11 @@ fn running(marker: &str, argument: &str) -> Vec<u32> {
     processes_with_environment(marker).into_iter().filter(runs).collect()
 }
 
-fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid as i32).unwrap(), signal).unwrap();
-}
-
 /// What stays is gone within ten seconds on an idle machine; tests run on busy ones.
 const BUSY: Duration = Duration::from_secs(60);
 
 #[test]
 fn kill_9_of_the_near_end_leaves_nothing_at_the_far_one() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("near"));
     let mut child = long_comparison(&place, &marker);
     child.kill().unwrap();
@@ -225,7 +192,6 @@ fn kill_9_of_the_near_end_leaves_nothing_at_the_far_one() {
 
 #[test]
 fn kill_9_of_the_far_end_is_reported_and_leaves_nothing() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("agent"));
     let child = long_comparison(&place, &marker);
     signal(running(&marker, "agent")[0], Signal::KILL);
@@ -238,7 +204,6 @@ fn kill_9_of_the_far_end_is_reported_and_leaves_nothing() {
 
 #[test]
 fn a_far_end_that_falls_silent_is_given_up_and_leaves_nothing() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("silent"));
     let child = long_comparison(&place, &marker);
     let agent = running(&marker, "agent")[0];
@@ -255,7 +220,6 @@ fn a_far_end_that_falls_silent_is_given_up_and_leaves_nothing() {
 
 #[test]
 fn ctrl_c_ends_a_far_comparison_in_order() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("stop"));
     let child = long_comparison(&place, &marker);
     signal(child.id(), Signal::INT);

@@ -15,9 +15,7 @@ use drive::{Slice, StopFlag};
 use far::{Clients, Ends, FarError, Machine, StackOptions, Transport};
 use rustix::process::{Pid, Signal, kill_process};
 use spec::{Load, Mode, Process, Ready, Stack, Target};
-use support::{
-    Place, Server, TACHOGRAPH, free_port, holds_within, processes_with_environment, turn,
-};
+use support::{Place, Server, TACHOGRAPH, holds_within, marker, processes_with_environment};
 
 const VERSION: &str = env!("TACHOGRAPH_VERSION");
 
@@ -54,10 +52,6 @@ fn connect(mut child: Child, name: &str) -> Result<Arc<Machine>, FarError> {
     Machine::connect(name, ends, VERSION, StopFlag::default()).map(Arc::new)
 }
 
-fn marker(name: &str) -> String {
-    format!("tachograph-test-{name}-{}", std::process::id())
-}
-
 fn slice(mode: Mode) -> Slice {
     Slice {
         mode,
@@ -71,17 +65,14 @@ fn slice(mode: Mode) -> Slice {
 
 #[test]
 fn the_counts_of_a_hundred_clients_are_exact() {
-    let _turn = turn();
     let (place, marker) = (Place::new(), marker("hundred"));
-    let port = free_port();
     let tally = place.path("tally");
-    let listen = format!("tcp://127.0.0.1:{port}");
-    let _server = Server::start(&["--listen", &listen, "--served-file", tally.to_str().unwrap()]);
+    let (_server, url) = Server::http(&["--served-file", tally.to_str().unwrap()]);
     let machines: Vec<_> = (0..100)
         .map(|i| connect(agent(&place, &marker).spawn().unwrap(), &format!("client{i}")).unwrap())
         .map(|machine| (machine, CpuSet::default()))
         .collect();
-    let target = Target::parse(&format!("http://127.0.0.1:{port}/")).unwrap();
+    let target = Target::parse(&url).unwrap();
     let load = Load { connections: 150, timeout: Nanos::from_secs(60), ..Load::default() };
     let step = Nanos::from_millis(10);
     let mut clients = Clients::open(&machines, &target, &load, Seed(3), step).unwrap();
@@ -122,9 +113,8 @@ fn quantiles_of_merged_observations_are_those_of_all_values() {
     // An observation as it arrives over a channel, with these service times.
     let place = Place::new();
     let machine = connect(agent(&place, "merge").spawn().unwrap(), "a").unwrap();
-    let port = free_port();
-    let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
-    let target = Target::parse(&format!("http://127.0.0.1:{port}/")).unwrap();
+    let (_server, url) = Server::http(&[]);
+    let target = Target::parse(&url).unwrap();
     let on = [(machine, CpuSet::default())];
     let step = Nanos::from_millis(10);
     let mut clients = Clients::open(&on, &target, &Load::default(), Seed(1), step).unwrap();
@@ -233,10 +223,8 @@ fn start(machine: &Arc<Machine>, place: &Place, marker: &str) -> far::Stack {
 
 #[track_caller]
 fn nothing_is_left(place: &Place, marker: &str) {
-    let left = || (processes_with_environment(marker), place.leftovers());
-    let is_clean = || left().0.is_empty() && left().1.is_empty();
     // Ten seconds on an idle machine.
-    assert!(holds_within(Duration::from_secs(60), is_clean), "left behind: {:?}", left());
+    support::nothing_is_left(marker, Duration::from_secs(60), || place.leftovers());
 }
 
 /// A stream that loses everything once it is cut, but does not end.

@@ -9,7 +9,7 @@ mod support;
 use std::io::ErrorKind;
 use std::process::Stdio;
 
-use support::{Ended, Place, Server, TACHOGRAPH, free_port, holds_within, not_run, turn};
+use support::{Ended, Place, Server, TACHOGRAPH, holds_within, not_run, turn};
 
 /// A quick comparison of the built-in server, without faults as `a` and with `faults` as `b`.
 fn against_a_sound_server(place: &Place, faults: &str, further: &[&str]) -> Ended {
@@ -27,8 +27,6 @@ fn against_a_sound_server(place: &Place, faults: &str, further: &[&str]) -> Ende
         "b",
         "--served-by",
         "counter_file=$DIR/served",
-        "--max-time",
-        "5s",
         "--json",
         &sound,
         &faulty,
@@ -112,13 +110,11 @@ fn every_fault_is_found_and_no_other() {
 #[test]
 fn a_request_counted_twice_that_the_server_counts_late() {
     let place = Place::new();
-    let listen = format!("tcp://127.0.0.1:{}", free_port());
     let count = place.path("served");
     // Of 1,000 requests the last one, long after its response; three more are probes.
     let faults = ["--count-twice-every", "1003", "--count-late", "100ms"];
-    let counted = ["--listen", &listen, "--served-file", count.to_str().unwrap()];
-    let _server = Server::start(&[&counted[..], &faults].concat());
-    let url = listen.replace("tcp", "http");
+    let counted = ["--served-file", count.to_str().unwrap()];
+    let (_server, url) = Server::http(&[&counted[..], &faults].concat());
     let by = format!("counter_file={}", count.display());
     let ended = place.run(&["load", "-n", "1000", "--served-by", &by, "--json", &url]);
     let json = ended.status(1).json();
@@ -127,9 +123,11 @@ fn a_request_counted_twice_that_the_server_counts_late() {
 
 #[test]
 fn a_server_that_stalls() {
-    let _turn = turn();
-    let ended =
-        against_a_sound_server(&Place::new(), "--stall-after 3000", &["--timeout", "500ms"]);
+    let ended = against_a_sound_server(
+        &Place::new(),
+        "--stall-after 3000",
+        &["--max-time", "5s", "--timeout", "500ms"],
+    );
     invalid_because(&ended, "timeout");
 }
 
@@ -137,10 +135,7 @@ fn a_server_that_stalls() {
 fn a_server_that_slows_down() {
     let _turn = turn();
     let place = Place::new();
-    let port = free_port();
-    let listen = format!("tcp://127.0.0.1:{port}");
-    let _server = Server::start(&["--listen", &listen, "--slow-after", "4s", "--slow-by", "5ms"]);
-    let url = format!("http://127.0.0.1:{port}/");
+    let (_server, url) = Server::http(&["--slow-after", "4s", "--slow-by", "5ms"]);
     // A busy machine may take two seconds more to begin, and the change is still within the trial.
     let json = place.run(&["load", "-d", "6s", "--json", &url]).status(0).json();
     let warnings = json["warnings"].to_string();
@@ -150,11 +145,10 @@ fn a_server_that_slows_down() {
 #[test]
 fn a_backlog_of_one() {
     // Refused connections show in the kernel's counters or as errors, never as speed.
-    let _turn = turn();
     let ended = against_a_sound_server(
         &Place::new(),
         "--backlog 1 --burn 2ms",
-        &["--new-connection", "-c", "64"],
+        &["--new-connection", "-c", "64", "--max-time", "1s", "--timeout", "2s"],
     );
     let json = ended.json();
     let findings = json["validity"].to_string();

@@ -9,15 +9,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::{Ended, Place, Server, free_port, turn};
-
-/// A server started with these arguments, and its URL.
-fn serve(arguments: &[&str]) -> (Server, String) {
-    let port = free_port();
-    let listen = format!("tcp://127.0.0.1:{port}");
-    let server = Server::start(&[&["--listen", &listen], arguments].concat());
-    (server, format!("http://127.0.0.1:{port}/"))
-}
+use support::{Ended, Place, Server};
 
 /// A comparison of a second.
 fn compare(place: &Place, arguments: &[&str]) -> Ended {
@@ -27,7 +19,6 @@ fn compare(place: &Place, arguments: &[&str]) -> Ended {
 
 #[test]
 fn a_copied_experiment_lacked_its_files() {
-    let _turn = turn();
     let place = Place::new();
     let shown = place.run(&["run", "--show", "raw-sockets"]);
     shown.status(0).says("it also needs apps").says("tachograph run raw-sockets --eject FOLDER");
@@ -76,9 +67,8 @@ fn an_experiment_with_includes_is_copied_whole_and_nothing_is_replaced() {
 
 #[test]
 fn the_report_of_a_single_load_spoke_of_comparisons() {
-    let _turn = turn();
     let place = Place::new();
-    let (_server, url) = serve(&[]);
+    let (_server, url) = Server::http(&[]);
     for (mode, words) in [(&[][..], "closed loop"), (&["-r", "300"], "open loop at 300 requests/s")]
     {
         let mut load = vec!["load", "-d", "300ms", &url];
@@ -123,11 +113,10 @@ fn each_command_had_flags_of_its_own_for_the_same_thing() {
 
 #[test]
 fn a_load_had_no_thresholds_no_exports_and_no_counts_by_status() {
-    let _turn = turn();
     let place = Place::new();
     // The three probes, a hundred requests to learn from, and 50 measured ones get a response; then
     // there is an error page.
-    let (_server, url) = serve(&["--fail-after", "153"]);
+    let (_server, url) = Server::http(&["--fail-after", "153"]);
     let load = |more: &[&str]| place.run(&[&["load", "-n", "100", "-c", "1", &url], more].concat());
     let ended =
         load(&["--fail-if", "failed > 40", "--export-csv", "a.csv", "--export-markdown", "a.md"]);
@@ -141,7 +130,7 @@ fn a_load_had_no_thresholds_no_exports_and_no_counts_by_status() {
     let markdown = std::fs::read_to_string(place.path("a.md")).unwrap();
     assert!(markdown.contains("- statuses: 200: 50, 503: 50"), "{markdown}");
 
-    let (_server, url) = serve(&[]);
+    let (_server, url) = Server::http(&[]);
     let load =
         |condition| place.run(&["load", "-n", "100", "--json", "--fail-if", condition, &url]);
     let well = load("p99 > 1h or failed > 0");
@@ -157,11 +146,10 @@ fn a_load_had_no_thresholds_no_exports_and_no_counts_by_status() {
 
 #[test]
 fn servers_that_already_run_could_not_be_compared() {
-    let _turn = turn();
     let place = Place::new();
     let counted = |name: &str| {
         let file = place.path(name).display().to_string();
-        let (server, url) = serve(&["--served-file", &file]);
+        let (server, url) = Server::http(&["--served-file", &file]);
         (server, url, format!("counter_file={file}"))
     };
     let (_one, first, by_first) = counted("one");
@@ -212,10 +200,9 @@ fn redirecting() -> String {
 
 #[test]
 fn an_error_page_was_compared_to_the_end_and_a_redirect_without_a_word() {
-    let _turn = turn();
     let place = Place::new();
-    let (_server, url) = serve(&[]);
-    let (_broken, error_page) = serve(&["--fail-after", "0"]);
+    let (_server, url) = Server::http(&[]);
+    let (_broken, error_page) = Server::http(&["--fail-after", "0"]);
     let refused = compare(&place, &[&url, &error_page]);
     refused.status(2).says("--expect-status 503");
     assert_eq!(place.rows("block where block > 0"), 0, "nothing was measured");
@@ -226,9 +213,8 @@ fn an_error_page_was_compared_to_the_end_and_a_redirect_without_a_word() {
 
 #[test]
 fn runs_had_no_names_and_two_could_not_be_shown_side_by_side() {
-    let _turn = turn();
     let place = Place::new();
-    let (_server, url) = serve(&[]);
+    let (_server, url) = Server::http(&[]);
     for name in ["before the change", "after"] {
         place.run(&["load", "-n", "100", "--name", name, &url]).status(0);
     }
@@ -259,7 +245,6 @@ fn runs_had_no_names_and_two_could_not_be_shown_side_by_side() {
 
 #[test]
 fn nothing_could_be_run_around_a_comparison_nor_a_parameter_scanned() {
-    let _turn = turn();
     let place = Place::new();
     let server = "$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT --body-size {size}";
     let server = server.replace("$TACHOGRAPH", support::TACHOGRAPH);
@@ -307,7 +292,6 @@ fn nothing_could_be_run_around_a_comparison_nor_a_parameter_scanned() {
 
 #[test]
 fn the_option_that_gives_a_slow_server_more_time_was_not_named() {
-    let _turn = turn();
     let place = Place::new();
     let ended =
         place.run(&["compare", "--ready-timeout", "300ms", "sleep 60 # $PORT", "sleep 61 # $PORT"]);
@@ -320,7 +304,7 @@ fn the_option_that_gives_a_slow_server_more_time_was_not_named() {
 #[test]
 fn a_histogram_that_could_not_be_written_lost_the_screen() {
     let place = Place::new();
-    let (_server, url) = serve(&[]);
+    let (_server, url) = Server::http(&[]);
     let ended = place.run(&["load", "-n", "10", "--hdr", "/dev/full", &url]);
     ended.status(2).says("cannot write /dev/full").prints("requests/s").prints("ledger");
 }

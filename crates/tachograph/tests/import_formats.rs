@@ -4,11 +4,9 @@
 
 mod support;
 
-use std::io::Write as _;
 use std::time::SystemTime;
 
-use flate2::{Compression, write::GzEncoder};
-use support::{Ended, Place};
+use support::{Ended, Place, gzip};
 
 fn import(place: &Place, file: &str, text: impl AsRef<[u8]>, args: &[&str]) -> Ended {
     std::fs::write(place.path(file), text).unwrap();
@@ -32,12 +30,6 @@ fn total(place: &Place, series: &str) -> f64 {
 
 fn series(place: &Place) -> String {
     place.run(&["series"]).out
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -38,7 +38,6 @@ fn reasons<'a>(report: &'a Value, variant: &str) -> Vec<&'a str> {
 
 #[test]
 fn the_recorder_is_measured_over_its_own_transports() {
-    let _turn = turn();
     let place = Place::new();
     let report = run(&place, &["recorder-transports", "--only", "tcp", "--only", "udp"]).json();
     let variants = list(&report["variants"]);
@@ -62,11 +61,7 @@ fn the_recorder_is_measured_over_its_own_transports() {
 
 /// Sum of a column over the rows that a query finds in the record.
 fn sum(place: &Place, query: &str) -> u64 {
-    let script = "import sqlite3, sys\ndb = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\nprint(db.execute('select sum(' + sys.argv[2]).fetchone()[0])";
-    let mut command = Command::new("python3");
-    command.args(["-c", script]).arg(place.path("record.sqlite")).arg(query);
-    let out = command.stdin(Stdio::null()).output().unwrap();
-    String::from_utf8_lossy(&out.stdout).trim().parse().unwrap()
+    place.sql(&format!("select sum({query}")).trim().parse().unwrap()
 }
 
 #[test]

@@ -10,20 +10,14 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
-use support::{Place, Server, free_port, turn, wait};
-
-fn listen() -> (String, String) {
-    let port = free_port();
-    (format!("tcp://127.0.0.1:{port}"), format!("http://127.0.0.1:{port}/"))
-}
+use rustix::process::Signal;
+use support::{Place, Server, assert_valid, free_port, signal, turn, wait};
 
 #[test]
 fn exactly_n_requests_are_sent_and_served() {
     let place = Place::new();
-    let (listen, url) = listen();
     let count = place.path("served");
-    let _server = Server::start(&["--listen", &listen, "--served-file", count.to_str().unwrap()]);
+    let (_server, url) = Server::http(&["--served-file", count.to_str().unwrap()]);
     let by = format!("counter_file={}", count.display());
     for connections in ["1", "7", "64"] {
         let ended = place.run(&[
@@ -86,7 +80,7 @@ fn a_stop_before_any_answer_waited_for_the_timeout_and_claimed_success() {
             .spawn()
             .unwrap();
         arrival.recv_timeout(Duration::from_secs(120)).unwrap();
-        kill_process(Pid::from_child(&child), asked).unwrap();
+        signal(child.id(), asked);
         let ended = wait(child, Duration::from_secs(120));
         ended.status(2).says("stopped before anything was measured");
     }
@@ -95,20 +89,9 @@ fn a_stop_before_any_answer_waited_for_the_timeout_and_claimed_success() {
 #[test]
 fn the_json_is_what_the_schema_says() {
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = Server::http(&[]);
     let json = place.run(&["load", "-d", "300ms", "--json", &url]).status(0).json();
-    let schema: serde_json::Value = serde_json::from_str(
-        &std::fs::read_to_string(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../docs/schema/load-2.json"
-        ))
-        .unwrap(),
-    )
-    .unwrap();
-    let validator = jsonschema::validator_for(&schema).unwrap();
-    let wrong: Vec<String> = validator.iter_errors(&json).map(|e| e.to_string()).collect();
-    assert_eq!(wrong, Vec::<String>::new());
+    assert_valid("load-2.json", &json);
     let probes = json["warm_up"]["sent"].as_u64().unwrap();
     assert!((3..=303).contains(&probes), "three, and at most 300 to learn whether the body varies");
 }
@@ -131,8 +114,7 @@ fn a_unix_socket_by_url_by_curls_option_and_abstract() {
 #[test]
 fn an_open_loop_offers_what_it_says() {
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = Server::http(&[]);
     let json = place
         .run(&["load", "-r", "500", "--arrivals", "uniform", "-d", "1s", "--json", &url])
         // On a busy machine the last arrivals may be dropped, but they are offered.
@@ -148,8 +130,7 @@ fn an_open_loop_offers_what_it_says() {
 #[test]
 fn wrong_answers_fail_the_verdict_and_are_named() {
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen, "--body", "Hello World!"]);
+    let (_server, url) = Server::http(&["--body", "Hello World!"]);
     let ended = place.run(&["load", "-n", "20", "--expect-body", "Hello Wurld!", &url]);
     ended.status(1).prints("INVALID").prints("body");
     place.run(&["load", "-n", "20", "--expect-body", "Hello World!", &url]).status(0);
@@ -159,8 +140,7 @@ fn wrong_answers_fail_the_verdict_and_are_named() {
 #[test]
 fn a_pipe_that_closes_early_is_no_crash() {
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = Server::http(&[]);
     let mut command = place.command(&["load", "-n", "10", &url]);
     let mut child = command
         .stdout(std::process::Stdio::piped())
@@ -201,8 +181,7 @@ fn raw_exchanges() {
 #[test]
 fn latencies_go_into_a_histogram_log() {
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = Server::http(&[]);
     let log = place.path("latency.hlog");
     place.run(&["load", "-n", "500", "--hdr", log.to_str().unwrap(), &url]).status(0);
     let text = std::fs::read_to_string(log).unwrap();
@@ -212,8 +191,7 @@ fn latencies_go_into_a_histogram_log() {
 #[test]
 fn every_option_can_be_set_by_the_environment() {
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = Server::http(&[]);
     let mut command = place.command(&["load", "--json", &url]);
     command.env("TACHOGRAPH_REQUESTS", "33");
     let json = place.finish(command).status(0).json();
@@ -223,9 +201,8 @@ fn every_option_can_be_set_by_the_environment() {
 #[test]
 fn probes_and_warm_up_are_a_trial_of_their_own() {
     let place = Place::new();
-    let (listen, url) = listen();
     let count = place.path("served");
-    let _server = Server::start(&["--listen", &listen, "--served-file", count.to_str().unwrap()]);
+    let (_server, url) = Server::http(&["--served-file", count.to_str().unwrap()]);
     let by = format!("counter_file={}", count.display());
     let flags = ["load", "-n", "1000", "--warmup", "100ms", "--served-by", &by, "--json", &url];
     let json = place.run(&flags).status(0).json();
@@ -248,8 +225,7 @@ fn probes_and_warm_up_are_a_trial_of_their_own() {
 #[test]
 fn json_without_a_file_does_not_swallow_the_url() {
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = Server::http(&[]);
     let json = place.run(&["load", "-n", "10", "--json", &url]).status(0).json();
     assert_eq!(json["target"], url);
     let file = place.path("out.json");
@@ -263,9 +239,8 @@ fn json_without_a_file_does_not_swallow_the_url() {
 #[test]
 fn a_file_that_cannot_be_written_is_refused_before_the_load() {
     let place = Place::new();
-    let (listen, url) = listen();
     let count = place.path("served");
-    let _server = Server::start(&["--listen", &listen, "--served-file", count.to_str().unwrap()]);
+    let (_server, url) = Server::http(&["--served-file", count.to_str().unwrap()]);
     for flag in ["--hdr=/nonexistent/latency.hlog", "--export-json=/nonexistent/out.json"] {
         place.run(&["load", "-n", "10", flag, &url]).status(2).says("cannot write /nonexistent/");
     }
@@ -281,11 +256,9 @@ fn a_duration_of_zero_is_refused() {
 #[test]
 fn an_error_page_is_refused_before_it_is_loaded() {
     let place = Place::new();
-    let (listen, url) = listen();
     let count = place.path("served");
     let served_file = count.to_str().unwrap();
-    let _server =
-        Server::start(&["--listen", &listen, "--fail-after", "0", "--served-file", served_file]);
+    let (_server, url) = Server::http(&["--fail-after", "0", "--served-file", served_file]);
     place.run(&["load", "-n", "10", &url]).status(2).says("add --expect-status 503");
     place.run(&["load", "-n", "10", "--expect-status", "503", &url]).status(0);
 }
@@ -324,8 +297,7 @@ fn redirect(mut stream: std::net::TcpStream) {
 #[test]
 fn ten_connections_dropped_most_of_what_a_slow_server_could_have_answered() {
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen, "--delay-every", "1", "--delay", "50ms"]);
+    let (_server, url) = Server::http(&["--delay-every", "1", "--delay", "50ms"]);
     let flags = ["load", "-r", "400", "--arrivals", "uniform", "-d", "1s", "--json", &url];
     let json = place.run(&flags).json();
     let count = |column: &str| json["ledger"][column].as_u64().unwrap();
@@ -340,8 +312,7 @@ fn ten_connections_dropped_most_of_what_a_slow_server_could_have_answered() {
 #[test]
 fn a_rate_that_is_not_sustained_names_the_cap_on_connections() {
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen, "--delay-every", "1", "--delay", "50ms"]);
+    let (_server, url) = Server::http(&["--delay-every", "1", "--delay", "50ms"]);
     let ended = place.run(&["load", "-r", "400", "-c", "4", "-d", "1s", "--json", &url]);
     let json = ended.status(1).json();
     assert_eq!(json["verdict"], "invalid");
@@ -356,9 +327,8 @@ fn a_rate_that_is_not_sustained_names_the_cap_on_connections() {
 #[test]
 fn an_interrupted_load_is_recorded_as_interrupted() {
     let place = Place::new();
-    let (listen, url) = listen();
     let count = place.path("served");
-    let _server = Server::start(&["--listen", &listen, "--served-file", count.to_str().unwrap()]);
+    let (_server, url) = Server::http(&["--served-file", count.to_str().unwrap()]);
     let mut command = place.command(&["load", "-d", "1h", "--json", &url]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let began = Instant::now();
@@ -366,7 +336,7 @@ fn an_interrupted_load_is_recorded_as_interrupted() {
         assert!(began.elapsed() < Duration::from_secs(60), "nothing is loaded");
         std::thread::yield_now();
     }
-    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    signal(child.id(), Signal::INT);
     let json = support::wait(child, Duration::from_secs(60)).status(0).json();
     assert_eq!(json["state"], "interrupted");
     let ledger = &json["ledger"];
@@ -383,8 +353,7 @@ fn served(file: &std::path::Path) -> u64 {
 fn a_load_beside_a_busy_process_said_that_nothing_weakened_it() {
     let _turn = turn();
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = Server::http(&[]);
     let mut busy = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
     let ended = place.run(&["load", "-n", "100", "--json", &url]);
     busy.kill().unwrap();
@@ -402,8 +371,7 @@ fn a_load_beside_a_busy_process_said_that_nothing_weakened_it() {
 #[test]
 fn a_condition_on_a_percentile_of_ten_requests_passed() {
     let place = Place::new();
-    let (listen, url) = listen();
-    let _server = Server::start(&["--listen", &listen]);
+    let (_server, url) = Server::http(&[]);
     let load = |condition| place.run(&["load", "-n", "10", "--fail-if", condition, &url]);
     let few = load("p99 > 1h");
     few.status(0).says("inconclusive: p99 > 1h (only 10 requests completed, 100 needed)");

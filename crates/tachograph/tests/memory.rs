@@ -5,7 +5,7 @@ mod support;
 use std::process::Stdio;
 use std::time::Duration;
 
-use support::{Place, Server, free_port, holds_within};
+use support::{Place, Server, holds_within};
 
 /// Number of connections, and the limit on memory.
 const CONNECTIONS: &str = "10000";
@@ -21,9 +21,7 @@ fn peak_kib(pid: u32) -> Option<u64> {
 #[test]
 fn ten_thousand_connections_fit_into_100_mib() {
     let place = Place::new();
-    let port = free_port();
-    let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
-    let url = format!("http://127.0.0.1:{port}/");
+    let (_server, url) = Server::http(&[]);
     for engine in ["epoll", "auto"] {
         let mut command = place.command(&[
             "load",

@@ -126,16 +126,38 @@ fn the_version_is_the_packages_own() {
     }
 }
 
+/// The lines of a table of the workspace's manifest.
+fn table(name: &str) -> Vec<String> {
+    let manifest = text("Cargo.toml");
+    let (_, rest) = manifest.split_once(&format!("\n[{name}]\n")).unwrap();
+    rest.split("\n[").next().unwrap().lines().map(str::to_owned).collect()
+}
+
 /// Counts that wrap in silence would add up in a released program only.
 #[test]
 fn released_programs_wrapped_where_tests_panicked() {
-    let manifest = std::fs::read_to_string(path("Cargo.toml")).unwrap();
-    let profile = |name: &str| {
-        let (_, rest) = manifest.split_once(&format!("\n[profile.{name}]\n")).unwrap();
-        rest.split("\n[").next().unwrap().lines().map(str::to_owned).collect::<Vec<_>>()
-    };
-    assert!(profile("release").contains(&"overflow-checks = true".to_owned()));
-    let dist = profile("dist");
+    assert!(table("profile.release").contains(&"overflow-checks = true".to_owned()));
+    let dist = table("profile.dist");
     assert!(dist.contains(&"inherits = \"release\"".to_owned()), "{dist:?}");
     assert!(!dist.iter().any(|line| line.starts_with("overflow-checks")), "{dist:?}");
+}
+
+/// Profiles inherit what is set for single packages.
+#[test]
+fn packages_contained_what_was_only_built_quickly() {
+    assert!(table("profile.dist").contains(&"opt-level = 3".to_owned()));
+    let full = table("profile.dist.package");
+    for line in table("profile.release.package") {
+        let Some((name, settings)) = line.split_once(" = ") else { continue };
+        let reset = full.contains(&format!("{name} = {{ opt-level = 3 }}"));
+        assert!(settings.contains("opt-level = 3") || reset, "{line}");
+    }
+}
+
+/// `make demo` builds the URLs of Docker engines too.
+#[test]
+fn cargo_update_brought_back_twenty_crates_for_hosts_that_are_not_ascii() {
+    let lock = text("Cargo.lock");
+    let small = lock.contains("name = \"idna_adapter\"\nversion = \"1.1.");
+    assert!(small, "keep it small: cargo update -p idna_adapter --precise 1.1.0");
 }

@@ -7,7 +7,7 @@ mod support;
 use std::path::Path;
 use std::process::Stdio;
 
-use support::{Place, Server, TACHOGRAPH, eventually, free_port, turn};
+use support::{Place, Server, TACHOGRAPH, eventually};
 
 /// Number of trials by block, of series of completed requests by block, and of those that agree exactly.
 fn trials_and_series(record: &Path) -> (i64, i64, i64) {
@@ -32,7 +32,6 @@ fn trials_and_series(record: &Path) -> (i64, i64, i64) {
 
 #[test]
 fn a_run_is_queried_and_a_changed_slot_is_caught() {
-    let _turn = turn();
     let place = Place::new();
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
     let names = ["--quick", "--closed-only", "--max-time", "6s", "-n", "a", "-n", "b"];
@@ -81,11 +80,8 @@ fn completed_of(json: &serde_json::Value, variant: usize) -> u64 {
 
 #[test]
 fn a_load_is_a_series_too() {
-    let _turn = turn();
     let place = Place::new();
-    let port = free_port();
-    let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
-    let target = format!("http://127.0.0.1:{port}/");
+    let (_server, target) = Server::http(&[]);
     let ran = place.run(&["load", &target, "-d", "500ms", "--rate", "200", "--json"]).json();
     let (trials, sums, equal) = trials_and_series(&place.path("record.sqlite"));
     // The probes are a separate trial.
@@ -97,11 +93,8 @@ fn a_load_is_a_series_too() {
 
 #[test]
 fn a_run_is_shown_beside_series_of_a_newer_version() {
-    let _turn = turn();
     let place = Place::new();
-    let port = free_port();
-    let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
-    let target = format!("http://127.0.0.1:{port}/");
+    let (_server, target) = Server::http(&[]);
     place.run(&["load", &target, "-d", "500ms", "--rate", "200"]).measured();
     let db = recordfile::open(&place.path("record.sqlite")).unwrap();
     db.execute("UPDATE slots_schema SET version = version + 100", ()).unwrap();
@@ -122,7 +115,6 @@ fn a_run_is_shown_beside_series_of_a_newer_version() {
 
 #[test]
 fn kill_9_leaves_trials_and_series_that_agree() {
-    let _turn = turn();
     let place = Place::new();
     let server = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
     // As soon as this many trials of all runs are recorded.

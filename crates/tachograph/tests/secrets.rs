@@ -4,7 +4,7 @@
 
 mod support;
 
-use support::{Ended, Place, Server, TACHOGRAPH, free_port, turn};
+use support::{Ended, Place, Server, TACHOGRAPH};
 
 const EXPORTS: [&str; 8] = [
     "--export-json",
@@ -49,7 +49,6 @@ fn nothing_leaks(place: &Place, ended: &Ended) {
 
 #[test]
 fn a_comparison_does_not_leak_secrets() {
-    let _turn = turn();
     let place = Place::new();
     place.write("headers.txt", "X-Api-Key: s3cr3t-file\n\nAccept: text/html\n");
     let serve = format!("{TACHOGRAPH} serve-fixture --listen tcp://127.0.0.1:$PORT");
@@ -71,11 +70,9 @@ fn a_comparison_does_not_leak_secrets() {
 
 #[test]
 fn a_load_does_not_leak_secrets() {
-    let _turn = turn();
     let place = Place::new();
-    let port = free_port();
-    let _server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
-    let url = format!("http://127.0.0.1:{port}/?token=s3cr3t-query");
+    let (_server, url) = Server::http(&[]);
+    let url = format!("{url}?token=s3cr3t-query");
     let mut args = vec!["load", "-n", "100", "-H", "Authorization: s3cr3t-header"];
     args.extend(["--body", "s3cr3t-body", &url]);
     args.extend(EXPORTS);

@@ -4,16 +4,9 @@
 
 mod support;
 
-use support::Place;
+use support::{Place, gzip};
 
 const UPDATES: &str = "sold 0 1430701270\nsold 50 1430701282\nsold 10 1430701288\nsold 30 1430701293\nsold 30 1430701301\n";
-
-fn gzip(text: &str) -> Vec<u8> {
-    use std::io::Write as _;
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(text.as_bytes()).unwrap();
-    encoder.finish().unwrap()
-}
 
 #[test]
 fn what_is_imported_is_queried_with_its_total() {
@@ -50,7 +43,7 @@ fn the_same_file_again_changes_nothing_compressed_or_grown() {
     };
     assert_eq!(place.run(&["import", "sold.txt", "-f", "graphite"]).status, Some(0));
     assert_eq!(total(), 1050.0);
-    std::fs::write(place.path("sold.txt.gz"), gzip(UPDATES)).unwrap();
+    std::fs::write(place.path("sold.txt.gz"), gzip(UPDATES.as_bytes())).unwrap();
     let again = place.run(&["import", "sold.txt.gz", "-f", "graphite"]);
     assert_eq!(
         again.out,

@@ -2,113 +2,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 mod support;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Shutdown, TcpStream, UdpSocket};
-use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
-use std::process::{Child, Stdio};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::io::{Read as _, Write as _};
+use std::net::{TcpStream, UdpSocket};
+use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::time::Duration;
 
-use series::Step;
-use store::{Selector, Store as _};
-use support::{Place, eventually, wait};
+use daemon::{figure, get, serve};
+use proofs::daemon::{Daemon, over_tcp, over_unix};
+use support::{Place, an_hour_ago, ask, eventually, gzip, slots, status};
 
-/// A running daemon; a test that ends early kills it.
-struct Daemon {
-    child: Option<Child>,
-    /// Every address on which it listens.
-    listening: Vec<String>,
-}
-
-impl Daemon {
-    /// Starts it, and waits until it listens on `addresses` addresses, the first of which is HTTP.
-    fn start(place: &Place, args: &[&str], addresses: usize) -> Daemon {
-        let args = [&["serve", "--http", "127.0.0.1:0"], args].concat();
-        let mut command = place.command(&args);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut listening = Vec::new();
-        for _ in 0..addresses {
-            let mut line = String::new();
-            out.read_line(&mut line).unwrap();
-            listening.extend(line.strip_prefix("listening on ").map(|at| at.trim().to_owned()));
-        }
-        child.stdout = Some(out.into_inner());
-        let daemon = Daemon { child: Some(child), listening };
-        assert_eq!(daemon.listening.len(), addresses, "{:?}", daemon.listening);
-        daemon
-    }
-
-    /// The address of the first socket of a kind, as `tcp://`, after the one for HTTP.
-    fn at(&self, kind: &str) -> &str {
-        self.listening.iter().skip(1).find_map(|at| at.strip_prefix(kind)).unwrap()
-    }
-
-    fn http(&self) -> &str {
-        self.listening[0].strip_prefix("tcp://").unwrap()
-    }
-
-    fn get(&self, path: &str) -> String {
-        get(TcpStream::connect(self.http()).unwrap(), path)
-    }
-
-    /// The value of a line of /metrics.
-    fn figure(&self, name: &str) -> Option<f64> {
-        let text = self.get("/metrics");
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.map(|value| value.parse().unwrap())
-    }
-
-    /// Stops it with SIGTERM; returns its status and standard error.
-    fn stop(mut self) -> (Option<i32>, String) {
-        let child = self.child.take().unwrap();
-        let id = rustix::process::Pid::from_child(&child);
-        rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
-        let ended = wait(child, Duration::from_secs(60));
-        (ended.status, ended.err)
-    }
-}
-
-/// Sends lines over a stream, and waits until the daemon has closed it: then they are on disk.
-fn send(stream: impl Into<Sending>, lines: &str) {
-    let mut end = Vec::new();
-    match stream.into() {
-        Sending::Tcp(mut stream) => {
-            stream.write_all(lines.as_bytes()).unwrap();
-            stream.shutdown(Shutdown::Write).unwrap();
-            stream.read_to_end(&mut end).unwrap();
-        }
-        Sending::Unix(mut stream) => {
-            stream.write_all(lines.as_bytes()).unwrap();
-            stream.shutdown(Shutdown::Write).unwrap();
-            stream.read_to_end(&mut end).unwrap();
-        }
-    }
-    assert!(end.is_empty());
-}
-
-enum Sending {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl From<TcpStream> for Sending {
-    fn from(stream: TcpStream) -> Sending {
-        Sending::Tcp(stream)
-    }
-}
-
-impl From<UnixStream> for Sending {
-    fn from(stream: UnixStream) -> Sending {
-        Sending::Unix(stream)
-    }
-}
-
-/// The start of a slot an hour ago, in seconds since the epoch.
-fn an_hour_ago() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    (now - 3_600) / 10 * 10
+/// Sends lines over TCP, until the daemon has ended the connection: then they are on disk.
+fn send(daemon: &Daemon, lines: &str) {
+    assert!(over_tcp(&daemon.at("tcp://", 1), lines.as_bytes()).unwrap());
 }
 
 /// Lines of one point per second for each of these seconds.
@@ -118,30 +27,8 @@ fn points(name: &str, from: u64, seconds: std::ops::Range<u64>) -> String {
 
 /// Number of points of a measurement in the record.
 fn points_of(place: &Place, measurement: &str) -> i64 {
-    let Ok(mut store) = store::Sqlite::open_read_only(place.path("record.sqlite")) else {
-        return 0;
-    };
-    let selector = Selector { measurement: Some(measurement.to_owned()), ..Selector::default() };
-    let ids: Vec<i64> = store.find(&selector).unwrap().iter().map(|series| series.id).collect();
-    let step = Step::from_secs(10).unwrap();
-    let slots = store.slots(step, &ids, i64::MIN, i64::MAX).unwrap();
-    slots.iter().map(|(_, slot)| slot.n).sum()
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-fn get(mut stream: impl std::io::Read + std::io::Write, path: &str) -> String {
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let record = place.path("record.sqlite");
+    slots(record.to_str().unwrap(), measurement).iter().map(|slot| slot.n).sum()
 }
 
 #[test]
@@ -151,25 +38,27 @@ fn the_daemon_answers_on_tcp_and_unix_sockets_until_sigterm() {
     // A socket that a killed daemon left behind is no obstacle.
     drop(UnixListener::bind(&socket).unwrap());
     let unix = format!("unix:{}", socket.display());
-    let daemon = Daemon::start(&place, &["--no-graphite", "--http", &unix], 2);
-    let health = daemon.get("/health");
+    let daemon = serve(&place, &["--no-graphite", "--http", &unix], 2);
+    let health = get(&daemon, "/health");
     assert!(health.starts_with("HTTP/1.1 200 ") && health.ends_with("\r\n\r\nok\n"), "{health}");
-    let metrics = get(UnixStream::connect(&socket).unwrap(), "/metrics");
+    let target = spec::Target::parse(&format!("http://{unix}:/metrics")).unwrap();
+    let metrics = stage::http::get(&target, Duration::from_secs(60)).unwrap().body;
+    let metrics = String::from_utf8(metrics).unwrap();
     assert!(metrics.contains("tachograph_http_requests_total 1\n"), "{metrics}");
-    assert!(daemon.get("/nothing").starts_with("HTTP/1.1 404 "));
-    assert_eq!(daemon.stop(), (Some(0), String::new()));
+    assert!(get(&daemon, "/nothing").starts_with("HTTP/1.1 404 "));
+    daemon.stop().unwrap();
     assert!(!socket.exists());
 }
 
 #[test]
 fn an_address_in_use_or_open_to_others_is_refused_with_a_sentence() {
     let place = Place::new();
-    let daemon = Daemon::start(&place, &["--no-graphite"], 1);
-    let second = place.run(&["serve", "--no-graphite", "--http", daemon.http()]);
+    let daemon = serve(&place, &["--no-graphite"], 1);
+    let second = place.run(&["serve", "--no-graphite", "--http", &daemon.at("tcp://", 0)]);
     let said = format!(
         "error: cannot listen on tcp://{} (Address already in use (os error 98)): stop the other \
          program, or choose another address\n",
-        daemon.http()
+        daemon.at("tcp://", 0)
     );
     assert_eq!((second.status, second.err), (Some(2), said));
     let open = place.run(&["serve", "--http", "0.0.0.0:8086"]);
@@ -183,7 +72,7 @@ fn an_address_in_use_or_open_to_others_is_refused_with_a_sentence() {
                 authentication: add --allow with the addresses of the senders, for example --allow \
                 192.0.2.0/24, or listen on 127.0.0.1, [::1] or a Unix socket\n";
     assert_eq!((open.status, open.err.as_str()), (Some(2), said));
-    assert_eq!(daemon.stop().0, Some(0));
+    daemon.stop().unwrap();
 }
 
 #[test]
@@ -192,7 +81,7 @@ fn graphite_lines_over_every_kind_of_socket_are_in_the_record_after_sigterm() {
     let (stream, datagram) = (place.path("g.sock"), place.path("g.dgram"));
     let unix = format!("unix:{}", stream.display());
     let unix_datagram = format!("unix-dgram:{}", datagram.display());
-    let daemon = Daemon::start(
+    let daemon = serve(
         &place,
         &[
             &["--graphite", "tcp://127.0.0.1:0", "--graphite", "udp://127.0.0.1:0"][..],
@@ -202,18 +91,18 @@ fn graphite_lines_over_every_kind_of_socket_are_in_the_record_after_sigterm() {
         5,
     );
     let from = an_hour_ago();
-    send(TcpStream::connect(daemon.at("tcp://")).unwrap(), &points("tcp", from, 0..1_000));
-    send(UnixStream::connect(&stream).unwrap(), &points("unix", from, 0..1_000));
+    send(&daemon, &points("tcp", from, 0..1_000));
+    assert!(over_unix(&stream, points("unix", from, 0..1_000).as_bytes()).unwrap());
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let dgram = UnixDatagram::unbound().unwrap();
     for second in 0..100 {
         let line = |name| points(name, from, second..second + 1);
         // The last line of a datagram needs no end.
-        udp.send_to(line("udp").trim_end().as_bytes(), daemon.at("udp://")).unwrap();
+        udp.send_to(line("udp").trim_end().as_bytes(), daemon.at("udp://", 0)).unwrap();
         dgram.send_to(line("dgram").as_bytes(), &datagram).unwrap();
     }
     // SIGTERM arrives before some datagrams were read.
-    assert_eq!(daemon.stop(), (Some(0), String::new()));
+    daemon.stop().unwrap();
     let found = ["tcp", "unix", "udp", "dgram"].map(|name| points_of(&place, name));
     assert_eq!(found, [1_000, 1_000, 100, 100]);
 }
@@ -226,17 +115,16 @@ fn what_was_acknowledged_survives_kill_9_and_counts_once() {
     // In some rounds the batch is in the record before the kill, in others it is not.
     for (round, write_each) in ["1ms", "1h", "1h", "1ms", "1h", "20ms"].into_iter().enumerate() {
         let args = ["--graphite", "tcp://127.0.0.1:0", "--write-each", write_each];
-        let daemon = Daemon::start(&place, &args, 2);
+        let daemon = serve(&place, &args, 2);
         for part in 0..5 {
             let second = (round * 5 + part) as u64 * 50;
-            let stream = TcpStream::connect(daemon.at("tcp://")).unwrap();
-            send(stream, &points("killed", from, second..second + 50));
+            send(&daemon, &points("killed", from, second..second + 50));
             sent += 50;
         }
         drop(daemon);
     }
-    let daemon = Daemon::start(&place, &["--graphite", "tcp://127.0.0.1:0"], 2);
-    assert_eq!(daemon.stop(), (Some(0), String::new()));
+    let daemon = serve(&place, &["--graphite", "tcp://127.0.0.1:0"], 2);
+    daemon.stop().unwrap();
     assert_eq!(points_of(&place, "killed"), sent);
 }
 
@@ -244,21 +132,21 @@ fn what_was_acknowledged_survives_kill_9_and_counts_once() {
 fn sql_sees_what_arrived_while_the_daemon_runs() {
     let place = Place::new();
     let args = ["--graphite", "tcp://127.0.0.1:0", "--write-each", "100ms"];
-    let daemon = Daemon::start(&place, &args, 2);
-    let mut stream = TcpStream::connect(daemon.at("tcp://")).unwrap();
+    let daemon = serve(&place, &args, 2);
+    let mut stream = TcpStream::connect(daemon.at("tcp://", 1)).unwrap();
     let from = an_hour_ago();
     stream.write_all(points("seen", from, 0..10).as_bytes()).unwrap();
     eventually("ten points in the record", || points_of(&place, "seen") == 10);
     eventually("nothing is unwritten", || {
-        daemon.figure("tachograph_oldest_unwritten_seconds") == Some(0.0)
+        figure(&daemon, "tachograph_oldest_unwritten_seconds") == Some(0.0)
     });
-    assert_eq!(daemon.figure("tachograph_updates_total"), Some(10.0));
-    assert_eq!(daemon.figure("tachograph_journal_max_bytes"), Some(f64::from(1 << 30)));
-    assert_eq!(daemon.figure("tachograph_head_max_bytes"), Some(f64::from(64 << 20)));
-    assert!(daemon.figure("tachograph_journal_bytes") > Some(0.0));
-    assert_eq!(daemon.figure("tachograph_connections{way=\"graphite_stream\"}"), Some(1.0));
+    assert_eq!(figure(&daemon, "tachograph_updates_total"), Some(10.0));
+    assert_eq!(figure(&daemon, "tachograph_journal_max_bytes"), Some(f64::from(1 << 30)));
+    assert_eq!(figure(&daemon, "tachograph_head_max_bytes"), Some(f64::from(64 << 20)));
+    assert!(figure(&daemon, "tachograph_journal_bytes") > Some(0.0));
+    assert_eq!(figure(&daemon, "tachograph_connections{way=\"graphite_stream\"}"), Some(1.0));
     drop(stream);
-    assert_eq!(daemon.stop().0, Some(0));
+    daemon.stop().unwrap();
 }
 
 #[test]
@@ -274,7 +162,7 @@ fn refused_lines_are_counted_by_sender_and_reason_and_spoil_no_others() {
         "--max-connections-per-sender",
         "8",
     ];
-    let daemon = Daemon::start(&place, &args, 2);
+    let daemon = serve(&place, &args, 2);
     let from = an_hour_ago();
     let long = "x".repeat(200_000);
     let lines = format!(
@@ -282,23 +170,23 @@ fn refused_lines_are_counted_by_sender_and_reason_and_spoil_no_others() {
         points("a", from, 0..3),
         from + 1
     );
-    send(TcpStream::connect(daemon.at("tcp://")).unwrap(), &lines);
+    send(&daemon, &lines);
     for reason in ["bad_number", "line_too_long", "too_many_series", "torn_line"] {
         let name = format!(
             "tachograph_refused_lines_total{{way=\"graphite_stream\",sender=\"127.0.0.1\",\
              reason=\"{reason}\"}}"
         );
-        assert_eq!(daemon.figure(&name), Some(1.0), "{reason}");
+        assert_eq!(figure(&daemon, &name), Some(1.0), "{reason}");
     }
     let first: Vec<TcpStream> =
-        (0..8).map(|_| TcpStream::connect(daemon.at("tcp://")).unwrap()).collect();
+        (0..8).map(|_| TcpStream::connect(daemon.at("tcp://", 1)).unwrap()).collect();
     eventually("the connections are open", || {
-        daemon.figure("tachograph_connections{way=\"graphite_stream\"}") == Some(8.0)
+        figure(&daemon, "tachograph_connections{way=\"graphite_stream\"}") == Some(8.0)
     });
-    let mut one_more = TcpStream::connect(daemon.at("tcp://")).unwrap();
+    let mut one_more = TcpStream::connect(daemon.at("tcp://", 1)).unwrap();
     assert!(one_more.read_to_end(&mut Vec::new()).is_err(), "it is reset");
     drop(first);
-    assert_eq!(daemon.stop(), (Some(0), String::new()));
+    daemon.stop().unwrap();
     assert_eq!((points_of(&place, "a"), points_of(&place, "b")), (3, 1));
 }
 
@@ -307,10 +195,9 @@ fn a_journal_with_another_record_is_refused() {
     let place = Place::new();
     let journal = place.path("j");
     let args = ["--graphite", "tcp://127.0.0.1:0", "--journal", journal.to_str().unwrap()];
-    let daemon = Daemon::start(&place, &args, 2);
-    let at = daemon.at("tcp://").to_owned();
-    send(TcpStream::connect(&at).unwrap(), &points("a", an_hour_ago(), 0..10));
-    assert_eq!(daemon.stop().0, Some(0));
+    let daemon = serve(&place, &args, 2);
+    send(&daemon, &points("a", an_hour_ago(), 0..10));
+    daemon.stop().unwrap();
     std::fs::remove_file(place.path("record.sqlite")).unwrap();
     let refused =
         place.run(&["serve", "--http", "127.0.0.1:0", args[0], args[1], args[2], args[3]]);
@@ -324,44 +211,30 @@ fn a_journal_with_another_record_is_refused() {
     assert_eq!((refused.status, refused.err), (Some(2), said));
     // As the message advises.
     std::fs::remove_dir_all(&journal).unwrap();
-    let daemon = Daemon::start(&place, &args, 2);
-    send(TcpStream::connect(daemon.at("tcp://")).unwrap(), &points("a", an_hour_ago(), 0..10));
-    assert_eq!(daemon.stop().0, Some(0));
+    let daemon = serve(&place, &args, 2);
+    send(&daemon, &points("a", an_hour_ago(), 0..10));
+    daemon.stop().unwrap();
     assert_eq!(points_of(&place, "a"), 10);
 }
 
 /// The status and the body of a request that writes these lines.
 fn write(daemon: &Daemon, path: &str, headers: &str, body: &[u8]) -> (u32, String) {
-    let mut stream = TcpStream::connect(daemon.http()).unwrap();
-    let length = body.len();
-    write!(
-        stream,
-        "POST {path} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\nContent-Length: \
-         {length}\r\n\r\n"
-    )
-    .unwrap();
-    // The daemon may refuse a body before it has read all of it.
-    let _ = stream.write_all(body);
-    let mut answer = String::new();
-    let _ = stream.read_to_string(&mut answer);
-    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-    (status, answer.split_once("\r\n\r\n").unwrap_or_default().1.to_owned())
+    let answer = ask(&daemon.at("tcp://", 0), &format!("POST {path}"), headers, body);
+    (status(&answer), answer.split_once("\r\n\r\n").unwrap_or_default().1.to_owned())
 }
 
 #[test]
 fn influx_lines_are_acknowledged_when_they_are_in_the_journal() {
     let place = Place::new();
     let from = an_hour_ago();
-    let daemon = Daemon::start(&place, &["--no-graphite", "--write-each", "1h"], 1);
-    assert!(daemon.get("/ping").starts_with("HTTP/1.1 204 "));
+    let daemon = serve(&place, &["--no-graphite", "--write-each", "1h"], 1);
+    assert!(get(&daemon, "/ping").starts_with("HTTP/1.1 204 "));
     let lines = |seconds: std::ops::Range<u64>| -> String {
         seconds.map(|second| format!("cpu,host=a used={second} {}\n", from + second)).collect()
     };
     let path = "/write?db=any&precision=s";
     assert_eq!(write(&daemon, path, "", lines(0..100).as_bytes()), (204, String::new()));
-    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    packed.write_all(lines(100..150).as_bytes()).unwrap();
-    let packed = packed.finish().unwrap();
+    let packed = gzip(lines(100..150).as_bytes());
     let path = "/api/v2/write?org=o&bucket=b&precision=s";
     assert_eq!(write(&daemon, path, "Content-Encoding: gzip\r\n", &packed).0, 204);
     let mixed = format!("{}cpu,host=a used=x {from}\n", lines(150..152));
@@ -377,9 +250,9 @@ fn influx_lines_are_acknowledged_when_they_are_in_the_journal() {
     assert_eq!(write(&daemon, "/query?q=CREATE+DATABASE+x", "", b"").0, 200);
     // kill -9: everything that was answered with 204 or named in a 400 is kept.
     drop(daemon);
-    let daemon = Daemon::start(&place, &["--no-graphite"], 1);
-    assert_eq!(daemon.figure("tachograph_journal_replayed_total"), Some(3.0));
-    assert_eq!(daemon.stop(), (Some(0), String::new()));
+    let daemon = serve(&place, &["--no-graphite"], 1);
+    assert_eq!(figure(&daemon, "tachograph_journal_replayed_total"), Some(3.0));
+    daemon.stop().unwrap();
     assert_eq!(points_of(&place, "cpu"), 152);
 }
 
@@ -387,7 +260,7 @@ fn influx_lines_are_acknowledged_when_they_are_in_the_journal() {
 fn databases_of_influx_do_not_merge() {
     let place = Place::new();
     let from = an_hour_ago();
-    let daemon = Daemon::start(&place, &["--no-graphite"], 1);
+    let daemon = serve(&place, &["--no-graphite"], 1);
     let line = format!("cpu,host=a used=1 {from}\n");
     for path in [
         "/write?precision=s",
@@ -407,7 +280,7 @@ fn databases_of_influx_do_not_merge() {
     let (status, answer) = write(&daemon, "/write?db=a%0Ab", "", line.as_bytes());
     assert_eq!(status, 400);
     assert!(answer.contains("the name of the database or bucket cannot be used"), "{answer}");
-    assert_eq!(daemon.stop(), (Some(0), String::new()));
+    daemon.stop().unwrap();
     assert_eq!(place.rows("series WHERE measurement = 'cpu'"), 6);
     for (selected, count) in [
         ("cpu:used{_db=foo}", 1),
@@ -425,7 +298,7 @@ fn databases_of_influx_do_not_merge() {
 #[test]
 fn a_second_database_is_refused_where_one_is_configured() {
     let place = Place::new();
-    let daemon = Daemon::start(&place, &["--no-graphite", "--database", "foo"], 1);
+    let daemon = serve(&place, &["--no-graphite", "--database", "foo"], 1);
     let said = "database not found: \"bar\"; this daemon takes foo: add --database bar to its \
                 options";
     for (path, wanted, why) in [
@@ -445,7 +318,7 @@ fn a_second_database_is_refused_where_one_is_configured() {
     assert_eq!(answer["results"][0]["error"], said);
     assert_eq!(answer["results"][1], serde_json::json!({ "statement_id": 1 }));
     assert_eq!(answer["results"][2]["series"][0]["values"], serde_json::json!([["foo"]]));
-    assert_eq!(daemon.stop(), (Some(0), String::new()));
+    daemon.stop().unwrap();
 }
 
 #[test]
@@ -454,13 +327,12 @@ fn systemd_is_told_when_the_daemon_is_ready() {
     let path = place.path("notify");
     let systemd = UnixDatagram::bind(&path).unwrap();
     let mut command = place.command(&["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
-    command.env("NOTIFY_SOCKET", &path).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    let id = child.id();
-    let daemon = Daemon { child: Some(child), listening: Vec::new() };
+    command.env("NOTIFY_SOCKET", &path);
+    let daemon = Daemon::start(command, 1).unwrap();
+    let id = daemon.id();
     systemd.set_read_timeout(Some(Duration::from_secs(120))).unwrap();
     let mut told = [0; 200];
     let length = systemd.recv(&mut told).unwrap();
     assert_eq!(std::str::from_utf8(&told[..length]).unwrap(), format!("READY=1\nMAINPID={id}\n"));
-    assert_eq!(daemon.stop().0, Some(0));
+    daemon.stop().unwrap();
 }

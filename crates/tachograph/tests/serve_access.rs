@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 mod support;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -12,17 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use daemon::{figure, serve};
 use proofs::daemon::{Daemon, points};
 use rustix::process::Signal;
-use support::{Place, eventually, not_run};
+use support::{Place, eventually, not_run, status};
 
 const TOKEN: &str = "b1946ac92492d2347c6235b4d2611184";
-
-/// Starts a daemon that listens for HTTP on a free port first.
-fn start(place: &Place, args: &[&str], addresses: usize) -> Daemon {
-    let args = [&["serve", "--http", "127.0.0.1:0"], args].concat();
-    Daemon::start(place.command(&args), addresses).unwrap()
-}
 
 fn connect(daemon: &Daemon) -> TcpStream {
     let stream = TcpStream::connect(daemon.at("tcp://", 0)).unwrap();
@@ -36,17 +33,6 @@ fn ask(mut stream: impl std::io::Read + std::io::Write, request: &str, headers: 
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
     answer
-}
-
-fn status(answer: &str) -> u32 {
-    answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
-}
-
-/// A line of /metrics, without its name.
-fn figure(daemon: &Daemon, name: &str) -> Option<f64> {
-    let text = ask(connect(daemon), "GET /metrics", "Host: localhost\r\n");
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.map(|value| value.parse().unwrap())
 }
 
 fn token_file(place: &Place, mode: u32) -> String {
@@ -65,7 +51,7 @@ fn with_tokens_every_request_over_tcp_needs_one_and_open_addresses_are_accepted(
         &["--token-file", &tokens, "--http", "0.0.0.0:0", "--http", &unix][..],
         &["--graphite", "0.0.0.0:0", "--allow", "192.0.2.0/24", "--allow", "2001:db8::1"],
     ];
-    let mut daemon = start(&place, &args.concat(), 4);
+    let mut daemon = serve(&place, &args.concat(), 4);
     // A successor reads the file again.
     for restarted in [false, true] {
         if restarted {
@@ -116,7 +102,7 @@ fn a_token_file_that_others_can_read_is_refused() {
 fn a_successor_that_refuses_the_token_file_changes_nothing() {
     let place = Place::new();
     let tokens = token_file(&place, 0o600);
-    let daemon = start(&place, &["--no-graphite", "--token-file", &tokens], 1);
+    let daemon = serve(&place, &["--no-graphite", "--token-file", &tokens], 1);
     token_file(&place, 0o644);
     daemon.signal(Signal::USR2).unwrap();
     assert!(daemon.note().unwrap().contains("which is secret: chmod 600"));
@@ -130,7 +116,7 @@ fn a_successor_that_refuses_the_token_file_changes_nothing() {
 #[test]
 fn a_page_that_points_its_name_at_this_machine_reads_and_writes_nothing() {
     let place = Place::new();
-    let daemon = start(&place, &["--no-graphite", "--allow-host", "metrics.example"], 1);
+    let daemon = serve(&place, &["--no-graphite", "--allow-host", "metrics.example"], 1);
     let get = |headers: &str| ask(connect(&daemon), "GET /health", headers);
     assert_eq!(status(&get("Host: localhost:8086\r\n")), 200);
     assert_eq!(status(&get("Host: metrics.example\r\n")), 200);
@@ -158,7 +144,7 @@ fn resident(id: i32) -> u64 {
 fn hundreds_of_slow_clients_hinder_no_other_and_are_closed() {
     let place = Place::new();
     let args = ["--graphite", "127.0.0.1:0", "--max-connections-per-sender", "400"];
-    let daemon = start(&place, &args, 2);
+    let daemon = serve(&place, &args, 2);
     let before = resident(daemon.id());
     // The head of a request that never ends, and a line that never ends.
     let slow: Vec<TcpStream> = (0..360)
@@ -199,7 +185,7 @@ fn one_user_cannot_hold_all_places_of_a_unix_socket() {
     let socket = place.path("http.sock");
     let unix = format!("unix:{}", socket.display());
     let args = ["--no-graphite", "--http", &unix, "--max-connections", "20"];
-    let daemon = start(&place, &[&args[..], &["--socket-mode", "666"]].concat(), 2);
+    let daemon = serve(&place, &[&args[..], &["--socket-mode", "666"]].concat(), 2);
     let slow: Vec<UnixStream> = (0..30)
         .map(|_| {
             let mut stream = UnixStream::connect(&socket).unwrap();
@@ -229,7 +215,7 @@ fn one_user_cannot_hold_all_places_of_a_unix_socket() {
 #[test]
 fn a_request_with_very_many_series_is_refused_before_it_takes_memory() {
     let place = Place::new();
-    let daemon = start(&place, &["--no-graphite"], 1);
+    let daemon = serve(&place, &["--no-graphite"], 1);
     let write = |body: &str| {
         let headers = format!("Host: localhost\r\nContent-Length: {}\r\n", body.len());
         let mut stream = connect(&daemon);
@@ -261,7 +247,7 @@ fn a_request_with_very_many_series_is_refused_before_it_takes_memory() {
 #[test]
 fn a_sender_that_lies_about_its_length_is_not_acknowledged_and_spoils_nothing() {
     let place = Place::new();
-    let daemon = start(&place, &["--no-graphite"], 1);
+    let daemon = serve(&place, &["--no-graphite"], 1);
     let line = "lie value=1\n";
     let headers = |length: usize| format!("Host: localhost\r\nContent-Length: {length}\r\n\r\n");
     // Less than announced: the body never ends, so nothing of it counts.
@@ -352,7 +338,7 @@ fn a_sender_over_tls_loses_nothing_while_the_daemon_is_replaced() {
     certificates(&place);
     let tokens = token_file(&place, 0o600);
     let tls = ["--tls-cert", "server.pem", "--tls-key", "server.key", "--token-file", &tokens];
-    let mut daemon = start(&place, &[&["--no-graphite"], &tls[..]].concat(), 1);
+    let mut daemon = serve(&place, &[&["--no-graphite"], &tls[..]].concat(), 1);
     // Nothing that is not TLS is answered.
     let mut plain = connect(&daemon);
     plain.write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -388,7 +374,7 @@ fn clients_need_a_certificate_where_an_authority_is_given() {
     certificates(&place);
     let args = ["--no-graphite", "--tls-cert", "server.pem", "--tls-key", "server.key"];
     let args = [&args[..], &["--tls-client-ca", "ca.pem", "--http", "0.0.0.0:0"]].concat();
-    let daemon = start(&place, &args, 2);
+    let daemon = serve(&place, &args, 2);
     let with = sender(&place, &daemon, 3, &["with a certificate"]).output().unwrap();
     assert!(with.status.success(), "{}", String::from_utf8_lossy(&with.stderr));
     let mut without = sender(&place, &daemon, 1, &[]);
@@ -588,7 +574,7 @@ fn an_import_creates_a_private_record_whatever_the_umask() {
 #[test]
 fn a_body_in_chunks_of_one_byte_is_accepted() {
     let place = Place::new();
-    let daemon = start(&place, &["--no-graphite"], 1);
+    let daemon = serve(&place, &["--no-graphite"], 1);
     // More chunks than there are units of memory for all requests.
     let line = "chunks value=1 1700000000\n";
     let body: String = line.repeat((70 << 10) / line.len());
@@ -611,7 +597,7 @@ fn a_body_in_chunks_of_one_byte_is_accepted() {
 #[test]
 fn a_client_that_has_closed_its_side_gets_its_answer() {
     let place = Place::new();
-    let daemon = start(&place, &["--no-graphite"], 1);
+    let daemon = serve(&place, &["--no-graphite"], 1);
     let line = "half value=1\n";
     for (request, wanted) in [
         ("POST /write HTTP/1.1\r\nHost: x.localhost\r\n\r\n".to_owned(), 421),
@@ -637,7 +623,7 @@ fn a_client_that_has_closed_its_side_gets_its_answer() {
 #[test]
 fn a_request_with_two_hosts_is_refused() {
     let place = Place::new();
-    let daemon = start(&place, &["--no-graphite"], 1);
+    let daemon = serve(&place, &["--no-graphite"], 1);
     for path in ["/health", "/ping"] {
         let two = "Host: localhost\r\nHost: evil.example\r\n";
         let answer = ask(connect(&daemon), &format!("GET {path}"), two);

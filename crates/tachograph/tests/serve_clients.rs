@@ -3,17 +3,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 mod support;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
+use daemon::{serve, totals};
 use proofs::daemon::Daemon;
-use rustix::process::{Pid, Signal, kill_process};
-use support::{Place, eventually, not_run};
+use rustix::process::Signal;
+use support::{Place, Running, an_hour_ago, eventually, not_run, signal};
 
 /// The clients, pinned.
 const CLIENTS: [&str; 6] = [
@@ -35,8 +38,16 @@ fn python() -> &'static PathBuf {
 }
 
 fn start(place: &Place, options: &[&str], addresses: usize) -> Daemon {
-    let args = ["serve", "--http", "127.0.0.1:0", "--write-each", "50ms"];
-    Daemon::start(place.command(&[&args[..], options].concat()), addresses + 1).unwrap()
+    serve(place, &[&["--write-each", "50ms"], options].concat(), addresses + 1)
+}
+
+/// Waits until the record has these totals, and stops the daemon, which changes none of them.
+fn counted(place: &Place, daemon: Daemon, expected: &[String]) {
+    let has = |totals: &[String]| expected.iter().all(|total| totals.contains(total));
+    eventually("all counts are in the record", || has(&totals(place)));
+    daemon.stop().unwrap();
+    let totals = totals(place);
+    assert!(has(&totals), "{totals:?}");
 }
 
 /// Runs a Python script with these arguments.
@@ -46,19 +57,6 @@ fn run(place: &Place, script: &str, args: &[&str]) {
     command.arg(script).args(args).stdin(Stdio::null());
     let ended = place.finish(command);
     ended.status(0);
-}
-
-/// The total of each series, as the SQL view of slots of 10 s tells it.
-fn totals(place: &Place) -> Vec<String> {
-    let script = "import sqlite3, sys\n\
-        db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n\
-        rows = db.execute('select measurement, field, tags, sum(total) from every_10s '\n\
-        '  group by 1, 2, 3 order by 1, 2, 3')\n\
-        for name, field, tags, total in rows: print(name, field, tags, '%.17g' % total)\n";
-    let mut command = Command::new("python3");
-    command.args(["-c", script]).arg(place.path("record.sqlite"));
-    let out = command.output().unwrap();
-    String::from_utf8_lossy(&out.stdout).lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -99,13 +97,7 @@ for client in clients:
         |name: &str| [format!("{name}.orders count {{}} 5100"), format!("{name}.took n {{}} 100")];
     let expected: Vec<String> =
         ["tcp", "udp", "unix"].iter().flat_map(|name| expected(name)).collect();
-    eventually("all counts are in the record", || {
-        let totals = totals(&place);
-        expected.iter().all(|total| totals.contains(total))
-    });
-    daemon.stop().unwrap();
-    let totals = totals(&place);
-    assert!(expected.iter().all(|total| totals.contains(total)), "{totals:?}");
+    counted(&place, daemon, &expected);
 }
 
 #[test]
@@ -150,13 +142,7 @@ for name, where in clients:
             ]
         })
         .collect();
-    eventually("all counts are in the record", || {
-        let totals = totals(&place);
-        expected.iter().all(|total| totals.contains(total))
-    });
-    daemon.stop().unwrap();
-    let totals = totals(&place);
-    assert!(expected.iter().all(|total| totals.contains(total)), "{totals:?}");
+    counted(&place, daemon, &expected);
 }
 
 #[test]
@@ -218,16 +204,6 @@ for gzip in (False, True):
     assert_eq!(totals(&place), expected.concat());
 }
 
-/// collectd, which is stopped when the test ends.
-struct Collectd(Child);
-
-impl Drop for Collectd {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn collectd_writes_graphite_over_tcp_and_udp() {
     let installed = ["/usr/sbin/collectd", "/usr/bin/collectd", "/usr/local/sbin/collectd"];
@@ -259,13 +235,12 @@ fn collectd_writes_graphite_over_tcp_and_udp() {
     let mut command = Command::new(collectd);
     command.arg("-f").arg("-C").arg(configuration).stdin(Stdio::null());
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut collectd = Collectd(command.spawn().unwrap());
+    let mut collectd = Running(command.spawn().unwrap());
     let socket = place.path("c.sock");
     eventually("collectd listens", || UnixStream::connect(&socket).is_ok());
     let mut stream = UnixStream::connect(&socket).unwrap();
     let mut answers = BufReader::new(stream.try_clone().unwrap());
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let from = now.as_secs() / 10 * 10 - 3_600;
+    let from = an_hour_ago();
     for i in 0..=100 {
         let at = from + 10 * i;
         writeln!(stream, "PUTVAL h/shop/gauge-orders interval=10 {at}:{i}").unwrap();
@@ -274,8 +249,7 @@ fn collectd_writes_graphite_over_tcp_and_udp() {
         assert!(answer.starts_with("0 "), "{answer}");
     }
     // It sends what it has gathered when it ends.
-    let id = Pid::from_raw(i32::try_from(collectd.0.id()).unwrap()).unwrap();
-    kill_process(id, Signal::TERM).unwrap();
+    signal(collectd.0.id(), Signal::TERM);
     assert!(collectd.0.wait().unwrap().success());
     // Each value covers the ten seconds before it.
     let expected =

@@ -2,23 +2,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 #[path = "../../recorder/formats/tests/messages/types.rs"]
 mod messages;
 mod support;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use daemon::serve;
 use messages::{
     AnyValue, Data, Exemplar, Export, ExportResponse, Histogram, HistogramCount, Label, Metric,
     NumberDataPoint, NumberValue, Request, Sample, Status, Sum, TimeSeries1, WriteRequest,
 };
 use proofs::daemon::Daemon;
 use prost::Message;
-use series::Step;
-use store::Selector;
-use support::{Place, eventually, slots};
+use support::{Place, eventually, gzip, slots, slots_of};
 
 const REMOTE_WRITE_1: &str = "application/x-protobuf";
 const REMOTE_WRITE_2: &str = "application/x-protobuf;proto=io.prometheus.write.v2.Request";
@@ -93,32 +93,20 @@ fn export(daemon: &Daemon, message: &Export) -> Answer {
 }
 
 fn start(place: &Place, args: &[&str]) -> Daemon {
-    let args = [&["serve", "--http", "127.0.0.1:0", "--no-graphite"], args].concat();
-    Daemon::start(place.command(&args), 1).unwrap()
+    serve(place, &[&["--no-graphite"], args].concat(), 1)
 }
 
 /// The start of a slot an hour ago, in milliseconds since the epoch.
 fn an_hour_ago() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    ((now - 3_600) / 10 * 10 * 1_000) as i64
+    support::an_hour_ago() as i64 * 1_000
 }
 
 /// What a measurement has in the record: the sum of its integrals, and the covered seconds.
 fn total(place: &Place, measurement: &str, field: &str) -> (f64, f64) {
-    let Ok(mut store) = store::Sqlite::open_read_only(place.path("record.sqlite")) else {
-        return (0.0, 0.0);
-    };
-    let selector = Selector {
-        measurement: Some(measurement.to_owned()),
-        field: Some(field.to_owned()),
-        ..Selector::default()
-    };
-    use store::Store as _;
-    let ids: Vec<i64> = store.find(&selector).unwrap().iter().map(|series| series.id).collect();
-    let step = Step::from_secs(10).unwrap();
-    let slots = store.slots(step, &ids, i64::MIN, i64::MAX).unwrap();
-    let integral = slots.iter().map(|(_, slot)| slot.integral.as_f64()).sum();
-    let covered: i64 = slots.iter().map(|(_, slot)| slot.covered_us).sum();
+    let record = place.path("record.sqlite");
+    let slots = slots_of(record.to_str().unwrap(), measurement, Some(field));
+    let integral = slots.iter().map(|slot| slot.integral.as_f64()).sum();
+    let covered: i64 = slots.iter().map(|slot| slot.covered_us).sum();
     (integral, covered as f64 / 1e6)
 }
 
@@ -328,11 +316,8 @@ fn a_counter_counts_exactly_from_its_start_and_not_over_a_stale_marker() {
 fn counted_by_two_daemons(record: &str) -> Vec<series::Accumulator> {
     let places = [Place::new(), Place::new()];
     let daemons = places.each_ref().map(|place| {
-        let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite", "--write-each", "1ms"];
-        let mut command = place.command(&args);
-        command.args(["--journal", place.path("journal").to_str().unwrap()]);
-        command.env("TACHOGRAPH_RECORD", record);
-        Daemon::start(command, 1).unwrap()
+        let journal = place.path("journal").display().to_string();
+        start(place, &["--write-each", "1ms", "--journal", &journal, "--record", record])
     });
     let from = an_hour_ago();
     for (daemon, second, value) in [(0, 3, 10.0), (1, 6, 20.0), (0, 9, 30.0), (1, 10, 31.0)] {
@@ -440,15 +425,13 @@ fn otlp_tells_what_it_refuses() {
         )
     );
     // gzip is accepted, other encodings and JSON are not.
-    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    gzip.write_all(&good.encode_to_vec()).unwrap();
-    let gzip = gzip.finish().unwrap();
+    let sound = gzip(&good.encode_to_vec());
     let send = |content_type: &str, encoding: &str, body: &[u8]| {
         let headers = [header("Content-Type", content_type), header("Content-Encoding", encoding)];
         request(&daemon, "POST", "/v1/metrics", &headers, body)
     };
     let protobuf = "application/x-protobuf";
-    assert_eq!(send(protobuf, "gzip", &gzip).status, 200);
+    assert_eq!(send(protobuf, "gzip", &sound).status, 200);
     let said = |answer: &Answer| Status::decode(&answer.body[..]).unwrap().message;
     let answer = send("application/json", "identity", b"{}");
     assert_eq!(answer.status, 415);
@@ -457,13 +440,11 @@ fn otlp_tells_what_it_refuses() {
         "this Content-Type is not supported: use application/x-protobuf \
          (OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf)"
     );
-    assert_eq!(send(protobuf, "zstd", &gzip).status, 415);
+    assert_eq!(send(protobuf, "zstd", &sound).status, 415);
     let answer = send(protobuf, "identity", b"\x0a\x05");
     assert_eq!(answer.status, 400);
     assert_eq!(said(&answer), "the body is not a protobuf message of this type");
-    let mut bomb = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-    bomb.write_all(&vec![0; 64 << 20]).unwrap();
-    assert_eq!(send(protobuf, "gzip", &bomb.finish().unwrap()).status, 413);
+    assert_eq!(send(protobuf, "gzip", &gzip(&vec![0; 64 << 20])).status, 413);
     assert_eq!(send(protobuf, "identity", b"").status, 200);
     // Maps within maps, far deeper than any sender's.
     let mut deep = AnyValue::default();

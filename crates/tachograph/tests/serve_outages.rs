@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 mod support;
 
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 
-use proofs::daemon::{Daemon, now_us};
+use daemon::{figure, get, serve};
+use proofs::daemon::{Daemon, now_us, over_tcp};
 use proofs::{database_kills, restarts};
 use rustix::process::Signal;
 use support::{Place, eventually};
@@ -15,9 +17,8 @@ use throwaway::Throwaway;
 
 /// A daemon with a database.
 fn daemon(place: &Place, url: &str, args: &[&str]) -> Daemon {
-    let mut command = place.command(&["serve", "--write-each", "50ms", "--http", "127.0.0.1:0"]);
-    command.args(["--graphite", "tcp://127.0.0.1:0"]).args(args).env("TACHOGRAPH_RECORD", url);
-    Daemon::start(command, 2).unwrap()
+    let usual = ["--write-each", "50ms", "--graphite", "tcp://127.0.0.1:0", "--record", url];
+    serve(place, &[&usual[..], args].concat(), 2)
 }
 
 /// Sends a point of a series over HTTP: whether it was acknowledged.
@@ -29,20 +30,8 @@ fn write(daemon: &Daemon, name: &str, number: i64) -> bool {
 
 /// The same over Graphite's protocol.
 fn send(daemon: &Daemon, name: &str, number: i64) -> bool {
-    let mut stream = TcpStream::connect(daemon.at("tcp://", 1)).unwrap();
     let line = format!("{name} {number} {}\n", now_us() / 1_000_000 - 1_000 + number);
-    stream.write_all(line.as_bytes()).unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
-    matches!(stream.read(&mut [0]), Ok(0))
-}
-
-/// The text of a path.
-fn get(daemon: &Daemon, path: &str) -> String {
-    let mut stream = TcpStream::connect(daemon.at("tcp://", 0)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut text = String::new();
-    let _ = stream.read_to_string(&mut text);
-    text
+    matches!(over_tcp(&daemon.at("tcp://", 1), line.as_bytes()), Ok(true))
 }
 
 #[test]
@@ -101,10 +90,8 @@ fn the_journal_fills_up_without_the_database_and_senders_go_on_when_it_is_back()
         let points = proofs::daemon::points(&url, &names);
         points.is_ok_and(|points| points.iter().sum::<i64>() == acknowledged)
     });
-    let metrics = get(&running, "/metrics");
-    let lines = "tachograph_lines_total{way=\"influx_http\"} ";
-    let lines = metrics.lines().find_map(|line| line.strip_prefix(lines)).unwrap();
-    assert_eq!(lines, (acknowledged + 1).to_string(), "each is counted once");
+    let lines = figure(&running, "tachograph_lines_total{way=\"influx_http\"}");
+    assert_eq!(lines, Some(acknowledged as f64 + 1.0), "each is counted once");
     running.stop().unwrap();
 }
 
@@ -117,10 +104,9 @@ fn a_series_of_import_rrd_is_refused_and_stops_nobody() {
     let running = daemon(&place, &record, &[]);
     assert!(send(&running, "archived", 1));
     assert!(write(&running, "other", 1));
-    let metrics = get(&running, "/metrics");
     let refused = "tachograph_refused_lines_total{way=\"graphite_stream\",sender=\"127.0.0.1\",\
-                   reason=\"other_mode\"} 1\n";
-    assert!(metrics.contains(refused), "{metrics}");
+                   reason=\"other_mode\"}";
+    assert_eq!(figure(&running, refused), Some(1.0));
     running.stop().unwrap();
 }
 
@@ -141,9 +127,8 @@ fn postgresql_that_is_gone_for_a_while_loses_nothing() {
     let place = Place::new();
     let mut server = throwaway::Throwaway::start(&[]).unwrap();
     let url = server.database("serve").unwrap();
-    let mut command = place.command(&["serve", "--write-each", "50ms", "--no-graphite"]);
-    command.args(["--http", "127.0.0.1:0"]).env("TACHOGRAPH_RECORD", &url);
-    let daemon = Daemon::start(command, 1).unwrap();
+    let args = ["--write-each", "50ms", "--no-graphite", "--record", &url];
+    let daemon = serve(&place, &args, 1);
     let at = daemon.at("tcp://", 0);
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let write = |second: u64| {

@@ -3,10 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 #[path = "../../recorder/formats/tests/messages/types.rs"]
 mod messages;
 mod support;
 
+use daemon::serve;
 use messages::{Data, Export, Metric, NumberDataPoint, NumberValue, Sum};
 use proofs::daemon::Daemon;
 use prost::Message as _;
@@ -15,10 +18,9 @@ use throwaway::Throwaway;
 
 /// A daemon with a journal of its own.
 fn start(place: &Place, record: &str, args: &[&str]) -> Daemon {
-    let mut command = place.command(&["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
-    command.args(["--journal", place.path("journal").to_str().unwrap()]).args(args);
-    command.env("TACHOGRAPH_RECORD", record);
-    Daemon::start(command, 1).unwrap()
+    let journal = place.path("journal").display().to_string();
+    let usual = ["--no-graphite", "--journal", &journal, "--record", record];
+    serve(place, &[&usual[..], args].concat(), 1)
 }
 
 /// Sends a count of an interval; returns the status, and whether the answer says that the request was
@@ -186,6 +188,28 @@ fn a_request_that_is_repeated_to_another_daemon_counts_once() {
     start(&first, &record, &[]).stop().unwrap();
     other.stop().unwrap();
     assert_eq!(total(&record), 1_110.0);
+}
+
+#[test]
+fn a_daemon_whose_thread_ends_ends_with_its_reason_and_counts_once_after_the_next_start() {
+    let (first, second) = (Place::new(), Place::new());
+    let record = first.path("record.sqlite").display().to_string();
+    let args = ["--write-each", "1h", "--journal-max", "200KiB"];
+    let daemon = start(&first, &record, &args);
+    let other = start(&second, &record, &["--write-each", "1ms"]);
+    assert_eq!([send(&daemon, "a", 1), send(&daemon, "b", 10)], [NEW; 2]);
+    assert_eq!(send(&other, "a", 1), NEW);
+    eventually("it is in the record", || total(&record) == 1.0);
+    other.stop().unwrap();
+    // A journal that is half full is written before its time.
+    let comments = "# nothing\n".repeat(15_000);
+    let answer = ask(&daemon.at("tcp://", 0), "POST /write", "", &comments);
+    assert_eq!(status(&answer), 204, "{answer}");
+    let (status, said) = daemon.ended().unwrap();
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("another process has written a part of the same data"), "{said}");
+    start(&first, &record, &[]).stop().unwrap();
+    assert_eq!(total(&record), 11.0);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use proofs::daemon::Daemon;
 use proofs::{restarts, serve_kills, statsd_kills};
 use rustix::process::Signal;
-use support::{Place, TACHOGRAPH};
+use support::{Place, TACHOGRAPH, ask, status};
 
 #[test]
 fn twenty_restarts_under_load_lose_no_request_and_no_point() {
@@ -31,15 +31,8 @@ fn a_successor_that_fails_to_start_changes_nothing() {
     let program = place.path("tachograph");
     std::fs::copy(TACHOGRAPH, &program).unwrap();
     let mut command = std::process::Command::new(&program);
-    let template = place.command(&["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
-    command.args(template.get_args());
-    for (name, value) in template.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    let mut daemon = Daemon::start(command, 1).unwrap();
+    command.args(["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
+    let mut daemon = Daemon::start(place.prepare(command), 1).unwrap();
     let id = daemon.id();
     let exchange = |script: &str| {
         let new = place.write("new", script);
@@ -58,16 +51,7 @@ fn a_successor_that_fails_to_start_changes_nothing() {
     daemon.signal(Signal::HUP).unwrap();
     let note = daemon.note().unwrap();
     assert!(note.starts_with("not replaced: the new process could not take over: "), "{note}");
-    let health = || {
-        let at = std::net::TcpStream::connect(daemon.at("tcp://", 0)).unwrap();
-        let mut at = std::io::BufReader::new(at);
-        std::io::Write::write_all(at.get_mut(), b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            .unwrap();
-        let mut line = String::new();
-        std::io::BufRead::read_line(&mut at, &mut line).unwrap();
-        line
-    };
-    assert_eq!(health(), "HTTP/1.1 200 OK\r\n");
+    assert_eq!(status(&ask(&daemon.at("tcp://", 0), "GET /health", "", "")), 200);
     assert_eq!(daemon.id(), id);
     std::fs::remove_file(&program).unwrap();
     std::fs::copy(TACHOGRAPH, &program).unwrap();

@@ -2,43 +2,24 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 mod support;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-use support::{Place, Server, free_port, turn};
-
-/// A running daemon; it is killed when the test ends.
-struct Daemon(Child);
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn get(address: &str, path: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
-}
+use proofs::daemon::Daemon;
+use support::{Place, Running, Server, ask, signal};
 
 /// A daemon that serves only HTTP, and its address.
 fn serve(place: &Place) -> (Daemon, String) {
-    let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite"];
-    let mut child = place.command(&args).stdout(Stdio::piped()).spawn().unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let daemon = Daemon(child);
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("listening on tcp://").unwrap().to_owned();
+    let daemon = daemon::serve(place, &["--no-graphite"], 1);
+    let address = daemon.at("tcp://", 0);
     (daemon, address)
+}
+
+fn get(address: &str, path: &str) -> String {
+    ask(address, &format!("GET {path}"), "", "")
 }
 
 /// The JSON at a path.
@@ -50,17 +31,14 @@ fn json(address: &str, path: &str) -> serde_json::Value {
 
 #[test]
 fn a_run_is_seen_while_it_runs() {
-    let _turn = turn();
     let place = Place::new();
     let (_daemon, address) = serve(&place);
-    let port = free_port();
-    let server = Server::start(&["--listen", &format!("tcp://127.0.0.1:{port}")]);
-    let url = format!("http://127.0.0.1:{port}/");
+    let (server, url) = Server::http(&[]);
     let args =
         ["compare", "--closed-only", "--max-time", "120s", "-n", "one", &url, "-n", "two", &url];
     let mut compare = place.command(&args);
     compare.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut compare = Daemon(compare.spawn().unwrap());
+    let mut compare = Running(compare.spawn().unwrap());
 
     let completed = |id: &str| -> f64 {
         let target = format!("sumSeries(seriesByTag('run={id}','name=requests.completed'))");
@@ -82,8 +60,7 @@ fn a_run_is_seen_while_it_runs() {
         }
         seen.len() >= 3
     });
-    let interrupt = rustix::process::Pid::from_child(&compare.0);
-    rustix::process::kill_process(interrupt, rustix::process::Signal::INT).unwrap();
+    signal(compare.0.id(), rustix::process::Signal::INT);
     compare.0.wait().unwrap();
     drop(server);
     let runs = json(&address, "/api/runs");

@@ -2,18 +2,19 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 mod support;
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use daemon::serve;
 use proofs::daemon::Daemon;
-use series::Step;
-use store::{Selector, Store as _};
-use support::{Place, eventually, free_port, not_run};
+use support::{Place, Running, eventually, free_port, not_run, slots_of};
 
 /// Pinned, because the test is of what they send.
 const OPENTELEMETRY: [&str; 2] =
@@ -29,41 +30,20 @@ struct Recorded {
 }
 
 fn recorded(place: &Place, measurement: &str, field: &str) -> Recorded {
-    let Ok(mut store) = store::Sqlite::open_read_only(place.path("record.sqlite")) else {
-        return Recorded::default();
-    };
-    let selector = Selector {
-        measurement: Some(measurement.to_owned()),
-        field: Some(field.to_owned()),
-        ..Selector::default()
-    };
-    let ids: Vec<i64> = store.find(&selector).unwrap().iter().map(|series| series.id).collect();
-    let step = Step::from_secs(10).unwrap();
-    let slots = store.slots(step, &ids, i64::MIN, i64::MAX).unwrap();
-    let slots = slots.iter().map(|(_, slot)| slot);
-    slots.fold(Recorded { least: f64::INFINITY, ..Recorded::default() }, |sum, slot| Recorded {
-        integral: sum.integral + slot.integral.as_f64(),
-        covered_us: sum.covered_us + slot.covered_us,
-        updates: sum.updates + slot.n,
-        least: sum.least.min(slot.vmin),
+    let record = place.path("record.sqlite");
+    let slots = slots_of(record.to_str().unwrap(), measurement, Some(field));
+    slots.iter().fold(Recorded { least: f64::INFINITY, ..Recorded::default() }, |sum, slot| {
+        Recorded {
+            integral: sum.integral + slot.integral.as_f64(),
+            covered_us: sum.covered_us + slot.covered_us,
+            updates: sum.updates + slot.n,
+            least: sum.least.min(slot.vmin),
+        }
     })
 }
 
 fn start(place: &Place) -> Daemon {
-    let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite", "--no-statsd"];
-    let mut command = place.command(&args);
-    command.args(["--write-each", "100ms"]);
-    Daemon::start(command, 1).unwrap()
-}
-
-/// A process that is killed when the test ends.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    serve(place, &["--no-graphite", "--no-statsd", "--write-each", "100ms"], 1)
 }
 
 /// A target of scrapes. While it counts, every scrape finds seven more.

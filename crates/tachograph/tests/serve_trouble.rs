@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 mod support;
 
 use std::fs::File;
@@ -14,7 +16,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use proofs::daemon::{Daemon, points};
+use daemon::serve;
+use proofs::daemon::{Daemon, over_tcp, points};
 use rustix::process::Signal;
 use support::{Place, TACHOGRAPH, ask, eventually, lines, status};
 
@@ -35,17 +38,11 @@ fn on_small_disk(place: &Place, size: &str, args: &str) -> Daemon {
         shift
         exec "$@"
     "#;
-    let template = place.command(&[]);
     let mut command = Command::new("unshare");
     command.args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"]);
     command.args([size, TACHOGRAPH, "serve", "--http", "127.0.0.1:0"]);
-    command.args(args.split(' ')).current_dir(place.dir.path());
-    for (name, value) in template.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    command.args(args.split(' '));
+    let mut command = place.prepare(command);
     command.env("TACHOGRAPH_RECORD", "disk/record.sqlite");
     if args.contains("--journal disk") {
         command.env("TACHOGRAPH_RECORD", "record.sqlite");
@@ -119,14 +116,10 @@ fn systemd_is_told_that_the_daemon_works_and_so_does_a_successor() {
     let place = Place::new();
     let socket = UnixDatagram::bind(place.path("notify")).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let serve = place.command(&["serve", "--http", "127.0.0.1:0", "--no-graphite"]);
     let mut command = Command::new("sh");
-    command.args(["-c", r#"WATCHDOG_PID=$$ exec "$@""#, "sh"]);
-    command.arg(serve.get_program()).args(serve.get_args());
-    for (name, value) in serve.get_envs() {
-        command.env(name, value.unwrap_or_default());
-    }
-    command.current_dir(place.dir.path());
+    command.args(["-c", r#"WATCHDOG_PID=$$ exec "$@""#, "sh", TACHOGRAPH, "serve"]);
+    command.args(["--http", "127.0.0.1:0", "--no-graphite"]);
+    let mut command = place.prepare(command);
     command.env("NOTIFY_SOCKET", place.path("notify")).env("WATCHDOG_USEC", "200000");
     let mut daemon = Daemon::start(command, 1).unwrap();
     let told = |wanted: &str| {
@@ -269,16 +262,8 @@ fn exchangeable(place: &Place, graphite: &[&str]) -> Daemon {
     let program = place.path("tachograph");
     std::fs::copy(TACHOGRAPH, &program).unwrap();
     let mut command = Command::new(&program);
-    let template = place.command(&[&["serve", "--http", "127.0.0.1:0"], graphite].concat());
-    command.args(template.get_args());
-    for (name, value) in template.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command.current_dir(place.dir.path());
-    Daemon::start(command, graphite.len()).unwrap()
+    command.args(["serve", "--http", "127.0.0.1:0"]).args(graphite);
+    Daemon::start(place.prepare(command), graphite.len()).unwrap()
 }
 
 fn exchange(place: &Place, script: &str) {
@@ -304,8 +289,8 @@ fn a_successor_that_hangs_is_killed_and_the_running_one_goes_on() {
     daemon.stop().unwrap();
 }
 
-/// Gets ready, and then reads nothing of what it is to take over.
-const STALLS: &str = "#!/bin/sh\nprintf R >&0\necho $$ > id\nexec sleep 1000\n";
+/// Gets ready, and then reads only the first byte of what it is to take over.
+const STALLS: &str = "#!/bin/sh\necho $$ > id\nprintf R >&0\nhead -c 1 > first\nexec sleep 1000\n";
 
 /// Connections with lines of which a half has arrived, more than a socket's buffer holds.
 fn half_lines(daemon: &Daemon) -> Vec<TcpStream> {
@@ -358,9 +343,10 @@ fn sigterm_works_while_a_successor_stalls() {
     eventually("all are open", || metrics().contains(read));
     exchange(&place, STALLS);
     daemon.signal(Signal::USR2).unwrap();
-    eventually("it is ready", || std::fs::read(place.path("id")).is_ok_and(|id| !id.is_empty()));
-    // Until the handover has begun.
-    std::thread::sleep(Duration::from_secs(1));
+    let first = place.path("first");
+    eventually("the handover has begun", || {
+        std::fs::read(&first).is_ok_and(|byte| byte.len() == 1)
+    });
     let asked = Instant::now();
     daemon.stop().unwrap();
     assert!(
@@ -416,17 +402,10 @@ os.execvp(sys.argv[3], sys.argv[3:])
 "#;
 
 fn activated(place: &Place, names: &str, args: &[&str]) -> Command {
-    let template = place.command(&[]);
     let mut command = Command::new("python3");
     command.args(["-c", ACTIVATE, names]).arg(place.path("s.sock")).args([TACHOGRAPH, "serve"]);
-    command.args(args).current_dir(place.dir.path());
-    for (name, value) in template.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
-    command
+    command.args(args);
+    place.prepare(command)
 }
 
 #[test]
@@ -553,26 +532,11 @@ fn an_expiry_that_a_clock_has_moved_to_the_future_is_moved_back() {
 #[test]
 fn an_open_window_does_not_keep_the_journal_full() {
     let place = Place::new();
-    let args = [
-        "serve",
-        "--http",
-        "127.0.0.1:0",
-        "--no-graphite",
-        "--statsd",
-        "127.0.0.1:0",
-        "--journal-max",
-        "200KiB",
-        "--write-each",
-        "20ms",
-        "--step",
-        "1h",
-    ];
-    let mut daemon = Daemon::start(place.command(&args), 2).unwrap();
+    let limits = ["--journal-max", "200KiB", "--write-each", "20ms", "--step", "1h"];
+    let args = [&["--no-graphite", "--statsd", "127.0.0.1:0"][..], &limits].concat();
+    let mut daemon = serve(&place, &args, 2);
     let count = |daemon: &Daemon| {
-        let mut stream = TcpStream::connect(daemon.at("tcp://", 1)).unwrap();
-        stream.write_all(b"one:1|c\n").unwrap();
-        stream.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(stream.read_to_end(&mut Vec::new()).unwrap(), 0);
+        assert!(over_tcp(&daemon.at("tcp://", 1), b"one:1|c\n").unwrap());
     };
     let mut second = 0;
     let mut counted = 0;
@@ -589,7 +553,7 @@ fn an_open_window_does_not_keep_the_journal_full() {
         }
         // By SIGKILL.
         drop(daemon);
-        daemon = Daemon::start(place.command(&args), 2).unwrap();
+        daemon = serve(&place, &args, 2);
     }
     daemon.stop().unwrap();
     let record = place.path("record.sqlite");

@@ -3,61 +3,29 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 mod support;
 
 use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpStream, UdpSocket};
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::net::{TcpStream, UdpSocket};
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 
-use proofs::daemon::Daemon;
+use daemon::{figure, serve, totals};
+use proofs::daemon::{Daemon, over_tcp, over_unix};
 use support::{Place, eventually};
 
 /// A daemon with these options, which listens on this many addresses beside HTTP.
 fn start(place: &Place, options: &[&str], addresses: usize) -> Daemon {
-    let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite", "--write-each", "50ms"];
-    let command = place.command(&[&args[..], options].concat());
-    Daemon::start(command, addresses + 1).unwrap()
+    let args = ["--no-graphite", "--write-each", "50ms"];
+    serve(place, &[&args[..], options].concat(), addresses + 1)
 }
 
-/// The total of each series, by measurement, field and tags, as the SQL view tells it.
-fn totals(place: &Place) -> String {
-    let script = "import sqlite3, sys\n\
-        db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n\
-        rows = db.execute('select measurement, field, tags, sum(total) from every_10s '\n\
-        '  group by 1, 2, 3 order by 1, 2, 3')\n\
-        for name, field, tags, total in rows: print(name, field, tags, '%.17g' % total)\n";
-    let mut command = Command::new("python3");
-    command.args(["-c", script]).arg(place.path("record.sqlite"));
-    let out = command.output().unwrap();
-    String::from_utf8_lossy(&out.stdout).into_owned()
-}
-
-fn send(mut stream: impl std::io::Read + std::io::Write, bytes: &[u8], end: impl Fn()) {
-    stream.write_all(bytes).unwrap();
-    end();
-    assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the daemon answers nothing");
-}
-
-fn over_tcp(at: &str, bytes: &[u8]) {
-    let stream = TcpStream::connect(at).unwrap();
-    send(&stream, bytes, || stream.shutdown(Shutdown::Write).unwrap());
-}
-
-fn over_unix(at: &std::path::Path, bytes: &[u8]) {
-    let stream = UnixStream::connect(at).unwrap();
-    send(&stream, bytes, || stream.shutdown(Shutdown::Write).unwrap());
-}
-
-/// The lines of /metrics that begin like this.
-fn figures(daemon: &Daemon, start: &str) -> Vec<String> {
-    let mut stream = TcpStream::connect(daemon.at("tcp://", 0)).unwrap();
-    stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer.lines().filter(|line| line.starts_with(start)).map(str::to_owned).collect()
+/// How many lines of a sender were refused for a reason.
+fn refused(daemon: &Daemon, way: &str, sender: &str, reason: &str) -> Option<f64> {
+    let labels = format!("way=\"{way}\",sender=\"{sender}\",reason=\"{reason}\"");
+    figure(daemon, &format!("tachograph_refused_lines_total{{{labels}}}"))
 }
 
 #[test]
@@ -73,31 +41,26 @@ fn statsd_over_every_kind_of_socket_is_counted_once() {
     .concat();
     let daemon = start(&place, &options, 4);
     let lines = "hits:1:2:3|c|#zone:b\nhits:4|c|@0.5|#zone:b|c:ci-83\nload:10|g\nload:-3|g\n";
-    over_tcp(&daemon.at("tcp://", 1), lines.as_bytes());
-    over_unix(&stream, lines.as_bytes());
+    assert!(over_tcp(&daemon.at("tcp://", 1), lines.as_bytes()).unwrap());
+    assert!(over_unix(&stream, lines.as_bytes()).unwrap());
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.send_to(lines.as_bytes(), daemon.at("udp://", 0)).unwrap();
     // A datagram needs no line end.
     let dgram = UnixDatagram::unbound().unwrap();
     dgram.send_to(lines.trim_end().as_bytes(), &datagram).unwrap();
     dgram.send_to(b"users:a|s\nusers:b|s\nusers:a|s\ntook:10:20|ms", &datagram).unwrap();
-    let expected = "hits count {\"zone\":\"b\"} 56\n";
-    eventually("all datagrams are in the record", || totals(&place).contains(expected));
-    let refused = "_e{5,4}:title|text\n_sc|web|0\nhits:x|c|#zone:b\nhits:1|c|#zone:b|T1000000000\n";
-    over_tcp(&daemon.at("tcp://", 1), refused.as_bytes());
-    let refused = figures(&daemon, "tachograph_refused_lines_total{");
-    let reasons = [("bad_number", 1), ("not_a_metric", 2), ("window_closed", 1)];
-    for (reason, count) in reasons {
-        let line = format!(
-            "tachograph_refused_lines_total{{way=\"statsd_stream\",sender=\"127.0.0.1\",\
-             reason=\"{reason}\"}} {count}"
-        );
-        assert!(refused.contains(&line), "{line} is not in {refused:?}");
+    let expected = "hits count {\"zone\":\"b\"} 56".to_owned();
+    eventually("all datagrams are in the record", || totals(&place).contains(&expected));
+    let bad = "_e{5,4}:title|text\n_sc|web|0\nhits:x|c|#zone:b\nhits:1|c|#zone:b|T1000000000\n";
+    assert!(over_tcp(&daemon.at("tcp://", 1), bad.as_bytes()).unwrap());
+    for (reason, count) in [("bad_number", 1.0), ("not_a_metric", 2.0), ("window_closed", 1.0)] {
+        let found = refused(&daemon, "statsd_stream", "127.0.0.1", reason);
+        assert_eq!(found, Some(count), "{reason}");
     }
     daemon.stop().unwrap();
     let totals = totals(&place);
-    assert!(totals.contains(expected), "{totals}");
-    assert!(totals.contains("took n {} 2\n"), "{totals}");
+    assert!(totals.contains(&expected), "{totals:?}");
+    assert!(totals.contains(&"took n {} 2".to_owned()), "{totals:?}");
     assert!(!stream.exists() && !datagram.exists());
 }
 
@@ -108,7 +71,8 @@ fn a_statsd_window_and_a_gauge_continue_after_an_orderly_stop() {
     let options = ["--statsd", "tcp://127.0.0.1:0", "--step", "3650d"];
     for _ in 0..3 {
         let daemon = start(&place, &options, 1);
-        over_tcp(&daemon.at("tcp://", 1), b"hits:1|c|@0.3\ntook:5|ms\nlevel:+2|g\n");
+        let lines = b"hits:1|c|@0.3\ntook:5|ms\nlevel:+2|g\n";
+        assert!(over_tcp(&daemon.at("tcp://", 1), lines).unwrap());
         daemon.stop().unwrap();
     }
     let mut store = store::Sqlite::open_read_only(place.path("record.sqlite")).unwrap();
@@ -157,27 +121,22 @@ fn pickles_of_python_in_every_protocol_are_in_the_record_and_code_is_refused() {
     assert!(sent.status.success(), "{}", String::from_utf8_lossy(&sent.stderr));
     assert!(!place.path("code").exists());
     // A frame that ends with the connection, and text on the wrong port.
-    over_unix(&unix, b"\0\0\0\x09](");
+    assert!(over_unix(&unix, b"\0\0\0\x09](").unwrap());
     let mut stream = TcpStream::connect(daemon.at("tcp://", 1)).unwrap();
     stream.write_all(b"a.b 1 1430701282\n").unwrap();
     assert!(stream.read(&mut [0]).is_err(), "the connection is reset");
-    let refused = figures(&daemon, "tachograph_refused_lines_total{");
     for (reason, sender, count) in [
-        ("bad_number", "127.0.0.1", 5),
-        ("pickle_code", "127.0.0.1", 5),
-        ("frame_too_long", "127.0.0.1", 1),
-        ("torn_frame", "unix", 1),
+        ("bad_number", "127.0.0.1", 5.0),
+        ("pickle_code", "127.0.0.1", 5.0),
+        ("frame_too_long", "127.0.0.1", 1.0),
+        ("torn_frame", "unix", 1.0),
     ] {
-        let line = format!(
-            "tachograph_refused_lines_total{{way=\"pickle_stream\",sender=\"{sender}\",\
-             reason=\"{reason}\"}} {count}"
-        );
-        assert!(refused.contains(&line), "{line} is not in {refused:?}");
+        assert_eq!(refused(&daemon, "pickle_stream", sender, reason), Some(count), "{reason}");
     }
-    let received = figures(&daemon, "tachograph_lines_total{way=\"pickle_stream\"}");
-    assert_eq!(received, ["tachograph_lines_total{way=\"pickle_stream\"} 517"]);
+    let received = figure(&daemon, "tachograph_lines_total{way=\"pickle_stream\"}");
+    assert_eq!(received, Some(517.0));
     daemon.stop().unwrap();
     // A value covers the time since the point before it: 10 s × (1 + 2 + … + 100).
-    let expected: String = (0..5).map(|p| format!("p.{p} value {{}} 50500\n")).collect();
+    let expected: Vec<String> = (0..5).map(|p| format!("p.{p} value {{}} 50500")).collect();
     assert_eq!(totals(&place), expected);
 }

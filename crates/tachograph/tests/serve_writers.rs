@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+#[path = "support/daemon.rs"]
+mod daemon;
 mod support;
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use daemon::serve;
 use proofs::daemon::{Daemon, points};
-use support::{Place, ask, lines, slots, status};
+use support::{Place, an_hour_ago, ask, lines, slots, status};
 
 /// The status of the answer to these lines.
 fn write(daemon: &Daemon, lines: &str) -> u32 {
@@ -23,18 +26,8 @@ fn two_daemons_that_are_killed_again_and_again_share_one_postgresql_database() {
     let places = [Place::new(), Place::new()];
     let url = server.database("shared").unwrap();
     let start = |place: &Place, lane: &str| {
-        let args = [
-            "serve",
-            "--http",
-            "127.0.0.1:0",
-            "--no-graphite",
-            "--no-statsd",
-            "--write-each",
-            "20ms",
-        ];
-        let mut command = place.command(&args);
-        command.args(["--lane", lane]).env("TACHOGRAPH_RECORD", &url);
-        Daemon::start(command, 1).unwrap()
+        let args = ["--no-graphite", "--write-each", "20ms", "--lane", lane, "--record", &url];
+        serve(place, &args, 1)
     };
     std::thread::scope(|scope| {
         for (place, lane) in places.iter().zip(["a", "b"]) {
@@ -81,10 +74,10 @@ fn two_daemons_that_are_killed_again_and_again_share_one_lane() {
                 scope.spawn(move || {
                     let place = Place::new();
                     let start = || {
-                        let mut command = place.command(&["serve", "--http", "127.0.0.1:0"]);
-                        command.args(["--no-graphite", "--write-each", "20ms", "--journal"]);
-                        command.arg(place.path("journal")).env("TACHOGRAPH_RECORD", record);
-                        Daemon::start(command, 1).unwrap()
+                        let args = ["--no-graphite", "--write-each", "20ms", "--record", record];
+                        let journal = place.path("journal");
+                        let journal = ["--journal", journal.to_str().unwrap()];
+                        serve(&place, &[&args[..], &journal].concat(), 1)
                     };
                     let mut daemon = start();
                     for round in 0..ROUNDS {
@@ -113,9 +106,8 @@ fn two_daemons_that_are_killed_again_and_again_share_one_lane() {
 #[test]
 fn a_daemon_and_an_import_on_one_series_cover_every_second_once() {
     let place = Place::new();
-    let args = ["serve", "--http", "127.0.0.1:0", "--no-graphite", "--no-statsd"];
-    let daemon = Daemon::start(place.command(&args), 1).unwrap();
-    let from = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 10 * 10 - 3_600;
+    let daemon = serve(&place, &["--no-graphite", "--no-statsd"], 1);
+    let from = an_hour_ago();
     let line = |second: u64| format!("level value=1 {}\n", from + second);
     // The daemon has the first point and the last ones; its batch is written when it stops.
     assert_eq!(write(&daemon, &line(0)), 204);

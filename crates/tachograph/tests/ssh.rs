@@ -7,7 +7,7 @@ mod support;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use support::{Place, TACHOGRAPH, eventually, holds_within, not_run, turn, wait};
+use support::{Place, TACHOGRAPH, adds_up, eventually, holds_within, not_run, turn, wait};
 use throwaway::{Network, NoNetwork};
 
 /// A network; `None`, with a note, where there can be none.
@@ -24,15 +24,9 @@ fn network(names: &[&str]) -> Option<Network> {
 
 /// A command of tachograph in the network of the near machine.
 fn near(place: &Place, network: &Network, lines: &str, args: &[&str]) -> Command {
-    let template = place.command(args);
     let mut command = network.near(TACHOGRAPH);
-    command.args(args).current_dir(place.dir.path()).stdin(std::process::Stdio::null());
-    for (name, value) in template.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    command.args(args);
+    let mut command = place.prepare(command);
     command.env("TACHOGRAPH_SSH", network.ssh(lines).unwrap());
     command
 }
@@ -94,18 +88,6 @@ fn machines_that_cannot_be_reached_are_refused_in_a_sentence() {
 const SERVER: &str =
     "$TACHOGRAPH serve-fixture --listen tcp://$HOST:$PORT --served-file $DIR/count";
 
-/// Fails unless something was served, and all counts of each variant are equal.
-#[track_caller]
-fn adds_up(json: &serde_json::Value) {
-    for variant in json["variants"].as_array().unwrap() {
-        let ledger = &variant["ledger"];
-        assert!(ledger["completed"].as_u64().unwrap() > 0, "{ledger:#}");
-        for column in ["sent", "served", "series"] {
-            assert_eq!(ledger[column], ledger["completed"], "{column} in {ledger:#}");
-        }
-    }
-}
-
 /// Fails unless nothing is left at the far machines; they are the test's own.
 #[track_caller]
 fn nothing_left(network: &Network, machines: &[&str]) {
@@ -144,7 +126,6 @@ fn compared(network: &Network, machines: &[&str]) -> serde_json::Value {
 #[test]
 fn comparisons_with_other_machines_add_up() {
     let Some(network) = network(&["server", "client"]) else { return };
-    let _turn = turn();
     let machines = compared(&network, &["--on", "server", "--from", "client"]);
     let server = machines.as_array().unwrap().iter().find(|m| m["name"] == "server");
     assert_eq!(server.unwrap()["address"], network.address("server").as_str(), "{machines:#}");
@@ -158,7 +139,6 @@ fn comparisons_with_other_machines_add_up() {
 #[test]
 fn a_network_that_goes_away_ends_the_comparison_and_what_it_started() {
     let Some(network) = network(&["server"]) else { return };
-    let _turn = turn();
     let place = Place::new();
     let args = ["compare", "--quick", "--on", "server", SERVER, SERVER];
     let mut command = near(&place, &network, "", &args);
@@ -180,7 +160,6 @@ const COMPARE: [&str; 6] = ["compare", "--quick", "--closed-only", "--max-time",
 
 #[test]
 fn clients_on_two_machines_have_one_ledger() {
-    let _turn = turn();
     let Some(network) = network(&["stacks", "left", "right"]) else { return };
     let place = Place::new();
     let further = ["--served-by", "counter_file=$DIR/count", "--on", "stacks", "--from", "left"];

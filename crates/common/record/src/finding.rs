@@ -348,6 +348,17 @@ pub enum Fact {
         /// Half-width of its 95% interval.
         half_width: f64,
     },
+    /// A closed loop's slices are too short for the stops of the whole server that go on at their ends.
+    LongStops {
+        /// Mean time after a slice in which no request ended.
+        #[serde(rename = "stopped_ns")]
+        stopped: Nanos,
+        /// Mean length of a slice.
+        #[serde(rename = "slice_ns")]
+        slice: Nanos,
+        /// Number of such times that a slice must last.
+        needed: f64,
+    },
     /// An open loop's windows are shorter than the waits of its slowest requests.
     ShortSlices {
         /// Mean length of a window.
@@ -465,6 +476,7 @@ impl Fact {
             Fact::BodyVaries { .. } => "body_varies",
             Fact::ErrorPage { .. } => "error_page",
             Fact::Edges { .. } => "edges",
+            Fact::LongStops { .. } => "long_stops",
             Fact::ShortSlices { .. } => "short_slices",
             Fact::RareStalls { .. } => "rare_stalls",
             Fact::Unchecked { .. } => "unchecked",

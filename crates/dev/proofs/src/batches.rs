@@ -16,12 +16,14 @@ use std::time::Duration;
 
 use base::Seed;
 use rand::RngExt as _;
-use series::{Accumulator, Delta, Interval, Kind, Point, Reading, SECOND_US, SlotKey, Spec, Step};
+use series::{Accumulator, Delta, Interval, Kind, Point, Reading, SECOND_US, SlotKey, Spec};
 
 use store::{
-    Applied, Changes, Identity, LaneChange, Memory, NewSeries, Packing, Postgres, Retention,
-    Series, SeriesLimit, Sqlite, Store, StoreError, Writer, is_postgres, open,
+    Applied, Changes, Identity, LaneChange, Memory, NewSeries, Packing, Postgres, Series,
+    SeriesLimit, Sqlite, Store, StoreError, Writer, is_postgres, open,
 };
+
+use crate::counts::{differences, steps};
 
 /// Number of writers, each with its own connection and thread.
 pub const WRITERS: usize = 10;
@@ -74,10 +76,6 @@ impl Proof {
 
 fn writer(number: usize) -> Writer {
     Writer(0x7461_6368 + number as u128)
-}
-
-fn steps() -> Vec<Retention> {
-    [10, 60, 3_600].into_iter().filter_map(|s| Retention::from_secs(s, None)).collect()
 }
 
 /// The series of all writers: a flow and a counter that they share, and a gauge and a level for
@@ -333,30 +331,14 @@ impl Replay {
             self.series.iter().map(|s| s.id).zip(theirs.iter().map(|s| s.id)).unzip();
         for retention in steps() {
             let wanted = self.memory.slots(retention.step, &ours, i64::MIN, i64::MAX)?;
-            let found = all_slots(store, retention.step, &theirs)?;
+            let found = store.slots(retention.step, &theirs, i64::MIN, i64::MAX)?;
             proof.slots += wanted.len() as u64;
-            proof.wrong += differences(&wanted, &found);
+            // The series have the same numbers in both, because they were created in the same order;
+            // and every area is a sum of integers in the same order, because each writer has its own
+            // levels.
+            let [wanted, found] = [wanted, found].map(|slots| slots.into_iter().collect());
+            proof.wrong += differences::<SlotKey, Accumulator>(&wanted, &found);
         }
         Ok(())
     }
-}
-
-fn all_slots(
-    store: &mut dyn Store,
-    step: Step,
-    series: &[i64],
-) -> Result<Vec<(SlotKey, Accumulator)>, StoreError> {
-    store.slots(step, series, i64::MIN, i64::MAX)
-}
-
-/// Number of missing, surplus or different slots.
-///
-/// The series have the same numbers in both, because they were created in the same order; and every
-/// area is a sum of integers in the same order, because each writer has its own levels.
-fn differences(wanted: &[(SlotKey, Accumulator)], found: &[(SlotKey, Accumulator)]) -> u64 {
-    let wanted_by_key: std::collections::BTreeMap<_, _> = wanted.iter().copied().collect();
-    let found_by_key: std::collections::BTreeMap<_, _> = found.iter().copied().collect();
-    let differing = wanted_by_key.iter().filter(|(key, row)| found_by_key.get(key) != Some(row));
-    let unwanted = found_by_key.keys().filter(|key| !wanted_by_key.contains_key(key));
-    (differing.count() + unwanted.count()) as u64
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use series::{SECOND_US, Step};
-use store::Selector;
+use store::{Retention, Selector};
 
 /// Length of a slot in seconds.
 const STEP_S: i64 = 10;
@@ -112,6 +112,21 @@ impl Ledger {
     pub fn note_all(&mut self, counts: &[Count], is_acknowledged: bool) {
         counts.iter().for_each(|count| self.note(count, is_acknowledged));
     }
+}
+
+/// Number of missing, surplus or different slots.
+pub(crate) fn differences<K: Ord, V: PartialEq>(
+    wanted: &BTreeMap<K, V>,
+    found: &BTreeMap<K, V>,
+) -> u64 {
+    let differing = wanted.iter().filter(|(key, slot)| found.get(key) != Some(slot)).count();
+    let unwanted = found.keys().filter(|key| !wanted.contains_key(key)).count();
+    (differing + unwanted) as u64
+}
+
+/// The steps of the stores that are filled and compared.
+pub(crate) fn steps() -> Vec<Retention> {
+    [10, 60, 3_600].into_iter().filter_map(|s| Retention::from_secs(s, None)).collect()
 }
 
 /// Compares the counts with those in a store.

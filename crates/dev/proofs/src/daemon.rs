@@ -1,8 +1,11 @@
 //! A running `tachograph serve`, as the proofs use it.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -131,17 +134,41 @@ impl Daemon {
         self.notes.recv_timeout(PATIENCE).map_err(|_| "the daemon is silent".to_owned())
     }
 
+    /// Waits until the process that was started ends by itself; returns its exit status, and what it
+    /// printed to standard error.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub fn ended(mut self) -> Result<(Option<i32>, String), String> {
+        let mut notes = Vec::new();
+        loop {
+            match self.notes.recv_timeout(PATIENCE) {
+                Ok(note) => notes.push(note),
+                Err(RecvTimeoutError::Timeout) => return Err("it does not end".to_owned()),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        let ended = self.child.wait().map_err(|error| error.to_string())?;
+        Ok((ended.code(), notes.join("\n")))
+    }
+
     /// Stops the process that serves, and waits until it has ended.
     ///
     /// # Errors
-    /// What it printed to standard error.
-    pub fn stop(self) -> Result<(), String> {
+    /// What it printed to standard error, or another status than 0.
+    pub fn stop(mut self) -> Result<(), String> {
         self.signal(Signal::TERM)?;
         // Its standard error is closed when it ends.
         match self.notes.recv_timeout(PATIENCE) {
             Ok(note) => Err(note),
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => Err("it does not end".to_owned()),
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => Ok(()),
+            Err(RecvTimeoutError::Timeout) => Err("it does not end".to_owned()),
+            // A successor is no child of ours, so its status is unknown.
+            Err(RecvTimeoutError::Disconnected) if self.child.id() as i32 != self.id => Ok(()),
+            Err(RecvTimeoutError::Disconnected) => match self.child.wait() {
+                Ok(status) if status.success() => Ok(()),
+                Ok(status) => Err(format!("it ended with {status}")),
+                Err(error) => Err(error.to_string()),
+            },
         }
     }
 }
@@ -156,6 +183,35 @@ impl Drop for Daemon {
         // The other process is not our child; its pipes are closed when it has ended.
         while self.notes.recv_timeout(PATIENCE).is_ok() {}
     }
+}
+
+/// Sends bytes over a TCP connection: whether the daemon ended it in order, by which it acknowledges
+/// them.
+///
+/// # Errors
+/// Those of the connection.
+pub fn over_tcp(at: &str, bytes: &[u8]) -> io::Result<bool> {
+    let stream = TcpStream::connect(at)?;
+    sent(&stream, bytes, || stream.shutdown(Shutdown::Write))
+}
+
+/// The same over a Unix stream socket.
+///
+/// # Errors
+/// Those of the connection.
+pub fn over_unix(at: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let stream = UnixStream::connect(at)?;
+    sent(&stream, bytes, || stream.shutdown(Shutdown::Write))
+}
+
+fn sent(
+    mut stream: impl Read + Write,
+    bytes: &[u8],
+    close: impl FnOnce() -> io::Result<()>,
+) -> io::Result<bool> {
+    stream.write_all(bytes)?;
+    close()?;
+    Ok(stream.read(&mut [0])? == 0)
 }
 
 /// Number of points of each measurement in a store.

@@ -6,9 +6,7 @@
 //! the end of the connection. The daemon is never restarted, so everything it was sent is
 //! acknowledged in the end.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::os::unix::net::UnixStream;
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +18,7 @@ use rand::RngExt as _;
 use throwaway::{NoServer, Throwaway};
 
 use crate::counts::{Count, Ledger, Tally, compare};
-use crate::daemon::{Daemon, now_us};
+use crate::daemon::{Daemon, now_us, over_tcp, over_unix};
 use crate::restarts::request;
 
 /// Slots of a series, so few that new series begin while the server is gone.
@@ -100,8 +98,16 @@ pub fn prove(
     let ends: [(&str, usize, Send<'_>); 4] = [
         ("outage.http", 1, over_http(&http)),
         ("outage.more", 1, over_http(&http)),
-        ("outage.tcp", LINES, Box::new(|counts, ledger| over_tcp(&tcp, counts, ledger))),
-        ("outage.unix", LINES, Box::new(|counts, ledger| over_unix(&unix, counts, ledger))),
+        (
+            "outage.tcp",
+            LINES,
+            Box::new(|counts, ledger| over_tcp(&tcp, &lines(counts, ledger)).unwrap_or(false)),
+        ),
+        (
+            "outage.unix",
+            LINES,
+            Box::new(|counts, ledger| over_unix(&unix, &lines(counts, ledger)).unwrap_or(false)),
+        ),
     ];
     let shared = Shared::default();
     let (done, ledgers) = thread::scope(|scope| {
@@ -169,24 +175,7 @@ fn over_http(at: &str) -> Send<'_> {
     })
 }
 
-fn over_tcp(at: &str, counts: &[Count], ledger: &Ledger) -> bool {
-    let stream = TcpStream::connect(at);
-    stream.is_ok_and(|stream| over_stream(stream, |s| s.shutdown(Shutdown::Write), counts, ledger))
-}
-
-fn over_unix(at: &Path, counts: &[Count], ledger: &Ledger) -> bool {
-    let stream = UnixStream::connect(at);
-    stream.is_ok_and(|stream| over_stream(stream, |s| s.shutdown(Shutdown::Write), counts, ledger))
-}
-
-/// Sends lines over a connection: whether the daemon ended it in order.
-fn over_stream<S: Read + Write>(
-    mut stream: S,
-    close: impl FnOnce(&S) -> std::io::Result<()>,
-    counts: &[Count],
-    ledger: &Ledger,
-) -> bool {
-    let lines: String = counts.iter().map(|count| count.graphite(ledger)).collect();
-    let sent = stream.write_all(lines.as_bytes()).and_then(|()| close(&stream));
-    sent.is_ok() && matches!(stream.read(&mut [0]), Ok(0))
+/// The lines of Graphite plaintext.
+fn lines(counts: &[Count], ledger: &Ledger) -> Vec<u8> {
+    counts.iter().flat_map(|count| count.graphite(ledger).into_bytes()).collect()
 }

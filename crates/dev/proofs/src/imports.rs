@@ -16,7 +16,9 @@ use formats::{Arrival, Precision};
 use import::{BackfillError, Lines, Options, Refused, Watch, import};
 use rand::RngExt as _;
 use series::{Accumulator, Kind, Limits, SECOND_US, SlotKey, Step};
-use store::{Memory, Retention, Selector, Store, StoreError};
+use store::{Memory, Selector, Store, StoreError};
+
+use crate::counts::{differences, steps};
 
 /// 2026-01-01T00:00:00Z, the start of the files.
 const START_S: i64 = 1_767_225_600;
@@ -96,10 +98,6 @@ fn file(seed: Seed, number: u64, size: Size) -> File {
         };
     }
     file
-}
-
-fn steps() -> Vec<Retention> {
-    [10, 60, 3_600].into_iter().filter_map(|s| Retention::from_secs(s, None)).collect()
 }
 
 /// Imports files into `place`, killing the import `kills` times.
@@ -227,9 +225,7 @@ fn compare(
         let wanted = contents(&mut memory, number, retention.step)?;
         let found = contents(&mut *store, number, retention.step)?;
         proof.slots += wanted.len() as u64;
-        let differing = wanted.iter().filter(|(key, row)| found.get(key) != Some(row)).count();
-        let unwanted = found.keys().filter(|key| !wanted.contains_key(key)).count();
-        proof.wrong += (differing + unwanted) as u64;
+        proof.wrong += differences(&wanted, &found);
         if retention.step == step {
             let counts =
                 found.iter().filter(|((name, ..), _)| name.starts_with(&format!("f{number}c")));

@@ -2,8 +2,8 @@
 //! that it parses formats like their own parsers.
 //!
 //! [`batches`] and [`imports`] start a program, kill it at random moments, restart it, and compare
-//! the stored data with the expected data. `xtask prove` runs them at length, and the tests of this
-//! crate briefly. The tests of `stage` that need a process to kill are here too, because programs
+//! the stored data with the expected data. `xtask prove` runs them at length, and the tests of
+//! `xtask` and of the program briefly. The tests of `stage` that need a process to kill are here too, because programs
 //! for tests do not belong in the product's crates.
 
 pub mod batches;

@@ -59,18 +59,8 @@ type Totals = BTreeMap<String, Sums>;
 pub fn compare(seed: Seed, days: u32, log: &mut dyn FnMut(&str)) -> Result<Agreement, String> {
     let requirements = REQUIREMENTS.map(str::to_owned);
     let python = stage::python::ensure_env(&requirements, None, log).map_err(|e| e.to_string())?;
-    let folder = tempfile_folder()?;
-    let done = compare_in(&python.join("python"), &folder, seed, days);
-    let _ = std::fs::remove_dir_all(&folder);
-    done
-}
-
-/// A new folder for the stores and the files.
-fn tempfile_folder() -> Result<std::path::PathBuf, String> {
-    let name = format!("tachograph-parquet-{}", std::process::id());
-    let folder = std::env::temp_dir().join(name);
-    std::fs::create_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
-    Ok(folder)
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    compare_in(&python.join("python"), folder.path(), seed, days)
 }
 
 fn compare_in(python: &Path, folder: &Path, seed: Seed, days: u32) -> Result<Agreement, String> {

@@ -287,18 +287,10 @@ fn random_series(rng: &mut Rng) -> Data {
 
 /// Asks the real graphite-web.
 fn ask(python: &Path, question: &Value) -> Result<Vec<Value>, String> {
-    let folder = std::env::temp_dir().join(format!("tachograph-render-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-    let answer = ask_in(python, &folder, question);
-    // A folder that cannot be removed now is left to the system's temporary folder.
-    let _ = std::fs::remove_dir_all(&folder);
-    answer
-}
-
-fn ask_in(python: &Path, folder: &Path, question: &Value) -> Result<Vec<Value>, String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let mut child = Command::new(python)
         .args(["-c", SCRIPT])
-        .arg(folder)
+        .arg(folder.path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

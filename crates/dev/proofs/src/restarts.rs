@@ -82,11 +82,17 @@ pub fn prove(
     let over = || is_over.load(Ordering::Relaxed);
     let (replaced, sent) = thread::scope(|scope| {
         let senders = [
-            scope.spawn(|| over_tcp(&tcp, over)),
+            scope.spawn(|| over_tcp(&tcp, "tcp", text, over)),
             scope.spawn(|| over_unix(&stream, over)),
-            scope.spawn(|| in_frames(&pickle, over)),
-            scope.spawn(|| over_udp(&udp, over)),
-            scope.spawn(|| in_datagrams(&datagram, over)),
+            scope.spawn(|| over_tcp(&pickle, "pickle", |lines| lines.frame(LINES), over)),
+            scope.spawn(|| {
+                let socket = UdpSocket::bind("127.0.0.1:0")?;
+                in_datagrams("udp", |bytes| socket.send_to(bytes, &udp), over)
+            }),
+            scope.spawn(|| {
+                let socket = UnixDatagram::unbound()?;
+                in_datagrams("dgram", |bytes| socket.send_to(bytes, &datagram), over)
+            }),
             scope.spawn(|| over_http(&http, "http", true, over)),
             scope.spawn(|| over_http(&http, "http_new", false, over)),
         ];
@@ -157,69 +163,56 @@ impl Lines {
     }
 }
 
-/// Sends lines or frames in parts that end anywhere.
-fn in_parts(
+/// Sends lines or frames over a stream, in parts that end anywhere, and waits until the daemon has
+/// ended it.
+fn over_stream(
+    mut stream: impl io::Read + io::Write,
+    close: impl Fn() -> io::Result<()>,
     mut lines: Lines,
     next: impl Fn(&mut Lines) -> Vec<u8>,
-    mut write: impl FnMut(&[u8]) -> io::Result<()>,
     over: impl Fn() -> bool,
 ) -> io::Result<Sent> {
     let mut rest = Vec::new();
     while !over() {
         rest.extend(next(&mut lines));
         let cut = rest.len() - 7;
-        write(&rest[..cut])?;
+        stream.write_all(&rest[..cut])?;
         rest.drain(..cut);
         thread::sleep(PACE);
     }
-    write(&rest)?;
+    stream.write_all(&rest)?;
+    close()?;
+    stream.read_to_end(&mut Vec::new())?;
     Ok(lines.sent())
 }
 
-fn over_tcp(at: &str, over: impl Fn() -> bool) -> io::Result<Sent> {
-    let mut stream = TcpStream::connect(at)?;
-    let sent = in_parts(Lines::new("tcp"), text, |bytes| stream.write_all(bytes), over)?;
-    stream.shutdown(Shutdown::Write)?;
-    stream.read_to_end(&mut Vec::new())?;
-    Ok(sent)
+fn over_tcp(
+    at: &str,
+    name: &'static str,
+    next: impl Fn(&mut Lines) -> Vec<u8>,
+    over: impl Fn() -> bool,
+) -> io::Result<Sent> {
+    let stream = TcpStream::connect(at)?;
+    over_stream(&stream, || stream.shutdown(Shutdown::Write), Lines::new(name), next, over)
+}
+
+fn over_unix(at: &Path, over: impl Fn() -> bool) -> io::Result<Sent> {
+    let stream = UnixStream::connect(at)?;
+    over_stream(&stream, || stream.shutdown(Shutdown::Write), Lines::new("unix"), text, over)
 }
 
 fn text(lines: &mut Lines) -> Vec<u8> {
     lines.next(LINES).into_bytes()
 }
 
-fn in_frames(at: &str, over: impl Fn() -> bool) -> io::Result<Sent> {
-    let mut stream = TcpStream::connect(at)?;
-    let next = |lines: &mut Lines| lines.frame(LINES);
-    let sent = in_parts(Lines::new("pickle"), next, |bytes| stream.write_all(bytes), over)?;
-    stream.shutdown(Shutdown::Write)?;
-    stream.read_to_end(&mut Vec::new())?;
-    Ok(sent)
-}
-
-fn over_unix(at: &Path, over: impl Fn() -> bool) -> io::Result<Sent> {
-    let mut stream = UnixStream::connect(at)?;
-    let sent = in_parts(Lines::new("unix"), text, |bytes| stream.write_all(bytes), over)?;
-    stream.shutdown(Shutdown::Write)?;
-    stream.read_to_end(&mut Vec::new())?;
-    Ok(sent)
-}
-
-fn over_udp(at: &str, over: impl Fn() -> bool) -> io::Result<Sent> {
-    let socket = UdpSocket::bind("127.0.0.1:0")?;
-    let mut lines = Lines::new("udp");
+fn in_datagrams(
+    name: &'static str,
+    send: impl Fn(&[u8]) -> io::Result<usize>,
+    over: impl Fn() -> bool,
+) -> io::Result<Sent> {
+    let mut lines = Lines::new(name);
     while !over() {
-        socket.send_to(lines.next(LINES).as_bytes(), at)?;
-        thread::sleep(PACE);
-    }
-    Ok(lines.sent())
-}
-
-fn in_datagrams(at: &Path, over: impl Fn() -> bool) -> io::Result<Sent> {
-    let socket = UnixDatagram::unbound()?;
-    let mut lines = Lines::new("dgram");
-    while !over() {
-        socket.send_to(lines.next(LINES).as_bytes(), at)?;
+        send(lines.next(LINES).as_bytes())?;
         thread::sleep(PACE);
     }
     Ok(lines.sent())

@@ -6,8 +6,6 @@
 //! The same series also receive counts in every life, a sampled count, whose fractions are carried
 //! from window to window, and timings.
 
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpStream};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -19,7 +17,7 @@ use rustix::process::Signal;
 use series::Step;
 use store::{Selector, Store};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, over_tcp};
 
 /// Number of senders.
 const SENDERS: usize = 3;
@@ -98,7 +96,7 @@ pub fn prove(
             scope.spawn(move || {
                 let line = "kills.other.a 1 -1\nkills.other.b 2 -1\n";
                 while !is_over.load(Ordering::Relaxed)
-                    && matches!(acknowledged(graphite, line), Ok(true))
+                    && matches!(over_tcp(graphite, line.as_bytes()), Ok(true))
                 {}
             });
             let senders: Vec<_> = (0..SENDERS)
@@ -137,7 +135,7 @@ fn send(at: &str, sender: usize, life: u64, is_over: &AtomicBool) -> Life {
             "kills.l{life}.s{sender}:{value}|c\nkills.all:1|c\nkills.sampled:1|c|@{RATE}\n\
              kills.timed:{value}:{value}|ms\nkills.gauge:+1|g\n"
         );
-        match acknowledged(at, &lines) {
+        match over_tcp(at, lines.as_bytes()) {
             Ok(true) => sent.acknowledged += 1,
             // While a successor starts, nothing is refused; so the daemon was killed.
             _ => {
@@ -149,14 +147,6 @@ fn send(at: &str, sender: usize, life: u64, is_over: &AtomicBool) -> Life {
             return sent;
         }
     }
-}
-
-/// Whether the daemon closed the connection in order.
-pub(crate) fn acknowledged(at: &str, lines: &str) -> std::io::Result<bool> {
-    let mut stream = TcpStream::connect(at)?;
-    stream.write_all(lines.as_bytes())?;
-    stream.shutdown(Shutdown::Write)?;
-    Ok(stream.read(&mut [0])? == 0)
 }
 
 /// The total of a field of a measurement, and the time that it covers in units of the step.

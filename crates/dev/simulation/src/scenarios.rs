@@ -26,16 +26,8 @@ pub struct Scenario {
 
 /// Noise of the size seen on a shared machine of two CPUs: d varies by about 2% from block to
 /// block.
-const NORMAL: World = World {
-    start: Start::Normal(0.01),
-    slice_sd: 0.03,
-    block_sd: 0.03,
-    drift_per_slice: 0.0,
-    wandering: (0.0, 0.0),
-    bursts: None,
-    steal: [0.0, 0.0],
-    stops: None,
-};
+const NORMAL: World =
+    World { start: Start::Normal(0.01), slice_sd: 0.03, block_sd: 0.03, ..World::STILL };
 /// One server stops for a slice, about once in a pilot of 6 blocks.
 const STOPPING: World = World { stops: Some(RareStops { begin: 0.02, length: 1.0 }), ..NORMAL };
 /// A tenth of a percent per slice: 2% per block.

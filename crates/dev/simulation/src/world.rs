@@ -76,6 +76,20 @@ pub(super) struct World {
     pub(super) stops: Option<RareStops>,
 }
 
+impl World {
+    /// Nothing differs but the two servers.
+    pub(super) const STILL: World = World {
+        start: Start::Normal(0.0),
+        slice_sd: 0.0,
+        block_sd: 0.0,
+        drift_per_slice: 0.0,
+        wandering: (0.0, 0.0),
+        bursts: None,
+        steal: [0.0, 0.0],
+        stops: None,
+    };
+}
+
 /// The order of blocks and variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -320,17 +334,6 @@ impl StartLevels {
 mod tests {
     use super::*;
 
-    const STILL: World = World {
-        start: Start::Normal(0.0),
-        slice_sd: 0.0,
-        block_sd: 0.0,
-        drift_per_slice: 0.0,
-        wandering: (0.0, 0.0),
-        bursts: None,
-        steal: [0.0, 0.0],
-        stops: None,
-    };
-
     /// Requests per slice.
     fn rates(block: &[Total]) -> Vec<f64> {
         block.iter().map(|total| total.amount / total.per).collect()
@@ -339,7 +342,7 @@ mod tests {
     #[test]
     fn a_still_world_shows_the_truth() {
         let truth = [0.0, 0.1_f64];
-        let mut history = History::new(&STILL, &truth, Seed(1));
+        let mut history = History::new(&World::STILL, &truth, Seed(1));
         assert_eq!(rates(&history.interleaved_block(0, Rounds::All)), [5000.0, 5526.0]);
         assert!(history.sequential(2).iter().all(|block| rates(block) == [5000.0, 5526.0]));
     }
@@ -347,7 +350,7 @@ mod tests {
     #[test]
     fn stops_cost_what_the_stopping_server_is_faster_without_them() {
         let stops = Some(RareStops { begin: 0.05, length: 0.6 });
-        let world = World { stops, ..STILL };
+        let world = World { stops, ..World::STILL };
         let mut history = History::new(&world, &[0.0, 0.0], Seed(1));
         let mut sum = [Total { amount: 0.0, per: 0.0 }; 2];
         for block in 0..2_000 {
@@ -365,7 +368,7 @@ mod tests {
 
     #[test]
     fn the_mirror_cancels_a_drift_that_sequential_order_takes_for_a_difference() {
-        let world = World { drift_per_slice: -0.001, ..STILL };
+        let world = World { drift_per_slice: -0.001, ..World::STILL };
         let truth = [0.0, 0.0];
         let mut history = History::new(&world, &truth, Seed(1));
         let block = rates(&history.interleaved_block(0, Rounds::All));
@@ -379,7 +382,7 @@ mod tests {
     #[test]
     fn bursts_slow_everything_down_for_a_while() {
         let bursts = Some(Bursts { begin: 0.05, go_on: 0.8, depth: 0.7 });
-        let world = World { bursts, ..STILL };
+        let world = World { bursts, ..World::STILL };
         let mut history = History::new(&world, &[0.0], Seed(3));
         let slow = (0..10_000).filter(|&moment| history.machine(moment) < -0.5).count();
         // In equilibrium a share of 0.05 ÷ (0.05 + 0.2) of all slices is slow.
@@ -389,7 +392,7 @@ mod tests {
     #[test]
     fn busy_rounds_are_left_out_for_all_variants_alike() {
         let bursts = Some(Bursts { begin: 0.03, go_on: 0.8, depth: 0.7 });
-        let world = World { bursts, ..STILL };
+        let world = World { bursts, ..World::STILL };
         let truth = [0.0, 0.1_f64];
         let (mut all, mut quiet) =
             (History::new(&world, &truth, Seed(5)), History::new(&world, &truth, Seed(5)));

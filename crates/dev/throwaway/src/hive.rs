@@ -2,11 +2,11 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::kdc::Kdc;
-use crate::{NoServer, failed};
+use crate::{Held, NoServer, failed};
 
 const SCRIPT: &str = include_str!("../hive/server.py");
 
@@ -19,7 +19,7 @@ const PYTHON: &str = "/usr/bin/python3";
 /// A running server. It ends with this value, or with the process, however that ends.
 #[derive(Debug)]
 pub struct HiveServer {
-    child: Child,
+    _child: Held,
     port: u16,
     said: Arc<Mutex<String>>,
 }
@@ -63,7 +63,7 @@ impl HiveServer {
                 said.push('\n');
             }
         });
-        let mut server = HiveServer { child, port: 0, said };
+        let mut server = HiveServer { _child: Held(child), port: 0, said };
         let mut line = String::new();
         BufReader::new(out).read_line(&mut line).map_err(failed)?;
         let port = line.trim().strip_prefix("listening on ").and_then(|port| port.parse().ok());
@@ -85,14 +85,6 @@ impl HiveServer {
     /// What the server wrote to standard error so far: statements and logins.
     pub fn said(&self) -> String {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Drop for HiveServer {
-    fn drop(&mut self) {
-        // The server ends when its standard input does.
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
     }
 }
 

@@ -6,10 +6,10 @@
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{NoServer, START_TIMEOUT, failed};
+use crate::{Held, NoServer, START_TIMEOUT, failed};
 
 /// The realm.
 pub const REALM: &str = "TACHOGRAPH.TEST";
@@ -33,7 +33,7 @@ rm -rf "$dir"
 pub struct Kdc {
     folder: PathBuf,
     port: u16,
-    guard: Option<Child>,
+    guard: Option<Held>,
 }
 
 impl Kdc {
@@ -82,7 +82,7 @@ impl Kdc {
         command.args(["-n", "-r", REALM]).envs(self.environment());
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // In a separate group, so that Ctrl-C does not reach the guard.
-        self.guard = Some(command.process_group(0).spawn().map_err(failed)?);
+        self.guard = Some(Held(command.process_group(0).spawn().map_err(failed)?));
         let deadline = Instant::now() + START_TIMEOUT;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_err() {
             if Instant::now() > deadline {
@@ -154,14 +154,9 @@ impl Kdc {
 
 impl Drop for Kdc {
     fn drop(&mut self) {
-        match self.guard.take() {
-            Some(mut guard) => {
-                drop(guard.stdin.take());
-                let _ = guard.wait();
-            }
-            None => {
-                let _ = std::fs::remove_dir_all(&self.folder);
-            }
+        // A guard removes the folder itself.
+        if self.guard.is_none() {
+            let _ = std::fs::remove_dir_all(&self.folder);
         }
     }
 }

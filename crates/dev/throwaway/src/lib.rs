@@ -64,7 +64,18 @@ pub struct Throwaway {
     folder: PathBuf,
     programs: PathBuf,
     settings: Vec<String>,
-    guard: Option<Child>,
+    guard: Option<Held>,
+}
+
+/// A process that ends when its standard input does, which is when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held(pub(crate) Child);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
 }
 
 impl Throwaway {
@@ -97,7 +108,7 @@ impl Throwaway {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // In a separate group, so that Ctrl-C does not reach the guard.
-        self.guard = Some(command.process_group(0).spawn().map_err(failed)?);
+        self.guard = Some(Held(command.process_group(0).spawn().map_err(failed)?));
         let deadline = Instant::now() + START_TIMEOUT;
         loop {
             match Client::connect(&self.url("postgres"), NoTls) {
@@ -126,13 +137,11 @@ impl Throwaway {
     }
 
     fn end(&mut self, word: &[u8]) {
-        if let Some(mut guard) = self.guard.take() {
-            if let Some(pipe) = &mut guard.stdin {
-                // If the guard is gone, there is nothing to stop.
-                let _ = pipe.write_all(word);
-            }
-            let _ = guard.wait();
+        if let Some(pipe) = self.guard.as_mut().and_then(|guard| guard.0.stdin.as_mut()) {
+            // If the guard is gone, there is nothing to stop.
+            let _ = pipe.write_all(word);
         }
+        self.guard = None;
     }
 
     /// The number that a query of one row and one column finds in one of its databases.
@@ -179,14 +188,9 @@ impl Throwaway {
 
 impl Drop for Throwaway {
     fn drop(&mut self) {
-        match self.guard.take() {
-            Some(mut guard) => {
-                drop(guard.stdin.take());
-                let _ = guard.wait();
-            }
-            None => {
-                let _ = std::fs::remove_dir_all(&self.folder);
-            }
+        // A guard removes the folder itself.
+        if self.guard.is_none() {
+            let _ = std::fs::remove_dir_all(&self.folder);
         }
     }
 }

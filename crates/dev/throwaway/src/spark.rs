@@ -4,11 +4,11 @@
 use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::kdc::{Kdc, REALM, free_port};
-use crate::{NoServer, failed};
+use crate::{Held, NoServer, failed};
 
 const SCRIPT: &str = include_str!("../hive/spark.sh");
 
@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub struct Spark {
     folder: PathBuf,
     port: u16,
-    guard: Child,
+    _guard: Held,
 }
 
 impl Spark {
@@ -55,8 +55,8 @@ impl Spark {
         }
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         // In a separate group, so that Ctrl-C does not reach the guard.
-        let guard = command.process_group(0).spawn().map_err(failed)?;
-        let spark = Spark { folder, port, guard };
+        let guard = Held(command.process_group(0).spawn().map_err(failed)?);
+        let spark = Spark { folder, port, _guard: guard };
         spark.wait()?;
         Ok(spark)
     }
@@ -84,13 +84,6 @@ impl Spark {
     /// Spark's version.
     pub fn version() -> &'static str {
         PACKAGE.rsplit("==").next().unwrap_or(PACKAGE)
-    }
-}
-
-impl Drop for Spark {
-    fn drop(&mut self) {
-        drop(self.guard.stdin.take());
-        let _ = self.guard.wait();
     }
 }
 

@@ -1,10 +1,8 @@
 //! `prove aa` and `prove sixty`: gunicorn compared with itself.
 
-use std::process::ExitCode;
-
-use crate::binary::{Outcome, run_experiment};
-use crate::options::Options;
-use crate::{say, task};
+use crate::binary::{self, Outcome, TwoFixtures, run_experiment};
+use crate::options::{Options, Runs};
+use crate::say;
 
 /// Maximum false alarms in 60 runs; proportional for other numbers. Binomial(60, 0.05) exceeds 7
 /// once in a hundred times.
@@ -16,8 +14,8 @@ const SIXTY_ALARMS_MAX: f64 = 5.0 / 60.0;
 const COVERAGE_MIN: f64 = 0.93;
 const POWER_MIN: f64 = 0.9;
 
-/// Two equal variants.
-const EXPERIMENT: &str = r#"
+/// Two equal variants, without their schedule.
+const GUNICORN: &str = r#"
 [experiment]
 name = "aa"
 title = "gunicorn against itself"
@@ -58,45 +56,40 @@ const SHORT: &str =
 const MINUTE: &str = "max_time = \"60s\"\nprecision = \"0.5%\"";
 
 /// Counts how often a server seems to differ from itself.
-pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    task("prove aa", Options::parse(words, 60), |options| {
-        let outcomes = series(options, EXPERIMENT, SHORT, &["--quick".to_owned()])?;
-        let alarms = outcomes.iter().filter(|o| o.is_different()).count();
-        let allowed = ALARMS_MAX_OF_60 / 60.0 * outcomes.len() as f64;
-        summary(&outcomes);
-        say(&format!("false alarms: {alarms} of {}, allowed {allowed:.0}", outcomes.len()));
-        Ok(alarms as f64 <= allowed)
-    })
+pub(crate) fn prove(options: Options) -> Result<bool, String> {
+    let outcomes = series(options, &gunicorn(SHORT), &["--quick".to_owned()])?;
+    let alarms = outcomes.iter().filter(|o| o.is_different()).count();
+    let allowed = ALARMS_MAX_OF_60 / 60.0 * outcomes.len() as f64;
+    summary(&outcomes);
+    say(&format!("false alarms: {alarms} of {}, allowed {allowed:.0}", outcomes.len()));
+    Ok(alarms as f64 <= allowed)
+}
+
+fn gunicorn(schedule: &str) -> String {
+    GUNICORN.replace("@@SCHEDULE@@", schedule)
+}
+
+/// The options of `prove sixty`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Sixty {
+    /// Only the equal servers
+    #[arg(long, conflicts_with = "slower")]
+    equal: bool,
+    /// Only the servers of which one is slower
+    #[arg(long)]
+    slower: bool,
+    #[command(flatten)]
+    runs: Runs<60>,
 }
 
 /// Two servers that burn CPU time for each request, the second 1% more of it.
-const SLOWER: &str = r#"
-[experiment]
-name = "slower"
-title = "1% slower"
-question = "Is a server that needs 1% more CPU time slower?"
-baseline = "a"
-offers = ["closed"]
-
-[schedule]
-@@SCHEDULE@@
-
-[stack.fixture]
-target = "http://127.0.0.1:$PORT/"
-served_by = { counter_file = "$DIR/served" }
-process.command = "$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT --served-file $DIR/served --burn $BURN"
-process.ready = "127.0.0.1:$PORT"
-
-[[variant]]
-name = "a"
-stack = "fixture"
-vars = { BURN = "1ms" }
-
-[[variant]]
-name = "b"
-stack = "fixture"
-vars = { BURN = "1010us" }
-"#;
+const SLOWER: TwoFixtures<'_> = TwoFixtures {
+    primary: "throughput",
+    offers: r#"["closed"]"#,
+    connections: 10,
+    schedule: MINUTE,
+    flags: ["--burn 1ms", "--burn 1010us"],
+};
 
 /// Throughput of the slower one. The server's own work of about 15 µs per request is the same for
 /// both; 5 µs more or less of it would change the ratio by less than the second value.
@@ -104,23 +97,11 @@ const SLOWER_RATIO: f64 = 1_015.0 / 1_025.0;
 const SLOWER_RATIO_OFF: f64 = 0.000_1;
 
 /// Two equal servers, and two that differ by 1%, compared for 60 seconds each.
-pub(crate) fn prove_sixty(words: &[&str]) -> ExitCode {
-    let only = match words {
-        ["--equal", ..] | ["--slower", ..] => Some(words[0]),
-        _ => None,
-    };
-    let words = &words[usize::from(only.is_some())..];
-    task("prove sixty", Options::parse(words, 60), |options| {
-        let equal = match only {
-            Some("--slower") => true,
-            _ => equal_servers(&series(options, EXPERIMENT, MINUTE, &[])?),
-        };
-        let slower = match only {
-            Some("--equal") => true,
-            _ => slower_servers(&series(options, SLOWER, MINUTE, &[])?),
-        };
-        Ok(equal && slower)
-    })
+pub(crate) fn prove_sixty(wanted: &Sixty) -> Result<bool, String> {
+    let options = wanted.runs.into();
+    let equal = wanted.slower || equal_servers(&series(options, &gunicorn(MINUTE), &[])?);
+    let slower = wanted.equal || slower_servers(&series(options, &SLOWER.toml(), &[])?);
+    Ok(equal && slower)
 }
 
 /// Whether equal servers rarely seem to differ, and how well they can be told apart.
@@ -164,21 +145,16 @@ fn covers(held: usize, of: usize) -> bool {
     held as f64 >= COVERAGE_MIN * of as f64
 }
 
-fn series(
-    options: &Options,
-    experiment: &str,
-    schedule: &str,
-    flags: &[String],
-) -> Result<Vec<Outcome>, String> {
+fn series(options: Options, experiment: &str, flags: &[String]) -> Result<Vec<Outcome>, String> {
+    let tachograph = binary::path()?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    let toml = experiment.replace("@@SCHEDULE@@", schedule);
     say("| run | verdict | ratio | interval | half-width | blocks |");
     say("| --: | --- | --: | --- | --: | --: |");
     let mut outcomes = Vec::new();
     for run in 0..options.runs {
         let seed = options.seed.derive("run", u64::from(run)).0 >> 12;
         let further = [vec!["--seed".to_owned(), seed.to_string()], flags.to_vec()].concat();
-        let o = run_experiment(folder.path(), &toml, &further)?;
+        let o = run_experiment(&tachograph, folder.path(), experiment, &further, None)?;
         say(&format!(
             "| {} | {} | {:.4} | {:.4}–{:.4} | {:.2}% | {} |",
             run + 1,

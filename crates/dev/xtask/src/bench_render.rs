@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Instant;
 
 use base::Seed;
@@ -15,7 +15,7 @@ use rand::RngExt as _;
 use serde_json::{Value, json};
 
 use crate::options::Options;
-use crate::{binary, say, task};
+use crate::{binary, say};
 
 /// Number of series.
 const SERIES: usize = 50;
@@ -30,11 +30,7 @@ const POINTS: &str = "1000";
 const WARM_UP: u32 = 3;
 
 /// Times the same request, ours before and after graphite-web's; `--runs` is the number of requests.
-pub(crate) fn run(words: &[&str]) -> ExitCode {
-    task("bench-render", Options::parse(words, 20), measure)
-}
-
-fn measure(options: &Options) -> Result<bool, String> {
+pub(crate) fn run(options: Options) -> Result<(), String> {
     let series = series(options.seed);
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let record = folder.path().join("record.sqlite");
@@ -71,8 +67,7 @@ fn measure(options: &Options) -> Result<bool, String> {
         let ratio = 2.0 * median(&theirs) / (median(&before) + median(&after));
         say(&format!("{what}: graphite-web takes {ratio:.1} times as long"));
     }
-    daemon.stop()?;
-    Ok(true)
+    daemon.stop()
 }
 
 /// Levels with two decimals, one per slot.
@@ -135,9 +130,7 @@ fn ours(at: &str, query: &Value, repeats: u32) -> Result<Timed, String> {
 }
 
 fn median(timed: &Timed) -> f64 {
-    let mut sorted = timed.seconds.clone();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    stats::median(&timed.seconds).unwrap_or(f64::NAN)
 }
 
 fn least(timed: &Timed) -> f64 {

@@ -13,12 +13,17 @@ mod table;
 mod text;
 
 use std::path::Path;
-use std::process::ExitCode;
+
+use clap::builder::PossibleValuesParser;
+use serde::{Deserialize, Serialize};
 
 use points::{Load, Pattern};
 use table::Row;
 
-use crate::{say, usage_error};
+pub(crate) use ours::FillSeries;
+
+use crate::options::one_of;
+use crate::{pages, say};
 
 /// The page with the results.
 const PAGE: &str = "docs/series-performance.md";
@@ -66,7 +71,7 @@ const CONTESTANTS: [(&str, &str, Fill); 21] = [
 type Fill = fn(&Load, &Path) -> Result<Filled, Unfilled>;
 
 /// Cost of filling one.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 struct Filled {
     /// Points written.
     points: u64,
@@ -92,133 +97,102 @@ impl<E: std::fmt::Display> From<E> for Unfilled {
     }
 }
 
+impl Unfilled {
+    fn words(self) -> String {
+        match self {
+            Unfilled::Missing(how) => format!("not installed: {how}"),
+            Unfilled::Failed(why) => format!("failed: {why}"),
+        }
+    }
+}
+
+/// The command line of `bench-series`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Command {
+    #[command(subcommand)]
+    other: Option<Other>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Other {
+    /// Queries of one series over a day, again and again while lines are imported, in SQLite and in
+    /// PostgreSQL; into the same page
+    Queries(queries::Options),
+    /// The same histories as Parquet files, from SQLite and from PostgreSQL
+    Exports {
+        /// Points of 10,000 series
+        #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(exports::SERIES..))]
+        points: u64,
+    },
+}
+
+#[derive(Debug, clap::Args)]
 struct Options {
+    /// Only these, separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(CONTESTANTS.map(|(name, ..)| name)))]
     only: Vec<String>,
-    loads: Vec<Load>,
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    points: u64,
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    series: u64,
+    /// Points to a slot
+    #[arg(long, value_name = "N", default_values_t = [1, 10], value_parser = clap::value_parser!(u64).range(1..))]
+    per_slot: Vec<u64>,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
+    /// Pattern of the values
+    #[arg(long, value_name = "NAME", default_value = "walk", value_parser = one_of(Pattern::ALL, |pattern| pattern.name()))]
+    values: Pattern,
 }
 
-/// Runs the bench, or the requested pieces of it.
-pub(crate) fn bench(words: &[&str]) -> ExitCode {
-    if let ["queries", words @ ..] = words {
-        return queries::bench(words);
+/// Runs the bench, or one of the others; whether nothing failed.
+pub(crate) fn bench(Command { other, options }: &Command) -> Result<bool, String> {
+    match other {
+        Some(Other::Queries(options)) => queries::bench(options).map(|()| true),
+        Some(Other::Exports { points }) => exports::bench(*points).map(|()| true),
+        None => run(options),
     }
-    if let ["exports", words @ ..] = words {
-        return exports::bench(words);
-    }
-    let options = match parse(words) {
-        Ok(options) => options,
-        Err(what) => return usage_error(&what),
-    };
-    match run(&options) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(what) => {
-            say(&format!("bench-series: {what}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-/// The program that fills ours, in a separate process so that its CPU time is counted alone.
-pub(crate) fn fill(words: &[&str]) -> ExitCode {
-    match ours::fill(words) {
-        Ok(line) => {
-            say(&line);
-            ExitCode::SUCCESS
-        }
-        Err(what) => usage_error(&what),
-    }
-}
-
-fn parse(mut words: &[&str]) -> Result<Options, String> {
-    let (mut only, mut per_slot, mut rounds) = (Vec::new(), vec![1, 10], 1);
-    let (mut points, mut series, mut values) = (10_000_000_u64, 10_000_u64, Pattern::Walk);
-    while let [name, rest @ ..] = words {
-        let [value, rest @ ..] = rest else { return Err(format!("{name} lacks its value")) };
-        let number = || {
-            let number = value.parse().ok().filter(|number| *number > 0);
-            number.ok_or(format!("{name} {value}: a whole number above 0 is wanted"))
-        };
-        match *name {
-            "--only" => only = value.split(',').map(str::to_owned).collect(),
-            "--points" => points = number()?,
-            "--series" => series = number()?,
-            "--per-slot" => per_slot = vec![number()?],
-            "--rounds" => rounds = number()? as u32,
-            "--values" => {
-                values = Pattern::named(value)
-                    .ok_or(format!("--values {value}: walk, counts or noise is wanted"))?;
-            }
-            _ => return Err(format!("{name} is no option of this task")),
-        }
-        words = rest;
-    }
-    let known = |name: &String| CONTESTANTS.iter().any(|(known, ..)| known == name);
-    if let Some(unknown) = only.iter().find(|name| !known(name)) {
-        let names: Vec<&str> = CONTESTANTS.iter().map(|(name, ..)| *name).collect();
-        return Err(format!("--only {unknown}: there are {}", names.join(", ")));
-    }
-    if points < series {
-        return Err(format!("--points {points}: each of {series} series wants at least one"));
-    }
-    let load = |per_slot| Load { points, series, per_slot, values };
-    Ok(Options { only, loads: per_slot.into_iter().map(load).collect(), rounds })
 }
 
 fn run(options: &Options) -> Result<bool, String> {
-    let mut table = table::read(Path::new(KEPT))?;
+    let Options { only, points, series, per_slot, rounds, values } = options;
+    if points < series {
+        return Err(format!("--points {points}: each of {series} series wants at least one"));
+    }
+    let load = |per_slot: &u64| Load {
+        points: *points,
+        series: *series,
+        per_slot: *per_slot,
+        values: *values,
+    };
+    let mut table: Vec<Row> = pages::load(Path::new(KEPT))?;
     let mut well = true;
-    for _ in 0..options.rounds {
-        for load in &options.loads {
+    for _ in 0..*rounds {
+        for load in per_slot.iter().map(load) {
             let mut run: Vec<Row> = Vec::new();
             for (name, title, fill) in CONTESTANTS {
-                if !options.only.is_empty() && !options.only.iter().any(|only| only == name) {
+                if !only.is_empty() && !only.iter().any(|only| only == name) {
                     continue;
                 }
                 let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
-                let outcome = match fill(load, folder.path()) {
-                    Ok(filled) => Ok(filled),
-                    Err(Unfilled::Missing(how)) => Err(format!("not installed: {how}")),
-                    Err(Unfilled::Failed(why)) => {
-                        well = false;
-                        Err(format!("failed: {why}"))
-                    }
+                let outcome = fill(&load, folder.path());
+                well &= !matches!(outcome, Err(Unfilled::Failed(_)));
+                let outcome = match outcome {
+                    Ok(filled) => table::Outcome::Filled(filled),
+                    Err(why) => table::Outcome::Not { why: why.words() },
                 };
-                let row =
-                    Row { name: name.to_owned(), title: title.to_owned(), load: *load, outcome };
+                let row = Row { name: name.to_owned(), title: title.to_owned(), load, outcome };
                 say(&row.line());
                 run.push(row.clone());
                 table::add(&mut table, row);
-                table::write(&table, Path::new(KEPT), Path::new(PAGE))?;
+                pages::save(Path::new(KEPT), &table)?;
+                table::write(&table, Path::new(PAGE))?;
             }
             table::ratios(&run).iter().for_each(|line| say(line));
         }
     }
     Ok(well)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn options_are_read_and_refused_with_a_sentence() {
-        let options = parse(&["--only", "sqlite,copy", "--per-slot", "10"]).ok();
-        let options = options.map(|o| (o.only, o.loads.len(), o.loads[0].per_slot, o.rounds));
-        assert_eq!(options, Some((vec!["sqlite".to_owned(), "copy".to_owned()], 1, 10, 1)));
-        for (words, sentence) in [
-            (&["--points"][..], "--points lacks its value"),
-            (&["--points", "0"], "--points 0: a whole number above 0 is wanted"),
-            (&["--points", "5"], "--points 5: each of 10000 series wants at least one"),
-            (&["--values", "x"], "--values x: walk, counts or noise is wanted"),
-            (&["--what", "1"], "--what is no option of this task"),
-            (
-                &["--only", "mysql"],
-                "--only mysql: there are import, import-series, import-postgres, import-postgres-series, serve, serve-postgres, carbon, go-carbon, sqlite, rrdtool, postgres, whisper, sqlite-live, postgres-live, sqlite-rows, rrdtool-hundred, rrdtool-single, copy, victoria, victoria-lines, influx",
-            ),
-        ] {
-            assert_eq!(parse(words).err(), Some(sentence.to_owned()));
-        }
-    }
 }

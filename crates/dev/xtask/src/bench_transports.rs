@@ -2,21 +2,21 @@
 //! points per second, CPU time per point, and what was lost, counted at every stage.
 
 use std::fmt::Write as _;
-use std::net::{Shutdown, TcpStream, UdpSocket};
-use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::net::UdpSocket;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use base::format_count;
-use nix::sys::resource::{UsageWho, getrusage};
-use proofs::daemon::{Daemon, points};
+use proofs::daemon::{Daemon, over_tcp, over_unix, points};
 use rand::Rng as _;
 use spec::Target;
 
 use crate::options::Options;
-use crate::{binary, say, task};
+use crate::process::children_cost;
+use crate::{binary, say};
 
 /// Points per trial, of so many series: so many slots of each.
 const POINTS: u64 = 1_000_000;
@@ -80,16 +80,12 @@ struct Trial {
     receiving: Duration,
     /// The same until the daemon had written everything and ended.
     storing: Duration,
-    /// CPU time of the daemon, from its start to its end.
-    cpu: Duration,
+    /// CPU seconds of the daemon, from its start to its end.
+    cpu_s: f64,
 }
 
 /// Sends the same points over every way in each round; `--runs` is the number of rounds.
-pub(crate) fn run(words: &[&str]) -> ExitCode {
-    task("bench-transports", Options::parse(words, 6), measure)
-}
-
-fn measure(options: &Options) -> Result<bool, String> {
+pub(crate) fn run(options: Options) -> Result<bool, String> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|e| e.to_string())?;
     let slots = POINTS / SERIES;
     let from = (now.as_secs() - slots * STEP_S) / STEP_S * STEP_S;
@@ -117,7 +113,7 @@ fn measure(options: &Options) -> Result<bool, String> {
                 format_count(trial.stored),
                 trial.receiving.as_secs_f64(),
                 trial.storing.as_secs_f64(),
-                trial.cpu.as_secs_f64(),
+                trial.cpu_s,
                 if adds_up { "" } else { ": DOES NOT ADD UP" },
             ));
             let of_way = trials.iter_mut().find(|(known, _)| *known == way);
@@ -144,7 +140,7 @@ fn one(way: Way, text: &str) -> Result<Trial, String> {
         &way.address(folder.path()),
     ]);
     command.env("TACHOGRAPH_RECORD", &record);
-    let cpu_before = children_cpu()?;
+    let cpu_before_s = children_cost()?.total_s();
     let daemon = Daemon::start(command, 2)?;
     // The address of HTTP comes first.
     let http = daemon.at("tcp://", 0);
@@ -157,8 +153,10 @@ fn one(way: Way, text: &str) -> Result<Trial, String> {
     let start = Instant::now();
     let send = |error: std::io::Error| format!("sending over {}: {error}", way.name());
     let datagrams = match way {
-        Way::Tcp => stream(TcpStream::connect(&at).map_err(send)?, text).map_err(send)?,
-        Way::UnixStream => stream(UnixStream::connect(&at).map_err(send)?, text).map_err(send)?,
+        Way::Tcp => over_tcp(&at, text.as_bytes()).map(|_| None).map_err(send)?,
+        Way::UnixStream => {
+            over_unix(Path::new(&at), text.as_bytes()).map(|_| None).map_err(send)?
+        }
         Way::UnixDatagram => {
             let socket = UnixDatagram::unbound().map_err(send)?;
             socket.connect(&at).map_err(send)?;
@@ -184,34 +182,8 @@ fn one(way: Way, text: &str) -> Result<Trial, String> {
         stored: stored as u64,
         receiving,
         storing,
-        cpu: children_cpu()?.saturating_sub(cpu_before),
+        cpu_s: children_cost()?.total_s() - cpu_before_s,
     })
-}
-
-/// Sends all lines, and waits for the acknowledgement; no datagrams.
-fn stream<S: std::io::Read + std::io::Write + HalfClose>(
-    mut stream: S,
-    text: &str,
-) -> std::io::Result<Option<u64>> {
-    stream.write_all(text.as_bytes())?;
-    stream.half_close()?;
-    stream.read_to_end(&mut Vec::new()).map(|_| None)
-}
-
-trait HalfClose {
-    fn half_close(&self) -> std::io::Result<()>;
-}
-
-impl HalfClose for TcpStream {
-    fn half_close(&self) -> std::io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
-}
-
-impl HalfClose for UnixStream {
-    fn half_close(&self) -> std::io::Result<()> {
-        self.shutdown(Shutdown::Write)
-    }
 }
 
 /// Sends all lines in datagrams; returns their number.
@@ -275,15 +247,6 @@ fn sum(text: &str, metric: &str) -> u64 {
     values.sum::<f64>() as u64
 }
 
-/// CPU time of all processes that we have waited for.
-fn children_cpu() -> Result<Duration, String> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| error.to_string())?;
-    let time = |value: nix::sys::time::TimeVal| {
-        Duration::from_secs(value.tv_sec() as u64) + Duration::from_micros(value.tv_usec() as u64)
-    };
-    Ok(time(usage.user_time()) + time(usage.system_time()))
-}
-
 fn name(series: u64) -> String {
     format!("servers.web{}.cpu{}.used", series / 100, series % 100)
 }
@@ -313,7 +276,7 @@ fn estimate(values: &[f64], digits: usize) -> String {
     }
 }
 
-fn page(trials: &[(Way, Vec<Trial>)], options: &Options, exact: bool) -> Result<String, String> {
+fn page(trials: &[(Way, Vec<Trial>)], options: Options, exact: bool) -> Result<String, String> {
     let total = |trials: &[Trial], of: fn(&Trial) -> u64| trials.iter().map(of).sum::<u64>();
     let mut out = String::from(
         "# The recorder over TCP, UDP and Unix sockets\n\n\
@@ -337,8 +300,7 @@ fn page(trials: &[(Way, Vec<Trial>)], options: &Options, exact: bool) -> Result<
         let rate = |of: &dyn Fn(&Trial) -> Duration, points: fn(&Trial) -> u64| -> Vec<f64> {
             of_way.iter().map(|t| points(t) as f64 / of(t).as_secs_f64() / 1e3).collect()
         };
-        let cpu: Vec<f64> =
-            of_way.iter().map(|t| t.cpu.as_secs_f64() * 1e6 / t.stored.max(1) as f64).collect();
+        let cpu: Vec<f64> = of_way.iter().map(|t| t.cpu_s * 1e6 / t.stored.max(1) as f64).collect();
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} | {} |",

@@ -1,4 +1,4 @@
-//! Running target/release/tachograph and parsing its output.
+//! Running the tachograph beside this program and parsing its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ pub(crate) fn path() -> Result<PathBuf, String> {
     match path.is_file() {
         true => Ok(path),
         false => Err(format!(
-            "{} is not there; build it first: cargo build --release -p tachograph",
+            "{} is not there; build tachograph first, with the profile of this program",
             path.display()
         )),
     }
@@ -46,17 +46,60 @@ impl Outcome {
     }
 }
 
-/// Runs an experiment file quietly with its own record, and returns the first comparison.
-pub(crate) fn run_experiment(
-    folder: &Path,
-    toml: &str,
-    further: &[String],
-) -> Result<Outcome, String> {
-    run_experiment_with(&path()?, folder, toml, further, None)
+/// An experiment with two fixtures, `a` and `b`, which differ in their flags.
+pub(crate) struct TwoFixtures<'a> {
+    pub(crate) primary: &'a str,
+    /// As in the file: an array of TOML.
+    pub(crate) offers: &'a str,
+    pub(crate) connections: u32,
+    /// The lines of the schedule.
+    pub(crate) schedule: &'a str,
+    pub(crate) flags: [&'a str; 2],
 }
 
-/// The same with another binary, optionally in a control group.
-pub(crate) fn run_experiment_with(
+impl TwoFixtures<'_> {
+    /// The experiment file.
+    pub(crate) fn toml(&self) -> String {
+        let TwoFixtures { primary, offers, connections, schedule, flags: [a, b] } = self;
+        format!(
+            r#"
+[experiment]
+name = "fixtures"
+title = "two fixtures"
+question = "Is a known difference found, and none where there is none?"
+baseline = "a"
+primary = "{primary}"
+offers = {offers}
+
+[load]
+connections = {connections}
+
+[schedule]
+{schedule}
+
+[stack.fixture]
+target = "http://127.0.0.1:$PORT/"
+served_by = {{ counter_file = "$DIR/served" }}
+process.command = "$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT --served-file $DIR/served $FLAGS"
+process.ready = "127.0.0.1:$PORT"
+
+[[variant]]
+name = "a"
+stack = "fixture"
+vars = {{ FLAGS = "{a}" }}
+
+[[variant]]
+name = "b"
+stack = "fixture"
+vars = {{ FLAGS = "{b}" }}
+"#
+        )
+    }
+}
+
+/// Runs an experiment file quietly with its own record, optionally in a control group, and returns the
+/// first comparison.
+pub(crate) fn run_experiment(
     binary: &Path,
     folder: &Path,
     toml: &str,

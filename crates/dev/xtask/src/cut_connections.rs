@@ -2,7 +2,7 @@
 //! at either end.
 
 use std::path::Path;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
@@ -11,7 +11,7 @@ use throwaway::Network;
 
 use crate::kills::left_behind;
 use crate::options::Options;
-use crate::{binary, say, task};
+use crate::{binary, say};
 
 /// What is promised: nothing is left this long after the cut.
 const PROMISE: Duration = Duration::from_secs(10);
@@ -53,31 +53,29 @@ struct Clean {
 }
 
 /// Cuts comparisons and looks for leftovers.
-pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    task("prove cut-connections", Options::parse(words, 50), |options| {
-        let network = Network::start(&MACHINES).map_err(|error| error.to_string())?;
-        let mut rng = options.seed.rng("cut-connections");
-        let mut seen = Vec::new();
-        for run in 1..=options.runs {
-            let cut = CUTS[run as usize % CUTS.len()];
-            let machine = MACHINES[rng.random_range(0..MACHINES.len())];
-            let after = Duration::from_millis(rng.random_range(50..8_000));
-            let clean = cut_one(&network, cut, machine, after, run)?;
-            let (near, far) = (clean.near.as_secs_f64(), clean.far.as_secs_f64());
-            let left = match clean.left.is_empty() {
-                true => "nothing left".to_owned(),
-                false => format!("LEFT {}", clean.left.join(", ")),
-            };
-            say(&format!(
-                "run {run}: {} ({machine}) after {:.2} s: clean here after {near:.2} s, there after \
+pub(crate) fn prove(options: Options) -> Result<bool, String> {
+    let network = Network::start(&MACHINES).map_err(|error| error.to_string())?;
+    let mut rng = options.seed.rng("cut-connections");
+    let mut seen = Vec::new();
+    for run in 1..=options.runs {
+        let cut = CUTS[run as usize % CUTS.len()];
+        let machine = MACHINES[rng.random_range(0..MACHINES.len())];
+        let after = Duration::from_millis(rng.random_range(50..8_000));
+        let clean = cut_one(&network, cut, machine, after, run)?;
+        let (near, far) = (clean.near.as_secs_f64(), clean.far.as_secs_f64());
+        let left = match clean.left.is_empty() {
+            true => "nothing left".to_owned(),
+            false => format!("LEFT {}", clean.left.join(", ")),
+        };
+        say(&format!(
+            "run {run}: {} ({machine}) after {:.2} s: clean here after {near:.2} s, there after \
                  {far:.2} s, {left}",
-                clean.cut.words(),
-                after.as_secs_f64()
-            ));
-            seen.push(clean);
-        }
-        Ok(report(&seen))
-    })
+            clean.cut.words(),
+            after.as_secs_f64()
+        ));
+        seen.push(clean);
+    }
+    Ok(report(&seen))
 }
 
 /// Starts a comparison, cuts it, and waits until nothing is left.
@@ -106,7 +104,7 @@ fn cut_one(
     let left = loop {
         if near.is_none() {
             let ended = child.try_wait().map_err(wrong)?.is_some();
-            if ended && left_here(&temp, &marker).is_empty() {
+            if ended && left_behind(&temp, &marker).is_empty() {
                 near = Some(began.elapsed());
             }
         }
@@ -117,7 +115,7 @@ fn cut_one(
             break Vec::new();
         }
         if began.elapsed() > PATIENCE {
-            let mut left = left_here(&temp, &marker);
+            let mut left = left_behind(&temp, &marker);
             left.extend(left_there(network));
             break left;
         }
@@ -205,10 +203,6 @@ fn ssh_of(marker: &str, machine: &str) -> Option<u32> {
             && words.windows(2).any(|pair| pair == ["--", machine])
             && read("environ").contains(marker)
     })
-}
-
-fn left_here(temp: &Path, marker: &str) -> Vec<String> {
-    left_behind(temp, marker)
 }
 
 /// Processes, and files in the temporary folders, of the far machines.

@@ -2,11 +2,11 @@
 //! neighbour that uses a third of a CPU.
 
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::noise::{Kind, Neighbours};
 use crate::options::Options;
-use crate::{binary, say, task};
+use crate::{binary, say};
 
 /// False alarms and misses allowed in ten runs; Binomial(10, 0.05) exceeds 2 once in a hundred
 /// times.
@@ -31,31 +31,29 @@ struct Outcome {
 }
 
 /// Counts false alarms and misses of the default conditions.
-pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    task("prove diff", Options::parse(words, 10), |options| {
-        let tachograph = binary::path()?;
-        say("| head | run | verdict | status | throughput, head ÷ base | interval | seconds |");
-        say("| --- | --: | --- | --: | --: | --- | --: |");
-        let equal = series(&tachograph, options, "equal", BASE_BURN)?;
-        let slower = series(&tachograph, options, "5% slower", SLOWER_BURN)?;
-        say("\n| head | regression | no regression | undecided | other | median half-width |");
-        say("| --- | --: | --: | --: | --: | --: |");
-        say(&summary("equal", &equal));
-        say(&summary("5% slower", &slower));
-        let alarms = equal.iter().filter(|o| o.status != 0).count();
-        let misses = slower.iter().filter(|o| o.verdict != "regression").count();
-        let allowed = WRONG_MAX_OF_10 / 10.0 * f64::from(options.runs);
-        say(&format!(
-            "\nfalse alarms: {alarms} of {0}, misses: {misses} of {0}; allowed: {allowed:.0} each",
-            options.runs
-        ));
-        Ok(alarms as f64 <= allowed && misses as f64 <= allowed)
-    })
+pub(crate) fn prove(options: Options) -> Result<bool, String> {
+    let tachograph = binary::path()?;
+    say("| head | run | verdict | status | throughput, head ÷ base | interval | seconds |");
+    say("| --- | --: | --- | --: | --: | --- | --: |");
+    let equal = series(&tachograph, options, "equal", BASE_BURN)?;
+    let slower = series(&tachograph, options, "5% slower", SLOWER_BURN)?;
+    say("\n| head | regression | no regression | undecided | other | median half-width |");
+    say("| --- | --: | --: | --: | --: | --: |");
+    say(&summary("equal", &equal));
+    say(&summary("5% slower", &slower));
+    let alarms = equal.iter().filter(|o| o.status != 0).count();
+    let misses = slower.iter().filter(|o| o.verdict != "regression").count();
+    let allowed = WRONG_MAX_OF_10 / 10.0 * f64::from(options.runs);
+    say(&format!(
+        "\nfalse alarms: {alarms} of {0}, misses: {misses} of {0}; allowed: {allowed:.0} each",
+        options.runs
+    ));
+    Ok(alarms as f64 <= allowed && misses as f64 <= allowed)
 }
 
 fn series(
     tachograph: &Path,
-    options: &Options,
+    options: Options,
     head: &str,
     burn: &str,
 ) -> Result<Vec<Outcome>, String> {
@@ -147,9 +145,8 @@ fn summary(head: &str, outcomes: &[Outcome]) -> String {
     let count = |verdict: &str| outcomes.iter().filter(|o| o.verdict == verdict).count();
     let counts = ["regression", "no_regression", "undecided"].map(count);
     let other = outcomes.len() - counts.iter().sum::<usize>();
-    let mut widths: Vec<f64> = outcomes.iter().map(|o| (o.high / o.low).sqrt() - 1.0).collect();
-    widths.sort_by(f64::total_cmp);
-    let median = 100.0 * widths[widths.len() / 2];
+    let widths: Vec<f64> = outcomes.iter().map(|o| (o.high / o.low).sqrt() - 1.0).collect();
+    let median = 100.0 * stats::median(&widths).unwrap_or(f64::NAN);
     let [regression, passed, undecided] = counts;
     format!("| {head} | {regression} | {passed} | {undecided} | {other} | {median:.2}% |")
 }

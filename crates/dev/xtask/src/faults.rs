@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use std::process::{Command, ExitCode, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::options::Options;
-use crate::{say, task};
+use crate::say;
 
 /// Names a file to which tests that cannot run here write their names (`tests/support`), because
 /// the test harness only knows passed and failed.
@@ -16,11 +16,7 @@ const NOT_RUN: &str = "TACHOGRAPH_TEST_NOT_RUN";
 const FAULT_EVERY: (&str, &str) = ("TACHOGRAPH_TEST_FAULT_EVERY", "10000");
 
 /// Runs the tests of faults repeatedly and counts how often each was caught.
-pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    task("prove faults", Options::parse(words, 20), |options| count(options.runs))
-}
-
-fn count(runs: u32) -> Result<bool, String> {
+pub(crate) fn prove(Options { runs, .. }: Options) -> Result<bool, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let listed = test(&["--list"], None)?;
     let mut counts =

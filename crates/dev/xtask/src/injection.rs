@@ -1,10 +1,8 @@
 //! `prove injection`: servers with known differences.
 
-use std::process::ExitCode;
-
-use crate::binary::run_experiment;
+use crate::binary::{self, TwoFixtures, run_experiment};
 use crate::options::Options;
-use crate::{say, usage_error};
+use crate::say;
 
 /// Maximum misses in 60 comparisons; proportional for other numbers.
 const MISSES_MAX_OF_60: f64 = 7.0;
@@ -51,72 +49,28 @@ const SHARES: [f64; 3] = [0.02, 0.05, 0.20];
 /// The fixture's own cost dilutes the difference by at most this share of it.
 const DILUTION: f64 = 0.06;
 
+const SCHEDULE: &str =
+    "pilot_blocks = 6\nmax_blocks = 12\nwindow = \"800ms\"\nwarmup = \"200ms\"\nprecision = \"1%\"";
+
 fn experiment(injection: &Injection, share: f64) -> String {
     let (a, b) = (injection.flags)(share);
-    format!(
-        r#"
-[experiment]
-name = "injection"
-title = "a known difference"
-question = "Is a known difference found?"
-baseline = "a"
-primary = "{metric}"
-offers = {offers}
-
-[load]
-connections = 8
-
-[schedule]
-pilot_blocks = 6
-max_blocks = 12
-window = "800ms"
-warmup = "200ms"
-precision = "1%"
-
-[stack.fixture]
-target = "http://127.0.0.1:$PORT/"
-served_by = {{ counter_file = "$DIR/served" }}
-process.command = "$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT --served-file $DIR/served $FAULT"
-process.ready = "127.0.0.1:$PORT"
-
-[[variant]]
-name = "a"
-stack = "fixture"
-vars = {{ FAULT = "{a}" }}
-
-[[variant]]
-name = "b"
-stack = "fixture"
-vars = {{ FAULT = "{b}" }}
-"#,
-        metric = injection.metric,
-        offers = injection.offers,
-    )
+    let (primary, offers) = (injection.metric, injection.offers);
+    TwoFixtures { primary, offers, connections: 8, schedule: SCHEDULE, flags: [&a, &b] }.toml()
 }
 
 /// Checks that known differences are found, with the right sign and size.
-pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    let options = match Options::parse(words, 60) {
-        Ok(options) => options,
-        Err(what) => return usage_error(&what),
-    };
-    match count(&options) {
-        Ok((misses, wrong)) => {
-            let allowed = MISSES_MAX_OF_60 / 60.0 * f64::from(options.runs);
-            say(&format!(
-                "\nmisses: {misses} of {}, allowed {allowed:.0}; wrong signs: {wrong}",
-                options.runs
-            ));
-            ExitCode::from(u8::from(f64::from(misses) > allowed || wrong > 0))
-        }
-        Err(what) => {
-            say(&format!("prove injection: {what}"));
-            ExitCode::FAILURE
-        }
-    }
+pub(crate) fn prove(options: Options) -> Result<bool, String> {
+    let (misses, wrong) = count(options)?;
+    let allowed = MISSES_MAX_OF_60 / 60.0 * f64::from(options.runs);
+    say(&format!(
+        "\nmisses: {misses} of {}, allowed {allowed:.0}; wrong signs: {wrong}",
+        options.runs
+    ));
+    Ok(f64::from(misses) <= allowed && wrong == 0)
 }
 
-fn count(options: &Options) -> Result<(u32, u32), String> {
+fn count(options: Options) -> Result<(u32, u32), String> {
+    let tachograph = binary::path()?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     say("| run | injected | truth | verdict | ratio | interval | blocks | outcome |");
     say("| --: | --- | --: | --- | --: | --- | --: | --- |");
@@ -126,11 +80,8 @@ fn count(options: &Options) -> Result<(u32, u32), String> {
         let share = SHARES[run as usize / INJECTIONS.len() % SHARES.len()];
         let seed = options.seed.derive("run", u64::from(run)).0 >> 12;
         let toml = experiment(injection, share);
-        let o = run_experiment(
-            folder.path(),
-            &toml,
-            &["--quick".to_owned(), "--seed".to_owned(), seed.to_string()],
-        )?;
+        let further = ["--quick", "--seed", &seed.to_string()].map(str::to_owned);
+        let o = run_experiment(&tachograph, folder.path(), &toml, &further, None)?;
         let truth = (injection.truth)(share);
         let decided = ["faster", "slower"].contains(&o.verdict.as_str());
         let right_side = (o.ratio > 1.0) == (truth > 1.0);

@@ -1,27 +1,34 @@
-//! `prove kills`: kill −9 at random moments; nothing may remain.
+//! `prove kills` and `prove container-kills`: kill −9 at random moments; nothing may remain.
 
 use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rand::RngExt as _;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::options::Options;
-use crate::{binary, say, task};
+use crate::{binary, say};
 
 /// How long guards may take to stop stubborn stacks.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Kills runs and looks for leftovers.
-pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    task("prove kills", Options::parse(words, 100), |options| {
-        Ok(kill_often(options, &Awkward)? == 0)
-    })
+pub(crate) fn prove(options: Options) -> Result<bool, String> {
+    Ok(kill_often(options, &Awkward)? == 0)
+}
+
+/// Kills runs with containers and looks for leftovers, including at the engine.
+pub(crate) fn prove_containers(options: Options) -> Result<bool, String> {
+    let left = left_at_the_engine()?;
+    match left.is_empty() {
+        true => Ok(kill_often(options, &Containers)? == 0),
+        false => Err(format!("the engine has containers or networks of ours already: {left:?}")),
+    }
 }
 
 /// The run to kill.
-pub(crate) trait Victim {
+trait Victim {
     /// The arguments of tachograph; additional files can be put into `folder`.
     fn arguments(&self, folder: &Path) -> Result<Vec<String>, String>;
 
@@ -47,8 +54,63 @@ impl Victim for Awkward {
     }
 }
 
+/// A run whose stacks are containers.
+struct Containers;
+
+impl Victim for Containers {
+    fn arguments(&self, folder: &Path) -> Result<Vec<String>, String> {
+        let tachograph = binary::path()?;
+        let programs = tachograph.parent().unwrap_or(Path::new("/"));
+        let container = format!(
+            "{{ command = \"$TACHOGRAPH serve-fixture --listen $LISTEN\", read_only = [\"{}\"], \
+             volumes = [\"$DIR\"], network = \"$NETWORK\", publish = \"$PORT:8000\", ready = \"http://$REACH/\" }}",
+            programs.display()
+        );
+        let text = format!(
+            "[experiment]\nname = \"containers\"\ntitle = \"Containers\"\nquestion = \"Which?\"\noffers = [\"closed\"]\n\
+             [stack.app]\ntarget = \"http://$REACH/\"\ncontainer = {container}\n\
+             [[part]]\nname = \"all\"\nquestion = \"Which?\"\n\
+             [[part.variant]]\nname = \"$WAY\"\nstack = \"app\"\n[part.variant.each.WAY]\n\
+             forwarded = {{ NETWORK = \"bridge\", LISTEN = \"tcp://0.0.0.0:8000\", REACH = \"127.0.0.1:$PORT\" }}\n\
+             own = {{ NETWORK = \"own\", LISTEN = \"tcp://0.0.0.0:8000\", REACH = \"$ADDRESS:8000\" }}\n"
+        );
+        let file = folder.join("containers.toml");
+        std::fs::write(&file, text).map_err(|error| error.to_string())?;
+        Ok(["run", "--quick", &file.display().to_string()].map(str::to_owned).to_vec())
+    }
+
+    fn left(&self) -> Result<Vec<String>, String> {
+        left_at_the_engine()
+    }
+}
+
+/// Containers and networks with our label at the engine in `DOCKER_HOST`.
+fn left_at_the_engine() -> Result<Vec<String>, String> {
+    let host = std::env::var("DOCKER_HOST").unwrap_or("unix:///var/run/docker.sock".to_owned());
+    let socket = host.strip_prefix("unix://").ok_or("DOCKER_HOST is no Unix socket")?;
+    let label = "filters=%7B%22label%22%3A%5B%22tachograph.run-dir%22%5D%7D";
+    let mut left = Vec::new();
+    for path in ["containers/json?all=1&", "networks?"] {
+        let output = Command::new("curl")
+            .args(["-fsS", "--max-time", "20", "--unix-socket", socket])
+            .arg(format!("http://localhost/{path}{label}"))
+            .output()
+            .map_err(|error| format!("curl: {error}"))?;
+        if !output.status.success() {
+            return Err(format!(
+                "no engine answers: {}; start this by scripts/with-docker.sh",
+                String::from_utf8_lossy(&output.stderr).trim()
+            ));
+        }
+        let list: Vec<serde_json::Value> =
+            serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+        left.extend(list.iter().map(|entry| format!("{path} {}", entry["Id"])));
+    }
+    Ok(left)
+}
+
 /// Kills a run as often as the options say; returns how many left something behind.
-pub(crate) fn kill_often(options: &Options, victim: &dyn Victim) -> Result<u32, String> {
+fn kill_often(options: Options, victim: &dyn Victim) -> Result<u32, String> {
     let mut rng = options.seed.rng("kills");
     let mut dirty = 0;
     for run in 1..=options.runs {

@@ -7,14 +7,15 @@
 mod neighbour;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 
-use crate::binary::{self, Outcome};
-use crate::options::Options;
-use crate::{say, task};
+use crate::binary::{self, Outcome, TwoFixtures};
+use crate::options::{Options, Runs, one_of};
+use crate::process::free_port;
+use crate::say;
 use neighbour::Quota;
 
-pub(crate) use neighbour::{Kind, Neighbours, become_neighbour};
+pub(crate) use neighbour::{Kind, Neighbour, Neighbours};
 
 /// CPU time per request. The server's own work of about 15 µs per request is the same for both, so
 /// a burn of 5% more makes it 1.0493 times as slow.
@@ -25,7 +26,8 @@ const TRUTH: f64 = 1.0 / 1.0493;
 const TRUTH_OFF: f64 = 0.001;
 
 /// A kind of disturbance.
-struct Profile {
+#[derive(Clone, Debug)]
+pub(crate) struct Profile {
     name: &'static str,
     neighbours: &'static [Kind],
     quota: bool,
@@ -55,79 +57,23 @@ const PROFILES: [Profile; 12] = [
     Profile { name: "quota", neighbours: &[], quota: true },
 ];
 
-const EXPERIMENT: &str = r#"
-[experiment]
-name = "noise"
-title = "beside neighbours"
-question = "Is a known difference found, and none where there is none?"
-baseline = "a"
-offers = @@OFFERS@@
-
-[load]
-connections = 8
-
-[schedule]
-max_time = "@@SECONDS@@s"
-precision = "0.2%"
-
-[stack.fixture]
-target = "http://127.0.0.1:$PORT/"
-served_by = { counter_file = "$DIR/served" }
-process.command = "$TACHOGRAPH serve-fixture --listen tcp://127.0.0.1:$PORT --served-file $DIR/served --burn $BURN"
-process.ready = "127.0.0.1:$PORT"
-
-[[variant]]
-name = "a"
-stack = "fixture"
-vars = { BURN = "@@A@@" }
-
-[[variant]]
-name = "b"
-stack = "fixture"
-vars = { BURN = "@@B@@" }
-"#;
-
 /// The options.
-struct Wanted {
-    options: Options,
-    profile: Option<String>,
+#[derive(Debug, clap::Args)]
+pub(crate) struct Wanted {
+    #[command(flatten)]
+    options: Runs<4>,
+    /// Only these neighbours
+    #[arg(long, value_name = "NAME", value_parser = one_of(PROFILES, |profile| profile.name))]
+    profile: Option<Profile>,
+    /// Limit on the time of a comparison
+    #[arg(long, value_name = "S", default_value_t = 60)]
     seconds: u32,
+    /// Only the closed loop
+    #[arg(long)]
     closed_only: bool,
-    binary: PathBuf,
-}
-
-impl Wanted {
-    fn parse(words: &[&str]) -> Result<Wanted, String> {
-        let mut shared = Vec::new();
-        let (mut profile, mut seconds, mut closed_only, mut binary) = (None, 60, false, None);
-        let mut words = words.iter();
-        while let Some(name) = words.next() {
-            let mut value = || words.next().copied().ok_or(format!("{name} lacks its value"));
-            match *name {
-                "--profile" => profile = Some(value()?.to_owned()),
-                "--seconds" => {
-                    let text = value()?;
-                    seconds =
-                        text.parse().map_err(|_| format!("--seconds {text}: not a number"))?;
-                }
-                "--binary" => binary = Some(PathBuf::from(value()?)),
-                "--closed-only" => closed_only = true,
-                _ => shared.extend([*name, value()?]),
-            }
-        }
-        if let Some(name) = &profile
-            && !PROFILES.iter().any(|profile| profile.name == name)
-        {
-            let names: Vec<&str> = PROFILES.iter().map(|profile| profile.name).collect();
-            return Err(format!("--profile {name}: one of {}", names.join(", ")));
-        }
-        let binary = match binary {
-            Some(binary) => binary,
-            None => binary::path()?,
-        };
-        let options = Options::parse(&shared, 4)?;
-        Ok(Wanted { options, profile, seconds, closed_only, binary })
-    }
+    /// Another build to measure
+    #[arg(long, value_name = "FILE")]
+    binary: Option<PathBuf>,
 }
 
 /// Results of one profile.
@@ -166,53 +112,41 @@ impl ProfileResult {
     }
 }
 
-fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
-
-/// Runs all profiles and prints the table.
-pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    task("prove noise", Wanted::parse(words), table)
-}
-
 /// Prints a row per profile; returns whether every profile meets its goals: 95% of runs with a
 /// verdict, at most 7 false alarms in 60, and 93% coverage, with a tolerance for few runs.
-fn table(wanted: &Wanted) -> Result<bool, String> {
+pub(crate) fn prove(wanted: &Wanted) -> Result<bool, String> {
+    let Options { runs, seed } = wanted.options.into();
+    let tachograph = wanted.binary.clone().map_or_else(binary::path, Ok)?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    say(&format!(
-        "{} runs of {} s of each kind, seed {}",
-        wanted.options.runs, wanted.seconds, wanted.options.seed
-    ));
+    say(&format!("{runs} runs of {} s of each kind, seed {seed}", wanted.seconds));
     say(
         "\n| neighbours | runs | no verdict | false alarms | intervals that hold the truth | median half-width | wrk, one after the other, off by |",
     );
     say("| --- | --: | --: | --: | --: | --: | --: |");
     let mut all_well = true;
-    for profile in PROFILES.iter().filter(|p| wanted.profile.as_deref().is_none_or(|n| n == p.name))
-    {
+    for profile in wanted.profile.as_ref().map_or(&PROFILES[..], std::slice::from_ref) {
         let mut result = ProfileResult::default();
-        for run in 0..wanted.options.runs {
+        for run in 0..runs {
             for (b, truth) in [(BURN, 1.0), (BURN_MORE, TRUTH)] {
-                let seed = wanted.options.seed.derive(profile.name, u64::from(run)).0 >> 12;
+                let seed = seed.derive(profile.name, u64::from(run)).0 >> 12;
                 let _neighbours = Neighbours::start(profile.neighbours, seed)?;
                 let quota = profile.quota.then(Quota::set).transpose()?;
-                let outcome = compare(wanted, folder.path(), b, seed, quota.as_ref());
+                let outcome = compare(wanted, &tachograph, folder.path(), b, seed, quota.as_ref());
                 result.note(outcome.as_ref().ok(), truth);
                 if let Err(what) = outcome {
                     say(&format!("{}: {what}", profile.name));
                 }
-                if let Some(ratio) = wrk(wanted, folder.path(), b) {
+                if let Some(ratio) = wrk(wanted, &tachograph, folder.path(), b) {
                     result.wrk_off.push((ratio / truth).ln().abs());
                 }
             }
         }
-        all_well &= print(profile.name, &mut result);
+        all_well &= print(profile.name, &result);
     }
     Ok(all_well)
 }
 
-fn print(name: &str, result: &mut ProfileResult) -> bool {
+fn print(name: &str, result: &ProfileResult) -> bool {
     let percent =
         |value: Option<f64>| value.map_or("–".to_owned(), |v| format!("{:.2}%", 100.0 * v));
     let without = result.failed + result.invalid;
@@ -223,8 +157,8 @@ fn print(name: &str, result: &mut ProfileResult) -> bool {
         result.equal_runs,
         result.covered,
         result.with_interval,
-        percent(median(&mut result.half_widths)),
-        percent(median(&mut result.wrk_off)),
+        percent(stats::median(&result.half_widths)),
+        percent(stats::median(&result.wrk_off)),
     ));
     // One run beyond a goal is chance if there are few.
     let over = |n: u32, share: f64, of: u32| f64::from(n) > share * f64::from(of) + 1.0;
@@ -236,6 +170,7 @@ fn print(name: &str, result: &mut ProfileResult) -> bool {
 
 fn compare(
     wanted: &Wanted,
+    tachograph: &Path,
     folder: &Path,
     b: &str,
     seed: u64,
@@ -243,30 +178,32 @@ fn compare(
 ) -> Result<Outcome, String> {
     let offers =
         if wanted.closed_only { "[\"closed\"]" } else { "[\"closed\", { open = \"50%\" }]" };
-    let toml = EXPERIMENT
-        .replace("@@OFFERS@@", offers)
-        .replace("@@SECONDS@@", &wanted.seconds.to_string())
-        .replace("@@A@@", BURN)
-        .replace("@@B@@", b);
+    let schedule = format!("max_time = \"{}s\"\nprecision = \"0.2%\"", wanted.seconds);
+    let flags = [BURN, b].map(|burn| format!("--burn {burn}"));
+    let fixtures = TwoFixtures {
+        primary: "throughput",
+        offers,
+        connections: 8,
+        schedule: &schedule,
+        flags: [&flags[0], &flags[1]],
+    };
     let further = ["--quick", "--seed", &seed.to_string()].map(str::to_owned);
-    binary::run_experiment_with(&wanted.binary, folder, &toml, &further, quota.map(Quota::folder))
+    binary::run_experiment(tachograph, folder, &fixtures.toml(), &further, quota.map(Quota::folder))
 }
 
 /// The ratio from two consecutive runs of wrk, together as long as a comparison; `None` without
 /// wrk.
-fn wrk(wanted: &Wanted, folder: &Path, b: &str) -> Option<f64> {
-    let a = wrk_rate(wanted, folder, BURN)?;
-    Some(wrk_rate(wanted, folder, b)? / a)
+fn wrk(wanted: &Wanted, tachograph: &Path, folder: &Path, b: &str) -> Option<f64> {
+    let a = wrk_rate(wanted, tachograph, folder, BURN)?;
+    Some(wrk_rate(wanted, tachograph, folder, b)? / a)
 }
 
-fn wrk_rate(wanted: &Wanted, folder: &Path, burn: &str) -> Option<f64> {
-    let socket = std::net::TcpListener::bind("127.0.0.1:0").ok()?;
-    let port = socket.local_addr().ok()?.port();
-    drop(socket);
+fn wrk_rate(wanted: &Wanted, tachograph: &Path, folder: &Path, burn: &str) -> Option<f64> {
+    let port = free_port().ok()?;
     let listen = format!("tcp://127.0.0.1:{port}");
     let mut server = Command::new("taskset")
         .args(["-c", "0"])
-        .arg(&wanted.binary)
+        .arg(tachograph)
         .args(["serve-fixture", "--listen", &listen, "--burn", burn])
         .current_dir(folder)
         .stdout(Stdio::null())

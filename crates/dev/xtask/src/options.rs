@@ -1,50 +1,45 @@
-//! Options shared by the proofs.
+//! Options shared by the tasks.
 
 use base::Seed;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::de::DeserializeOwned;
 
 /// Number of runs, and the seed.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Options {
     pub(crate) runs: u32,
     pub(crate) seed: Seed,
 }
 
-impl Options {
-    /// Parses the options; the default number is `runs`.
-    pub(crate) fn parse(mut words: &[&str], runs: u32) -> Result<Options, String> {
-        let mut options = Options { runs, seed: Seed(1) };
-        while let [name, rest @ ..] = words {
-            let [value, rest @ ..] = rest else { return Err(format!("{name} lacks its value")) };
-            let unfit = || format!("{name} {value}: a whole number above 0 is wanted");
-            match *name {
-                "--runs" => {
-                    options.runs = value.parse().ok().filter(|runs| *runs > 0).ok_or_else(unfit)?;
-                }
-                "--seed" => options.seed = value.parse().map_err(|_| unfit())?,
-                _ => return Err(format!("{name} is no option of this task")),
-            }
-            words = rest;
-        }
-        Ok(options)
+/// The same on the command line, with a usual number of runs. That is no default of clap's: a derived
+/// one is a static, which all numbers would share.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(crate) struct Runs<const USUAL: u32> {
+    #[arg(long, value_name = "N", help = format!("How often [default: {USUAL}]"), value_parser = clap::value_parser!(u32).range(1..))]
+    runs: Option<u32>,
+    /// Seed of all random choices
+    #[arg(long, value_name = "N", default_value_t = Seed(1))]
+    seed: Seed,
+}
+
+impl<const USUAL: u32> From<Runs<USUAL>> for Options {
+    fn from(Runs { runs, seed }: Runs<USUAL>) -> Options {
+        Options { runs: runs.unwrap_or(USUAL), seed }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// Reads the name of one of these values.
+pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
+    known: impl IntoIterator<Item = T>,
+    name: fn(&T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let known: Vec<T> = known.into_iter().collect();
+    PossibleValuesParser::new(known.iter().map(name)).try_map(move |text| {
+        known.iter().find(|one| name(one) == text).cloned().ok_or("there is no such value")
+    })
+}
 
-    #[test]
-    fn options_are_read_and_refused_with_a_sentence() {
-        assert_eq!(Options::parse(&[], 2000), Ok(Options { runs: 2000, seed: Seed(1) }));
-        let both = Options::parse(&["--runs", "10", "--seed", "7"], 2000);
-        assert_eq!(both, Ok(Options { runs: 10, seed: Seed(7) }));
-        for (words, sentence) in [
-            (&["--runs"][..], "--runs lacks its value"),
-            (&["--runs", "0"], "--runs 0: a whole number above 0 is wanted"),
-            (&["--seed", "x"], "--seed x: a whole number above 0 is wanted"),
-            (&["--what", "1"], "--what is no option of this task"),
-        ] {
-            assert_eq!(Options::parse(words, 2000), Err(sentence.to_owned()));
-        }
-    }
+/// Reads a value that this program has written for a process of its own.
+pub(crate) fn json<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
+    serde_json::from_str(text)
 }

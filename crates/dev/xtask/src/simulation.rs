@@ -1,29 +1,20 @@
 //! `prove simulation`: the coverage of the method's intervals for a known truth.
 
-use std::process::ExitCode;
-
 use simulation::{markdown, run_all};
 
 use crate::options::Options;
-use crate::usage_error;
+use crate::say;
 
-/// Prints the table; exit status 1 if a scenario misses its goal.
-pub(crate) fn prove(options: &[&str]) -> ExitCode {
-    match Options::parse(options, 2000) {
-        Ok(options) => print_table(&options),
-        Err(what) => usage_error(&what),
-    }
-}
-
-#[allow(clippy::print_stdout, reason = "the table is what the task is for")]
-fn print_table(options: &Options) -> ExitCode {
+/// Prints the table; whether every scenario meets its goal.
+pub(crate) fn prove(options: Options) -> bool {
     let results = run_all(options.runs, options.seed);
-    print!("{}", markdown(&results));
-    println!(
-        "\n{} runs per scenario with a difference and as many without, seed {}.",
-        options.runs, options.seed
-    );
-    ExitCode::from(u8::from(!results.iter().all(|result| result.passed())))
+    say(&format!(
+        "{}\n{} runs per scenario with a difference and as many without, seed {}.",
+        markdown(&results),
+        options.runs,
+        options.seed
+    ));
+    results.iter().all(|result| result.passed())
 }
 
 #[cfg(test)]

@@ -62,9 +62,14 @@ pub(crate) struct Calibration {
     pub(crate) links: Vec<record::Link>,
 }
 
-/// How long a full run's calibration loads each variant, and a quick run's.
+/// How long a full run's calibration loads each variant, a quick run's, and that of a run whose time
+/// does not suffice for a verdict in any case.
 const WATCHED: Nanos = Nanos::from_secs(4);
 const WATCHED_QUICK: Nanos = Nanos::from_secs(1);
+const WATCHED_IN_A_HURRY: Nanos = Nanos::from_millis(250);
+
+/// No blocks for a verdict fit into less time than this for each variant.
+const HURRY: Nanos = Nanos::from_secs(1);
 
 /// The share of a part's limited time that the calibration may spend loading variants.
 const WATCHED_SHARE: f64 = 1.0 / 15.0;
@@ -83,12 +88,15 @@ pub(crate) struct Effort {
 
 impl Effort {
     /// Less if little of the part's time is `left`, but at least one start for as long as in a quick
-    /// run.
+    /// run; or for a quarter of that if no verdict is possible in the time.
     pub(crate) fn of(part: &Part, left: Option<Nanos>) -> Effort {
         let longest = if part.schedule.quick { WATCHED_QUICK } else { WATCHED };
         let Some(left) = left else { return Effort { length: longest, starts: 2 } };
         let of_each = left.as_secs_f64() / part.variants.len().max(1) as f64;
         let seconds = Nanos::from_secs_f64;
+        if seconds(of_each) < HURRY {
+            return Effort { length: WATCHED_IN_A_HURRY, starts: 1 };
+        }
         let length = seconds(of_each * WATCHED_SHARE).clamp(WATCHED_QUICK, longest);
         let fit = length * 2 <= seconds(of_each * WATCHED_SHARE_MAX);
         Effort { length, starts: if fit { 2 } else { 1 } }
@@ -391,7 +399,8 @@ mod tests {
         };
         let seconds = |s| Some(Nanos::from_secs(s));
         let effort = |length_s, starts| Effort { length: Nanos::from_secs(length_s), starts };
-        assert_eq!(Effort::of(&part(true), seconds(1)), effort(1, 1));
+        let hurried = Effort { length: WATCHED_IN_A_HURRY, starts: 1 };
+        assert_eq!(Effort::of(&part(true), seconds(1)), hurried);
         assert_eq!(Effort::of(&part(true), seconds(6)), effort(1, 1));
         assert_eq!(Effort::of(&part(true), seconds(20)), effort(1, 2));
         assert_eq!(Effort::of(&part(false), seconds(60)), effort(2, 2));

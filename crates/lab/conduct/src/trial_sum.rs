@@ -46,6 +46,10 @@ pub(crate) struct TrialSlice {
     pub(crate) other_cpus: Option<f64>,
     /// How long the slice waited for its last requests.
     drain: Nanos,
+    /// How long no request ended after its window; see [`Observation::first_after`].
+    pub(crate) stopped: Nanos,
+    /// Lead-in and window.
+    pub(crate) length: Nanos,
     /// Connections opened in it.
     pub(crate) connects: u64,
     /// Whether a request failed, or took as long as a lost packet costs.
@@ -190,6 +194,8 @@ impl TrialSum {
             stalled: seen.counts.failed > 0 || seen.service_time.max() >= RESENT_AFTER.0,
             cost,
             drain: seen.elapsed.saturating_sub(slice.lead_in + slice.window),
+            stopped: seen.first_after.unwrap_or_default(),
+            length: slice.lead_in + slice.window,
             service_time: Sparse::of(&seen.service_time),
             latency: Sparse::of(&seen.latency),
             lateness: Sparse::of(&seen.lateness),

@@ -376,7 +376,9 @@ pub(crate) fn over_all_blocks(part: &spec::Part, all_totals: &[VariantTotals]) -
 pub(crate) fn touches(fact: &Fact, metric: Metric, offer: Offer) -> bool {
     match fact {
         Fact::Idle { .. } => offer == Offer::Closed && metric != Metric::Memory,
-        Fact::Edges { .. } => offer == Offer::Closed && metric == Metric::Throughput,
+        Fact::Edges { .. } | Fact::LongStops { .. } => {
+            offer == Offer::Closed && metric == Metric::Throughput
+        }
         Fact::Lateness { .. } | Fact::Unsustained { .. } => {
             offer == Offer::Open && matches!(metric, Metric::P50 | Metric::P99)
         }

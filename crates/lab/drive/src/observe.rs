@@ -33,6 +33,9 @@ pub struct Observation {
     /// it was due (open loop) or sent (closed loop): for its response, its failure, or the end of
     /// the slice.
     pub longest_wait: Nanos,
+    /// How long after the end of the window the first of the requests ended that were outstanding
+    /// then, if any was. While the whole server stops, none does.
+    pub first_after: Option<Nanos>,
     /// Completed requests of the whole slice, by [`Observation::step`] since the start of the
     /// slice; adds up to `counts.completed` exactly.
     pub completed_by_step: Vec<u64>,
@@ -69,6 +72,7 @@ impl Observation {
         self.counts.merge(&other.counts);
         add_errors(&mut self.errors, &other.errors);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
+        self.first_after = self.first_after.into_iter().chain(other.first_after).min();
         self.window.length = self.window.length.max(other.window.length);
         self.window.due += other.window.due;
         self.window.waiting += other.window.waiting;

@@ -64,6 +64,7 @@ pub(crate) struct SliceCounts {
     by_step: Vec<u64>,
     open_loop: bool,
     longest_wait: Nanos,
+    first_after: Option<Nanos>,
     /// When the last request completed or failed.
     last: Nanos,
 }
@@ -88,6 +89,7 @@ impl SliceCounts {
             by_step: Vec::new(),
             open_loop,
             longest_wait: Nanos::ZERO,
+            first_after: None,
             last: Nanos::ZERO,
         }
     }
@@ -143,7 +145,7 @@ impl SliceCounts {
         let Completion { scheduled, sent, done, payload_bytes } = completion;
         self.counts.completed += 1;
         self.last = done;
-        self.waited(scheduled, done);
+        self.ended(times, scheduled, done);
         let step = (done.saturating_sub(times.start).0 / times.step.0.max(1)) as usize;
         if step >= self.by_step.len() {
             self.by_step.resize(step + 1, 0);
@@ -181,7 +183,7 @@ impl SliceCounts {
     ) {
         self.counts.failed += 1;
         self.last = at;
-        self.waited(scheduled, at);
+        self.ended(times, scheduled, at);
         if let Some(from) = counted {
             self.busy(times, sent.max(from), at);
             if fault == Fault::Timeout {
@@ -199,7 +201,7 @@ impl SliceCounts {
         at: Nanos,
     ) {
         self.counts.in_flight += 1;
-        self.waited(scheduled, at);
+        self.ended(times, scheduled, at);
         self.busy(times, sent, at);
         self.unanswered(times, scheduled, at);
     }
@@ -215,8 +217,13 @@ impl SliceCounts {
         }
     }
 
-    fn waited(&mut self, from: Nanos, to: Nanos) {
-        self.longest_wait = self.longest_wait.max(to.saturating_sub(from));
+    /// A request that waited from an instant on ended at `at`.
+    fn ended(&mut self, times: &Times, from: Nanos, at: Nanos) {
+        self.longest_wait = self.longest_wait.max(at.saturating_sub(from));
+        if at >= times.window_end {
+            let after = at.saturating_sub(times.window_end);
+            self.first_after = Some(self.first_after.map_or(after, |first| first.min(after)));
+        }
     }
 
     fn busy(&mut self, times: &Times, from: Nanos, to: Nanos) {
@@ -255,6 +262,7 @@ impl SliceCounts {
             service_time: self.service_time,
             lateness: self.lateness,
             longest_wait: self.longest_wait,
+            first_after: self.first_after,
             completed_by_step: self.by_step,
             step: times.step,
             bytes_received: after.received - before.received,

@@ -13,6 +13,10 @@ use crate::placed::Placed;
 use crate::stored::Stored;
 use crate::unstored::Unstored;
 
+/// Series of a question at most: while one is answered, the store has their names in memory several
+/// times.
+const ASKED_MAX: usize = 1 << 16;
+
 /// The head, and what is known about the series of each book.
 ///
 /// ```text
@@ -127,7 +131,8 @@ impl Gatherer {
         self.selected = book;
     }
 
-    /// Selects a book, and asks for those of its series that are new, if any are.
+    /// Selects a book, and asks for those of its series that are new, if any are. There may be more
+    /// than a question has, so this is to be called again once the answer is [kept](Gatherer::keep).
     pub fn missing(
         &mut self,
         number: usize,
@@ -139,6 +144,9 @@ impl Gatherer {
         for (series, kind) in touched {
             if let Known::New = self.known(series) {
                 new.entry(series).or_insert_with(|| self.options.wanted(book.name(series), kind));
+            }
+            if new.len() == ASKED_MAX {
+                break;
             }
         }
         (!new.is_empty()).then(|| self.question(number, new.into_iter().collect()))
@@ -366,4 +374,34 @@ pub fn reason(not_made: NotMade) -> Reason {
         NotMade::Name => Malformed::EmptyName,
     }
     .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use formats::SeriesName;
+    use series::Step;
+    use store::Memory;
+
+    use super::*;
+
+    #[test]
+    fn series_beyond_those_of_a_question_are_asked_for_next() {
+        let mut book = Book::new(ASKED_MAX + 2);
+        let mut number = |i: usize| {
+            let name = SeriesName::new("m", [("i".to_owned(), i.to_string())], "value").unwrap();
+            (book.number(name).unwrap(), Kind::Gauge)
+        };
+        let series: Vec<_> = (0..ASKED_MAX + 2).map(&mut number).collect();
+        let mut store = Memory::default();
+        store.retain(&store::Retention::usual()).unwrap();
+        let mut gatherer = Gatherer::new(Options::new(Step::from_secs(10).unwrap()), 1);
+        let mut asked = Vec::new();
+        while let Some(question) = gatherer.missing(0, &book, series.iter().copied()) {
+            let found = question.ask(&mut store).unwrap();
+            asked.push(found.made.len());
+            assert!(gatherer.keep(&found).is_none());
+        }
+        assert_eq!(asked, [ASKED_MAX, 2]);
+        assert!(series.iter().all(|(series, kind)| gatherer.takes(*series, *kind).is_ok()));
+    }
 }

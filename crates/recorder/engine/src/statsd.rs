@@ -73,31 +73,32 @@ impl Statsd {
         if let Some((windows, _)) = self.reader.windows() {
             windows.mark(message.position);
         }
-        let closed = self.reader.pass(message.arrival_us).windows.clone();
-        self.give(gatherer, &closed, is_known);
+        self.reader.pass(message.arrival_us);
+        self.give(gatherer, is_known);
     }
 
     /// Adds the open windows to the head as they are. For windows that `are_known` to the store,
     /// only the reader learns what it has given.
     pub(crate) fn flush(&mut self, gatherer: &mut Gatherer, are_known: bool) {
-        let windows = self.reader.flush().windows.clone();
-        self.give(gatherer, &windows, are_known);
+        self.reader.flush();
+        self.give(gatherer, are_known);
         self.has_new = false;
     }
 
     /// Adds the open windows to the head, and forgets them.
     pub(crate) fn cut(&mut self, gatherer: &mut Gatherer) {
-        let windows = self.reader.cut().windows.clone();
-        self.give(gatherer, &windows, false);
+        self.reader.cut();
+        self.give(gatherer, false);
         self.has_new = false;
     }
 
-    /// Adds the results of windows to the head.
-    fn give(&mut self, gatherer: &mut Gatherer, windows: &[Windowed], are_known: bool) {
+    /// Adds the results of windows that the reader has to the head.
+    fn give(&mut self, gatherer: &mut Gatherer, are_known: bool) {
+        let windows = self.reader.take_windows();
         if !windows.is_empty() {
             gatherer.select(Format::Statsd.code());
         }
-        for windowed in windows {
+        for windowed in &windows {
             if gatherer.window(windowed, are_known).is_ok() {
                 continue;
             }
@@ -185,8 +186,8 @@ impl Statsd {
         if let Some(reason) = parsed.reasons.first() {
             return Err(*reason);
         }
-        let (gauges, windows) = (parsed.updates.clone(), parsed.windows.clone());
-        self.give(gatherer, &windows, is_known);
+        let gauges = parsed.updates.clone();
+        self.give(gatherer, is_known);
         let done = gatherer.line(&gauges);
         for (series, update) in gauges {
             // The last value is that of the newest point in the record, before and after a restart.

@@ -325,20 +325,22 @@ impl Recorder<'_> {
         Ok(made)
     }
 
-    /// Finds or creates these series, all new ones at once.
+    /// Finds or creates these series.
     pub(crate) fn find(
         &mut self,
         book: &Book,
-        touched: impl Iterator<Item = (formats::Series, Kind)>,
+        touched: impl Iterator<Item = (formats::Series, Kind)> + Clone,
     ) -> Result<(), BackfillError> {
-        let Some(question) = self.gatherer.missing(BOOK, book, touched) else { return Ok(()) };
-        if self.options.rrd.is_some()
-            && let Some(series) = question.without_rrd()
-        {
-            return Err(BackfillError::Interval { series: Box::new(series.clone()) });
+        while let Some(question) = self.gatherer.missing(BOOK, book, touched.clone()) {
+            if self.options.rrd.is_some()
+                && let Some(series) = question.without_rrd()
+            {
+                return Err(BackfillError::Interval { series: Box::new(series.clone()) });
+            }
+            let found = self.store_thread.call(move |store| question.ask(store))?;
+            self.keep(found)?;
         }
-        let found = self.store_thread.call(move |store| question.ask(store))?;
-        self.keep(found)
+        Ok(())
     }
 
     /// Adds series to the head.

@@ -25,7 +25,7 @@ use crate::http::Shared;
 use crate::ingest::{Ingest, Threads};
 use crate::metrics::{ByWay, Metrics, NOT_ALLOWED, Sender, Way};
 use crate::phase::Phase;
-use crate::places::{Place, Places};
+use crate::places::{GAVE_WAY, Place, Places};
 use crate::plaintext::Connection;
 use crate::service::Service;
 use crate::sockets::{Bound, Stream, name_of};
@@ -471,7 +471,7 @@ impl Listener {
             let HandoverItem { fd, what } = adopted;
             // A connection that is closed by now cannot be used.
             let Ok(stream) = Stream::adopted(fd) else { continue };
-            let place = self.places.take(stream.holder(what.sender())).ok();
+            let place = self.places.keep(stream.holder(what.sender()));
             self.spawn(&mut connections, (stream, what), place, &ingest, &phase);
         }
         let is_over = |service: Service, phase: Phase| match phase {
@@ -512,7 +512,7 @@ impl Listener {
                 Service::Http => ItemKind::Http { sender, ahead: Vec::new() },
                 _ => ItemKind::Lines { service, sender, half: Vec::new(), skipping: false },
             };
-            self.spawn(&mut connections, (stream, what), Some(place), &ingest, &phase);
+            self.spawn(&mut connections, (stream, what), place, &ingest, &phase);
         }
         if *phase.borrow() == Phase::Stop {
             // New connections are refused from now on.
@@ -536,19 +536,25 @@ impl Listener {
         &self,
         connections: &mut JoinSet<Option<HandoverItem>>,
         (stream, what): (Stream, ItemKind),
-        place: Option<Place>,
+        place: Place,
         ingest: &Ingest,
         phase: &watch::Receiver<Phase>,
     ) {
         let (ingest, mut phase) = (ingest.clone(), phase.clone());
+        let (place, metrics) = (Arc::new(place), ingest.metrics.clone());
+        let held = place.clone();
         match what {
             ItemKind::Lines { service, sender, half, skipping } => {
                 let Some((format, way, _)) = service.lines() else { return };
                 let sender = Sender { way, name: sender.into() };
-                let connection = Connection { stream, sender, service, format, half, skipping };
+                let known = sender.clone();
+                let connection =
+                    Connection { stream, sender, service, format, half, skipping, place };
                 connections.spawn(async move {
                     let left = connection.run(ingest, phase).await;
-                    drop(place);
+                    if held.is_lost() {
+                        metrics.turn_away(&known, GAVE_WAY);
+                    }
                     left
                 });
             }
@@ -561,10 +567,14 @@ impl Listener {
                 let tls = self.access.tls.clone();
                 connections.spawn(async move {
                     let stream = secured(stream, tls.as_ref(), &mut phase).await?;
+                    let known = Sender { way: Way::http, name: sender.as_str().into() };
                     open.inc();
-                    let left = requests::answer((stream, ahead), sender, router, phase).await;
+                    let left = requests::answer((stream, ahead), sender, router, phase, place);
+                    let left = left.await;
                     open.dec();
-                    drop(place);
+                    if held.is_lost() {
+                        metrics.turn_away(&known, GAVE_WAY);
+                    }
                     left
                 });
             }

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use formats::{Malformed, pickle};
@@ -16,6 +17,7 @@ use crate::handover_item::{HandoverItem, ItemKind};
 use crate::ingest::{Answer, Format, Ingest, Message};
 use crate::metrics::{ByWay, Sender};
 use crate::phase::Phase;
+use crate::places::Place;
 use crate::service::Service;
 use crate::sockets::Stream;
 
@@ -57,6 +59,7 @@ pub(crate) struct Connection {
     pub(crate) half: Vec<u8>,
     /// Whether the rest of a line is skipped because it is too long.
     pub(crate) skipping: bool,
+    pub(crate) place: Arc<Place>,
 }
 
 /// What a read found.
@@ -68,7 +71,8 @@ enum Read {
 
 impl Connection {
     /// Reads lines until the sender closes the connection, or the daemon stops; then what has
-    /// arrived is read first. If a successor takes over, the connection is returned.
+    /// arrived is read first. If a successor takes over, the connection is returned. It is reset if
+    /// another one gets its place.
     pub(crate) async fn run(
         mut self,
         ingest: Ingest,
@@ -88,8 +92,13 @@ impl Connection {
             if now != Phase::Stop {
                 tokio::select! {
                     _ = phase.changed() => continue,
-                    () = tokio::time::sleep(FULL_TICK), if ingest.is_full() => continue,
+                    () = tokio::time::sleep(FULL_TICK), if ingest.is_full() => {
+                        // Its lines wait for us.
+                        self.place.rests();
+                        continue;
+                    }
                     () = tokio::time::sleep(SILENCE_MAX) => break Ok(()),
+                    () = self.place.lost() => break Err(io::ErrorKind::TimedOut.into()),
                     readable = self.stream.readable(), if !ingest.is_full() => {
                         if let Err(error) = readable {
                             break Err(error);
@@ -231,6 +240,7 @@ impl Connection {
         if lines.is_empty() {
             return Ok(());
         }
+        self.place.rests();
         if unanswered.len() >= UNANSWERED_MAX
             && let Some(oldest) = unanswered.pop_front()
             && !is_in_journal(oldest).await
@@ -274,4 +284,49 @@ fn too_long() -> &'static str {
 
 async fn is_in_journal(answer: oneshot::Receiver<Answer>) -> bool {
     matches!(answer.await, Ok(Answer::Written(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::UnixStream;
+
+    use super::*;
+    use crate::ingest::Refused;
+    use crate::metrics::Way;
+    use crate::places::Places;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_only_sends_halves_of_lines_gives_way_to_a_new_one() {
+        let (ingest, mut messages) = Ingest::for_tests();
+        let places = Places::new(1, 1);
+        let (ours, mut client) = UnixStream::pair().unwrap();
+        let connection = Connection {
+            stream: Stream::Unix(ours),
+            sender: Sender { way: Way::graphite_stream, name: "slow".into() },
+            service: Service::Graphite,
+            format: Format::Graphite,
+            half: Vec::new(),
+            skipping: false,
+            place: Arc::new(places.take(None).unwrap()),
+        };
+        let (_phase, phases) = watch::channel(Phase::Run);
+        let running = tokio::spawn(connection.run(ingest.clone(), phases));
+        tokio::time::advance(Duration::from_secs(15)).await;
+        client.write_all(b"a 1 1\nb").await.unwrap();
+        let message = messages.recv().await.unwrap();
+        assert_eq!(message.lines, b"a 1 1\n");
+        message.answer.unwrap().send(Answer::Written(Refused::default())).unwrap();
+        tokio::time::advance(Duration::from_secs(19)).await;
+        client.write_all(b" 2").await.unwrap();
+        assert_eq!(places.take(None).unwrap_err(), "too_many_connections");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let _new = places.take(None).unwrap();
+        assert!(running.await.unwrap().is_none());
+        // What it had not read yet makes it a reset.
+        assert!(matches!(client.read(&mut [0]).await, Ok(0) | Err(_)), "it is closed");
+        let figures = ingest.metrics.text(&ingest.state, false);
+        let torn = "{way=\"graphite_stream\",sender=\"slow\",reason=\"torn_line\"} 1\n";
+        assert!(figures.contains(torn), "the half is counted: {figures}");
+    }
 }

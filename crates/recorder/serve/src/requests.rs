@@ -4,11 +4,11 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::Router;
-use hyper::body::Incoming;
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -20,6 +20,7 @@ use crate::access::Link;
 use crate::handover_item::{HandoverItem, ItemKind};
 use crate::patience::Patient;
 use crate::phase::Phase;
+use crate::places::Place;
 use crate::sockets::Stream;
 
 /// How long a client may be silent between two requests.
@@ -33,26 +34,31 @@ pub(crate) struct Peer {
     pub(crate) link: Link,
 }
 
-/// Answers the requests of a connection, until it is closed or the daemon stops; then the request
-/// in progress is answered first. If a successor takes over while none is in progress, the
-/// connection is returned.
+/// Answers the requests of a connection, until it is closed, another one gets its place, or the
+/// daemon stops; then the request in progress is answered first. If a successor takes over while
+/// none is in progress, the connection is returned.
 pub(crate) async fn answer(
     (stream, ahead): (Stream, Vec<u8>),
     sender: String,
     router: Router,
     mut phase: watch::Receiver<Phase>,
+    place: Arc<Place>,
 ) -> Option<HandoverItem> {
     let router = TowerToHyperService::new(router);
     let peer = Peer { name: sender.as_str().into(), link: stream.link() };
     let is_answering = Arc::new(AtomicBool::new(false));
     let stream = Patient::new(stream, ahead, is_answering.clone());
+    let held = place.clone();
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer.clone());
         is_answering.store(true, Ordering::Relaxed);
+        let place = held.clone();
+        let request = request.map(|body| Arriving::new(body, place.clone()));
         let (answer, is_answering) = (router.call(request), is_answering.clone());
         Box::pin(async move {
             let answer = answer.await;
             is_answering.store(false, Ordering::Relaxed);
+            place.rests();
             answer
         })
     });
@@ -66,6 +72,7 @@ pub(crate) async fn answer(
         // Errors are those of the client or of the network, and end its connection.
         ended = poll_fn(|cx| connection.poll_without_shutdown(cx)) => Some(ended),
         _ = phase.wait_for(|phase| *phase != Phase::Run) => None,
+        () = place.lost() => return None,
     };
     let mut is_idle = false;
     let ended = match ended {
@@ -96,4 +103,109 @@ pub(crate) async fn answer(
     }
     let _ = stream.shutdown().await;
     None
+}
+
+/// The body of a request, which tells the place of its connection when all of it has arrived.
+#[derive(Debug)]
+struct Arriving {
+    body: Incoming,
+    place: Arc<Place>,
+}
+
+impl Arriving {
+    fn new(body: Incoming, place: Arc<Place>) -> Arriving {
+        if body.is_end_stream() {
+            place.works();
+        }
+        Arriving { body, place }
+    }
+}
+
+impl Body for Arriving {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.body).poll_frame(cx);
+        if matches!(polled, Poll::Ready(None)) || this.body.is_end_stream() {
+            this.place.works();
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::routing::{get, post};
+    use tokio::io::AsyncReadExt as _;
+    use tokio::net::UnixStream;
+    use tokio::task::JoinHandle;
+
+    use super::*;
+    use crate::places::Places;
+
+    /// A client of a router that answers `/slow` never, and what becomes of its connection.
+    fn connected(
+        place: Place,
+    ) -> (UnixStream, watch::Sender<Phase>, JoinHandle<Option<HandoverItem>>) {
+        let router = Router::new()
+            .route("/", post(|body: String| async move { body }))
+            .route("/slow", get(std::future::pending::<String>));
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (phase, phases) = watch::channel(Phase::Run);
+        let answering = answer(
+            (Stream::Unix(ours), Vec::new()),
+            "unix".to_owned(),
+            router,
+            phases,
+            Arc::new(place),
+        );
+        (theirs, phase, tokio::spawn(answering))
+    }
+
+    /// Lets everything happen that waits for no time.
+    async fn settle() {
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_arrives_slowly_gives_way_and_a_request_that_is_answered_does_not() {
+        let places = Places::new(3, 3);
+        let (mut slow, _phase, slow_ended) = connected(places.take(None).unwrap());
+        let (mut busy, _phase_of_busy, busy_ended) = connected(places.take(None).unwrap());
+        let (mut idle, _phase_of_idle, idle_ended) = connected(places.take(None).unwrap());
+        let head = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n";
+        busy.write_all(b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+        slow.write_all(format!("{head}ab").as_bytes()).await.unwrap();
+        settle().await;
+        tokio::time::advance(Duration::from_secs(19)).await;
+        idle.write_all(format!("{head}abcd").as_bytes()).await.unwrap();
+        let mut answer = [0; 17];
+        idle.read_exact(&mut answer).await.unwrap();
+        assert_eq!(&answer, b"HTTP/1.1 200 OK\r\n");
+        assert_eq!(places.take(None).unwrap_err(), "too_many_connections");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        let _new = places.take(None).unwrap();
+        assert!(slow_ended.await.unwrap().is_none());
+        assert_eq!(slow.read(&mut [0; 99]).await.unwrap(), 0, "it gets no answer");
+        assert_eq!(places.take(None).unwrap_err(), "too_many_connections");
+        tokio::time::advance(Duration::from_secs(19)).await;
+        let _newer = places.take(None).unwrap();
+        assert!(idle_ended.await.unwrap().is_none());
+        assert!(!busy_ended.is_finished(), "its request has arrived, and is being answered");
+    }
 }

@@ -208,11 +208,15 @@ impl Store for Memory {
     }
 
     fn last_us(&mut self) -> Result<Option<i64>, StoreError> {
-        let newest = |kept: &StoredRetention| {
-            let partitions = self.partitions.get(&kept.step().us());
-            (*kept, partitions.and_then(|starts| starts.last().copied()))
-        };
-        Ok(stored_retention::last_us(self.kept.iter().map(newest)))
+        let newest = self.kept.iter().filter_map(|kept| {
+            let (key, _) = self.slots.get(&kept.step().us())?.last_key_value()?;
+            Some((*kept, kept.partition_of(key.slot_us)))
+        });
+        let made = self
+            .kept
+            .iter()
+            .filter_map(|kept| Some((*kept, *self.partitions.get(&kept.step().us())?.last()?)));
+        Ok(stored_retention::last_us(newest).or_else(|| stored_retention::last_us(made)))
     }
 
     fn apply_all(

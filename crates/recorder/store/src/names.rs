@@ -61,6 +61,12 @@ pub(crate) fn packed_partition(step_us: i64, start_us: i64) -> String {
     part_of(&packed(step_us), start_us)
 }
 
+/// The query whether a partition has slots, packed or not.
+pub(crate) fn has_slots(step_us: i64, start_us: i64) -> String {
+    let (slots, packed) = (partition(step_us, start_us), packed_partition(step_us, start_us));
+    format!("SELECT EXISTS (SELECT 1 FROM {slots}) OR EXISTS (SELECT 1 FROM {packed})")
+}
+
 fn part_of(whole: &str, start_us: i64) -> String {
     let sign = if start_us < 0 { "m" } else { "" };
     let (seconds, us) =

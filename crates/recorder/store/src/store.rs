@@ -139,9 +139,9 @@ pub trait Store: Send {
     /// the epoch; returns their number. There may be more if it is [`FORGOTTEN_MAX`].
     fn forget_requests(&mut self, until_us: i64) -> Result<u64, StoreError>;
 
-    /// The latest time that the store knows, in microseconds since the epoch: about that of its
-    /// newest slot or of its last maintenance, whichever is later, and at most two partitions of the
-    /// finest retention after that. `None` without slots.
+    /// The latest time that the store knows, in microseconds since the epoch: the end of the newest
+    /// partition that has slots, of the finest retention that has any. Without slots, the end of the
+    /// newest partition, in which there may have been some; `None` without partitions.
     ///
     /// A clock that is far ahead of it may be wrong.
     fn last_us(&mut self) -> Result<Option<i64>, StoreError>;

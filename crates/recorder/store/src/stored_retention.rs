@@ -9,13 +9,11 @@ use crate::Retention;
 /// Number of slots in a span; the last one of a partition may have fewer.
 pub(crate) const SPAN_SLOTS: i64 = 180;
 
-/// The latest time that retentions know, each with the start of its newest partition.
-pub(crate) fn last_us(
-    newest: impl IntoIterator<Item = (StoredRetention, Option<i64>)>,
-) -> Option<i64> {
-    let ends = newest
-        .into_iter()
-        .filter_map(|(kept, newest_us)| Some(newest_us?.saturating_add(kept.partition_us)));
+/// The latest time that retentions know, each with the start of its newest partition. While there are
+/// slots, partitions without any do not count: each maintenance on a clock that is ahead would move it.
+pub(crate) fn last_us(newest: impl IntoIterator<Item = (StoredRetention, i64)>) -> Option<i64> {
+    let ends =
+        newest.into_iter().map(|(kept, start_us)| start_us.saturating_add(kept.partition_us));
     // The shortest partitions tell it best.
     ends.min()
 }

@@ -4,20 +4,24 @@
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a helper of tests fails as a test does")]
 
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Concurrent measurements would disturb each other, so tests that measure take turns.
-static TURN: Mutex<()> = Mutex::new(());
+use rustix::process::{Pid, Signal, kill_process};
 
-/// Waits for this test's turn to measure.
-pub(crate) fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+/// Waits for this test's turn, which lasts until the file is dropped: tests that require a verdict, or
+/// that no check of the machine failed, measure one after another, in all programs. Counts and
+/// sentences are the same beside another measurement, so tests of these wait for nobody.
+#[must_use]
+pub(crate) fn turn() -> File {
+    let file = File::create(concat!(env!("CARGO_TARGET_TMPDIR"), "/turn")).unwrap();
+    file.lock().unwrap();
+    file
 }
 
 /// The binary under test.
@@ -54,8 +58,13 @@ impl Place {
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(TACHOGRAPH);
+        command.args(args);
+        self.prepare(command)
+    }
+
+    /// Gives a command, with its arguments, the folders of this test.
+    pub(crate) fn prepare(&self, mut command: Command) -> Command {
         command
-            .args(args)
             .current_dir(self.dir.path())
             .env("XDG_DATA_HOME", self.path("data"))
             .env("XDG_CACHE_HOME", cache())
@@ -69,7 +78,7 @@ impl Place {
         for (option, variable) in
             [("--statsd", "TACHOGRAPH_NO_STATSD"), ("--pickle", "TACHOGRAPH_NO_PICKLE")]
         {
-            if !args.contains(&option) {
+            if command.get_args().all(|argument| argument != option) {
                 command.env(variable, "true");
             }
         }
@@ -96,11 +105,18 @@ impl Place {
     /// Number of rows that `query` finds in the record, as in `trial WHERE block > 0`; zero while
     /// the record does not exist or is being created.
     pub(crate) fn rows(&self, query: &str) -> u64 {
-        let script = "import sqlite3, sys\ndb = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\nprint(db.execute('select count(*) from ' + sys.argv[2]).fetchone()[0])";
+        self.sql(&format!("select count(*) from {query}")).trim().parse().unwrap_or(0)
+    }
+
+    /// The rows of a query of the record, a line each; none while the record cannot be read.
+    pub(crate) fn sql(&self, query: &str) -> String {
+        let script = "import sqlite3, sys\n\
+            db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n\
+            for row in db.execute(sys.argv[2]): print(*row)";
         let mut command = Command::new("python3");
         command.args(["-c", script]).arg(self.path("record.sqlite")).arg(query);
         let out = command.stdin(Stdio::null()).output().unwrap();
-        String::from_utf8_lossy(&out.stdout).trim().parse().unwrap_or(0)
+        String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
     /// The temporary folders of runs that still exist.
@@ -143,7 +159,7 @@ pub(crate) fn not_run(why: &str) {
         eprintln!("NOT RUN, {name}: {why}");
     }
     if let Some(file) = std::env::var_os("TACHOGRAPH_TEST_NOT_RUN") {
-        let mut file = std::fs::File::options().append(true).create(true).open(file).unwrap();
+        let mut file = File::options().append(true).create(true).open(file).unwrap();
         writeln!(file, "{name}").unwrap();
     }
 }
@@ -211,10 +227,28 @@ impl Ended {
     }
 }
 
+/// A process that is killed when the test ends.
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A fixture server that is stopped when the test ends.
-pub(crate) struct Server(Child);
+pub(crate) struct Server(Running);
 
 impl Server {
+    /// Starts it on a free port with these further arguments; its URL.
+    pub(crate) fn http(args: &[&str]) -> (Server, String) {
+        let port = free_port();
+        let listen = format!("tcp://127.0.0.1:{port}");
+        let server = Server::start(&[&["--listen", &listen], args].concat());
+        (server, format!("http://127.0.0.1:{port}/"))
+    }
+
     /// Starts `serve-fixture` with these arguments and waits until it is listening.
     pub(crate) fn start(args: &[&str]) -> Server {
         let mut child = Command::new(TACHOGRAPH)
@@ -227,14 +261,7 @@ impl Server {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         assert!(line.contains("listening"), "the fixture said: {line}");
-        Server(child)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        Server(Running(child))
     }
 }
 
@@ -268,6 +295,24 @@ pub(crate) fn processes_with_environment(text: &str) -> Vec<u32> {
         .collect()
 }
 
+/// A text for the environment of a test's processes, by which they are found.
+pub(crate) fn marker(name: &str) -> String {
+    format!("tachograph-test-{name}-{}", std::process::id())
+}
+
+/// Waits until no process with this marker and none of these folders is left.
+#[track_caller]
+pub(crate) fn nothing_is_left(marker: &str, limit: Duration, folders: impl Fn() -> Vec<PathBuf>) {
+    let left = || (processes_with_environment(marker), folders());
+    let is_clean = || left().0.is_empty() && left().1.is_empty();
+    assert!(holds_within(limit, is_clean), "left behind: {:?}", left());
+}
+
+/// Sends a signal to a process.
+pub(crate) fn signal(id: u32, signal: Signal) {
+    kill_process(Pid::from_raw(id as i32).unwrap(), signal).unwrap();
+}
+
 /// The whole answer of a daemon's HTTP server; `headers` are further lines, each with its end.
 pub(crate) fn ask(at: &str, request: &str, headers: &str, body: impl AsRef<[u8]>) -> String {
     let mut stream = TcpStream::connect(at).unwrap();
@@ -276,9 +321,9 @@ pub(crate) fn ask(at: &str, request: &str, headers: &str, body: impl AsRef<[u8]>
         "{request} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}Content-Length: \
          {length}\r\n\r\n"
     );
-    stream.write_all(&[head.as_bytes(), body.as_ref()].concat()).unwrap();
+    // The daemon may be killed meanwhile, or refuse a body before it has read all of it.
+    let _ = stream.write_all(&[head.as_bytes(), body.as_ref()].concat());
     let mut answer = Vec::new();
-    // The daemon may be killed meanwhile.
     let _ = stream.read_to_end(&mut answer);
     String::from_utf8_lossy(&answer).into_owned()
 }
@@ -288,20 +333,64 @@ pub(crate) fn status(answer: &str) -> u32 {
     answer.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0)
 }
 
+/// Compressed by gzip.
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// Fails unless a document is as its schema in `docs/schema` says.
+#[track_caller]
+pub(crate) fn assert_valid(schema: &str, json: &serde_json::Value) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema");
+    let schema = std::fs::read_to_string(folder.join(schema)).unwrap();
+    let schema: serde_json::Value = serde_json::from_str(&schema).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let wrong: Vec<String> = validator.iter_errors(json).map(|e| e.to_string()).collect();
+    assert_eq!(wrong, Vec::<String>::new());
+}
+
+/// Fails unless something was served, and all counts of each variant are equal, the server's included.
+#[track_caller]
+pub(crate) fn adds_up(json: &serde_json::Value) {
+    for variant in json["variants"].as_array().unwrap() {
+        let ledger = &variant["ledger"];
+        assert!(ledger["completed"].as_u64().unwrap() > 0, "{ledger:#}");
+        for column in ["sent", "served", "series"] {
+            assert_eq!(ledger[column], ledger["completed"], "{column} in {ledger:#}");
+        }
+    }
+}
+
 /// The slots of ten seconds of a measurement's series; none before the record can be read.
 pub(crate) fn slots(record: &str, measurement: &str) -> Vec<series::Accumulator> {
+    slots_of(record, measurement, None)
+}
+
+/// The same of the series of one field.
+pub(crate) fn slots_of(
+    record: &str,
+    measurement: &str,
+    field: Option<&str>,
+) -> Vec<series::Accumulator> {
     let Ok(mut store) = store::open_read_only(record) else { return Vec::new() };
-    let measurement = Some(measurement.to_owned());
-    let selector = store::Selector { measurement, ..store::Selector::default() };
+    let (measurement, field) = (Some(measurement.to_owned()), field.map(str::to_owned));
+    let selector = store::Selector { measurement, field, ..store::Selector::default() };
     let ids: Vec<i64> = store.find(&selector).unwrap().iter().map(|series| series.id).collect();
     let step = series::Step::from_secs(10).unwrap();
     let slots = store.slots(step, &ids, i64::MIN, i64::MAX);
     slots.unwrap_or_default().into_iter().map(|(_, slot)| slot).collect()
 }
 
+/// The start of a slot an hour ago, in seconds since the epoch.
+pub(crate) fn an_hour_ago() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+    now / 10 * 10 - 3_600
+}
+
 /// Lines of 50 series with a point at a second of the last hour.
 pub(crate) fn lines(name: &str, second: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let at = now / 10 * 10 - 3_600 + second;
+    let at = an_hour_ago() + second;
     (0..50).map(|series| format!("{name},n={series} value={second} {at}\n")).collect()
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use super::trace::Call;
 use crate::counts::{Count, Ledger, compare};
-use crate::daemon::{Daemon, now_us};
+use crate::daemon::{Daemon, now_us, over_tcp};
 use crate::restarts::ask;
-use crate::statsd_kills::{acknowledged, total};
+use crate::statsd_kills::total;
 
 /// Slots of a series, so that all are younger than a day.
 const SLOTS: i64 = 6_000;
@@ -121,9 +121,10 @@ impl Sender {
     /// Sends a count; false if it is to be sent again later.
     fn deliver(&self, at: &Addresses, count: &Count) -> io::Result<bool> {
         match self.way {
-            Way::Graphite => acknowledged(&at.graphite, &count.graphite(&self.ledger)),
+            Way::Graphite => over_tcp(&at.graphite, count.graphite(&self.ledger).as_bytes()),
             Way::Statsd => {
-                acknowledged(&at.statsd, &format!("{}:{}|c\n", self.total(), count.value()))
+                let line = format!("{}:{}|c\n", self.total(), count.value());
+                over_tcp(&at.statsd, line.as_bytes())
             }
             Way::Keyed | Way::Plain => {
                 let answer = self.request(at, count)?;

@@ -1,5 +1,7 @@
 //! The load generators.
 
+use crate::tools::{Tool, ab, h2load, hey, oha, wrk};
+
 /// A load generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Client {
@@ -48,16 +50,23 @@ impl Client {
         }
     }
 
-    /// The program, if it is external, and how to install it.
-    pub(super) fn program(self) -> Option<(&'static str, &'static str)> {
+    /// The program, if it loads HTTP and is external.
+    pub(super) fn tool(self) -> Option<&'static Tool> {
         match self {
-            Client::Wrk => Some(("wrk", "apt install wrk")),
-            Client::Ab => Some(("ab", "apt install apache2-utils")),
-            Client::H2load => Some(("h2load", "apt install nghttp2-client")),
-            Client::Oha => Some(("oha", "cargo install oha")),
-            Client::Hey => Some(("hey", "apt install hey")),
-            Client::Iperf3 => Some(("iperf3", "apt install iperf3")),
+            Client::Wrk => Some(&wrk::TOOL),
+            Client::Ab => Some(&ab::TOOL),
+            Client::H2load => Some(&h2load::TOOL),
+            Client::Oha => Some(&oha::TOOL),
+            Client::Hey => Some(&hey::TOOL),
             _ => None,
+        }
+    }
+
+    /// Where the program is from, if it is external.
+    pub(super) fn source(self) -> Option<&'static str> {
+        match self {
+            Client::Iperf3 => Some("Debian package iperf3"),
+            _ => self.tool().map(|tool| tool.source),
         }
     }
 }

@@ -5,81 +5,79 @@ mod calls;
 mod clients;
 mod lines;
 mod native;
-mod options;
 mod page;
-mod process;
 mod results;
 mod rounds;
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use base::Seed;
+use clap::builder::PossibleValuesParser;
 
-pub(crate) use calls::{on_path, version};
-pub(crate) use native::run as client;
-pub(crate) use process::{Pinned, become_pinned};
-pub(crate) use results::write;
-pub(crate) use rounds::machine;
+pub(crate) use native::OwnClient;
 
 use crate::bench::lines::LINES;
-use crate::bench::options::Options;
 use crate::bench::results::Results;
 use crate::bench::rounds::Bench;
-use crate::{say, usage_error};
+use crate::{pages, say};
 
-/// Measures the requested lines, saves the results and writes the page.
-pub(crate) fn bench(words: &[&str]) -> ExitCode {
-    let options = match Options::parse(words) {
-        Ok(options) => options,
-        Err(what) => return usage_error(&what),
-    };
-    match measure(&options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(what) => {
-            say(&format!("bench: {what}"));
-            ExitCode::from(2)
-        }
+/// The command line of `bench`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Command {
+    #[command(subcommand)]
+    page: Option<Page>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Page {
+    /// docs/performance.md from the numbers that are kept
+    Page,
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct Options {
+    /// Only this line; may be repeated
+    #[arg(long, value_name = "LINE", value_parser = PossibleValuesParser::new(LINES.iter().map(|line| line.id)))]
+    only: Vec<String>,
+    /// Rounds of all clients
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// Duration of one client's turn, from 0.2 to 60
+    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = seconds)]
+    seconds: f64,
+    /// Seed of the clients' order
+    #[arg(long, value_name = "N", default_value_t = Seed(1))]
+    seed: Seed,
+}
+
+fn seconds(text: &str) -> Result<f64, &'static str> {
+    let seconds = text.parse().ok().filter(|seconds| (0.2..=60.0).contains(seconds));
+    seconds.ok_or("a number from 0.2 to 60 is wanted")
+}
+
+/// Measures the requested lines, keeps the numbers and writes the page; or only writes it.
+pub(crate) fn bench(Command { page, options }: &Command) -> Result<(), String> {
+    let numbers = pages::docs().join("results/performance.json");
+    let mut results: Results = pages::load(&numbers)?;
+    if page.is_some() {
+        return save_page(&results);
     }
-}
-
-/// Writes the page from the saved results, without measuring.
-pub(crate) fn write_page() -> ExitCode {
-    let written = Results::load(&docs().join(NUMBERS)).and_then(|results| save_page(&results));
-    match written {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(what) => {
-            say(&format!("bench: {what}"));
-            ExitCode::from(2)
-        }
-    }
-}
-
-const NUMBERS: &str = "results/performance.json";
-
-/// The project's docs folder: beside this package under cargo, else below the current folder.
-pub(crate) fn docs() -> PathBuf {
-    match std::env::var_os("CARGO_MANIFEST_DIR") {
-        Some(package) => Path::new(&package).join("../../../docs"),
-        None => PathBuf::from("docs"),
-    }
-}
-
-fn save_page(results: &Results) -> Result<(), String> {
-    results::write(&docs().join("performance.md"), &page::page(results))
-}
-
-fn measure(options: &Options) -> Result<(), String> {
-    let numbers = docs().join(NUMBERS);
-    let mut results = Results::load(&numbers)?;
     let bench = Bench::new(options)?;
-    for line in LINES.iter().filter(|line| options.wants(line.id)) {
+    let is_wanted = |id: &str| options.only.is_empty() || options.only.iter().any(|one| one == id);
+    for line in LINES.iter().filter(|line| is_wanted(line.id)) {
         let measured = bench.measure(line)?;
         page::goals(line, &measured).iter().for_each(|row| say(row.trim_end()));
         say(page::section(line, &measured).trim_end());
         say("");
         results.lines.insert(line.id.to_owned(), measured);
         // After each line, so that a later failure loses nothing.
-        results.save(&numbers)?;
+        pages::save(&numbers, &results)?;
         save_page(&results)?;
     }
     Ok(())
+}
+
+fn save_page(results: &Results) -> Result<(), String> {
+    pages::write(&pages::docs().join("performance.md"), &page::page(results))
 }

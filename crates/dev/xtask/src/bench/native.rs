@@ -1,9 +1,8 @@
-//! The project's own reference clients: `bench-client KIND AT CONNECTIONS SECONDS`.
+//! The project's own reference clients.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,7 +10,7 @@ use base::Nanos;
 use netio::{Address, Connect, Ending, Engine, Epoll, Handler, Setup, Wire};
 use spec::{Endpoint, Target};
 
-use crate::{say, usage_error};
+use crate::say;
 
 /// The request of the blocking client and the bare engine.
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: tachograph/0.1.0\r\n\r\n";
@@ -22,31 +21,29 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// Requests between two readings of the clock.
 const BETWEEN_LOOKS: u32 = 64;
 
-/// Runs one of the clients and prints its results as JSON.
-pub(crate) fn run(words: &[&str]) -> ExitCode {
-    let [kind, at, connections, seconds] = words else {
-        return usage_error("bench-client needs a kind, a target, connections and seconds");
-    };
-    let (Ok(connections), Ok(seconds)) = (connections.parse(), seconds.parse::<f64>()) else {
-        return usage_error("bench-client needs numbers of connections and seconds");
-    };
-    let target = match Target::parse(at) {
-        Ok(target) => target,
-        Err(error) => return usage_error(&error.to_string()),
-    };
-    let length = Duration::from_secs_f64(seconds.clamp(0.01, 3600.0));
-    let done = match *kind {
-        "blocking" => blocking(target.endpoint(), length),
-        "read-loop" => read_loop(target.endpoint(), length),
-        "bare" => bare(target.endpoint(), connections, length),
-        _ => return usage_error("bench-client knows blocking, read-loop and bare"),
-    };
-    match done {
-        Ok((completed, took)) => {
-            say(&format!(r#"{{"completed": {completed}, "seconds": {}}}"#, took.as_secs_f64()));
-            ExitCode::SUCCESS
-        }
-        Err(error) => usage_error(&format!("{kind}: {error}")),
+/// One of the clients, in a process of its own.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OwnClient {
+    /// `blocking`, `read-loop` or `bare`.
+    kind: String,
+    #[arg(value_parser = Target::parse)]
+    at: Target,
+    connections: usize,
+    seconds: f64,
+}
+
+impl OwnClient {
+    /// Runs the client and prints its results as JSON.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let length = Duration::from_secs_f64(self.seconds.clamp(0.01, 3600.0));
+        let done = match self.kind.as_str() {
+            "blocking" => blocking(self.at.endpoint(), length),
+            "read-loop" => read_loop(self.at.endpoint(), length),
+            _ => bare(self.at.endpoint(), self.connections, length),
+        };
+        let (completed, took) = done.map_err(|error| format!("{}: {error}", self.kind))?;
+        say(&format!(r#"{{"completed": {completed}, "seconds": {}}}"#, took.as_secs_f64()));
+        Ok(())
     }
 }
 

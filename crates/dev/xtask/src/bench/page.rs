@@ -8,6 +8,7 @@ use stats::Estimate;
 use super::clients::Client;
 use super::lines::{Goal, LINES, Line, Measure, Work};
 use super::results::{Measured, Results};
+use crate::pages::ends;
 
 const HEAD: &str = "\
 # Performance
@@ -60,9 +61,9 @@ Profile of the client in six workloads, by `perf record -e cpu-clock -F 4999` ov
 ## Run it again
 
 ```
-make bench                                              # everything
-cargo run --release -p xtask -- bench --only tcp-64     # one workload; the others are kept
-cargo run --release -p xtask -- bench --rounds 10 --seconds 2 --seed 7
+make bench                                                   # everything
+cargo run --profile dist -p xtask -- bench --only tcp-64     # one workload; the others are kept
+cargo run --profile dist -p xtask -- bench --rounds 10 --seconds 2 --seed 7
 ```
 
 `--only` may be repeated. Of wrk, ab, h2load, oha, hey and iperf3, those on PATH take part. The numbers of every round are in [`results/performance.json`](results/performance.json).
@@ -93,7 +94,7 @@ pub(super) fn goals(line: &Line, numbers: &Measured) -> Vec<String> {
     let row = |goal: &Goal, what: &str, estimate: Option<Estimate>| {
         let (measured, interval, verdict) = match estimate {
             None => ("–".to_owned(), "–".to_owned(), "not measured"),
-            Some(e) => (figure(e.value), interval(&e), verdict(goal, &e)),
+            Some(e) => (figure(e.value), ends(&e, figure), verdict(goal, &e)),
         };
         format!("| {} | {what} | {measured} | {interval} | {verdict} |\n", line.title)
     };
@@ -179,11 +180,7 @@ pub(super) fn section(line: &Line, numbers: &Measured) -> String {
             text,
             "| {name} | {} | {} | {} | {:.0}% | {} |",
             shown(rate.value),
-            if rate.is_bounded() {
-                format!("{}–{}", shown(rate.low), shown(rate.high))
-            } else {
-                "–".to_owned()
-            },
+            ends(&rate, shown),
             figure(cpu.value),
             100.0 * user.value,
             numbers.failed(name),
@@ -218,14 +215,6 @@ fn about(measured: &[(&Line, &Measured)]) -> String {
     text
 }
 
-fn interval(estimate: &Estimate) -> String {
-    if estimate.is_bounded() {
-        format!("{}–{}", figure(estimate.low), figure(estimate.high))
-    } else {
-        "–".to_owned()
-    }
-}
-
 /// Three significant digits.
 fn figure(value: f64) -> String {
     let digits = (2 - value.abs().max(1e-3).log10().floor() as i32).max(0) as usize;
@@ -240,10 +229,10 @@ fn figure(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::path::Path;
 
     use super::*;
     use crate::bench::results::sample;
+    use crate::pages;
 
     #[test]
     fn figures_have_three_digits() {
@@ -295,8 +284,8 @@ mod tests {
 
     #[test]
     fn the_page_is_the_one_that_its_numbers_make() {
-        let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs");
-        let results = Results::load(&docs.join("results/performance.json")).unwrap();
+        let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs");
+        let results: Results = pages::load(&docs.join("results/performance.json")).unwrap();
         let page_there = std::fs::read_to_string(docs.join("performance.md")).unwrap();
         assert!(!results.lines.is_empty());
         assert_eq!(page_there, page(&results), "make it again: cargo run -p xtask -- bench page");

@@ -1,7 +1,6 @@
 //! The results, from which the page is generated.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use stats::Estimate;
@@ -100,28 +99,6 @@ impl Measured {
     }
 }
 
-impl Results {
-    /// The saved results; empty without a file.
-    pub(super) fn load(path: &Path) -> Result<Results, String> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => serde_json::from_str(&text)
-                .map_err(|error| format!("{} cannot be read: {error}", path.display())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Results::default()),
-            Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
-        }
-    }
-
-    pub(super) fn save(&self, path: &Path) -> Result<(), String> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
-        write(path, &(text + "\n"))
-    }
-}
-
-pub(crate) fn write(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text)
-        .map_err(|error| format!("{} cannot be written: {error}", path.display()))
-}
-
 #[cfg(test)]
 pub(super) fn sample() -> Measured {
     let run = |round: u32, client: &str, rate_per_s: f64, user_s: f64| Run {
@@ -178,15 +155,5 @@ mod tests {
         run.served = Some(100_000);
         assert!((run.cpu_us() - 10.0).abs() < 1e-9);
         assert!((run.user_share() - 0.2).abs() < 1e-9);
-    }
-
-    #[test]
-    fn what_is_saved_is_loaded() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("results.json");
-        assert_eq!(Results::load(&path), Ok(Results::default()));
-        let results = Results { lines: BTreeMap::from([("tcp-64".to_owned(), sample())]) };
-        results.save(&path).unwrap();
-        assert_eq!(Results::load(&path), Ok(results));
     }
 }

@@ -1,21 +1,20 @@
 //! Rounds: a fresh server, then every client in turn.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use stage::Exclusive;
 
+use super::Options;
 use super::calls::{Installed, Outcome, Place};
 use super::clients::Client;
 use super::lines::{Line, Offer, Transport, Work};
-use super::options::Options;
-use super::process::{Cost, Pinned};
 use super::results::{Measured, Run};
-use crate::{binary, say};
+use crate::process::{Cost, Pinned, free_port};
+use crate::{binary, pages, say, tools};
 
 /// The server's CPU, and the client's if they share one.
 const SERVER_CPU: usize = 0;
@@ -70,14 +69,16 @@ impl Bench {
             match client.find(&self.ours, &self.own) {
                 Some(installed) => here.push(installed),
                 None => skipped.extend(
-                    client.program().map(|(name, how)| format!("{name} is not installed ({how})")),
+                    client
+                        .source()
+                        .map(|from| format!("{} is not installed ({from})", client.name())),
                 ),
             }
         }
         let (offered_per_s, auto) = self.prepare(line)?;
         let mut measured = Measured {
-            date: base::timestamp_now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            machine: machine(),
+            date: pages::now(),
+            machine: pages::machine(),
             versions: versions(&here),
             skipped,
             seed: self.options.seed.0,
@@ -88,7 +89,9 @@ impl Bench {
             runs: Vec::new(),
         };
         let mut broken = Vec::new();
-        for (round, order) in self.orders(line, here.len()).into_iter().enumerate() {
+        let Options { seed, rounds, .. } = self.options;
+        let orders = tools::orders(seed, line.id, here.len(), rounds);
+        for (round, order) in orders.into_iter().enumerate() {
             say(&format!("{}: round {} of {}", line.id, round + 1, self.options.rounds));
             let server = self.serve(line)?;
             for installed in order.iter().filter_map(|i| here.get(*i)) {
@@ -111,17 +114,6 @@ impl Bench {
         // With half of a client's rounds, others would be compared in the wrong ones.
         measured.runs.retain(|run| broken.iter().all(|client| client.name() != run.client));
         if measured.runs.is_empty() { Err(measured.skipped.join("; ")) } else { Ok(measured) }
-    }
-
-    /// The clients' order in each round: random, and mirrored in the next.
-    fn orders(&self, line: &Line, clients: usize) -> Vec<Vec<usize>> {
-        let mut rng = self.options.seed.rng(line.id);
-        let pairs = self.options.rounds.div_ceil(2);
-        let orders = (0..pairs).flat_map(|_| {
-            let order = stats::mirrored_order(clients, 2, &mut rng);
-            [order[..clients].to_vec(), order[clients..].to_vec()]
-        });
-        orders.take(self.options.rounds as usize).collect()
     }
 
     fn turn(
@@ -179,13 +171,8 @@ impl Bench {
         Ok((installed.client.read(line.work, &text)?, cost))
     }
 
-    fn start(
-        &self,
-        cpu: usize,
-        program: &std::path::Path,
-        arguments: &[String],
-    ) -> Result<Pinned, String> {
-        Pinned::start(&self.own, cpu, program, arguments, &self.folder.path().join("record.sqlite"))
+    fn start(&self, cpu: usize, program: &Path, arguments: &[String]) -> Result<Pinned, String> {
+        Pinned::start(cpu, program, arguments, self.folder.path())
     }
 
     fn iperf3(&self, installed: &Installed, place: &Place) -> Result<Pinned, String> {
@@ -269,17 +256,8 @@ impl Server {
     }
 }
 
-/// A port that was free a moment ago.
-fn free_port() -> Result<u16, String> {
-    let listener =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
-    listener
-        .map(|address| address.port())
-        .map_err(|error| format!("there is no free port: {error}"))
-}
-
 fn versions(here: &[Installed]) -> BTreeMap<String, String> {
-    let foreign = here.iter().filter(|installed| installed.client.program().is_some());
+    let foreign = here.iter().filter(|installed| installed.client.source().is_some());
     let mut versions: BTreeMap<String, String> = foreign
         .map(|installed| (installed.client.name().to_owned(), installed.version.clone()))
         .collect();
@@ -287,24 +265,4 @@ fn versions(here: &[Installed]) -> BTreeMap<String, String> {
         versions.insert("tachograph".to_owned(), ours.version.clone());
     }
     versions
-}
-
-/// The machine in words.
-pub(crate) fn machine() -> String {
-    let facts = host::machine();
-    let tracked = match facts.connection_tracking {
-        Some(true) => "connections over loopback are tracked",
-        Some(false) => "connections over loopback are not tracked",
-        None => "it cannot be seen whether connections over loopback are tracked",
-    };
-    let beside =
-        facts.hypervisor.map(|name| format!(", in a virtual machine ({name})")).unwrap_or_default();
-    format!(
-        "{}, {} CPUs, {}, {}, Linux {}{beside}; {tracked}",
-        facts.cpu_model,
-        facts.cpus,
-        base::Bytes(facts.memory_bytes),
-        facts.os,
-        facts.kernel.trim(),
-    )
 }

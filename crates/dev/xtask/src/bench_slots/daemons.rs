@@ -3,17 +3,19 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use proofs::daemon::Daemon;
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::ours::{Database, TABLES};
 use super::points::{Load, STEP_S};
-use super::{Filled, Unfilled, cpu, ours, text};
+use super::{Filled, Unfilled, cpu, text};
+use crate::process::{Running, free_port};
 use crate::{binary, say};
 
 /// Limit on points for carbon-cache.
@@ -30,34 +32,21 @@ const WHISPER_POINT: u64 = 12;
 const WHISPER_SLOTS: u64 = 17_280;
 
 pub(super) fn sqlite(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    let record = folder.join("record");
-    std::fs::create_dir(&record)?;
-    let place = record.join("record.sqlite").display().to_string();
-    let filled = serve(load, folder, &place, || 0.0)?;
-    Ok(Filled { bytes: cpu::bytes(&record), ..filled })
+    serve(load, folder, &Database::sqlite(folder)?)
 }
 
 pub(super) fn postgres(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    let server = ours::start()?;
-    let place = server.database("bench").map_err(|e| e.to_string())?;
-    let pid = cpu::postgres_pid(server.folder())?;
-    let filled = serve(load, folder, &place, || cpu::server_s(pid))?;
-    Ok(Filled { bytes: text::postgres_bytes(&place)?, ..filled })
+    serve(load, folder, &Database::postgres()?)
 }
 
 /// Sends a file over one connection, and stops the daemon, which writes everything to the record.
-fn serve(
-    load: &Load,
-    folder: &Path,
-    place: &str,
-    server_s: impl Fn() -> f64,
-) -> Result<Filled, Unfilled> {
+fn serve(load: &Load, folder: &Path, database: &Database) -> Result<Filled, Unfilled> {
     let lines = recent_lines(load, folder)?;
     let mut command = Command::new(binary::path()?);
     command.args(["serve", "--http", "127.0.0.1:0", "--graphite", "tcp://127.0.0.1:0"]);
     command.args(["--no-statsd", "--no-pickle", "--journal"]).arg(folder.join("journal"));
-    command.env("TACHOGRAPH_RECORD", place);
-    let cpu_s = || cpu::children_s() + server_s();
+    command.env("TACHOGRAPH_RECORD", &database.place);
+    let cpu_s = || cpu::children_s() + database.cpu_s();
     let before_s = cpu_s();
     let daemon = Daemon::start(command, 2)?;
     let peak = cpu::peak_of(daemon.id().unsigned_abs());
@@ -77,22 +66,11 @@ fn serve(
         load.points as f64 / acknowledged_s / 1e6
     ));
     // In slots of 10 s: coarser ones would be there even if these had expired.
-    let found = text::updates_of(place, STEP_S)?;
+    let found = text::updates_of(&database.place, STEP_S)?;
     if found != load.each() * load.series {
         return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
     }
-    Ok(Filled { points: found, wall_s, cpu_s, bytes: 0 })
-}
-
-/// A server that ends when it is dropped.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // If it has already ended, nothing is left to do.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    Ok(Filled { points: found, wall_s, cpu_s, bytes: database.bytes(TABLES)? })
 }
 
 /// carbon-cache without its limits on updates and new files, with sparse files of two days.
@@ -133,7 +111,7 @@ fn into_files(
     let recent = recent_lines(&load, folder)?;
     let data = folder.join("data");
     std::fs::create_dir(&data)?;
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = free_port()?;
     let retention = WHISPER_SLOTS * STEP_S;
     let schema = format!("[all]\npattern = .*\nretentions = {STEP_S}s:{retention}s\n");
     std::fs::write(folder.join("storage-schemas.conf"), schema)?;

@@ -1,6 +1,6 @@
 //! Ours, in SQLite and in PostgreSQL.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -12,6 +12,8 @@ use throwaway::{NoServer, Throwaway};
 
 use super::points::{Load, Pattern, START_S, STEP_S, Values};
 use super::{Filled, Unfilled, cpu};
+use crate::options::json;
+use crate::say;
 
 /// Points per batch.
 const BATCH: u64 = 100_000;
@@ -19,44 +21,77 @@ const BATCH: u64 = 100_000;
 /// Limit on points written slot by slot.
 const LIVE_MAX: u64 = 2_000_000;
 
+/// A database to fill: a record of SQLite, or that of a PostgreSQL which ends with this value.
+pub(super) struct Database {
+    pub(super) place: String,
+    folder: PathBuf,
+    server: Option<(Throwaway, u32)>,
+}
+
+impl Database {
+    /// A record in a folder of its own.
+    pub(super) fn sqlite(folder: &Path) -> Result<Database, Unfilled> {
+        let folder = folder.join("record");
+        std::fs::create_dir(&folder)?;
+        let place = folder.join("record.sqlite").display().to_string();
+        Ok(Database { place, folder, server: None })
+    }
+
+    /// A PostgreSQL with Debian's default settings.
+    pub(super) fn postgres() -> Result<Database, Unfilled> {
+        let server = start()?;
+        let place = server.database("bench").map_err(|e| e.to_string())?;
+        let pid = cpu::postgres_pid(server.folder())?;
+        let folder = server.folder().to_owned();
+        Ok(Database { place, folder, server: Some((server, pid)) })
+    }
+
+    /// The server's process.
+    fn pid(&self) -> Option<u32> {
+        self.server.as_ref().map(|(_, pid)| *pid)
+    }
+
+    /// CPU time of the server so far.
+    pub(super) fn cpu_s(&self) -> f64 {
+        self.pid().map_or(0.0, cpu::server_s)
+    }
+
+    /// Bytes of the record, or of the tables that this condition selects, with their indexes.
+    pub(super) fn bytes(&self, tables: &str) -> Result<u64, String> {
+        match self.server {
+            None => Ok(cpu::bytes(&self.folder)),
+            Some(_) => ask(
+                &self.place,
+                &format!(
+                    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class \
+                     WHERE relkind = 'r' AND {tables}"
+                ),
+            ),
+        }
+    }
+}
+
+/// The condition for all tables.
+pub(super) const TABLES: &str = "relnamespace = 'public'::regnamespace";
+
 pub(super) fn sqlite(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    in_sqlite(load, folder, "series")
+    in_a_process(load, "series", &Database::sqlite(folder)?)
 }
 
 pub(super) fn sqlite_rows(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    in_sqlite(&load.at_most(LIVE_MAX), folder, "rows")
+    in_a_process(&load.at_most(LIVE_MAX), "rows", &Database::sqlite(folder)?)
 }
 
 pub(super) fn sqlite_live(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    in_sqlite(&load.at_most(LIVE_MAX), folder, "slots")
+    in_a_process(&load.at_most(LIVE_MAX), "slots", &Database::sqlite(folder)?)
 }
 
 pub(super) fn postgres(load: &Load, _: &Path) -> Result<Filled, Unfilled> {
-    in_postgres(load, "series")
+    in_a_process(load, "series", &Database::postgres()?)
 }
 
 pub(super) fn postgres_live(load: &Load, _: &Path) -> Result<Filled, Unfilled> {
-    in_postgres(&load.at_most(LIVE_MAX / 2), "slots")
-}
-
-fn in_sqlite(load: &Load, folder: &Path, order: &str) -> Result<Filled, Unfilled> {
-    let place = folder.join("record.sqlite").display().to_string();
-    let filled = in_a_process(load, order, &place, 0)?;
-    Ok(Filled { bytes: cpu::bytes(folder), ..filled })
-}
-
-fn in_postgres(load: &Load, order: &str) -> Result<Filled, Unfilled> {
-    let server = start()?;
-    let place = server.database("bench").map_err(|e| e.to_string())?;
-    let filled = in_a_process(load, order, &place, cpu::postgres_pid(server.folder())?)?;
-    let sizes = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class \
-                 WHERE relkind = 'r' AND relname ~ '^(slot|packed)_[0-9]'";
-    Ok(Filled { bytes: ask(&place, sizes)?, ..filled })
-}
-
-/// Fills the store at a place, series by series; `server` is the process of PostgreSQL, or 0.
-pub(super) fn fill_place(load: &Load, place: &str, server: u32) -> Result<Filled, String> {
-    in_a_process(load, "series", place, server)
+    in_a_process(&load.at_most(LIVE_MAX / 2), "slots", &Database::postgres()?)
 }
 
 /// A PostgreSQL with Debian's default settings.
@@ -75,47 +110,56 @@ pub(super) fn ask(place: &str, sql: &str) -> Result<u64, String> {
     said.parse().map_err(|_| format!("psql: {}", String::from_utf8_lossy(&output.stderr)))
 }
 
-fn in_a_process(load: &Load, order: &str, place: &str, server: u32) -> Result<Filled, String> {
-    let program = std::env::current_exe().map_err(|e| e.to_string())?;
-    let Load { points, series, per_slot, values } = load;
-    let numbers = [*points, *series, *per_slot, u64::from(server)];
-    let output = Command::new(program)
-        .args(["fill-series", order, place, values.name()])
-        .args(numbers.map(|number| number.to_string()))
-        .output()
-        .map_err(|e| e.to_string())?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let words: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    match words[..] {
-        [points, wall_s, cpu_s] => Ok(Filled { points: points as u64, wall_s, cpu_s, bytes: 0 }),
-        _ => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-    }
+/// Fills a database by a process of its own, whose CPU time is counted alone.
+pub(super) fn in_a_process(
+    load: &Load,
+    order: &str,
+    database: &Database,
+) -> Result<Filled, Unfilled> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["fill-series", order, &database.place, &serde_json::to_string(load)?])
+        .args(database.pid().map(|pid| pid.to_string()))
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    let filled: Filled = serde_json::from_str(&said)
+        .map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?;
+    let bytes = database.bytes("relname ~ '^(slot|packed)_[0-9]'")?;
+    Ok(Filled { bytes, ..filled })
 }
 
-/// Fills a store; returns the number of points, the time and the CPU time.
-///
-/// The series are created in advance, like the files of the others.
-pub(super) fn fill(words: &[&str]) -> Result<String, String> {
-    let [order, place, values, numbers @ ..] = words else {
-        return Err("fill-series needs an order, a place and what values are like".to_owned());
-    };
-    let values = Pattern::named(values).ok_or(format!("{values}: there are no such values"))?;
-    let numbers: Result<Vec<u64>, _> = numbers.iter().map(|word| word.parse()).collect();
-    let Ok([points, series, per_slot, server]) = numbers.as_deref() else {
-        return Err("fill-series needs points, series, points per slot and a process".to_owned());
-    };
-    let load = Load { points: *points, series: *series, per_slot: *per_slot, values };
-    let mut store = open(place, *order == "rows").map_err(|e| e.to_string())?;
-    let ids = make(&mut *store, &load)?;
-    let cpu_s = || cpu::own_s() + if *server == 0 { 0.0 } else { cpu::server_s(*server as u32) };
-    let (began, before_s) = (Instant::now(), cpu_s());
-    let written = match *order {
-        "slots" => slot_by_slot(&mut *store, &load, &ids),
-        _ => series_by_series(&mut *store, &load, &ids),
-    };
-    let written = written.map_err(|e| e.to_string())?;
-    let (wall_s, used_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
-    Ok(format!("{written} {wall_s:.6} {used_s:.2}"))
+/// A history to fill a store with.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FillSeries {
+    /// `series`, `slots` or `rows`.
+    order: String,
+    place: String,
+    #[arg(value_parser = json::<Load>)]
+    load: Load,
+    /// The process of PostgreSQL, whose CPU time counts too.
+    server: Option<u32>,
+}
+
+impl FillSeries {
+    /// Prints what filling the store has cost.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        say(&serde_json::to_string(&self.fill()?).map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    /// The series are created in advance, like the files of the others.
+    fn fill(&self) -> Result<Filled, String> {
+        let FillSeries { order, place, load, server } = self;
+        let mut store = open(place, order == "rows").map_err(|e| e.to_string())?;
+        let ids = make(&mut *store, load)?;
+        let cpu_s = || cpu::own_s() + server.map_or(0.0, cpu::server_s);
+        let (began, before_s) = (Instant::now(), cpu_s());
+        let points = match order.as_str() {
+            "slots" => slot_by_slot(&mut *store, load, &ids)?,
+            _ => series_by_series(&mut *store, load, &ids)?,
+        };
+        let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
+        Ok(Filled { points, wall_s, cpu_s, bytes: 0 })
+    }
 }
 
 fn open(place: &str, rows: bool) -> Result<Box<dyn Store>, store::StoreError> {
@@ -230,9 +274,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
         for order in ["series", "slots", "rows"] {
             let place = folder.path().join(order).display().to_string();
-            let said = fill(&[order, &place, "walk", "400", "4", "2", "0"])
-                .unwrap_or_else(|e| panic!("{e}"));
-            assert!(said.starts_with("400 "), "{said}");
+            let load = Load { points: 400, series: 4, per_slot: 2, values: Pattern::Walk };
+            let filling =
+                FillSeries { order: order.to_owned(), place: place.clone(), load, server: None };
+            assert_eq!(filling.fill().map(|filled| filled.points), Ok(400));
             let mut store = Sqlite::open(&place).unwrap_or_else(|e| panic!("{e}"));
             let step = series::Step::from_secs(10).unwrap_or_else(|| panic!("a step"));
             let slots = store.slots(step, &[1, 2, 3, 4], i64::MIN, i64::MAX);

@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 /// 2026-01-01T00:00:00Z, the start of the points.
 pub(super) const START_S: u64 = 1_767_225_600;
 
@@ -11,8 +13,8 @@ pub(super) const START_S: u64 = 1_767_225_600;
 pub(super) const STEP_S: u64 = 10;
 
 /// Number of points and series.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Load {
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Load {
     pub(super) points: u64,
     pub(super) series: u64,
     pub(super) per_slot: u64,
@@ -21,7 +23,8 @@ pub(super) struct Load {
 }
 
 /// Patterns of values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Pattern {
     /// A level with two decimals, from 0 to 100, that moves by up to half a unit.
     Walk,
@@ -41,11 +44,6 @@ impl Pattern {
             Pattern::Counts => "counts",
             Pattern::Noise => "noise",
         }
-    }
-
-    /// The pattern of a name.
-    pub(super) fn named(name: &str) -> Option<Pattern> {
-        Pattern::ALL.into_iter().find(|pattern| pattern.name() == name)
     }
 
     /// Its description.
@@ -157,7 +155,6 @@ mod tests {
             [(Pattern::Walk, 100.0), (Pattern::Counts, 1_000.0), (Pattern::Noise, 167_772.15)];
         for (pattern, most) in bounds {
             let mut values = Values::new(pattern);
-            assert_eq!(Pattern::named(pattern.name()), Some(pattern));
             for _ in 0..10_000 {
                 let value = values.next();
                 assert!((0.0..=most).contains(&value), "{value}");

@@ -6,18 +6,20 @@
 //! that are being written, and competes with the writer's transactions.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitCode};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
+use clap::builder::PossibleValuesParser;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use series::{SECOND_US, Step};
 use store::Selector;
 
+use super::Unfilled;
+use super::ours::Database;
 use super::points::{Load, Pattern, START_S, STEP_S};
 use super::text::{self, Order};
-use super::{Unfilled, ours, table};
-use crate::{say, usage_error};
+use crate::{pages, say};
 
 /// The slots of a day.
 const DAY: u64 = 86_400 / STEP_S;
@@ -53,10 +55,13 @@ enum Place {
     Postgres,
 }
 
-#[derive(Debug, PartialEq)]
-struct Options {
+#[derive(Debug, clap::Args)]
+pub(super) struct Options {
+    /// Only these, separated by commas
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(ASKERS.map(|(name, ..)| name)))]
     only: Vec<String>,
-    /// The numbers of series.
+    /// Numbers of series, separated by commas
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1_000, 10_000], value_parser = clap::value_parser!(u64).range(1..))]
     series: Vec<u64>,
 }
 
@@ -87,46 +92,7 @@ impl QueryTimes {
 }
 
 /// Runs the bench and writes its rows into the page.
-pub(super) fn bench(words: &[&str]) -> ExitCode {
-    let options = match parse(words) {
-        Ok(options) => options,
-        Err(what) => return usage_error(&what),
-    };
-    match run(&options) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(what) => {
-            say(&format!("bench-series queries: {what}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn parse(words: &[&str]) -> Result<Options, String> {
-    let mut options = Options { only: Vec::new(), series: vec![1_000, 10_000] };
-    for pair in words.chunks(2) {
-        let [name, value] = pair else { return Err(format!("{} lacks its value", pair[0])) };
-        match *name {
-            "--only" => options.only = value.split(',').map(str::to_owned).collect(),
-            "--series" => {
-                let number = |word: &str| word.parse().ok().filter(|n| *n > 0);
-                let numbers: Option<Vec<u64>> = value.split(',').map(number).collect();
-                options.series = numbers.ok_or(format!(
-                    "--series {value}: whole numbers above 0 are wanted, as in 1000,10000"
-                ))?;
-            }
-            _ => return Err(format!("{name} is no option of this task")),
-        }
-    }
-    match options.only.iter().find(|name| ASKERS.iter().all(|(known, ..)| known != name)) {
-        Some(unknown) => {
-            let names = ASKERS.map(|(name, ..)| name).join(", ");
-            Err(format!("--only {unknown}: there are {names}"))
-        }
-        None => Ok(options),
-    }
-}
-
-fn run(options: &Options) -> Result<(), String> {
+pub(super) fn bench(options: &Options) -> Result<(), String> {
     for series in &options.series {
         let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
         let points = series * DAY;
@@ -137,20 +103,21 @@ fn run(options: &Options) -> Result<(), String> {
                 continue;
             }
             say(&format!("{series} series: {title}"));
-            let seen = match place {
-                Place::Sqlite => in_sqlite(&lines, asker),
-                Place::Postgres => in_postgres(&lines, asker),
+            let own = tempfile::tempdir().map_err(|e| e.to_string())?;
+            let database = match place {
+                Place::Sqlite => Database::sqlite(own.path()),
+                Place::Postgres => Database::postgres(),
             };
-            let row = match seen {
+            let row = match database.and_then(|database| measure(&lines, &database.place, asker)) {
                 Ok(seen) => seen.row(title, *series),
                 Err(Unfilled::Missing(how)) => {
                     say(&format!("{title}: not installed: {how}"));
                     continue;
                 }
-                Err(Unfilled::Failed(why)) => return Err(format!("{title}: {why}")),
+                Err(why) => return Err(format!("{title}: {}", why.words())),
             };
             say(&row);
-            table::write_between(Path::new(super::PAGE), MARKS, |known| with_row(known, &row))?;
+            pages::write_between(Path::new(super::PAGE), MARKS, |known| with_row(known, &row))?;
         }
     }
     Ok(())
@@ -182,18 +149,6 @@ fn with_row(known: &str, row: &str) -> String {
         None => rows.push(row),
     }
     format!("{HEAD}{}", rows.join("\n"))
-}
-
-fn in_sqlite(lines: &Lines, asker: Open) -> Result<QueryTimes, Unfilled> {
-    let folder = tempfile::tempdir()?;
-    let place = folder.path().join("record.sqlite").display().to_string();
-    measure(lines, &place, asker)
-}
-
-fn in_postgres(lines: &Lines, asker: Open) -> Result<QueryTimes, Unfilled> {
-    let server = ours::start()?;
-    let place = server.database("bench").map_err(|e| e.to_string())?;
-    measure(lines, &place, asker)
 }
 
 fn measure(lines: &Lines, place: &str, asker: Open) -> Result<QueryTimes, Unfilled> {
@@ -295,23 +250,6 @@ fn by_postgres_view(place: &str) -> Result<Ask, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn options_are_read_and_refused_with_a_sentence() {
-        let options = parse(&["--only", "postgres", "--series", "7,8"]);
-        assert_eq!(options, Ok(Options { only: vec!["postgres".to_owned()], series: vec![7, 8] }));
-        for (words, sentence) in [
-            (&["--series"][..], "--series lacks its value"),
-            (&["--series", "0"], "--series 0: whole numbers above 0 are wanted, as in 1000,10000"),
-            (&["--points", "1"], "--points is no option of this task"),
-            (
-                &["--only", "mysql"],
-                "--only mysql: there are sqlite, postgres, sqlite-view, postgres-view",
-            ),
-        ] {
-            assert_eq!(parse(words).err(), Some(sentence.to_owned()));
-        }
-    }
 
     #[test]
     fn a_row_has_the_share_of_queries_and_replaces_its_predecessor() {

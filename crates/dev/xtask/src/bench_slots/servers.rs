@@ -3,15 +3,17 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::ours::Database;
 use super::points::{Load, seconds};
-use super::{Filled, Unfilled, cpu, ours, text};
+use super::{Filled, Unfilled, cpu, text};
+use crate::process::{Running, free_port};
 
 /// Limit on points for the slower ones.
 const POINTS_MAX: u64 = 2_000_000;
@@ -25,8 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The raw points, in a table without an index.
 pub(super) fn copy(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let load = load.at_most(POINTS_MAX);
-    let server = ours::start()?;
-    let place = server.database("bench").map_err(|e| e.to_string())?;
+    let database = Database::postgres()?;
     let points = folder.join("points");
     load.write(&points, |text, series, points| {
         for (at_ms, value) in points {
@@ -34,13 +35,12 @@ pub(super) fn copy(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
         }
     })?;
     let table = "CREATE TABLE point (series bigint NOT NULL, at_ms bigint NOT NULL, value double precision NOT NULL)";
-    psql(&place, table)?;
-    let pid = cpu::postgres_pid(server.folder())?;
-    let cpu_s = || cpu::children_s() + cpu::server_s(pid);
+    psql(&database.place, table)?;
+    let cpu_s = || cpu::children_s() + database.cpu_s();
     let (began, before_s) = (Instant::now(), cpu_s());
-    psql(&place, &format!("\\copy point FROM '{}'", points.display()))?;
+    psql(&database.place, &format!("\\copy point FROM '{}'", points.display()))?;
     let (wall_s, used_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
-    let bytes = ours::ask(&place, "SELECT pg_total_relation_size('point')")?;
+    let bytes = database.bytes("relname = 'point'")?;
     Ok(Filled { points: load.points, wall_s, cpu_s: used_s, bytes })
 }
 
@@ -55,7 +55,7 @@ fn psql(place: &str, command: &str) -> Result<(), String> {
 
 /// A server that ends when it is dropped.
 struct Server {
-    child: Child,
+    process: Running,
     port: u16,
 }
 
@@ -70,7 +70,7 @@ impl Server {
         let Ok(child) = command.spawn() else {
             return Err(Unfilled::Missing(format!("apt-get install {program}")));
         };
-        let server = Server { child, port };
+        let server = Server { process: Running(child), port };
         let deadline = Instant::now() + PATIENCE;
         while server.connect().and_then(|mut http| http.get(ready)).is_err() {
             if Instant::now() > deadline {
@@ -88,21 +88,13 @@ impl Server {
     }
 
     fn cpu_s(&self) -> f64 {
-        cpu::server_s(self.child.id())
+        cpu::server_s(self.process.0.id())
     }
 
     /// Stops the server in an orderly way, so that everything is on disk.
     fn stop(mut self) -> Result<(), String> {
-        kill_process(Pid::from_child(&self.child), Signal::INT).map_err(|e| e.to_string())?;
-        self.child.wait().map(drop).map_err(|e| e.to_string())
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // If it has already ended, nothing is left to do.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        kill_process(Pid::from_child(&self.process.0), Signal::INT).map_err(|e| e.to_string())?;
+        self.process.0.wait().map(drop).map_err(|e| e.to_string())
     }
 }
 
@@ -150,11 +142,6 @@ impl Http {
     }
 }
 
-fn free_port() -> Result<u16, String> {
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    port.map(|address| address.port()).map_err(|e| e.to_string())
-}
-
 /// Sends lines in large bodies; returns time and CPU time. The lines are generated in advance.
 fn fill(
     server: &Server,
@@ -179,18 +166,17 @@ fn fill(
     Ok((began.elapsed().as_secs_f64(), server.cpu_s() - before_s))
 }
 
+fn victoria_at(data: &Path, options: &[&str]) -> Result<Server, Unfilled> {
+    let port = free_port()?;
+    let mut command = Command::new("victoria-metrics");
+    command.arg(format!("-storageDataPath={}", data.display())).args(options);
+    command.arg(format!("-httpListenAddr=127.0.0.1:{port}")).arg("-retentionPeriod=100y");
+    Server::start("victoria-metrics", port, "/health", &mut command)
+}
+
 pub(super) fn victoria(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let data = folder.join("data");
-    let port = free_port()?;
-    let server = Server::start(
-        "victoria-metrics",
-        port,
-        "/health",
-        Command::new("victoria-metrics")
-            .arg(format!("-storageDataPath={}", data.display()))
-            .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
-            .arg("-retentionPeriod=100y"),
-    )?;
+    let server = victoria_at(&data, &[])?;
     let (wall_s, cpu_s) = fill(&server, "/api/v1/import", load, folder, |text, series, points| {
         let _ = write!(
             text,
@@ -215,17 +201,9 @@ pub(super) fn victoria_lines(load: &Load, folder: &Path) -> Result<Filled, Unfil
     let (lines, points) = (folder.join("lines.txt"), load.each() * load.series);
     text::write(load, &lines, text::Order::Arrival, 0..load.each())?;
     let data = folder.join("data");
-    let (port, graphite) = (free_port()?, free_port()?);
-    let server = Server::start(
-        "victoria-metrics",
-        port,
-        "/health",
-        Command::new("victoria-metrics")
-            .arg(format!("-storageDataPath={}", data.display()))
-            .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
-            .arg(format!("-graphiteListenAddr=127.0.0.1:{graphite}"))
-            .arg("-retentionPeriod=100y"),
-    )?;
+    let graphite = free_port()?;
+    let listen = format!("-graphiteListenAddr=127.0.0.1:{graphite}");
+    let server = victoria_at(&data, &[&listen])?;
     let (began, before_s) = (Instant::now(), server.cpu_s());
     let mut stream = TcpStream::connect(("127.0.0.1", graphite))?;
     std::io::copy(&mut File::open(&lines)?, &mut stream)?;

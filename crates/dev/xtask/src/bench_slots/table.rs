@@ -2,23 +2,41 @@
 
 use std::path::Path;
 
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
 use super::Filled;
-use super::points::{Load, Pattern};
+use super::points::Load;
+use crate::pages;
 
 /// The lines of the page that enclose the tables.
 const BEGIN: &str = "<!-- bench-series: begin -->";
 const END: &str = "<!-- bench-series: end -->";
 
 /// One contestant under one load.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) name: String,
     pub(super) title: String,
+    #[serde(flatten)]
     pub(super) load: Load,
-    /// The cost of filling it, or why it was not filled.
-    pub(super) outcome: Result<Filled, String>,
+    pub(super) outcome: Outcome,
+}
+
+/// The cost of filling one, or why it was not filled.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Outcome {
+    Filled(Filled),
+    Not { why: String },
+}
+
+impl Outcome {
+    fn filled(&self) -> Option<&Filled> {
+        match self {
+            Outcome::Filled(filled) => Some(filled),
+            Outcome::Not { .. } => None,
+        }
+    }
 }
 
 impl Row {
@@ -30,8 +48,8 @@ impl Row {
 
     fn cells(&self) -> String {
         match &self.outcome {
-            Err(why) => format!("{} | {why} | | | ", self.title),
-            Ok(filled) => {
+            Outcome::Not { why } => format!("{} | {why} | | | ", self.title),
+            Outcome::Filled(filled) => {
                 let slots = filled.points.div_ceil(self.load.per_slot) as f64;
                 format!(
                     "{} | {:.1} | {:.2} | {:.2} | {:.1}",
@@ -44,50 +62,12 @@ impl Row {
             }
         }
     }
-
-    fn json(&self) -> Value {
-        let Load { points, series, per_slot, values } = self.load;
-        let outcome = match &self.outcome {
-            Err(why) => json!({ "why": why }),
-            Ok(Filled { points, wall_s, cpu_s, bytes }) => {
-                json!({ "points": points, "wall_s": wall_s, "cpu_s": cpu_s, "bytes": bytes })
-            }
-        };
-        json!({
-            "name": self.name, "title": self.title, "points": points, "series": series,
-            "per_slot": per_slot, "values": values.name(), "outcome": outcome
-        })
-    }
-
-    fn from_json(row: &Value) -> Option<Row> {
-        let number = |value: &Value, key: &str| value[key].as_u64();
-        let outcome = &row["outcome"];
-        Some(Row {
-            name: row["name"].as_str()?.to_owned(),
-            title: row["title"].as_str()?.to_owned(),
-            load: Load {
-                points: number(row, "points")?,
-                series: number(row, "series")?,
-                per_slot: number(row, "per_slot")?,
-                values: Pattern::named(row["values"].as_str()?)?,
-            },
-            outcome: match outcome["why"].as_str() {
-                Some(why) => Err(why.to_owned()),
-                None => Ok(Filled {
-                    points: number(outcome, "points")?,
-                    wall_s: outcome["wall_s"].as_f64()?,
-                    cpu_s: outcome["cpu_s"].as_f64()?,
-                    bytes: number(outcome, "bytes")?,
-                }),
-            },
-        })
-    }
 }
 
 /// The rates of an import in arrival order ÷ those of the others of the same run.
 pub(super) fn ratios(run: &[Row]) -> Vec<String> {
     let rates = |row: &Row| {
-        let filled = row.outcome.as_ref().ok()?;
+        let filled = row.outcome.filled()?;
         let points = filled.points as f64;
         Some((points / filled.wall_s, points / filled.cpu_s.max(0.01)))
     };
@@ -106,19 +86,11 @@ pub(super) fn ratios(run: &[Row]) -> Vec<String> {
     others.filter_map(ratio).collect()
 }
 
-/// The rows of earlier pieces.
-pub(super) fn read(path: &Path) -> Result<Vec<Row>, String> {
-    let Ok(text) = std::fs::read_to_string(path) else { return Ok(Vec::new()) };
-    let all: Value = serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
-    let rows = all.as_array().map(Vec::as_slice).unwrap_or_default();
-    Ok(rows.iter().filter_map(Row::from_json).collect())
-}
-
 /// Adds a row; of the same contestant under the same load the faster one stays.
 pub(super) fn add(rows: &mut Vec<Row>, row: Row) {
     let same = |known: &Row| known.name == row.name && known.load == row.load;
     let rate =
-        |row: &Row| row.outcome.as_ref().map_or(0.0, |f| f.points as f64 / f.cpu_s.max(0.01));
+        |row: &Row| row.outcome.filled().map_or(0.0, |f| f.points as f64 / f.cpu_s.max(0.01));
     match rows.iter_mut().find(|known| same(known)) {
         Some(known) if rate(known) > rate(&row) => {}
         Some(known) => *known = row,
@@ -126,35 +98,9 @@ pub(super) fn add(rows: &mut Vec<Row>, row: Row) {
     }
 }
 
-/// Keeps the rows, and writes them into the page.
-pub(super) fn write(rows: &[Row], kept: &Path, page: &Path) -> Result<(), String> {
-    let wrong = |path: &Path| {
-        let path = path.display().to_string();
-        move |e: std::io::Error| format!("{path}: {e}")
-    };
-    let all: Vec<Value> = rows.iter().map(Row::json).collect();
-    let text = serde_json::to_string_pretty(&all).map_err(|e| e.to_string())?;
-    std::fs::write(kept, text).map_err(wrong(kept))?;
-    write_between(page, [BEGIN, END], |_| tables(rows))
-}
-
-/// Replaces the text between two lines of a page.
-pub(super) fn write_between(
-    page: &Path,
-    [begin, end]: [&str; 2],
-    text: impl FnOnce(&str) -> String,
-) -> Result<(), String> {
-    let wrong = |e: std::io::Error| format!("{}: {e}", page.display());
-    let before = std::fs::read_to_string(page).map_err(wrong)?;
-    let parts = before.split_once(begin).and_then(|(head, rest)| {
-        let (known, tail) = rest.split_once(end)?;
-        Some((head, known, tail))
-    });
-    let Some((head, known, tail)) = parts else {
-        return Err(format!("{} lacks the lines {begin} and {end}", page.display()));
-    };
-    let after = format!("{head}{begin}\n{}\n{end}{tail}", text(known));
-    std::fs::write(page, after).map_err(wrong)
+/// Writes the rows into the page.
+pub(super) fn write(rows: &[Row], page: &Path) -> Result<(), String> {
+    pages::write_between(page, [BEGIN, END], |_| tables(rows))
 }
 
 fn tables(rows: &[Row]) -> String {
@@ -192,21 +138,28 @@ fn tables(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::points::Pattern;
     use super::*;
 
     fn row(cpu_s: f64) -> Row {
         let load = Load { points: 2_000_000, series: 10, per_slot: 10, values: Pattern::Walk };
         let filled = Filled { points: 2_000_000, wall_s: 2.0, cpu_s, bytes: 800_000 };
-        Row { name: "sqlite".to_owned(), title: "ours".to_owned(), load, outcome: Ok(filled) }
+        Row {
+            name: "sqlite".to_owned(),
+            title: "ours".to_owned(),
+            load,
+            outcome: Outcome::Filled(filled),
+        }
     }
 
     #[test]
     fn a_row_says_rates_and_bytes_and_comes_back() {
         let row = row(1.0);
         assert_eq!(row.line(), "10 per slot, walk: ours | 2.0 | 1.00 | 2.00 | 4.0");
-        let back = Row::from_json(&row.json());
-        assert_eq!(back.map(|back| back.line()), Some(row.line()));
-        let missing = Row { outcome: Err("not installed: apt-get install x".to_owned()), ..row };
+        let back: Row = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
+        assert_eq!(back.line(), row.line());
+        let why = "not installed: apt-get install x".to_owned();
+        let missing = Row { outcome: Outcome::Not { why }, ..row };
         assert_eq!(
             missing.line(),
             "10 per slot, walk: ours | not installed: apt-get install x | | | "
@@ -230,17 +183,9 @@ mod tests {
     }
 
     #[test]
-    fn the_page_keeps_what_stands_around_the_tables() {
-        let folder = tempfile::tempdir().unwrap_or_else(|e| panic!("{e}"));
-        let (kept, page) = (folder.path().join("kept"), folder.path().join("page"));
-        let text = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
-        assert!(std::fs::write(&page, format!("a\n{BEGIN}\nold\n{END}\nb\n")).is_ok());
-        assert_eq!(write(&[row(1.0)], &kept, &page), Ok(()));
-        let found = text(&page);
-        assert!(found.starts_with("a\n") && found.ends_with("\nb\n"), "{found}");
-        assert!(found.contains("| ours | 2.0 | 1.00 | 2.00 | 4.0 |") && !found.contains("old"));
-        assert_eq!(read(&kept).map(|rows| rows.len()), Ok(1));
-        assert!(std::fs::write(&page, "nothing").is_ok());
-        assert!(write(&[], &kept, &page).is_err());
+    fn the_page_has_a_table_of_each_load() {
+        let text = tables(&[row(1.0)]);
+        assert!(text.contains("### 10 points per slot, 2.0 million points of 10 series"), "{text}");
+        assert!(text.contains("| ours | 2.0 | 1.00 | 2.00 | 4.0 |"), "{text}");
     }
 }

@@ -11,8 +11,9 @@ use std::time::Instant;
 use series::Step;
 use store::Selector;
 
+use super::ours::{Database, TABLES};
 use super::points::{Load, STEP_S, Values};
-use super::{Filled, Unfilled, cpu, ours};
+use super::{Filled, Unfilled, cpu};
 use crate::{binary, say};
 
 /// The order of the lines of a file.
@@ -25,42 +26,19 @@ pub(super) enum Order {
 }
 
 pub(super) fn sqlite_arrival(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    to_sqlite(load, folder, Order::Arrival)
+    import(load, folder, Order::Arrival, &Database::sqlite(folder)?)
 }
 
 pub(super) fn sqlite_series(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    to_sqlite(load, folder, Order::Series)
+    import(load, folder, Order::Series, &Database::sqlite(folder)?)
 }
 
 pub(super) fn postgres_arrival(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    to_postgres(load, folder, Order::Arrival)
+    import(load, folder, Order::Arrival, &Database::postgres()?)
 }
 
 pub(super) fn postgres_series(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
-    to_postgres(load, folder, Order::Series)
-}
-
-fn to_sqlite(load: &Load, folder: &Path, order: Order) -> Result<Filled, Unfilled> {
-    let record = folder.join("record");
-    std::fs::create_dir(&record)?;
-    let place = record.join("record.sqlite").display().to_string();
-    let filled = import(load, folder, order, &place, || 0.0)?;
-    Ok(Filled { bytes: cpu::bytes(&record), ..filled })
-}
-
-fn to_postgres(load: &Load, folder: &Path, order: Order) -> Result<Filled, Unfilled> {
-    let server = ours::start()?;
-    let place = server.database("bench").map_err(|e| e.to_string())?;
-    let pid = cpu::postgres_pid(server.folder())?;
-    let filled = import(load, folder, order, &place, || cpu::server_s(pid))?;
-    Ok(Filled { bytes: postgres_bytes(&place)?, ..filled })
-}
-
-/// The bytes of all tables of a database, with their indexes.
-pub(super) fn postgres_bytes(place: &str) -> Result<u64, String> {
-    let sizes = "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class \
-                 WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace";
-    ours::ask(place, sizes)
+    import(load, folder, Order::Series, &Database::postgres()?)
 }
 
 /// Imports a file, and checks that every point is stored.
@@ -68,8 +46,7 @@ fn import(
     load: &Load,
     folder: &Path,
     order: Order,
-    place: &str,
-    server_s: impl Fn() -> f64,
+    database: &Database,
 ) -> Result<Filled, Unfilled> {
     if !STEP_S.is_multiple_of(load.per_slot) {
         return Err(Unfilled::Failed("Graphite's times are whole seconds".to_owned()));
@@ -78,9 +55,9 @@ fn import(
     say(&format!("  writing {:.1} M lines of {} series", load.points as f64 / 1e6, load.series));
     write(load, &lines, order, 0..load.each())?;
     say("  importing them");
-    let cpu_s = || cpu::children_s() + server_s();
+    let cpu_s = || cpu::children_s() + database.cpu_s();
     let (began, before_s) = (Instant::now(), cpu_s());
-    let child = command(&lines, place)?.spawn()?;
+    let child = command(&lines, &database.place)?.spawn()?;
     let peak = cpu::peak_of(child.id());
     let output = child.wait_with_output()?;
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
@@ -91,11 +68,11 @@ fn import(
     if !output.status.success() {
         return Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
-    let found = updates(place)?;
+    let found = updates_of(&database.place, 3_600)?;
     if found != load.each() * load.series {
         return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
     }
-    Ok(Filled { points: found, wall_s, cpu_s, bytes: 0 })
+    Ok(Filled { points: found, wall_s, cpu_s, bytes: database.bytes(TABLES)? })
 }
 
 /// The command that imports a file.
@@ -110,11 +87,6 @@ pub(super) fn command(lines: &Path, place: &str) -> Result<Command, String> {
 /// The name of a series.
 pub(super) fn name(of: u64) -> String {
     format!("servers.rack{}.host{of}.load", of % 100)
-}
-
-/// The number of updates in all slots of an hour.
-fn updates(place: &str) -> Result<u64, String> {
-    updates_of(place, 3_600)
 }
 
 /// The number of updates in all slots of a step.

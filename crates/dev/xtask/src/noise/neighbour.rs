@@ -1,14 +1,18 @@
 //! Neighbours: processes that use CPU time or memory bandwidth during a measurement.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use base::Seed;
 use rand::RngExt as _;
+use serde::{Deserialize, Serialize};
+
+use crate::options::json;
+use crate::process::Running;
 
 /// Activity of a neighbour.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// Busy for 0.1 to 3 s at a time, for this share of the time.
     Bursts { cpu: Option<usize>, duty: f64 },
@@ -28,26 +32,10 @@ impl Kind {
     pub(crate) const fn every(cpu: Option<usize>, period_ms: u64, duty: f64) -> Kind {
         Kind::Every { cpu, period_ms, duty }
     }
-
-    fn words(self, seed: u64) -> [String; 5] {
-        let cpu = |cpu: Option<usize>| cpu.map_or("any".to_owned(), |cpu| cpu.to_string());
-        let words = match self {
-            Kind::Bursts { cpu: on, duty } => {
-                ["bursts".to_owned(), cpu(on), duty.to_string(), "0".to_owned()]
-            }
-            Kind::Every { cpu: on, period_ms, duty } => {
-                ["every".to_owned(), cpu(on), duty.to_string(), period_ms.to_string()]
-            }
-            Kind::Memory => ["memory", "any", "1", "0"].map(str::to_owned),
-            Kind::Compiler => ["compiler", "any", "1", "0"].map(str::to_owned),
-        };
-        let [kind, cpu, duty, period] = words;
-        [kind, cpu, duty, period, seed.to_string()]
-    }
 }
 
 /// Neighbours that run until dropped.
-pub(crate) struct Neighbours(Vec<Child>);
+pub(crate) struct Neighbours(Vec<Running>);
 
 impl Neighbours {
     pub(crate) fn start(kinds: &[Kind], seed: u64) -> Result<Neighbours, String> {
@@ -56,59 +44,57 @@ impl Neighbours {
         for (i, kind) in kinds.iter().enumerate() {
             let child = Command::new(&ours)
                 .arg("neighbour")
-                .args(kind.words(seed.wrapping_add(i as u64)))
+                .arg(serde_json::to_string(kind).map_err(|error| error.to_string())?)
+                .arg(seed.wrapping_add(i as u64).to_string())
                 // A neighbour ends with this process, because its input then ends.
                 .stdin(Stdio::piped())
                 .stdout(Stdio::null())
                 .spawn();
-            all.0.push(child.map_err(|error| format!("cannot start a neighbour: {error}"))?);
+            let child = child.map_err(|error| format!("cannot start a neighbour: {error}"))?;
+            all.0.push(Running(child));
         }
         Ok(all)
     }
 }
 
-impl Drop for Neighbours {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+/// A neighbour, in a process of its own.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Neighbour {
+    #[arg(value_parser = json::<Kind>)]
+    kind: Kind,
+    seed: Seed,
 }
 
-/// Runs as `xtask neighbour KIND CPU DUTY PERIOD_MS SEED` until its input ends.
-pub(crate) fn become_neighbour(words: &[&str]) -> ExitCode {
-    let [kind, cpu, duty, period_ms, seed] = words else {
-        return crate::usage_error("neighbour KIND CPU DUTY PERIOD_MS SEED");
-    };
-    if let Ok(cpu) = cpu.parse() {
-        let mut set = rustix::thread::CpuSet::new();
-        set.set(cpu);
-        let _ = rustix::thread::sched_setaffinity(None, &set);
-    }
-    std::thread::spawn(|| {
-        let mut nothing = String::new();
-        let _ = std::io::stdin().read_line(&mut nothing);
-        std::process::abort();
-    });
-    let duty: f64 = duty.parse().unwrap_or(0.5);
-    let period_ms: u64 = period_ms.parse().unwrap_or(1_000);
-    let mut rng = Seed(seed.parse().unwrap_or(1)).rng("neighbour");
-    loop {
-        match *kind {
-            "bursts" => {
-                let burst = rng.random_range(0.1..3.0);
-                work_for(Duration::from_secs_f64(burst));
-                std::thread::sleep(Duration::from_secs_f64(burst * (1.0 - duty) / duty));
+impl Neighbour {
+    /// Runs until its input ends.
+    pub(crate) fn run(&self) -> Result<(), String> {
+        if let Kind::Bursts { cpu: Some(cpu), .. } | Kind::Every { cpu: Some(cpu), .. } = self.kind
+        {
+            let mut set = rustix::thread::CpuSet::new();
+            set.set(cpu);
+            let _ = rustix::thread::sched_setaffinity(None, &set);
+        }
+        std::thread::spawn(|| {
+            let mut nothing = String::new();
+            let _ = std::io::stdin().read_line(&mut nothing);
+            std::process::abort();
+        });
+        let mut rng = self.seed.rng("neighbour");
+        loop {
+            match self.kind {
+                Kind::Bursts { duty, .. } => {
+                    let burst = rng.random_range(0.1..3.0);
+                    work_for(Duration::from_secs_f64(burst));
+                    std::thread::sleep(Duration::from_secs_f64(burst * (1.0 - duty) / duty));
+                }
+                Kind::Every { period_ms, duty, .. } => {
+                    let period = Duration::from_millis(period_ms);
+                    work_for(period.mul_f64(duty));
+                    std::thread::sleep(period.mul_f64(1.0 - duty));
+                }
+                Kind::Memory => copy_memory(),
+                Kind::Compiler => compile(),
             }
-            "every" => {
-                let period = Duration::from_millis(period_ms);
-                work_for(period.mul_f64(duty));
-                std::thread::sleep(period.mul_f64(1.0 - duty));
-            }
-            "memory" => copy_memory(),
-            "compiler" => compile(),
-            _ => return crate::usage_error("bursts, every, memory or compiler"),
         }
     }
 }

@@ -4,12 +4,14 @@ use std::fmt::Write as _;
 
 use zoo::Subject;
 
+use base::format_count;
+
+use super::Options;
 use super::comparisons::{COMPARISONS, Comparison};
-use super::options::Options;
 use super::results::{Results, Told};
 use super::tables;
 use crate::zoo::{ComparisonPlan, Interval, KNOWN_TO, LATENCY_KNOWN_TO_S, compare, true_p99};
-use crate::{bench, binary, say};
+use crate::{binary, pages, say, tools};
 
 /// Limit on the time of a comparison.
 const SECONDS: u32 = 60;
@@ -21,15 +23,12 @@ pub(super) fn measure(
     results: &mut Results,
     save: impl Fn(&Results) -> Result<(), String>,
 ) -> Result<(), String> {
-    if options.comparisons.is_empty() {
-        return Ok(());
-    }
     let stop = stage::signals::install().map_err(|error| error.to_string())?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let tachograph = binary::path()?;
-    for comparison in &options.comparisons {
+    for comparison in options.comparisons() {
         say(comparison.id);
-        let date = base::timestamp_now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let date = pages::now();
         let asked = ComparisonPlan {
             tachograph: &tachograph,
             folder: folder.path(),
@@ -44,9 +43,9 @@ pub(super) fn measure(
         };
         let told = Told {
             date,
-            machine: bench::machine(),
+            machine: pages::machine(),
             note: options.note.clone(),
-            version: bench::version(&tachograph, &["--version"]),
+            version: tools::version(&tachograph, &["--version"]),
             seed: options.seed.0,
             true_throughput_per_s: [even, uneven]
                 .map(|one| one.throughput_per_s(Subject::CONNECTIONS)),
@@ -63,7 +62,7 @@ pub(super) fn measure(
 pub(super) fn section(results: &Results) -> String {
     let told: Vec<(&Comparison, &Told)> = COMPARISONS
         .iter()
-        .filter_map(|one| Some((Comparison::named(one.id)?, results.comparisons.get(one.id)?)))
+        .filter_map(|one| Some((one, results.comparisons.get(one.id)?)))
         .collect();
     if told.is_empty() {
         return String::new();
@@ -92,7 +91,7 @@ pub(super) fn section(results: &Results) -> String {
     }
     out.push_str(
         "\nThe servers are those of [the zoo](../crates/dev/zoo/src/server.rs). \
-         `cargo run --release -p xtask -- truth --only compare-slow-requests` makes one comparison again.\n\n</details>\n",
+         `cargo run --profile dist -p xtask -- truth --only compare-slow-requests` makes one comparison again.\n\n</details>\n",
     );
     out
 }
@@ -108,7 +107,7 @@ fn table(told: &Told) -> String {
         cell(ratio, known(b / a), |value| format!("{value:.2}"))
     );
     for ((name, truth), level) in [("A", a), ("B", b)].into_iter().zip(&compared.levels) {
-        let rate = |value: f64| tables::thousands(value.round() as u64);
+        let rate = |value: f64| format_count(value.round() as u64);
         let told = cell(level.throughput_per_s, known(*truth), rate);
         let _ = writeln!(out, "| requests/s of {name} | {} | {told} |", rate(*truth));
     }
@@ -117,7 +116,7 @@ fn table(told: &Told) -> String {
         let time = |seconds: f64| tables::time(1e3 * seconds);
         let told = cell(level.p99_s, *truth, time);
         let middle = (truth.low * truth.high).sqrt();
-        let rate = tables::thousands(rate.round() as u64);
+        let rate = format_count(rate.round() as u64);
         let _ = writeln!(out, "| p99 of {name} at {rate}/s | {} | {told} |", time(middle));
     }
     let words = |all: &[String]| if all.is_empty() { "none".to_owned() } else { all.join(", ") };

@@ -16,7 +16,7 @@ pub(super) struct Comparison {
 const EVEN: Behaviour = Behaviour::even(0.005);
 
 /// All comparisons, in the order of the page.
-pub(super) const COMPARISONS: [Comparison; 3] = [
+pub(super) static COMPARISONS: [Comparison; 3] = [
     Comparison {
         id: "compare-slow-requests",
         kind: Kind::SlowRequests,
@@ -39,24 +39,17 @@ pub(super) const COMPARISONS: [Comparison; 3] = [
 
 /// The servers, as subjects of `prove zoo`.
 pub(crate) fn subjects() -> Vec<Subject> {
-    let subject = |Comparison { kind, behaviour, .. }| Subject {
-        kind,
+    let subject = |Comparison { kind, behaviour, .. }: &Comparison| Subject {
+        kind: *kind,
         asyncio: false,
         worse: behaviour.clone(),
-        behaviour,
+        behaviour: behaviour.clone(),
         even: EVEN,
     };
-    COMPARISONS.into_iter().map(subject).collect()
+    COMPARISONS.iter().map(subject).collect()
 }
 
 impl Comparison {
-    /// The comparison of this name.
-    pub(super) fn named(id: &str) -> Option<&'static Comparison> {
-        // A constant with a destructor is not promoted to a static by itself.
-        static ALL: [Comparison; 3] = COMPARISONS;
-        ALL.iter().find(|comparison| comparison.id == id)
-    }
-
     /// The first server, and the second one.
     pub(super) fn behaviours(&self) -> [&Behaviour; 2] {
         [&EVEN, &self.behaviour]
@@ -69,7 +62,7 @@ mod tests {
 
     #[test]
     fn the_true_ratios_are_those_of_the_page() {
-        let ratios = COMPARISONS.map(|comparison| {
+        let ratios = COMPARISONS.each_ref().map(|comparison| {
             let [a, b] = comparison.behaviours().map(|one| one.throughput_per_s(10));
             (100.0 * b / a).round()
         });

@@ -3,79 +3,161 @@
 
 mod comparing;
 mod comparisons;
-mod load;
-mod options;
 mod page;
-mod report;
 mod results;
 mod rounds;
 mod scenarios;
 mod stall;
 mod tables;
-mod tools;
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::PathBuf;
 
-use self::options::Options;
+use base::Seed;
+use clap::builder::PossibleValuesParser;
+
+use self::comparisons::{COMPARISONS, Comparison};
 use self::results::Results;
 use self::rounds::Rounds;
-use crate::{bench, say, usage_error};
+use self::scenarios::{SCENARIOS, Scenario};
+use crate::options::one_of;
+use crate::pages;
+use crate::tools::{TOOLS, Tool};
 
 pub(crate) use self::comparisons::subjects;
 
-/// Measures the requested scenarios, saves the results and writes the page.
-pub(crate) fn measure(words: &[&str]) -> ExitCode {
-    with(words, run)
+/// The command line of `truth`.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Command {
+    #[command(subcommand)]
+    page: Option<Page>,
+    #[command(flatten)]
+    options: Options,
 }
 
-/// Writes the page from the saved results, without measuring.
-pub(crate) fn write_page(words: &[&str]) -> ExitCode {
-    with(words, |options| save_page(&options.docs, &Results::load(&numbers(&options.docs))?))
+#[derive(Debug, clap::Subcommand)]
+enum Page {
+    /// docs/truth.md from the numbers that are kept
+    Page {
+        #[arg(long, value_name = "FOLDER", default_value_os_t = pages::docs())]
+        docs: PathBuf,
+    },
 }
 
-fn with(words: &[&str], task: impl FnOnce(&Options) -> Result<(), String>) -> ExitCode {
-    match Options::parse(words).map(|options| task(&options)) {
-        Ok(Ok(())) => ExitCode::SUCCESS,
-        Ok(Err(what)) => {
-            say(&format!("truth: {what}"));
-            ExitCode::from(2)
-        }
-        Err(what) => usage_error(&what),
+#[derive(Clone, Debug, clap::Args)]
+struct Options {
+    /// Only this scenario or comparison; may be repeated
+    #[arg(long, value_name = "SCENARIO", value_parser = PossibleValuesParser::new(ids()))]
+    only: Vec<String>,
+    /// Only this tool; may be repeated
+    #[arg(long = "tool", value_name = "NAME", value_parser = one_of(TOOLS, |tool| tool.name))]
+    tools: Vec<&'static Tool>,
+    /// Rounds of all tools
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    rounds: u32,
+    /// Seed of the tools' order
+    #[arg(long, value_name = "N", default_value_t = Seed(1))]
+    seed: Seed,
+    /// A remark on the circumstances, for the page
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
+    /// Where scripts/truth-tools.sh installed the tools; others are looked for on PATH
+    #[arg(long = "tools", value_name = "FOLDER", default_value = "target/truth-tools")]
+    installed: PathBuf,
+    /// Where the page and its numbers are written
+    #[arg(long, value_name = "FOLDER", default_value_os_t = pages::docs())]
+    docs: PathBuf,
+}
+
+fn ids() -> impl Iterator<Item = &'static str> {
+    let scenarios = SCENARIOS.iter().map(|scenario| scenario.id);
+    scenarios.chain(COMPARISONS.iter().map(|comparison| comparison.id))
+}
+
+impl Options {
+    fn tools(&self) -> Vec<&'static Tool> {
+        if self.tools.is_empty() { TOOLS.to_vec() } else { self.tools.clone() }
+    }
+
+    fn scenarios(&self) -> impl Iterator<Item = &'static Scenario> {
+        SCENARIOS.iter().filter(|scenario| self.wants(scenario.id))
+    }
+
+    /// Only ours compares.
+    fn comparisons(&self) -> impl Iterator<Item = &'static Comparison> {
+        let is_ours = self.tools().iter().any(|tool| tool.name == "tachograph");
+        COMPARISONS.iter().filter(move |comparison| {
+            self.wants(comparison.id) && (is_ours || !self.only.is_empty())
+        })
+    }
+
+    fn wants(&self, id: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == id)
     }
 }
 
-fn numbers(docs: &Path) -> PathBuf {
-    docs.join("results/truth.json")
-}
-
-fn save_page(docs: &Path, results: &Results) -> Result<(), String> {
-    bench::write(&docs.join("truth.md"), &page::page(results))
-}
-
-fn run(options: &Options) -> Result<(), String> {
-    let mut results = Results::load(&numbers(&options.docs))?;
+/// Measures the requested scenarios, keeps the numbers and writes the page; or only writes it.
+pub(crate) fn run(Command { page, options }: &Command) -> Result<(), String> {
+    let docs = match page {
+        Some(Page::Page { docs }) => docs,
+        None => &options.docs,
+    };
+    let numbers = docs.join("results/truth.json");
+    let mut results: Results = pages::load(&numbers)?;
+    let save_page = |results: &Results| pages::write(&docs.join("truth.md"), &page::page(results));
+    if page.is_some() {
+        return save_page(&results);
+    }
     // Before anything is measured that could then not be saved.
-    let folder = options.docs.join("results");
+    let folder = docs.join("results");
     std::fs::create_dir_all(&folder)
         .map_err(|error| format!("{} cannot be written: {error}", folder.display()))?;
     let save = |results: &Results| {
-        results.save(&numbers(&options.docs))?;
-        save_page(&options.docs, results)
+        pages::save(&numbers, results)?;
+        save_page(results)
     };
     comparing::measure(options, &mut results, save)?;
-    if options.scenarios.is_empty() {
+    if options.scenarios().next().is_none() {
         return Ok(());
     }
     // From now on this program is limited to one CPU.
     let rounds = Rounds::new(options)?;
     results.missing = rounds.missing.clone();
     results.versions.extend(rounds.versions());
-    for scenario in &options.scenarios {
+    for scenario in options.scenarios() {
         let measured = rounds.measure(scenario)?;
         results.scenarios.insert(scenario.id.to_owned(), measured);
         // After each scenario, so that a later failure loses nothing.
         save(&results)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    #[test]
+    fn what_is_measured_depends_on_scenarios_and_tools() {
+        let wanted = |words: &[&str]| {
+            let words = [&["truth"], words].concat();
+            let Line { options } = Line::try_parse_from(words).unwrap();
+            let counts = (options.scenarios().count(), options.comparisons().count());
+            (counts.0, counts.1, options.tools().len())
+        };
+        let (scenarios, comparisons) = (SCENARIOS.len(), COMPARISONS.len());
+        assert_eq!(wanted(&[]), (scenarios, comparisons, TOOLS.len()));
+        assert_eq!(wanted(&["--tool", "wrk"]), (scenarios, 0, 1));
+        assert_eq!(wanted(&["--only", "stall", "--only", "unix"]), (2, 0, TOOLS.len()));
+        assert_eq!(wanted(&["--only", "compare-stops-by-time"]), (0, 1, TOOLS.len()));
+        assert!(Line::try_parse_from(["truth", "--only", "x"]).is_err());
+    }
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use super::comparing;
-use super::load::CONNECTIONS;
 use super::results::{Measured, Results};
 use super::scenarios::{SCENARIOS, Scenario, TIMEOUT_S};
 use super::tables::{self, TOLERANCE};
+use crate::tools::load::CONNECTIONS;
 
 /// The scenarios with faults in responses, and those with closed connections.
 const FAULTS: [&str; 6] = ["status-500", "wrong-body", "truncated", "reset", "no-response", "late"];
@@ -184,7 +184,7 @@ fn circumstances(results: &Results) -> String {
     }
     out.push_str(
         "\nThe numbers of every round are in [`results/truth.json`](results/truth.json). \
-         `cargo run --release -p xtask -- truth --only stall` measures one scenario again and keeps the others. \
+         `cargo run --profile dist -p xtask -- truth --only stall` measures one scenario again and keeps the others. \
          Delay and stall need an otherwise idle machine; counts and faults do not.\n",
     );
     out

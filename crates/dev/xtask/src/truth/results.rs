@@ -1,14 +1,12 @@
 //! The results, from which the page is made.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use base::Nanos;
 use fixture::Tally;
 use serde::{Deserialize, Serialize};
 
-use super::report::{Latency, Report};
-use crate::bench;
+use crate::tools::report::{Latency, Report};
 use crate::zoo::{Compared, Interval};
 
 /// All results.
@@ -133,22 +131,5 @@ impl Measured {
         let mut runs: Vec<&Run> = self.runs.iter().filter(|run| run.tool == tool).collect();
         runs.sort_by_key(|run| run.round);
         runs
-    }
-}
-
-impl Results {
-    /// The saved results; empty without a file.
-    pub(super) fn load(path: &Path) -> Result<Results, String> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => serde_json::from_str(&text)
-                .map_err(|error| format!("{} cannot be read: {error}", path.display())),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Results::default()),
-            Err(error) => Err(format!("{} cannot be read: {error}", path.display())),
-        }
-    }
-
-    pub(super) fn save(&self, path: &Path) -> Result<(), String> {
-        let text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
-        bench::write(path, &(text + "\n"))
     }
 }

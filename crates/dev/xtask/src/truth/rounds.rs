@@ -12,14 +12,14 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use spec::Endpoint;
 use stage::Exclusive;
 
-use super::load::{Load, OUT, SCRIPT, SOCKET};
-use super::options::Options;
-use super::report::Printed;
+use super::Options;
 use super::results::{Measured, Missing, Run, Truth};
 use super::scenarios::{Scenario, TIMEOUT_S};
-use super::tools::Tool;
-use crate::bench::{self, Pinned};
-use crate::{binary, say};
+use crate::process::Pinned;
+use crate::tools::load::{Load, OUT, SCRIPT, SOCKET};
+use crate::tools::report::Printed;
+use crate::tools::{self, Tool};
+use crate::{binary, pages, say};
 
 /// Additional time for a tool.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -33,7 +33,6 @@ pub(super) struct Rounds<'o> {
     /// Excludes other measurements.
     _exclusive: Exclusive,
     stop: Arc<AtomicBool>,
-    own: PathBuf,
     /// This machine in words.
     machine: String,
     /// The CPU of the tools; the server, a thread of this program, has another.
@@ -49,7 +48,7 @@ impl<'o> Rounds<'o> {
         let exclusive = stage::exclusive(&base::CpuSet::default(), "xtask truth")
             .map_err(|error| error.to_string())?;
         // Before this program limits itself to one CPU.
-        let machine = bench::machine();
+        let machine = pages::machine();
         let mut set = CpuSet::new();
         set.set(server_cpu);
         sched_setaffinity(None, &set)
@@ -59,7 +58,6 @@ impl<'o> Rounds<'o> {
             options,
             _exclusive: exclusive,
             stop: stage::signals::install().map_err(|error| error.to_string())?,
-            own: std::env::current_exe().map_err(|error| error.to_string())?,
             machine,
             tool_cpu,
             here,
@@ -71,7 +69,7 @@ impl<'o> Rounds<'o> {
     pub(super) fn versions(&self) -> BTreeMap<String, String> {
         let version = |(tool, program): &(&Tool, PathBuf)| {
             let version = match tool.version {
-                Some(argument) => short(&bench::version(program, &[argument])),
+                Some(argument) => short(&tools::version(program, &[argument])),
                 None => installed_version(&self.options.installed, tool),
             };
             (tool.name.to_owned(), version)
@@ -82,33 +80,23 @@ impl<'o> Rounds<'o> {
     /// Runs every tool in every round.
     pub(super) fn measure(&self, scenario: &Scenario) -> Result<Measured, String> {
         let mut measured = Measured {
-            date: base::timestamp_now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+            date: pages::now(),
             machine: self.machine.clone(),
             note: self.options.note.clone(),
             rounds: self.options.rounds,
             seed: self.options.seed.0,
             runs: Vec::new(),
         };
-        for (round, order) in (1..).zip(self.orders(scenario)) {
-            say(&format!("{}: round {round} of {}", scenario.id, self.options.rounds));
+        let Options { seed, rounds, .. } = *self.options;
+        let orders = tools::orders(seed, scenario.id, self.here.len(), rounds);
+        for (round, order) in (1..).zip(orders) {
+            say(&format!("{}: round {round} of {rounds}", scenario.id));
             for (tool, program) in order.iter().filter_map(|i| self.here.get(*i)) {
                 let run = self.turn(scenario, tool, program)?;
                 measured.runs.extend(run.map(|run| Run { round, ..run }));
             }
         }
         Ok(measured)
-    }
-
-    /// The tools' order in each round: random, and mirrored in the next.
-    fn orders(&self, scenario: &Scenario) -> Vec<Vec<usize>> {
-        let mut rng = self.options.seed.rng(scenario.id);
-        let tools = self.here.len();
-        let pairs = self.options.rounds.div_ceil(2);
-        let orders = (0..pairs).flat_map(|_| {
-            let order = stats::mirrored_order(tools, 2, &mut rng);
-            [order[..tools].to_vec(), order[tools..].to_vec()]
-        });
-        orders.take(self.options.rounds as usize).collect()
     }
 
     /// Runs one tool on a fresh server; `None` if it has no options for this load.
@@ -118,8 +106,8 @@ impl<'o> Rounds<'o> {
         tool: &Tool,
         program: &Path,
     ) -> Result<Option<Run>, String> {
-        let text = |error: std::io::Error| error.to_string();
-        let folder = tempfile::tempdir().map_err(text)?;
+        let words = |error: std::io::Error| error.to_string();
+        let folder = tempfile::tempdir().map_err(words)?;
         let listen = match scenario.unix {
             true => Endpoint::Unix(folder.path().join(SOCKET)),
             false => Endpoint::Tcp { host: "127.0.0.1".to_owned(), port: 0 },
@@ -134,21 +122,20 @@ impl<'o> Rounds<'o> {
         let Some(arguments) = (tool.arguments)(&load) else { return Ok(None) };
         let script = tool.script.map(|script| script(&load));
         if let Some(script) = &script {
-            std::fs::write(folder.path().join(SCRIPT), script).map_err(text)?;
+            std::fs::write(folder.path().join(SCRIPT), script).map_err(words)?;
         }
         let words: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
-        let mut process =
-            Pinned::start_in(&self.own, self.tool_cpu, program, &words, folder.path())?;
+        let mut process = Pinned::start(self.tool_cpu, program, &words, folder.path())?;
         let limit = Duration::from_secs(load.seconds().into()) + PATIENCE;
         let status = process.wait(limit, &self.stop)?;
-        let mut printed = Printed { text: process.printed(), json: None };
+        let mut text = process.printed();
         // Ends the tool if it is still running.
         drop(process);
         let tally = self.settled(&server)?;
         if let Some(then) = tool.then {
-            printed.text = output(program, then, folder.path())?;
+            text = output(program, then, folder.path())?;
         }
-        printed.json = json(&folder.path().join(OUT), &printed.text);
+        let printed = Printed::new(text, Some(&folder.path().join(OUT)));
         let report = (tool.read)(&printed);
         let command = format!("{} {arguments}", tool.name);
         Ok(Some(Run {
@@ -202,14 +189,14 @@ fn find(options: &Options) -> (Vec<(&'static Tool, PathBuf)>, Vec<Missing>) {
     let failed = std::fs::read_to_string(options.installed.join("missing.tsv")).unwrap_or_default();
     let failed = missing(&failed);
     let (mut here, mut absent) = (Vec::new(), Vec::new());
-    for tool in &options.tools {
+    for tool in options.tools() {
         let installed = options.installed.join("bin").join(tool.name);
         let program = match tool.name {
             "tachograph" => binary::path().ok(),
-            _ => installed.canonicalize().ok().or_else(|| bench::on_path(tool.name)),
+            _ => installed.canonicalize().ok().or_else(|| tools::on_path(tool.name)),
         };
         match program {
-            Some(program) => here.push((*tool, program)),
+            Some(program) => here.push((tool, program)),
             None => absent.push(
                 failed.iter().find(|row| row.tool == tool.name).cloned().unwrap_or(Missing {
                     tool: tool.name.to_owned(),
@@ -254,13 +241,6 @@ fn output(program: &Path, arguments: &str, folder: &Path) -> Result<String, Stri
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The JSON in a tool's file, or else in what it printed.
-fn json(file: &Path, text: &str) -> Option<serde_json::Value> {
-    let text = std::fs::read_to_string(file).unwrap_or_else(|_| text.to_owned());
-    let first = text.find('{')?;
-    serde_json::Deserializer::from_str(&text[first..]).into_iter().next()?.ok()
-}
-
 /// The end of a text.
 fn ending(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -270,17 +250,6 @@ fn ending(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn json_is_read_from_a_file_or_from_among_other_lines() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("out.json");
-        let value = json(&file, "a warning\n{\"a\": 1}\nbye").unwrap();
-        assert_eq!(value["a"], 1);
-        std::fs::write(&file, "{\"a\": 2}").unwrap();
-        assert_eq!(json(&file, "{\"a\": 1}").unwrap()["a"], 2);
-        assert_eq!(json(&folder.path().join("none"), "no report"), None);
-    }
 
     #[test]
     fn versions_are_short() {

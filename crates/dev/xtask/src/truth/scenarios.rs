@@ -4,7 +4,7 @@ use base::Nanos;
 use fixture::{Config, Faults, Freeze, Service};
 use spec::Endpoint;
 
-use super::load::Work;
+use crate::tools::load::Work;
 
 /// A server of known behaviour, and the load on it.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(super) const STALL_LOAD: (u32, u32) = (200, 10);
 const FEW: Work = Work::Number { requests: 2000, or_seconds: 1 };
 
 /// All scenarios, in the order of the page.
-pub(super) const SCENARIOS: [Scenario; 13] = [
+pub(super) static SCENARIOS: [Scenario; 13] = [
     Scenario {
         server: "holds every response for 5 ms by a timer",
         work: Work::Closed { seconds: 3 },

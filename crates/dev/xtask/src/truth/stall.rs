@@ -3,8 +3,8 @@
 use base::Nanos;
 use fixture::Freeze;
 
-use super::report::Latency;
 use super::results::millis;
+use crate::tools::report::Latency;
 
 /// The latencies of `per_s` × `seconds` requests that arrive at equal gaps, the first of them at 0,
 /// at a server that holds every response for `delay`, has room for any number of requests, and

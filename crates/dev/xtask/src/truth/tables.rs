@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
-use super::report::{Latency, Report};
+use base::format_count;
+
 use super::results::{Measured, Results, Run, Truth};
 use super::scenarios::{DELAY, FREEZE, STALL_LOAD};
 use super::stall;
-use super::tools::{TOOLS, Tool};
+use crate::tools::report::{Latency, Report};
+use crate::tools::{TOOLS, Tool};
 
 /// A latency further from the truth than this share of it is marked.
 pub(super) const TOLERANCE: f64 = 0.05;
@@ -40,13 +42,13 @@ pub(super) fn stall(measured: &Measured) -> String {
         "| tool | rate | requests | mean | p50 | p99 | p99.9 | max |\n\
          | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |\n",
     );
-    let _ = write!(out, "| *true* | {per_s}/s | {}", thousands(u64::from(per_s * seconds)));
+    let _ = write!(out, "| *true* | {per_s}/s | {}", format_count(u64::from(per_s * seconds)));
     for figure in FIGURES {
         let _ = write!(out, " | {}", figure(&truth).map_or_else(|| "–".to_owned(), time));
     }
     out.push_str(" |\n");
     for (tool, runs) in rows(measured) {
-        let requests = per_round(reports(&runs).map(|report| thousands(report.total)));
+        let requests = per_round(reports(&runs).map(|report| format_count(report.total)));
         let _ = write!(out, "| {} | {} | {requests}", tool.name, tool.rate);
         for figure in FIGURES {
             let reported = middle(reports(&runs).filter_map(|report| figure(&report.latency)));
@@ -94,14 +96,14 @@ pub(super) fn counts(measured: &Measured) -> String {
             per_round(runs.iter().map(|run| {
                 run.report
                     .as_ref()
-                    .map_or_else(|| "–".to_owned(), |report| thousands(count(report)))
+                    .map_or_else(|| "–".to_owned(), |report| format_count(count(report)))
             }))
         };
         let _ = writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} |",
             tool.name,
-            per_round(runs.iter().map(|run| thousands(run.truth.received))),
+            per_round(runs.iter().map(|run| format_count(run.truth.received))),
             column(|report| report.total),
             column(|report| report.failed),
             column(|report| report.warmup + report.unfinished),
@@ -118,8 +120,8 @@ fn difference(run: &Run) -> String {
     let reported = report.total + report.warmup + report.unfinished;
     match run.truth.received as i128 - reported as i128 {
         0 => "0".to_owned(),
-        some if some < 0 => format!("**−{}**", thousands(some.unsigned_abs() as u64)),
-        some => format!("**{}**", thousands(some as u64)),
+        some if some < 0 => format!("**−{}**", format_count(some.unsigned_abs() as u64)),
+        some => format!("**{}**", format_count(some as u64)),
     }
 }
 
@@ -129,12 +131,12 @@ pub(super) fn faults(columns: &[(&str, &Measured)]) -> String {
         per_round(runs.iter().map(|run| {
             let happened = run.truth.faults();
             match &run.report {
-                None => format!("**no report** of {}", thousands(happened)),
+                None => format!("**no report** of {}", format_count(happened)),
                 Some(report) if report.failed == happened => {
-                    format!("{} of {}", thousands(report.failed), thousands(happened))
+                    format!("{} of {}", format_count(report.failed), format_count(happened))
                 }
                 Some(report) => {
-                    format!("**{}** of {}", thousands(report.failed), thousands(happened))
+                    format!("**{}** of {}", format_count(report.failed), format_count(happened))
                 }
             }
         }))
@@ -177,7 +179,7 @@ pub(super) fn tools(results: &Results) -> String {
         let through = match runs.first() {
             None => "no option".to_owned(),
             Some(run) => {
-                format!("yes: {} requests received", thousands(run.truth.received))
+                format!("yes: {} requests received", format_count(run.truth.received))
             }
         };
         let _ = writeln!(
@@ -196,8 +198,9 @@ pub(super) fn words(columns: &[(&str, &Measured)]) -> String {
         match (&run.report, &run.said) {
             (Some(report), _) => {
                 let words = report.failures.iter();
-                let words: Vec<String> =
-                    words.map(|(what, count)| format!("{what}: {}", thousands(*count))).collect();
+                let words: Vec<String> = words
+                    .map(|(what, count)| format!("{what}: {}", format_count(*count)))
+                    .collect();
                 if words.is_empty() { "none".to_owned() } else { cell_text(&words.join("; ")) }
             }
             (None, Some(said)) => {
@@ -218,7 +221,7 @@ pub(super) fn server(columns: &[(&str, &Measured)]) -> String {
     table(columns, |runs| {
         let Some(run) = runs.first() else { return "–".to_owned() };
         let Truth { connections, received, .. } = run.truth;
-        format!("{} on {} connections", thousands(received), thousands(connections))
+        format!("{} on {} connections", format_count(received), format_count(connections))
     })
 }
 
@@ -258,7 +261,7 @@ fn marked(reported: f64, truth: f64) -> String {
 /// A time in milliseconds with three digits or more.
 pub(super) fn time(millis: f64) -> String {
     if millis >= 999.5 {
-        return format!("{} ms", thousands(millis.round() as u64));
+        return format!("{} ms", format_count(millis.round() as u64));
     }
     let digits = if millis >= 100.0 {
         0
@@ -268,19 +271,6 @@ pub(super) fn time(millis: f64) -> String {
         2
     };
     format!("{millis:.digits$} ms")
-}
-
-/// A count with separators.
-pub(super) fn thousands(count: u64) -> String {
-    let digits = count.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]
@@ -359,8 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_have_separators() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(thousands), ["0", "999", "1,000", "1,234,567"]);
+    fn times_have_three_digits() {
         assert_eq!(
             [5.0, 15.62, 105.9, 999.6].map(time),
             ["5.00 ms", "15.6 ms", "106 ms", "1,000 ms"]

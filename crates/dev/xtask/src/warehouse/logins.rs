@@ -1,6 +1,6 @@
 //! What a login by Kerberos costs more than one by PLAIN, on loopback.
 
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Instant;
 
 use hive::{Address, Auth, Qop, Session};
@@ -8,7 +8,7 @@ use throwaway::hive::HiveServer;
 use throwaway::kdc::{Kdc, REALM, USUAL_SKEW};
 
 use super::{LIMITS, output};
-use crate::{say, usage_error};
+use crate::say;
 
 /// Logins of each kind in each round, and rounds; the first round is not counted.
 const LOGINS: usize = 20;
@@ -36,7 +36,7 @@ pub(super) fn compare() -> Result<bool, String> {
             by_kerberos.extend(kerberos);
         }
     }
-    let (plain, kerberos) = (median(by_plain), median(by_kerberos));
+    let (plain, kerberos) = (stats::median(&by_plain), stats::median(&by_kerberos));
     let (Some(plain), Some(kerberos)) = (plain, kerberos) else {
         return Err("no logins".to_owned());
     };
@@ -62,29 +62,17 @@ fn times(server: &HiveServer, realm: Option<(&Kdc, &str)>) -> Result<Vec<f64>, S
 }
 
 /// Logs in again and again, and prints the milliseconds of each login.
-pub(crate) fn become_client(words: &[&str]) -> ExitCode {
-    let (url, auth) = match words {
-        [url] => (url, Auth::None { user: None }),
-        [url, principal] => {
-            let principal = (*principal).to_owned();
-            (url, Auth::Kerberos { principal, keytab: None, user: None, qop: Qop::Auth })
-        }
-        _ => return usage_error("hive-logins is started by prove warehouse"),
+pub(crate) fn log_in(address: &Address, principal: Option<&str>) -> Result<(), String> {
+    let auth = match principal.map(str::to_owned) {
+        None => Auth::None { user: None },
+        Some(principal) => Auth::Kerberos { principal, keytab: None, user: None, qop: Qop::Auth },
     };
-    let Ok(address) = url.parse::<Address>() else { return usage_error("no URL of Hive") };
     for _ in 0..LOGINS {
         let began = Instant::now();
-        let session = Session::open(&address, &auth, LIMITS);
+        let session = Session::open(address, &auth, LIMITS);
         let took_ms = began.elapsed().as_secs_f64() * 1e3;
-        if let Err(error) = session.and_then(Session::close) {
-            say(&error.to_string());
-            return ExitCode::FAILURE;
-        }
+        session.and_then(Session::close).map_err(|error| error.to_string())?;
         say(&took_ms.to_string());
     }
-    ExitCode::SUCCESS
-}
-
-fn median(times: Vec<f64>) -> Option<f64> {
-    stats::median(&times)
+    Ok(())
 }

@@ -7,7 +7,7 @@ mod recorders;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::time::Duration;
 
 use base::format_count;
@@ -16,13 +16,11 @@ use throwaway::kdc::{Kdc, REALM, USUAL_SKEW};
 use throwaway::spark::Spark;
 
 use crate::options::Options;
-use crate::{binary, say, task};
+use crate::{binary, say};
 use history::History;
-pub(crate) use logins::become_client;
+pub(crate) use logins::log_in;
 use recorders::Recorders;
 
-/// Intervals of each recorder, by default.
-const INTERVALS: u32 = 3_000;
 /// Limits for a Spark whose CPUs are busy.
 const LIMITS: Limits =
     Limits { answer: Duration::from_secs(120), statement: Duration::from_secs(600) };
@@ -31,11 +29,7 @@ const LIMITS: Limits =
 type Sums = BTreeMap<[String; 3], f64>;
 
 /// Publishes what three recorders exported, twice, and compares Spark's sums with the truth.
-pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    task("prove warehouse", Options::parse(words, INTERVALS), prove_it)
-}
-
-fn prove_it(options: &Options) -> Result<bool, String> {
+pub(crate) fn prove(options: Options) -> Result<bool, String> {
     let tachograph = binary::path()?;
     let cache = cache(&tachograph);
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;

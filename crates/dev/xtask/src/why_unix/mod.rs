@@ -11,23 +11,18 @@ mod page;
 mod trip;
 mod way;
 
-use std::process::ExitCode;
-
 use rand::Rng as _;
 
 use crate::options::Options;
-use crate::{say, task};
+use crate::say;
 use functions::Profile;
 use namespaces::Namespaces;
 use way::{SIZES, Way};
 
-pub(crate) use trip::{become_client, become_server};
+pub(crate) use trip::{Client, serve};
 
 /// Where the page is written.
 const PAGE: &str = "docs/results/why-unix.md";
-
-/// Rounds of all ways by default.
-const ROUNDS: u32 = 20;
 
 /// Time of a way in a round, and under the profiler, in milliseconds.
 const ROUND_MS: u64 = 100;
@@ -44,11 +39,7 @@ pub(crate) struct Measured {
 }
 
 /// Measures and writes the page.
-pub(crate) fn run(words: &[&str]) -> ExitCode {
-    task("why-unix", Options::parse(words, ROUNDS), measure)
-}
-
-fn measure(options: &Options) -> Result<bool, String> {
+pub(crate) fn run(options: Options) -> Result<(), String> {
     let namespaces = Namespaces::begin()?;
     let mut all: Vec<Measured> = Way::ALL
         .iter()
@@ -82,5 +73,5 @@ fn measure(options: &Options) -> Result<bool, String> {
     let page = page::page(&all, &namespaces, options);
     std::fs::write(PAGE, page).map_err(|error| format!("{PAGE}: {error}"))?;
     say(&format!("written to {PAGE}"));
-    Ok(true)
+    Ok(())
 }

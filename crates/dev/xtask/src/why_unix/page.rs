@@ -2,20 +2,15 @@
 
 use std::fmt::Write as _;
 
+use stats::Estimate;
+
 use super::Measured;
 use super::functions::{Group, Profile};
 use super::namespaces::Namespaces;
 use super::way::{SIZES, Way};
 use crate::options::Options;
 
-/// An interval of 95%.
-struct Interval {
-    value: f64,
-    low: f64,
-    high: f64,
-}
-
-pub(super) fn page(all: &[Measured], namespaces: &Namespaces, options: &Options) -> String {
+pub(super) fn page(all: &[Measured], namespaces: &Namespaces, options: Options) -> String {
     let mut out = String::from(
         "# Why is a Unix socket faster than loopback TCP?\n\n\
          What does a message cost the kernel, by function, and which of the usual reasons are real?\n\n\
@@ -63,32 +58,31 @@ fn find(all: &[Measured], way: Way, size: usize) -> Option<&Measured> {
     all.iter().find(|measured| measured.way == way && measured.size == size)
 }
 
-fn level(values: &[f64]) -> Interval {
-    match stats::level(values, 0.95) {
-        Ok(e) => Interval { value: e.value, low: e.low, high: e.high },
-        Err(_) => Interval { value: f64::NAN, low: f64::NAN, high: f64::NAN },
-    }
+/// What cannot be estimated.
+const NONE: Estimate = Estimate { value: f64::NAN, low: f64::NAN, high: f64::NAN };
+
+fn level(values: &[f64]) -> Estimate {
+    stats::level(values, 0.95).unwrap_or(NONE)
 }
 
 /// The mean difference in nanoseconds over the rounds.
-fn difference(from: &Measured, to: &Measured) -> Interval {
+fn difference(from: &Measured, to: &Measured) -> Estimate {
     let differences: Vec<f64> =
         to.trips_ns.iter().zip(&from.trips_ns).map(|(to, from)| to - from).collect();
     match stats::Spread::of(&differences) {
         Some(spread) => {
             let half = spread.t_half_width(0.05);
-            Interval { value: spread.mean, low: spread.mean - half, high: spread.mean + half }
+            Estimate { value: spread.mean, low: spread.mean - half, high: spread.mean + half }
         }
-        None => Interval { value: f64::NAN, low: f64::NAN, high: f64::NAN },
+        None => NONE,
     }
 }
 
 /// The ratio of two ways.
-fn ratio(from: &Measured, to: &Measured) -> Option<Interval> {
+fn ratio(from: &Measured, to: &Measured) -> Option<Estimate> {
     let pairs: Vec<(f64, f64)> =
         from.trips_ns.iter().copied().zip(to.trips_ns.iter().copied()).collect();
-    let e = stats::mean_log_ratio(&pairs, 0.95).ok()?;
-    Some(Interval { value: e.value, low: e.low, high: e.high })
+    stats::mean_log_ratio(&pairs, 0.95).ok()
 }
 
 fn size_name(size: usize) -> String {

@@ -1,10 +1,9 @@
 //! The client and the server, in processes of their own.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -26,13 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Largest datagram.
 const DATAGRAM_MAX: usize = 1 << 16;
 
-/// Serves until standard input ends: `why-unix-server FOLDER`.
-pub(crate) fn become_server(words: &[&str]) -> ExitCode {
-    let [folder] = words else { return ExitCode::from(2) };
-    finish("the server of why-unix", serve(Path::new(folder)))
-}
-
-fn serve(folder: &Path) -> io::Result<()> {
+/// Serves until standard input ends.
+pub(crate) fn serve(folder: &Path) -> io::Result<()> {
     let tcp = TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
     let udp = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
     let unix = UnixListener::bind(folder.join("stream"))?;
@@ -91,59 +85,33 @@ fn whole(stream: &mut impl Read, message: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// Measures, and prints the number of round trips and the nanoseconds that they took:
-/// `why-unix-client WAY FOLDER ADDRESS SIZE MILLISECONDS`.
-pub(crate) fn become_client(words: &[&str]) -> ExitCode {
-    let [way, folder, host, size, millis] = words else { return ExitCode::from(2) };
-    let (Ok(host), Ok(size), Ok(millis)) = (host.parse(), size.parse(), millis.parse()) else {
-        return ExitCode::from(2);
-    };
-    let client = Client {
-        folder: folder.into(),
-        server: SocketAddr::new(host, PORT),
-        size,
-        limit: Duration::from_millis(millis),
-    };
-    let way = (*way).to_owned();
-    let named = thread::Builder::new().name(CLIENT.to_owned());
-    let done = named.spawn(move || client.measure(&way)).map(thread::JoinHandle::join);
-    let done = match done {
-        Ok(Ok(done)) => done,
-        Ok(Err(_)) => Err(io::Error::other("it panicked")),
-        Err(error) => Err(error),
-    };
-    finish(
-        "the client of why-unix",
-        done.map(|trips| say(&format!("{} {}", trips.count, trips.nanos))),
-    )
-}
-
-/// Says on standard error what failed: standard output is for the result.
-#[allow(clippy::print_stderr, reason = "a task speaks to the person who called it")]
-fn finish(who: &str, done: io::Result<()>) -> ExitCode {
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{who}: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
 /// Round trips, and the nanoseconds that they took.
 pub(super) struct Trips {
     pub(super) count: u64,
     pub(super) nanos: u64,
 }
 
-struct Client {
-    folder: std::path::PathBuf,
-    server: SocketAddr,
+/// A client in a process of its own.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Client {
+    way: String,
+    folder: PathBuf,
+    host: IpAddr,
     size: usize,
-    limit: Duration,
+    millis: u64,
 }
 
 impl Client {
+    /// Measures in a thread with a name, and prints the number of round trips and the nanoseconds that
+    /// they took.
+    pub(crate) fn run(self) -> io::Result<()> {
+        let thread = thread::Builder::new().name(CLIENT.to_owned());
+        let trips = thread.spawn(move || self.measure(&self.way))?.join();
+        let trips = trips.map_err(|_| io::Error::other("it panicked"))??;
+        say(&format!("{} {}", trips.count, trips.nanos));
+        Ok(())
+    }
+
     fn measure(&self, way: &str) -> io::Result<Trips> {
         let mut message = vec![b'x'; self.size];
         message[..4].copy_from_slice(&(self.size as u32).to_le_bytes());
@@ -164,7 +132,7 @@ impl Client {
             }
             "udp" => {
                 let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-                socket.connect(self.server)?;
+                socket.connect(self.server())?;
                 socket.set_read_timeout(Some(PATIENCE))?;
                 self.trips(|| {
                     socket.send(&message)?;
@@ -184,8 +152,12 @@ impl Client {
         }
     }
 
+    fn server(&self) -> SocketAddr {
+        SocketAddr::new(self.host, PORT)
+    }
+
     fn connect(&self) -> io::Result<TcpStream> {
-        let stream = TcpStream::connect(self.server)?;
+        let stream = TcpStream::connect(self.server())?;
         stream.set_nodelay(true)?;
         Ok(stream)
     }
@@ -204,7 +176,7 @@ impl Client {
             whole()?;
             count += 1;
             let elapsed = start.elapsed();
-            if elapsed >= self.limit {
+            if elapsed >= Duration::from_millis(self.millis) {
                 return Ok(Trips { count, nanos: elapsed.as_nanos() as u64 });
             }
         }

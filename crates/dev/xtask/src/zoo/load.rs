@@ -1,6 +1,6 @@
 //! The truth by formula and by simulation, beside what `tachograph load` reports.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use zoo::{Behaviour, Kind, Subject, simulate};
 
 use super::{Program, Wanted, describe};
-use crate::bench::Pinned;
+use crate::process::{Pinned, free_port};
 use crate::{binary, say};
 
 /// Share of the capacity that the open loop offers, as by `compare`.
@@ -25,7 +25,6 @@ pub(super) fn table(wanted: &Wanted, seconds: u32, stop: &AtomicBool) -> Result<
     let loads = Loads {
         folder: tempfile::tempdir().map_err(|error| error.to_string())?,
         tachograph: wanted.binary.clone().map_or_else(binary::path, Ok)?,
-        own: std::env::current_exe().map_err(|error| error.to_string())?,
         stop,
     };
     say(
@@ -67,7 +66,6 @@ pub(super) fn table(wanted: &Wanted, seconds: u32, stop: &AtomicBool) -> Result<
 struct Loads<'w> {
     folder: tempfile::TempDir,
     tachograph: PathBuf,
-    own: PathBuf,
     stop: &'w AtomicBool,
 }
 
@@ -80,12 +78,11 @@ struct Loaded<'l> {
 
 impl Loads<'_> {
     fn pinned(&self, cpu: usize, program: &Path, words: &[String]) -> Result<Pinned, String> {
-        Pinned::start_in(&self.own, cpu, program, words, self.folder.path())
+        Pinned::start(cpu, program, words, self.folder.path())
     }
 
     fn start(&self, behaviour: &Behaviour, asyncio: bool) -> Result<Loaded<'_>, String> {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr());
-        let port = free.map_err(|error| error.to_string())?.port();
+        let port = free_port()?;
         let Program { program, mut arguments } =
             Program::new(behaviour, asyncio, self.folder.path(), "loaded")?;
         for word in &mut arguments {

@@ -11,7 +11,6 @@ mod server;
 mod tally;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,8 +18,8 @@ use base::Seed;
 use zoo::{Behaviour, Kind, Subject};
 
 use crate::noise::{self, Neighbours};
-use crate::options::Options;
-use crate::{bench, binary, say, task, truth};
+use crate::options::{Options, Runs, one_of};
+use crate::{binary, say, tools, truth};
 use comparison::Pair;
 use kept::{Conditions, Entry, KeptComparisons};
 use tally::{Beside, JudgedComparison, Tallies};
@@ -31,7 +30,7 @@ pub(crate) use comparison::{Compared, ComparisonPlan, Interval, compare};
 pub(crate) use tally::{KNOWN_TO, LATENCY_KNOWN_TO_S, true_p99};
 
 use server::Program;
-pub(crate) use server::become_server;
+pub(crate) use server::serve;
 
 /// One subject of each kind.
 const RUNS: u32 = Kind::ALL.len() as u32;
@@ -41,75 +40,40 @@ const NEIGHBOURS: [noise::Kind; 2] =
     [noise::Kind::bursts(Some(0), 0.3), noise::Kind::bursts(Some(1), 0.3)];
 
 /// The options.
-#[derive(Debug)]
-struct Wanted {
-    options: Options,
+#[derive(Debug, clap::Args)]
+pub(crate) struct Wanted {
+    #[command(flatten)]
+    options: Runs<RUNS>,
+    /// Only servers of this kind
+    #[arg(long, value_name = "NAME", value_parser = one_of(Kind::ALL, |kind| kind.name()))]
     kind: Option<Kind>,
+    /// Limit on the time of a comparison
+    #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3_600))]
     seconds: u32,
-    /// Instead of drawn servers, those about which the method was wrong.
+    /// Instead of drawn servers, those about which an earlier method was wrong
+    #[arg(long)]
     found: bool,
+    /// Beside bursts on both CPUs
+    #[arg(long)]
     neighbours: bool,
-    /// Instead of comparing, loads every server for so many seconds.
+    /// Instead of comparing, load every server for so many seconds, and check the truth
+    #[arg(long = "load", value_name = "S", value_parser = clap::value_parser!(u32).range(1..=3_600))]
     load_seconds: Option<u32>,
+    /// Another build to measure
+    #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
+    /// Write docs/proofs/zoo.md
+    #[arg(long)]
     page: bool,
-    /// Comparisons at the same time.
+    /// Comparisons at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=16))]
     together: u32,
-    /// Where judged comparisons are kept.
+    /// Continue with what is in this file
+    #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
 }
 
 impl Wanted {
-    fn parse(words: &[&str]) -> Result<Wanted, String> {
-        let mut shared = Vec::new();
-        let mut wanted = Wanted {
-            options: Options::parse(&[], RUNS)?,
-            kind: None,
-            seconds: 60,
-            found: false,
-            neighbours: false,
-            load_seconds: None,
-            binary: None,
-            page: false,
-            together: 1,
-            keep: None,
-        };
-        let mut words = words.iter();
-        while let Some(name) = words.next() {
-            let mut value = || words.next().copied().ok_or(format!("{name} lacks its value"));
-            let seconds = |text: &str| {
-                let seconds = text.parse().ok().filter(|seconds| (1..=3_600).contains(seconds));
-                seconds.ok_or(format!("{name} {text}: a whole number from 1 to 3600 is wanted"))
-            };
-            match *name {
-                "--kind" => {
-                    let text = value()?;
-                    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == text);
-                    let names = Kind::ALL.map(Kind::name).join(", ");
-                    wanted.kind = Some(kind.ok_or(format!("--kind {text}: one of {names}"))?);
-                }
-                "--seconds" => wanted.seconds = seconds(value()?)?,
-                "--load" => wanted.load_seconds = Some(seconds(value()?)?),
-                "--binary" => wanted.binary = Some(PathBuf::from(value()?)),
-                "--found" => wanted.found = true,
-                "--quiet" => wanted.neighbours = false,
-                "--neighbours" => wanted.neighbours = true,
-                "--page" => wanted.page = true,
-                "--together" => {
-                    let text = value()?;
-                    let together = text.parse().ok().filter(|n| (1..=16).contains(n));
-                    wanted.together = together.ok_or(format!(
-                        "--together {text}: a whole number from 1 to 16 is wanted"
-                    ))?;
-                }
-                "--keep" => wanted.keep = Some(PathBuf::from(value()?)),
-                _ => shared.extend([*name, value()?]),
-            }
-        }
-        wanted.options = Options::parse(&shared, RUNS)?;
-        Ok(wanted)
-    }
-
     /// The subjects, kind by kind in turn. Those of a kind do not depend on the others.
     fn subjects(&self) -> impl Iterator<Item = (u32, Subject)> {
         let found = truth::subjects();
@@ -118,8 +82,8 @@ impl Wanted {
             false => Kind::ALL.to_vec(),
         };
         kinds.retain(|kind| self.kind.is_none_or(|wanted| wanted == *kind));
-        let (seed, is_found) = (self.options.seed, self.found);
-        let runs = if kinds.is_empty() { 0 } else { self.options.runs };
+        let (Options { runs, seed }, is_found) = (self.options.into(), self.found);
+        let runs = if kinds.is_empty() { 0 } else { runs };
         (0..runs).map(move |run| {
             let kind = kinds[run as usize % kinds.len()];
             let round = u64::from(run) / kinds.len() as u64;
@@ -136,7 +100,7 @@ impl Wanted {
 
     fn conditions(&self, version: String) -> Conditions {
         Conditions {
-            seed: self.options.seed.0,
+            seed: Options::from(self.options).seed.0,
             seconds: self.seconds,
             found: self.found,
             neighbours: self.neighbours,
@@ -147,19 +111,17 @@ impl Wanted {
 }
 
 /// Compares all subjects, prints the tables, and writes the page if that is wanted.
-pub(crate) fn prove(words: &[&str]) -> ExitCode {
-    task("prove zoo", Wanted::parse(words), |wanted| {
-        let stop = stage::signals::install().map_err(|error| error.to_string())?;
-        match wanted.load_seconds {
-            Some(seconds) => load::table(wanted, seconds, &stop).map(|()| true),
-            None => judge(wanted, &stop),
-        }
-    })
+pub(crate) fn prove(wanted: &Wanted) -> Result<bool, String> {
+    let stop = stage::signals::install().map_err(|error| error.to_string())?;
+    match wanted.load_seconds {
+        Some(seconds) => load::table(wanted, seconds, &stop).map(|()| true),
+        None => judge(wanted, &stop),
+    }
 }
 
 fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     let tachograph = wanted.binary.clone().map_or_else(binary::path, Ok)?;
-    let conditions = wanted.conditions(bench::version(&tachograph, &["--version"]));
+    let conditions = wanted.conditions(tools::version(&tachograph, &["--version"]));
     let kept = KeptComparisons::open(wanted.keep.as_deref())?;
     let missing: Vec<Asking> = wanted
         .subjects()
@@ -293,41 +255,36 @@ fn describe(behaviour: &Behaviour) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
 
-    #[test]
-    fn options_are_read_and_refused_with_a_sentence() {
-        let wanted = Wanted::parse(&["--kind", "lock", "--runs", "3", "--neighbours"]).unwrap();
-        assert_eq!((wanted.seconds, wanted.neighbours, wanted.together), (60, true, 1));
-        assert_eq!(wanted.subjects().count(), 3);
-        for (words, sentence) in [
-            (&["--seconds", "0"][..], "--seconds 0: a whole number from 1 to 3600 is wanted"),
-            (&["--together", "17"], "--together 17: a whole number from 1 to 16 is wanted"),
-            (&["--kind"], "--kind lacks its value"),
-            (&["--what", "1"], "--what is no option of this task"),
-        ] {
-            assert_eq!(Wanted::parse(words).unwrap_err(), sentence);
-        }
-        let unknown = Wanted::parse(&["--kind", "x"]).unwrap_err();
-        assert!(unknown.starts_with("--kind x: one of slow-requests, nth-slow,"), "{unknown}");
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        wanted: Wanted,
+    }
+
+    fn wanted(words: &[&str]) -> Wanted {
+        Line::parse_from([&["zoo"], words].concat()).wanted
     }
 
     #[test]
     fn servers_that_were_found_are_compared_with_an_even_one() {
-        let wanted = Wanted::parse(&["--found", "--runs", "6"]).unwrap();
-        let kinds: Vec<Kind> = wanted.subjects().map(|(_, subject)| subject.kind).collect();
+        let six = wanted(&["--found", "--runs", "6"]);
+        let kinds: Vec<Kind> = six.subjects().map(|(_, subject)| subject.kind).collect();
         assert_eq!(kinds[..3], [Kind::SlowRequests, Kind::StopsByCount, Kind::PeriodicStops]);
-        assert_eq!((kinds.len(), wanted.against()), (6, &["even"][..]));
-        let one = Wanted::parse(&["--found", "--runs", "2", "--kind", "periodic-stops"]).unwrap();
+        assert_eq!((kinds.len(), six.against()), (6, &["even"][..]));
+        let one = wanted(&["--found", "--runs", "2", "--kind", "periodic-stops"]);
         let even: Vec<Behaviour> = one.subjects().map(|(_, subject)| subject.even).collect();
         assert_eq!(even, [Behaviour::even(0.005), Behaviour::even(0.005)]);
-        assert!(Wanted::parse(&["--found", "--kind", "lock"]).unwrap().subjects().next().is_none());
+        assert!(wanted(&["--found", "--kind", "lock"]).subjects().next().is_none());
     }
 
     #[test]
     fn a_kind_alone_has_the_same_subjects_as_among_others() {
-        let all = Wanted::parse(&["--runs", "22"]).unwrap();
-        let one = Wanted::parse(&["--runs", "2", "--kind", "lock"]).unwrap();
+        let all = wanted(&["--runs", "22"]);
+        let one = wanted(&["--runs", "2", "--kind", "lock"]);
         let subjects = |wanted: &Wanted| -> Vec<Subject> {
             let subjects = wanted.subjects().map(|(_, subject)| subject);
             subjects.filter(|subject| subject.kind == Kind::Lock).collect()

@@ -5,11 +5,11 @@ use super::tally::{
     COVERAGE_MIN, KNOWN_TO, LATENCY_KNOWN_TO, LATENCY_KNOWN_TO_BESIDE_COMPARISONS_S,
     LATENCY_KNOWN_TO_S, LATENCY_MIN_BESIDE_COMPARISONS_S, RATIO_KNOWN_TO_BESIDE_OTHERS, Tallies,
 };
-use crate::bench;
+use crate::pages;
 
 pub(super) fn write(kept: &KeptComparisons) -> Result<(), String> {
     let date = base::timestamp_now().strftime("%Y-%m-%d").to_string();
-    let mut results = format!("Measured up to {date} on {}.\n", bench::machine());
+    let mut results = format!("Measured up to {date} on {}.\n", pages::machine());
     let mut all: Vec<&Conditions> = kept.entries.iter().map(|entry| &entry.conditions).collect();
     all.sort();
     all.dedup();
@@ -18,7 +18,7 @@ pub(super) fn write(kept: &KeptComparisons) -> Result<(), String> {
         let tallies: Tallies = of_these.map(|entry| entry.judged.clone()).collect();
         results.push_str(&section(conditions, &tallies));
     }
-    bench::write(&bench::docs().join("proofs/zoo.md"), &page(&results))
+    pages::write(&pages::docs().join("proofs/zoo.md"), &page(&results))
 }
 
 /// The results under one set of conditions.

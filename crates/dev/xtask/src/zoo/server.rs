@@ -2,12 +2,9 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use base::Seed;
 use zoo::Behaviour;
-
-use crate::say;
 
 /// How to start a server; its port is to be put in place of `$PORT`.
 pub(crate) struct Program {
@@ -50,25 +47,12 @@ impl Program {
     }
 }
 
-/// Runs as `xtask zoo-server PORT FILE` until it is ended.
-pub(crate) fn become_server(words: &[&str]) -> ExitCode {
-    let [port, file] = words else {
-        return crate::usage_error("zoo-server PORT FILE");
-    };
-    match serve(port, file) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(what) => {
-            say(&format!("zoo-server: {what}"));
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn serve(port: &str, file: &str) -> Result<(), String> {
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
-    let behaviour: Behaviour =
-        serde_json::from_str(&text).map_err(|error| format!("{file}: {error}"))?;
-    let listener = TcpListener::bind(format!("127.0.0.1:{port}"))
+/// Serves until it is ended.
+pub(crate) fn serve(port: u16, file: &Path) -> Result<(), String> {
+    let unfit = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| unfit(&error))?;
+    let behaviour: Behaviour = serde_json::from_str(&text).map_err(|error| unfit(&error))?;
+    let listener = TcpListener::bind(("127.0.0.1", port))
         .map_err(|error| format!("127.0.0.1:{port}: {error}"))?;
     // A new seed for every start, because the requests of a real server vary too.
     zoo::serve(&listener, behaviour, Seed::from_time()).map_err(|error| error.to_string())

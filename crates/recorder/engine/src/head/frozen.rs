@@ -154,6 +154,11 @@ impl Frozen {
         self.unstored
     }
 
+    /// Number of series with updates.
+    pub fn series(&self) -> usize {
+        self.written.len()
+    }
+
     pub(crate) fn into_written(self) -> Vec<Written> {
         self.written
     }

@@ -28,6 +28,7 @@ pub(crate) use self::leniency::Leniency;
 use self::messages::{Given, MARK_STEP_S, Sent};
 use self::script::{Condition, Event, What};
 use self::store::Whole;
+use super::counters::counters;
 use super::disk::{self, Injected, SimulatedDisk};
 use super::random::Random;
 
@@ -56,47 +57,18 @@ const START_US: i64 = 1_000_000_000 * SECOND_US;
 /// The clock is set right before it has been wrong for so long that expiry would believe it.
 const WRONG_MAX_US: i64 = 3_000 * SECOND_US;
 
-/// What a run has seen.
-#[derive(Default)]
-pub(crate) struct Seen {
-    pub(crate) acknowledged: u64,
-    pub(crate) batches: u64,
-    pub(crate) lost_answers: u64,
-    pub(crate) late_commits: u64,
-    pub(crate) repetitions: u64,
-    pub(crate) refused: u64,
-    pub(crate) jumps: u64,
-    pub(crate) expiries: u64,
-    pub(crate) reads: u64,
-    pub(crate) injected: Injected,
-}
-
-impl Seen {
-    pub(crate) fn each(&self) -> [(&'static str, u64); 9] {
-        [
-            ("acknowledged", self.acknowledged),
-            ("batches", self.batches),
-            ("lost answers", self.lost_answers),
-            ("late commits", self.late_commits),
-            ("repetitions", self.repetitions),
-            ("refused", self.refused),
-            ("clock jumps", self.jumps),
-            ("expiries", self.expiries),
-            ("reads", self.reads),
-        ]
-    }
-
-    pub(crate) fn add(&mut self, other: &Seen) {
-        self.acknowledged += other.acknowledged;
-        self.batches += other.batches;
-        self.lost_answers += other.lost_answers;
-        self.late_commits += other.late_commits;
-        self.repetitions += other.repetitions;
-        self.refused += other.refused;
-        self.jumps += other.jumps;
-        self.expiries += other.expiries;
-        self.reads += other.reads;
-        self.injected.add(&other.injected);
+counters! {
+    Seen {
+        acknowledged: "acknowledged",
+        batches: "batches",
+        lost_answers: "lost answers",
+        late_commits: "late commits",
+        repetitions: "repetitions",
+        refused: "refused",
+        jumps: "clock jumps",
+        expiries: "expiries",
+        reads: "reads",
+        ..injected: Injected,
     }
 }
 

@@ -8,6 +8,7 @@ use store::{
     Applied, Identity, Memory, NewSeries, Retention, SeriesLimit, Store, StoreError, Writer,
 };
 
+use super::counters::counters;
 use super::journal::law;
 use super::random::Random;
 
@@ -17,43 +18,17 @@ const STEP_S: i64 = 10;
 /// The time of all deltas.
 const SECONDS: usize = 400;
 
-/// What a run has seen.
-#[derive(Default)]
-pub(crate) struct Seen {
-    pub(crate) counted: u64,
-    /// Deltas that were known as repetitions at once, and those of which another process told.
-    pub(crate) repeated: u64,
-    pub(crate) repeated_later: u64,
-    pub(crate) refused: u64,
-    pub(crate) refused_later: u64,
-    pub(crate) lost_answers: u64,
-    pub(crate) kills: u64,
-    pub(crate) stops: u64,
-}
-
-impl Seen {
-    pub(crate) fn add(&mut self, other: &Seen) {
-        self.counted += other.counted;
-        self.repeated += other.repeated;
-        self.repeated_later += other.repeated_later;
-        self.refused += other.refused;
-        self.refused_later += other.refused_later;
-        self.lost_answers += other.lost_answers;
-        self.kills += other.kills;
-        self.stops += other.stops;
-    }
-
-    pub(crate) fn each(&self) -> [u64; 8] {
-        [
-            self.counted,
-            self.repeated,
-            self.repeated_later,
-            self.refused,
-            self.refused_later,
-            self.lost_answers,
-            self.kills,
-            self.stops,
-        ]
+// Some deltas are known as repetitions, or refused, at once; of others another process tells later.
+counters! {
+    Seen {
+        counted: "counted",
+        repeated: "repeated",
+        repeated_later: "repeated, told later",
+        refused: "refused",
+        refused_later: "refused, told later",
+        lost_answers: "lost answers",
+        kills: "kills",
+        stops: "stops",
     }
 }
 

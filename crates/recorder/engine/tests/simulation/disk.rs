@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use engine::Disk;
 
+use super::counters::counters;
 use super::random::Random;
 
 /// What a disk does wrong on purpose: a fault in the engine that the laws must notice.
@@ -41,45 +42,17 @@ impl Omission {
     ];
 }
 
-/// How often a fault of the disk happened.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Injected {
-    pub(crate) full: u64,
-    pub(crate) read_only: u64,
-    pub(crate) read_errors: u64,
-    pub(crate) write_errors: u64,
-    pub(crate) sync_errors: u64,
-    pub(crate) kills: u64,
-    pub(crate) power_cuts: u64,
-    pub(crate) torn: u64,
-    pub(crate) lost_names: u64,
-}
-
-impl Injected {
-    pub(crate) fn each(&self) -> [(&'static str, u64); 9] {
-        [
-            ("full", self.full),
-            ("read-only", self.read_only),
-            ("read errors", self.read_errors),
-            ("write errors", self.write_errors),
-            ("sync errors", self.sync_errors),
-            ("kills", self.kills),
-            ("power cuts", self.power_cuts),
-            ("torn writes", self.torn),
-            ("lost names", self.lost_names),
-        ]
-    }
-
-    pub(crate) fn add(&mut self, other: &Injected) {
-        self.full += other.full;
-        self.read_only += other.read_only;
-        self.read_errors += other.read_errors;
-        self.write_errors += other.write_errors;
-        self.sync_errors += other.sync_errors;
-        self.kills += other.kills;
-        self.power_cuts += other.power_cuts;
-        self.torn += other.torn;
-        self.lost_names += other.lost_names;
+counters! {
+    Injected {
+        full: "full",
+        read_only: "read-only",
+        read_errors: "read errors",
+        write_errors: "write errors",
+        sync_errors: "sync errors",
+        kills: "kills",
+        power_cuts: "power cuts",
+        torn: "torn writes",
+        lost_names: "lost names",
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use engine::{Journal, JournalError};
 
+use super::counters::counters;
 use super::disk::{Condition, Injected, Omission, SimulatedDisk};
 use super::random::Random;
 
@@ -29,10 +30,11 @@ struct World {
     script: Vec<String>,
 }
 
-/// What a run has seen.
-pub(crate) struct Seen {
-    pub(crate) acknowledged: usize,
-    pub(crate) injected: Injected,
+counters! {
+    Seen {
+        acknowledged: "acknowledged",
+        ..injected: Injected,
+    }
 }
 
 /// Runs a seed.
@@ -59,7 +61,7 @@ pub(crate) fn run(seed: u64, omission: Option<Omission>) -> Result<Seen, String>
         result = world.open().map(|_| ());
     }
     let World { acknowledged, disk, script, .. } = world;
-    let seen = Seen { acknowledged: acknowledged.len(), injected: disk.injected() };
+    let seen = Seen { acknowledged: acknowledged.len() as u64, injected: disk.injected() };
     result.map(|()| seen).map_err(|law| format!("{}\n{law}", script.join("\n")))
 }
 

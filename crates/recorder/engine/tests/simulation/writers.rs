@@ -11,6 +11,7 @@ use store::{
     Store, StoreError, Writer,
 };
 
+use super::counters::counters;
 use super::journal::law;
 use super::random::Random;
 
@@ -35,34 +36,14 @@ impl Leniency {
         [Leniency::NotCompared, Leniency::ComparedBefore, Leniency::ClaimedBefore];
 }
 
-/// What a run has seen.
-#[derive(Default)]
-pub(crate) struct Seen {
-    pub(crate) batches: u64,
-    pub(crate) stale: u64,
-    pub(crate) lost_answers: u64,
-    pub(crate) kills: u64,
-    /// Points that were refused because another process had written later ones.
-    pub(crate) refused: u64,
-}
-
-impl Seen {
-    pub(crate) fn add(&mut self, other: &Seen) {
-        self.batches += other.batches;
-        self.stale += other.stale;
-        self.lost_answers += other.lost_answers;
-        self.kills += other.kills;
-        self.refused += other.refused;
-    }
-
-    pub(crate) fn each(&self) -> [(&'static str, u64); 5] {
-        [
-            ("batches", self.batches),
-            ("stale lanes", self.stale),
-            ("lost answers", self.lost_answers),
-            ("kills", self.kills),
-            ("refused", self.refused),
-        ]
+// Points are refused because another process has written later ones.
+counters! {
+    Seen {
+        batches: "batches",
+        stale: "stale lanes",
+        lost_answers: "lost answers",
+        kills: "kills",
+        refused: "refused",
     }
 }
 

@@ -246,6 +246,11 @@ impl Reader {
         Some((self.parser.windows()?, &mut self.book))
     }
 
+    /// Takes out the results of windows of the last call; there may be millions.
+    pub fn take_windows(&mut self) -> Vec<Windowed> {
+        std::mem::take(&mut self.parsed.windows)
+    }
+
     /// Sets the last value of a gauge, on which a change of it is based.
     pub fn level(&mut self, series: Series, value: Option<f64>) {
         self.parser.level(series, value);

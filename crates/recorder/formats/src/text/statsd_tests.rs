@@ -1,6 +1,8 @@
+use std::collections::BTreeMap;
+
 use super::super::tests::{read, read_at};
 use super::*;
-use crate::text::Reader;
+use crate::text::{Reader, Windowed};
 
 fn statsd() -> Statsd {
     Statsd::new(Step::from_secs(10).unwrap())
@@ -353,5 +355,108 @@ fn the_windows_of_a_daemon_are_rebuilt_from_their_messages() {
         let (ours, theirs) =
             (read(&mut second, position, at, text), read(&mut first, position, at, text));
         assert_eq!(ours, theirs, "{text}");
+    }
+}
+
+#[test]
+fn what_is_emitted_at_any_moment_is_what_one_who_reads_all_at_once_emits() {
+    let reader = || {
+        let parser = Box::new(Statsd::live(Step::from_secs(10).unwrap()));
+        let past_us = i64::MAX / 4;
+        Reader::new(parser, series::Limits { past_us, ..series::Limits::DEFAULT }, 100)
+    };
+    // A generator of Knuth (MMIX); fractions of counts go from window to window.
+    let mut state = 25_u64;
+    let mut draw = |below: u64| {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let (mut flushed, mut lines) = (reader(), Vec::new());
+    let mut total: BTreeMap<(Series, i64), Update> = BTreeMap::new();
+    for second in 0..400_i64 {
+        for _ in 0..draw(3) {
+            // Also for the window before.
+            let at = second - draw(10) as i64;
+            let kind = ["c", "ms"][draw(2) as usize];
+            let name = ["a", "b", "d"][draw(3) as usize];
+            lines.push((second, format!("{name}.{kind}:{}|{kind}|@0.3|T{at}", 1 + draw(9))));
+        }
+        let from = lines.partition_point(|(at, _)| *at < second);
+        let mut given = Vec::new();
+        for (at, text) in &lines[from..] {
+            given.extend(given_by(&mut flushed, *at, text));
+        }
+        if draw(4) == 0 {
+            flushed.flush();
+            given.extend(flushed.take_windows());
+            for windowed in given.drain(..) {
+                put(&mut total, windowed);
+            }
+            let (mut whole, mut expected) = (reader(), BTreeMap::new());
+            for (at, text) in &lines {
+                for windowed in given_by(&mut whole, *at, text) {
+                    put(&mut expected, windowed);
+                }
+            }
+            whole.flush();
+            for windowed in whole.take_windows() {
+                put(&mut expected, windowed);
+            }
+            assert_eq!(total, expected, "after {second} s");
+        }
+        for windowed in given {
+            put(&mut total, windowed);
+        }
+    }
+    assert!(total.len() > 100, "{}", total.len());
+}
+
+#[test]
+fn a_window_that_closes_may_leave_another_fraction_to_one_that_has_not_changed() {
+    let parser = Box::new(Statsd::live(Step::from_secs(10).unwrap()));
+    let limits = series::Limits { past_us: i64::MAX / 4, ..series::Limits::DEFAULT };
+    let mut reader = Reader::new(parser, limits, 100);
+    let mut total = BTreeMap::new();
+    let mut after = |lines: [(i64, &str); 2]| {
+        let given = lines.iter().flat_map(|(at, text)| given_by(&mut reader, *at, text));
+        given.collect::<Vec<_>>().into_iter().for_each(|windowed| put(&mut total, windowed));
+        reader.flush();
+        reader.take_windows().into_iter().for_each(|windowed| put(&mut total, windowed));
+        let counts = total.iter().filter(|((series, _), _)| *series == Series(0));
+        counts.map(|(_, update)| amount(*update)).collect::<Vec<f64>>()
+    };
+    assert_eq!(after([(5, "a:1|c|@0.3"), (15, "a:1|c|@0.3")]), [3.0, 4.0]);
+    assert_eq!(after([(16, "a:1|c|@0.3|T6"), (25, "b:1|c")]), [7.0, 3.0]);
+}
+
+fn amount(update: Update) -> f64 {
+    match update.what {
+        crate::What::Interval(interval) => interval.cover().amount.as_f64(),
+        crate::What::Point(point) => point.reading.as_f64(),
+    }
+}
+
+/// The results of windows that a line closes at a second.
+fn given_by(reader: &mut Reader, second: i64, text: &str) -> Vec<Windowed> {
+    let arrival = Arrival::live(second * 1_000_000);
+    reader.pass(second * 1_000_000);
+    let mut given = reader.take_windows();
+    let (number, too_long, first, last, torn) = (1, false, true, true, false);
+    let bytes = text.as_bytes();
+    reader.line(crate::Line { number, bytes, too_long, first, last, torn }, arrival).unwrap();
+    given.extend(reader.take_windows());
+    given
+}
+
+/// Puts the result of a window in the place of its earlier one.
+fn put(total: &mut BTreeMap<(Series, i64), Update>, windowed: Windowed) {
+    let start_us = |update: Update| update.times_us().0;
+    if let Some(instead) = windowed.instead {
+        let known = total.remove(&(windowed.series, start_us(instead)));
+        assert_eq!(known, Some(instead), "it takes back what was emitted");
+    }
+    if let Some(update) = windowed.update {
+        total.insert((windowed.series, start_us(update)), update);
     }
 }

@@ -89,7 +89,7 @@ pub(super) enum Item {
 
 impl Held {
     /// The series that it changes, with the kind required of each.
-    pub fn series(&self) -> impl Iterator<Item = (Series, Kind)> {
+    pub fn series(&self) -> impl Iterator<Item = (Series, Kind)> + Clone {
         let (first, kind, rest) = match &self.item {
             Item::Count { series, .. } => (*series, Kind::Count, None),
             Item::Time { fields, .. } => (fields[0], Kind::Count, Some(*fields)),
@@ -182,6 +182,8 @@ struct Window {
     sets: HashMap<Series, HashSet<Box<str>>>,
     /// What it emitted while it was open.
     given: HashMap<Series, Update>,
+    /// Whether its values may differ from that.
+    is_changed: bool,
     bytes: usize,
 }
 
@@ -311,6 +313,7 @@ impl Windows {
         let Some((start_us, _)) = windowed.update.map(|update| update.times_us()) else { return };
         if let Some(window) = self.open.get_mut(&start_us) {
             window.given.remove(&windowed.series);
+            window.is_changed = true;
         }
     }
 
@@ -382,25 +385,40 @@ impl Windows {
 
     fn close_before(&mut self, limit_us: i64, out: &mut Parsed) {
         self.closed_us = self.closed_us.max(limit_us);
-        while let Some(entry) = self.open.first_entry().filter(|entry| *entry.key() < limit_us) {
+        let mut is_changed = false;
+        while let Some(mut entry) = self.open.first_entry() {
+            if *entry.key() >= limit_us {
+                // The closed ones may leave another fraction to it.
+                entry.get_mut().is_changed |= is_changed;
+                break;
+            }
             let (start_us, mut window) = entry.remove_entry();
+            is_changed |= window.is_changed;
             self.bytes -= window.bytes;
             let updates = window.updates(start_us, self.length, &mut self.owed);
             window.give(updates, out);
         }
     }
 
-    /// Emits the current values of open windows, which stay open.
+    /// Emits the current values of open windows, which stay open. Those before the first window that
+    /// has changed are the same as when they were last emitted.
     pub(super) fn flush(&mut self, out: &mut Parsed) {
         let mut owed = HashMap::new();
-        for window in self.open.values() {
-            for series in window.counted() {
-                owed.insert(series, self.owed.get(&series).copied().unwrap_or_default());
-            }
-        }
+        let mut is_changed = false;
         for (start_us, window) in &mut self.open {
-            let updates = window.updates(*start_us, self.length, &mut owed);
-            window.give(updates, out);
+            for (series, _) in window.counted() {
+                let of_closed = || self.owed.get(&series).copied().unwrap_or_default();
+                owed.entry(series).or_insert_with(of_closed);
+            }
+            is_changed |= std::mem::take(&mut window.is_changed);
+            if is_changed {
+                let updates = window.updates(*start_us, self.length, &mut owed);
+                window.give(updates, out);
+            } else {
+                for (series, count) in window.counted() {
+                    whole(owed.entry(series).or_default(), count);
+                }
+            }
         }
     }
 }
@@ -413,11 +431,13 @@ impl Window {
             times: HashMap::new(),
             sets: HashMap::new(),
             given: HashMap::new(),
+            is_changed: true,
             bytes: 0,
         }
     }
 
     fn take(&mut self, item: &Item, room: bool) {
+        self.is_changed = true;
         let (series, times, sets) = (self.counts.len(), self.times.len(), self.sets.len());
         match item {
             Item::Count { series, amount } => {
@@ -445,9 +465,10 @@ impl Window {
         self.bytes += entries * ENTRY_BYTES;
     }
 
-    /// The series that are counted.
-    fn counted(&self) -> impl Iterator<Item = Series> {
-        self.counts.keys().chain(self.times.keys()).copied()
+    /// The series that are counted, with their counts and fractions.
+    fn counted(&self) -> impl Iterator<Item = (Series, (i64, f64))> {
+        let counts = self.counts.iter().map(|(series, count)| (*series, *count));
+        counts.chain(self.times.iter().map(|(series, times)| (*series, times.n)))
     }
 
     /// Its values for each series, in an order that depends only on the lines.
@@ -458,10 +479,9 @@ impl Window {
         owed: &mut HashMap<Series, f64>,
     ) -> Vec<(Series, Update)> {
         let end_us = start_us.saturating_add(length.us());
-        let mut counts: Vec<_> = self.counts.iter().map(|(series, n)| (*series, *n)).collect();
+        let mut counts: Vec<_> = self.counted().collect();
         let mut times: Vec<_> = self.times.values_mut().collect();
         let mut sets: Vec<_> = self.sets.iter().map(|(series, set)| (*series, set.len())).collect();
-        counts.extend(times.iter().map(|times| (times.fields[0], times.n)));
         counts.sort_unstable_by_key(|(series, _)| *series);
         times.sort_unstable_by_key(|times| times.fields[0]);
         sets.sort_unstable_by_key(|(series, _)| *series);
@@ -481,15 +501,18 @@ impl Window {
 
     /// Emits what differs from what was emitted before.
     fn give(&mut self, updates: Vec<(Series, Update)>, out: &mut Parsed) {
-        let mut given = std::mem::take(&mut self.given);
         for (series, update) in &updates {
-            let instead = given.remove(series);
+            let instead = self.given.insert(*series, *update);
             if instead != Some(*update) {
                 let update = Some(*update);
                 out.windows.push(Windowed { series: *series, update, instead });
             }
         }
-        let mut gone: Vec<_> = given.into_iter().collect();
+        if self.given.len() == updates.len() {
+            return;
+        }
+        let known: HashSet<Series> = updates.iter().map(|(series, _)| *series).collect();
+        let mut gone: Vec<_> = self.given.extract_if(|series, _| !known.contains(series)).collect();
         gone.sort_unstable_by_key(|(series, _)| *series);
         let gone = gone.into_iter().map(|(series, instead)| Windowed {
             series,
@@ -497,7 +520,6 @@ impl Window {
             instead: Some(instead),
         });
         out.windows.extend(gone);
-        self.given = updates.into_iter().collect();
     }
 }
 

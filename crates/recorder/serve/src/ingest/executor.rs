@@ -119,6 +119,9 @@ fn failed(error: EngineError, options: &IngestOptions, state: &State) -> ServeEr
     }
 }
 
+/// Series of a batch from which on the memory that it took is worth to be given back.
+const LARGE: usize = 50_000;
+
 struct Executor<'a> {
     options: &'a IngestOptions,
     state: &'a State,
@@ -320,7 +323,12 @@ impl Executor<'_> {
                         engine::write(store, &mut frozen, now_us, |store, claims, frozen| {
                             store::apply_ahead(store, claims, frozen)
                         });
-                    Some(Reply::Written(written.map_err(|error| (error, frozen))))
+                    let is_large = frozen.series() >= LARGE;
+                    let written = written.map_err(|error| (error, frozen));
+                    if is_large && written.is_ok() {
+                        netio::give_back_memory();
+                    }
+                    Some(Reply::Written(written))
                 });
             }
             Effect::Release(batches) => {

@@ -196,3 +196,34 @@ impl Threads {
         applied
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    impl Ingest {
+        /// A way in, and the messages that are handed over to it.
+        pub(crate) fn for_tests() -> (Ingest, mpsc::Receiver<Message>) {
+            let (messages, waiting) = mpsc::channel(WAITING);
+            let (state, metrics) = (Arc::default(), Metrics::new());
+            let room = Arc::new(Semaphore::new(ROOM / ROOM_UNIT));
+            (Ingest { messages, state, metrics, journal_max: u64::MAX, room }, waiting)
+        }
+    }
+
+    #[test]
+    fn a_thread_that_panics_ends_the_daemon() {
+        let state = Arc::new(State::default());
+        let shared = state.clone();
+        let apply = std::thread::spawn(move || {
+            let _ends = Ends(shared);
+            panic!("as asked")
+        });
+        let journal = std::thread::spawn(|| ());
+        let ended = Threads { journal, apply }.join();
+        assert!(matches!(ended, Err(ServeError::Panicked)), "{ended:?}");
+        assert_eq!(state.ended.notified().now_or_never(), Some(()), "the daemon is told");
+    }
+}

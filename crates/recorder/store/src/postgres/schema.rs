@@ -265,13 +265,21 @@ pub(super) fn partitions(
     Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
 }
 
-/// The latest time that the partitions know.
+/// The latest time that the slots know; without slots, that of the partitions.
 pub(super) fn last_us(session: &mut OpenTransaction<'_>) -> Result<Option<i64>, Failure> {
-    let mut newest = Vec::new();
+    let (mut newest, mut made) = (Vec::new(), Vec::new());
     for kept in retentions(session)? {
-        newest.push((kept, partitions(session, kept.step().us())?.last().copied()));
+        let step_us = kept.step().us();
+        let starts = partitions(session, step_us)?;
+        made.extend(starts.last().map(|start_us| (kept, *start_us)));
+        for start_us in starts.into_iter().rev() {
+            if session.query_one_bool(&names::has_slots(step_us, start_us))? {
+                newest.push((kept, start_us));
+                break;
+            }
+        }
     }
-    Ok(stored_retention::last_us(newest))
+    Ok(stored_retention::last_us(newest).or_else(|| stored_retention::last_us(made)))
 }
 
 /// Creates missing partitions, in a separate transaction.

@@ -229,7 +229,7 @@ impl Store for Sqlite {
     }
 
     fn series_count(&mut self) -> Result<i64, StoreError> {
-        self.read(|db| db.query_row("SELECT count(*) FROM series", [], |row| row.get(0)))
+        self.read(read::series_count)
     }
 
     fn lanes(&mut self, names: &[&str]) -> Result<Vec<i32>, StoreError> {

@@ -154,6 +154,20 @@ pub(super) fn of_series(
     found.collect()
 }
 
+/// Whether slots of any series may be packed in a range within one partition.
+pub(super) fn has_any(
+    db: &Connection,
+    kept: &StoredRetention,
+    from_us: i64,
+    until_us: i64,
+) -> Result<bool> {
+    let sql = format!(
+        "SELECT EXISTS (SELECT 1 FROM {} WHERE span_us >= ?1 AND span_us < ?2)",
+        table_of(kept, from_us)
+    );
+    db.prepare_cached(&sql)?.query_row([kept.span_of(from_us), until_us], |row| row.get(0))
+}
+
 /// Looks up packed rows of a step, one after the other.
 pub(super) struct Lookup<'db> {
     db: &'db Connection,

@@ -6,7 +6,7 @@ use series::{Accumulator, Flavor, Lane, SlotKey, Spec, Step, rrd};
 
 use super::error::broken;
 use super::{packed, rows, schema};
-use crate::plan::{RecomputedSlot, integral_of};
+use crate::plan::integral_of;
 use crate::stored_retention::StoredRetention;
 use crate::{Identity, Selector, Series, Writer};
 
@@ -59,6 +59,12 @@ pub(super) fn find(db: &Connection, selector: &Selector) -> Result<Vec<Series>> 
     let mut found = found.collect::<Result<Vec<Series>>>()?;
     found.sort_by(|a, b| a.identity.cmp(&b.identity));
     Ok(found)
+}
+
+/// The number of series. SQLite numbers them 1, 2, 3 …, and none is removed, so it is the last
+/// number; to count them, all would be read.
+pub(super) fn series_count(db: &Connection) -> Result<i64> {
+    db.query_row("SELECT coalesce(max(id), 0) FROM series", [], |row| row.get(0))
 }
 
 /// The states of lanes; a new one for each that was never saved.
@@ -121,10 +127,15 @@ pub(super) fn slots(
     let Some(kept) = schema::retentions(db)?.into_iter().find(|kept| kept.step() == step) else {
         return Ok(Vec::new());
     };
+    let parts = parts(db, &kept, from_us, until_us)?;
     let mut found = Vec::new();
     for id in series {
         let Some(flavor) = flavor(db, *id)? else { continue };
-        let of_series = all_of(db, &kept, *id, from_us, until_us)?;
+        let mut of_series = Vec::new();
+        for (from_us, until_us) in &parts {
+            of_series.extend(rows::of_series(db, &kept, *id, *from_us, *until_us)?);
+            add_packed(db, &kept, *id, (*from_us, *until_us), &mut of_series)?;
+        }
         found.extend(of_series.into_iter().map(|(key, mut row)| {
             row.integral = integral_of(flavor, row.integral.as_f64());
             (key, row)
@@ -134,28 +145,33 @@ pub(super) fn slots(
     Ok(found)
 }
 
-/// The slots of a series that start in a range, packed or not, in no particular order.
-fn all_of(
+/// The parts of a range that lie in the partitions of a retention.
+fn parts(
+    db: &Connection,
+    kept: &StoredRetention,
+    from_us: i64,
+    until_us: i64,
+) -> Result<Vec<(i64, i64)>> {
+    let starts = schema::partitions(db, kept.step().us())?.into_iter();
+    let parts = starts.map(|start_us| {
+        (from_us.max(start_us), until_us.min(start_us.saturating_add(kept.partition_us)))
+    });
+    Ok(parts.filter(|(from_us, until_us)| from_us < until_us).collect())
+}
+
+/// Adds the packed slots of a series that start in a range within one partition.
+fn add_packed(
     db: &Connection,
     kept: &StoredRetention,
     series: i64,
-    from_us: i64,
-    until_us: i64,
-) -> Result<Vec<(SlotKey, Accumulator)>> {
-    let mut found = Vec::new();
-    for start_us in schema::partitions(db, kept.step().us())? {
-        let end_us = start_us.saturating_add(kept.partition_us);
-        let (from_us, until_us) = (from_us.max(start_us), until_us.min(end_us));
-        if from_us >= until_us {
-            continue;
-        }
-        found.extend(rows::of_series(db, kept, series, from_us, until_us)?);
-        for stretch in packed::of_series(db, kept, series, from_us, until_us)? {
-            let slots = stretch.iter().map(|(key, row)| (key, *row));
-            found.extend(slots.filter(|(key, _)| (from_us..until_us).contains(&key.slot_us)));
-        }
+    (from_us, until_us): (i64, i64),
+    found: &mut Vec<(SlotKey, Accumulator)>,
+) -> Result<()> {
+    for stretch in packed::of_series(db, kept, series, from_us, until_us)? {
+        let slots = stretch.iter().map(|(key, row)| (key, *row));
+        found.extend(slots.filter(|(key, _)| (from_us..until_us).contains(&key.slot_us)));
     }
-    Ok(found)
+    Ok(())
 }
 
 fn flavor(db: &Connection, series: i64) -> Result<Option<Flavor>> {
@@ -164,14 +180,47 @@ fn flavor(db: &Connection, series: i64) -> Result<Option<Flavor>> {
     Ok(flow.map(|flow| if flow { Flavor::Flow } else { Flavor::Level }))
 }
 
-/// The fine slots inside a coarse one, of the same lane; only their bounds are meaningful.
-pub(super) fn fine(
-    db: &Connection,
-    slot: &RecomputedSlot,
-    coarse: Step,
-    fine: &StoredRetention,
-) -> Result<Vec<Accumulator>> {
-    let SlotKey { slot_us, series, lane } = slot.key;
-    let found = all_of(db, fine, series, slot_us, slot_us.saturating_add(coarse.us()))?;
-    Ok(found.into_iter().filter(|(key, _)| key.lane == lane).map(|(_, row)| row).collect())
+/// The slots of a fine retention inside those of a coarser one, which are asked for in their order.
+pub(super) struct FineSlots<'db> {
+    db: &'db Connection,
+    kept: StoredRetention,
+    /// The start of the last coarse slot, and its parts in the partitions of the fine ones, each with
+    /// whether anything is packed in it.
+    last: Option<(i64, Vec<FinePart>)>,
+}
+
+/// From when until when, and whether slots of any series are packed there.
+type FinePart = (i64, i64, bool);
+
+impl<'db> FineSlots<'db> {
+    pub(super) fn new(db: &'db Connection, kept: StoredRetention) -> FineSlots<'db> {
+        FineSlots { db, kept, last: None }
+    }
+
+    /// The fine slots inside a coarse one, of the same lane; only their bounds are meaningful.
+    pub(super) fn inside(&mut self, slot: SlotKey, coarse: Step) -> Result<Vec<Accumulator>> {
+        let SlotKey { slot_us, series, lane } = slot;
+        let FineSlots { db, kept, last } = self;
+        let parts = match last {
+            Some((known_us, parts)) if *known_us == slot_us => parts,
+            _ => {
+                let mut all = Vec::new();
+                for (from_us, until_us) in
+                    parts(db, kept, slot_us, slot_us.saturating_add(coarse.us()))?
+                {
+                    let is_packed = packed::has_any(db, kept, from_us, until_us)?;
+                    all.push((from_us, until_us, is_packed));
+                }
+                &mut last.insert((slot_us, all)).1
+            }
+        };
+        let mut found = Vec::new();
+        for (from_us, until_us, is_packed) in parts.iter() {
+            found.extend(rows::of_series(db, kept, series, *from_us, *until_us)?);
+            if *is_packed {
+                add_packed(db, kept, series, (*from_us, *until_us), &mut found)?;
+            }
+        }
+        Ok(found.into_iter().filter(|(key, _)| key.lane == lane).map(|(_, row)| row).collect())
+    }
 }

@@ -2,7 +2,7 @@
 
 use rusqlite::types::ValueRef;
 use rusqlite::{CachedStatement, Connection, Result, Row, Statement, Transaction, params};
-use series::{Accumulator, Bounds, Delta, Integral, SlotKey};
+use series::{Accumulator, Bounds, COUNT_MAX, Delta, Integral, SlotKey};
 
 use crate::stored_retention::StoredRetention;
 use crate::{names, plan};
@@ -67,15 +67,17 @@ pub(super) fn add(
                 &mut open.insert((start_us, tx.prepare_cached(&upsert(&table))?)).1
             }
         };
-        let after = add_row(statement, key, delta)?;
-        if plan::overflows(delta, after) {
+        if plan::overflows(delta, 0.0) || !add_row(statement, key, delta)? {
             over.push(*key);
         }
     }
     Ok(())
 }
 
-/// The statement that adds a delta to a row, and returns the row's new integral.
+/// The statement that adds a delta to a row, unless that makes its count too large.
+///
+/// With RETURNING, SQLite would copy every page that it changes to a temporary file first, which
+/// takes as long as all the rest.
 fn upsert(table: &str) -> String {
     format!(
         "INSERT INTO {table} AS s VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
@@ -93,27 +95,27 @@ fn upsert(table: &str) -> String {
              last_us = max(coalesce(s.last_us, excluded.last_us), coalesce(excluded.last_us, s.last_us)),
              approximate = CASE WHEN ?12 THEN excluded.approximate
                                 ELSE s.approximate OR excluded.approximate END
-         RETURNING integral"
+         WHERE ?13 IS NULL OR abs(s.integral + excluded.integral) < ?13"
     )
 }
 
-fn add_row(statement: &mut Statement<'_>, key: &SlotKey, delta: &Delta) -> Result<f64> {
+/// Adds to a row; false if its count would be too large.
+fn add_row(statement: &mut Statement<'_>, key: &SlotKey, delta: &Delta) -> Result<bool> {
     let Accumulator { integral, covered_us, n, approximate, .. } = delta.add;
-    statement.query_row(
-        params![
-            key.slot_us,
-            key.series,
-            key.lane,
-            integral.as_f64(),
-            covered_us,
-            delta.add.min(),
-            delta.add.max(),
-            n,
-            delta.add.last().map(|(at_us, _)| at_us),
-            delta.add.last().map(|(_, value)| value),
-            approximate,
-            delta.bounds == Bounds::Replace,
-        ],
-        |row| row.get(0),
-    )
+    let changed = statement.execute(params![
+        key.slot_us,
+        key.series,
+        key.lane,
+        integral.as_f64(),
+        covered_us,
+        delta.add.min(),
+        delta.add.max(),
+        n,
+        delta.add.last().map(|(at_us, _)| at_us),
+        delta.add.last().map(|(_, value)| value),
+        approximate,
+        delta.bounds == Bounds::Replace,
+        matches!(integral, Integral::Count(_)).then_some(COUNT_MAX as f64),
+    ])?;
+    Ok(changed == 1)
 }

@@ -186,13 +186,22 @@ pub(super) fn partitions(db: &Connection, step_us: i64) -> Result<BTreeSet<i64>>
     db.prepare_cached(sql)?.query_map([step_us], |row| row.get(0))?.collect()
 }
 
-/// The latest time that the partitions know.
+/// The latest time that the slots know; without slots, that of the partitions.
 pub(super) fn last_us(db: &Connection) -> Result<Option<i64>> {
-    let mut newest = Vec::new();
+    let (mut newest, mut made) = (Vec::new(), Vec::new());
     for kept in retentions(db)? {
-        newest.push((kept, partitions(db, kept.step().us())?.last().copied()));
+        let step_us = kept.step().us();
+        let starts = partitions(db, step_us)?;
+        made.extend(starts.last().map(|start_us| (kept, *start_us)));
+        for start_us in starts.into_iter().rev() {
+            let sql = names::has_slots(step_us, start_us);
+            if db.query_row(&sql, [], |row| row.get(0))? {
+                newest.push((kept, start_us));
+                break;
+            }
+        }
     }
-    Ok(stored_retention::last_us(newest))
+    Ok(stored_retention::last_us(newest).or_else(|| stored_retention::last_us(made)))
 }
 
 /// Creates missing partitions; returns their number.

@@ -1,11 +1,12 @@
 //! Writes the model into the tables.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rusqlite::{OptionalExtension, Result, Transaction, params};
 use series::{Batch, Flavor, Lane, SlotKey};
 
+use super::read::FineSlots;
 use super::{Failure, packed, read, requests, rows, schema};
 use crate::packed::Packing;
 use crate::plan::{self, Plan, RetentionChanges};
@@ -22,7 +23,7 @@ pub(super) fn series(
     limit: &SeriesLimit,
 ) -> Result<Vec<Result<Series, NotMade>>> {
     let steps: Vec<i64> = schema::retentions(tx)?.iter().map(|kept| kept.step().us()).collect();
-    let mut count: i64 = tx.query_row("SELECT count(*) FROM series", [], |row| row.get(0))?;
+    let mut count = read::series_count(tx)?;
     let find = format!(
         "SELECT {} FROM series WHERE measurement = ?1 AND field = ?2 AND tags = ?3",
         read::SERIES
@@ -238,10 +239,11 @@ fn recompute_bounds(
 ) -> Result<()> {
     let step = part.kept.step();
     let mut rows = Batch::default();
+    let mut finer: BTreeMap<i64, FineSlots<'_>> =
+        kept.iter().map(|kept| (kept.step().us(), FineSlots::new(tx, *kept))).collect();
     for slot in &part.recomputed {
-        let Some(fine) = kept.iter().find(|k| k.step().us() == slot.from_step_us) else { continue };
-        let bounds = plan::bounds_of(&read::fine(tx, slot, step, fine)?);
-        rows.add(slot.key, bounds);
+        let Some(fine) = finer.get_mut(&slot.from_step_us) else { continue };
+        rows.add(slot.key, plan::bounds_of(&fine.inside(slot.key, step)?));
     }
     if rows.is_empty() {
         return Ok(());

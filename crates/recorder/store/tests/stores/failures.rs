@@ -323,3 +323,24 @@ fn one_process_at_a_time_does_the_upkeep_of_a_postgresql_database() {
     let done = store.maintain(100_000 * SECOND_US).unwrap();
     assert!(done.dropped > 0 && !done.is_elsewhere, "{done:?}");
 }
+
+#[test]
+fn on_a_clock_that_is_years_ahead_nothing_expires_however_often_it_is_asked_to() {
+    for mut place in [Place::memory(), Place::sqlite(), Place::postgres("ahead")] {
+        let store = place.store();
+        let day_us = 86_400 * SECOND_US;
+        let for_a_day = [Retention::from_secs(10, Some(86_400)).unwrap()];
+        store.retain(&for_a_day).unwrap();
+        let series = requests(store);
+        store.retain(&for_a_day).unwrap();
+        assert_eq!(store.last_us().unwrap(), None);
+        store.apply(Writer(1), 1, &count(series, 3)).unwrap();
+        let last_us = store.last_us().unwrap().unwrap();
+        assert!((30 * SECOND_US..=day_us).contains(&last_us), "{last_us}");
+        for _ in 0..20 {
+            let believed_us = store::believed_us(store, 1_500 * day_us).unwrap();
+            assert_eq!(store.maintain(believed_us).unwrap().dropped, 0);
+        }
+        assert_eq!((store.last_us().unwrap(), total(store, series)), (Some(last_us), 3.0));
+    }
+}

@@ -1,15 +1,15 @@
 //! vegeta: a constant rate, or a closed loop with a limit on its workers.
 
 use super::Tool;
-use crate::truth::load::{CONNECTIONS, Load, SCRIPT, SOCKET, Work};
-use crate::truth::report::{Latency, Printed, Report};
+use crate::tools::load::{CONNECTIONS, Load, SCRIPT, SOCKET, Work};
+use crate::tools::report::{Latency, Printed, Report};
 
 /// Requests per second where a number of them is wanted: vegeta knows rates and durations only.
 const RATE: u32 = 1000;
 
 const RESULTS: &str = "results.bin";
 
-pub(super) const TOOL: Tool = Tool {
+pub(crate) const TOOL: Tool = Tool {
     name: "vegeta",
     source: "Go module github.com/tsenart/vegeta/v12",
     version: None,
@@ -49,15 +49,14 @@ fn read(printed: &Printed) -> Option<Report> {
         total,
         failed: failures.values().sum(),
         failures,
-        unfinished: 0,
-        warmup: 0,
         latency: Latency {
             mean: millis("/latencies/mean"),
             p50: millis("/latencies/50th"),
             p99: millis("/latencies/99th"),
-            p99_9: None,
             max: millis("/latencies/max"),
+            ..Latency::default()
         },
+        ..Report::default()
     })
 }
 

@@ -1,10 +1,10 @@
 //! h2load: a closed loop, by number or by time, or at a rate for each connection.
 
 use super::Tool;
-use crate::truth::load::{CONNECTIONS, Load, SOCKET, Work};
-use crate::truth::report::{Latency, Printed, Report, failures, millis, numbers};
+use crate::tools::load::{CONNECTIONS, Load, SOCKET, Work};
+use crate::tools::report::{Latency, Printed, Report, failures, millis, numbers};
 
-pub(super) const TOOL: Tool = Tool {
+pub(crate) const TOOL: Tool = Tool {
     name: "h2load",
     source: "Debian package nghttp2-client",
     version: Some("--version"),
@@ -46,12 +46,15 @@ fn read(printed: &Printed) -> Option<Report> {
             ("of these timeout", timeout),
         ]),
         unfinished: started.saturating_sub(done + errored),
-        warmup: 0,
+        per_s: printed
+            .after("finished in")
+            .and_then(|line| numbers(line.split(", ").nth(1)?).next()),
         latency: Latency {
             mean: times.get(2).copied().flatten(),
             max: times.get(1).copied().flatten(),
             ..Latency::default()
         },
+        ..Report::default()
     })
 }
 
@@ -84,6 +87,7 @@ time for request:       21us      1.23ms        99us       130us    96.92%
 ";
         let report = tests::read(&TOOL, text, "");
         assert_eq!((report.total, report.failed, report.unfinished), (2000, 1189, 0));
+        assert_eq!(report.per_s, Some(51_446.33));
         assert_eq!((report.latency.mean, report.latency.max), (Some(0.099), Some(1.23)));
         let text = "requests: 62446 total, 62456 started, 62446 done, 62446 succeeded, 0 failed, 0 errored, 0 timeout\n";
         let report = tests::read(&TOOL, text, "");

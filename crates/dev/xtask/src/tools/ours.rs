@@ -1,10 +1,10 @@
 //! `tachograph load`: a closed loop or a constant rate, by number or by time.
 
 use super::Tool;
-use crate::truth::load::{CONNECTIONS, Load, OUT, SOCKET, Work};
-use crate::truth::report::{Latency, Printed, Report};
+use crate::tools::load::{CONNECTIONS, Load, OUT, SOCKET, Work};
+use crate::tools::report::{Latency, Printed, Report};
 
-pub(super) const TOOL: Tool = Tool {
+pub(crate) const TOOL: Tool = Tool {
     name: "tachograph",
     source: "this repository",
     version: Some("--version"),
@@ -49,6 +49,7 @@ fn read(printed: &Printed) -> Option<Report> {
             p99_9: millis("p99_9"),
             max: millis("max"),
         },
+        ..Report::default()
     })
 }
 

@@ -2,31 +2,31 @@
 
 /// The load that a tool is asked for. Files are named relative to the folder in which it runs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Load {
+pub(crate) struct Load {
     /// Port of the server on 127.0.0.1.
-    pub(super) port: u16,
+    pub(crate) port: u16,
     /// Whether to connect through the Unix socket [`SOCKET`] instead.
-    pub(super) unix: bool,
-    pub(super) work: Work,
+    pub(crate) unix: bool,
+    pub(crate) work: Work,
     /// Timeout of a request; tools accept whole seconds only.
-    pub(super) timeout_s: u32,
+    pub(crate) timeout_s: u32,
 }
 
 /// Connections of every load.
-pub(super) const CONNECTIONS: u32 = 10;
+pub(crate) const CONNECTIONS: u32 = 10;
 
 /// The server's Unix socket.
-pub(super) const SOCKET: &str = "server.sock";
+pub(crate) const SOCKET: &str = "server.sock";
 
 /// The file for a tool's JSON.
-pub(super) const OUT: &str = "out.json";
+pub(crate) const OUT: &str = "out.json";
 
 /// The file with a tool's input.
-pub(super) const SCRIPT: &str = "script";
+pub(crate) const SCRIPT: &str = "script";
 
 /// How much to load, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Work {
+pub(crate) enum Work {
     /// Every connection sends its next request when it has the response.
     Closed {
         /// How long.
@@ -49,12 +49,12 @@ pub(super) enum Work {
 }
 
 impl Load {
-    pub(super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}/", self.port)
     }
 
     /// The longest that a tool without faults takes, in seconds.
-    pub(super) fn seconds(&self) -> u32 {
+    pub(crate) fn seconds(&self) -> u32 {
         match self.work {
             Work::Closed { seconds } | Work::Rate { seconds, .. } => seconds,
             Work::Number { or_seconds, .. } => or_seconds,

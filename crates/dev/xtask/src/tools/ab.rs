@@ -1,13 +1,13 @@
 //! ab: a closed loop, by number or by time.
 
 use super::Tool;
-use crate::truth::load::{CONNECTIONS, Load, Work};
-use crate::truth::report::{Latency, Printed, Report, failures, numbers};
+use crate::tools::load::{CONNECTIONS, Load, Work};
+use crate::tools::report::{Latency, Printed, Report, failures, numbers};
 
 /// `-t` limits the number of requests to 50,000 unless `-n` follows.
 const MANY: u32 = 10_000_000;
 
-pub(super) const TOOL: Tool = Tool {
+pub(crate) const TOOL: Tool = Tool {
     name: "ab",
     source: "Debian package apache2-utils",
     version: Some("-V"),
@@ -50,15 +50,15 @@ fn read(printed: &Printed) -> Option<Report> {
             ("of these exceptions", kind(3)),
             ("non-2xx", refused),
         ]),
-        unfinished: 0,
-        warmup: 0,
+        per_s: printed.number("Requests per second:"),
         latency: Latency {
             mean: times.get(1).copied(),
             p50: printed.number("50%"),
             p99: printed.number("99%"),
-            p99_9: None,
             max: times.get(4).copied(),
+            ..Latency::default()
         },
+        ..Report::default()
     })
 }
 
@@ -102,7 +102,7 @@ Percentage of the requests served within a certain time (ms)
  100%     42 (longest request)
 ";
         let report = tests::read(&TOOL, text, "");
-        assert_eq!((report.total, report.failed), (2000, 25));
+        assert_eq!((report.total, report.failed, report.per_s), (2000, 25, Some(5273.83)));
         assert_eq!(report.failures["of these length"], 19);
         let Latency { mean, p50, p99, max, .. } = report.latency;
         assert_eq!((mean, p50, p99, max), (Some(2.0), Some(1.0), Some(24.0), Some(42.0)));

@@ -1,10 +1,10 @@
 //! hey: a closed loop, by number or by time, with a limit on the rate of each worker.
 
 use super::Tool;
-use crate::truth::load::{CONNECTIONS, Load, Work};
-use crate::truth::report::{Latency, Printed, Report, numbers};
+use crate::tools::load::{CONNECTIONS, Load, Work};
+use crate::tools::report::{Latency, Printed, Report, numbers};
 
-pub(super) const TOOL: Tool = Tool {
+pub(crate) const TOOL: Tool = Tool {
     name: "hey",
     source: "Go module github.com/rakyll/hey",
     version: None,
@@ -55,15 +55,15 @@ fn read(printed: &Printed) -> Option<Report> {
         total,
         failed,
         failures,
-        unfinished: 0,
-        warmup: 0,
+        per_s: printed.number("Requests/sec:"),
         latency: Latency {
             mean: seconds("Average:"),
             p50: quantile("50%"),
             p99: quantile("99%"),
-            p99_9: None,
             max: seconds("Slowest:"),
+            ..Latency::default()
         },
+        ..Report::default()
     })
 }
 
@@ -116,7 +116,7 @@ Error distribution:
   [20]\tGet \"http://127.0.0.1:18099/\": EOF
 ";
         let report = tests::read(&TOOL, text, "");
-        assert_eq!((report.total, report.failed), (2000, 23));
+        assert_eq!((report.total, report.failed, report.per_s), (2000, 23, Some(18944.5703)));
         assert_eq!((report.failures["500"], report.failures["EOF"]), (3, 20));
         let Latency { mean, p50, p99, max, .. } = report.latency;
         assert_eq!((mean, p50, p99, max), (Some(0.5), Some(0.3), Some(3.2), Some(26.5)));

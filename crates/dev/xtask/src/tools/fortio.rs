@@ -1,10 +1,10 @@
 //! fortio: a closed loop or a constant rate, by number or by time.
 
 use super::Tool;
-use crate::truth::load::{CONNECTIONS, Load, OUT, SOCKET, Work};
-use crate::truth::report::{Latency, Printed, Report, numbers};
+use crate::tools::load::{CONNECTIONS, Load, OUT, SOCKET, Work};
+use crate::tools::report::{Latency, Printed, Report, numbers};
 
-pub(super) const TOOL: Tool = Tool {
+pub(crate) const TOOL: Tool = Tool {
     name: "fortio",
     source: "Go module fortio.org/fortio",
     version: None,
@@ -48,7 +48,6 @@ fn read(printed: &Printed) -> Option<Report> {
         total,
         failed: failures.values().sum(),
         failures,
-        unfinished: 0,
         warmup,
         latency: Latency {
             mean: printed.value("/DurationHistogram/Avg", 1e3),
@@ -57,6 +56,7 @@ fn read(printed: &Printed) -> Option<Report> {
             p99_9: at(2),
             max: printed.value("/DurationHistogram/Max", 1e3),
         },
+        ..Report::default()
     })
 }
 

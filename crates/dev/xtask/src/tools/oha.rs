@@ -1,10 +1,10 @@
 //! oha: a closed loop, by number or by time, or a rate, with latency from the schedule on request.
 
 use super::Tool;
-use crate::truth::load::{CONNECTIONS, Load, SOCKET, Work};
-use crate::truth::report::{Latency, Printed, Report};
+use crate::tools::load::{CONNECTIONS, Load, SOCKET, Work};
+use crate::tools::report::{Latency, Printed, Report};
 
-pub(super) const TOOL: Tool = Tool {
+pub(crate) const TOOL: Tool = Tool {
     name: "oha",
     source: "crate oha",
     version: Some("--version"),
@@ -47,7 +47,7 @@ fn read(printed: &Printed) -> Option<Report> {
         failed: failures.values().sum(),
         failures,
         unfinished,
-        warmup: 0,
+        per_s: printed.value("/summary/requestsPerSec", 1.0),
         latency: Latency {
             mean: millis("/summary/average"),
             p50: millis("/latencyPercentiles/p50"),
@@ -55,6 +55,7 @@ fn read(printed: &Printed) -> Option<Report> {
             p99_9: millis("/latencyPercentiles/p99.9"),
             max: millis("/summary/slowest"),
         },
+        ..Report::default()
     })
 }
 
@@ -86,7 +87,7 @@ mod tests {
             "errorDistribution":{"aborted due to deadline":10,"connection closed before message completed":20}}"#;
         let report = tests::read(&TOOL, "", json);
         assert_eq!((report.total, report.failed, report.unfinished), (2000, 23, 10));
-        assert_eq!(report.failures["500"], 3);
+        assert_eq!((report.per_s, report.failures["500"]), (Some(2000.0), 3));
         let Latency { mean, p50, p99, p99_9, max } = report.latency;
         assert_eq!([mean, p50, p99, p99_9, max], [0.5, 0.4, 3.2, 20.0, 20.5].map(Some));
     }

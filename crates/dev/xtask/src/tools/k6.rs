@@ -1,10 +1,10 @@
 //! k6: a script with a closed loop, a number of iterations or a constant arrival rate.
 
 use super::Tool;
-use crate::truth::load::{CONNECTIONS, Load, OUT, SCRIPT, Work};
-use crate::truth::report::{Latency, Printed, Report, failures};
+use crate::tools::load::{CONNECTIONS, Load, OUT, SCRIPT, Work};
+use crate::tools::report::{Latency, Printed, Report, failures};
 
-pub(super) const TOOL: Tool = Tool {
+pub(crate) const TOOL: Tool = Tool {
     name: "k6",
     source: "Go module go.k6.io/k6",
     version: Some("version"),
@@ -70,8 +70,6 @@ fn read(printed: &Printed) -> Option<Report> {
             ("checks_failed", unchecked),
             ("dropped_iterations", count("dropped_iterations/count")),
         ]),
-        unfinished: 0,
-        warmup: 0,
         latency: Latency {
             mean: millis("avg"),
             p50: millis("med"),
@@ -79,6 +77,7 @@ fn read(printed: &Printed) -> Option<Report> {
             p99_9: millis("p(99.9)"),
             max: millis("max"),
         },
+        ..Report::default()
     })
 }
 

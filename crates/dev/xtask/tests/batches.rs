@@ -13,8 +13,8 @@ const KILLS: u64 = 12;
 
 fn check(place: &str) {
     let program = |acknowledged: [u64; WRITERS]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tachograph-write-batches"));
-        command.arg(place).arg("7").args(acknowledged.map(|seq| seq.to_string()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command.args(["write-batches", place, "7"]).args(acknowledged.map(|seq| seq.to_string()));
         command
     };
     let proof = prove(place, Seed(7), KILLS, program).unwrap();

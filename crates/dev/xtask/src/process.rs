@@ -1,10 +1,12 @@
 //! Child processes on one CPU, with their cost; none remains.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -12,80 +14,71 @@ use nix::sys::resource::{UsageWho, getrusage};
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::usage_error;
-
 /// How often to check a child.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Cost of a process, in seconds of CPU time.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Cost {
-    pub(super) user_s: f64,
-    pub(super) system_s: f64,
+pub(crate) struct Cost {
+    pub(crate) user_s: f64,
+    pub(crate) system_s: f64,
+}
+
+impl Cost {
+    pub(crate) fn total_s(&self) -> f64 {
+        self.user_s + self.system_s
+    }
+}
+
+/// A process that is killed on drop.
+#[derive(Debug)]
+pub(crate) struct Running(pub(crate) Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only for a process that has been waited for.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// A child on one CPU. It is killed on drop, and when this process ends.
 #[derive(Debug)]
 pub(crate) struct Pinned {
-    child: Child,
+    child: Running,
     name: String,
     output: File,
 }
 
 impl Pinned {
-    /// Starts `program` on `cpu` and captures its output.
+    /// Starts `program` on `cpu` in a folder, where also our record is written, and captures its
+    /// output.
     pub(crate) fn start(
-        own: &Path,
-        cpu: usize,
-        program: &Path,
-        arguments: &[String],
-        record: &Path,
-    ) -> Result<Pinned, String> {
-        Pinned::spawn(own, cpu, program, |command| {
-            command.args(arguments).env("TACHOGRAPH_RECORD", record);
-        })
-    }
-
-    /// The same in a folder, where also our record is written.
-    pub(crate) fn start_in(
-        own: &Path,
         cpu: usize,
         program: &Path,
         arguments: &[String],
         folder: &Path,
     ) -> Result<Pinned, String> {
-        Pinned::spawn(own, cpu, program, |command| {
-            command
-                .args(arguments)
-                .current_dir(folder)
-                .env("TACHOGRAPH_RECORD", folder.join("record.sqlite"));
-        })
-    }
-
-    fn spawn(
-        own: &Path,
-        cpu: usize,
-        program: &Path,
-        complete: impl FnOnce(&mut Command),
-    ) -> Result<Pinned, String> {
         let name =
             program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
         let failed = |error: std::io::Error| format!("cannot start {name}: {error}");
         let output = tempfile::tempfile().map_err(failed)?;
-        let mut command = Command::new(own);
-        command.args(["bench-pinned", &cpu.to_string()]).arg(program);
-        complete(&mut command);
-        let child = command
+        let child = Command::new(std::env::current_exe().map_err(failed)?)
+            .args(["bench-pinned", &cpu.to_string()])
+            .arg(program)
+            .args(arguments)
+            .current_dir(folder)
+            .env("TACHOGRAPH_RECORD", folder.join("record.sqlite"))
             .stdin(Stdio::null())
             .stdout(output.try_clone().map_err(failed)?)
             .stderr(output.try_clone().map_err(failed)?)
             .spawn()
             .map_err(failed)?;
-        Ok(Pinned { child, name, output })
+        Ok(Pinned { child: Running(child), name, output })
     }
 
     /// Waits for its end, at most `limit`; returns output and cost.
-    pub(super) fn finish(
+    pub(crate) fn finish(
         mut self,
         limit: Duration,
         stop: &AtomicBool,
@@ -128,8 +121,8 @@ impl Pinned {
     }
 
     /// Its exit status, if it has ended.
-    pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
-        self.child.try_wait().map_err(|error| format!("cannot wait for {}: {error}", self.name))
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, String> {
+        self.child.0.try_wait().map_err(|error| format!("cannot wait for {}: {error}", self.name))
     }
 
     /// Its output so far.
@@ -142,16 +135,8 @@ impl Pinned {
     }
 }
 
-impl Drop for Pinned {
-    fn drop(&mut self) {
-        // Both fail only for a child that has been waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 /// Total cost of all children that have been waited for (getrusage(2)).
-fn children_cost() -> Result<Cost, String> {
+pub(crate) fn children_cost() -> Result<Cost, String> {
     let usage =
         getrusage(UsageWho::RUSAGE_CHILDREN).map_err(|error| format!("getrusage: {error}"))?;
     let seconds =
@@ -159,24 +144,36 @@ fn children_cost() -> Result<Cost, String> {
     Ok(Cost { user_s: seconds(usage.user_time()), system_s: seconds(usage.system_time()) })
 }
 
-/// `bench-pinned CPU PROGRAM ARGUMENTS`: becomes the program on that CPU, until its parent ends.
-pub(crate) fn become_pinned(words: &[&str]) -> ExitCode {
-    let [cpu, program, arguments @ ..] = words else {
-        return usage_error("bench-pinned needs a CPU and a program");
-    };
-    let Ok(cpu) = cpu.parse::<usize>() else {
-        return usage_error("bench-pinned needs a CPU's number");
-    };
-    let mut set = CpuSet::new();
-    if cpu < CpuSet::MAX_CPU {
-        set.set(cpu);
+/// A port on loopback that was free a moment ago.
+pub(crate) fn free_port() -> Result<u16, String> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|socket| socket.local_addr());
+    listener
+        .map(|address| address.port())
+        .map_err(|error| format!("there is no free port: {error}"))
+}
+
+/// A program to become, on one CPU, until the parent ends.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Pin {
+    cpu: usize,
+    program: PathBuf,
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+impl Pin {
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let Pin { cpu, program, arguments } = self;
+        let mut set = CpuSet::new();
+        if *cpu < CpuSet::MAX_CPU {
+            set.set(*cpu);
+        }
+        sched_setaffinity(None, &set)
+            .map_err(|error| format!("cannot run on CPU {cpu}: {error}"))?;
+        set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(|error| format!("cannot be tied to the parent: {error}"))?;
+        let error = Command::new(program).args(arguments).exec();
+        Err(format!("cannot start {}: {error}", program.display()))
     }
-    if let Err(error) = sched_setaffinity(None, &set) {
-        return usage_error(&format!("cannot run on CPU {cpu}: {error}"));
-    }
-    if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
-        return usage_error(&format!("cannot be tied to the parent: {error}"));
-    }
-    let error = Command::new(program).args(arguments).exec();
-    usage_error(&format!("cannot start {program}: {error}"))
 }

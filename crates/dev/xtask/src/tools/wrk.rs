@@ -1,10 +1,10 @@
 //! wrk: a closed loop for whole seconds.
 
 use super::Tool;
-use crate::truth::load::{CONNECTIONS, Load};
-use crate::truth::report::{Latency, Printed, Report, failures, millis, numbers};
+use crate::tools::load::{CONNECTIONS, Load};
+use crate::tools::report::{Latency, Printed, Report, failures, millis, numbers};
 
-pub(super) const TOOL: Tool = Tool {
+pub(crate) const TOOL: Tool = Tool {
     name: "wrk",
     source: "Debian package wrk",
     version: Some("-v"),
@@ -52,15 +52,15 @@ fn read(printed: &Printed) -> Option<Report> {
             ("write", write),
             ("timeout", timeout),
         ]),
-        unfinished: 0,
-        warmup: 0,
+        per_s: printed.number("Requests/sec:"),
         latency: Latency {
             mean,
             p50: printed.millis("50%"),
             p99: printed.millis("99%"),
-            p99_9: None,
             max,
+            ..Latency::default()
         },
+        ..Report::default()
     })
 }
 
@@ -101,7 +101,7 @@ mod tests {
 Requests/sec:  68345.24
 ";
         let report = tests::read(&TOOL, text, "");
-        assert_eq!((report.total, report.failed), (69_075, 288));
+        assert_eq!((report.total, report.failed, report.per_s), (69_075, 288, Some(68_345.24)));
         assert_eq!(report.failures["read"], 278);
         assert_eq!(
             report.latency,

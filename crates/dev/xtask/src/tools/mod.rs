@@ -1,0 +1,119 @@
+//! The load generators that are measured: how each is found, how it is called for a load, and how
+//! its report is read.
+
+pub(crate) mod ab;
+mod fortio;
+pub(crate) mod h2load;
+pub(crate) mod hey;
+mod k6;
+pub(crate) mod load;
+pub(crate) mod oha;
+mod ours;
+pub(crate) mod report;
+mod vegeta;
+pub(crate) mod wrk;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use base::Seed;
+
+use load::Load;
+use report::{Printed, Report};
+
+/// A load generator.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    /// Its program.
+    pub(crate) name: &'static str,
+    /// Where `scripts/truth-tools.sh` gets it.
+    pub(crate) source: &'static str,
+    /// The arguments that print its version; for a Go program without one, the version that was
+    /// installed is used.
+    pub(crate) version: Option<&'static str>,
+    /// What the report of one run says about its uncertainty.
+    pub(crate) uncertainty: &'static str,
+    /// Its load on the stalling server.
+    pub(crate) rate: &'static str,
+    /// Its arguments for a load, separated by spaces; `None` if it has no options for it.
+    pub(crate) arguments: fn(&Load) -> Option<String>,
+    /// Content of the file [`SCRIPT`](super::load::SCRIPT), which its arguments name.
+    pub(crate) script: Option<fn(&Load) -> String>,
+    /// Arguments of a second call, whose output is read.
+    pub(crate) then: Option<&'static str>,
+    /// Reads its report; `None` if it printed none.
+    pub(crate) read: fn(&Printed) -> Option<Report>,
+}
+
+/// All tools, in the order of the page.
+pub(crate) const TOOLS: [&Tool; 9] = [
+    &wrk::TOOL,
+    &ab::TOOL,
+    &h2load::TOOL,
+    &hey::TOOL,
+    &oha::TOOL,
+    &vegeta::TOOL,
+    &k6::TOOL,
+    &fortio::TOOL,
+    &ours::TOOL,
+];
+
+/// The file of a program on PATH.
+pub(crate) fn on_path(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// The first line of a program's version output that contains a digit.
+pub(crate) fn version(path: &Path, arguments: &[&str]) -> String {
+    let Ok(output) = Command::new(path).args(arguments).output() else {
+        return "version unknown".to_owned();
+    };
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    let line = text.lines().find(|line| line.contains(|c: char| c.is_ascii_digit()));
+    let line = line.unwrap_or("version unknown");
+    line.split(" Copyright").next().unwrap_or(line).trim().to_owned()
+}
+
+/// The order of so many tools in each round: random, and mirrored in the next.
+pub(crate) fn orders(seed: Seed, label: &str, tools: usize, rounds: u32) -> Vec<Vec<usize>> {
+    let mut rng = seed.rng(label);
+    let orders = (0..rounds.div_ceil(2)).flat_map(|_| {
+        let order = stats::mirrored_order(tools, 2, &mut rng);
+        [order[..tools].to_vec(), order[tools..].to_vec()]
+    });
+    orders.take(rounds as usize).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tools::load::Work;
+
+    /// Reads a tool's report from text and JSON.
+    pub(crate) fn read(tool: &Tool, text: &str, json: &str) -> Report {
+        let json = serde_json::from_str(json).ok();
+        (tool.read)(&Printed { text: text.to_owned(), json }).expect("a report")
+    }
+
+    /// A tool's arguments for each kind of work, and for a Unix socket.
+    pub(crate) fn calls(tool: &Tool) -> [String; 4] {
+        let load = |work, unix| Load { port: 80, unix, work, timeout_s: 1 };
+        let number = Work::Number { requests: 2000, or_seconds: 1 };
+        [
+            load(Work::Closed { seconds: 3 }, false),
+            load(number, false),
+            load(Work::Rate { per_s: 200, seconds: 10 }, false),
+            load(number, true),
+        ]
+        .map(|load| (tool.arguments)(&load).unwrap_or_else(|| "–".to_owned()))
+    }
+
+    #[test]
+    fn no_report_is_read_from_nothing() {
+        for tool in TOOLS {
+            assert_eq!((tool.read)(&Printed::default()), None, "{}", tool.name);
+        }
+    }
+}
