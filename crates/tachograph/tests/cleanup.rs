@@ -150,7 +150,7 @@ fn what_was_measured_before_a_kill_is_on_record() {
     let mut child = start(&place, &marker, SHORT);
     // A finished block: while it is being written, one of its variants may be missing, or have its
     // warm-up only.
-    let block = "trial WHERE block = 1 AND completed > 0 AND offer <> 'warm-up'";
+    let block = "trials WHERE block = 1 AND completed > 0 AND offer <> 'warm-up'";
     eventually("the first block of both variants", || {
         place.rows(&format!("(SELECT DISTINCT variant FROM {block})")) == 2
     });

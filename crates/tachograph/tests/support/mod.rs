@@ -105,18 +105,16 @@ impl Place {
     /// Number of rows that `query` finds in the record, as in `trial WHERE block > 0`; zero while
     /// the record does not exist or is being created.
     pub(crate) fn rows(&self, query: &str) -> u64 {
-        self.sql(&format!("select count(*) from {query}")).trim().parse().unwrap_or(0)
+        let Ok(db) = recordfile::open_read_only(&self.path("record.sqlite")) else { return 0 };
+        let count = format!("SELECT count(*) FROM {query}");
+        db.query_row(&count, (), |row| row.get::<_, i64>(0)).map_or(0, |rows| rows as u64)
     }
 
-    /// The rows of a query of the record, a line each; none while the record cannot be read.
-    pub(crate) fn sql(&self, query: &str) -> String {
-        let script = "import sqlite3, sys\n\
-            db = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro', uri=True)\n\
-            for row in db.execute(sys.argv[2]): print(*row)";
-        let mut command = Command::new("python3");
-        command.args(["-c", script]).arg(self.path("record.sqlite")).arg(query);
-        let out = command.stdin(Stdio::null()).output().unwrap();
-        String::from_utf8_lossy(&out.stdout).into_owned()
+    /// The first column of what a query finds in the record: texts.
+    pub(crate) fn sql(&self, query: &str) -> Vec<String> {
+        let db = recordfile::open_read_only(&self.path("record.sqlite")).unwrap();
+        let mut query = db.prepare(query).unwrap();
+        query.query_map((), |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 
     /// The temporary folders of runs that still exist.
