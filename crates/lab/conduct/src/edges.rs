@@ -29,6 +29,10 @@ const ALPHA: f64 = 0.001;
 /// Shortest slice, in mean times for which no request ended after a slice.
 const STOPS_MIN: f64 = 4.0;
 
+/// Shorter means say nothing of the server: slices are lengthened for its stops up to this length (see
+/// `pace`), and where a machine is busy, everything stops for some milliseconds.
+const STOPPED_MIN: Nanos = Nanos::from_millis(100);
+
 /// The balance of every variant in every block.
 #[derive(Debug, Default)]
 pub(crate) struct Edges {
@@ -108,7 +112,8 @@ impl Edges {
                 Nanos(sum.0 / slices.max(1))
             };
             let (stopped, slice) = (mean(|b| b.stopped), mean(|b| b.length));
-            (stopped.0 as f64 * STOPS_MIN > slice.0 as f64).then(|| {
+            let too_long = stopped.0 as f64 * STOPS_MIN > slice.0 as f64;
+            (too_long && stopped >= STOPPED_MIN).then(|| {
                 let fact = Fact::LongStops { stopped, slice, needed: STOPS_MIN };
                 Finding::of_variant(Severity::Invalid, variant, fact)
             })
@@ -148,8 +153,12 @@ mod tests {
 
     /// Two slices of 500 ms, after each of which a server stopped for so long.
     fn with_stops(stopped: Nanos) -> Balance {
-        let length = Nanos::from_secs(1);
-        Balance { block: 1, variant: 1, share: 0.0, stopped: stopped * 2, length, slices: 2 }
+        in_slices_of(Nanos::from_millis(500), stopped)
+    }
+
+    fn in_slices_of(slice: Nanos, stopped: Nanos) -> Balance {
+        let (stopped, length) = (stopped * 2, slice * 2);
+        Balance { block: 1, variant: 1, share: 0.0, stopped, length, slices: 2 }
     }
 
     /// The zoo's server of seed 60 that stopped for 0.7 s after every 181 requests was called 13 to
@@ -164,6 +173,12 @@ mod tests {
         let (stopped, slice) = (Nanos::from_millis(126), Nanos::from_millis(500));
         let fact = Fact::LongStops { stopped, slice, needed: STOPS_MIN };
         assert_eq!(found(126), [Finding::of_variant(Severity::Invalid, 1, fact)]);
+        let busy = in_slices_of(Nanos::from_micros(37_500), Nanos::from_micros(17_900));
+        assert_eq!(
+            Edges { balances: vec![busy] }.findings(&[block(1, false)], 2),
+            [],
+            "a busy machine"
+        );
     }
 
     fn checks(shares: &[f64], failed: &[u32]) -> Vec<(Option<u32>, f64)> {

@@ -326,7 +326,7 @@ impl Executor<'_> {
                     let is_large = frozen.series() >= LARGE;
                     let written = written.map_err(|error| (error, frozen));
                     if is_large && written.is_ok() {
-                        netio::give_back_memory();
+                        base::give_back_memory();
                     }
                     Some(Reply::Written(written))
                 });
