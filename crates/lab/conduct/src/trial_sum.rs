@@ -46,8 +46,9 @@ pub(crate) struct TrialSlice {
     pub(crate) other_cpus: Option<f64>,
     /// How long the slice waited for its last requests.
     drain: Nanos,
-    /// How long no request ended after its window; see [`Observation::first_after`].
-    pub(crate) stopped: Nanos,
+    /// How long no request ended after its window, unless all connections only waited; see
+    /// [`Observation::first_after`].
+    pub(crate) stopped: Option<Nanos>,
     /// Lead-in and window.
     pub(crate) length: Nanos,
     /// Connections opened in it.
@@ -194,7 +195,7 @@ impl TrialSum {
             stalled: seen.counts.failed > 0 || seen.service_time.max() >= RESENT_AFTER.0,
             cost,
             drain: seen.elapsed.saturating_sub(slice.lead_in + slice.window),
-            stopped: seen.first_after.unwrap_or_default(),
+            stopped: seen.first_after,
             length: slice.lead_in + slice.window,
             service_time: Sparse::of(&seen.service_time),
             latency: Sparse::of(&seen.latency),
