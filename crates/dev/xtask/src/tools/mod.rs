@@ -37,7 +37,7 @@ pub(crate) struct Tool {
     pub(crate) rate: &'static str,
     /// Its arguments for a load, separated by spaces; `None` if it has no options for it.
     pub(crate) arguments: fn(&Load) -> Option<String>,
-    /// Content of the file [`SCRIPT`](super::load::SCRIPT), which its arguments name.
+    /// Content of the file [`SCRIPT`](load::SCRIPT), which its arguments name.
     pub(crate) script: Option<fn(&Load) -> String>,
     /// Arguments of a second call, whose output is read.
     pub(crate) then: Option<&'static str>,
