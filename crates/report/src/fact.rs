@@ -409,7 +409,7 @@ fn clause(part: &Part, finding: &Finding) -> String {
         )),
         Fact::LongStops { stopped, slice, needed } => of(format!(
             "it stops for {stopped} after the average slice, which is too long for slices of \
-             {slice}: what they see depends on where they begin; allow {} times the time (--max-time)",
+             {slice}: what they see depends on where they begin; allow at least {} times the time (--max-time)",
             (needed * stopped.0 as f64 / (slice.0 as f64).max(1.0)).ceil()
         )),
         Fact::ShortSlices { window, p99 } => of(format!(
