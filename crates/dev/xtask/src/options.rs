@@ -35,7 +35,7 @@ pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
 ) -> impl TypedValueParser<Value = T> {
     let known: Vec<T> = known.into_iter().collect();
     PossibleValuesParser::new(known.iter().map(name)).try_map(move |text| {
-        known.iter().find(|one| name(one) == text).cloned().ok_or("there is no such value")
+        known.iter().find(|one| name(one) == text).cloned().ok_or("unknown")
     })
 }
 

@@ -51,6 +51,8 @@ struct Balance {
     /// These slices, with their lead-ins, together.
     length: Nanos,
     slices: u64,
+    /// The median service time, times the slices.
+    usual: Nanos,
 }
 
 impl Edges {
@@ -76,14 +78,15 @@ impl Edges {
                     let sum = |of: fn(&TrialSlice) -> Option<Nanos>| {
                         slices.iter().filter_map(of).fold(Nanos::ZERO, |sum, one| sum + one)
                     };
+                    let counted = slices.iter().filter(|slice| slice.stopped.is_some()).count();
                     Balance {
                         block,
                         variant,
                         share,
+                        usual: trial_sum.median_service_time() * counted as u64,
                         stopped: sum(|slice| slice.stopped),
                         length: sum(|slice| slice.stopped.map(|_| slice.length)),
-                        slices: slices.iter().filter(|slice| slice.stopped.is_some()).count()
-                            as u64,
+                        slices: counted as u64,
                     }
                 },
             ));
@@ -115,7 +118,8 @@ impl Edges {
             };
             let (stopped, slice) = (mean(|b| b.stopped), mean(|b| b.length));
             let too_long = stopped.0 as f64 * STOPS_MIN > slice.0 as f64;
-            (too_long && stopped >= STOPPED_MIN).then(|| {
+            // A connection that is alone with its request waits for it without a stop.
+            (too_long && stopped >= STOPPED_MIN.max(mean(|b| b.usual))).then(|| {
                 let fact = Fact::LongStops { stopped, slice, needed: STOPS_MIN };
                 Finding::of_variant(Severity::Invalid, variant, fact)
             })
@@ -160,7 +164,8 @@ mod tests {
 
     fn in_slices_of(slice: Nanos, stopped: Nanos) -> Balance {
         let (stopped, length) = (stopped * 2, slice * 2);
-        Balance { block: 1, variant: 1, share: 0.0, stopped, length, slices: 2 }
+        let usual = Nanos::from_millis(4) * 2;
+        Balance { block: 1, variant: 1, share: 0.0, stopped, length, slices: 2, usual }
     }
 
     /// The zoo's server of seed 60 that stopped for 0.7 s after every 181 requests was called 13 to
@@ -180,6 +185,15 @@ mod tests {
             Edges { balances: vec![busy] }.findings(&[block(1, false)], 2),
             [],
             "a busy machine"
+        );
+        let alone = Balance {
+            usual: Nanos::from_millis(500) * 2,
+            ..in_slices_of(Nanos::from_millis(900), Nanos::from_millis(250))
+        };
+        assert_eq!(
+            Edges { balances: vec![alone] }.findings(&[block(1, false)], 2),
+            [],
+            "one connection, requests of half a second"
         );
     }
 

@@ -356,9 +356,18 @@ impl TrialSum {
 
     /// The service time beyond which requests take at most `share` of the connections' time.
     pub(crate) fn long_service_time(&self, share: f64) -> Nanos {
+        long_value(&self.service_times(), share)
+    }
+
+    /// The median service time.
+    pub(crate) fn median_service_time(&self) -> Nanos {
+        Nanos(self.service_times().value_at_quantile(0.5))
+    }
+
+    fn service_times(&self) -> Histogram {
         let mut all = empty();
         self.slices.iter().for_each(|slice| slice.service_time.add_to(&mut all));
-        long_value(&all, share)
+        all
     }
 
     /// The median over the slices of their own long service times.

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Waits for this test's turn, which lasts until the file is dropped: tests that require a verdict, or
-/// that no check of the machine failed, measure one after another, in all programs. Counts and
-/// sentences are the same beside another measurement, so tests of these wait for nobody.
+/// Waits until no other test measures for a verdict, in any program; the turn ends when the file is
+/// dropped. For tests that require a verdict, or that no check of the machine failed. Tests of counts
+/// and sentences do not need it: those are the same on a busy machine.
 #[must_use]
 pub(crate) fn turn() -> File {
     let file = File::create(concat!(env!("CARGO_TARGET_TMPDIR"), "/turn")).unwrap();
