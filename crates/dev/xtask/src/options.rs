@@ -34,9 +34,8 @@ pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
     name: fn(&T) -> &'static str,
 ) -> impl TypedValueParser<Value = T> {
     let known: Vec<T> = known.into_iter().collect();
-    PossibleValuesParser::new(known.iter().map(name)).try_map(move |text| {
-        known.iter().find(|one| name(one) == text).cloned().ok_or("unknown")
-    })
+    PossibleValuesParser::new(known.iter().map(name))
+        .try_map(move |text| known.iter().find(|one| name(one) == text).cloned().ok_or("unknown"))
 }
 
 /// Reads a value that this program has written for a process of its own.
