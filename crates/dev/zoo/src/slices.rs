@@ -42,15 +42,17 @@ const WARM_UP_S: f64 = 0.3;
 const BETWEEN_S: f64 = 0.002;
 
 /// Answers per second of a closed loop, over all slices of so many blocks, each of which starts a
-/// process.
+/// process, if there is no time for slices of more than `longest_s`; and how many times as long as the
+/// mean time for which no request ended after them the slices were.
 pub fn throughput_per_s(
     behaviour: &Behaviour,
     connections: u32,
+    longest_s: f64,
     blocks: u64,
     seed: Seed,
-) -> Simulated {
+) -> (Simulated, f64) {
     let mean_s = f64::from(connections) / behaviour.throughput_per_s(connections);
-    let mut slice_s = SLICE_MIN_S.max(SLICE_SERVICE_TIMES * mean_s);
+    let mut slice_s = SLICE_MIN_S.max(SLICE_SERVICE_TIMES * mean_s).min(longest_s);
     let mut drain_s = slice_s / DRAINS;
     // As in a calibration: the slices' length follows from their drains.
     let pilot: Vec<Block> = (0..blocks.div_ceil(10))
@@ -58,7 +60,7 @@ pub fn throughput_per_s(
         .collect();
     drain_s = pilot.iter().map(|block| block.drained_s).sum::<f64>()
         / pilot.iter().map(|block| block.slices).sum::<f64>();
-    slice_s = slice_s.max(DRAINS * drain_s);
+    slice_s = slice_s.max(DRAINS * drain_s).min(longest_s);
     let all: Vec<Block> = (0..blocks)
         .map(|block| Block::run(behaviour, connections, mean_s, slice_s, drain_s, seed, block))
         .collect();
@@ -67,7 +69,10 @@ pub fn throughput_per_s(
     let rate = completed / counted_s;
     let squares: f64 = all.iter().map(|b| (b.completed - rate * b.counted_s).powi(2)).sum();
     let value = rate * f64::from(connections);
-    Simulated { value, error: value * squares.sqrt() / completed }
+    let stopped_s: f64 = all.iter().map(|block| block.stopped_s).sum();
+    let slices: f64 = all.iter().map(|block| block.slices).sum();
+    let stops = slice_s * slices / stopped_s;
+    (Simulated { value, error: value * squares.sqrt() / completed }, stops)
 }
 
 /// A quantile of the latency of an open loop, in seconds, over all slices of so many blocks.
@@ -118,6 +123,8 @@ struct Block {
     /// Sum over the connections.
     counted_s: f64,
     drained_s: f64,
+    /// How long no request ended after the slices, together.
+    stopped_s: f64,
     slices: f64,
 }
 
@@ -237,7 +244,7 @@ impl Block {
     ) -> f64 {
         starting.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
         let mut under_way: BinaryHeap<Reverse<UnderWay>> = BinaryHeap::new();
-        let mut last_s = slice.end_s;
+        let (mut last_s, mut first_after_s) = (slice.end_s, None);
         loop {
             let next = under_way.peek().map(|Reverse(request)| *request);
             let done_s = next.map_or(f64::INFINITY, |request| model.real_at(request.due_work_s));
@@ -249,7 +256,10 @@ impl Block {
                 under_way.push(Reverse(UnderWay { due_work_s, connection: index, since_s: at_s }));
                 continue;
             }
-            let Some(Reverse(request)) = under_way.pop() else { return last_s };
+            let Some(Reverse(request)) = under_way.pop() else {
+                self.stopped_s += first_after_s.map_or(0.0, |at_s| at_s - slice.end_s);
+                return last_s;
+            };
             model.answer(request.due_work_s);
             last_s = last_s.max(done_s);
             let connection = &mut all[request.connection];
@@ -258,6 +268,7 @@ impl Block {
                 Some(_) if done_s < slice.lead_end_s => {}
                 Some(_) if done_s <= slice.end_s => self.completed += 1.0,
                 Some(_) => {
+                    first_after_s.get_or_insert(done_s);
                     connection.carry_s = done_s - slice.end_s;
                     connection.carried = true;
                 }
@@ -294,7 +305,8 @@ mod tests {
     /// Share by which slices are off, and twice its error.
     fn off(behaviour: &Behaviour, blocks: u64) -> (f64, f64) {
         let truth = behaviour.throughput_per_s(Subject::CONNECTIONS);
-        let seen = throughput_per_s(behaviour, Subject::CONNECTIONS, blocks, Seed(1));
+        let of = Subject::CONNECTIONS;
+        let (seen, _) = throughput_per_s(behaviour, of, f64::INFINITY, blocks, Seed(1));
         (seen.value / truth - 1.0, 2.0 * seen.error / truth)
     }
 
@@ -330,6 +342,34 @@ mod tests {
             let (off, error) = off(&behaviour, 1_000);
             assert!(off.abs() < 0.025 + error, "{when:?}, {length_s} s: {off} ± {error}");
         }
+    }
+
+    /// Why slices of less than six times that length forbid the verdict (`conduct`'s edges.rs).
+    #[test]
+    fn slices_that_are_cut_short_must_be_six_times_as_long_as_the_stops_after_them() {
+        let of = Subject::CONNECTIONS;
+        let mut worst_if_shorter: f64 = 0.0;
+        for (fast_s, requests, stop_s) in [
+            (0.004, 181, 0.7),
+            (0.008, 181, 0.7),
+            (0.006, 100, 0.5),
+            (0.005, 400, 0.3),
+            (0.005, 1_000, 0.9),
+            (0.010, 60, 0.2),
+        ] {
+            let behaviour = Behaviour::with_stops(fast_s, When::Requests(requests), stop_s);
+            for longest_s in [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8] {
+                let (seen, stops) = throughput_per_s(&behaviour, of, longest_s, 200, Seed(1));
+                let off = (seen.value / behaviour.throughput_per_s(of) - 1.0).abs();
+                if stops < 6.0 {
+                    worst_if_shorter = worst_if_shorter.max(off);
+                    continue;
+                }
+                let error = 2.0 * seen.error / seen.value;
+                assert!(off < 0.02 + error, "{off} ± {error} in {longest_s} s of {behaviour:?}");
+            }
+        }
+        assert!(worst_if_shorter > 0.4, "{worst_if_shorter}");
     }
 
     /// Phases are the exception: a queue that grows for a second is longer than slices allow.
