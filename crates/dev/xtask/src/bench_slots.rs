@@ -4,6 +4,7 @@
 mod cpu;
 mod daemons;
 mod exports;
+mod goals;
 mod ours;
 mod peers;
 mod points;
@@ -18,7 +19,7 @@ use clap::builder::PossibleValuesParser;
 use serde::{Deserialize, Serialize};
 
 use points::{Load, Pattern};
-use table::Row;
+use table::{Outcome, Row, Table};
 
 pub(crate) use ours::FillSeries;
 
@@ -28,15 +29,53 @@ use crate::{pages, say};
 /// The page with the results.
 const PAGE: &str = "docs/series-performance.md";
 
-/// File of the rows of earlier pieces, so that the page has them all.
-const KEPT: &str = "target/bench-series.json";
+/// What the page shows: each load, and who gets it.
+const SECTIONS: [(&[Load], &[&str]); 3] = [
+    (
+        &[FROM_MEMORY, Load { per_slot: 10, ..FROM_MEMORY }],
+        &[
+            "sqlite",
+            "rrdtool",
+            "postgres",
+            "whisper",
+            "sqlite-live",
+            "postgres-live",
+            "sqlite-rows",
+            "rrdtool-hundred",
+            "rrdtool-single",
+            "copy",
+            "victoria",
+            "influx",
+        ],
+    ),
+    (
+        &[TEXT],
+        &[
+            "import",
+            "import-series",
+            "import-postgres",
+            "import-postgres-series",
+            "serve",
+            "serve-postgres",
+            "carbon",
+            "go-carbon",
+            "whisper",
+            "copy",
+            "victoria",
+            "victoria-lines",
+        ],
+    ),
+    (&[MANY_SERIES], &["import", "import-postgres", "serve", "serve-postgres", "victoria-lines"]),
+];
 
-/// The row that the others are compared with: text in, SQL out, as data arrives.
-const ARRIVAL: &str = "import";
+const FROM_MEMORY: Load =
+    Load { points: 10_000_000, series: 10_000, per_slot: 1, values: Pattern::Walk };
+const TEXT: Load = Load { values: Pattern::Counts, ..FROM_MEMORY };
+const MANY_SERIES: Load = Load { series: 100_000, ..TEXT };
 
 /// The contestants, in order.
 const CONTESTANTS: [(&str, &str, Fill); 21] = [
-    (ARRIVAL, "tachograph import, SQLite, in arrival order", text::sqlite_arrival),
+    ("import", "tachograph import, SQLite, in arrival order", text::sqlite_arrival),
     ("import-series", "tachograph import, SQLite, series after series", text::sqlite_series),
     ("import-postgres", "tachograph import, PostgreSQL, in arrival order", text::postgres_arrival),
     (
@@ -81,6 +120,18 @@ struct Filled {
     cpu_s: f64,
     /// Bytes on disk afterwards.
     bytes: u64,
+    /// Seconds until all points were acknowledged, if they are before they are in the database.
+    #[serde(default)]
+    acknowledged_s: Option<f64>,
+    /// The greatest resident memory of our process, if it was followed.
+    #[serde(default)]
+    peak_mib: Option<u64>,
+}
+
+impl Filled {
+    fn new(points: u64, wall_s: f64, cpu_s: f64, bytes: u64) -> Filled {
+        Filled { points, wall_s, cpu_s, bytes, acknowledged_s: None, peak_mib: None }
+    }
 }
 
 /// Why a contestant was not filled.
@@ -111,15 +162,19 @@ impl Unfilled {
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Command {
     #[command(subcommand)]
-    other: Option<Other>,
-    #[command(flatten)]
-    options: Options,
+    part: Option<Part>,
+    /// How often each contestant is filled with each load of the page
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
 }
 
+/// Less than the whole page.
 #[derive(Debug, clap::Subcommand)]
-enum Other {
+enum Part {
+    /// Some contestants with a load of one's own; prints what they need and writes no page
+    Fill(Options),
     /// Queries of one series over a day, again and again while lines are imported, in SQLite and in
-    /// PostgreSQL; into the same page
+    /// PostgreSQL
     Queries(queries::Options),
     /// The same histories as Parquet files, from SQLite and from PostgreSQL
     Exports {
@@ -139,60 +194,72 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     series: u64,
     /// Points to a slot
-    #[arg(long, value_name = "N", default_values_t = [1, 10], value_parser = clap::value_parser!(u64).range(1..))]
-    per_slot: Vec<u64>,
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    per_slot: u64,
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
     /// Pattern of the values
-    #[arg(long, value_name = "NAME", default_value = "walk", value_parser = one_of(Pattern::ALL, |pattern| pattern.name()))]
+    #[arg(long, value_name = "NAME", default_value = "counts", value_parser = one_of(Pattern::ALL, |pattern| pattern.name()))]
     values: Pattern,
 }
 
-/// Runs the bench, or one of the others; whether nothing failed.
-pub(crate) fn bench(Command { other, options }: &Command) -> Result<bool, String> {
-    match other {
-        Some(Other::Queries(options)) => queries::bench(options).map(|()| true),
-        Some(Other::Exports { points }) => exports::bench(*points).map(|()| true),
-        None => run(options),
+/// Measures the page, or a part of it; whether nothing failed.
+pub(crate) fn bench(Command { part, rounds }: &Command) -> Result<bool, String> {
+    match part {
+        Some(Part::Fill(options)) => fill(options),
+        Some(Part::Queries(options)) => queries::bench(options).map(|()| true),
+        Some(Part::Exports { points }) => exports::bench(*points).map(|()| true),
+        None => {
+            let well = measure(*rounds)?;
+            queries::bench(&queries::Options::default())?;
+            exports::bench(FROM_MEMORY.points)?;
+            Ok(well)
+        }
     }
 }
 
-fn run(options: &Options) -> Result<bool, String> {
-    let Options { only, points, series, per_slot, rounds, values } = options;
+/// Fills everything that the page shows, and writes it after each contestant.
+fn measure(rounds: u32) -> Result<bool, String> {
+    let mut table = Table { began: pages::now(), machine: pages::machine(), rows: Vec::new() };
+    for round in 1..=rounds {
+        for (loads, names) in SECTIONS {
+            for load in loads {
+                for contestant in CONTESTANTS.iter().filter(|(name, ..)| names.contains(name)) {
+                    table.rows.push(filled(contestant, load, round)?);
+                    pages::save(&Table::path(), &table)?;
+                    table.write(Path::new(PAGE))?;
+                }
+            }
+        }
+    }
+    Ok(table.rows.iter().all(|row| !row.has_failed()))
+}
+
+/// Fills some contestants.
+fn fill(options: &Options) -> Result<bool, String> {
+    let &Options { ref only, points, series, per_slot, rounds, values } = options;
     if points < series {
         return Err(format!("--points {points}: each of {series} series wants at least one"));
     }
-    let load = |per_slot: &u64| Load {
-        points: *points,
-        series: *series,
-        per_slot: *per_slot,
-        values: *values,
-    };
-    let mut table: Vec<Row> = pages::load(Path::new(KEPT))?;
+    let load = Load { points, series, per_slot, values };
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|only| only == name);
     let mut well = true;
-    for _ in 0..*rounds {
-        for load in per_slot.iter().map(load) {
-            let mut run: Vec<Row> = Vec::new();
-            for (name, title, fill) in CONTESTANTS {
-                if !only.is_empty() && !only.iter().any(|only| only == name) {
-                    continue;
-                }
-                let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
-                let outcome = fill(&load, folder.path());
-                well &= !matches!(outcome, Err(Unfilled::Failed(_)));
-                let outcome = match outcome {
-                    Ok(filled) => table::Outcome::Filled(filled),
-                    Err(why) => table::Outcome::Not { why: why.words() },
-                };
-                let row = Row { name: name.to_owned(), title: title.to_owned(), load, outcome };
-                say(&row.line());
-                run.push(row.clone());
-                table::add(&mut table, row);
-                pages::save(Path::new(KEPT), &table)?;
-                table::write(&table, Path::new(PAGE))?;
-            }
-            table::ratios(&run).iter().for_each(|line| say(line));
+    for round in 1..=rounds {
+        for contestant in CONTESTANTS.iter().filter(|(name, ..)| wanted(name)) {
+            well &= !filled(contestant, &load, round)?.has_failed();
         }
     }
     Ok(well)
+}
+
+fn filled((name, _, fill): &(&str, &str, Fill), load: &Load, round: u32) -> Result<Row, String> {
+    let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
+    let outcome = match fill(load, folder.path()) {
+        Ok(filled) => Outcome::Filled(filled),
+        Err(Unfilled::Missing(how)) => Outcome::Missing { how },
+        Err(Unfilled::Failed(why)) => Outcome::Failed { why },
+    };
+    let row = Row { name: (*name).to_owned(), load: *load, round, outcome };
+    say(&row.line());
+    Ok(row)
 }

@@ -15,8 +15,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::ours::{Database, TABLES};
 use super::points::{Load, STEP_S};
 use super::{Filled, Unfilled, cpu, text};
+use crate::binary;
 use crate::process::{Running, free_port};
-use crate::{binary, say};
 
 /// Limit on points for carbon-cache.
 const POINTS_MAX: u64 = 2_000_000;
@@ -59,18 +59,15 @@ fn serve(load: &Load, folder: &Path, database: &Database) -> Result<Filled, Unfi
     let acknowledged_s = began.elapsed().as_secs_f64();
     daemon.stop()?;
     let wall_s = began.elapsed().as_secs_f64();
-    let peak_mib = peak.join().unwrap_or(0) / 1_024;
+    let peak_mib = peak.join().ok().map(|kib| kib / 1_024);
     let cpu_s = cpu_s() - before_s;
-    say(&format!(
-        "  acknowledged after {acknowledged_s:.1} s ({:.2} M/s), at most {peak_mib} MiB of memory",
-        load.points as f64 / acknowledged_s / 1e6
-    ));
     // In slots of 10 s: coarser ones would be there even if these had expired.
     let found = text::updates_of(&database.place, STEP_S)?;
     if found != load.each() * load.series {
         return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
     }
-    Ok(Filled { points: found, wall_s, cpu_s, bytes: database.bytes(TABLES)? })
+    let filled = Filled::new(found, wall_s, cpu_s, database.bytes(TABLES)?);
+    Ok(Filled { acknowledged_s: Some(acknowledged_s), peak_mib, ..filled })
 }
 
 /// carbon-cache without its limits on updates and new files, with sparse files of two days.
@@ -150,7 +147,7 @@ fn into_files(
     server.0.wait()?;
     // Its files are sparse and of fixed size, so their length says nothing.
     let bytes = load.points * WHISPER_POINT;
-    Ok(Filled { points: load.points, wall_s, cpu_s, bytes })
+    Ok(Filled::new(load.points, wall_s, cpu_s, bytes))
 }
 
 /// The lines of an import, with the last one now: a daemon drops slots that are older than it keeps

@@ -8,17 +8,22 @@ use export::{Request, Summary, export};
 use super::ours::{self, Database};
 use super::points::{Load, Pattern};
 use super::{Unfilled, cpu};
-use crate::say;
+use crate::{pages, say};
 
 /// Series of each history.
 pub(super) const SERIES: u64 = 10_000;
 
+/// The lines of the page that enclose the table.
+const MARKS: [&str; 2] = ["<!-- bench-exports: begin -->", "<!-- bench-exports: end -->"];
+
+const HEAD: &str = "\
+| | slots, M | M slots/s | M slots per CPU second | bytes per slot | unchanged: M slots/s |
+| --- | ---: | ---: | ---: | ---: | ---: |
+";
+
 /// Exports each of the histories from SQLite and from PostgreSQL.
 pub(super) fn bench(points: u64) -> Result<(), String> {
-    say(
-        "| | slots, M | M slots/s | M slots per CPU second | bytes per slot | unchanged: M slots/s |",
-    );
-    say("| --- | ---: | ---: | ---: | ---: | ---: |");
+    let mut table = HEAD.to_owned();
     for values in [Pattern::Walk, Pattern::Counts] {
         for per_slot in [1, 10] {
             let load = Load { points, series: SERIES, per_slot, values };
@@ -34,11 +39,14 @@ pub(super) fn bench(points: u64) -> Result<(), String> {
                     Ok(database)
                 });
                 let database = filled.map_err(Unfilled::words)?;
-                say(&timed(&database, &folder.path().join(name), &format!("{name}, {title}"))?);
+                let row = timed(&database, &folder.path().join(name), &format!("{name}, {title}"))?;
+                say(&row);
+                table.push_str(&row);
+                table.push('\n');
             }
         }
     }
-    Ok(())
+    pages::write_between(Path::new(super::PAGE), MARKS, |_| table)
 }
 
 /// One export, and one more of the same slots, as a row of the table.

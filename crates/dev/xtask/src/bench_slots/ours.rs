@@ -158,7 +158,7 @@ impl FillSeries {
             _ => series_by_series(&mut *store, load, &ids)?,
         };
         let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
-        Ok(Filled { points, wall_s, cpu_s, bytes: 0 })
+        Ok(Filled::new(points, wall_s, cpu_s, 0))
     }
 }
 

@@ -79,12 +79,8 @@ fn rrd(
     load.write(&folder.join("updates"), line)?;
     let (began, before_s) = (Instant::now(), cpu::children_s());
     run_rrdtool(&files, &folder.join("updates"))?;
-    Ok(Filled {
-        points: load.points,
-        wall_s: began.elapsed().as_secs_f64(),
-        cpu_s: cpu::children_s() - before_s,
-        bytes: cpu::bytes(&files),
-    })
+    let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu::children_s() - before_s);
+    Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(&files)))
 }
 
 fn run_rrdtool(files: &Path, commands: &Path) -> Result<(), Unfilled> {
@@ -137,9 +133,7 @@ pub(super) fn whisper(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     let said = String::from_utf8_lossy(&output.stdout);
     let times: Vec<f64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match times[..] {
-        [wall_s, cpu_s] => {
-            Ok(Filled { points: load.points, wall_s, cpu_s, bytes: cpu::bytes(folder) })
-        }
+        [wall_s, cpu_s] => Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(folder))),
         _ => Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned())),
     }
 }

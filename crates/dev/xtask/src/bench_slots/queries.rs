@@ -55,14 +55,23 @@ enum Place {
     Postgres,
 }
 
+/// Numbers of series.
+const SERIES: [u64; 2] = [1_000, 10_000];
+
 #[derive(Debug, clap::Args)]
 pub(super) struct Options {
     /// Only these, separated by commas
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = PossibleValuesParser::new(ASKERS.map(|(name, ..)| name)))]
     only: Vec<String>,
     /// Numbers of series, separated by commas
-    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [1_000, 10_000], value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = SERIES, value_parser = clap::value_parser!(u64).range(1..))]
     series: Vec<u64>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { only: Vec::new(), series: SERIES.to_vec() }
+    }
 }
 
 /// Results measured during the import.

@@ -41,7 +41,7 @@ pub(super) fn copy(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
     psql(&database.place, &format!("\\copy point FROM '{}'", points.display()))?;
     let (wall_s, used_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
     let bytes = database.bytes("relname = 'point'")?;
-    Ok(Filled { points: load.points, wall_s, cpu_s: used_s, bytes })
+    Ok(Filled::new(load.points, wall_s, used_s, bytes))
 }
 
 fn psql(place: &str, command: &str) -> Result<(), String> {
@@ -192,7 +192,7 @@ pub(super) fn victoria(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
         text.push_str("]}\n");
     })?;
     server.stop()?;
-    Ok(Filled { points: load.points, wall_s, cpu_s, bytes: cpu::bytes(&data) })
+    Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(&data)))
 }
 
 /// The lines that an import reads, in the order in which data arrives, until the server has counted
@@ -217,7 +217,7 @@ pub(super) fn victoria_lines(load: &Load, folder: &Path) -> Result<Filled, Unfil
     }
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), server.cpu_s() - before_s);
     server.stop()?;
-    Ok(Filled { points, wall_s, cpu_s, bytes: cpu::bytes(&data) })
+    Ok(Filled::new(points, wall_s, cpu_s, cpu::bytes(&data)))
 }
 
 pub(super) fn influx(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
@@ -248,5 +248,5 @@ pub(super) fn influx(load: &Load, folder: &Path) -> Result<Filled, Unfilled> {
         }
     })?;
     server.stop()?;
-    Ok(Filled { points: load.points, wall_s, cpu_s, bytes: cpu::bytes(&data) })
+    Ok(Filled::new(load.points, wall_s, cpu_s, cpu::bytes(&data)))
 }

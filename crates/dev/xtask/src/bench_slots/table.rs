@@ -1,24 +1,32 @@
-//! The results, kept from piece to piece and written as a table of the page.
+//! The results of all rounds, kept in a file and shown as tables of the page.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Filled;
 use super::points::Load;
+use super::{CONTESTANTS, Filled};
 use crate::pages;
 
 /// The lines of the page that enclose the tables.
-const BEGIN: &str = "<!-- bench-series: begin -->";
-const END: &str = "<!-- bench-series: end -->";
+const MARKS: [&str; 2] = ["<!-- bench-series: begin -->", "<!-- bench-series: end -->"];
 
-/// One contestant under one load.
+/// What was measured in one go.
+#[derive(Clone, Default, Serialize, Deserialize)]
+pub(super) struct Table {
+    /// When it began, and on what.
+    pub(super) began: String,
+    pub(super) machine: String,
+    pub(super) rows: Vec<Row>,
+}
+
+/// One contestant under one load in one round.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Row {
     pub(super) name: String,
-    pub(super) title: String,
     #[serde(flatten)]
     pub(super) load: Load,
+    pub(super) round: u32,
     pub(super) outcome: Outcome,
 }
 
@@ -27,113 +35,189 @@ pub(super) struct Row {
 #[serde(untagged)]
 pub(super) enum Outcome {
     Filled(Filled),
-    Not { why: String },
+    /// It is not installed; how to install it.
+    Missing {
+        how: String,
+    },
+    Failed {
+        why: String,
+    },
 }
 
-impl Outcome {
-    fn filled(&self) -> Option<&Filled> {
-        match self {
-            Outcome::Filled(filled) => Some(filled),
-            Outcome::Not { .. } => None,
-        }
+/// What a contestant is measured by; more is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// Points per second until the database has them.
+    Time,
+    /// Points per CPU second of all processes involved.
+    Cpu,
+    /// Points per second until they are acknowledged.
+    Acknowledged,
+}
+
+/// The least, the median and the greatest of all rounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rounds {
+    pub(super) least: f64,
+    pub(super) median: f64,
+    pub(super) most: f64,
+}
+
+impl Rounds {
+    fn of(mut values: Vec<f64>) -> Option<Rounds> {
+        values.sort_by(f64::total_cmp);
+        let middle = |at: usize| values.get(at).copied();
+        let (low, high) = (middle(values.len().saturating_sub(1) / 2)?, middle(values.len() / 2)?);
+        Some(Rounds {
+            least: *values.first()?,
+            median: f64::midpoint(low, high),
+            most: *values.last()?,
+        })
+    }
+}
+
+impl Filled {
+    fn per(&self, by: By) -> Option<f64> {
+        let seconds = match by {
+            By::Time => self.wall_s,
+            By::Cpu => self.cpu_s.max(0.01),
+            By::Acknowledged => self.acknowledged_s?,
+        };
+        Some(self.points as f64 / seconds)
+    }
+
+    fn bytes_per_slot(&self, load: &Load) -> f64 {
+        self.bytes as f64 / self.points.div_ceil(load.per_slot) as f64
     }
 }
 
 impl Row {
+    pub(super) fn filled(&self) -> Option<&Filled> {
+        match &self.outcome {
+            Outcome::Filled(filled) => Some(filled),
+            Outcome::Missing { .. } | Outcome::Failed { .. } => None,
+        }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed { .. })
+    }
+
     /// The result in one line, for progress output.
     pub(super) fn line(&self) -> String {
-        let Load { per_slot, values, .. } = self.load;
-        format!("{per_slot} per slot, {}: {}", values.name(), self.cells())
+        format!("round {}: {}", self.round, cells(&[self]))
+    }
+}
+
+impl Table {
+    /// Where it is kept: beside the page, which is made of it.
+    pub(super) fn path() -> PathBuf {
+        pages::docs().join("results/series-performance.json")
     }
 
-    fn cells(&self) -> String {
-        match &self.outcome {
-            Outcome::Not { why } => format!("{} | {why} | | | ", self.title),
-            Outcome::Filled(filled) => {
-                let slots = filled.points.div_ceil(self.load.per_slot) as f64;
-                format!(
-                    "{} | {:.1} | {:.2} | {:.2} | {:.1}",
-                    self.title,
-                    filled.points as f64 / 1e6,
-                    filled.points as f64 / filled.wall_s / 1e6,
-                    filled.points as f64 / filled.cpu_s.max(0.01) / 1e6,
-                    filled.bytes as f64 / slots
-                )
+    fn of<'a>(&'a self, name: &'a str, load: &'a Load) -> impl Iterator<Item = &'a Row> {
+        self.rows.iter().filter(move |row| row.name == name && row.load == *load)
+    }
+
+    /// A figure of a contestant over the rounds.
+    pub(super) fn rounds(
+        &self,
+        name: &str,
+        load: &Load,
+        figure: impl Fn(&Filled) -> Option<f64>,
+    ) -> Option<Rounds> {
+        Rounds::of(self.of(name, load).filter_map(|row| figure(row.filled()?)).collect())
+    }
+
+    /// A contestant's rate over the rounds, in points per second.
+    pub(super) fn rate(&self, name: &str, load: &Load, by: By) -> Option<Rounds> {
+        self.rounds(name, load, |filled| filled.per(by))
+    }
+
+    /// Bytes per slot.
+    pub(super) fn bytes(&self, name: &str, load: &Load) -> Option<Rounds> {
+        self.rounds(name, load, |filled| Some(filled.bytes_per_slot(load)))
+    }
+
+    /// One contestant's rate ÷ that of another in the same round; acknowledged points are compared with
+    /// what the other one needs until it has them.
+    pub(super) fn ratio(&self, name: &str, other: &str, load: &Load, by: By) -> Option<Rounds> {
+        let theirs = if by == By::Acknowledged { By::Time } else { by };
+        let ratio = |row: &Row| {
+            let mut others = self.of(other, load).filter(|other| other.round == row.round);
+            Some(row.filled()?.per(by)? / others.next()?.filled()?.per(theirs)?)
+        };
+        Rounds::of(self.of(name, load).filter_map(ratio).collect())
+    }
+
+    /// Writes the tables and the goals into the page.
+    pub(super) fn write(&self, page: &Path) -> Result<(), String> {
+        pages::write_between(page, MARKS, |_| self.text())
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("Measured from {} on {}.\n", self.began, self.machine);
+        let mut loads: Vec<Load> = Vec::new();
+        for row in &self.rows {
+            if !loads.contains(&row.load) {
+                loads.push(row.load);
             }
         }
-    }
-}
-
-/// The rates of an import in arrival order ÷ those of the others of the same run.
-pub(super) fn ratios(run: &[Row]) -> Vec<String> {
-    let rates = |row: &Row| {
-        let filled = row.outcome.filled()?;
-        let points = filled.points as f64;
-        Some((points / filled.wall_s, points / filled.cpu_s.max(0.01)))
-    };
-    let ours = run.iter().find(|row| row.name == super::ARRIVAL).and_then(rates);
-    let Some((ours, ours_cpu)) = ours else { return Vec::new() };
-    let others = run.iter().filter(|row| row.name != super::ARRIVAL);
-    let ratio = |row: &Row| {
-        let (rate, rate_cpu) = rates(row)?;
-        let title = &row.title;
-        Some(format!(
-            "import in arrival order ÷ {title}: {:.2}, per CPU second {:.2}",
-            ours / rate,
-            ours_cpu / rate_cpu
-        ))
-    };
-    others.filter_map(ratio).collect()
-}
-
-/// Adds a row; of the same contestant under the same load the faster one stays.
-pub(super) fn add(rows: &mut Vec<Row>, row: Row) {
-    let same = |known: &Row| known.name == row.name && known.load == row.load;
-    let rate =
-        |row: &Row| row.outcome.filled().map_or(0.0, |f| f.points as f64 / f.cpu_s.max(0.01));
-    match rows.iter_mut().find(|known| same(known)) {
-        Some(known) if rate(known) > rate(&row) => {}
-        Some(known) => *known = row,
-        None => rows.push(row),
-    }
-}
-
-/// Writes the rows into the page.
-pub(super) fn write(rows: &[Row], page: &Path) -> Result<(), String> {
-    pages::write_between(page, [BEGIN, END], |_| tables(rows))
-}
-
-fn tables(rows: &[Row]) -> String {
-    let mut text = String::new();
-    let mut loads: Vec<Load> = Vec::new();
-    for row in rows {
-        if !loads.contains(&row.load) {
-            loads.push(row.load);
-        }
-    }
-    loads.sort_by_key(|load| (load.values, load.per_slot, load.points));
-    for load in loads {
-        let values = load.values.title();
-        text.push_str(&format!(
-            "\n### {} per slot, {:.1} million points of {} series, {values}\n\n\
-             | | points, M | M points/s | M points per CPU second | bytes per slot |\n\
-             | --- | ---: | ---: | ---: | ---: |\n",
-            if load.per_slot == 1 {
-                "One point".to_owned()
-            } else {
-                format!("{} points", load.per_slot)
-            },
-            load.points as f64 / 1e6,
-            load.series
-        ));
-        for (name, ..) in super::CONTESTANTS {
-            let of = |row: &&Row| row.name == name && row.load == load;
-            if let Some(row) = rows.iter().find(of) {
-                text.push_str(&format!("| {} |\n", row.cells()));
+        for load in loads {
+            text.push_str(&format!(
+                "\n### {} per slot, {:.1} million points of {} series, {}\n\n\
+                 | | rounds | points, M | acknowledged, M/s | in the database, M/s | per CPU second, M | bytes per slot | memory, MiB |\n\
+                 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n",
+                if load.per_slot == 1 {
+                    "One point".to_owned()
+                } else {
+                    format!("{} points", load.per_slot)
+                },
+                load.points as f64 / 1e6,
+                load.series,
+                load.values.title(),
+            ));
+            for (name, ..) in CONTESTANTS {
+                let rows: Vec<&Row> = self.of(name, &load).collect();
+                if !rows.is_empty() {
+                    text.push_str(&format!("| {} |\n", cells(&rows)));
+                }
             }
         }
+        text.push_str(&super::goals::text(self));
+        text
     }
-    text
+}
+
+/// A contestant's cells: the medians of its rounds.
+fn cells(rows: &[&Row]) -> String {
+    let Some(first) = rows.first() else { return String::new() };
+    let title = CONTESTANTS.iter().find(|(name, ..)| *name == first.name);
+    let title = title.map_or(first.name.as_str(), |(_, title, _)| title);
+    let median = |figure: &dyn Fn(&Filled) -> Option<f64>, digits: usize| {
+        let figures = rows.iter().filter_map(|row| figure(row.filled()?)).collect();
+        Rounds::of(figures).map_or(String::new(), |rounds| format!("{:.digits$}", rounds.median))
+    };
+    let why = rows.iter().find_map(|row| match &row.outcome {
+        Outcome::Filled(_) => None,
+        Outcome::Missing { how } => Some(format!("not installed: {how}")),
+        Outcome::Failed { why } => Some(format!("failed: {why}")),
+    });
+    if let Some(why) = why {
+        return format!("{title} | {} | {why} | | | | | ", rows.len());
+    }
+    let rate = |by: By| median(&move |filled| filled.per(by).map(|rate| rate / 1e6), 2);
+    [
+        title.to_owned(),
+        rows.len().to_string(),
+        median(&|filled| Some(filled.points as f64 / 1e6), 1),
+        rate(By::Acknowledged),
+        rate(By::Time),
+        rate(By::Cpu),
+        median(&|filled| Some(filled.bytes_per_slot(&first.load)), 1),
+        median(&|filled| filled.peak_mib.map(|mib| mib as f64), 0),
+    ]
+    .join(" | ")
 }
 
 #[cfg(test)]
@@ -141,51 +225,35 @@ mod tests {
     use super::super::points::Pattern;
     use super::*;
 
-    fn row(cpu_s: f64) -> Row {
+    fn row(name: &str, round: u32, wall_s: f64) -> Row {
         let load = Load { points: 2_000_000, series: 10, per_slot: 10, values: Pattern::Walk };
-        let filled = Filled { points: 2_000_000, wall_s: 2.0, cpu_s, bytes: 800_000 };
-        Row {
-            name: "sqlite".to_owned(),
-            title: "ours".to_owned(),
-            load,
-            outcome: Outcome::Filled(filled),
-        }
+        let filled = Filled::new(2_000_000, wall_s, 1.0, 800_000);
+        Row { name: name.to_owned(), load, round, outcome: Outcome::Filled(filled) }
     }
 
     #[test]
     fn a_row_says_rates_and_bytes_and_comes_back() {
-        let row = row(1.0);
-        assert_eq!(row.line(), "10 per slot, walk: ours | 2.0 | 1.00 | 2.00 | 4.0");
+        let line =
+            "round 1: tachograph, SQLite, points in memory | 1 | 2.0 |  | 1.00 | 2.00 | 4.0 | ";
+        let row = row("sqlite", 1, 2.0);
+        assert_eq!(row.line(), line);
         let back: Row = serde_json::from_str(&serde_json::to_string(&row).unwrap()).unwrap();
-        assert_eq!(back.line(), row.line());
-        let why = "not installed: apt-get install x".to_owned();
-        let missing = Row { outcome: Outcome::Not { why }, ..row };
-        assert_eq!(
-            missing.line(),
-            "10 per slot, walk: ours | not installed: apt-get install x | | | "
-        );
+        assert_eq!(back.line(), line);
+        let missing = Row { outcome: Outcome::Missing { how: "apt-get install x".into() }, ..row };
+        assert!(missing.line().contains("| not installed: apt-get install x |"));
     }
 
     #[test]
-    fn ratios_are_those_of_one_run() {
-        let import = Row { name: super::super::ARRIVAL.to_owned(), ..row(0.5) };
-        let wanted = "import in arrival order ÷ ours: 1.00, per CPU second 2.00";
-        assert_eq!(ratios(&[import, row(1.0)]), [wanted]);
-        assert_eq!(ratios(&[row(1.0)]), Vec::<String>::new());
-    }
-
-    #[test]
-    fn the_faster_of_two_stays() {
-        let mut rows = vec![row(1.0)];
-        add(&mut rows, row(0.5));
-        add(&mut rows, row(2.0));
-        assert_eq!(rows.iter().map(Row::line).collect::<Vec<_>>(), [row(0.5).line()]);
-    }
-
-    #[test]
-    fn the_page_has_a_table_of_each_load() {
-        let text = tables(&[row(1.0)]);
+    fn rounds_are_compared_one_by_one() {
+        let rows = [("a", 1, 1.0), ("b", 1, 2.0), ("a", 2, 4.0), ("b", 2, 12.0), ("a", 3, 1.0)];
+        let rows = rows.map(|(name, round, wall_s)| row(name, round, wall_s)).to_vec();
+        let load = rows[0].load;
+        let table = Table { rows, ..Table::default() };
+        let wanted = Rounds { least: 2.0, median: 2.5, most: 3.0 };
+        assert_eq!(table.ratio("a", "b", &load, By::Time), Some(wanted));
+        assert_eq!(table.rate("a", &load, By::Time).map(|rate| rate.median), Some(2e6));
+        assert_eq!(table.ratio("a", "c", &load, By::Time), None);
+        let text = table.text();
         assert!(text.contains("### 10 points per slot, 2.0 million points of 10 series"), "{text}");
-        assert!(text.contains("| ours | 2.0 | 1.00 | 2.00 | 4.0 |"), "{text}");
     }
 }

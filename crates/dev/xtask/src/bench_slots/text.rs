@@ -61,10 +61,8 @@ fn import(
     let peak = cpu::peak_of(child.id());
     let output = child.wait_with_output()?;
     let (wall_s, cpu_s) = (began.elapsed().as_secs_f64(), cpu_s() - before_s);
-    let peak_mib = peak.join().unwrap_or(0) / 1_024;
-    say(&format!(
-        "  imported in {wall_s:.1} s, at most {peak_mib} MiB of memory; counting the points"
-    ));
+    let peak_mib = peak.join().ok().map(|kib| kib / 1_024);
+    say("  counting the points");
     if !output.status.success() {
         return Err(Unfilled::Failed(String::from_utf8_lossy(&output.stderr).into_owned()));
     }
@@ -72,7 +70,7 @@ fn import(
     if found != load.each() * load.series {
         return Err(Unfilled::Failed(format!("{found} of {} points are there", load.points)));
     }
-    Ok(Filled { points: found, wall_s, cpu_s, bytes: database.bytes(TABLES)? })
+    Ok(Filled { peak_mib, ..Filled::new(found, wall_s, cpu_s, database.bytes(TABLES)?) })
 }
 
 /// The command that imports a file.
