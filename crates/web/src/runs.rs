@@ -103,6 +103,7 @@ pub(crate) async fn one(State(shared): State<Shared>, Path(id): Path<String>) ->
             Err(
                 StoreError::NoSeries(_)
                 | StoreError::Older { .. }
+                | StoreError::Unreleased { .. }
                 | StoreError::Record(RecordError::Newer { .. }),
             ) => conduct::reread_series(&mut run, &mut store::Memory::new()),
             Err(error) => return Err(unavailable(error)),

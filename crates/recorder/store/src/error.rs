@@ -108,6 +108,20 @@ pub enum StoreError {
         /// The schema that this version reads.
         known: i64,
     },
+    /// A version before the first release created the schema.
+    #[error(
+        "the series at {place} were written by a tachograph before its first release (schema {found}; \
+         this version reads {known}): import them again, or set TACHOGRAPH_RECORD to another file or \
+         database"
+    )]
+    Unreleased {
+        /// Where.
+        place: String,
+        /// The schema found.
+        found: i64,
+        /// The schema that this version reads.
+        known: i64,
+    },
     /// Any other PostgreSQL error.
     #[error("PostgreSQL at {place} failed ({cause}): nothing of this call was applied")]
     Postgres {

@@ -34,6 +34,7 @@ mod plan;
 mod postgres;
 mod scan;
 mod sqlite;
+mod steps;
 mod store;
 mod stored_retention;
 

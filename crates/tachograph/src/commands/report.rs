@@ -110,7 +110,11 @@ fn read(path: &Path, name: &str) -> Result<Run, Failure> {
         Err(StoreError::NoSeries(_)) => {
             conduct::reread_series(&mut run, &mut store::Memory::new())?
         }
-        Err(other @ (StoreError::Older { .. } | StoreError::Record(RecordError::Newer { .. }))) => {
+        Err(
+            other @ (StoreError::Older { .. }
+            | StoreError::Unreleased { .. }
+            | StoreError::Record(RecordError::Newer { .. })),
+        ) => {
             output::note(&format!("the ledgers are shown without the recorded series: {other}"));
             conduct::reread_series(&mut run, &mut store::Memory::new())?
         }

@@ -21,6 +21,7 @@ use series::{Accumulator, Lane, SlotKey, Step, rrd};
 use self::link::{Failure, PostgresConnection};
 use self::packed::Way;
 use crate::plan::{Plan, RetentionChanges};
+use crate::steps::{check_present, check_released};
 use crate::store::{SEALED_AFTER_US, Source};
 use crate::stored_retention::StoredRetention;
 use crate::{
@@ -77,12 +78,13 @@ impl Postgres {
     /// Connects to the database at a URL, and migrates it to the current schema.
     ///
     /// [`StoreError::Url`], [`StoreError::Unreachable`], [`StoreError::NotLetIn`],
-    /// [`StoreError::NoDatabase`], [`StoreError::Denied`], and [`StoreError::Newer`] if a newer
-    /// version created the schema.
+    /// [`StoreError::NoDatabase`], [`StoreError::Denied`], [`StoreError::Newer`] if a newer version
+    /// created the schema, and [`StoreError::Unreleased`].
     pub fn open(url: &str) -> Result<Postgres, StoreError> {
         let mut store = Postgres::new(url)?;
-        let found = store.link.transaction(schema::migrate)?;
+        let found = store.link.transaction(schema::version)?;
         store.check_version(found)?;
+        store.link.transaction(schema::migrate)?;
         Ok(store)
     }
 
@@ -94,12 +96,8 @@ impl Postgres {
         let mut store = Postgres::new(url)?;
         let found = store.link.transaction(schema::version)?;
         store.check_version(found)?;
-        let (place, known) = (store.place(), schema::KNOWN);
-        match found {
-            0 => Err(StoreError::NoSeries(place)),
-            _ if found < known => Err(StoreError::Older { place, found, known }),
-            _ => Ok(store),
-        }
+        check_present(found, schema::KNOWN, &store.place())?;
+        Ok(store)
     }
 
     fn new(url: &str) -> Result<Postgres, StoreError> {
@@ -215,7 +213,7 @@ impl Postgres {
         if found > schema::KNOWN {
             return Err(StoreError::Newer { place: self.place(), found, known: schema::KNOWN });
         }
-        Ok(())
+        check_released(found, schema::KNOWN, &self.place())
     }
 
     /// Creates the partitions that a batch needs, before its transaction: nobody may write while a
@@ -396,7 +394,8 @@ impl Store for Postgres {
     }
 
     fn recorder(&mut self) -> Result<String, StoreError> {
-        self.link.transaction(schema::recorder)
+        let sql = "SELECT id::text FROM recorder";
+        self.link.transaction(|session| Ok(session.transaction.query_one(sql, &[])?.try_get(0)?))
     }
 
     fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {

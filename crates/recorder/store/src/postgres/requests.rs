@@ -1,30 +1,13 @@
 //! The names of requests.
-//!
-//! Their table is no migration: earlier versions need not know it, and can still open the store.
 
 use super::link::{Failure, OpenTransaction};
-use super::schema::MIGRATING;
 use crate::store::{FORGOTTEN_MAX, day_of};
 use crate::{Request, StoreError, Writer};
-
-fn exists(session: &mut OpenTransaction<'_>) -> Result<bool, Failure> {
-    Ok(session.query_one_bool("SELECT to_regclass('request_key') IS NOT NULL")?)
-}
 
 /// Adds requests, none of which may be known.
 pub(super) fn add(session: &mut OpenTransaction<'_>, requests: &[Request]) -> Result<(), Failure> {
     if requests.is_empty() {
         return Ok(());
-    }
-    if !exists(session)? {
-        session.transaction.query_one(MIGRATING, &[])?;
-        session.transaction.batch_execute(
-            "CREATE TABLE IF NOT EXISTS request_key (
-                 key uuid PRIMARY KEY,
-                 day integer NOT NULL               -- of its arrival, since 1970
-             );
-             CREATE INDEX IF NOT EXISTS request_key_day ON request_key (day)",
-        )?;
     }
     // In a fixed order, so that writers cannot deadlock.
     let mut requests = requests.to_vec();
@@ -42,9 +25,6 @@ pub(super) fn add(session: &mut OpenTransaction<'_>, requests: &[Request]) -> Re
 
 /// Whether a request is known.
 pub(super) fn has(session: &mut OpenTransaction<'_>, key: Writer) -> Result<bool, Failure> {
-    if !exists(session)? {
-        return Ok(false);
-    }
     let sql = "SELECT FROM request_key WHERE key = $1::text::uuid";
     Ok(!session.query(sql, &[&key.to_string()])?.is_empty())
 }
@@ -52,9 +32,6 @@ pub(super) fn has(session: &mut OpenTransaction<'_>, key: Writer) -> Result<bool
 /// Removes some of the requests that arrived on days before that of a time; returns their number.
 /// Those that another process is removing are left to it.
 pub(super) fn forget(session: &mut OpenTransaction<'_>, until_us: i64) -> Result<u64, Failure> {
-    if !exists(session)? {
-        return Ok(0);
-    }
     let sql = "DELETE FROM request_key WHERE key IN (
                    SELECT key FROM request_key WHERE day < $1 ORDER BY day LIMIT $2
                    FOR UPDATE SKIP LOCKED)";

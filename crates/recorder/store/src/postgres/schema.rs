@@ -1,43 +1,23 @@
-//! The schema in PostgreSQL: migrations, partitions and views.
+//! The schema in PostgreSQL: its steps, partitions and views.
 
 use std::collections::BTreeSet;
 
-use series::{Lane, Step};
+use series::Step;
 
-use super::lanes::Lanes;
 use super::link::{Failure, OpenTransaction};
 use super::packed;
 use super::types::Time;
 use crate::packed::postgres_slots;
 use crate::plan::retained;
+use crate::steps::{FIRST_SCHEMA, steps_from};
 use crate::stored_retention::{self, SPAN_SLOTS, StoredRetention};
-use crate::{LaneChange, Maintained, Retention, StoreError, names};
+use crate::{Maintained, Retention, StoreError, names};
 
-/// Each entry migrates a database from schema `index` to `index + 1`.
-///
-/// The second creates tables of packed slots for each retention; see [`add_packed`].
-const MIGRATIONS: &[&str] = &[
-    include_str!("1.sql"),
-    "",
-    include_str!("3.sql"),
-    include_str!("4.sql"),
-    include_str!("5.sql"),
-];
-
-/// The first schema that has packed slots.
-const PACKED: i64 = 2;
-
-/// The first schema that stores the points of lanes as bytes.
-const LANES_IN_BYTES: i64 = 3;
-
-/// The first schema that stores the points of many lanes in one row.
-const LANES_IN_RUNS: i64 = 4;
-
-/// The first schema that finds the slots of a series by an index.
-const INDEXED: i64 = 5;
+/// The first makes the schema [`FIRST_SCHEMA`], and each of the others leads to the next one.
+const STEPS: &[&str] = &[include_str!("schema.sql")];
 
 /// The schema that this version writes.
-pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+pub(super) const KNOWN: i64 = FIRST_SCHEMA + STEPS.len() as i64 - 1;
 
 /// More partitions make planning slow.
 pub(super) const PARTITIONS_MAX: usize = 1_000;
@@ -52,7 +32,7 @@ const ALONE: &str =
     "SELECT pg_advisory_xact_lock(1952539496, current_schema()::regnamespace::oid::int)";
 
 /// The lock of the database for whoever creates tables that every store has.
-pub(super) const MIGRATING: &str = "SELECT pg_advisory_xact_lock(1952539496, 0)";
+const MIGRATING: &str = "SELECT pg_advisory_xact_lock(1952539496, 0)";
 
 /// The lock of the process that does the upkeep; false if another process has it. The number spells
 /// "upke".
@@ -69,93 +49,18 @@ pub(super) fn version(session: &mut OpenTransaction<'_>) -> Result<i64, Failure>
     Ok(row.try_get(0)?)
 }
 
-/// Migrates the database to the current schema. Two processes may do this at once.
-pub(super) fn migrate(session: &mut OpenTransaction<'_>) -> Result<i64, Failure> {
-    // There may be no schema yet whose lock could be taken, so the first step uses a lock of the
-    // database.
+/// Brings the database to the current schema. Two processes may do this at once.
+pub(super) fn migrate(session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
+    migrate_by(STEPS, session)
+}
+
+fn migrate_by(steps: &[&str], session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
+    // There may be no schema yet whose lock could be taken.
     session.transaction.query_one(MIGRATING, &[])?;
-    let found = version(session)?;
-    let Some(steps) = usize::try_from(found).ok().and_then(|at| MIGRATIONS.get(at..)) else {
-        return Ok(found);
-    };
-    if found == 0 {
-        session.transaction.batch_execute(
-            "CREATE TABLE slots_schema (version bigint NOT NULL);
-             INSERT INTO slots_schema VALUES (0);",
-        )?;
+    for (version, step) in steps_from(version(session)?, steps) {
+        session.transaction.batch_execute(step)?;
+        session.transaction.execute("UPDATE slots_schema SET version = $1", &[&version])?;
     }
-    for (sql, version) in steps.iter().zip(found + 1..) {
-        session.transaction.batch_execute(sql)?;
-        if version == PACKED {
-            add_packed(session)?;
-        } else if version == LANES_IN_BYTES {
-            copy_lanes(session)?;
-        } else if version == LANES_IN_RUNS {
-            gather_lanes(session)?;
-        } else if version == INDEXED {
-            session.transaction.query_one(ALONE, &[])?;
-            for kept in retentions(session)? {
-                session.transaction.batch_execute(&tables_and_views(kept.step().us()))?;
-            }
-        }
-        session.transaction.execute("UPDATE slots_schema SET version = version + 1", &[])?;
-    }
-    Ok(KNOWN)
-}
-
-/// Adds tables for packed slots to the retentions of an older database.
-fn add_packed(session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
-    session.transaction.query_one(ALONE, &[])?;
-    for kept in retentions(session)? {
-        let step_us = kept.step().us();
-        session.transaction.batch_execute(&packed::table(step_us))?;
-        for start_us in partitions(session, step_us)? {
-            let (parent, table) =
-                (names::packed(step_us), names::packed_partition(step_us, start_us));
-            attach(session, &kept, start_us, &parent, &table)?;
-        }
-    }
-    Ok(())
-}
-
-/// Copies the lanes of an older database, and drops their table.
-fn copy_lanes(session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
-    let sql = "SELECT series, lane, state FROM lane_state_json";
-    let (mut ids, mut lanes, mut states) = (Vec::new(), Vec::new(), Vec::new());
-    for row in session.transaction.query(sql, &[])? {
-        ids.push(row.try_get::<_, i64>(0)?);
-        lanes.push(row.try_get::<_, i32>(1)?);
-        let lane: Lane = serde_json::from_str(row.try_get(2)?)?;
-        states.push(lane.to_bytes());
-    }
-    let insert =
-        "INSERT INTO lane_state SELECT * FROM unnest($1::bigint[], $2::integer[], $3::bytea[])";
-    session.transaction.execute(insert, &[&ids, &lanes, &states])?;
-    session.transaction.batch_execute("DROP TABLE lane_state_json")?;
-    Ok(())
-}
-
-/// Copies the lanes of an older database, one row each, and drops their table.
-fn gather_lanes(session: &mut OpenTransaction<'_>) -> Result<(), Failure> {
-    let sql = "SELECT series, lane, state FROM lane_state WHERE (series, lane) > ($1, $2)
-               ORDER BY series, lane LIMIT 10000";
-    let mut last = (i64::MIN, i32::MIN);
-    loop {
-        let rows = session.transaction.query(sql, &[&last.0, &last.1])?;
-        if rows.is_empty() {
-            break;
-        }
-        let mut lanes = Lanes::default();
-        for row in rows {
-            last = (row.try_get(0)?, row.try_get(1)?);
-            let state = Lane::from_bytes(row.try_get(2)?);
-            let state = state.ok_or_else(|| Failure::Value("the points of a lane".to_owned()))?;
-            let change = LaneChange { before: Lane::default(), after: state };
-            lanes.add(last.0, last.1, &change);
-        }
-        lanes.write(session)?;
-    }
-    session.transaction.batch_execute("DROP TABLE lane_state")?;
     Ok(())
 }
 
@@ -176,25 +81,6 @@ pub(super) fn retentions(
             })
         })
         .collect()
-}
-
-/// The id of this store: a random UUID, made when it is first asked for.
-///
-/// Its table is no migration: earlier versions need not know it, and can still open the store.
-pub(super) fn recorder(session: &mut OpenTransaction<'_>) -> Result<String, Failure> {
-    let exists = "SELECT to_regclass('recorder') IS NOT NULL";
-    if !session.query_one_bool(exists)? {
-        session.transaction.query_one(MIGRATING, &[])?;
-        session.transaction.batch_execute(
-            "CREATE TABLE IF NOT EXISTS recorder (
-                 one integer PRIMARY KEY CHECK (one = 1),
-                 id   uuid NOT NULL
-             );
-             INSERT INTO recorder VALUES (1, gen_random_uuid()) ON CONFLICT DO NOTHING;",
-        )?;
-    }
-    let row = session.transaction.query_one("SELECT id::text FROM recorder", &[])?;
-    Ok(row.try_get(0)?)
 }
 
 /// Adds retentions, and changes the ages of existing ones.
@@ -380,4 +266,27 @@ pub(super) fn maintain(
     }
     maintained.made = make_partitions(session, &ahead)?;
     Ok(maintained)
+}
+
+#[cfg(test)]
+mod tests {
+    use throwaway::Throwaway;
+
+    use super::super::link::PostgresConnection;
+    use super::*;
+
+    #[test]
+    fn a_database_of_an_earlier_schema_gets_only_the_steps_that_it_lacks() {
+        let server = Throwaway::start(&["fsync=off"]).unwrap();
+        let mut link = PostgresConnection::new(&server.database("steps").unwrap()).unwrap();
+        let both = &[STEPS[0], "ALTER TABLE series ADD COLUMN later text"];
+        for (steps, known) in [(&both[..1], FIRST_SCHEMA), (both, FIRST_SCHEMA + 1)] {
+            for _ in 0..2 {
+                link.transaction(|session| migrate_by(steps, session)).unwrap();
+                assert_eq!(link.transaction(version).unwrap(), known);
+            }
+        }
+        let empty = "SELECT NOT EXISTS (SELECT later FROM series)";
+        assert!(link.transaction(|session| Ok(session.query_one_bool(empty)?)).unwrap());
+    }
 }

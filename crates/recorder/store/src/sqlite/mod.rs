@@ -16,6 +16,7 @@ use recordfile::RecordError;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use series::{Accumulator, Lane, SlotKey, Step, rrd};
 
+use crate::steps::{check_present, check_released};
 use crate::store::{SEALED_AFTER_US, Source, Whole};
 use crate::{
     Applied, Changes, Digests, Maintained, NewSeries, NotMade, Packing, Retention, Selector,
@@ -39,8 +40,8 @@ impl Sqlite {
     /// Opens the file for writing; creates it and its parent folders if necessary.
     ///
     /// # Errors
-    /// [`StoreError::Record`], also for series that a newer version wrote. The schema of runs in the
-    /// same file does not matter.
+    /// [`StoreError::Record`], also for series that a newer version wrote, and
+    /// [`StoreError::Unreleased`]. The schema of runs in the same file does not matter.
     pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
         let db = recordfile::open(&path)?;
@@ -54,19 +55,15 @@ impl Sqlite {
     /// Opens an existing file read-only.
     ///
     /// # Errors
-    /// [`StoreError::Record`], [`StoreError::NoSeries`] if none was ever recorded, and
+    /// Those of [`Sqlite::open`], [`StoreError::NoSeries`] if none was ever recorded, and
     /// [`StoreError::Older`] for series that must be migrated first.
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Sqlite, StoreError> {
         let path = path.as_ref().to_owned();
         let db = recordfile::open_read_only(&path)?;
         let store = Sqlite { db, path, packing: Packing::USUAL, resume: None };
         let found = store.check_version()?;
-        let (place, known) = (store.path.display().to_string(), schema::KNOWN);
-        match found {
-            0 => Err(StoreError::NoSeries(place)),
-            _ if found < known => Err(StoreError::Older { place, found, known }),
-            _ => Ok(store),
-        }
+        check_present(found, schema::KNOWN, &store.path.display().to_string())?;
+        Ok(store)
     }
 
     /// The same store with another packing.
@@ -83,6 +80,7 @@ impl Sqlite {
                 RecordError::Newer { what: "series", path, found, known: schema::KNOWN }.into()
             );
         }
+        check_released(found, schema::KNOWN, &self.path.display().to_string())?;
         Ok(found)
     }
 
@@ -301,7 +299,8 @@ impl Store for Sqlite {
     }
 
     fn recorder(&mut self) -> Result<String, StoreError> {
-        self.write(|tx| Ok(schema::recorder(tx)?))
+        let sql = "SELECT id FROM recorder";
+        self.read(|db| db.query_row(sql, [], |row| row.get(0)))
     }
 
     fn seal(&mut self, until_us: i64) -> Result<u64, StoreError> {

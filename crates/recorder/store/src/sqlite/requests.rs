@@ -1,14 +1,12 @@
 //! The names of requests.
 //!
-//! Their table is no migration: earlier versions need not know it, and can still open the file.
-//!
-//! It is ordered by the day on which a request arrived, so that those to be forgotten are adjacent and
+//! Their table is ordered by the day on which a request arrived, so that those to be forgotten are adjacent and
 //! need no index, which would take as much space as the table. To find a request, each day is searched:
 //! a few microseconds per day that is remembered. Of a name, 12 of the 16 bytes are kept: that two of a
 //! billion requests are the same then by accident has a probability of 10^-11. So a key takes 20 bytes
 //! in its page.
 
-use rusqlite::{Connection, OptionalExtension, Result, Transaction, params};
+use rusqlite::{Connection, Result, Transaction, params};
 
 use super::Failure;
 use crate::store::{FORGOTTEN_MAX, day_of};
@@ -23,11 +21,6 @@ const FIND: &str = "
         FROM known WHERE known.day IS NOT NULL)
     SELECT 1 FROM known CROSS JOIN request_key r ON r.day = known.day AND r.key = ?1";
 
-fn exists(db: &Connection) -> Result<bool> {
-    let sql = "SELECT 1 FROM sqlite_schema WHERE name = 'request_key'";
-    Ok(db.query_row(sql, [], |_| Ok(())).optional()?.is_some())
-}
-
 /// The part of a name that is kept.
 fn kept(key: Writer) -> [u8; 12] {
     let bytes = key.0.to_be_bytes();
@@ -36,16 +29,6 @@ fn kept(key: Writer) -> [u8; 12] {
 
 /// Adds requests, none of which may be known.
 pub(super) fn add(tx: &Transaction<'_>, requests: &[Request]) -> Result<(), Failure> {
-    if requests.is_empty() {
-        return Ok(());
-    }
-    tx.execute_batch(
-        "CREATE TABLE IF NOT EXISTS request_key (
-             day INTEGER NOT NULL,              -- of its arrival, since 1970
-             key BLOB NOT NULL,
-             PRIMARY KEY (day, key)
-         ) STRICT, WITHOUT ROWID",
-    )?;
     let mut find = tx.prepare_cached(FIND)?;
     let mut insert = tx.prepare_cached("INSERT INTO request_key VALUES (?1, ?2)")?;
     for Request { key, at_us } in requests {
@@ -59,17 +42,11 @@ pub(super) fn add(tx: &Transaction<'_>, requests: &[Request]) -> Result<(), Fail
 
 /// Whether a request is known.
 pub(super) fn has(db: &Connection, key: Writer) -> Result<bool> {
-    if !exists(db)? {
-        return Ok(false);
-    }
     db.prepare_cached(FIND)?.exists([kept(key)])
 }
 
 /// Removes some of the requests that arrived on days before that of a time; returns their number.
 pub(super) fn forget(tx: &Transaction<'_>, until_us: i64) -> Result<u64> {
-    if !exists(tx)? {
-        return Ok(0);
-    }
     let sql = "DELETE FROM request_key WHERE (day, key) IN (
                    SELECT day, key FROM request_key WHERE day < ?1 ORDER BY day, key LIMIT ?2)";
     Ok(tx.execute(sql, params![day_of(until_us), FORGOTTEN_MAX as i64])? as u64)

@@ -1,33 +1,24 @@
-//! The schema in SQLite: migrations, partitions, and the views over them.
+//! The schema in SQLite: its steps, partitions, and the views over them.
 
 use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, Result, Transaction, TransactionBehavior, params};
-use series::{Lane, SECOND_US, Step};
+use series::{SECOND_US, Step};
 
 use super::error::broken;
 use super::packed_table;
 use crate::names;
 use crate::packed::{SERIES_COLUMNS, no_rows, sqlite_numbers, sqlite_slots, sqlite_spans};
 use crate::plan::retained;
+use crate::steps::{FIRST_SCHEMA, steps_from};
 use crate::stored_retention::{self, StoredRetention};
 use crate::{Maintained, Retention};
 
-/// Each entry migrates a file from schema `index` to `index + 1`.
-const MIGRATIONS: &[&str] =
-    &[include_str!("1.sql"), include_str!("2.sql"), include_str!("3.sql"), include_str!("4.sql")];
-
-/// The first schema that has packed slots.
-const PACKED: i64 = 2;
-
-/// The first schema that stores the points of lanes as bytes.
-const LANES_IN_BYTES: i64 = 3;
-
-/// The first schema that finds the slots of a series by an index.
-const INDEXED: i64 = 4;
+/// The first makes the schema [`FIRST_SCHEMA`], and each of the others leads to the next one.
+const STEPS: &[&str] = &[include_str!("schema.sql")];
 
 /// The schema that this version writes.
-pub(super) const KNOWN: i64 = MIGRATIONS.len() as i64;
+pub(super) const KNOWN: i64 = FIRST_SCHEMA + STEPS.len() as i64 - 1;
 
 /// SQLite supports views of up to 500 tables.
 pub(super) const PARTITIONS_MAX: usize = 400;
@@ -41,61 +32,19 @@ pub(super) fn version(db: &Connection) -> Result<i64> {
     db.query_row("SELECT version FROM slots_schema", [], |row| row.get(0))
 }
 
-/// Migrates the file to the current schema, one migration per transaction. Two processes may do
-/// this at once.
+/// Brings the file to the current schema, all steps in one transaction. Two processes may do this at
+/// once.
 pub(super) fn migrate(db: &mut Connection) -> Result<()> {
-    loop {
-        let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let version = version(&tx)?;
-        let Some(sql) = usize::try_from(version).ok().and_then(|at| MIGRATIONS.get(at)) else {
-            return Ok(());
-        };
-        if version == 0 {
-            tx.execute_batch(
-                "CREATE TABLE slots_schema (version INTEGER NOT NULL) STRICT;
-                 INSERT INTO slots_schema VALUES (0);",
-            )?;
-        }
-        tx.execute_batch(sql)?;
-        if version + 1 == PACKED {
-            add_packed(&tx)?;
-        } else if version + 1 == LANES_IN_BYTES {
-            copy_lanes(&tx)?;
-        } else if version + 1 == INDEXED {
-            add_indexes(&tx)?;
-        }
-        tx.execute("UPDATE slots_schema SET version = version + 1", [])?;
-        tx.commit()?;
-    }
+    migrate_by(STEPS, db)
 }
 
-/// Adds tables for packed slots to the partitions of an older file.
-fn add_packed(tx: &Transaction<'_>) -> Result<()> {
-    for kept in retentions(tx)? {
-        let step_us = kept.step().us();
-        for start_us in partitions(tx, step_us)? {
-            tx.execute_batch(&packed_table::create(step_us, start_us))?;
-        }
+fn migrate_by(steps: &[&str], db: &mut Connection) -> Result<()> {
+    let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for (version, step) in steps_from(version(&tx)?, steps) {
+        tx.execute_batch(step)?;
+        tx.execute("UPDATE slots_schema SET version = ?1", [version])?;
     }
-    Ok(())
-}
-
-/// Adds to an older file what lets views find the slots of one series, and the views.
-fn add_indexes(tx: &Transaction<'_>) -> Result<()> {
-    for kept in retentions(tx)? {
-        let step_us = kept.step().us();
-        for start_us in partitions(tx, step_us)? {
-            tx.execute_batch(&index(step_us, start_us))?;
-            for table in [names::partition, names::packed_partition] {
-                tx.execute_batch(&format!(
-                    "UPDATE series SET laned = 1 WHERE id IN (SELECT series FROM {} WHERE lane <> 0)",
-                    table(step_us, start_us)
-                ))?;
-            }
-        }
-        make_views(tx, step_us)?;
-    }
-    Ok(())
+    tx.commit()
 }
 
 /// The statements that index the tables of a partition by series.
@@ -106,21 +55,6 @@ fn index(step_us: i64, start_us: i64) -> String {
         "CREATE INDEX {slots}_series ON {slots} (series, slot_us);
          CREATE INDEX {packed}_series ON {packed} (series, span_us);"
     )
-}
-
-/// Copies the lanes of an older file, and drops their table.
-fn copy_lanes(tx: &Transaction<'_>) -> Result<()> {
-    let mut lanes = tx.prepare("SELECT series, lane, state FROM lane_state_json")?;
-    let mut insert = tx.prepare("INSERT INTO lane_state VALUES (?1, ?2, ?3)")?;
-    let mut rows = lanes.query([])?;
-    while let Some(row) = rows.next()? {
-        let (series, number): (i64, i32) = (row.get(0)?, row.get(1)?);
-        let text: String = row.get(2)?;
-        let lane: Lane = serde_json::from_str(&text).map_err(|e| broken(2, e.to_string()))?;
-        insert.execute(params![series, number, lane.to_bytes()])?;
-    }
-    drop(rows);
-    tx.execute_batch("DROP TABLE lane_state_json")
 }
 
 /// The retentions, finest first.
@@ -139,23 +73,6 @@ pub(super) fn retentions(db: &Connection) -> Result<Vec<StoredRetention>> {
 /// The retention of a step, if there is one.
 pub(super) fn retention(db: &Connection, step: Step) -> Result<Option<StoredRetention>> {
     Ok(retentions(db)?.into_iter().find(|kept| kept.step() == step))
-}
-
-/// The id of this file: a random UUID (version 4), made when it is first asked for.
-///
-/// Its table is no migration: earlier versions need not know it, and can still open the file.
-pub(super) fn recorder(tx: &Transaction<'_>) -> Result<String> {
-    tx.execute_batch(
-        "CREATE TABLE IF NOT EXISTS recorder (
-             one INTEGER PRIMARY KEY CHECK (one = 1),
-             id  TEXT NOT NULL
-         ) STRICT;
-         INSERT OR IGNORE INTO recorder
-         SELECT 1, substr(h, 1, 8) || '-' || substr(h, 9, 4) || '-4' || substr(h, 14, 3) || '-a'
-                   || substr(h, 18, 3) || '-' || substr(h, 21, 12)
-         FROM (SELECT lower(hex(randomblob(16))) AS h);",
-    )?;
-    tx.query_row("SELECT id FROM recorder", [], |row| row.get(0))
 }
 
 /// Adds retentions, and changes the ages of existing ones.
@@ -337,5 +254,38 @@ fn time_sql(step_us: i64) -> String {
         "strftime('%Y-%m-%dT%H:%M:%SZ', slot_us / 1000000, 'unixepoch')".to_owned()
     } else {
         "strftime('%Y-%m-%dT%H:%M:%fZ', slot_us / 1e6, 'unixepoch')".to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a later version could do.
+    const LATER: &str = "ALTER TABLE series ADD COLUMN later TEXT";
+
+    fn layout(db: &Connection) -> Vec<String> {
+        let mut rows = db.prepare("SELECT sql FROM sqlite_schema ORDER BY name").unwrap();
+        let rows = rows.query_map([], |row| row.get::<_, Option<String>>(0)).unwrap();
+        rows.filter_map(Result::unwrap).collect()
+    }
+
+    #[test]
+    fn a_file_of_an_earlier_schema_gets_only_the_steps_that_it_lacks() {
+        let both = &[STEPS[0], LATER];
+        let mut new = Connection::open_in_memory().unwrap();
+        migrate_by(both, &mut new).unwrap();
+        let mut old = Connection::open_in_memory().unwrap();
+        migrate_by(&both[..1], &mut old).unwrap();
+        assert_eq!(version(&old).unwrap(), FIRST_SCHEMA);
+        old.execute("INSERT INTO lane VALUES (1, 'kept')", []).unwrap();
+        for _ in 0..2 {
+            migrate_by(both, &mut old).unwrap();
+            assert_eq!(version(&old).unwrap(), FIRST_SCHEMA + 1);
+            assert_eq!(layout(&old), layout(&new));
+        }
+        let kept: String =
+            old.query_row("SELECT name FROM lane WHERE id = 1", [], |row| row.get(0)).unwrap();
+        assert_eq!(kept, "kept");
     }
 }

@@ -233,32 +233,6 @@ fn a_full_disk_refuses_the_batch_and_keeps_what_was_there() {
 }
 
 #[test]
-fn a_schema_from_a_newer_version_is_left_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("record.sqlite");
-    drop(Sqlite::open(&path).unwrap());
-    let db = rusqlite::Connection::open(&path).unwrap();
-    db.execute_batch("UPDATE slots_schema SET version = 99").unwrap();
-    let newer = format!(
-        "the series in {} were written by a newer tachograph (schema 99; this version reads 4): update tachograph, or set TACHOGRAPH_RECORD to another file",
-        path.display()
-    );
-    assert_eq!(Sqlite::open(&path).unwrap_err().to_string(), newer);
-    assert_eq!(Sqlite::open_read_only(&path).unwrap_err().to_string(), newer);
-
-    let url = server().database("newer").unwrap();
-    let place = Postgres::open(&url).unwrap().place();
-    let mut owner = Client::connect(&url, NoTls).unwrap();
-    owner.batch_execute("UPDATE slots_schema SET version = 99").unwrap();
-    assert_eq!(
-        Postgres::open(&url).unwrap_err().to_string(),
-        format!(
-            "the series at {place} were written by a newer tachograph (schema 99; this version reads 5): update tachograph, or set TACHOGRAPH_RECORD to another database"
-        )
-    );
-}
-
-#[test]
 fn reading_makes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record.sqlite");

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used)] // A test that fails to set up has failed.
 
 mod failures;
-mod migration;
 mod packing;
 mod place;
 mod plans;
@@ -11,6 +10,7 @@ mod recipes;
 mod requests;
 mod rrd;
 mod scan;
+mod schemas;
 mod script;
 mod values;
 

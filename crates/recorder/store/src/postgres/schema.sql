@@ -1,6 +1,9 @@
 -- Series, their slots, and what must survive a restart. Names with _us are
 -- microseconds. The tables of slots are made with each retention.
 
+CREATE TABLE slots_schema (version bigint NOT NULL);
+INSERT INTO slots_schema VALUES (0);    -- set by whoever runs this
+
 CREATE TABLE retention (
     step_us      bigint PRIMARY KEY,
     age_us       bigint,                -- NULL: kept for ever
@@ -37,11 +40,12 @@ CREATE TABLE lane (
 );
 INSERT INTO lane VALUES (0, '');
 
-CREATE TABLE lane_state (
-    series bigint NOT NULL,
+-- The recent points of lanes, those of many series in one row; see docs/packing.md.
+CREATE TABLE lane_run (
+    first  bigint NOT NULL,             -- of the series that the run is of: a multiple of 128
     lane   integer NOT NULL,
-    state  text NOT NULL,               -- JSON
-    PRIMARY KEY (series, lane)
+    states bytea NOT NULL,
+    PRIMARY KEY (first, lane)
 );
 
 CREATE TABLE writer (
@@ -61,6 +65,23 @@ CREATE TABLE rrd_row (
     value   double precision,           -- NULL: unknown
     PRIMARY KEY (series, archive, end_us)
 );
+
+-- The places of a span, for the views that unpack. The planner must know how few there are.
+CREATE TABLE slot_place (i integer PRIMARY KEY);
+INSERT INTO slot_place SELECT * FROM generate_series(0, 179);
+ANALYZE slot_place;
+
+CREATE TABLE request_key (
+    key uuid PRIMARY KEY,
+    day integer NOT NULL                -- of its arrival, since 1970
+);
+CREATE INDEX request_key_day ON request_key (day);
+
+CREATE TABLE recorder (
+    one integer PRIMARY KEY CHECK (one = 1),
+    id  uuid NOT NULL
+);
+INSERT INTO recorder VALUES (1, gen_random_uuid());
 
 -- For people who read. A user without the right to make roles goes without.
 DO $$

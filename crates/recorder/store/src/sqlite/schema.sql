@@ -1,6 +1,9 @@
 -- Series, their slots, and what must survive a restart. Times are microseconds
 -- since 1970 (UTC). The tables of slots are made with each retention.
 
+CREATE TABLE slots_schema (version INTEGER NOT NULL) STRICT;
+INSERT INTO slots_schema VALUES (0);    -- set by whoever runs this
+
 CREATE TABLE retention (
     step_us      INTEGER PRIMARY KEY,
     age_us       INTEGER,               -- NULL: kept for ever
@@ -28,6 +31,7 @@ CREATE TABLE series (
     rmax         REAL,
     xff          REAL NOT NULL,         -- the part of a slot that may be unknown
     rrd          TEXT,                  -- RRDtool's definition as JSON
+    laned        INTEGER NOT NULL DEFAULT 0, -- 1: slots of another lane than 0 were written, so that a view must add lanes
     UNIQUE (measurement, field, tags)
 ) STRICT;
 
@@ -40,7 +44,7 @@ INSERT INTO lane VALUES (0, '');
 CREATE TABLE lane_state (
     series INTEGER NOT NULL REFERENCES series (id),
     lane   INTEGER NOT NULL,
-    state  TEXT NOT NULL,               -- JSON
+    state  BLOB NOT NULL,               -- its recent points; see docs/packing.md
     PRIMARY KEY (series, lane)
 ) STRICT, WITHOUT ROWID;
 
@@ -61,3 +65,23 @@ CREATE TABLE rrd_row (
     value   REAL,                       -- NULL: unknown
     PRIMARY KEY (series, archive, end_us)
 ) STRICT, WITHOUT ROWID;
+
+-- The places of a span, for the views that unpack; see docs/packing.md.
+CREATE TABLE slot_place (i INTEGER PRIMARY KEY) STRICT;
+WITH RECURSIVE place (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM place WHERE i < 179)
+INSERT INTO slot_place SELECT i FROM place;
+
+CREATE TABLE request_key (
+    day INTEGER NOT NULL,               -- of its arrival, since 1970
+    key BLOB NOT NULL,
+    PRIMARY KEY (day, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE recorder (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    id  TEXT NOT NULL                   -- a random UUID (version 4)
+) STRICT;
+INSERT INTO recorder
+SELECT 1, substr(h, 1, 8) || '-' || substr(h, 9, 4) || '-4' || substr(h, 14, 3) || '-a'
+          || substr(h, 18, 3) || '-' || substr(h, 21, 12)
+FROM (SELECT lower(hex(randomblob(16))) AS h);
