@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// The binary to test, in the same folder as this one.
@@ -19,14 +20,22 @@ pub(crate) fn path() -> Result<PathBuf, String> {
 }
 
 /// A comparison's result, from the JSON.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) verdict: String,
+    #[serde(deserialize_with = "number")]
     pub(crate) ratio: f64,
+    #[serde(deserialize_with = "number")]
     pub(crate) low: f64,
+    #[serde(deserialize_with = "number")]
     pub(crate) high: f64,
     pub(crate) blocks: u64,
     pub(crate) reasons: String,
+}
+
+/// A number; what is none is written as null.
+fn number<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 impl Outcome {

@@ -11,6 +11,7 @@ mod cut_connections;
 mod diff;
 mod faults;
 mod injection;
+mod kept;
 mod kills;
 mod noise;
 mod options;

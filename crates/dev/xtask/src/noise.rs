@@ -5,15 +5,19 @@
 //! consecutive runs of wrk would have shown.
 
 mod neighbour;
+mod page;
+mod tally;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::binary::{self, Outcome, TwoFixtures};
+use crate::kept::Kept;
 use crate::options::{Options, Runs, one_of};
 use crate::process::free_port;
-use crate::say;
+use crate::{say, tools};
 use neighbour::Quota;
+use tally::{Conditions, Entry};
 
 pub(crate) use neighbour::{Kind, Neighbour, Neighbours};
 
@@ -24,6 +28,9 @@ const BURN_MORE: &str = "1050us";
 const TRUTH: f64 = 1.0 / 1.0493;
 /// The truth is known to a thousandth; an interval that misses it by less counts as containing it.
 const TRUTH_OFF: f64 = 0.001;
+
+/// wrk shows what it shows in a few runs.
+const WRK_RUNS: u32 = 5;
 
 /// A kind of disturbance.
 #[derive(Clone, Debug)]
@@ -74,98 +81,58 @@ pub(crate) struct Wanted {
     /// Another build to measure
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
+    /// Continue with what is in this file
+    #[arg(long, value_name = "FILE")]
+    keep: Option<PathBuf>,
+    /// Write docs/proofs/noise.md
+    #[arg(long)]
+    page: bool,
 }
 
-/// Results of one profile.
-#[derive(Default)]
-struct ProfileResult {
-    runs: u32,
-    failed: u32,
-    invalid: u32,
-    alarms: u32,
-    equal_runs: u32,
-    covered: u32,
-    with_interval: u32,
-    half_widths: Vec<f64>,
-    wrk_off: Vec<f64>,
-}
-
-impl ProfileResult {
-    fn note(&mut self, outcome: Option<&Outcome>, truth: f64) {
-        self.runs += 1;
-        self.equal_runs += u32::from(truth == 1.0);
-        let Some(o) = outcome else {
-            self.failed += 1;
-            return;
-        };
-        if o.verdict == "invalid" {
-            self.invalid += 1;
-            return;
-        }
-        self.alarms += u32::from(truth == 1.0 && o.is_different());
-        if o.low.is_finite() && o.high.is_finite() && o.low > 0.0 {
-            self.with_interval += 1;
-            let off = if truth == 1.0 { 0.0 } else { TRUTH_OFF };
-            self.covered += u32::from(o.holds(truth, off));
-            self.half_widths.push(o.half_width());
-        }
-    }
-}
-
-/// Prints a row per profile; returns whether every profile meets its goals: 95% of runs with a
-/// verdict, at most 7 false alarms in 60, and 93% coverage, with a tolerance for few runs.
+/// Prints a row per profile; returns whether every profile meets its goals.
 pub(crate) fn prove(wanted: &Wanted) -> Result<bool, String> {
     let Options { runs, seed } = wanted.options.into();
     let tachograph = wanted.binary.clone().map_or_else(binary::path, Ok)?;
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-    say(&format!("{runs} runs of {} s of each kind, seed {seed}", wanted.seconds));
-    say(
-        "\n| neighbours | runs | no verdict | false alarms | intervals that hold the truth | median half-width | wrk, one after the other, off by |",
-    );
-    say("| --- | --: | --: | --: | --: | --: | --: |");
-    let mut all_well = true;
-    for profile in wanted.profile.as_ref().map_or(&PROFILES[..], std::slice::from_ref) {
-        let mut result = ProfileResult::default();
-        for run in 0..runs {
+    let conditions = Conditions {
+        seed: seed.0,
+        seconds: wanted.seconds,
+        closed_only: wanted.closed_only,
+        version: tools::version(&tachograph, &["--version"]),
+    };
+    let mut kept: Kept<Entry> = Kept::open(wanted.keep.as_deref())?;
+    // Profile by profile within each run, so that a proof that is interrupted has seen them all.
+    for run in 0..runs {
+        for profile in wanted.profile.as_ref().map_or(&PROFILES[..], std::slice::from_ref) {
             for (b, truth) in [(BURN, 1.0), (BURN_MORE, TRUTH)] {
+                let known = |entry: &Entry| {
+                    entry.conditions == conditions && entry.is(profile.name, truth, run)
+                };
+                if kept.entries.iter().any(known) {
+                    continue;
+                }
                 let seed = seed.derive(profile.name, u64::from(run)).0 >> 12;
                 let _neighbours = Neighbours::start(profile.neighbours, seed)?;
                 let quota = profile.quota.then(Quota::set).transpose()?;
                 let outcome = compare(wanted, &tachograph, folder.path(), b, seed, quota.as_ref());
-                result.note(outcome.as_ref().ok(), truth);
-                if let Err(what) = outcome {
-                    say(&format!("{}: {what}", profile.name));
-                }
-                if let Some(ratio) = wrk(wanted, &tachograph, folder.path(), b) {
-                    result.wrk_off.push((ratio / truth).ln().abs());
-                }
+                let wrk_off = (run < WRK_RUNS)
+                    .then(|| wrk(wanted, &tachograph, folder.path(), b))
+                    .flatten()
+                    .map(|ratio| (ratio / truth).ln().abs());
+                let (profile, conditions) = (profile.name.to_owned(), conditions.clone());
+                let entry = Entry { conditions, profile, truth, run, outcome, wrk_off };
+                say(&entry.line());
+                kept.add(entry)?;
             }
         }
-        all_well &= print(profile.name, &result);
     }
-    Ok(all_well)
-}
-
-fn print(name: &str, result: &ProfileResult) -> bool {
-    let percent =
-        |value: Option<f64>| value.map_or("–".to_owned(), |v| format!("{:.2}%", 100.0 * v));
-    let without = result.failed + result.invalid;
-    say(&format!(
-        "| {name} | {} | {without} | {} of {} | {} of {} | ±{} | {} |",
-        result.runs,
-        result.alarms,
-        result.equal_runs,
-        result.covered,
-        result.with_interval,
-        percent(stats::median(&result.half_widths)),
-        percent(stats::median(&result.wrk_off)),
-    ));
-    // One run beyond a goal is chance if there are few.
-    let over = |n: u32, share: f64, of: u32| f64::from(n) > share * f64::from(of) + 1.0;
-    let missed = result.with_interval - result.covered;
-    !over(without, 0.05, result.runs)
-        && !over(result.alarms, 7.0 / 60.0, result.equal_runs)
-        && !over(missed, 0.07, result.with_interval)
+    let of_these: Vec<&Entry> =
+        kept.entries.iter().filter(|entry| entry.conditions == conditions).collect();
+    say(&tally::table(&of_these));
+    if wanted.page {
+        page::write(&kept.entries)?;
+    }
+    Ok(tally::results(&of_these).iter().all(|(_, result)| result.meets_its_goals()))
 }
 
 fn compare(
@@ -220,34 +187,4 @@ fn wrk_rate(wanted: &Wanted, tachograph: &Path, folder: &Path, burn: &str) -> Op
     let _ = server.wait();
     let text = String::from_utf8(output.ok().filter(|_| listens)?.stdout).ok()?;
     text.lines().find_map(|line| line.strip_prefix("Requests/sec:"))?.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn outcome(verdict: &str, low: f64, high: f64) -> Outcome {
-        let (blocks, reasons) = (8, String::new());
-        Outcome {
-            verdict: verdict.to_owned(),
-            ratio: (low * high).sqrt(),
-            low,
-            high,
-            blocks,
-            reasons,
-        }
-    }
-
-    #[test]
-    fn a_result_counts_alarms_misses_and_runs_without_a_verdict() {
-        let mut result = ProfileResult::default();
-        result.note(Some(&outcome("faster", 1.01, 1.02)), 1.0);
-        result.note(Some(&outcome("inconclusive", 0.98, 1.02)), 1.0);
-        result.note(Some(&outcome("slower", 0.94, 0.97)), TRUTH);
-        result.note(Some(&outcome("invalid", 0.94, 0.97)), TRUTH);
-        result.note(None, 1.0);
-        assert_eq!((result.runs, result.equal_runs, result.alarms), (5, 3, 1));
-        assert_eq!((result.with_interval, result.covered), (3, 2));
-        assert_eq!((result.invalid, result.failed), (1, 1));
-    }
 }

@@ -4,7 +4,7 @@
 //! its trouble. What the intervals should hold is computed (`crates/dev/zoo`).
 
 mod comparison;
-mod kept;
+mod entry;
 mod load;
 mod page;
 mod server;
@@ -17,11 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use base::Seed;
 use zoo::{Behaviour, Kind, Subject};
 
+use crate::kept::Kept;
 use crate::noise::{self, Neighbours};
 use crate::options::{Options, Runs, one_of};
 use crate::{binary, say, tools, truth};
 use comparison::Pair;
-use kept::{Conditions, Entry, KeptComparisons};
+use entry::{Conditions, Entry};
 use tally::{Beside, JudgedComparison, Tallies};
 
 #[cfg(test)]
@@ -122,7 +123,7 @@ pub(crate) fn prove(wanted: &Wanted) -> Result<bool, String> {
 fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
     let tachograph = wanted.binary.clone().map_or_else(binary::path, Ok)?;
     let conditions = wanted.conditions(tools::version(&tachograph, &["--version"]));
-    let kept = KeptComparisons::open(wanted.keep.as_deref())?;
+    let kept = Kept::open(wanted.keep.as_deref())?;
     let missing: Vec<Asking> = wanted
         .subjects()
         .flat_map(|(run, subject)| {
@@ -132,7 +133,10 @@ fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
                 against,
             })
         })
-        .filter(|asking| !kept.has(&conditions, asking.run, asking.subject.kind, asking.against))
+        .filter(|Asking { run, subject, against }| {
+            let is_this = |entry: &Entry| entry.is(&conditions, *run, subject.kind, against);
+            !kept.entries.iter().any(is_this)
+        })
         .collect();
     say(JudgedComparison::HEAD);
     let (missing, kept) = (Mutex::new(missing.into_iter()), Mutex::new(kept));
@@ -166,7 +170,7 @@ fn judge(wanted: &Wanted, stop: &Arc<AtomicBool>) -> Result<bool, String> {
         return Err("stopped".to_owned());
     }
     if wanted.page {
-        page::write(&kept)?;
+        page::write(&kept.entries)?;
     }
     Ok(tallies.meet_their_goals())
 }

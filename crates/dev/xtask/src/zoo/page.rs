@@ -1,20 +1,20 @@
 //! The page docs/proofs/zoo.md.
 
-use super::kept::{Conditions, KeptComparisons};
+use super::entry::{Conditions, Entry};
 use super::tally::{
     COVERAGE_MIN, KNOWN_TO, LATENCY_KNOWN_TO, LATENCY_KNOWN_TO_BESIDE_COMPARISONS_S,
     LATENCY_KNOWN_TO_S, LATENCY_MIN_BESIDE_COMPARISONS_S, RATIO_KNOWN_TO_BESIDE_OTHERS, Tallies,
 };
 use crate::pages;
 
-pub(super) fn write(kept: &KeptComparisons) -> Result<(), String> {
+pub(super) fn write(entries: &[Entry]) -> Result<(), String> {
     let date = base::timestamp_now().strftime("%Y-%m-%d").to_string();
     let mut results = format!("Measured up to {date} on {}.\n", pages::machine());
-    let mut all: Vec<&Conditions> = kept.entries.iter().map(|entry| &entry.conditions).collect();
+    let mut all: Vec<&Conditions> = entries.iter().map(|entry| &entry.conditions).collect();
     all.sort();
     all.dedup();
     for conditions in all {
-        let of_these = kept.entries.iter().filter(|entry| entry.conditions == *conditions);
+        let of_these = entries.iter().filter(|entry| entry.conditions == *conditions);
         let tallies: Tallies = of_these.map(|entry| entry.judged.clone()).collect();
         results.push_str(&section(conditions, &tallies));
     }
