@@ -408,8 +408,9 @@ fn clause(part: &Part, finding: &Finding) -> String {
             share(*half_width)
         )),
         Fact::LongStops { stopped, slice, needed } => of(format!(
-            "it stops for {stopped} after the average slice, which is too long for slices of \
-             {slice}: what they see depends on where they begin; allow at least {} times the time (--max-time)",
+            "no request ended for {stopped} around the end of an average slice, and slices of {slice} are \
+             too short for such stops: what they measure depends on where they begin; allow at least {} \
+             times the time (--max-time)",
             (needed * stopped.0 as f64 / (slice.0 as f64).max(1.0)).ceil()
         )),
         Fact::ShortSlices { window, p99 } => of(format!(

@@ -329,7 +329,7 @@ fn what_every_check_saw() {
                 slice: Nanos::from_millis(520),
                 needed: 4.0,
             },
-            "b: it stops for 500 ms after the average slice, which is too long for slices of 520 ms: what they see depends on where they begin; allow at least 4 times the time (--max-time)",
+            "b: no request ended for 500 ms around the end of an average slice, and slices of 520 ms are too short for such stops: what they measure depends on where they begin; allow at least 4 times the time (--max-time)",
         ),
         (
             Fact::ShortSlices { window: Nanos::from_millis(450), p99: Nanos::from_millis(930) },

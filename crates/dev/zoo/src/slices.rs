@@ -25,6 +25,9 @@ const LEAD_IN_SERVICE_TIMES: f64 = 4.0;
 const LEAD_IN_SHARE_MAX: f64 = 0.5;
 /// Length of a slice in mean waits for its last requests.
 const DRAINS: f64 = 8.0;
+/// Length of a slice in mean stops around the ends of slices, if these are no shorter than the least.
+const STOPS: f64 = 3.0;
+const STOP_MIN_S: f64 = 0.2;
 /// How much longer or shorter than the mean a slice may be.
 const JITTER: f64 = 0.4;
 /// Shortest slice of an open loop, and its length in latencies at the quantile below, of which the
@@ -43,7 +46,7 @@ const BETWEEN_S: f64 = 0.002;
 
 /// Answers per second of a closed loop, over all slices of so many blocks, each of which starts a
 /// process, if there is no time for slices of more than `longest_s`; and how many times as long as the
-/// mean time for which no request ended after them the slices were.
+/// mean time for which no request ended around their ends the slices were.
 pub fn throughput_per_s(
     behaviour: &Behaviour,
     connections: u32,
@@ -58,20 +61,20 @@ pub fn throughput_per_s(
     let pilot: Vec<Block> = (0..blocks.div_ceil(10))
         .map(|block| Block::run(behaviour, connections, mean_s, slice_s, drain_s, seed, block))
         .collect();
-    drain_s = pilot.iter().map(|block| block.drained_s).sum::<f64>()
-        / pilot.iter().map(|block| block.slices).sum::<f64>();
-    slice_s = slice_s.max(DRAINS * drain_s).min(longest_s);
+    let sum = |all: &[Block], of: fn(&Block) -> f64| all.iter().map(of).sum::<f64>();
+    drain_s = sum(&pilot, |block| block.drained_s) / sum(&pilot, |block| block.slices);
+    let stop_s = |all: &[Block]| sum(all, |b| b.stopped_s) / sum(all, |b| b.stopped_slices);
+    let stop = Some(stop_s(&pilot)).filter(|stop_s| *stop_s >= STOP_MIN_S);
+    slice_s = slice_s.max(DRAINS * drain_s).max(STOPS * stop.unwrap_or(0.0)).min(longest_s);
     let all: Vec<Block> = (0..blocks)
         .map(|block| Block::run(behaviour, connections, mean_s, slice_s, drain_s, seed, block))
         .collect();
-    let completed: f64 = all.iter().map(|block| block.completed).sum();
-    let counted_s: f64 = all.iter().map(|block| block.counted_s).sum();
+    let completed = sum(&all, |block| block.completed);
+    let counted_s = sum(&all, |block| block.counted_s);
     let rate = completed / counted_s;
     let squares: f64 = all.iter().map(|b| (b.completed - rate * b.counted_s).powi(2)).sum();
     let value = rate * f64::from(connections);
-    let stopped_s: f64 = all.iter().map(|block| block.stopped_s).sum();
-    let slices: f64 = all.iter().map(|block| block.slices).sum();
-    let stops = slice_s * slices / stopped_s;
+    let stops = slice_s / stop_s(&all);
     (Simulated { value, error: value * squares.sqrt() / completed }, stops)
 }
 
@@ -123,9 +126,11 @@ struct Block {
     /// Sum over the connections.
     counted_s: f64,
     drained_s: f64,
-    /// How long no request ended after the slices, together.
-    stopped_s: f64,
     slices: f64,
+    /// For how long no request ended around the ends of slices, together, without those in which all
+    /// connections only waited.
+    stopped_s: f64,
+    stopped_slices: f64,
 }
 
 /// A connection between slices.
@@ -178,9 +183,15 @@ impl Block {
         let warm_up_s = warm_up_s(behaviour);
         let mut left_s = 2.0 * slice_s.max(WINDOW_S / 2.0);
         let mut is_second = rng.random_bool(0.5);
+        let mut mirrored_s = None;
         while left_s > 0.0 {
             let is_warm_up = now_s < warm_up_s;
-            let length_s = slice_s * rng.random_range(1.0 - JITTER..1.0 + JITTER);
+            // Two rounds, the second in mirrored order, have slices of the same length.
+            let length_s = mirrored_s.take().unwrap_or_else(|| {
+                let length_s = slice_s * rng.random_range(1.0 - JITTER..1.0 + JITTER);
+                mirrored_s = Some(length_s);
+                length_s
+            });
             let lead_s = LEAD_IN_MIN_S.max(LEAD_IN_SERVICE_TIMES * mean_s);
             let lead_s = lead_s.min(LEAD_IN_SHARE_MAX * length_s);
             let (start_s, lead_end_s) = (now_s, now_s + lead_s);
@@ -244,7 +255,7 @@ impl Block {
     ) -> f64 {
         starting.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
         let mut under_way: BinaryHeap<Reverse<UnderWay>> = BinaryHeap::new();
-        let (mut last_s, mut first_after_s) = (slice.end_s, None);
+        let (mut last_s, mut last_before_s, mut first_after_s) = (slice.end_s, slice.start_s, None);
         loop {
             let next = under_way.peek().map(|Reverse(request)| *request);
             let done_s = next.map_or(f64::INFINITY, |request| model.real_at(request.due_work_s));
@@ -257,18 +268,23 @@ impl Block {
                 continue;
             }
             let Some(Reverse(request)) = under_way.pop() else {
-                self.stopped_s += first_after_s.map_or(0.0, |at_s| at_s - slice.end_s);
+                self.stopped_s += first_after_s.map_or(0.0, |at_s: f64| at_s - last_before_s);
+                self.stopped_slices += f64::from(u8::from(first_after_s.is_some()));
                 return last_s;
             };
             model.answer(request.due_work_s);
             last_s = last_s.max(done_s);
+            if done_s < slice.end_s {
+                last_before_s = last_before_s.max(done_s);
+            } else if first_after_s.is_none() {
+                first_after_s = Some(done_s);
+            }
             let connection = &mut all[request.connection];
             match connection.from_s {
                 None => connection.from_s = Some(done_s.max(slice.lead_end_s)),
                 Some(_) if done_s < slice.lead_end_s => {}
                 Some(_) if done_s <= slice.end_s => self.completed += 1.0,
                 Some(_) => {
-                    first_after_s.get_or_insert(done_s);
                     connection.carry_s = done_s - slice.end_s;
                     connection.carried = true;
                 }
@@ -344,9 +360,9 @@ mod tests {
         }
     }
 
-    /// Why slices of less than six times that length forbid the verdict (`conduct`'s edges.rs).
+    /// Why slices of less than three times that length forbid the verdict (`conduct`'s stops.rs).
     #[test]
-    fn slices_that_are_cut_short_must_be_six_times_as_long_as_the_stops_after_them() {
+    fn slices_that_are_cut_short_must_be_three_times_as_long_as_the_stops_around_their_ends() {
         let of = Subject::CONNECTIONS;
         let mut worst_if_shorter: f64 = 0.0;
         for (fast_s, requests, stop_s) in [
@@ -356,20 +372,25 @@ mod tests {
             (0.005, 400, 0.3),
             (0.005, 1_000, 0.9),
             (0.010, 60, 0.2),
+            (0.00732, 89, 0.704),
+            (0.00732, 120, 0.704),
+            (0.00732, 60, 0.704),
+            (0.00732, 40, 0.3),
+            (0.002, 100, 0.3),
         ] {
             let behaviour = Behaviour::with_stops(fast_s, When::Requests(requests), stop_s);
-            for longest_s in [0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8] {
+            for longest_s in [0.25, 0.5, 0.75, 1.0, 1.4, 2.0, 2.8] {
                 let (seen, stops) = throughput_per_s(&behaviour, of, longest_s, 200, Seed(1));
                 let off = (seen.value / behaviour.throughput_per_s(of) - 1.0).abs();
-                if stops < 6.0 {
+                if stops < STOPS {
                     worst_if_shorter = worst_if_shorter.max(off);
                     continue;
                 }
                 let error = 2.0 * seen.error / seen.value;
-                assert!(off < 0.02 + error, "{off} ± {error} in {longest_s} s of {behaviour:?}");
+                assert!(off < 0.04 + error, "{off} ± {error} in {longest_s} s of {behaviour:?}");
             }
         }
-        assert!(worst_if_shorter > 0.4, "{worst_if_shorter}");
+        assert!(worst_if_shorter > 0.5, "{worst_if_shorter}");
     }
 
     /// Phases are the exception: a queue that grows for a second is longer than slices allow.

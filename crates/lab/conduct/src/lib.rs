@@ -30,6 +30,7 @@ mod running_variant;
 mod schedule;
 mod slices;
 mod stalls;
+mod stops;
 mod trial_sum;
 mod uneven;
 mod validity;

@@ -9,7 +9,9 @@ use base::Nanos;
 use record::Offer;
 use spec::Part;
 
+use crate::block::BlockOutcome;
 use crate::calibrate::{Calibration, VariantCalibration};
+use crate::stops::Stops;
 use crate::trial_sum::TrialSum;
 
 /// Length of a closed loop's slice, in mean waits for its last requests. In simulations with slow
@@ -75,16 +77,20 @@ impl Pace {
     }
 
     /// Lengthens slices that turn out to be too short in a block.
-    pub(crate) fn learn<'a>(&mut self, trials: impl Iterator<Item = &'a TrialSum>) {
-        trials.for_each(|sum| self.learn_from(sum));
+    pub(crate) fn learn(&mut self, part: &Part, outcome: &BlockOutcome) {
+        for ended in &outcome.ended {
+            let connections = part.variants[ended.life.variant as usize].load.connections;
+            ended.trial_sums.iter().for_each(|sum| self.learn_from(sum, connections));
+        }
     }
 
-    fn learn_from(&mut self, sum: &TrialSum) {
+    fn learn_from(&mut self, sum: &TrialSum, connections: u32) {
         let seconds = |s: f64| Nanos::from_secs_f64(s.min(3600.0));
         match sum.offer {
             Offer::Closed => {
                 let drain = sum.usual_drain();
-                self.closed = self.closed.max(seconds(DRAINS * drain.as_secs_f64()));
+                let for_stops = Stops::of(sum, connections).slice_min().unwrap_or_default();
+                self.closed = self.closed.max(seconds(DRAINS * drain.as_secs_f64())).max(for_stops);
                 self.spread = self.spread.max(drain);
             }
             Offer::Open => {

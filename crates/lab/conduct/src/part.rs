@@ -360,7 +360,7 @@ impl<'a> PartRunner<'a> {
         progress.last_canary = canary[1];
 
         let resolved = resolves(self.setting.resolution(), progress.pace.closed);
-        progress.pace.learn(outcome.trial_sums());
+        progress.pace.learn(&progress.plan, &outcome);
         let mut inspector = Inspector {
             block: number,
             client_shares: run.parts[self.index].layout.is_shared(),

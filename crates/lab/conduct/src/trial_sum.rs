@@ -46,8 +46,8 @@ pub(crate) struct TrialSlice {
     pub(crate) other_cpus: Option<f64>,
     /// How long the slice waited for its last requests.
     drain: Nanos,
-    /// How long no request ended after its window, unless all connections only waited; see
-    /// [`Observation::first_after`].
+    /// For how long no request ended around the end of its window, unless all connections only waited:
+    /// [`Observation::last_before`] and [`Observation::first_after`].
     pub(crate) stopped: Option<Nanos>,
     /// Lead-in and window.
     pub(crate) length: Nanos,
@@ -195,7 +195,9 @@ impl TrialSum {
             stalled: seen.counts.failed > 0 || seen.service_time.max() >= RESENT_AFTER.0,
             cost,
             drain: seen.elapsed.saturating_sub(slice.lead_in + slice.window),
-            stopped: seen.first_after,
+            stopped: seen
+                .first_after
+                .map(|after| after + seen.last_before.unwrap_or(slice.lead_in + slice.window)),
             length: slice.lead_in + slice.window,
             service_time: Sparse::of(&seen.service_time),
             latency: Sparse::of(&seen.latency),

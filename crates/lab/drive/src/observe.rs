@@ -36,6 +36,8 @@ pub struct Observation {
     /// How long after the end of the window the first of the requests ended that were outstanding
     /// then, if any was. While the whole server stops, none does.
     pub first_after: Option<Nanos>,
+    /// How long before the end of the window the last request ended that ended before it, if any did.
+    pub last_before: Option<Nanos>,
     /// Completed requests of the whole slice, by [`Observation::step`] since the start of the
     /// slice; adds up to `counts.completed` exactly.
     pub completed_by_step: Vec<u64>,
@@ -73,6 +75,7 @@ impl Observation {
         add_errors(&mut self.errors, &other.errors);
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         self.first_after = self.first_after.into_iter().chain(other.first_after).min();
+        self.last_before = self.last_before.into_iter().chain(other.last_before).min();
         self.window.length = self.window.length.max(other.window.length);
         self.window.due += other.window.due;
         self.window.waiting += other.window.waiting;

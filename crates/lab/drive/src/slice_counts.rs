@@ -65,6 +65,8 @@ pub(crate) struct SliceCounts {
     open_loop: bool,
     longest_wait: Nanos,
     first_after: Option<Nanos>,
+    /// When the last request ended that ended before the end of the window.
+    last_before: Option<Nanos>,
     /// When the last request completed or failed.
     last: Nanos,
 }
@@ -90,6 +92,7 @@ impl SliceCounts {
             open_loop,
             longest_wait: Nanos::ZERO,
             first_after: None,
+            last_before: None,
             last: Nanos::ZERO,
         }
     }
@@ -223,6 +226,8 @@ impl SliceCounts {
         if at >= times.window_end {
             let after = at.saturating_sub(times.window_end);
             self.first_after = Some(self.first_after.map_or(after, |first| first.min(after)));
+        } else {
+            self.last_before = self.last_before.max(Some(at));
         }
     }
 
@@ -263,6 +268,7 @@ impl SliceCounts {
             lateness: self.lateness,
             longest_wait: self.longest_wait,
             first_after: self.first_after,
+            last_before: self.last_before.map(|at| times.window_end.saturating_sub(at)),
             completed_by_step: self.by_step,
             step: times.step,
             bytes_received: after.received - before.received,
