@@ -7,6 +7,7 @@ mod alarm;
 mod answer;
 mod choice;
 mod client_thread;
+mod conn;
 mod continued;
 mod error;
 mod fault;
