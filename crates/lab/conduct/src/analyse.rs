@@ -61,7 +61,6 @@ pub(crate) fn blank_variant(variant: &spec::Variant) -> record::Variant {
         commands: variant.stack.processes.iter().map(|p| base::redact(&p.command)).collect(),
         target: base::redact(&variant.target),
         served_by: variant.served_by.as_ref().map(served_by),
-        skipped: None,
         ceiling: variant.ceiling,
         ledger: Ledger::default(),
         summaries: Vec::new(),
@@ -192,7 +191,8 @@ impl Rare {
 fn margins(
     part: &Part,
     contrast: &spec::Contrast,
-    (metric, offer): (Metric, Offer),
+    metric: Metric,
+    offer: Offer,
     quantiles: Option<[f64; 2]>,
     alpha: f64,
 ) -> Margins {
@@ -566,7 +566,8 @@ fn compare_one(
         margins: margins(
             part,
             contrast,
-            (metric, offer),
+            metric,
+            offer,
             quantiles.map(|(_, values)| values),
             aim.alpha(),
         ),

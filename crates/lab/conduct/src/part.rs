@@ -101,7 +101,7 @@ impl<'a> PartRunner<'a> {
         let calibration =
             calibrate(&self.plan, all, effort, &self.setting, self.seed, context.watcher);
         let elapsed = clock.elapsed().into();
-        self.record_calibration(run, &calibration, effort.length, (started, elapsed), context)?;
+        self.record_calibration(run, &calibration, effort.length, started, elapsed, context)?;
         let able: Vec<usize> = calibration.variants.iter().map(|c| c.variant).collect();
         self.stand_in_for_baseline(run, &able, context);
         let hopeless = all && !calibration.skipped.is_empty();
@@ -158,9 +158,9 @@ impl<'a> PartRunner<'a> {
             let mut found = over_all_blocks(&self.plan, &progress.all_totals);
             let median = median_latency(part);
             let primary = analyse::metric_of(self.plan.primary);
-            let decides = (primary, analyse::offer_of(&self.plan, primary));
-            let contrasts = &self.plan.contrasts;
-            found.extend(progress.unevenness.findings(contrasts, &complete, median, decides));
+            let offer = analyse::offer_of(&self.plan, primary);
+            let (contrasts, uneven) = (&self.plan.contrasts, &progress.unevenness);
+            found.extend(uneven.findings(contrasts, &complete, median, primary, offer));
             found.extend(progress.edges.findings(&part.blocks, self.plan.variants.len()));
             found.extend(progress.stalls.findings());
             part.findings.extend(found);
@@ -235,7 +235,8 @@ impl<'a> PartRunner<'a> {
         run: &mut Run,
         calibration: &Calibration,
         length: Nanos,
-        (started, elapsed): (base::Timestamp, Nanos),
+        started: base::Timestamp,
+        elapsed: Nanos,
         context: &mut RunContext<'_>,
     ) -> Result<(), ConductError> {
         let part = &mut run.parts[self.index];

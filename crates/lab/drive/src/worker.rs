@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use base::{CpuSet, Nanos, Seed, monotonic_now};
+use ledger::Counts;
 use netio::{Engine, Failure, Wire};
 use rustix::thread::{sched_setaffinity, sched_yield, set_current_timer_slack};
 use rustix::time::{ClockId, clock_gettime};
@@ -350,7 +351,7 @@ fn prepare<E: Engine>(
 fn load<E: Engine>(engine: &mut E, run: &mut SliceRun<'_>, orders: &Orders) -> io::Result<()> {
     let (mut drain_end, mut alarm) = (None, Alarm::new());
     let mut stopped_at: Option<Nanos> = None;
-    let mut reported = (0, 0);
+    let mut reported = Counts::default();
     run.begin(engine.wire());
     while !run.is_over() && !orders.failed.load(Ordering::Relaxed) {
         if orders.stop.load(Ordering::Relaxed) {
@@ -374,10 +375,8 @@ fn load<E: Engine>(engine: &mut E, run: &mut SliceRun<'_>, orders: &Orders) -> i
         }
         turn(engine, run, wait, &mut alarm)?;
         if let Some(live) = &orders.live {
-            let counts = &run.slice_counts.counts;
-            let now = (counts.completed, counts.failed);
-            live.add(reported, now);
-            reported = now;
+            live.add(&reported, &run.slice_counts.counts);
+            reported = run.slice_counts.counts;
         }
     }
     run.abandon(engine.wire());
