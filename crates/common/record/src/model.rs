@@ -19,17 +19,6 @@ pub enum RunKind {
     Run,
 }
 
-impl RunKind {
-    /// The word in JSON and SQL.
-    pub fn word(self) -> &'static str {
-        match self {
-            RunKind::Load => "load",
-            RunKind::Compare => "compare",
-            RunKind::Run => "run",
-        }
-    }
-}
-
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -42,18 +31,6 @@ pub enum RunState {
     Interrupted,
     /// Failed; see [`Run::error`].
     Failed,
-}
-
-impl RunState {
-    /// The word in SQL.
-    pub fn word(self) -> &'static str {
-        match self {
-            RunState::Running => "running",
-            RunState::Done => "done",
-            RunState::Interrupted => "interrupted",
-            RunState::Failed => "failed",
-        }
-    }
 }
 
 /// A run with all its data.
@@ -697,9 +674,6 @@ mod tests {
 
     #[test]
     fn words_are_those_that_are_read_again() {
-        have_words(&[RunKind::Load, RunKind::Compare, RunKind::Run], RunKind::word);
-        use RunState::{Done, Failed, Interrupted, Running};
-        have_words(&[Running, Done, Interrupted, Failed], RunState::word);
         let unfinished = [BlockState::Failed, BlockState::Interrupted, BlockState::Unfinished];
         have_words(&unfinished, BlockState::word);
         have_words(&[BlockState::Complete, BlockState::Calibration], BlockState::word);
@@ -707,7 +681,5 @@ mod tests {
         have_words(&[Throughput, P50, P99, Cpu, Memory], Metric::word);
         use Offer::{Calibration, Closed, Open, WarmUp};
         have_words(&[Closed, Open, WarmUp, Calibration], Offer::word);
-        use crate::Severity::{self, Invalid, Note, Warning};
-        have_words(&[Note, Warning, Invalid], Severity::word);
     }
 }

@@ -137,7 +137,7 @@ pub(crate) fn blocks_wanted(plan: &spec::Part, part: &Part, stalls: &[stats::Sta
         return plan.schedule.pilot_blocks;
     }
     let pilots: Vec<&[f64]> = all.iter().map(Vec::as_slice).collect();
-    let by_spread = stats::Stein::plan_all(&pilots, &aim, cap).blocks;
+    let by_spread = stats::planned_blocks(&pilots, &aim, cap);
     let by_stalls = contrasts.iter().map(|contrast| {
         let of = |v: usize| match metric {
             Metric::Throughput => stalls[v].margins(aim.alpha()),
