@@ -5,7 +5,7 @@ use std::ops::Range;
 use record::{Part, Run, RunKind, Severity};
 use stats::Verdict;
 
-use crate::fact::FindingLine;
+use crate::finding_lines::FindingLine;
 use crate::load::LoadReport;
 use crate::text::{Style, capitalised, fit, left, one_line, right, shell, width, wrap};
 use crate::{

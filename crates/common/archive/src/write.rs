@@ -1,6 +1,6 @@
 //! Writes runs into their rows. Every function runs inside the caller's transaction.
 
-use base::{Nanos, RunId};
+use base::RunId;
 use record::{Block, BlockState, Distribution, Part, Run, Slice, Trial};
 use rusqlite::{Connection, Error, Params, Result, params};
 use serde::Serialize;
@@ -47,17 +47,7 @@ pub fn add_trial(
     block: u32,
     trial: &Trial,
 ) -> Result<()> {
-    let unfinished = Block {
-        index: block,
-        started: trial.started,
-        elapsed: Nanos::ZERO,
-        order: Vec::new(),
-        state: BlockState::Unfinished,
-        canary: [Nanos::ZERO; 2],
-        steal: None,
-        trials: Vec::new(),
-        lives: Vec::new(),
-    };
+    let unfinished = Block::new(block, trial.started, BlockState::Unfinished);
     let sql = "INSERT INTO block (run, part, block, json) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT DO NOTHING";
     execute(db, sql, params![run.as_str(), part as i64, block, json(&unfinished)?])?;

@@ -62,8 +62,7 @@ pub(crate) fn blank_variant(variant: &spec::Variant) -> record::Variant {
         target: base::redact(&variant.target),
         served_by: variant.served_by.as_ref().map(served_by),
         ceiling: variant.ceiling,
-        ledger: Ledger::default(),
-        summaries: Vec::new(),
+        ..record::Variant::default()
     }
 }
 

@@ -279,15 +279,9 @@ impl<'a> PartRunner<'a> {
             context.watcher.event(&Event::Found { part, finding });
         }
         let mut block = Block {
-            index: 0,
-            started,
             elapsed,
             order: calibration.variants.iter().map(|c| c.variant as u32).collect(),
-            state: BlockState::Calibration,
-            canary: [Nanos::ZERO; 2],
-            steal: None,
-            trials: Vec::new(),
-            lives: Vec::new(),
+            ..Block::new(0, started, BlockState::Calibration)
         };
         for ended in calibration.variants.iter().flat_map(|c| &c.ended) {
             let trials = ended.trials(&|_, _| true);
@@ -385,15 +379,11 @@ impl<'a> PartRunner<'a> {
             progress.able.retain(|v| v != failed);
         }
         let block = Block {
-            index: number,
-            started,
             elapsed: clock.elapsed().into(),
             order: outcome.order.clone(),
-            state: outcome.state(),
             canary,
             steal: change.map(|change| change.steal),
-            trials: Vec::new(),
-            lives: Vec::new(),
+            ..Block::new(number, started, outcome.state())
         };
         let block = self.write_down(run, block, &outcome, resolved, &mut findings, context)?;
         let part = &mut run.parts[self.index];
@@ -573,9 +563,6 @@ pub(crate) fn blank(plan: &spec::Part, layout: record::Layout) -> Part {
         layout,
         load: analyse::load_of(plan),
         variants: plan.variants.iter().map(analyse::blank_variant).collect(),
-        blocks: Vec::new(),
-        comparisons: Vec::new(),
-        findings: Vec::new(),
         published: plan
             .published
             .iter()
@@ -594,7 +581,7 @@ pub(crate) fn blank(plan: &spec::Part, layout: record::Layout) -> Part {
         precision: plan.schedule.precision,
         quick: plan.schedule.quick,
         independent_starts: plan.schedule.independent_starts,
-        disturbance: None,
+        ..Part::default()
     }
 }
 

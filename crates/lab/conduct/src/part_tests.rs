@@ -42,16 +42,10 @@ fn eight_blocks() -> Part {
     let mut part = blank(&plan(), record::Layout::default());
     for index in 1..=8 {
         let noise = u64::from(index) * 37 % 11;
+        let started = base::Timestamp::from_second(1_795_000_000).unwrap();
         part.blocks.push(Block {
-            index,
-            started: base::Timestamp::from_second(1_795_000_000).unwrap(),
-            elapsed: Nanos::from_secs(1),
-            order: vec![0, 1],
-            state: BlockState::Complete,
-            canary: [Nanos::ZERO; 2],
-            steal: None,
             trials: vec![trial(0, 10_000 + noise, 0), trial(1, 12_000 - noise, 0)],
-            lives: Vec::new(),
+            ..Block::new(index, started, BlockState::Complete)
         });
     }
     part

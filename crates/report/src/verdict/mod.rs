@@ -6,7 +6,7 @@ use base::Nanos;
 use record::{Comparison, Metric, Offer, Part, Run, RunKind};
 use stats::{DECIDING_BLOCKS_MIN, Judgement, Verdict};
 
-use crate::fact::FindingLine;
+use crate::finding_lines::FindingLine;
 use crate::text::{capitalised, ratio};
 use crate::{caveat, disruption, figures, setting, validity, view};
 use words::{Measure, Wording, few_in_words, is_few};
