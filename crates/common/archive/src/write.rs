@@ -5,17 +5,23 @@ use record::{Block, BlockState, Distribution, Part, Run, Slice, Trial};
 use rusqlite::{Connection, Error, Params, Result, params};
 use serde::Serialize;
 
+use crate::read;
+
 /// Writes a new run, without its parts.
 pub(crate) fn insert_run(db: &Connection, run: &Run) -> Result<()> {
     let sql = "INSERT INTO run (id, json) VALUES (?1, ?2)";
     execute(db, sql, params![run.id.as_str(), json(run)?])
 }
 
-/// Overwrites what is known of the run itself.
-pub(crate) fn put_run(db: &Connection, run: &Run) -> Result<()> {
+/// Overwrites what is known of the run itself, and adds its line for the list: so a list need not
+/// read the parts and blocks of a run that has ended.
+pub(crate) fn finish_run(db: &Connection, run: &Run) -> Result<()> {
     let sql = "INSERT INTO run (id, json) VALUES (?1, ?2)
         ON CONFLICT (id) DO UPDATE SET json = excluded.json";
-    execute(db, sql, params![run.id.as_str(), json(run)?])
+    execute(db, sql, params![run.id.as_str(), json(run)?])?;
+    let line = read::line(db, &run.id)?;
+    let sql = "UPDATE run SET json = json_set(json, '$.line', json(?2)) WHERE id = ?1";
+    execute(db, sql, params![run.id.as_str(), json(&line)?])
 }
 
 /// Writes a part without its blocks, replacing an earlier version of it.
