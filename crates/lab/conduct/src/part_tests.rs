@@ -3,7 +3,7 @@
 use ledger::Counts;
 
 use super::*;
-use crate::slices;
+use crate::slice_updates;
 
 const TEXT: &str = r#"
 [experiment]
@@ -23,7 +23,7 @@ pub(crate) fn plan() -> spec::Part {
 }
 
 fn trial(variant: u32, completed: u64, failed: u64) -> Trial {
-    slices::tests::trial(variant, Counts { completed, failed, ..Counts::default() })
+    slice_updates::tests::trial(variant, Counts { completed, failed, ..Counts::default() })
 }
 
 fn invalid(block: u32, variant: u32, fact: Fact) -> Finding {

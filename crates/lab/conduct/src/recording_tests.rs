@@ -7,7 +7,7 @@ use store::{Selector, Store as _};
 
 use super::*;
 use crate::reread_series;
-use crate::slices::tests::{slice, trial as sample};
+use crate::slice_updates::tests::{slice, trial as sample};
 
 fn trial(variant: u32, slices: &[&[u64]]) -> (Trial, Vec<SliceSeen>) {
     // Each slice begins 300 ms after the previous one, so that slots are shared.

@@ -2,7 +2,7 @@
 
 use base::Nanos;
 
-use crate::answer::{Received, ResponseEnd};
+use crate::response::{Received, ResponseEnd};
 use crate::slice_counts::{Completion, LongRequest, Since};
 
 /// State of a slot's socket.

@@ -10,7 +10,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use spec::{Check, Exchange, Load, Mode, Target};
 
 use crate::Fault;
-use crate::answer::{Expected, ResponseEnd};
 use crate::choice::{self, EngineKind};
 use crate::client_thread::ClientThread;
 use crate::error::{self, DriveError};
@@ -18,6 +17,7 @@ use crate::http::request_bytes;
 use crate::lines::LineWriter;
 use crate::live::Live;
 use crate::observe::{Learned, LimitedBy, Observation, add_errors};
+use crate::response::{Expected, ResponseEnd};
 use crate::schedule::Budget;
 use crate::slice::{Among, LoopStart, Slice, StopFlag};
 use crate::worker::{Gate, Orders, ThreadResult};

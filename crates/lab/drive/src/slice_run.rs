@@ -7,10 +7,10 @@ use base::{Nanos, monotonic_now};
 use netio::{Connect, Ending, Failure, Handler, Wire};
 
 use crate::Fault;
-use crate::answer::{Check, Expected, ProbeBody, Received, ResponseEnd};
 use crate::conn::{Conn, Link, Request};
 use crate::http::Flow;
 use crate::lines::LineWriter;
+use crate::response::{Check, Expected, ProbeBody, Received, ResponseEnd};
 use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice::LoopStart;
 use crate::slice_counts::{Completion, Since, SliceCounts, Times};

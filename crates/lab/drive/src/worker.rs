@@ -12,12 +12,12 @@ use rustix::time::{ClockId, clock_gettime};
 use spec::Mode;
 
 use crate::alarm::Alarm;
-use crate::answer::{Expected, ProbeBody, Received, ResponseEnd};
 use crate::conn::{Conn, Link};
 use crate::lines::LineWriter;
 use crate::live::Live;
 use crate::observe::{ConnectionsLimit, LimitedBy};
 use crate::pacer::Pacer;
+use crate::response::{Expected, ProbeBody, Received, ResponseEnd};
 use crate::schedule::{ArrivalQueue, Budget};
 use crate::slice::{Among, LoopStart, Slice, StopFlag};
 use crate::slice_counts::{SliceCounts, Times};
